@@ -1,0 +1,1 @@
+//! Per-job secret and handshake.

@@ -1,0 +1,8 @@
+//! Bytes and file descriptors between the processes of a job.
+//!
+//! This crate knows nothing of global memory: it finds the other processes, proves that they belong to the
+//! same job, and moves frames and shared mappings between them. `kumiki-mem` stands on it.
+#![deny(unsafe_code)]
+
+pub mod auth;
+pub mod wire;
