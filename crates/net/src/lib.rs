@@ -5,4 +5,9 @@
 #![deny(unsafe_code)]
 
 pub mod auth;
+mod error;
+pub mod os;
+pub mod shm;
 pub mod wire;
+
+pub use error::{Error, Rank, Result};

@@ -1,0 +1,181 @@
+//! Shared memory objects without a name, and copies between the memories of processes.
+
+use super::check;
+use crate::{Error, Result};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+/// The size of a page: the unit in which memory is taken and given back.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// A memfd of fixed size: mode 0600, sealed against resizing, no name anywhere.
+pub fn create_sealed(name: &std::ffi::CStr, bytes: u64) -> Result<OwnedFd> {
+    // MFD_NOEXEC_SEAL is newer than the oldest kernel we run on: ask for it, then do without.
+    const NOEXEC_SEAL: u32 = 8;
+    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: `name` is a C string.
+    let mut fd = unsafe { libc::memfd_create(name.as_ptr(), base | NOEXEC_SEAL) };
+    if fd < 0 {
+        // SAFETY: as above.
+        fd = unsafe { libc::memfd_create(name.as_ptr(), base) };
+    }
+    check("memfd_create", fd as i64)?;
+    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    // SAFETY: no pointers are passed.
+    unsafe {
+        check("fchmod", libc::fchmod(fd.as_raw_fd(), 0o600) as i64)?;
+        check("ftruncate(memfd)", libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) as i64)?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        check("fcntl(F_ADD_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as i64)?;
+    }
+    Ok(fd)
+}
+
+/// Whether the object can never change its size, so that touching it can never raise SIGBUS for that reason.
+pub fn is_sealed(fd: BorrowedFd<'_>) -> Result<bool> {
+    let wanted = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+    // SAFETY: no pointers are passed.
+    let seals =
+        unsafe { check("fcntl(F_GET_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) as i64)? };
+    Ok(seals as i32 & wanted == wanted)
+}
+
+/// The size of an open file and the bytes it really occupies.
+pub fn file_bytes(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
+    // SAFETY: a stat of zeroes is a valid value of the type.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `stat` is valid for writes.
+    unsafe { check("fstat", libc::fstat(fd.as_raw_fd(), &mut stat) as i64)? };
+    Ok((stat.st_size as u64, stat.st_blocks as u64 * 512))
+}
+
+/// Commits the pages of a range, so that touching them cannot fail later.
+pub fn commit(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<()> {
+    fallocate(fd, 0, "fallocate", offset, bytes)
+}
+
+/// Gives the pages of a range back to the system; they read as zeroes afterwards.
+pub fn release(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<()> {
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    fallocate(fd, mode, "fallocate(FALLOC_FL_PUNCH_HOLE)", offset, bytes)
+}
+
+fn fallocate(fd: BorrowedFd<'_>, mode: i32, call: &'static str, offset: u64, bytes: u64) -> Result<()> {
+    loop {
+        // SAFETY: no pointers are passed.
+        let done =
+            unsafe { libc::fallocate(fd.as_raw_fd(), mode, offset as libc::off_t, bytes as libc::off_t) };
+        match check(call, done as i64) {
+            Err(Error::System { errno: libc::EINTR, .. }) => continue,
+            other => return other.map(drop),
+        }
+    }
+}
+
+/// A shared mapping of a whole file, unmapped when dropped. Not inherited by a fork, not in core dumps.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is a range of addresses; what may be done with them is decided by who hands out pointers.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; `&Mapping` gives out only the address and the length.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `bytes` of the file from its start, readable and writable, without reserving memory.
+    pub fn new(fd: BorrowedFd<'_>, bytes: u64) -> Result<Self> {
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(Error::last_os("mmap(arena)"));
+        }
+        // SAFETY: the range is the mapping just made; the advice changes forks and dumps, not contents. A
+        // kernel that refuses the advice costs us a feature, not soundness.
+        unsafe {
+            libc::madvise(start, bytes as usize, libc::MADV_DONTFORK);
+            libc::madvise(start, bytes as usize, libc::MADV_DONTDUMP);
+        }
+        let start = NonNull::new(start.cast()).ok_or(Error::Misuse("mmap gave a null mapping".into()))?;
+        Ok(Mapping { start, bytes: bytes as usize })
+    }
+
+    /// The first byte.
+    #[inline]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The length in bytes.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is the mapping made in `new`; pointers into it do not outlive their owner, which
+        // holds this mapping.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Which way [`copy_process`] moves bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the other process to this one.
+    Read,
+    /// From this process to the other one.
+    Write,
+}
+
+/// Copies between this process and another with `process_vm_readv`/`process_vm_writev`. Returns how many bytes
+/// moved, which may be fewer than asked.
+///
+/// # Safety
+/// `local` must be valid for `bytes` (for writing when reading from the other process). What the bytes at
+/// `remote` mean to the other process is the caller's business: it must know that the other process has lent them.
+pub unsafe fn copy_process(
+    pid: i32,
+    direction: Direction,
+    local: *mut u8,
+    remote: u64,
+    bytes: usize,
+) -> Result<usize> {
+    let local = libc::iovec { iov_base: local.cast(), iov_len: bytes };
+    let remote = libc::iovec { iov_base: remote as *mut libc::c_void, iov_len: bytes };
+    // SAFETY: one local and one remote vector, as the caller promises; the kernel checks the remote one.
+    let moved = unsafe {
+        match direction {
+            Direction::Read => libc::process_vm_readv(pid, &local, 1, &remote, 1, 0),
+            Direction::Write => libc::process_vm_writev(pid, &local, 1, &remote, 1, 0),
+        }
+    };
+    let call = if direction == Direction::Read { "process_vm_readv" } else { "process_vm_writev" };
+    check(call, moved as i64).map(|n| n as usize)
+}
+
+/// The memory of the machine in bytes.
+pub fn machine_bytes() -> u64 {
+    // SAFETY: no pointers are passed.
+    let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    (pages.max(0) as u64).saturating_mul(page.max(0) as u64)
+}
+
+/// Duplicates a descriptor, close-on-exec.
+pub fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    fd.as_fd().try_clone_to_owned().map_err(|error| Error::from_io("fcntl(F_DUPFD_CLOEXEC)", &error))
+}

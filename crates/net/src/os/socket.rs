@@ -1,0 +1,239 @@
+//! Sockets: pairs, messages that carry descriptors, TCP options.
+
+use super::check;
+use crate::{Error, Result};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A connected pair of Unix sockets that keep message boundaries.
+pub fn packet_pair() -> Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: `fds` is valid for two integers.
+    let done = unsafe {
+        libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())
+    };
+    check("socketpair", done as i64)?;
+    // SAFETY: the kernel has just given us both descriptors and nobody else owns them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Space for one control message that carries one descriptor, aligned for the kernel.
+#[repr(C, align(8))]
+struct Control([u8; 32]);
+
+/// Sends one message, with a descriptor if there is one. Does not raise SIGPIPE.
+pub fn send_message(fd: BorrowedFd<'_>, bytes: &[u8], passed: Option<BorrowedFd<'_>>) -> Result<usize> {
+    let mut vector = libc::iovec { iov_base: bytes.as_ptr() as *mut libc::c_void, iov_len: bytes.len() };
+    let mut control = Control([0; 32]);
+    // SAFETY: a msghdr of zeroes is a valid value of the type.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &mut vector;
+    message.msg_iovlen = 1;
+    if let Some(passed) = passed {
+        message.msg_control = control.0.as_mut_ptr().cast();
+        // SAFETY: the control space is large and aligned enough for one header and one descriptor
+        // (CMSG_SPACE(4) is 24), and the CMSG macros stay inside `msg_controllen`.
+        unsafe {
+            message.msg_controllen = libc::CMSG_SPACE(4) as _;
+            let header = libc::CMSG_FIRSTHDR(&message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(4) as _;
+            libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(passed.as_raw_fd());
+        }
+    }
+    // SAFETY: every pointer in `message` refers to a local that lives across the call.
+    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+    check("sendmsg", sent as i64).map(|n| n as usize)
+}
+
+/// Receives one message and the descriptor it carries, if any. (0, None) is the end of the connection.
+/// With `wait` false, returns EAGAIN when there is none.
+pub fn receive_message(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    wait: bool,
+) -> Result<(usize, Option<OwnedFd>)> {
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Control([0; 32]);
+    // SAFETY: a msghdr of zeroes is a valid value of the type.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    let flags = libc::MSG_CMSG_CLOEXEC | if wait { 0 } else { libc::MSG_DONTWAIT };
+    // SAFETY: every pointer in `message` refers to a local that lives across the call.
+    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, flags) };
+    let got = check("recvmsg", got as i64)? as usize;
+    let mut passed = None;
+    // SAFETY: the kernel has filled `message`; the CMSG macros stay inside `msg_controllen`, and a descriptor
+    // in an SCM_RIGHTS message is ours alone. There is room for one descriptor, so no other can be leaked.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&message);
+        if !header.is_null()
+            && (*header).cmsg_level == libc::SOL_SOCKET
+            && (*header).cmsg_type == libc::SCM_RIGHTS
+            && (*header).cmsg_len as usize >= libc::CMSG_LEN(4) as usize
+        {
+            passed = Some(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()));
+        }
+    }
+    if message.msg_flags & libc::MSG_TRUNC != 0 {
+        return Err(Error::Refused(format!("a message longer than {} bytes", buffer.len())));
+    }
+    Ok((got, passed))
+}
+
+/// Sends bytes without blocking and without SIGPIPE. Returns how many went.
+pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
+    // SAFETY: the pointer and length describe `bytes`.
+    let sent = unsafe {
+        libc::send(
+            fd.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        )
+    };
+    check("send", sent as i64).map(|n| n as usize)
+}
+
+/// Receives bytes without blocking; 0 is the end. With `peek`, leaves them where they are.
+pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usize> {
+    let flags = libc::MSG_DONTWAIT | if peek { libc::MSG_PEEK } else { 0 };
+    // SAFETY: the pointer and length describe `buffer`.
+    let got = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
+    check("recv", got as i64).map(|n| n as usize)
+}
+
+/// Sends header and payload in one call, without blocking. Returns how many bytes went.
+///
+/// # Safety
+/// `payload` must be valid for reads of `payload_bytes`; other processes may write to it meanwhile.
+pub unsafe fn send_two(
+    fd: BorrowedFd<'_>,
+    header: &[u8],
+    payload: *const u8,
+    payload_bytes: usize,
+) -> Result<usize> {
+    let mut vectors = [
+        libc::iovec { iov_base: header.as_ptr() as *mut libc::c_void, iov_len: header.len() },
+        libc::iovec { iov_base: payload as *mut libc::c_void, iov_len: payload_bytes },
+    ];
+    // SAFETY: a msghdr of zeroes is a valid value of the type.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = vectors.as_mut_ptr();
+    message.msg_iovlen = 2;
+    // SAFETY: the vectors describe `header` and what the caller promises about `payload`.
+    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+    check("sendmsg", sent as i64).map(|n| n as usize)
+}
+
+/// Receives into raw memory first and into `rest` after it, without blocking. Returns how many bytes came.
+///
+/// # Safety
+/// `place` must be valid for writes of `place_bytes`, and nobody may hold a reference to that memory.
+pub unsafe fn receive_two(
+    fd: BorrowedFd<'_>,
+    place: *mut u8,
+    place_bytes: usize,
+    rest: &mut [u8],
+) -> Result<usize> {
+    let mut vectors = [
+        libc::iovec { iov_base: place.cast(), iov_len: place_bytes },
+        libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() },
+    ];
+    // SAFETY: a msghdr of zeroes is a valid value of the type.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = vectors.as_mut_ptr();
+    message.msg_iovlen = 2;
+    // SAFETY: the vectors describe `rest` and what the caller promises about `place`.
+    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+    check("recvmsg", got as i64).map(|n| n as usize)
+}
+
+/// Makes a TCP socket fit for us: no delay of small frames, and an error, not silence, when the peer's
+/// machine has been unreachable for `timeout_ms`.
+pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    let seconds = (timeout_ms / 1000).max(3) as i32;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")?;
+    option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)")?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, (seconds / 3).max(1), "setsockopt(TCP_KEEPIDLE)")?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (seconds / 6).max(1), "setsockopt(TCP_KEEPINTVL)")?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)")
+}
+
+/// The pending error of a socket, 0 if there is none: how a non-blocking connect ended.
+pub fn pending_error(fd: BorrowedFd<'_>) -> Result<i32> {
+    let mut value = 0i32;
+    let mut bytes = 4 as libc::socklen_t;
+    // SAFETY: `value` and `bytes` are valid for writes of their sizes.
+    let done = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&mut value as *mut i32).cast(),
+            &mut bytes,
+        )
+    };
+    check("getsockopt(SO_ERROR)", done as i64)?;
+    Ok(value)
+}
+
+/// Starts to connect to an address without waiting for it.
+pub fn start_connect(address: &std::net::SocketAddr) -> Result<OwnedFd> {
+    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { check("socket", libc::socket(family, kind, 0) as i64)? };
+    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    let (storage, length) = to_sockaddr(address);
+    // SAFETY: `storage` holds an address of `length` bytes of the family of the socket.
+    let done =
+        unsafe { libc::connect(fd.as_raw_fd(), (&storage as *const libc::sockaddr_storage).cast(), length) };
+    match check("connect", done as i64) {
+        Ok(_) | Err(Error::System { errno: libc::EINPROGRESS, .. }) => Ok(fd),
+        Err(error) => Err(error),
+    }
+}
+
+fn to_sockaddr(address: &std::net::SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: a sockaddr_storage of zeroes is a valid value of the type.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let place: *mut libc::sockaddr_storage = &mut storage;
+    let length = match address {
+        std::net::SocketAddr::V4(v4) => {
+            let value = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: v4.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: sockaddr_storage is larger than, and aligned for, every address type.
+            unsafe { place.cast::<libc::sockaddr_in>().write(value) };
+            std::mem::size_of::<libc::sockaddr_in>()
+        }
+        std::net::SocketAddr::V6(v6) => {
+            let value = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: v6.port().to_be(),
+                sin6_flowinfo: v6.flowinfo(),
+                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
+                sin6_scope_id: v6.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { place.cast::<libc::sockaddr_in6>().write(value) };
+            std::mem::size_of::<libc::sockaddr_in6>()
+        }
+    };
+    (storage, length as libc::socklen_t)
+}
+
+fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32, call: &'static str) -> Result<()> {
+    // SAFETY: `value` is valid for reads of four bytes.
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&value as *const i32).cast(), 4) };
+    check(call, done as i64).map(drop)
+}

@@ -1,0 +1,505 @@
+//! The node's one shared memory object: layout, creation, attachment.
+//!
+//! ```text
+//! head | world table | node table | control 0 | regions 0 | control 1 | …   | slice 0 | slice 1 | …
+//!      | 8 B a rank  | 64 B a node|    4 KiB  | 64 KiB virtual (touched as used) | starter memory, heap
+//! ```
+//! The small parts of all ranks lie close together, so that touching many of them costs few page tables; the
+//! slices lie at a fixed large stride, so that a global address becomes a pointer by arithmetic.
+
+use super::barrier::NodeBarrier;
+use super::control::Control;
+use super::region::RegionEntry;
+use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::world::{NodeWord, PlaceWord, MAX_PER_WORLD};
+use crate::os::memory::{self, Mapping, PAGE_BYTES};
+use crate::{Error, Rank, Result};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x01");
+/// Slots in a region table.
+pub const SLOTS: usize = 4096;
+const REGION_TABLE_BYTES: u64 = (SLOTS * std::mem::size_of::<RegionEntry>()) as u64;
+const CONTROL_STRIDE: u64 = PAGE_BYTES + REGION_TABLE_BYTES;
+/// The most address space an arena may take: half of what a process has.
+const MAX_ARENA_BYTES: u64 = 1 << 46;
+const MIN_STRIDE: u64 = 1 << 24;
+
+/// What the agent decides before the arena exists; the same words stand at the head of the arena.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// The job, as in every handshake.
+    pub job: u64,
+    /// Ranks of the world.
+    pub ranks: u32,
+    /// Nodes of the world.
+    pub nodes: u32,
+    /// The index of this node.
+    pub node: u32,
+    /// Ranks on this node.
+    pub local_ranks: u32,
+    /// Ranks on this machine, which may hold several virtual nodes.
+    pub machine_ranks: u32,
+    /// How long a peer may be silent before it counts as lost.
+    pub peer_timeout_ms: u32,
+    /// Bytes of starter memory of each rank.
+    pub starter_bytes: u64,
+    /// Private and heap bytes that the library may take for each rank; `u64::MAX` if there is no budget.
+    pub budget_bytes: u64,
+    /// The most TCP connections of a rank.
+    pub connection_cap: u32,
+    /// 1 if the job goes on when a rank is lost.
+    pub continue_on_loss: u32,
+    /// 1 if `process_vm_*` may be used between ranks of the node.
+    pub allow_process_vm: u32,
+    /// Must be 0.
+    pub spare: u32,
+}
+
+/// What the world is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Phase {
+    /// Ranks are still attaching.
+    Gathering = 0,
+    /// Everybody is there.
+    Ready = 1,
+    /// The job is being ended; the reason is in the arena.
+    Aborting = 2,
+}
+
+/// The changing words at the head of the arena.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Shared {
+    /// A [`Phase`]; ranks sleep on it in init.
+    phase: AtomicU32,
+    /// Goes up whenever a rank leaves or is lost.
+    losses: AtomicU32,
+    /// The rank lost first, plus one; 0 if none is.
+    first_lost: AtomicU32,
+    /// Goes up with every `reset`.
+    incarnation: AtomicU32,
+    /// The barrier of the node.
+    pub barrier: NodeBarrier,
+    reason_bytes: AtomicU32,
+    reason: [AtomicU64; 30],
+}
+
+#[repr(C)]
+struct Head {
+    magic: u64,
+    slice_stride: u64,
+    arena_bytes: u64,
+    config: Config,
+    shared: Shared,
+}
+
+/// Where the parts of an arena are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Layout {
+    world: u64,
+    nodes: u64,
+    controls: u64,
+    slices: u64,
+    stride: u64,
+    total: u64,
+}
+
+impl Layout {
+    fn new(config: &Config, stride: u64) -> Result<Layout> {
+        let limits = [config.ranks, config.nodes, config.local_ranks];
+        if limits.iter().any(|&n| n == 0 || n > MAX_PER_WORLD) || config.node >= config.nodes {
+            return Err(Error::Misuse(format!(
+                "a world of {} ranks on {} nodes, {} of them on node {}, cannot be",
+                config.ranks, config.nodes, config.local_ranks, config.node
+            )));
+        }
+        let world = page_up(std::mem::size_of::<Head>() as u64);
+        let nodes = (world + 8 * config.ranks as u64).next_multiple_of(64);
+        let controls = page_up(nodes + 64 * config.nodes as u64);
+        let slices = (controls + CONTROL_STRIDE * config.local_ranks as u64).next_multiple_of(MIN_STRIDE);
+        let total = stride
+            .checked_mul(config.local_ranks as u64)
+            .and_then(|all| all.checked_add(slices))
+            .filter(|&total| total <= MAX_ARENA_BYTES + slices)
+            .ok_or_else(|| {
+                Error::Misuse(format!("an arena of {} slices is too large", config.local_ranks))
+            })?;
+        Ok(Layout { world, nodes, controls, slices, stride, total })
+    }
+}
+
+fn page_up(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE_BYTES)
+}
+
+/// The stride of the slices: room for the machine's memory in every slice, as far as addresses go round.
+fn choose_stride(config: &Config) -> u64 {
+    let wish = memory::machine_bytes().max(1 << 32).next_power_of_two();
+    let most = MAX_ARENA_BYTES / (config.local_ranks.max(1) as u64).next_power_of_two();
+    wish.min(most).max(MIN_STRIDE)
+}
+
+/// A process's view of its node's arena.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Mapping,
+    fd: OwnedFd,
+    config: Config,
+    layout: Layout,
+}
+
+impl Arena {
+    /// Makes a new arena; what the agent does. The world and node tables are still empty.
+    pub fn create(config: Config) -> Result<Arena> {
+        let layout = Layout::new(&config, choose_stride(&config))?;
+        if page_up(config.starter_bytes) > layout.stride / 2 {
+            return Err(Error::Misuse(format!(
+                "starter memory of {} bytes does not fit",
+                config.starter_bytes
+            )));
+        }
+        let fd = memory::create_sealed(c"kumiki-arena", layout.total)?;
+        memory::commit(fd.as_fd(), 0, layout.controls)?;
+        let mapping = Mapping::new(fd.as_fd(), layout.total)?;
+        let arena = Arena { mapping, fd, config, layout };
+        let head = arena.mapping.start().cast::<Head>().as_ptr();
+        // SAFETY: the mapping is larger than a `Head`, page-aligned, committed, and nobody else has it yet.
+        unsafe {
+            (&raw mut (*head).slice_stride).write(layout.stride);
+            (&raw mut (*head).arena_bytes).write(layout.total);
+            (&raw mut (*head).config).write(config);
+            (&raw mut (*head).magic).write(MAGIC);
+        }
+        Ok(arena)
+    }
+
+    /// Maps an arena that was handed to us, after checking that it is one.
+    pub fn attach(fd: OwnedFd) -> Result<Arena> {
+        let refuse = |what: &str| Err(Error::Refused(format!("not a Kumiki arena: {what}")));
+        let (bytes, _) = memory::file_bytes(fd.as_fd())?;
+        if bytes < std::mem::size_of::<Head>() as u64 || !memory::is_sealed(fd.as_fd())? {
+            return refuse("it is too short or may change its size");
+        }
+        let mapping = Mapping::new(fd.as_fd(), bytes)?;
+        let head = mapping.start().cast::<Head>().as_ptr();
+        // SAFETY: the mapping is at least a `Head` long; each word is read once and then checked. The creator
+        // wrote them before it handed the descriptor out.
+        let (magic, stride, total, config) = unsafe {
+            (
+                (&raw const (*head).magic).read(),
+                (&raw const (*head).slice_stride).read(),
+                (&raw const (*head).arena_bytes).read(),
+                (&raw const (*head).config).read(),
+            )
+        };
+        if magic != MAGIC {
+            return refuse("it is of another version; use one build of Kumiki on a node");
+        }
+        let layout = Layout::new(&config, stride)?;
+        if total != bytes || layout.total != bytes || config.starter_bytes > stride / 2 {
+            return refuse("its head contradicts its size");
+        }
+        Ok(Arena { mapping, fd, config, layout })
+    }
+
+    /// What the agent decided.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The descriptor, to hand on.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The changing words at the head.
+    #[inline]
+    pub fn shared(&self) -> &Shared {
+        // SAFETY: the head is mapped for as long as `self` lives and was committed at creation; `Shared` is made
+        // of atomics, for which every bit pattern is valid.
+        unsafe { &(*self.mapping.start().cast::<Head>().as_ptr()).shared }
+    }
+
+    /// The word of a rank, `None` if there is no such rank.
+    #[inline]
+    pub fn place(&self, rank: Rank) -> Option<&PlaceWord> {
+        if rank.0 >= self.config.ranks {
+            return None;
+        }
+        // SAFETY: the world table is mapped and committed, has `ranks` words, and is made of atomics.
+        Some(unsafe { &*self.at(self.layout.world + 8 * rank.0 as u64).cast::<PlaceWord>() })
+    }
+
+    /// The words of a node, `None` if there is no such node.
+    pub fn node(&self, node: u32) -> Option<&NodeWord> {
+        if node >= self.config.nodes {
+            return None;
+        }
+        // SAFETY: the node table is mapped and committed, has `nodes` entries, and is made of atomics.
+        Some(unsafe { &*self.at(self.layout.nodes + 64 * node as u64).cast::<NodeWord>() })
+    }
+
+    /// The control block of the `local`-th rank of this node.
+    #[inline]
+    pub fn control(&self, local: u32) -> Option<&Control> {
+        if local >= self.config.local_ranks {
+            return None;
+        }
+        // SAFETY: there are `local_ranks` control blocks inside the mapping, each page-aligned and made of atomics;
+        // the agent commits a block before its rank starts.
+        Some(unsafe { &*self.at(self.layout.controls + CONTROL_STRIDE * local as u64).cast::<Control>() })
+    }
+
+    /// An entry of a region table of this node.
+    #[inline]
+    pub fn region(&self, local: u32, slot: usize) -> Option<&RegionEntry> {
+        if local >= self.config.local_ranks || slot >= SLOTS {
+            return None;
+        }
+        let offset = self.layout.controls + CONTROL_STRIDE * local as u64 + PAGE_BYTES + 16 * slot as u64;
+        // SAFETY: the table is inside the mapping and made of atomics. A page that was never committed reads as
+        // zeroes, which is a free entry.
+        Some(unsafe { &*self.at(offset).cast::<RegionEntry>() })
+    }
+
+    /// Commits the control block, the first page of the region table and the starter memory of a rank, and
+    /// clears them; what the agent does before the rank starts, and again at a reset.
+    pub fn prepare_rank(&self, local: u32) -> Result<()> {
+        if local >= self.config.local_ranks {
+            return Err(Error::Misuse(format!("there is no local rank {local}")));
+        }
+        let control = self.layout.controls + CONTROL_STRIDE * local as u64;
+        memory::release(self.fd.as_fd(), control, CONTROL_STRIDE)?;
+        memory::commit(self.fd.as_fd(), control, 2 * PAGE_BYTES)?;
+        let slice = self.slice_offset(local);
+        memory::release(self.fd.as_fd(), slice, self.layout.stride)?;
+        memory::commit(self.fd.as_fd(), slice, page_up(self.config.starter_bytes.max(1)))
+    }
+
+    /// Commits the page of the region table that holds `slot` of the `local`-th rank.
+    pub fn commit_slot(&self, local: u32, slot: usize) -> Result<()> {
+        let offset = CONTROL_STRIDE * local as u64 + PAGE_BYTES + 16 * slot as u64;
+        let page = (self.layout.controls + offset) / PAGE_BYTES * PAGE_BYTES;
+        memory::commit(self.fd.as_fd(), page, PAGE_BYTES)
+    }
+
+    /// Bytes of a slice: starter memory first, then the heap.
+    #[inline]
+    pub fn slice_bytes(&self) -> u64 {
+        self.layout.stride
+    }
+
+    /// Where the heap starts in a slice.
+    pub fn heap_start(&self) -> u64 {
+        page_up(self.config.starter_bytes.max(1))
+    }
+
+    /// The first byte of the slice of the `local`-th rank. The pages behind it may not be committed.
+    #[inline]
+    pub fn slice(&self, local: u32) -> *mut u8 {
+        debug_assert!(local < self.config.local_ranks);
+        self.at(self.slice_offset(local))
+    }
+
+    /// Commits a range of a slice.
+    pub fn commit_slice(&self, local: u32, offset: u64, bytes: u64) -> Result<()> {
+        memory::commit(self.fd.as_fd(), self.slice_offset(local) + offset, bytes)
+    }
+
+    /// Gives a range of a slice back to the system.
+    pub fn release_slice(&self, local: u32, offset: u64, bytes: u64) -> Result<()> {
+        memory::release(self.fd.as_fd(), self.slice_offset(local) + offset, bytes)
+    }
+
+    /// Bytes of real memory that the whole arena occupies.
+    pub fn occupied_bytes(&self) -> Result<u64> {
+        memory::file_bytes(self.fd.as_fd()).map(|(_, occupied)| occupied)
+    }
+
+    /// Arena bytes of a rank beside its starter memory and heap.
+    pub fn fixed_bytes_per_rank(&self) -> u64 {
+        2 * PAGE_BYTES + self.layout.controls / self.config.local_ranks as u64
+    }
+
+    #[inline]
+    fn slice_offset(&self, local: u32) -> u64 {
+        self.layout.slices + self.layout.stride * local as u64
+    }
+
+    #[inline]
+    fn at(&self, offset: u64) -> *mut u8 {
+        // SAFETY: callers pass offsets inside the layout, which is as long as the mapping.
+        unsafe { self.mapping.start().as_ptr().add(offset as usize) }
+    }
+}
+
+impl Shared {
+    /// What the world is doing.
+    #[inline]
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Gathering,
+            1 => Phase::Ready,
+            _ => Phase::Aborting,
+        }
+    }
+
+    /// Changes the phase; only the agent does this. Aborting is final.
+    pub fn set_phase(&self, phase: Phase) {
+        let _ = self.phase.fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| {
+            (old != Phase::Aborting as u32).then_some(phase as u32)
+        });
+        #[cfg(not(loom))]
+        crate::os::futex::wake_all(&self.phase);
+    }
+
+    /// The word to sleep on while the phase does not change.
+    pub fn phase_word(&self) -> &AtomicU32 {
+        &self.phase
+    }
+
+    /// How often a rank left or was lost.
+    #[inline]
+    pub fn losses(&self) -> u32 {
+        self.losses.load(Ordering::Acquire)
+    }
+
+    /// Announces that `rank` was lost (or left, with `lost` false); its word must have been written before.
+    pub fn announce_loss(&self, rank: Rank, lost: bool) {
+        if lost {
+            let _ = self.first_lost.compare_exchange(0, rank.0 + 1, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        self.losses.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// The rank that was lost first.
+    pub fn first_lost(&self) -> Option<Rank> {
+        self.first_lost.load(Ordering::Acquire).checked_sub(1).map(Rank)
+    }
+
+    /// How often the world has been reset.
+    #[inline]
+    pub fn incarnation(&self) -> u32 {
+        self.incarnation.load(Ordering::Acquire)
+    }
+
+    /// Starts the world over: the barrier, the losses; only the agent does this, while every rank is in `reset`.
+    pub fn next_incarnation(&self) {
+        self.barrier.reset();
+        self.incarnation.fetch_add(1, Ordering::AcqRel);
+        #[cfg(not(loom))]
+        crate::os::futex::wake_all(&self.incarnation);
+    }
+
+    /// The word to sleep on while the incarnation does not change.
+    pub fn incarnation_word(&self) -> &AtomicU32 {
+        &self.incarnation
+    }
+
+    /// Leaves the reason for the end of the job; before the phase is set to [`Phase::Aborting`].
+    pub fn set_reason(&self, text: &str) {
+        if self.reason_bytes.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        let mut end = text.len().min(self.reason.len() * 8);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        for (word, bytes) in self.reason.iter().zip(text.as_bytes()[..end].chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(eight), Ordering::Relaxed);
+        }
+        self.reason_bytes.store(end as u32, Ordering::Release);
+    }
+
+    /// The reason for the end of the job; empty if there is none.
+    pub fn reason(&self) -> String {
+        let length = (self.reason_bytes.load(Ordering::Acquire) as usize).min(self.reason.len() * 8);
+        let bytes: Vec<u8> = self
+            .reason
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .take(length)
+            .collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::world::{Cause, Place, Status};
+    use super::*;
+
+    pub(crate) fn config(ranks: u32) -> Config {
+        Config {
+            job: 7,
+            ranks,
+            nodes: 1,
+            node: 0,
+            local_ranks: ranks,
+            machine_ranks: ranks,
+            peer_timeout_ms: 15_000,
+            starter_bytes: 1024,
+            budget_bytes: u64::MAX,
+            connection_cap: 256,
+            continue_on_loss: 0,
+            allow_process_vm: 1,
+            spare: 0,
+        }
+    }
+
+    #[test]
+    fn two_mappings_of_one_arena_see_the_same_bytes() {
+        let arena = Arena::create(config(3)).unwrap();
+        (0..3).for_each(|local| arena.prepare_rank(local).unwrap());
+        let other = Arena::attach(memory::duplicate(arena.descriptor()).unwrap()).unwrap();
+        let place = Place { node: 0, local: 2, status: Status::Alive, cause: Cause::UNKNOWN };
+        arena.place(Rank(2)).unwrap().store(place);
+        assert_eq!(other.place(Rank(2)).unwrap().load(), place);
+        assert!(other.place(Rank(3)).is_none());
+        // SAFETY: starter memory is committed and at least 1024 bytes long.
+        unsafe {
+            arena.slice(1).write(42);
+            assert_eq!(other.slice(1).read(), 42);
+        }
+        arena.shared().set_reason("because");
+        assert_eq!(other.shared().reason(), "because");
+    }
+
+    #[test]
+    fn what_is_not_an_arena_is_refused() {
+        let fd = memory::create_sealed(c"other", 1 << 20).unwrap();
+        assert!(matches!(Arena::attach(fd), Err(Error::Refused(_))));
+        let short = memory::create_sealed(c"short", 16).unwrap();
+        assert!(matches!(Arena::attach(short), Err(Error::Refused(_))));
+    }
+
+    #[test]
+    fn a_thousand_ranks_cost_sixteen_kibibytes_each_at_most() {
+        let arena = Arena::create(config(1024)).unwrap();
+        (0..1024).for_each(|local| arena.prepare_rank(local).unwrap());
+        let starter = page_up(1024) * 1024;
+        let fixed = arena.occupied_bytes().unwrap() - starter;
+        assert!(fixed <= 1024 * 16 * 1024, "{fixed} bytes");
+        assert!(arena.fixed_bytes_per_rank() <= 16 * 1024);
+    }
+
+    #[test]
+    fn released_memory_reads_as_zero_again() {
+        let arena = Arena::create(config(1)).unwrap();
+        arena.prepare_rank(0).unwrap();
+        arena.commit_slice(0, 1 << 20, 1 << 20).unwrap();
+        // SAFETY: the range was committed just now.
+        unsafe {
+            let byte = arena.slice(0).add(1 << 20);
+            byte.write(9);
+            arena.release_slice(0, 1 << 20, 1 << 20).unwrap();
+            assert_eq!(byte.read(), 0);
+        }
+    }
+}

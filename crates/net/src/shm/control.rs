@@ -1,0 +1,117 @@
+//! The control block of a rank: one page of words that the ranks and the agent of its node read.
+//!
+//! The owner writes what it waits for; the agent rings the bell. Every field is one atomic word, so a SIGKILL
+//! leaves each old or new; what a dead rank left in `waiting_*` is shown as its last known wait.
+
+use super::hazard::Hazards;
+use super::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// What a rank waits for, as others see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Activity {
+    /// It computes, or has not called us.
+    Computing = 0,
+    /// It is in `init`.
+    Init = 1,
+    /// It is in a barrier.
+    Barrier = 2,
+    /// It waits for operations to complete.
+    Complete = 3,
+    /// It is in `finalize`.
+    Finalize = 4,
+    /// It is in `reset`.
+    Reset = 5,
+    /// It waits until nobody touches a region that it unregisters.
+    Unregister = 6,
+}
+
+impl Activity {
+    fn from_word(word: u32) -> Activity {
+        match word {
+            1 => Activity::Init,
+            2 => Activity::Barrier,
+            3 => Activity::Complete,
+            4 => Activity::Finalize,
+            5 => Activity::Reset,
+            6 => Activity::Unregister,
+            _ => Activity::Computing,
+        }
+    }
+}
+
+impl std::fmt::Display for Activity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Activity::Computing => "computes",
+            Activity::Init => "waits in init",
+            Activity::Barrier => "waits in a barrier",
+            Activity::Complete => "waits for an operation to complete",
+            Activity::Finalize => "waits in finalize",
+            Activity::Reset => "waits in reset",
+            Activity::Unregister => "waits to unregister a region",
+        })
+    }
+}
+
+/// A rank that no one in particular is waited for.
+pub const NOBODY: u32 = u32::MAX;
+
+/// The shared words; all zero at start.
+#[repr(C, align(4096))]
+#[derive(Debug)]
+pub struct Control {
+    /// Changed and woken by the agent whenever something happened that a sleeping rank must look at.
+    pub bell: AtomicU32,
+    /// Whether the rank sleeps on the bell or in epoll.
+    pub asleep: AtomicU32,
+    activity: AtomicU32,
+    waits_for: AtomicU32,
+    since_ms: AtomicU64,
+    /// The process id, for the same-node accelerator only; never used as proof of life.
+    pub pid: AtomicU32,
+    /// How many barriers the rank has passed.
+    pub barriers: AtomicU32,
+    /// Bytes of the slice that are committed (starter memory and heap).
+    pub heap_bytes: AtomicU64,
+    /// Bytes of private memory that the rank's ledger holds.
+    pub ledger_bytes: AtomicU64,
+    /// Private bytes of the process before and after init, as the kernel counts them; 0 if not asked for.
+    pub private_before: AtomicU64,
+    /// See `private_before`.
+    pub private_after: AtomicU64,
+    /// Regions that this rank touches in other ranks' private memory.
+    pub hazards: Hazards,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::size_of::<Control>() == 4096);
+
+impl Control {
+    /// Tells the others what this rank is about to wait for.
+    #[inline]
+    pub fn begin_wait(&self, activity: Activity, peer: u32, now_ms: u64) {
+        self.since_ms.store(now_ms, Ordering::Relaxed);
+        self.waits_for.store(peer, Ordering::Relaxed);
+        self.activity.store(activity as u32, Ordering::Release);
+    }
+
+    /// Tells the others that the wait is over.
+    #[inline]
+    pub fn end_wait(&self) {
+        self.activity.store(Activity::Computing as u32, Ordering::Release);
+    }
+
+    /// What the rank waits for: the activity, the peer ([`NOBODY`] if none in particular), and since when.
+    pub fn waiting(&self) -> (Activity, u32, u64) {
+        let activity = Activity::from_word(self.activity.load(Ordering::Acquire));
+        (activity, self.waits_for.load(Ordering::Relaxed), self.since_ms.load(Ordering::Relaxed))
+    }
+
+    /// Changes the bell and wakes the rank if it sleeps on it.
+    #[cfg(not(loom))]
+    pub fn ring(&self) {
+        self.bell.fetch_add(1, Ordering::SeqCst);
+        crate::os::futex::wake_all(&self.bell);
+    }
+}

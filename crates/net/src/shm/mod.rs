@@ -1,0 +1,28 @@
+//! Shared memory of a node: the arena and the structures that live in it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `arena.rs` | the one memory object of a node: layout, creation, attachment |
+//! | `world.rs` | who is where and who is gone: one word a rank, 64 bytes a node |
+//! | `control.rs` | the control block of a rank: what it waits for, which regions it has |
+//! | `region.rs` | one entry of a region table: published, read and retired without a lock |
+//! | `hazard.rs` | who is touching a private region right now, so that it is not freed under them |
+//! | `barrier.rs` | the barrier of the ranks of a node |
+//!
+//! No structure here holds a blocking lock. Each says what a SIGKILL between two of its stores leaves behind.
+#![allow(unsafe_code)]
+
+pub mod arena;
+pub mod barrier;
+pub mod control;
+pub mod hazard;
+pub mod region;
+pub mod world;
+
+/// Atomics of the standard library, or of loom when a model is checked.
+pub(crate) mod sync {
+    #[cfg(loom)]
+    pub(crate) use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+    #[cfg(not(loom))]
+    pub(crate) use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+}

@@ -1,0 +1,165 @@
+//! One entry of a region table: where a region lies, how long it is, and its generation, in two words.
+//!
+//! Both words carry the generation, so a reader that sees two halves of different registrations knows it. An
+//! entry is published by its owner alone, read by every rank of the node, and retired by its owner. A SIGKILL
+//! between the two stores of `publish` leaves the first word zero: the entry is free.
+
+use super::sync::{fence, AtomicU64, Ordering};
+
+const GENERATION_SHIFT: u32 = 52;
+const KIND_SHIFT: u32 = 48;
+const LOW_BITS: u64 = (1 << 48) - 1;
+/// Generations run from 1 to this, then start again.
+pub const MAX_GENERATION: u16 = (1 << 12) - 1;
+/// The largest colour that an entry can hold.
+pub const MAX_COLOUR: u8 = 15;
+
+/// Where the bytes of a region are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// In the arena: `base` is an offset in the slice of the owner.
+    Arena,
+    /// In the owner's own memory: `base` is an address there.
+    Private,
+}
+
+/// A region as an entry describes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RegionView {
+    /// Where the bytes are.
+    pub kind: Kind,
+    /// Offset in the owner's slice, or address in the owner's process.
+    pub base: u64,
+    /// Bytes from `base` to the end of the region.
+    pub bytes: u64,
+    /// Which registration of this slot it is, never 0.
+    pub generation: u16,
+    /// The colour given at registration.
+    pub colour: u8,
+}
+
+/// The shared words of an entry; both zero when it is free.
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub struct RegionEntry {
+    place: AtomicU64,
+    extent: AtomicU64,
+}
+
+const _: () = assert!(cfg!(loom) || std::mem::size_of::<RegionEntry>() == 16);
+
+impl RegionEntry {
+    /// A free entry.
+    #[cfg(any(test, loom))]
+    pub fn new() -> Self {
+        RegionEntry { place: AtomicU64::new(0), extent: AtomicU64::new(0) }
+    }
+
+    /// Makes a free entry describe a region. Only the owner of the table does this.
+    pub fn publish(&self, view: RegionView) {
+        debug_assert!(view.base <= LOW_BITS && view.bytes <= LOW_BITS);
+        debug_assert!(view.generation != 0 && view.generation <= MAX_GENERATION && view.colour <= MAX_COLOUR);
+        let generation = (view.generation as u64) << GENERATION_SHIFT;
+        let kind = if view.kind == Kind::Private { 1 } else { 0 };
+        // The extent first: a reader that sees the new place also sees the new extent.
+        self.extent.store(generation | (view.colour as u64) << KIND_SHIFT | view.bytes, Ordering::Release);
+        self.place.store(generation | kind << KIND_SHIFT | view.base, Ordering::Release);
+    }
+
+    /// Makes the entry free. Only the owner of the table does this.
+    pub fn retire(&self) {
+        self.place.store(0, Ordering::Release);
+        // A reader announces itself in a hazard word, then reads the entry; we write the entry, then look for
+        // announcements. With a fence on both sides, at least one sees the other.
+        fence(Ordering::SeqCst);
+    }
+
+    /// What the entry describes, if it is in use and its two halves belong together.
+    #[inline]
+    pub fn view(&self) -> Option<RegionView> {
+        let place = self.place.load(Ordering::Acquire);
+        let extent = self.extent.load(Ordering::Acquire);
+        Self::decode(place, extent)
+    }
+
+    /// As [`view`](Self::view), ordered after an announcement in a hazard slot.
+    pub fn view_announced(&self) -> Option<RegionView> {
+        fence(Ordering::SeqCst);
+        self.view()
+    }
+
+    #[inline]
+    fn decode(place: u64, extent: u64) -> Option<RegionView> {
+        let generation = (place >> GENERATION_SHIFT) as u16;
+        if generation == 0 || generation != (extent >> GENERATION_SHIFT) as u16 {
+            return None;
+        }
+        Some(RegionView {
+            kind: if place >> KIND_SHIFT & 1 == 1 { Kind::Private } else { Kind::Arena },
+            base: place & LOW_BITS,
+            bytes: extent & LOW_BITS,
+            generation,
+            colour: (extent >> KIND_SHIFT & 15) as u8,
+        })
+    }
+}
+
+#[cfg(any(test, loom))]
+impl Default for RegionEntry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// A reader sees the first registration, the second, or none; never a mixture.
+    #[test]
+    fn loom_region_entry_is_never_torn() {
+        loom::model(|| {
+            let view = |n: u64| RegionView {
+                kind: Kind::Arena,
+                base: n * 4096,
+                bytes: n,
+                generation: n as u16,
+                colour: 0,
+            };
+            let entry = Arc::new(RegionEntry::new());
+            entry.publish(view(1));
+            let shared = entry.clone();
+            let owner = loom::thread::spawn(move || {
+                shared.retire();
+                shared.publish(view(2));
+            });
+            if let Some(seen) = entry.view() {
+                assert!(seen == view(1) || seen == view(2), "torn: {seen:?}");
+            }
+            owner.join().unwrap();
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_gives_back_what_was_published() {
+        let entry = RegionEntry::new();
+        assert_eq!(entry.view(), None);
+        let view = RegionView {
+            kind: Kind::Private,
+            base: 0x7fff_1234_5678,
+            bytes: 1 << 40,
+            generation: MAX_GENERATION,
+            colour: 3,
+        };
+        entry.publish(view);
+        assert_eq!(entry.view(), Some(view));
+        entry.retire();
+        assert_eq!(entry.view(), None);
+    }
+}

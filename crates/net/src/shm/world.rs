@@ -1,0 +1,203 @@
+//! Who is where, and who is gone: one word a rank and 64 bytes a node, once a node, in the arena.
+//!
+//! The agent writes it; ranks read it. Every word is written whole, so a SIGKILL of the agent leaves old or new.
+
+use super::sync::{AtomicU64, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// How a rank stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Status {
+    /// Expected, not attached yet.
+    Expected = 0,
+    /// Attached and, as far as is known, alive.
+    Alive = 1,
+    /// Has finalized in an orderly way.
+    Left = 2,
+    /// Is gone without finalizing.
+    Lost = 3,
+}
+
+/// Why a rank is lost, in one byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cause(pub u8);
+
+impl Cause {
+    /// Nobody knows.
+    pub const UNKNOWN: Cause = Cause(0);
+    /// It exited, or returned from main, without finalizing.
+    pub const EXITED: Cause = Cause(100);
+    /// It was stopped (SIGSTOP or a debugger) for longer than the peer timeout.
+    pub const STOPPED: Cause = Cause(101);
+    /// Its node stopped answering.
+    pub const UNREACHABLE: Cause = Cause(102);
+    /// Its connection broke.
+    pub const DISCONNECTED: Cause = Cause(103);
+    /// Its node agent ended.
+    pub const AGENT: Cause = Cause(104);
+    /// It asked for the end of the job.
+    pub const ABORTED: Cause = Cause(105);
+
+    /// It was killed by a signal.
+    pub fn signal(number: i32) -> Cause {
+        Cause(number.clamp(1, 64) as u8)
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Cause(number @ 1..=64) => write!(f, "it was killed by signal {number} ({})", signal_name(number)),
+            Cause::EXITED => f.write_str("it exited without finalizing"),
+            Cause::STOPPED => f.write_str("it was stopped for longer than the peer timeout"),
+            Cause::UNREACHABLE => f.write_str("its node stopped answering"),
+            Cause::DISCONNECTED => f.write_str("its connection broke"),
+            Cause::AGENT => f.write_str("its node agent ended"),
+            Cause::ABORTED => f.write_str("it aborted the job"),
+            _ => f.write_str("it is gone, nobody knows why"),
+        }
+    }
+}
+
+/// The usual name of a signal.
+pub fn signal_name(number: u8) -> &'static str {
+    match number as i32 {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGSYS => "SIGSYS",
+        _ => "signal",
+    }
+}
+
+/// Where a rank is and how it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The index of its node.
+    pub node: u32,
+    /// Its index among the ranks of its node.
+    pub local: u32,
+    /// How it stands.
+    pub status: Status,
+    /// Why it is lost, if it is.
+    pub cause: Cause,
+}
+
+const LOCAL_BITS: u32 = 24;
+const MASK: u64 = (1 << LOCAL_BITS) - 1;
+/// The most nodes, and the most ranks on a node, that a world can have.
+pub const MAX_PER_WORLD: u32 = 1 << LOCAL_BITS;
+
+/// The word of one rank.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct PlaceWord(AtomicU64);
+
+impl PlaceWord {
+    /// Writes the whole word.
+    pub fn store(&self, place: Place) {
+        let word = place.local as u64
+            | (place.node as u64) << LOCAL_BITS
+            | (place.status as u64) << 48
+            | (place.cause.0 as u64) << 56;
+        self.0.store(word, Ordering::Release);
+    }
+
+    /// Reads the whole word.
+    #[inline]
+    pub fn load(&self) -> Place {
+        let word = self.0.load(Ordering::Acquire);
+        Place {
+            node: (word >> LOCAL_BITS & MASK) as u32,
+            local: (word & MASK) as u32,
+            status: match (word >> 48) as u8 {
+                1 => Status::Alive,
+                2 => Status::Left,
+                3 => Status::Lost,
+                _ => Status::Expected,
+            },
+            cause: Cause((word >> 56) as u8),
+        }
+    }
+
+    /// Changes status and cause, keeps the place. Only the agent of the node does this.
+    pub fn set_status(&self, status: Status, cause: Cause) {
+        self.store(Place { status, cause, ..self.load() });
+    }
+}
+
+/// What the world knows of a node: the address of its agent's port.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct NodeWord {
+    words: [AtomicU64; 8],
+}
+
+const _: () = assert!(cfg!(loom) || std::mem::size_of::<NodeWord>() == 64);
+const _: () = assert!(cfg!(loom) || std::mem::size_of::<PlaceWord>() == 8);
+
+impl NodeWord {
+    /// Writes the address; before the world is ready.
+    pub fn store(&self, address: SocketAddr) {
+        let (family, octets) = match address.ip() {
+            IpAddr::V4(v4) => (4u64, v4.to_ipv6_mapped().octets()),
+            IpAddr::V6(v6) => (6u64, v6.octets()),
+        };
+        let value = u128::from_be_bytes(octets);
+        self.words[1].store(value as u64, Ordering::Relaxed);
+        self.words[2].store((value >> 64) as u64, Ordering::Relaxed);
+        self.words[0].store(family << 32 | address.port() as u64, Ordering::Release);
+    }
+
+    /// The address of the node's port, if it has one.
+    pub fn load(&self) -> Option<SocketAddr> {
+        let first = self.words[0].load(Ordering::Acquire);
+        let low = self.words[1].load(Ordering::Relaxed) as u128;
+        let high = self.words[2].load(Ordering::Relaxed) as u128;
+        let v6 = Ipv6Addr::from((high << 64 | low).to_be_bytes());
+        match first >> 32 {
+            4 => Some(SocketAddr::new(
+                IpAddr::V4(v6.to_ipv4_mapped().unwrap_or(Ipv4Addr::LOCALHOST)),
+                first as u16,
+            )),
+            6 => Some(SocketAddr::new(IpAddr::V6(v6), first as u16)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_and_an_address_survive_their_words() {
+        let word = PlaceWord(AtomicU64::new(0));
+        let place = Place { node: 77, local: 123_456, status: Status::Lost, cause: Cause::signal(9) };
+        word.store(place);
+        assert_eq!(word.load(), place);
+        assert_eq!(place.cause.to_string(), "it was killed by signal 9 (SIGKILL)");
+        let node = NodeWord { words: Default::default() };
+        assert_eq!(node.load(), None);
+        for text in ["127.0.0.1:80", "[::1]:65535", "[fe80::1]:1"] {
+            let address: SocketAddr = text.parse().unwrap();
+            node.store(address);
+            assert_eq!(node.load(), Some(address));
+        }
+    }
+}
