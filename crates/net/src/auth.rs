@@ -8,6 +8,8 @@
 //! This module is pure: it reads no clock, no random source and no socket. [`crate::wire::Connection`] drives the
 //! handshake; the node agent uses [`check_hello`] to turn strangers away before it hands a socket to a rank.
 
+#![forbid(unsafe_code)]
+
 use crate::wire::frame::TAG_BYTES;
 use constant_time_eq::constant_time_eq_16;
 use std::fmt;

@@ -18,7 +18,7 @@ const _: () = assert!(auth::HELLO_BYTES <= BUFFER_BYTES && auth::PROOF_BYTES <= 
 const _: () = assert!(FRAME_HEADER_BYTES <= BUFFER_BYTES);
 
 /// All that a connected peer costs the wire. `docs/memory.md` counts on it.
-const _: () = assert!(std::mem::size_of::<Connection>() <= 208);
+const _: () = assert!(std::mem::size_of::<Connection>() <= 200);
 
 /// The protocol state of one connection.
 ///

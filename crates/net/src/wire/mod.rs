@@ -7,6 +7,8 @@
 //! May use [`crate::auth`] and nothing else of this crate. Used by the transports that move bytes between nodes, by
 //! the agent, and by the simulator.
 
+#![forbid(unsafe_code)]
+
 mod connection;
 mod error;
 pub mod frame;
