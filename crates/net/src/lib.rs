@@ -5,9 +5,11 @@
 #![deny(unsafe_code)]
 
 pub mod auth;
+pub mod contract;
 mod error;
 pub mod os;
 pub mod shm;
+pub mod tcp;
 pub mod wire;
 
 pub use error::{Error, Rank, Result};
