@@ -337,11 +337,12 @@ impl Tcp {
         if link.established && !was_established {
             if let Some(peer) = link.peer {
                 let lost = self.setup.arena.place(peer).is_none_or(|word| word.load().status == Status::Lost);
-                if lost || self.yields_to_own_call(peer, index) {
+                if lost {
                     self.remove(index);
                     return;
                 }
-                self.take_over_call(peer, index);
+                // Two ranks that call each other at once keep both links: each asks on its own, and answers go
+                // back the way the question came.
                 self.routes.entry(peer.0).or_insert(index);
             }
             self.flush(index, sink, out);
@@ -349,27 +350,6 @@ impl Tcp {
             self.flush(index, sink, out);
         }
         self.answer_goodbye(index, sink, out);
-    }
-
-    /// When two ranks call each other at once, the call of the lower rank stands: the lower rank drops the other's.
-    fn yields_to_own_call(&self, peer: Rank, index: u32) -> bool {
-        let own = self.routes.get(&peer.0).and_then(|&own| self.links[own as usize].as_ref());
-        own.is_some_and(|own| {
-            own.index != index && own.initiated && !own.established && self.setup.rank < peer
-        })
-    }
-
-    /// …and the higher rank gives up its own, and sends what waits there on the one that stands.
-    fn take_over_call(&mut self, peer: Rank, index: u32) {
-        let Some(&own) = self.routes.get(&peer.0) else { return };
-        let pending = |link: &Link| link.index != index && link.initiated && !link.established;
-        if !self.links[own as usize].as_ref().is_some_and(|link| pending(link)) {
-            return;
-        }
-        let messages = self.remove(own).map(|mut link| link.take_queue()).unwrap_or_default();
-        if let Some(link) = self.links[index as usize].as_mut() {
-            messages.into_iter().for_each(|message| link.push(message));
-        }
     }
 
     fn answer_goodbye(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
