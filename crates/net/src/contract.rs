@@ -105,6 +105,8 @@ pub trait Sink {
 pub trait Sleeper: Send + Sync {
     /// Sleeps until there is something to poll, or the time is over.
     fn sleep(&self, timeout_ms: i32) -> Result<()>;
+    /// Ends one sleep now, or the next.
+    fn wake(&self);
 }
 
 /// Memory that a transport takes, for the ledger.
@@ -125,6 +127,8 @@ pub struct Footprint {
 pub enum Fault {
     /// The connection is reset.
     Reset,
+    /// The next frame to the peer vanishes after it was numbered.
+    Drop,
     /// One bit of the next bytes to the peer is flipped.
     Corrupt,
     /// Nothing is sent to the peer, or read from it, for this long.

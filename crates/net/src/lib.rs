@@ -7,6 +7,7 @@
 pub mod auth;
 pub mod contract;
 mod error;
+pub mod hook;
 pub mod os;
 pub mod shm;
 pub mod tcp;

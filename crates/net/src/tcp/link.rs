@@ -45,6 +45,7 @@ pub(super) struct Link {
     /// Whether epoll tells us when the socket takes bytes again.
     pub(super) watching_writes: bool,
     pub(super) corrupt_next: bool,
+    pub(super) drop_next: bool,
 }
 
 const _: () = assert!(std::mem::size_of::<Link>() <= 512);
@@ -108,6 +109,7 @@ impl Link {
             initiated,
             watching_writes: false,
             corrupt_next: false,
+            drop_next: false,
         }
     }
 
@@ -357,6 +359,9 @@ impl Link {
 
     /// Sends bytes, and keeps a copy of what the socket does not take. Returns whether all went.
     fn send_bytes(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<bool> {
+        if std::mem::take(&mut self.drop_next) {
+            return Ok(true);
+        }
         let mut damaged;
         let bytes = if std::mem::take(&mut self.corrupt_next) {
             damaged = bytes.to_vec();
@@ -377,6 +382,10 @@ impl Link {
     }
 
     fn send_owned(&mut self, mut bytes: Vec<u8>, buffers: &mut Buffers) -> Result<bool> {
+        if std::mem::take(&mut self.drop_next) {
+            buffers.give(bytes);
+            return Ok(true);
+        }
         if std::mem::take(&mut self.corrupt_next) {
             let middle = bytes.len() / 2;
             bytes[middle] ^= 1;

@@ -13,7 +13,7 @@ mod link;
 
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
 use crate::contract::{Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
-use crate::os::descriptor::{Epoll, Readiness};
+use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
 use crate::shm::world::Status;
@@ -28,6 +28,8 @@ use std::sync::Arc;
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Tokens of epoll below this are links; this one is the agent's channel.
 const AGENT_TOKEN: u64 = u64::MAX;
+/// …and this one the event that ends a sleep.
+const WAKE_TOKEN: u64 = u64::MAX - 1;
 /// How long to wait before a failed call is tried again.
 const RETRY_MS: u64 = 20;
 
@@ -57,6 +59,7 @@ struct Retry {
 pub struct Tcp {
     setup: Setup,
     epoll: Arc<Epoll>,
+    wake: Arc<Event>,
     links: Vec<Option<Box<Link>>>,
     free: Vec<u32>,
     /// On which link questions to a rank go.
@@ -73,11 +76,18 @@ pub struct Tcp {
     events: Vec<(u64, Readiness)>,
 }
 
-struct EpollSleeper(Arc<Epoll>);
+struct EpollSleeper {
+    epoll: Arc<Epoll>,
+    wake: Arc<Event>,
+}
 
 impl Sleeper for EpollSleeper {
     fn sleep(&self, timeout_ms: i32) -> Result<()> {
-        self.0.wait(timeout_ms, |_, _| ()).map(drop)
+        self.epoll.wait(timeout_ms, |_, _| ()).map(drop)
+    }
+
+    fn wake(&self) {
+        self.wake.raise();
     }
 }
 
@@ -85,12 +95,15 @@ impl Tcp {
     /// A transport without connections. `agent` is watched, and [`Sink::agent`] called when it is readable.
     pub fn new(setup: Setup, agent: Option<BorrowedFd<'_>>) -> Result<Tcp> {
         let epoll = Arc::new(Epoll::new()?);
+        let wake = Arc::new(Event::new()?);
+        epoll.add(wake.as_fd(), WAKE_TOKEN, false)?;
         if let Some(agent) = agent {
             epoll.add(agent, AGENT_TOKEN, false)?;
         }
         Ok(Tcp {
             setup,
             epoll,
+            wake,
             links: Vec::new(),
             free: Vec::new(),
             routes: HashMap::new(),
@@ -531,6 +544,10 @@ impl Transport for Tcp {
                 happened += 1;
                 continue;
             }
+            if token == WAKE_TOKEN {
+                self.wake.clear();
+                continue;
+            }
             let index = token as u32;
             if readiness.writable {
                 self.flush(index, sink, &mut out);
@@ -548,7 +565,7 @@ impl Transport for Tcp {
     }
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {
-        Arc::new(EpollSleeper(self.epoll.clone()))
+        Arc::new(EpollSleeper { epoll: self.epoll.clone(), wake: self.wake.clone() })
     }
 
     fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
@@ -602,6 +619,7 @@ impl Transport for Tcp {
                 let _ = socket::shut_down(link.fd.as_fd());
             }
             Fault::Corrupt => link.corrupt_next = true,
+            Fault::Drop => link.drop_next = true,
             Fault::Stall { milliseconds } => link.stalled_until_ms = time::now_ms() + milliseconds,
         }
     }
