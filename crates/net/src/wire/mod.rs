@@ -1,1 +1,21 @@
-//! Frames and the connection state machine: no I/O, no clock, no unsafe.
+//! Frames and the state machine of a connection, as values: no I/O, no clock, no unsafe.
+//!
+//! A [`Connection`] is fed with bytes and times and drained for bytes and a wake-up time, so the same code runs over
+//! sockets, in the simulator and under a fuzzer. A frame is a [`Header`] of opaque words and a payload; what they
+//! mean is for the user of the wire to say. `docs/wire.md` has the formats and the state diagram.
+//!
+//! May use [`crate::auth`] and nothing else of this crate. Used by the transports that move bytes between nodes, by
+//! the agent, and by the simulator.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod error;
+pub mod frame;
+
+pub use connection::{Connection, Event, Output, HANDSHAKE_TIMEOUT_MS};
+pub use error::WireError;
+pub use frame::{Header, FIRST_USER_KIND, FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
+
+#[cfg(test)]
+mod tests;
