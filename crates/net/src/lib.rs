@@ -4,7 +4,9 @@
 //! same job, and moves frames and shared mappings between them. `kumiki-mem` stands on it.
 #![deny(unsafe_code)]
 
+pub mod agent;
 pub mod auth;
+pub mod environment;
 mod error;
 pub mod os;
 pub mod shm;
