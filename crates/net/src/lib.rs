@@ -4,8 +4,10 @@
 //! same job, and moves frames and shared mappings between them. `kumiki-mem` stands on it.
 #![deny(unsafe_code)]
 
+pub mod agent;
 pub mod auth;
 pub mod contract;
+pub mod environment;
 mod error;
 pub mod hook;
 pub mod os;

@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::Result;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A descriptor that becomes readable when the process ends.
@@ -44,4 +44,218 @@ pub fn watch_forks() {
 #[inline]
 pub fn is_forked_child() -> bool {
     FORKED.load(Ordering::Relaxed)
+}
+
+/// What happened to a child process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChildEvent {
+    /// It returned or exited with this code.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// A signal stopped it; it still exists.
+    Stopped,
+    /// It runs again.
+    Continued,
+}
+
+/// The next event of any child, `None` if there is none now. Ended children are reaped.
+///
+/// Only for a process whose every child is ours: it takes the events of all of them.
+pub fn next_child_event() -> Result<Option<(i32, ChildEvent)>> {
+    // SAFETY: a siginfo of zeroes is a valid value of the type.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG;
+    // SAFETY: `info` is valid for writes.
+    let done = unsafe { libc::waitid(libc::P_ALL, 0, &mut info, flags) };
+    match check("waitid", done as i64) {
+        Err(crate::Error::System { errno: libc::ECHILD | libc::EINTR, .. }) => return Ok(None),
+        other => other?,
+    };
+    // SAFETY: waitid filled the fields of a child event, or left the zeroes.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    let event = match info.si_code {
+        _ if pid == 0 => return Ok(None),
+        libc::CLD_EXITED => ChildEvent::Exited(status),
+        libc::CLD_STOPPED | libc::CLD_TRAPPED => ChildEvent::Stopped,
+        libc::CLD_CONTINUED => ChildEvent::Continued,
+        _ => ChildEvent::Killed(status),
+    };
+    Ok(Some((pid, event)))
+}
+
+/// Sends a signal to one process. A process that is gone is no error.
+pub fn signal(pid: i32, signal: i32) -> Result<()> {
+    if pid <= 1 {
+        return Err(crate::Error::Misuse(format!("no signal may go to process {pid}")));
+    }
+    kill(pid, signal)
+}
+
+/// Sends a signal to a process group. A group that is gone is no error.
+pub fn signal_group(group: i32, signal: i32) -> Result<()> {
+    if group <= 1 {
+        return Err(crate::Error::Misuse(format!("no signal may go to process group {group}")));
+    }
+    kill(-group, signal)
+}
+
+fn kill(target: i32, signal: i32) -> Result<()> {
+    // SAFETY: no pointers are passed.
+    match check("kill", unsafe { libc::kill(target, signal) } as i64) {
+        Err(crate::Error::System { errno: libc::ESRCH, .. }) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Sends a signal to the process behind a pidfd, which can never be another process with the same number.
+pub fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
+    // SAFETY: the descriptor is open; no siginfo is passed.
+    let done = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0)
+    };
+    match check("pidfd_send_signal", done) {
+        Err(crate::Error::System { errno: libc::ESRCH, .. }) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Stops this process until it is continued.
+pub fn stop_self() {
+    // SAFETY: no pointers are passed; SIGSTOP to oneself takes effect before the call returns.
+    unsafe { libc::raise(libc::SIGSTOP) };
+}
+
+/// Makes orphaned descendants of this process its children, so that none escapes.
+pub fn become_subreaper() -> Result<()> {
+    // SAFETY: no pointers are passed.
+    check("prctl(PR_SET_CHILD_SUBREAPER)", unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } as i64)
+        .map(drop)
+}
+
+/// The children of this process, orphans that it adopted included.
+pub fn children() -> Vec<i32> {
+    let text = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether this process is in the foreground of the terminal that `fd` is, so that reading it will not stop us.
+/// `None` if it is no terminal.
+pub fn in_foreground(fd: BorrowedFd<'_>) -> Option<bool> {
+    // SAFETY: no pointers are passed; a descriptor that is no terminal gives ENOTTY.
+    let (foreground, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
+    (foreground >= 0).then_some(foreground == own)
+}
+
+/// Signals that arrive as reads of a descriptor instead of interrupting the program.
+#[derive(Debug)]
+pub struct Signals {
+    fd: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Blocks these signals for the calling thread (threads started later inherit that) and collects them.
+    pub fn new(signals: &[i32]) -> Result<Signals> {
+        // SAFETY: the sets are plain data that sigemptyset and sigprocmask initialise before they are read.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            signals.iter().for_each(|&signal| {
+                libc::sigaddset(&mut set, signal);
+            });
+            let mut before: libc::sigset_t = std::mem::zeroed();
+            check("sigprocmask", libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before) as i64)?;
+            let fd =
+                check("signalfd", libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) as i64)?;
+            Ok(Signals { fd: OwnedFd::from_raw_fd(fd as RawFd), before })
+        }
+    }
+
+    /// The next signal that has arrived, if any.
+    pub fn next(&self) -> Option<i32> {
+        let mut info = [0u8; std::mem::size_of::<libc::signalfd_siginfo>()];
+        match super::descriptor::read(self.fd.as_fd(), &mut info) {
+            Ok(got) if got == info.len() => {
+                Some(u32::from_ne_bytes([info[0], info[1], info[2], info[3]]) as i32)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: `before` is the set that sigprocmask gave us.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// The processors this process may run on.
+pub fn allowed_cores() -> Vec<u32> {
+    // SAFETY: a cpu_set_t of zeroes is a valid value; the call fills it and the macros stay inside it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+            return Vec::new();
+        }
+        (0..libc::CPU_SETSIZE as u32).filter(|&core| libc::CPU_ISSET(core as usize, &set)).collect()
+    }
+}
+
+/// How a child differs from one that `Command` alone would make.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChildSetup<'a> {
+    /// A descriptor that the child keeps, under the same number.
+    pub keep: Option<BorrowedFd<'a>>,
+    /// Whether the child is killed when this process dies.
+    pub die_with_parent: bool,
+    /// The only processor that the child may use.
+    pub core: Option<u32>,
+    /// Whether the child gets a network namespace of its own.
+    pub own_network: bool,
+}
+
+/// Starts a child in a process group of its own.
+pub fn spawn(
+    mut command: std::process::Command,
+    setup: ChildSetup<'_>,
+) -> std::io::Result<std::process::Child> {
+    use std::os::unix::process::CommandExt;
+    let keep = setup.keep.map(|fd| fd.as_raw_fd());
+    let parent = std::process::id() as i32;
+    let fail = |done: i32| if done < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) };
+    command.process_group(0);
+    // SAFETY: between fork and exec the closure calls only async-signal-safe functions and touches only its own
+    // captured integers; `last_os_error` reads errno and does not allocate.
+    unsafe {
+        command.pre_exec(move || {
+            if let Some(fd) = keep {
+                fail(libc::fcntl(fd, libc::F_SETFD, 0))?;
+            }
+            if setup.die_with_parent {
+                fail(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+                // The parent may have died before the request was made.
+                if libc::getppid() != parent {
+                    libc::_exit(255);
+                }
+            }
+            if let Some(core) = setup.core {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                libc::CPU_SET(core as usize, &mut set);
+                fail(libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set))?;
+            }
+            if setup.own_network {
+                fail(libc::unshare(libc::CLONE_NEWNET))?;
+            }
+            Ok(())
+        });
+    }
+    command.spawn()
 }

@@ -16,6 +16,70 @@ pub fn packet_pair() -> Result<(OwnedFd, OwnedFd)> {
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
+/// A connected pair of Unix stream sockets.
+pub fn stream_pair() -> Result<(OwnedFd, OwnedFd)> {
+    std::os::unix::net::UnixStream::pair()
+        .map(|(one, other)| (one.into(), other.into()))
+        .map_err(|error| Error::from_io("socketpair", &error))
+}
+
+/// The user id of the process at the other end of a Unix socket, and its process id.
+pub fn peer_credentials(fd: BorrowedFd<'_>) -> Result<(u32, i32)> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: both out-parameters are valid for writes of their sizes.
+    let done = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&mut credentials as *mut libc::ucred).cast(),
+            &mut bytes,
+        )
+    };
+    check("getsockopt(SO_PEERCRED)", done as i64)?;
+    Ok((credentials.uid, credentials.pid))
+}
+
+/// The addresses of the network interfaces that are up, loopback last.
+pub fn interface_addresses() -> Result<Vec<std::net::IpAddr>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: `list` is valid for writes; it is freed below.
+    unsafe { check("getifaddrs", libc::getifaddrs(&mut list) as i64)? };
+    let mut addresses = Vec::new();
+    let mut entry = list;
+    while !entry.is_null() {
+        // SAFETY: the entries form a list that lives until freeifaddrs; an address is as long as its family says.
+        unsafe {
+            let interface = &*entry;
+            let address = interface.ifa_addr;
+            if !address.is_null() && interface.ifa_flags & libc::IFF_UP as u32 != 0 {
+                match (*address).sa_family as i32 {
+                    libc::AF_INET => {
+                        let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
+                        addresses.push(std::net::IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()));
+                    }
+                    libc::AF_INET6 => {
+                        let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
+                        addresses.push(std::net::IpAddr::from(v6.sin6_addr.s6_addr));
+                    }
+                    _ => {}
+                }
+            }
+            entry = interface.ifa_next;
+        }
+    }
+    // SAFETY: `list` came from getifaddrs and is not used any more.
+    unsafe { libc::freeifaddrs(list) };
+    addresses.sort_by_key(std::net::IpAddr::is_loopback);
+    Ok(addresses)
+}
+
+/// Lets a socket count as readable only once this many bytes (or an end) are there.
+pub fn set_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
+    option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as i32, "setsockopt(SO_RCVLOWAT)")
+}
+
 /// Space for one control message that carries one descriptor, aligned for the kernel.
 #[repr(C, align(8))]
 struct Control([u8; 32]);

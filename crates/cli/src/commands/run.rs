@@ -1,0 +1,143 @@
+//! `kumiki run`: starts the ranks of a job and stays until they have ended.
+
+use super::Outcome;
+use clap::ValueEnum;
+use kumiki_net::environment::{parse_bytes, parse_duration};
+use kumiki_run::{Bind, OnLoss, Options};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki run -n 4 ./heat                        four ranks on this machine
+  kumiki run -n 4 --virtual-nodes 2 ./heat      the same on two nodes made of this machine
+  kumiki run --host alpha:8,beta:8 ./heat       sixteen ranks on two hosts, reached by ssh
+  kumiki run -n 4 --timeout 60s --tag-output ./heat --size 512
+
+The exit code is 0 if every rank ended well; otherwise that of the first rank that did not, 128 plus the signal
+that killed it, 124 after --timeout, 127 if there is no such program. Every option has an environment form.
+Ctrl-C ends the job, twice kills it at once; SIGUSR2 prints who waits for whom.";
+
+/// Start the ranks of a job and stay until they have ended.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Number of ranks.
+    #[arg(short = 'n', long = "ranks", value_name = "N", env = "KUMIKI_RANKS")]
+    ranks: Option<u32>,
+    /// Hosts to run on, each with the number of its ranks if wanted: a,b:2.
+    #[arg(long = "host", value_name = "HOSTS", env = "KUMIKI_HOSTS")]
+    hosts: Option<String>,
+    /// File of hosts: one `name slots=N` or `name:N` a line.
+    #[arg(long, value_name = "FILE", env = "KUMIKI_HOSTFILE")]
+    hostfile: Option<PathBuf>,
+    /// Ranks of each node.
+    #[arg(long, value_name = "P", env = "KUMIKI_PPN")]
+    ppn: Option<u32>,
+    /// Make this many nodes of this one machine, with TCP between them.
+    #[arg(long, value_name = "K", env = "KUMIKI_VIRTUAL_NODES")]
+    virtual_nodes: Option<u32>,
+    /// Give each virtual node a network namespace of its own.
+    #[arg(long, env = "KUMIKI_NETNS")]
+    netns: bool,
+    /// Bind each rank to a processor.
+    #[arg(long, value_name = "WHAT", default_value = "none", env = "KUMIKI_BIND")]
+    bind: BindChoice,
+    /// Environment for the ranks: NAME passes ours on, NAME=VALUE sets it. May be repeated.
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    environment: Vec<String>,
+    /// Directory of the ranks.
+    #[arg(long, value_name = "DIR", env = "KUMIKI_WDIR")]
+    wdir: Option<PathBuf>,
+    /// Put the rank before each line of output.
+    #[arg(long, env = "KUMIKI_TAG_OUTPUT")]
+    tag_output: bool,
+    /// End the job after this time (60, 90s, 10m), with a report and exit code 124.
+    #[arg(long, value_name = "TIME", value_parser = duration, env = "KUMIKI_TIMEOUT")]
+    timeout: Option<Duration>,
+    /// How long a peer may be silent before it counts as lost.
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "15s", env = "KUMIKI_PEER_TIMEOUT")]
+    peer_timeout: Duration,
+    /// Memory that the library may take for each rank (64K, 4M).
+    #[arg(long, value_name = "BYTES", value_parser = bytes, env = "KUMIKI_BUDGET")]
+    budget: Option<u64>,
+    /// Starter memory of each rank.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "4096", env = "KUMIKI_STARTER")]
+    starter: u64,
+    /// The most TCP connections of a rank.
+    #[arg(long, value_name = "N", default_value_t = 256, env = "KUMIKI_CONNECTIONS")]
+    connections: u32,
+    /// Write a trace that Perfetto and Chrome read.
+    #[arg(long, value_name = "FILE", env = "KUMIKI_TRACE")]
+    trace: Option<PathBuf>,
+    /// What to do when a rank is lost.
+    #[arg(long, value_name = "WHAT", default_value = "abort", env = "KUMIKI_ON_LOSS")]
+    on_loss: LossChoice,
+    /// Command that reaches another host.
+    #[arg(long, value_name = "CMD", default_value = "ssh", env = "KUMIKI_SSH")]
+    ssh: String,
+    /// The program, and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum BindChoice {
+    /// One processor a rank.
+    Core,
+    /// Wherever the system puts them.
+    None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LossChoice {
+    /// End the job, with a report.
+    Abort,
+    /// Tell the others, and go on.
+    Continue,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    super::warn_of_unknown_variables();
+    kumiki_run::run(&options(arguments)).map_err(|error| error.to_string())
+}
+
+fn options(arguments: Arguments) -> Options {
+    Options {
+        ranks: arguments.ranks,
+        hosts: arguments.hosts,
+        hostfile: arguments.hostfile,
+        per_node: arguments.ppn,
+        virtual_nodes: arguments.virtual_nodes,
+        network_namespaces: arguments.netns,
+        bind: match arguments.bind {
+            BindChoice::Core => Bind::Core,
+            BindChoice::None => Bind::None,
+        },
+        environment: arguments.environment,
+        directory: arguments.wdir,
+        tag_output: arguments.tag_output,
+        timeout: arguments.timeout,
+        peer_timeout: arguments.peer_timeout,
+        budget_bytes: arguments.budget,
+        starter_bytes: arguments.starter,
+        connections: arguments.connections,
+        trace: arguments.trace,
+        on_loss: match arguments.on_loss {
+            LossChoice::Abort => OnLoss::Abort,
+            LossChoice::Continue => OnLoss::Continue,
+        },
+        ssh: arguments.ssh,
+        agent_program: None,
+        command: arguments.command,
+    }
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).ok_or_else(|| "it should be a size such as 65536, 64K, 4M or 1G".into())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "it should be a time such as 500ms, 15s or 2m".into())
+}

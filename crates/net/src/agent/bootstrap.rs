@@ -1,0 +1,175 @@
+//! How a process becomes a rank: from the environment to an attachment.
+//!
+//! | way | how it is recognised |
+//! |---|---|
+//! | under `kumiki run` | `KUMIKI_AGENT_FD`: an inherited line to the node agent |
+//! | started by hand or by another launcher | `KUMIKI_MASTER` and `KUMIKI_SECRET_FILE`, and a rank and size |
+//! | alone | nothing of that: a world of one, in this process |
+
+use super::channel::{Channel, FromAgent, ToAgent};
+use crate::auth::{JobId, Secret};
+use crate::environment;
+use crate::os::{self, descriptor, futex, time};
+use crate::shm::arena::{Arena, Config, Phase};
+use crate::shm::world::{Cause, Place, Status};
+use crate::{Error, Rank, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A process's place in a world.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The arena of its node.
+    pub arena: Arc<Arena>,
+    /// Its number.
+    pub rank: Rank,
+    /// Its index on its node.
+    pub local: u32,
+    /// The job's secret.
+    pub secret: Secret,
+    /// The job.
+    pub job: JobId,
+    /// The line to the node agent; `None` in a world of one.
+    pub channel: Option<Channel>,
+}
+
+/// The line to the agent that this process inherited; kept for as long as it lives, so that it can attach again.
+static INHERITED: Mutex<Option<Channel>> = Mutex::new(None);
+
+/// Joins the world that the environment describes. Returns when every rank has joined, or with an error as soon as
+/// one is gone. `deadline_ms` is a time of the monotonic clock; without it the agents decide who is gone.
+pub fn attach(deadline_ms: Option<u64>) -> Result<Attachment> {
+    if let Some(channel) = inherited()? {
+        return join(channel, deadline_ms);
+    }
+    alone()
+}
+
+impl Attachment {
+    /// Leaves the world in an orderly way. The process may attach again afterwards.
+    pub fn leave(&mut self) -> Result<()> {
+        match self.channel.take() {
+            None => Ok(()),
+            Some(channel) => channel.send(&ToAgent::Leave),
+        }
+    }
+}
+
+fn inherited() -> Result<Option<Channel>> {
+    let mut place = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
+    if place.is_none() {
+        let Some(number) = environment::number("KUMIKI_AGENT_FD")? else { return Ok(None) };
+        let stale = |why: &dyn std::fmt::Display| {
+            Error::Refused(format!(
+                "KUMIKI_AGENT_FD={number} is not the line to a node agent ({why}): start this process with \
+                 `kumiki run`, or unset the variable"
+            ))
+        };
+        let fd = descriptor::adopt(number as i32).map_err(|error| stale(&error))?;
+        *place = Some(Channel::new(fd).map_err(|error| stale(&error))?);
+    }
+    Ok(place.clone())
+}
+
+/// Joins by a line to the agent.
+fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
+    channel.send(&ToAgent::Attach { pid: std::process::id() })?;
+    let limit_ms = deadline_ms.unwrap_or(u64::MAX);
+    let start_ms = time::now_ms();
+    loop {
+        match channel.receive(limit_ms)? {
+            Some(FromAgent::Welcome { arena, rank, local, job, secret }) => {
+                let arena = Arc::new(Arena::attach(arena)?);
+                let attachment = Attachment { arena, rank, local, secret, job, channel: Some(channel) };
+                wait_until_ready(&attachment, start_ms, limit_ms)?;
+                return Ok(attachment);
+            }
+            Some(FromAgent::Refused { why }) => return Err(Error::Refused(why)),
+            // What was meant for an earlier attachment of this process.
+            Some(_) => {}
+            None => return Err(late("the world to begin", start_ms)),
+        }
+    }
+}
+
+fn wait_until_ready(attachment: &Attachment, start_ms: u64, limit_ms: u64) -> Result<()> {
+    let shared = attachment.arena.shared();
+    loop {
+        match shared.phase() {
+            Phase::Ready => return Ok(()),
+            Phase::Aborting => return Err(Error::Closed(shared.reason())),
+            Phase::Gathering => {}
+        }
+        if let Some(lost) = shared.first_lost() {
+            let cause = attachment.arena.place(lost).map_or(Cause::UNKNOWN, |place| place.load().cause);
+            return Err(Error::PeerLost { rank: lost, why: cause.to_string() });
+        }
+        let left_ms = limit_ms.saturating_sub(time::now_ms());
+        if left_ms == 0 {
+            return Err(late(&missing(&attachment.arena), start_ms));
+        }
+        // The agent wakes us; looking at the line now and then notices an agent that is gone.
+        futex::wait(shared.phase_word(), Phase::Gathering as u32, left_ms.min(200));
+        if let Some(channel) = &attachment.channel {
+            while channel.try_receive()?.is_some() {}
+        }
+    }
+}
+
+/// Who has not joined, for a message.
+fn missing(arena: &Arena) -> String {
+    let expected = |rank: &u32| arena.place(Rank(*rank)).is_some_and(|p| p.load().status == Status::Expected);
+    let ranks: Vec<String> =
+        (0..arena.config().ranks).filter(expected).take(8).map(|r| r.to_string()).collect();
+    format!("ranks {} to join", ranks.join(", "))
+}
+
+fn late(what: &str, start_ms: u64) -> Error {
+    Error::Timeout { what: format!("waiting for {what}"), after_ms: time::now_ms() - start_ms }
+}
+
+/// A world of one, in this process.
+fn alone() -> Result<Attachment> {
+    let mut bytes = [0; 40];
+    os::random_bytes(&mut bytes)?;
+    let (secret, job) = bytes.split_at(32);
+    let job = u64::from_le_bytes(job.try_into().unwrap_or_default());
+    let arena = Arena::create(Config {
+        job,
+        ranks: 1,
+        nodes: 1,
+        node: 0,
+        local_ranks: 1,
+        machine_ranks: 1,
+        ..environment_config()?
+    })?;
+    arena.prepare_rank(0)?;
+    if let (Some(place), Some(control)) = (arena.place(Rank(0)), arena.control(0)) {
+        place.store(Place { node: 0, local: 0, status: Status::Alive, cause: Cause::UNKNOWN });
+        control.pid.store(std::process::id(), std::sync::atomic::Ordering::Relaxed);
+    }
+    arena.shared().set_phase(Phase::Ready);
+    let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
+    let arena = Arc::new(arena);
+    Ok(Attachment { arena, rank: Rank(0), local: 0, secret, job: JobId(job), channel: None })
+}
+
+/// The part of a configuration that the environment decides when there is no launcher.
+fn environment_config() -> Result<Config> {
+    let timeout = environment::duration("KUMIKI_PEER_TIMEOUT")?.map_or(15_000, |time| time.as_millis());
+    Ok(Config {
+        job: 0,
+        ranks: 0,
+        nodes: 0,
+        node: 0,
+        local_ranks: 0,
+        machine_ranks: 0,
+        peer_timeout_ms: timeout.clamp(100, u32::MAX as u128 / 2) as u32,
+        starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(4096),
+        budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(u64::MAX),
+        connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(256).max(1),
+        continue_on_loss: (environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"))
+            as u32,
+        allow_process_vm: (environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off")) as u32,
+        spare: 0,
+    })
+}

@@ -1,0 +1,552 @@
+//! What holds the nodes of a job together: a value fed with messages and times, drained for effects.
+//!
+//! It knows who is where, who has joined, left or died, and when the job must end. It does no I/O: the launcher
+//! and, under a foreign launcher, the process of rank 0 carry its messages. So it is tested without processes.
+//!
+//! A *round* is one life of the world, from the first rank that joins to the last that leaves. A program may
+//! initialise and finalize many times; each round has a new arena.
+
+mod closing;
+mod reset;
+#[cfg(test)]
+mod tests;
+
+use super::protocol::{Ending, Table, ToHub, ToNode};
+use crate::shm::world::Cause;
+use crate::Rank;
+use closing::{Closing, Survey};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// How long the processes of a job have to end before they are killed.
+pub const GRACE_MS: u32 = 2_000;
+/// How long an agent may take to get ready.
+const PREPARE_MS: u64 = 60_000;
+
+/// What the hub is told at the start.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Ranks of the world.
+    pub ranks: u32,
+    /// For each node, its name for people and its ranks; none if the agents find their ranks themselves.
+    pub nodes: Vec<(String, Vec<u32>)>,
+    /// How long an agent may be silent.
+    pub peer_timeout_ms: u64,
+    /// Whether the job goes on when a rank is lost.
+    pub continue_on_loss: bool,
+    /// Whether the processes of ranks are children of the agents, so that their ends are reported.
+    pub owns_processes: bool,
+}
+
+/// What the owner of the hub must do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send a message to the agent of a node.
+    Send(u32, ToNode),
+    /// Show this to the user.
+    Report(String),
+    /// The job is over, with this exit code.
+    Finished(i32),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    /// Not in the world.
+    Out,
+    In,
+    Left,
+    Lost,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    place: (u32, u32),
+    standing: Standing,
+    /// It has asked to join the next round, before this one was over.
+    again: bool,
+    ending: Option<Ending>,
+    wish: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NodeState {
+    Preparing,
+    Running,
+    Done,
+    Gone,
+}
+
+#[derive(Debug)]
+struct NodeEntry {
+    name: String,
+    /// The rank of each local index.
+    seats: Vec<u32>,
+    state: NodeState,
+    address: Option<SocketAddr>,
+    heard_ms: u64,
+    reset_prepared: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum World {
+    /// Agents are getting ready.
+    Preparing,
+    /// Agents have an arena, ranks join.
+    Gathering,
+    /// Everybody is in.
+    Ready,
+    /// Everybody has left; the next to join begins a round.
+    Over,
+    /// Nobody can join any more.
+    Broken,
+}
+
+/// The state of a job.
+#[derive(Debug)]
+pub struct Hub {
+    plan: Plan,
+    nodes: Vec<NodeEntry>,
+    members: Vec<Member>,
+    world: World,
+    /// Whether a rank has ever joined: only then is leaving without joining a mistake.
+    used: bool,
+    exit_code: i32,
+    closing: Option<Closing>,
+    survey: Option<Survey>,
+    beat_ms: u64,
+    ticked_ms: u64,
+    finished: bool,
+    effects: VecDeque<Effect>,
+}
+
+impl Hub {
+    /// A job that is about to start.
+    pub fn new(plan: Plan, now_ms: u64) -> Hub {
+        let nodes = plan.nodes.iter().map(|(name, ranks)| NodeEntry {
+            name: name.clone(),
+            seats: ranks.clone(),
+            state: NodeState::Preparing,
+            address: None,
+            heard_ms: now_ms,
+            reset_prepared: false,
+        });
+        let nowhere =
+            Member { place: (u32::MAX, 0), standing: Standing::Out, again: false, ending: None, wish: None };
+        let mut hub = Hub {
+            nodes: nodes.collect(),
+            members: vec![nowhere; plan.ranks as usize],
+            plan,
+            world: World::Preparing,
+            used: false,
+            exit_code: 0,
+            closing: None,
+            survey: None,
+            beat_ms: now_ms,
+            ticked_ms: now_ms,
+            finished: false,
+            effects: VecDeque::new(),
+        };
+        (0..hub.nodes.len() as u32).for_each(|node| hub.place_seats(node));
+        hub
+    }
+
+    /// The next thing to do.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Adds a node that has introduced itself; for agents that were not started by us. Returns its index.
+    pub fn add_node(&mut self, name: String, now_ms: u64) -> u32 {
+        self.nodes.push(NodeEntry {
+            name,
+            seats: Vec::new(),
+            state: NodeState::Preparing,
+            address: None,
+            heard_ms: now_ms,
+            reset_prepared: false,
+        });
+        self.nodes.len() as u32 - 1
+    }
+
+    /// Whether every rank has a place.
+    pub fn is_complete(&self) -> bool {
+        self.members.iter().all(|member| member.place.0 != u32::MAX)
+    }
+
+    /// The rank that sits at a place, as people should read it.
+    pub fn rank_at(&self, node: u32, local: u32) -> Option<Rank> {
+        self.nodes.get(node as usize)?.seats.get(local as usize).map(|&rank| Rank(rank))
+    }
+
+    /// A message from an agent.
+    pub fn receive(&mut self, node: u32, message: ToHub, now_ms: u64) {
+        let Some(entry) = self.nodes.get_mut(node as usize) else { return };
+        if entry.state == NodeState::Gone {
+            return;
+        }
+        entry.heard_ms = now_ms;
+        match message {
+            ToHub::Prepared { address, ranks } => self.prepared(node, address, ranks, now_ms),
+            ToHub::Failed { code, message } => {
+                let name = &self.nodes[node as usize].name;
+                let text = if self.nodes.len() > 1 { format!("{name}: {message}") } else { message };
+                self.fail(code, text, now_ms);
+            }
+            ToHub::Attached { local } => self.with_seat(node, local, |hub, rank| hub.attached(rank, now_ms)),
+            ToHub::Left { local } => self.with_seat(node, local, |hub, rank| hub.left(rank)),
+            ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
+                hub.lose_and_fail(rank, cause, Some(node), 1, now_ms);
+            }),
+            ToHub::Ended { local, ending } => {
+                self.with_seat(node, local, |hub, rank| hub.ended(rank, ending, now_ms));
+            }
+            ToHub::Unreachable { local, rank, cause } => {
+                self.with_seat(node, local, |hub, _| hub.unreachable(rank, cause, now_ms));
+            }
+            ToHub::Abort { local, message } => self.with_seat(node, local, |hub, rank| {
+                hub.fail(1, format!("{} aborted the job: {message}", hub.describe(rank)), now_ms);
+            }),
+            ToHub::Reset { local, new_rank } => {
+                self.with_seat(node, local, |hub, rank| hub.reset_wish(rank, new_rank));
+            }
+            ToHub::ResetPrepared => self.reset_prepared(node),
+            ToHub::Waits { waits } => self.surveyed(node, waits),
+            ToHub::Done => {
+                self.nodes[node as usize].state = NodeState::Done;
+                self.check_finished();
+            }
+            ToHub::Heartbeat | ToHub::Output { .. } | ToHub::InputTaken { .. } => {}
+        }
+    }
+
+    /// The stream of an agent has ended, or its process has.
+    pub fn node_gone(&mut self, node: u32, why: &str, now_ms: u64) {
+        let Some(entry) = self.nodes.get_mut(node as usize) else { return };
+        if matches!(entry.state, NodeState::Done | NodeState::Gone) {
+            return;
+        }
+        let was_preparing = entry.state == NodeState::Preparing;
+        entry.state = NodeState::Gone;
+        let name = entry.name.clone();
+        let what = if was_preparing { "could not be started" } else { "ended unexpectedly" };
+        self.lose_node(node, Cause::AGENT, format!("the agent of {name} {what}: {why}"), now_ms);
+    }
+
+    /// Something went wrong outside: the job ends with this code and this report, which shows who waits for whom.
+    pub fn end(&mut self, code: i32, headline: String, now_ms: u64) {
+        self.plan.continue_on_loss = false;
+        self.fail(code, headline, now_ms);
+    }
+
+    /// The user wants the job to end: the ranks get the signal, and what is left is killed after the grace.
+    pub fn interrupt(&mut self, signal: i32, grace_ms: u32, now_ms: u64) {
+        if self.exit_code == 0 {
+            self.exit_code = 128 + signal;
+        }
+        self.closing = Some(Closing::announced(now_ms, grace_ms));
+        let reason = format!("the job was ended by signal {signal}");
+        let signal = if grace_ms == 0 { libc::SIGKILL } else { signal };
+        self.broadcast(&ToNode::Terminate { signal, grace_ms, reason });
+        self.check_finished();
+    }
+
+    /// Sends something to every agent.
+    pub fn broadcast(&mut self, message: &ToNode) {
+        for node in 0..self.nodes.len() as u32 {
+            self.send(node, message.clone());
+        }
+    }
+
+    /// When [`tick`](Self::tick) wants to be called next.
+    pub fn wake_up_at(&self) -> u64 {
+        let beat = self.beat_ms + self.beat_interval_ms();
+        [self.closing.as_ref().and_then(Closing::deadline_ms), self.survey.as_ref().map(Survey::deadline_ms)]
+            .into_iter()
+            .flatten()
+            .fold(beat, u64::min)
+    }
+
+    /// Lets time pass. All messages that have arrived must have been handed in before.
+    pub fn tick(&mut self, now_ms: u64) {
+        let slept_ms = now_ms.saturating_sub(self.ticked_ms);
+        self.ticked_ms = now_ms;
+        if slept_ms > self.plan.peer_timeout_ms / 2 {
+            // We were not looking: the machine was suspended, or we were stopped.
+            self.excuse_silence(now_ms);
+        }
+        if now_ms >= self.beat_ms + self.beat_interval_ms() {
+            self.beat_ms = now_ms;
+            self.broadcast(&ToNode::Heartbeat);
+            self.check_silence(now_ms);
+        }
+        self.tick_closing(now_ms);
+        self.tick_survey(now_ms);
+    }
+
+    /// Nobody was listened to for a while: silence until now is nobody's fault.
+    pub fn excuse_silence(&mut self, now_ms: u64) {
+        self.ticked_ms = now_ms;
+        self.nodes.iter_mut().for_each(|node| node.heard_ms = now_ms);
+    }
+
+    fn check_silence(&mut self, now_ms: u64) {
+        for node in 0..self.nodes.len() as u32 {
+            let entry = &mut self.nodes[node as usize];
+            let limit_ms = match entry.state {
+                NodeState::Preparing => PREPARE_MS.max(self.plan.peer_timeout_ms),
+                NodeState::Running => self.plan.peer_timeout_ms,
+                NodeState::Done | NodeState::Gone => continue,
+            };
+            let silent_ms = now_ms.saturating_sub(entry.heard_ms);
+            if silent_ms >= limit_ms {
+                entry.state = NodeState::Gone;
+                let text = format!("{} has not answered for {} s", entry.name, silent_ms / 1000);
+                self.lose_node(node, Cause::UNREACHABLE, text, now_ms);
+            }
+        }
+    }
+
+    fn beat_interval_ms(&self) -> u64 {
+        (self.plan.peer_timeout_ms / 5).max(10)
+    }
+
+    fn prepared(&mut self, node: u32, address: SocketAddr, ranks: Vec<u32>, now_ms: u64) {
+        let entry = &mut self.nodes[node as usize];
+        if entry.state != NodeState::Preparing {
+            return;
+        }
+        (entry.state, entry.address) = (NodeState::Running, Some(address));
+        if entry.seats.is_empty() {
+            entry.seats = ranks;
+            if let Err(why) = self.check_seats(node) {
+                return self.fail(1, why, now_ms);
+            }
+            self.place_seats(node);
+        }
+        let all = self.nodes.iter().all(|entry| entry.state == NodeState::Running);
+        if all && self.is_complete() && self.closing.is_none() {
+            self.broadcast(&ToNode::Start);
+            self.begin_round();
+        }
+    }
+
+    fn check_seats(&self, node: u32) -> Result<(), String> {
+        let name = &self.nodes[node as usize].name;
+        for &rank in &self.nodes[node as usize].seats {
+            match self.members.get(rank as usize) {
+                None => return Err(format!("{name}: rank {rank} is not below {}", self.members.len())),
+                Some(member) if member.place.0 != u32::MAX => {
+                    return Err(format!("{name}: there are two processes with rank {rank}"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn place_seats(&mut self, node: u32) {
+        for (local, &rank) in self.nodes[node as usize].seats.iter().enumerate() {
+            if let Some(member) = self.members.get_mut(rank as usize) {
+                member.place = (node, local as u32);
+            }
+        }
+    }
+
+    fn begin_round(&mut self) {
+        for member in &mut self.members {
+            member.standing = if member.again { Standing::In } else { Standing::Out };
+            (member.again, member.wish) = (false, None);
+        }
+        self.world = World::Gathering;
+        let table = self.table();
+        self.broadcast(&ToNode::Begin(table));
+        self.check_ready();
+    }
+
+    fn table(&self) -> Table {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        Table {
+            places: self.members.iter().map(|member| member.place).collect(),
+            addresses: self.nodes.iter().map(|entry| entry.address.unwrap_or(nowhere)).collect(),
+        }
+    }
+
+    fn attached(&mut self, rank: u32, now_ms: u64) {
+        self.used = true;
+        let member = &mut self.members[rank as usize];
+        match member.standing {
+            Standing::Out => member.standing = Standing::In,
+            _ => member.again = true,
+        }
+        if self.world == World::Broken {
+            return self.refuse("a rank of the job is gone");
+        }
+        if self.world == World::Over {
+            self.begin_round();
+        }
+        let gone = |member: &Member| member.ending.is_some() && member.standing == Standing::Out;
+        if let Some(early) = self.members.iter().position(gone) {
+            self.ended_early(early as u32, now_ms);
+        }
+        self.check_ready();
+    }
+
+    fn check_ready(&mut self) {
+        let all_in = self.members.iter().all(|member| member.standing == Standing::In);
+        if self.world == World::Gathering && all_in {
+            self.world = World::Ready;
+            self.broadcast(&ToNode::Ready);
+        }
+    }
+
+    fn left(&mut self, rank: u32) {
+        if self.members[rank as usize].standing != Standing::In {
+            return;
+        }
+        self.members[rank as usize].standing = Standing::Left;
+        let home = self.members[rank as usize].place.0;
+        self.broadcast_except(Some(home), &ToNode::Leave { rank: Rank(rank) });
+        if self.members.iter().all(|member| member.standing == Standing::Left) {
+            self.world = World::Over;
+            if self.members.iter().any(|member| member.again) {
+                self.begin_round();
+            }
+        }
+    }
+
+    fn ended(&mut self, rank: u32, ending: Ending, now_ms: u64) {
+        let member = &mut self.members[rank as usize];
+        member.ending = Some(ending);
+        let standing = if member.again { Standing::In } else { member.standing };
+        let code = match ending {
+            Ending::Code(code) => code,
+            Ending::Signal(signal) => 128 + signal,
+        };
+        match standing {
+            Standing::Lost => {}
+            Standing::In => {
+                let cause = match ending {
+                    Ending::Code(_) => Cause::EXITED,
+                    Ending::Signal(signal) => Cause::signal(signal),
+                };
+                self.lose(rank, cause, Some(self.members[rank as usize].place.0));
+                let text = format!("{} {}", self.describe(rank), how_it_ended(ending, true));
+                self.fail(code.max(1), text, now_ms);
+            }
+            Standing::Left | Standing::Out if code != 0 => {
+                let text = format!("{} {}", self.describe(rank), how_it_ended(ending, false));
+                if standing == Standing::Left && matches!(ending, Ending::Code(_)) {
+                    // It has finished its part in an orderly way; the others may still be at it.
+                    self.note_failure(code, text);
+                } else {
+                    self.lose(rank, Cause::EXITED, Some(self.members[rank as usize].place.0));
+                    self.fail(code, text, now_ms);
+                }
+            }
+            Standing::Left => {}
+            Standing::Out if self.used => self.ended_early(rank, now_ms),
+            Standing::Out => {}
+        }
+        self.check_finished();
+    }
+
+    /// A process ended before it joined, and others wait for it.
+    fn ended_early(&mut self, rank: u32, now_ms: u64) {
+        self.lose(rank, Cause::EXITED, None);
+        let text = format!("{} exited before it joined the world that others wait in", self.describe(rank));
+        self.fail(1, text, now_ms);
+    }
+
+    fn unreachable(&mut self, rank: Rank, cause: Cause, now_ms: u64) {
+        let Some(member) = self.members.get(rank.index()) else { return };
+        if member.standing != Standing::In {
+            return;
+        }
+        self.lose_and_fail(rank.0, cause, None, 1, now_ms);
+    }
+
+    fn lose_and_fail(&mut self, rank: u32, cause: Cause, knows: Option<u32>, code: i32, now_ms: u64) {
+        if self.members[rank as usize].standing == Standing::Lost {
+            return;
+        }
+        self.lose(rank, cause, knows);
+        self.fail(code, format!("{} is lost: {cause}", self.describe(rank)), now_ms);
+    }
+
+    fn lose_node(&mut self, node: u32, cause: Cause, headline: String, now_ms: u64) {
+        for rank in self.nodes[node as usize].seats.clone() {
+            let finished = self.members[rank as usize].ending.is_some();
+            if !finished && self.members[rank as usize].standing != Standing::Left {
+                self.lose(rank, cause, None);
+            }
+        }
+        self.fail(1, headline, now_ms);
+        self.check_finished();
+    }
+
+    /// Marks a rank as lost and tells every node, except the one that knows.
+    fn lose(&mut self, rank: u32, cause: Cause, knows: Option<u32>) {
+        let member = &mut self.members[rank as usize];
+        if member.standing == Standing::Lost {
+            return;
+        }
+        member.standing = Standing::Lost;
+        self.broadcast_except(knows, &ToNode::Loss { rank: Rank(rank), cause });
+        self.refuse_reset(&format!("rank {rank} is lost"));
+        if self.world != World::Ready {
+            self.world = World::Broken;
+            self.refuse(&format!("rank {rank} is gone: {cause}"));
+        }
+    }
+
+    fn refuse(&mut self, why: &str) {
+        self.broadcast(&ToNode::Refuse { why: why.to_string() });
+    }
+
+    fn check_finished(&mut self) {
+        let over = |entry: &NodeEntry| matches!(entry.state, NodeState::Done | NodeState::Gone);
+        if !self.finished && self.nodes.iter().all(over) {
+            self.flush_closing();
+            self.finished = true;
+            self.effects.push_back(Effect::Finished(self.exit_code));
+        }
+    }
+
+    /// A rank as people should read it.
+    fn describe(&self, rank: u32) -> String {
+        let node = self.members[rank as usize].place.0;
+        match self.nodes.get(node as usize) {
+            Some(entry) if self.nodes.len() > 1 => format!("rank {rank} on {}", entry.name),
+            _ => format!("rank {rank}"),
+        }
+    }
+
+    fn with_seat(&mut self, node: u32, local: u32, then: impl FnOnce(&mut Self, u32)) {
+        if let Some(rank) = self.rank_at(node, local).filter(|rank| rank.index() < self.members.len()) {
+            then(self, rank.0);
+        }
+    }
+
+    fn broadcast_except(&mut self, node: Option<u32>, message: &ToNode) {
+        for other in (0..self.nodes.len() as u32).filter(|&other| Some(other) != node) {
+            self.send(other, message.clone());
+        }
+    }
+
+    fn send(&mut self, node: u32, message: ToNode) {
+        if !matches!(self.nodes[node as usize].state, NodeState::Done | NodeState::Gone) {
+            self.effects.push_back(Effect::Send(node, message));
+        }
+    }
+}
+
+fn how_it_ended(ending: Ending, in_world: bool) -> String {
+    match ending {
+        Ending::Code(code) if in_world => format!("exited with code {code} without finalizing"),
+        Ending::Code(code) => format!("exited with code {code}"),
+        Ending::Signal(signal) => format!(
+            "was killed by signal {signal} ({})",
+            crate::shm::world::signal_name(signal.clamp(0, 255) as u8)
+        ),
+    }
+}

@@ -1,0 +1,27 @@
+//! The node agent: arena, descriptors, deaths, the listening port; and how a rank finds it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `codec.rs` | numbers, text and lists to bytes and back; bad input is an error |
+//! | `protocol.rs` | messages between an agent and the hub of the job |
+//! | `channel.rs` | messages between an agent and a rank, one packet each |
+//! | `link.rs` | the byte stream that carries the messages of `protocol.rs` |
+//! | `hub.rs` | what holds the nodes of a job together: a value without I/O |
+//! | `seat.rs` | what an agent knows of one local rank |
+//! | `node.rs` | what every agent does: arena, announcements, rank channels |
+//! | `port.rs` | the node's listening port: strangers out, sockets to their ranks |
+//! | `process.rs` | the agent as a process of its own, the parent of its ranks |
+//! | `bootstrap.rs` | the rank's side: from the environment to an attachment |
+//!
+//! The launcher (`kumiki-run`) runs the hub and starts agents; ranks come in through [`bootstrap::attach`].
+
+pub mod bootstrap;
+pub mod channel;
+pub mod codec;
+pub mod hub;
+pub mod link;
+mod node;
+mod port;
+pub mod process;
+pub mod protocol;
+mod seat;

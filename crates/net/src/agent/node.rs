@@ -1,0 +1,421 @@
+//! What every agent does, whether a process of its own or a thread of the first rank of a node: it makes the
+//! arena, welcomes ranks, announces losses, and passes sockets on. It never blocks and is never on the data path.
+
+use super::channel::{FromAgent, ToAgent, MAX_PACKET_BYTES};
+use super::port::Port;
+use super::protocol::{Launch, Table, ToHub, ToNode, Wait};
+use super::seat::{Seat, Standing};
+use crate::auth::{Hello, JobId, Purpose, Secret};
+use crate::os::descriptor::Epoll;
+use crate::os::{futex, memory, process, socket, time};
+use crate::shm::arena::{Arena, Config, Phase};
+use crate::shm::control::{Activity, NOBODY};
+use crate::shm::world::{Cause, Place, Status};
+use crate::{Error, Rank, Result};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+/// Tokens of the descriptors that an agent watches; the low half is an index.
+pub(super) mod token {
+    pub(crate) const LINK: u64 = 0;
+    pub(crate) const LINK_OUT: u64 = 1;
+    pub(crate) const SIGNALS: u64 = 2;
+    pub(crate) const PORT: u64 = 3;
+    pub(crate) const INPUT: u64 = 4;
+    pub(crate) const CHANNEL: u64 = 1 << 32;
+    pub(crate) const PIDFD: u64 = 2 << 32;
+    pub(crate) const OUTPUT: u64 = 3 << 32;
+    pub(crate) const ERROR: u64 = 4 << 32;
+    pub(crate) const STRANGER: u64 = 8 << 32;
+}
+
+/// The state of a node.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) launch: Launch,
+    secret: Secret,
+    pub(super) epoll: Epoll,
+    pub(super) seats: Vec<Seat>,
+    pub(super) port: Port,
+    arena: Option<Arena>,
+    refused: Option<String>,
+    /// Something has changed that sleeping ranks must look at.
+    changed: bool,
+    /// Messages for the hub.
+    pub(super) outbox: Vec<ToHub>,
+}
+
+impl Node {
+    pub(super) fn new(launch: Launch, epoll: Epoll, port: Port) -> Result<Node> {
+        port.watch(&epoll)?;
+        Ok(Node {
+            secret: Secret::from_bytes(launch.secret),
+            launch,
+            epoll,
+            seats: Vec::new(),
+            port,
+            arena: None,
+            refused: None,
+            changed: false,
+            outbox: Vec::new(),
+        })
+    }
+
+    /// Adds a local rank, with the agent's end of its channel.
+    pub(super) fn add_seat(&mut self, rank: u32, channel: OwnedFd) -> Result<()> {
+        let token = token::CHANNEL + self.seats.len() as u64;
+        crate::os::descriptor::set_nonblocking(channel.as_fd(), true)?;
+        self.epoll.add(channel.as_fd(), token, false)?;
+        self.seats.push(Seat::new(rank, Some(channel)));
+        Ok(())
+    }
+
+    /// A message of the hub that is about the world; others are for the owner of the node.
+    pub(super) fn handle_hub(&mut self, message: ToNode) -> Result<()> {
+        match message {
+            ToNode::Begin(table) => self.begin(&table)?,
+            ToNode::Ready => self.ready(),
+            ToNode::Refuse { why } => self.refuse(why),
+            ToNode::Loss { rank, cause } => self.apply_loss(rank, cause),
+            ToNode::Leave { rank } => self.set_status(rank, Status::Left, Cause::UNKNOWN),
+            ToNode::ResetPrepare(table) => self.reset_prepare(&table)?,
+            ToNode::ResetGo => self.reset_go(),
+            ToNode::ResetRefused { why } => self.each_present(|seat| {
+                seat.send(FromAgent::ResetRefused { why: why.clone() });
+            }),
+            ToNode::Describe => self.report_waits(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Handles what a rank has sent. Returns false when the other end of its channel is closed.
+    pub(super) fn receive_rank(&mut self, local: u32) -> bool {
+        let mut buffer = [0; MAX_PACKET_BYTES];
+        loop {
+            let Some(channel) = self.seats[local as usize].channel.as_ref() else { return false };
+            match socket::receive_message(channel.as_fd(), &mut buffer, false) {
+                Ok((0, _)) => break,
+                Ok((length, _)) => match ToAgent::decode(&buffer[..length]) {
+                    Ok(message) => self.handle(local, message),
+                    Err(error) => eprintln!("kumiki: rank {}: {error}", self.seats[local as usize].rank),
+                },
+                Err(error) if error.would_block() => return true,
+                Err(_) => break,
+            }
+        }
+        if let Some(channel) = self.seats[local as usize].channel.take() {
+            let _ = self.epoll.remove(channel.as_fd());
+        }
+        false
+    }
+
+    /// Sends what waits for a rank, and keeps its descriptor watched for room while something does.
+    pub(super) fn flush_rank(&mut self, local: u32) {
+        let seat = &mut self.seats[local as usize];
+        seat.flush();
+        if let Some(channel) = &seat.channel {
+            let _ = self.epoll.change(channel.as_fd(), token::CHANNEL + local as u64, seat.has_backlog());
+        }
+    }
+
+    /// The process of a rank has ended. If it was in the world, it is lost.
+    pub(super) fn rank_gone(&mut self, local: u32, cause: Cause) -> bool {
+        let Seat { standing, rank, .. } = self.seats[local as usize];
+        if !matches!(standing, Standing::In | Standing::Pending) {
+            return false;
+        }
+        self.report_waits();
+        let rank = Rank(rank);
+        self.set_status(rank, Status::Lost, cause);
+        self.seats[local as usize].standing = Standing::Lost;
+        self.seats[local as usize].pidfd = None;
+        true
+    }
+
+    /// A connection that asks for one of the ranks here.
+    pub(super) fn pass_socket(&mut self, hello: Hello, socket: OwnedFd) {
+        let wanted = |seat: &&mut Seat| seat.rank == hello.to && seat.standing == Standing::In;
+        if hello.purpose != Purpose::Data {
+            return;
+        }
+        if let Some(seat) = self.seats.iter_mut().find(wanted) {
+            seat.send(FromAgent::Socket(socket));
+            self.watch_backlogs();
+        }
+    }
+
+    /// The job's secret and number, which a HELLO must match.
+    pub(super) fn examine(&mut self, token: u64) -> Option<(Hello, OwnedFd)> {
+        let job = JobId(self.launch.job);
+        self.port.examine(&self.epoll, token, (&self.secret, job), time::now_ms())
+    }
+
+    /// Lets the ranks know that the job ends, and why.
+    pub(super) fn announce_end(&mut self, reason: &str) {
+        self.refused.get_or_insert_with(|| format!("the job is ending: {reason}"));
+        if let Some(arena) = &self.arena {
+            arena.shared().set_reason(reason);
+            arena.shared().set_phase(Phase::Aborting);
+            self.changed = true;
+        }
+    }
+
+    /// Wakes every rank that must look at what has changed; once for all changes since the last call.
+    pub(super) fn settle(&mut self) {
+        if !std::mem::take(&mut self.changed) {
+            return;
+        }
+        let Some(arena) = &self.arena else { return };
+        for (local, seat) in self.seats.iter_mut().enumerate() {
+            if seat.standing == Standing::In {
+                if let Some(control) = arena.control(local as u32) {
+                    control.ring();
+                }
+                seat.notice();
+            }
+        }
+        let shared = arena.shared();
+        futex::wake_all(shared.barrier.sleep_word());
+        futex::wake_all(shared.barrier.gathered_word());
+        futex::wake_all(shared.phase_word());
+        futex::wake_all(shared.incarnation_word());
+    }
+
+    /// What each rank of the node is doing.
+    pub(super) fn waits(&self) -> Vec<Wait> {
+        let now_ms = time::now_ms();
+        (0..self.seats.len() as u32).map(|local| self.wait_of(local, now_ms)).collect()
+    }
+
+    fn wait_of(&self, local: u32, now_ms: u64) -> Wait {
+        let text = |doing: &str| Wait { local, doing: doing.into(), peer: None, for_ms: 0 };
+        let control = self.arena.as_ref().and_then(|arena| arena.control(local));
+        match (self.seats[local as usize].standing, control) {
+            (Standing::Out, _) => text("has not joined the world"),
+            (Standing::Pending, _) | (_, None) => text("waits for the world to begin"),
+            (Standing::Left, _) => text("has finalized"),
+            (Standing::Lost, _) => text("is lost"),
+            (Standing::In, Some(control)) => match control.waiting() {
+                (Activity::Computing, _, _) => text("computes"),
+                (activity, peer, since_ms) => Wait {
+                    local,
+                    doing: activity.to_string(),
+                    peer: (peer != NOBODY && peer < self.launch.ranks).then_some(Rank(peer)),
+                    for_ms: now_ms.saturating_sub(since_ms).max(1),
+                },
+            },
+        }
+    }
+
+    fn report_waits(&mut self) {
+        let waits = self.waits();
+        self.outbox.push(ToHub::Waits { waits });
+    }
+
+    fn handle(&mut self, local: u32, message: ToAgent) {
+        match message {
+            ToAgent::Attach { pid } => self.attach(local, pid),
+            ToAgent::Leave => self.leave(local),
+            ToAgent::Abort { message } => self.outbox.push(ToHub::Abort { local, message }),
+            ToAgent::Reset { new_rank } => self.outbox.push(ToHub::Reset { local, new_rank }),
+            ToAgent::ReportLost { rank, cause } => {
+                self.outbox.push(ToHub::Unreachable { local, rank, cause });
+            }
+        }
+    }
+
+    fn attach(&mut self, local: u32, pid: u32) {
+        let seat = &mut self.seats[local as usize];
+        if matches!(seat.standing, Standing::In | Standing::Pending) {
+            return seat.send(FromAgent::Refused { why: format!("rank {} has joined already", seat.rank) });
+        }
+        if let Some(why) = &self.refused {
+            return seat.send(FromAgent::Refused { why: why.clone() });
+        }
+        let first = seat.standing == Standing::Out;
+        seat.pid = pid;
+        seat.standing = Standing::Pending;
+        self.watch_process(local);
+        self.outbox.push(ToHub::Attached { local });
+        // A rank that has left waits for the next round.
+        if first && self.arena.is_some() {
+            self.welcome(local);
+        }
+    }
+
+    /// Watches the process that joined, which need not be the one that was started.
+    fn watch_process(&mut self, local: u32) {
+        let seat = &mut self.seats[local as usize];
+        if seat.pidfd.is_some() {
+            return;
+        }
+        if let Ok(pidfd) = process::open_pidfd(seat.pid as i32) {
+            if self.epoll.add(pidfd.as_fd(), token::PIDFD + local as u64, false).is_ok() {
+                seat.pidfd = Some(pidfd);
+            }
+        }
+    }
+
+    fn welcome(&mut self, local: u32) {
+        let Some(arena) = &self.arena else { return };
+        let seat = &mut self.seats[local as usize];
+        let rank = Rank(seat.rank);
+        let control = arena.control(local);
+        if let (Some(control), Some(place)) = (control, arena.place(rank)) {
+            control.pid.store(seat.pid, Ordering::Relaxed);
+            if place.load().status == Status::Expected {
+                place.set_status(Status::Alive, Cause::UNKNOWN);
+            }
+        }
+        seat.standing = Standing::In;
+        let (job, secret) = (JobId(self.launch.job), Secret::from_bytes(self.launch.secret));
+        match memory::duplicate(arena.descriptor()) {
+            Ok(arena) => seat.send(FromAgent::Welcome { arena, rank, local, job, secret }),
+            Err(error) => seat.send(FromAgent::Refused { why: error.to_string() }),
+        }
+        self.watch_backlogs();
+    }
+
+    fn leave(&mut self, local: u32) {
+        let seat = &mut self.seats[local as usize];
+        if seat.standing != Standing::In {
+            return;
+        }
+        seat.standing = Standing::Left;
+        if let Some(pidfd) = seat.pidfd.take() {
+            let _ = self.epoll.remove(pidfd.as_fd());
+        }
+        let rank = Rank(seat.rank);
+        self.outbox.push(ToHub::Left { local });
+        self.set_status(rank, Status::Left, Cause::UNKNOWN);
+    }
+
+    fn begin(&mut self, table: &Table) -> Result<()> {
+        let launch = &self.launch;
+        let arena = Arena::create(Config {
+            job: launch.job,
+            ranks: launch.ranks,
+            nodes: launch.nodes,
+            node: launch.node,
+            local_ranks: self.seats.len() as u32,
+            machine_ranks: launch.machine_ranks,
+            peer_timeout_ms: launch.peer_timeout_ms,
+            starter_bytes: launch.starter_bytes,
+            budget_bytes: launch.budget_bytes,
+            connection_cap: launch.connection_cap,
+            continue_on_loss: launch.continue_on_loss as u32,
+            allow_process_vm: launch.allow_process_vm as u32,
+            spare: 0,
+        })?;
+        for (node, address) in table.addresses.iter().enumerate() {
+            if let Some(word) = arena.node(node as u32) {
+                word.store(*address);
+            }
+        }
+        write_places(&arena, table, Status::Expected);
+        (0..self.seats.len() as u32).try_for_each(|local| arena.prepare_rank(local))?;
+        self.arena = Some(arena);
+        for local in 0..self.seats.len() as u32 {
+            match self.seats[local as usize].standing {
+                Standing::Pending => self.welcome(local),
+                Standing::Lost => {}
+                _ => self.seats[local as usize].standing = Standing::Out,
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self) {
+        let Some(arena) = &self.arena else { return };
+        for rank in 0..self.launch.ranks {
+            if let Some(place) = arena.place(Rank(rank)) {
+                if place.load().status == Status::Expected {
+                    place.set_status(Status::Alive, Cause::UNKNOWN);
+                }
+            }
+        }
+        arena.shared().set_phase(Phase::Ready);
+    }
+
+    fn refuse(&mut self, why: String) {
+        for seat in self.seats.iter_mut().filter(|seat| seat.standing == Standing::Pending) {
+            seat.standing = Standing::Out;
+            seat.send(FromAgent::Refused { why: why.clone() });
+        }
+        self.refused = Some(why);
+    }
+
+    fn apply_loss(&mut self, rank: Rank, cause: Cause) {
+        self.report_waits();
+        self.set_status(rank, Status::Lost, cause);
+        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.rank == rank.0) {
+            seat.standing = Standing::Lost;
+        }
+    }
+
+    fn set_status(&mut self, rank: Rank, status: Status, cause: Cause) {
+        let Some(arena) = &self.arena else { return };
+        let Some(word) = arena.place(rank) else { return };
+        let place = word.load();
+        if place.status == Status::Lost {
+            return;
+        }
+        word.set_status(status, cause);
+        if status == Status::Lost && place.node == self.launch.node {
+            if let Some(control) = arena.control(place.local) {
+                control.hazards.clear();
+            }
+        }
+        arena.shared().announce_loss(rank, status == Status::Lost);
+        self.changed = true;
+    }
+
+    fn reset_prepare(&mut self, table: &Table) -> Result<()> {
+        let Some(arena) = &self.arena else { return Ok(()) };
+        for (rank, &(node, local)) in table.places.iter().enumerate() {
+            if node == self.launch.node {
+                let seat = self.seats.get_mut(local as usize);
+                let seat = seat.ok_or_else(|| Error::Refused(format!("there is no local rank {local}")))?;
+                seat.rank = rank as u32;
+            }
+        }
+        write_places(arena, table, Status::Alive);
+        for (local, seat) in self.seats.iter().enumerate() {
+            arena.prepare_rank(local as u32)?;
+            if let Some(control) = arena.control(local as u32) {
+                control.pid.store(seat.pid, Ordering::Relaxed);
+            }
+        }
+        self.outbox.push(ToHub::ResetPrepared);
+        Ok(())
+    }
+
+    fn reset_go(&mut self) {
+        if let Some(arena) = &self.arena {
+            arena.shared().next_incarnation();
+        }
+        self.each_present(|seat| seat.send(FromAgent::ResetDone { rank: Rank(seat.rank) }));
+    }
+
+    fn each_present(&mut self, then: impl Fn(&mut Seat)) {
+        self.seats.iter_mut().filter(|seat| seat.standing == Standing::In).for_each(then);
+        self.watch_backlogs();
+    }
+
+    fn watch_backlogs(&mut self) {
+        for local in 0..self.seats.len() as u32 {
+            if self.seats[local as usize].has_backlog() {
+                self.flush_rank(local);
+            }
+        }
+    }
+}
+
+fn write_places(arena: &Arena, table: &Table, status: Status) {
+    for (rank, &(node, local)) in table.places.iter().enumerate() {
+        if let Some(word) = arena.place(Rank(rank as u32)) {
+            word.store(Place { node, local, status, cause: Cause::UNKNOWN });
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The node's one listening port: strangers are turned away, sockets of the job go to the ranks they ask for.
+//!
+//! Before a HELLO is checked a socket costs one descriptor and no buffer of ours: the bytes stay in the kernel and
+//! are only looked at. There are at most [`MAX_PENDING`] such sockets, each for at most [`HELLO_MS`].
+
+use crate::auth::{self, Hello, JobId, Secret, HELLO_BYTES};
+use crate::environment;
+use crate::os::descriptor::Epoll;
+use crate::os::socket;
+use crate::{Error, Result};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The most sockets whose HELLO has not come.
+const MAX_PENDING: usize = 64;
+/// How long a HELLO may take.
+const HELLO_MS: u64 = 2_000;
+/// How long to leave the port alone when there are no descriptors left.
+const PAUSE_MS: u64 = 100;
+/// At most one line about refused sockets in this time.
+const LOG_INTERVAL_MS: u64 = 10_000;
+
+/// The port and the sockets that have not said who they are.
+#[derive(Debug)]
+pub(super) struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+    token: u64,
+    first_socket_token: u64,
+    next_id: u64,
+    pending: Vec<Stranger>,
+    paused_until_ms: Option<u64>,
+    refused: u64,
+    logged_ms: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Stranger {
+    id: u64,
+    socket: TcpStream,
+    from: SocketAddr,
+    deadline_ms: u64,
+}
+
+impl Port {
+    /// Binds a port on this address; of the range in `KUMIKI_PORTS` if there is one.
+    pub(super) fn bind(ip: IpAddr, token: u64, first_socket_token: u64) -> Result<Port> {
+        let listener = bind_in_range(ip)?;
+        listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl(O_NONBLOCK)", &error))?;
+        let address = listener.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
+        Ok(Port {
+            listener,
+            address,
+            token,
+            first_socket_token,
+            next_id: 0,
+            pending: Vec::new(),
+            paused_until_ms: None,
+            refused: 0,
+            logged_ms: None,
+        })
+    }
+
+    /// Where the port is.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Starts to listen to the port.
+    pub(super) fn watch(&self, epoll: &Epoll) -> Result<()> {
+        epoll.add(self.listener.as_fd(), self.token, false)
+    }
+
+    /// Takes the connections that wait.
+    pub(super) fn accept(&mut self, epoll: &Epoll, now_ms: u64) {
+        // A bound, so that a storm of connections does not keep the agent from its other duties.
+        for _ in 0..MAX_PENDING {
+            match self.listener.accept() {
+                Ok((socket, from)) => self.admit(epoll, socket, from, now_ms),
+                Err(error) => {
+                    let out_of = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+                    if error.raw_os_error().is_some_and(|errno| out_of.contains(&errno)) {
+                        // The oldest stranger makes room; and the port rests, or we would be woken at once.
+                        self.drop_oldest(now_ms);
+                        let _ = epoll.remove(self.listener.as_fd());
+                        self.paused_until_ms = Some(now_ms + PAUSE_MS);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Looks at a socket that has become readable. Gives it out if it belongs to the job.
+    pub(super) fn examine(
+        &mut self,
+        epoll: &Epoll,
+        token: u64,
+        (secret, job): (&Secret, JobId),
+        now_ms: u64,
+    ) -> Option<(Hello, OwnedFd)> {
+        let id = token.checked_sub(self.first_socket_token)?;
+        let index = self.pending.iter().position(|stranger| stranger.id == id)?;
+        let Stranger { socket, from, .. } = self.pending.swap_remove(index);
+        let _ = epoll.remove(socket.as_fd());
+        let mut bytes = [0; HELLO_BYTES];
+        let got = socket::receive(socket.as_fd(), &mut bytes, true).unwrap_or(0);
+        match auth::check_hello(&bytes[..got], secret, job) {
+            Ok(hello) => {
+                socket::set_low_water(socket.as_fd(), 1).ok()?;
+                Some((hello, socket.into()))
+            }
+            Err(refusal) => {
+                if let Some(answer) = auth::refused_record(&refusal) {
+                    let _ = socket::send(socket.as_fd(), &answer);
+                }
+                self.refuse(from, &refusal.to_string(), now_ms);
+                None
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) wants to be called.
+    pub(super) fn wake_up_at(&self) -> Option<u64> {
+        self.pending.iter().map(|stranger| stranger.deadline_ms).chain(self.paused_until_ms).min()
+    }
+
+    /// Drops strangers that say nothing, and wakes the port from its rest.
+    pub(super) fn tick(&mut self, epoll: &Epoll, now_ms: u64) {
+        while let Some(index) = self.pending.iter().position(|stranger| stranger.deadline_ms <= now_ms) {
+            let stranger = self.pending.swap_remove(index);
+            self.refuse(stranger.from, "it did not say who it is", now_ms);
+        }
+        if self.paused_until_ms.is_some_and(|until_ms| until_ms <= now_ms) {
+            self.paused_until_ms = None;
+            let _ = self.watch(epoll);
+        }
+    }
+
+    fn admit(&mut self, epoll: &Epoll, socket: TcpStream, from: SocketAddr, now_ms: u64) {
+        if self.pending.len() >= MAX_PENDING {
+            self.drop_oldest(now_ms);
+        }
+        // Until a whole HELLO is there the socket does not count as readable, so a slow one wakes nobody.
+        let ready = socket.set_nonblocking(true).is_ok()
+            && socket::set_low_water(socket.as_fd(), HELLO_BYTES as u32).is_ok();
+        self.next_id += 1;
+        let id = self.next_id;
+        if ready && epoll.add(socket.as_fd(), self.first_socket_token + id, false).is_ok() {
+            self.pending.push(Stranger { id, socket, from, deadline_ms: now_ms + HELLO_MS });
+        }
+    }
+
+    fn drop_oldest(&mut self, now_ms: u64) {
+        if let Some(index) = (0..self.pending.len()).min_by_key(|&index| self.pending[index].id) {
+            let stranger = self.pending.swap_remove(index);
+            self.refuse(stranger.from, "too many connections wait to say who they are", now_ms);
+        }
+    }
+
+    fn refuse(&mut self, from: SocketAddr, why: &str, now_ms: u64) {
+        self.refused += 1;
+        if self.logged_ms.is_none_or(|logged_ms| now_ms >= logged_ms + LOG_INTERVAL_MS) {
+            self.logged_ms = Some(now_ms);
+            let total = self.refused;
+            eprintln!("kumiki: refused a connection from {from}: {why} ({total} so far; the job goes on)");
+        }
+    }
+}
+
+fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
+    let Some((low, high)) = environment::ports()? else {
+        return TcpListener::bind((ip, 0)).map_err(|error| Error::from_io("bind(the node's port)", &error));
+    };
+    // Nodes of one machine start at different places, so that they do not all try the same port first.
+    let count = (high - low) as u32 + 1;
+    let start = std::process::id() % count;
+    let free = (0..count).find_map(|step| {
+        let port = low + ((start + step) % count) as u16;
+        TcpListener::bind((ip, port)).ok()
+    });
+    free.ok_or_else(|| {
+        Error::Refused(format!("no port of KUMIKI_PORTS={low}-{high} is free on {ip}; widen the range"))
+    })
+}

@@ -1,0 +1,406 @@
+//! The agent as a process of its own: the parent of the ranks of its node.
+//!
+//! One thread, one epoll. The launcher is at the other end of the link; when that ends, so do the ranks.
+
+mod children;
+mod program;
+mod streams;
+
+use super::link::Link;
+use super::node::{token, Node};
+use super::port::Port;
+use super::protocol::{Launch, Listen, ToHub, ToNode};
+use crate::environment;
+use crate::os::descriptor::{self, Epoll, Readiness};
+use crate::os::process::{self, Signals};
+use crate::os::time;
+use crate::shm::world::Cause;
+use crate::{Error, Result};
+use children::Child;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+use streams::{Input, Outputs};
+
+/// How long processes that outlive their rank have to end by themselves.
+const ORPHAN_MS: u64 = 200;
+
+/// Runs an agent whose launcher is at the other end of these descriptors. Returns the exit code of the process.
+pub fn serve(input: OwnedFd, output: OwnedFd) -> i32 {
+    match Agent::new(input, output).and_then(|mut agent| agent.run()) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("kumiki: the agent of a node fails: {error}");
+            1
+        }
+    }
+}
+
+struct Agent {
+    link: Link,
+    link_watched_for_room: bool,
+    signals: Signals,
+    epoll: Option<Epoll>,
+    /// Present from the launch message on.
+    node: Option<Node>,
+    children: Vec<Child>,
+    outputs: Outputs,
+    input: Input,
+    started: bool,
+    /// When processes that are left are killed.
+    kill_at_ms: Option<u64>,
+    ending: bool,
+    suspended: bool,
+    heard_ms: u64,
+    beat_ms: u64,
+    ticked_ms: u64,
+}
+
+impl Agent {
+    fn new(input: OwnedFd, output: OwnedFd) -> Result<Agent> {
+        process::become_subreaper()?;
+        let signals =
+            Signals::new(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE])?;
+        let link = Link::new(input, output, false)?;
+        let epoll = Epoll::new()?;
+        epoll.add(link.input(), token::LINK, false)?;
+        epoll.add(signals.as_fd(), token::SIGNALS, false)?;
+        let now_ms = time::now_ms();
+        let mut agent = Agent {
+            link,
+            link_watched_for_room: false,
+            signals,
+            epoll: Some(epoll),
+            node: None,
+            children: Vec::new(),
+            outputs: Outputs::default(),
+            input: Input::default(),
+            started: false,
+            kill_at_ms: None,
+            ending: false,
+            suspended: false,
+            heard_ms: now_ms,
+            beat_ms: now_ms,
+            ticked_ms: now_ms,
+        };
+        agent.link.flush();
+        Ok(agent)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        loop {
+            let timeout_ms = self.wake_up_at().saturating_sub(time::now_ms()).min(60_000) as i32;
+            let mut events: Vec<(u64, Readiness)> = Vec::new();
+            self.epoll_ref().wait(timeout_ms, |token, readiness| events.push((token, readiness)))?;
+            let busy = !events.is_empty();
+            for (token, readiness) in events {
+                self.handle_event(token, readiness)?;
+            }
+            if self.link.is_ended() {
+                self.kill_everything();
+                return Ok(());
+            }
+            // Timers only count once everything that had happened before is known: an agent that was stopped
+            // itself must not blame its ranks.
+            if !busy || self.ticked_ms + 50 < time::now_ms() {
+                self.tick()?;
+            }
+            self.settle();
+            if self.is_over() {
+                return self.finish();
+            }
+        }
+    }
+
+    fn epoll_ref(&self) -> &Epoll {
+        match (&self.node, &self.epoll) {
+            (Some(node), _) => &node.epoll,
+            (None, Some(epoll)) => epoll,
+            (None, None) => unreachable!("the epoll instance is here until the node takes it"),
+        }
+    }
+
+    fn handle_event(&mut self, token: u64, readiness: Readiness) -> Result<()> {
+        let index = token as u32;
+        match token & !0xffff_ffff {
+            0 => match token {
+                token::LINK => self.read_link()?,
+                token::LINK_OUT => self.link.flush(),
+                token::SIGNALS => self.read_signals()?,
+                token::INPUT => self.push_input(),
+                token::PORT => {
+                    if let Some(node) = &mut self.node {
+                        node.port.accept(&node.epoll, time::now_ms());
+                    }
+                }
+                _ => {}
+            },
+            token::CHANNEL => {
+                if let Some(node) = &mut self.node {
+                    if readiness.readable || readiness.hung_up {
+                        node.receive_rank(index);
+                    }
+                    if readiness.writable {
+                        node.flush_rank(index);
+                    }
+                }
+            }
+            token::PIDFD => self.joined_process_ended(index),
+            token::OUTPUT => self.read_output(index, false),
+            token::ERROR => self.read_output(index, true),
+            _ => {
+                if let Some(node) = &mut self.node {
+                    if let Some((hello, socket)) = node.examine(token) {
+                        node.pass_socket(hello, socket);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_link(&mut self) -> Result<()> {
+        let messages = self.link.receive()?;
+        for message in messages {
+            self.heard_ms = time::now_ms();
+            self.handle_hub(ToNode::decode(&message)?)?;
+        }
+        Ok(())
+    }
+
+    fn handle_hub(&mut self, message: ToNode) -> Result<()> {
+        match message {
+            ToNode::Launch(launch) => {
+                if let Err(error) = self.prepare(*launch) {
+                    let (code, message) = match error {
+                        program::Trouble::NotFound(message) => (127, message),
+                        program::Trouble::NotExecutable(message) => (126, message),
+                        program::Trouble::Other(error) => (1, error.to_string()),
+                    };
+                    self.tell(ToHub::Failed { code, message });
+                }
+            }
+            ToNode::Start => self.start()?,
+            ToNode::Signal { signal } => self.signal_ranks(signal),
+            ToNode::Suspend(on) => self.suspend(on),
+            ToNode::Input(bytes) => {
+                self.input.queue(bytes);
+                self.push_input();
+            }
+            ToNode::Terminate { signal, grace_ms, reason } => self.terminate(signal, grace_ms, &reason),
+            ToNode::Describe => self.describe(),
+            ToNode::Heartbeat => {}
+            other => {
+                let loss = match &other {
+                    ToNode::Loss { rank, .. } => Some(*rank),
+                    _ => None,
+                };
+                if let Some(node) = &mut self.node {
+                    if let Err(error) = node.handle_hub(other) {
+                        let message = format!("the arena of the node: {error}");
+                        self.tell(ToHub::Failed { code: 1, message });
+                    }
+                }
+                if let Some(rank) = loss {
+                    self.fence(rank.0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks everything that can be checked before a process is started.
+    fn prepare(&mut self, launch: Launch) -> std::result::Result<(), program::Trouble> {
+        let path = program::find(&launch)?;
+        let pipes = if launch.pipe_output { 2 } else { 0 };
+        let needed = 32 + launch.here.len() as u64 * (2 + pipes);
+        let limit = descriptor::raise_limit()?;
+        if limit < needed {
+            return Err(program::Trouble::Other(Error::Refused(format!(
+                "{} ranks on a node need {needed} open files, the limit is {limit}: raise it (ulimit -n {needed})",
+                launch.here.len()
+            ))));
+        }
+        let port = Port::bind(listen_on(&launch.listen)?, token::PORT, token::STRANGER)?;
+        let address = port.address();
+        let epoll = self.epoll.take().ok_or_else(|| Error::Refused("a second launch".into()))?;
+        self.node = Some(Node::new(launch, epoll, port)?);
+        self.children = vec![Child::new(path)];
+        self.tell(ToHub::Prepared { address, ranks: Vec::new() });
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<()> {
+        let Some(path) = self.children.pop().map(|template| template.path) else { return Ok(()) };
+        let Some(node) = &mut self.node else { return Ok(()) };
+        self.started = true;
+        let ranks = node.launch.here.clone();
+        let cores = if node.launch.bind_cores { process::allowed_cores() } else { Vec::new() };
+        for (local, &rank) in ranks.iter().enumerate() {
+            let core = cores.get((node.launch.machine_before as usize + local) % cores.len().max(1)).copied();
+            match children::spawn(node, &path, rank, core, &mut self.outputs, &mut self.input) {
+                Ok(child) => self.children.push(child),
+                Err(error) => {
+                    let message = format!("cannot start {}: {error}", path.display());
+                    self.tell(ToHub::Failed { code: 126, message });
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A message for the hub.
+    fn tell(&mut self, message: ToHub) {
+        self.link.send(&message.encode());
+    }
+
+    /// Sends what has gathered: messages for the hub, wake-ups for the ranks.
+    fn settle(&mut self) {
+        if let Some(node) = &mut self.node {
+            node.settle();
+            for message in std::mem::take(&mut node.outbox) {
+                self.link.send(&message.encode());
+            }
+            self.outputs.throttle(&node.epoll, self.link.backlog_bytes());
+        }
+        let wants_room = self.link.backlog_bytes() > 0;
+        if wants_room != self.link_watched_for_room {
+            self.link_watched_for_room = wants_room;
+            let epoll = self.epoll_ref();
+            let _ = match wants_room {
+                true => epoll.add(self.link.output(), token::LINK_OUT, true),
+                false => epoll.remove(self.link.output()),
+            };
+        }
+    }
+
+    fn wake_up_at(&self) -> u64 {
+        let beat = self.beat_ms + self.beat_interval_ms();
+        let stopped = self.children.iter().filter_map(|child| child.stopped_ms).min();
+        let timeout_ms = self.node.as_ref().map_or(15_000, |node| node.launch.peer_timeout_ms as u64);
+        [
+            self.kill_at_ms,
+            stopped.filter(|_| !self.suspended).map(|since_ms| since_ms + timeout_ms),
+            self.node.as_ref().and_then(|node| node.port.wake_up_at()),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(beat, u64::min)
+    }
+
+    fn beat_interval_ms(&self) -> u64 {
+        self.node.as_ref().map_or(1_000, |node| (node.launch.peer_timeout_ms as u64 / 5).max(10))
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        let now_ms = time::now_ms();
+        let slept_ms = now_ms - std::mem::replace(&mut self.ticked_ms, now_ms);
+        let Some(node) = &mut self.node else { return Ok(()) };
+        let timeout_ms = node.launch.peer_timeout_ms as u64;
+        let remote = node.launch.remote;
+        node.port.tick(&node.epoll, now_ms);
+        if slept_ms > timeout_ms / 2 {
+            self.heard_ms = now_ms;
+            self.children.iter_mut().for_each(|child| child.forgive(now_ms));
+        }
+        if now_ms >= self.beat_ms + self.beat_interval_ms() {
+            self.beat_ms = now_ms;
+            self.tell(ToHub::Heartbeat);
+        }
+        if remote && !self.suspended && now_ms >= self.heard_ms + timeout_ms {
+            eprintln!("kumiki: the launcher has not answered for {} s; this node ends", timeout_ms / 1000);
+            self.kill_everything();
+            return Err(Error::Timeout { what: "waiting for the launcher".into(), after_ms: timeout_ms });
+        }
+        self.check_stopped(now_ms, timeout_ms);
+        if self.kill_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.kill_at_ms = None;
+            self.signal_ranks(libc::SIGKILL);
+            children::kill_orphans();
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        (self.started || self.ending) && self.children.iter().all(|child| child.ended)
+    }
+
+    /// Every rank has ended: what they left behind ends too, the last output goes out, and so do we.
+    fn finish(&mut self) -> Result<()> {
+        let limit_ms = time::now_ms() + if self.ending { 0 } else { ORPHAN_MS };
+        while !process::children().is_empty() {
+            while process::next_child_event()?.is_some() {}
+            if time::now_ms() >= limit_ms {
+                children::kill_orphans();
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        if let Some(node) = &mut self.node {
+            self.outputs.drain(&mut node.outbox);
+        }
+        self.settle();
+        self.tell(ToHub::Done);
+        let give_up_ms = time::now_ms() + 5_000;
+        while self.link.backlog_bytes() > 0 && time::now_ms() < give_up_ms && !self.link.is_ended() {
+            descriptor::poll(&[(self.link.output(), true)], 100)?;
+            self.link.flush();
+        }
+        Ok(())
+    }
+
+    fn describe(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        let mut waits = node.waits();
+        for (wait, child) in waits.iter_mut().zip(&self.children) {
+            if child.stopped_ms.is_some() {
+                wait.doing = format!("is stopped; it {}", wait.doing);
+            }
+        }
+        node.outbox.push(ToHub::Waits { waits });
+    }
+
+    fn joined_process_ended(&mut self, local: u32) {
+        let Some(node) = &mut self.node else { return };
+        // What it said before it ended comes first.
+        node.receive_rank(local);
+        let own = self
+            .children
+            .get(local as usize)
+            .is_some_and(|child| child.pid == node.seats[local as usize].pid);
+        if own {
+            // The wait for our own child tells more: the exit code, or the signal.
+            return self.reap().unwrap_or_default();
+        }
+        if node.rank_gone(local, Cause::EXITED) {
+            node.outbox.push(ToHub::Lost { local, cause: Cause::EXITED });
+        } else {
+            node.seats[local as usize].pidfd = None;
+        }
+    }
+
+    fn read_signals(&mut self) -> Result<()> {
+        while let Some(signal) = self.signals.next() {
+            match signal {
+                libc::SIGCHLD | libc::SIGPIPE => {}
+                // Somebody ends the agent: the ranks end with it, and the launcher sees the link close.
+                signal => {
+                    self.kill_everything();
+                    let what = format!("the agent was ended by signal {signal}");
+                    self.tell(ToHub::Failed { code: 128 + signal, message: what.clone() });
+                    return Err(Error::Closed(what));
+                }
+            }
+        }
+        self.reap()
+    }
+}
+
+/// The address an agent listens on: never the wildcard.
+fn listen_on(listen: &Listen) -> Result<IpAddr> {
+    match listen {
+        Listen::Loopback => Ok(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        Listen::Address(address) => Ok(address.ip()),
+        Listen::Reached => environment::reached_address(),
+    }
+}

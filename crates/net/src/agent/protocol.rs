@@ -1,0 +1,462 @@
+//! Messages between the hub of a job and its node agents.
+//!
+//! An agent names its own ranks by their index on the node, which never changes; the hub names ranks by their
+//! number in the world, which a reset changes. Both directions are ordered streams, so both sides agree on which
+//! numbering a message belongs to.
+
+use super::codec::{bad, Reader, Writer};
+use crate::shm::world::Cause;
+use crate::{Rank, Result};
+use std::net::SocketAddr;
+
+/// The first bytes that an agent writes, so that what a login script prints before them is passed over.
+pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-1\r\n";
+/// The most bytes of one message.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
+
+/// How a process ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// It exited with this code.
+    Code(i32),
+    /// A signal ended it.
+    Signal(i32),
+}
+
+/// What a rank is waiting for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wait {
+    /// Who waits, by its index on the node.
+    pub local: u32,
+    /// What it does, as the end of a sentence ("waits in a barrier").
+    pub doing: String,
+    /// For whom, if for somebody in particular.
+    pub peer: Option<Rank>,
+    /// For how long.
+    pub for_ms: u64,
+}
+
+/// Where the ranks of the world are and how to reach their nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Table {
+    /// For each rank: its node and its index there.
+    pub places: Vec<(u32, u32)>,
+    /// For each node: the address of its port.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// Which address an agent listens on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Listen {
+    /// The loopback address: all nodes are on this machine.
+    Loopback,
+    /// The address by which the launcher reached this machine, or the one `KUMIKI_NET` chooses.
+    Reached,
+    /// This address, which the launcher has set up.
+    Address(SocketAddr),
+}
+
+/// Everything an agent needs to know to start its ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Launch {
+    /// The job.
+    pub job: u64,
+    /// Its secret.
+    pub secret: [u8; 32],
+    /// The index of this node, and how many there are.
+    pub node: u32,
+    /// How many nodes there are.
+    pub nodes: u32,
+    /// How many ranks there are in the world.
+    pub ranks: u32,
+    /// The ranks of this node.
+    pub here: Vec<u32>,
+    /// Ranks on this machine, and how many of them are on nodes before this one.
+    pub machine_ranks: u32,
+    /// Ranks of the machine that are on nodes before this one; for binding to cores.
+    pub machine_before: u32,
+    /// How long a peer may be silent.
+    pub peer_timeout_ms: u32,
+    /// Bytes of starter memory.
+    pub starter_bytes: u64,
+    /// The budget of a rank.
+    pub budget_bytes: u64,
+    /// The most TCP connections of a rank.
+    pub connection_cap: u32,
+    /// Whether the job goes on when a rank is lost.
+    pub continue_on_loss: bool,
+    /// Whether `process_vm_*` may be used.
+    pub allow_process_vm: bool,
+    /// Where to listen.
+    pub listen: Listen,
+    /// Whether ranks are bound to one core each.
+    pub bind_cores: bool,
+    /// Whether the standard output and error of ranks go through the hub instead of being inherited.
+    pub pipe_output: bool,
+    /// Whether the control stream runs over a network, so that silence of the hub counts.
+    pub remote: bool,
+    /// Whether rank 0, if it is here, gets the launcher's standard input.
+    pub forward_input: bool,
+    /// Where to run; empty for the directory the agent is in.
+    pub directory: Vec<u8>,
+    /// Environment to add: name and value.
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The program and its arguments.
+    pub command: Vec<Vec<u8>>,
+}
+
+/// What an agent tells the hub.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToHub {
+    /// The agent can start its ranks: the program is there. `ranks` is empty unless the agent found them itself.
+    Prepared {
+        /// The port of the node.
+        address: SocketAddr,
+        /// The ranks that the agent found, in the order of their index.
+        ranks: Vec<u32>,
+    },
+    /// The agent cannot do its part.
+    Failed {
+        /// The exit code that the job should have.
+        code: i32,
+        /// What the user should read.
+        message: String,
+    },
+    /// A rank joins the world.
+    Attached {
+        /// Which.
+        local: u32,
+    },
+    /// A rank has finalized.
+    Left {
+        /// Which.
+        local: u32,
+    },
+    /// A rank that was in the world is gone.
+    Lost {
+        /// Which.
+        local: u32,
+        /// Why.
+        cause: Cause,
+    },
+    /// The process of a rank has ended.
+    Ended {
+        /// Which.
+        local: u32,
+        /// How.
+        ending: Ending,
+    },
+    /// A rank cannot reach another.
+    Unreachable {
+        /// Who says so.
+        local: u32,
+        /// Who is out of reach.
+        rank: Rank,
+        /// Why.
+        cause: Cause,
+    },
+    /// A rank wants the job to end.
+    Abort {
+        /// Which.
+        local: u32,
+        /// What the user should read.
+        message: String,
+    },
+    /// A rank wants the world to start over.
+    Reset {
+        /// Which.
+        local: u32,
+        /// The rank it wants to be.
+        new_rank: u32,
+    },
+    /// The node is ready for the world to start over.
+    ResetPrepared,
+    /// What a rank wrote.
+    Output {
+        /// Which.
+        local: u32,
+        /// Whether it is its standard error.
+        is_error: bool,
+        /// The bytes; whole lines, except at the end.
+        bytes: Vec<u8>,
+    },
+    /// Bytes of the standard input that rank 0 has taken; `closed` if it will take no more.
+    InputTaken {
+        /// How many.
+        bytes: u32,
+        /// Whether rank 0 has closed its standard input.
+        closed: bool,
+    },
+    /// What the ranks of the node wait for.
+    Waits {
+        /// One entry a rank.
+        waits: Vec<Wait>,
+    },
+    /// The agent is alive.
+    Heartbeat,
+    /// Every process of the node has ended; the agent ends now.
+    Done,
+}
+
+/// What the hub tells an agent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ToNode {
+    /// Get ready to start these ranks.
+    Launch(Box<Launch>),
+    /// Start them.
+    Start,
+    /// A world begins: make its arena.
+    Begin(Table),
+    /// Every rank has joined.
+    Ready,
+    /// No world can begin any more; whoever asked to join is told why.
+    Refuse {
+        /// What the user should read.
+        why: String,
+    },
+    /// A rank of another node is lost.
+    Loss {
+        /// Which.
+        rank: Rank,
+        /// Why.
+        cause: Cause,
+    },
+    /// A rank of another node has finalized.
+    Leave {
+        /// Which.
+        rank: Rank,
+    },
+    /// The world starts over with these places: clear everything, and say when it is done.
+    ResetPrepare(Table),
+    /// Every node is ready: the world has started over.
+    ResetGo,
+    /// The world cannot start over.
+    ResetRefused {
+        /// What the user should read.
+        why: String,
+    },
+    /// Say what the ranks wait for.
+    Describe,
+    /// Send a signal to the ranks.
+    Signal {
+        /// Which.
+        signal: i32,
+    },
+    /// End the job: tell the ranks why, send them `signal`, and kill what is left after the grace.
+    Terminate {
+        /// The first signal.
+        signal: i32,
+        /// How long the ranks have to end.
+        grace_ms: u32,
+        /// What the ranks should read.
+        reason: String,
+    },
+    /// Stop the ranks, for the user has suspended the job; or let them go on.
+    Suspend(bool),
+    /// Bytes for the standard input of rank 0; none is the end of it.
+    Input(Vec<u8>),
+    /// The hub is alive.
+    Heartbeat,
+}
+
+impl ToHub {
+    /// The bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            ToHub::Prepared { address, ranks } => {
+                Writer::new(1).address(address).list(ranks, |w, rank| w.word(*rank))
+            }
+            ToHub::Failed { code, message } => Writer::new(2).word(*code as u32).text(message),
+            ToHub::Attached { local } => Writer::new(3).word(*local),
+            ToHub::Left { local } => Writer::new(4).word(*local),
+            ToHub::Lost { local, cause } => Writer::new(5).word(*local).byte(cause.0),
+            ToHub::Ended { local, ending } => {
+                let (signal, number) = match ending {
+                    Ending::Code(code) => (false, *code),
+                    Ending::Signal(signal) => (true, *signal),
+                };
+                Writer::new(6).word(*local).flag(signal).word(number as u32)
+            }
+            ToHub::Unreachable { local, rank, cause } => {
+                Writer::new(7).word(*local).word(rank.0).byte(cause.0)
+            }
+            ToHub::Abort { local, message } => Writer::new(8).word(*local).text(message),
+            ToHub::Reset { local, new_rank } => Writer::new(9).word(*local).word(*new_rank),
+            ToHub::ResetPrepared => Writer::new(10),
+            ToHub::Output { local, is_error, bytes } => {
+                Writer::new(11).word(*local).flag(*is_error).bytes(bytes)
+            }
+            ToHub::InputTaken { bytes, closed } => Writer::new(12).word(*bytes).flag(*closed),
+            ToHub::Waits { waits } => Writer::new(13).list(waits, write_wait),
+            ToHub::Heartbeat => Writer::new(14),
+            ToHub::Done => Writer::new(15),
+        }
+        .finish()
+    }
+
+    /// The message of these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<ToHub> {
+        let mut r = Reader::new(bytes);
+        let message = match r.byte()? {
+            1 => ToHub::Prepared { address: r.address()?, ranks: r.list(Reader::word)? },
+            2 => ToHub::Failed { code: r.word()? as i32, message: r.text()? },
+            3 => ToHub::Attached { local: r.word()? },
+            4 => ToHub::Left { local: r.word()? },
+            5 => ToHub::Lost { local: r.word()?, cause: Cause(r.byte()?) },
+            6 => ToHub::Ended {
+                local: r.word()?,
+                ending: match r.flag()? {
+                    false => Ending::Code(r.word()? as i32),
+                    true => Ending::Signal(r.word()? as i32),
+                },
+            },
+            7 => ToHub::Unreachable { local: r.word()?, rank: Rank(r.word()?), cause: Cause(r.byte()?) },
+            8 => ToHub::Abort { local: r.word()?, message: r.text()? },
+            9 => ToHub::Reset { local: r.word()?, new_rank: r.word()? },
+            10 => ToHub::ResetPrepared,
+            11 => ToHub::Output { local: r.word()?, is_error: r.flag()?, bytes: r.bytes()? },
+            12 => ToHub::InputTaken { bytes: r.word()?, closed: r.flag()? },
+            13 => ToHub::Waits { waits: r.list(read_wait)? },
+            14 => ToHub::Heartbeat,
+            15 => ToHub::Done,
+            _ => return Err(bad("its kind is unknown")),
+        };
+        r.end()?;
+        Ok(message)
+    }
+}
+
+impl ToNode {
+    /// The bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            ToNode::Launch(launch) => write_launch(Writer::new(1), launch),
+            ToNode::Start => Writer::new(2),
+            ToNode::Begin(table) => write_table(Writer::new(3), table),
+            ToNode::Ready => Writer::new(4),
+            ToNode::Refuse { why } => Writer::new(5).text(why),
+            ToNode::Loss { rank, cause } => Writer::new(6).word(rank.0).byte(cause.0),
+            ToNode::Leave { rank } => Writer::new(7).word(rank.0),
+            ToNode::ResetPrepare(table) => write_table(Writer::new(8), table),
+            ToNode::ResetGo => Writer::new(9),
+            ToNode::ResetRefused { why } => Writer::new(10).text(why),
+            ToNode::Describe => Writer::new(11),
+            ToNode::Signal { signal } => Writer::new(12).word(*signal as u32),
+            ToNode::Terminate { signal, grace_ms, reason } => {
+                Writer::new(13).word(*signal as u32).word(*grace_ms).text(reason)
+            }
+            ToNode::Suspend(on) => Writer::new(14).flag(*on),
+            ToNode::Input(bytes) => Writer::new(15).bytes(bytes),
+            ToNode::Heartbeat => Writer::new(16),
+        }
+        .finish()
+    }
+
+    /// The message of these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<ToNode> {
+        let mut r = Reader::new(bytes);
+        let message = match r.byte()? {
+            1 => ToNode::Launch(Box::new(read_launch(&mut r)?)),
+            2 => ToNode::Start,
+            3 => ToNode::Begin(read_table(&mut r)?),
+            4 => ToNode::Ready,
+            5 => ToNode::Refuse { why: r.text()? },
+            6 => ToNode::Loss { rank: Rank(r.word()?), cause: Cause(r.byte()?) },
+            7 => ToNode::Leave { rank: Rank(r.word()?) },
+            8 => ToNode::ResetPrepare(read_table(&mut r)?),
+            9 => ToNode::ResetGo,
+            10 => ToNode::ResetRefused { why: r.text()? },
+            11 => ToNode::Describe,
+            12 => ToNode::Signal { signal: r.word()? as i32 },
+            13 => ToNode::Terminate { signal: r.word()? as i32, grace_ms: r.word()?, reason: r.text()? },
+            14 => ToNode::Suspend(r.flag()?),
+            15 => ToNode::Input(r.bytes()?),
+            16 => ToNode::Heartbeat,
+            _ => return Err(bad("its kind is unknown")),
+        };
+        r.end()?;
+        Ok(message)
+    }
+}
+
+fn write_wait(w: Writer, wait: &Wait) -> Writer {
+    let peer = wait.peer.map_or(u32::MAX, |rank| rank.0);
+    w.word(wait.local).text(&wait.doing).word(peer).long(wait.for_ms)
+}
+
+fn read_wait(r: &mut Reader<'_>) -> Result<Wait> {
+    let (local, doing, peer, for_ms) = (r.word()?, r.text()?, r.word()?, r.long()?);
+    Ok(Wait { local, doing, peer: (peer != u32::MAX).then_some(Rank(peer)), for_ms })
+}
+
+fn write_table(w: Writer, table: &Table) -> Writer {
+    w.list(&table.places, |w, (node, local)| w.word(*node).word(*local))
+        .list(&table.addresses, |w, address| w.address(address))
+}
+
+fn read_table(r: &mut Reader<'_>) -> Result<Table> {
+    let places = r.list(|r| Ok((r.word()?, r.word()?)))?;
+    Ok(Table { places, addresses: r.list(Reader::address)? })
+}
+
+fn write_launch(w: Writer, launch: &Launch) -> Writer {
+    let w = w
+        .long(launch.job)
+        .fixed(&launch.secret)
+        .word(launch.node)
+        .word(launch.nodes)
+        .word(launch.ranks)
+        .list(&launch.here, |w, rank| w.word(*rank))
+        .word(launch.machine_ranks)
+        .word(launch.machine_before)
+        .word(launch.peer_timeout_ms)
+        .long(launch.starter_bytes)
+        .long(launch.budget_bytes)
+        .word(launch.connection_cap)
+        .flag(launch.continue_on_loss)
+        .flag(launch.allow_process_vm);
+    let w = match &launch.listen {
+        Listen::Loopback => w.byte(0),
+        Listen::Reached => w.byte(1),
+        Listen::Address(address) => w.byte(2).address(address),
+    };
+    w.flag(launch.bind_cores)
+        .flag(launch.pipe_output)
+        .flag(launch.remote)
+        .flag(launch.forward_input)
+        .bytes(&launch.directory)
+        .list(&launch.environment, |w, (name, value)| w.bytes(name).bytes(value))
+        .list(&launch.command, |w, word| w.bytes(word))
+}
+
+fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
+    Ok(Launch {
+        job: r.long()?,
+        secret: r.fixed()?,
+        node: r.word()?,
+        nodes: r.word()?,
+        ranks: r.word()?,
+        here: r.list(Reader::word)?,
+        machine_ranks: r.word()?,
+        machine_before: r.word()?,
+        peer_timeout_ms: r.word()?,
+        starter_bytes: r.long()?,
+        budget_bytes: r.long()?,
+        connection_cap: r.word()?,
+        continue_on_loss: r.flag()?,
+        allow_process_vm: r.flag()?,
+        listen: match r.byte()? {
+            0 => Listen::Loopback,
+            1 => Listen::Reached,
+            2 => Listen::Address(r.address()?),
+            _ => return Err(bad("it listens nowhere known")),
+        },
+        bind_cores: r.flag()?,
+        pipe_output: r.flag()?,
+        remote: r.flag()?,
+        forward_input: r.flag()?,
+        directory: r.bytes()?,
+        environment: r.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
+        command: r.list(Reader::bytes)?,
+    })
+}

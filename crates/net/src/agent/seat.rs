@@ -1,0 +1,80 @@
+//! What an agent knows of one of its ranks, and the line to it.
+
+use super::channel::{FromAgent, Packet};
+use crate::os::socket;
+use crate::Error;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// The most packets that wait for a rank which does not read.
+const MAX_QUEUED: usize = 64;
+
+/// How a local rank stands in the world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Standing {
+    /// It has not joined.
+    Out,
+    /// It has asked to join, and waits for the world to begin.
+    Pending,
+    /// It is in.
+    In,
+    /// It has finalized.
+    Left,
+    /// It is gone.
+    Lost,
+}
+
+/// One local rank.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) rank: u32,
+    pub(super) standing: Standing,
+    /// The agent's end of the socket pair; `None` once the other end is closed.
+    pub(super) channel: Option<OwnedFd>,
+    queue: VecDeque<Packet>,
+    /// The process that joined; 0 before.
+    pub(super) pid: u32,
+    /// Becomes readable when the process that joined ends.
+    pub(super) pidfd: Option<OwnedFd>,
+}
+
+impl Seat {
+    pub(super) fn new(rank: u32, channel: Option<OwnedFd>) -> Seat {
+        Seat { rank, standing: Standing::Out, channel, queue: VecDeque::new(), pid: 0, pidfd: None }
+    }
+
+    /// Whether packets wait for room in the socket.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Sends a packet, or keeps it until there is room. A rank that never reads loses the packets that do not
+    /// fit any more, and with them connections; it cannot make the agent wait or grow.
+    pub(super) fn send(&mut self, message: FromAgent) {
+        if self.queue.len() < MAX_QUEUED && self.channel.is_some() {
+            self.queue.push_back(message.into());
+            self.flush();
+        }
+    }
+
+    /// Tells the rank to look at the arena. Where there is no room, the rank has unread packets that make it look.
+    pub(super) fn notice(&mut self) {
+        if self.queue.is_empty() {
+            self.send(FromAgent::Notice);
+            self.queue.clear();
+        }
+    }
+
+    /// Sends what fits.
+    pub(super) fn flush(&mut self) {
+        while let (Some(channel), Some(packet)) = (&self.channel, self.queue.front()) {
+            let passed = packet.passed.as_ref().map(|fd| fd.as_fd());
+            match socket::send_message(channel.as_fd(), &packet.bytes, passed) {
+                Err(error) if error.would_block() => return,
+                // ETOOMANYREFS: too many descriptors in flight; wait as for room.
+                Err(Error::System { errno: libc::ETOOMANYREFS, .. }) => return,
+                Ok(_) | Err(_) => self.queue.pop_front(),
+            };
+        }
+    }
+}

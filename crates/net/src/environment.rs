@@ -1,0 +1,333 @@
+//! Every environment variable of Kumiki, in one table, and the only code that reads them.
+//!
+//! `docs/environment.md` is made from the table ([`render_markdown`]); an unknown `KUMIKI_*` name is answered with
+//! the nearest one ([`unknown_variables`]).
+
+use crate::{Error, Result};
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Who reads a variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// The launcher: the same as the option of `kumiki run` of that name.
+    Launcher,
+    /// The agent of a node.
+    Agent,
+    /// Every process of a job.
+    Rank,
+    /// Set by Kumiki itself for the processes it starts.
+    Internal,
+}
+
+impl std::fmt::Display for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Reader::Launcher => "`kumiki run`",
+            Reader::Agent => "node agent",
+            Reader::Rank => "ranks",
+            Reader::Internal => "set by Kumiki",
+        })
+    }
+}
+
+/// One variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// What holds when it is not set.
+    pub default: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// Who reads it.
+    pub reader: Reader,
+}
+
+const fn variable(
+    name: &'static str,
+    default: &'static str,
+    reader: Reader,
+    meaning: &'static str,
+) -> Variable {
+    Variable { name, default, meaning, reader }
+}
+
+use Reader::{Agent, Internal, Launcher, Rank};
+
+/// Every variable, in the order of the documentation.
+pub const VARIABLES: &[Variable] = &[
+    variable("KUMIKI_RANKS", "1", Launcher, "Number of ranks (`-n`). Ranks started without `kumiki run` read it too: the size of the world."),
+    variable("KUMIKI_HOSTS", "this machine", Launcher, "Hosts to run on (`--host a,b:2`)."),
+    variable("KUMIKI_HOSTFILE", "none", Launcher, "File of hosts (`--hostfile`), one `name slots=N` or `name:N` a line."),
+    variable("KUMIKI_PPN", "as the hosts say", Launcher, "Ranks of each node (`--ppn`)."),
+    variable("KUMIKI_VIRTUAL_NODES", "1", Launcher, "Nodes to make of this one machine (`--virtual-nodes`)."),
+    variable("KUMIKI_NETNS", "no", Launcher, "Give each virtual node a network namespace (`--netns`)."),
+    variable("KUMIKI_BIND", "none", Launcher, "Bind ranks to processors (`--bind`): core or none."),
+    variable("KUMIKI_WDIR", "the current directory", Launcher, "Directory of the ranks (`--wdir`)."),
+    variable("KUMIKI_TAG_OUTPUT", "no", Launcher, "Put the rank before each line of output (`--tag-output`)."),
+    variable("KUMIKI_TIMEOUT", "none", Launcher, "End the job after this time (`--timeout`), for instance `90s` or `10m`."),
+    variable("KUMIKI_ON_LOSS", "abort", Launcher, "What to do when a rank is lost (`--on-loss`): abort or continue."),
+    variable("KUMIKI_SSH", "ssh", Launcher, "Command that reaches another host (`--ssh`)."),
+    variable("KUMIKI_PEER_TIMEOUT", "15s", Launcher, "How long a peer may be silent before it counts as lost (`--peer-timeout`)."),
+    variable("KUMIKI_BUDGET", "none", Launcher, "Memory that the library may take for a rank (`--budget`), for instance `4M`."),
+    variable("KUMIKI_STARTER", "4096", Launcher, "Bytes of starter memory of each rank (`--starter`)."),
+    variable("KUMIKI_CONNECTIONS", "256", Launcher, "The most TCP connections of a rank (`--connections`); the least recently used is closed first."),
+    variable("KUMIKI_PROCESS_VM", "auto", Launcher, "Use `process_vm_readv` and `process_vm_writev` for private regions on a node: auto or off."),
+    variable("KUMIKI_TRACE", "none", Rank, "File for a trace that Perfetto and Chrome read (`--trace`)."),
+    variable("KUMIKI_COUNT", "no", Rank, "Count frames and bytes, and print them at the end."),
+    variable("KUMIKI_FAULT", "none", Rank, "Faults to inject into connections, for tests."),
+    variable("KUMIKI_SPIN", "auto", Rank, "Microseconds to spin before sleeping; auto measures, and is 0 when ranks outnumber cores."),
+    variable("KUMIKI_INIT_TIMEOUT", "120s", Rank, "How long ranks started without `kumiki run` wait for each other."),
+    variable("KUMIKI_NET", "the way the launcher came", Agent, "Network to listen on, for instance `10.1.0.0/16`: the interface with an address in it."),
+    variable("KUMIKI_PORTS", "any", Agent, "Ports to listen on, for instance `30000-30100`. A node uses one."),
+    variable("KUMIKI_MASTER", "none", Rank, "`host:port` where rank 0 listens when ranks are started without `kumiki run`."),
+    variable("KUMIKI_RANK", "none", Rank, "The rank of this process when ranks are started without `kumiki run`."),
+    variable("KUMIKI_SECRET_FILE", "none", Rank, "File with the secret of the job when ranks are started without `kumiki run`: mode 0600, at least 32 bytes or 64 hex digits."),
+    variable("KUMIKI_NODE", "the machine", Rank, "Name that tells apart nodes which are one machine, when ranks are started without `kumiki run`."),
+    variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
+    variable("KUMIKI_AGENT_FD", "none", Internal, "Descriptor of the line to the node agent."),
+];
+
+/// Reads a variable; an empty one counts as not set.
+pub fn text(name: &'static str) -> Result<Option<String>> {
+    debug_assert!(VARIABLES.iter().any(|variable| variable.name == name), "{name} is not in the table");
+    match std::env::var_os(name).filter(|value| !value.is_empty()) {
+        None => Ok(None),
+        Some(value) => match value.into_string() {
+            Ok(value) => Ok(Some(value)),
+            Err(value) => Err(wrong(name, &value, "text in UTF-8")),
+        },
+    }
+}
+
+/// Reads a whole number.
+pub fn number(name: &'static str) -> Result<Option<u32>> {
+    let Some(value) = text(name)? else { return Ok(None) };
+    value.trim().parse().map(Some).map_err(|_| wrong(name, &value.into(), "a whole number such as 4"))
+}
+
+/// Reads a number of bytes.
+pub fn bytes(name: &'static str) -> Result<Option<u64>> {
+    let Some(value) = text(name)? else { return Ok(None) };
+    parse_bytes(&value)
+        .map(Some)
+        .ok_or_else(|| wrong(name, &value.into(), "a size such as 65536, 64K, 4M or 1G"))
+}
+
+/// Reads a span of time.
+pub fn duration(name: &'static str) -> Result<Option<Duration>> {
+    let Some(value) = text(name)? else { return Ok(None) };
+    parse_duration(&value)
+        .map(Some)
+        .ok_or_else(|| wrong(name, &value.into(), "a time such as 500ms, 15s or 2m"))
+}
+
+/// Reads a choice among words.
+pub fn choice(name: &'static str, words: &[&'static str]) -> Result<Option<&'static str>> {
+    let Some(value) = text(name)? else { return Ok(None) };
+    let found = words.iter().find(|word| word.eq_ignore_ascii_case(value.trim())).copied();
+    found.map(Some).ok_or_else(|| wrong(name, &value.into(), &words.join(" or ")))
+}
+
+/// `KUMIKI_PORTS`: the lowest and the highest port.
+pub fn ports() -> Result<Option<(u16, u16)>> {
+    let Some(value) = text("KUMIKI_PORTS")? else { return Ok(None) };
+    let (low, high) = value.split_once('-').unwrap_or((&value, &value));
+    match (low.trim().parse(), high.trim().parse()) {
+        (Ok(low), Ok(high)) if 0 < low && low <= high => Ok(Some((low, high))),
+        _ => Err(wrong("KUMIKI_PORTS", &value.into(), "a range such as 30000-30100")),
+    }
+}
+
+/// The address of this machine that other nodes reach: in the network `KUMIKI_NET`, or the one by which ssh came.
+pub fn reached_address() -> Result<IpAddr> {
+    if let Some(value) = text("KUMIKI_NET")? {
+        let network = Network::parse(&value)
+            .ok_or_else(|| wrong("KUMIKI_NET", &value.clone().into(), "a network such as 10.1.0.0/16"))?;
+        let addresses = crate::os::socket::interface_addresses()?;
+        return addresses.iter().copied().find(|address| network.contains(*address)).ok_or_else(|| {
+            let have: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+            Error::Refused(format!(
+                "no address of this machine is in KUMIKI_NET={value}; it has {}",
+                have.join(", ")
+            ))
+        });
+    }
+    // "client-address client-port server-address server-port"
+    let connection = std::env::var("SSH_CONNECTION").unwrap_or_default();
+    let server = connection.split_whitespace().nth(2).and_then(|word| word.parse().ok());
+    server.ok_or_else(|| {
+        Error::Refused("cannot tell which address other nodes reach; set KUMIKI_NET to their network".into())
+    })
+}
+
+/// A size: a number, or a number with K, M, G or T (powers of 1024).
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim().trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let scale: u64 = match unit.trim() {
+        "" => 1,
+        "K" | "k" => 1 << 10,
+        "M" | "m" => 1 << 20,
+        "G" | "g" => 1 << 30,
+        "T" | "t" => 1 << 40,
+        _ => return None,
+    };
+    match digits.parse::<u64>() {
+        Ok(number) => number.checked_mul(scale),
+        Err(_) => {
+            let value = digits.parse::<f64>().ok()? * scale as f64;
+            (value.is_finite() && value < u64::MAX as f64).then_some(value as u64)
+        }
+    }
+}
+
+/// A span of time: seconds, or a number with ms, s, m or h.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let split = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let scale = match unit.trim() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * scale).ok()
+}
+
+/// For each `KUMIKI_*` variable of the environment that does not exist: its name, and the nearest that does.
+pub fn unknown_variables() -> Vec<(String, &'static str)> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names
+        .filter(|name| name.starts_with("KUMIKI_"))
+        .filter_map(|name| nearest(&name).map(|near| (name, near)))
+        .collect()
+}
+
+/// The nearest existing name, `None` if the name itself exists.
+fn nearest(name: &str) -> Option<&'static str> {
+    if VARIABLES.iter().any(|variable| variable.name == name) {
+        return None;
+    }
+    VARIABLES.iter().map(|variable| variable.name).min_by_key(|known| edit_distance(name, known))
+}
+
+fn edit_distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.bytes().enumerate() {
+            let change = diagonal + (a != b) as usize;
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// `docs/environment.md`.
+pub fn render_markdown() -> String {
+    let mut text = String::from(
+        "# Environment variables\n\n\
+         <!-- Made from crates/net/src/environment.rs; do not edit. -->\n\n\
+         Options of `kumiki run` win over variables. A `KUMIKI_*` variable that is not in this table is reported \
+         with the nearest name that is.\n\n\
+         | variable | default | read by | meaning |\n|---|---|---|---|\n",
+    );
+    for variable in VARIABLES {
+        let Variable { name, default, meaning, reader } = variable;
+        text.push_str(&format!("| `{name}` | {default} | {reader} | {meaning} |\n"));
+    }
+    text
+}
+
+fn wrong(name: &str, value: &OsString, right: &str) -> Error {
+    Error::Misuse(format!("{name}={} cannot be; it should be {right}", value.to_string_lossy()))
+}
+
+/// A network in CIDR notation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Network {
+    address: IpAddr,
+    prefix: u32,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Network> {
+        let (address, prefix) = match text.trim().split_once('/') {
+            Some((address, prefix)) => (address.parse().ok()?, prefix.parse().ok()?),
+            None => {
+                let address: IpAddr = text.trim().parse().ok()?;
+                (address, if address.is_ipv4() { 32 } else { 128 })
+            }
+        };
+        (prefix <= if address.is_ipv4() { 32 } else { 128 }).then_some(Network { address, prefix })
+    }
+
+    fn contains(self, address: IpAddr) -> bool {
+        let high_bits = |value: u128, bits: u32| value.checked_shr(bits - self.prefix).unwrap_or(0);
+        match (self.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(v4)) => {
+                high_bits(net.to_bits().into(), 32) == high_bits(v4.to_bits().into(), 32)
+            }
+            (IpAddr::V6(net), IpAddr::V6(v6)) => {
+                high_bits(net.to_bits(), 128) == high_bits(v6.to_bits(), 128)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times_are_understood() {
+        let sizes =
+            [("0", 0), ("64", 64), ("4K", 4096), ("4M", 4 << 20), ("1.5G", 3 << 29), ("2MiB", 2 << 20)];
+        for (text, value) in sizes {
+            assert_eq!(parse_bytes(text), Some(value), "{text}");
+        }
+        for text in ["", "K", "-1", "4X", "4 M 2", "99999999999999T"] {
+            assert_eq!(parse_bytes(text), None, "{text}");
+        }
+        for (text, milliseconds) in [("500ms", 500), ("15s", 15_000), ("15", 15_000), ("2m", 120_000)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "-5s", "5 weeks"] {
+            assert_eq!(parse_duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_the_nearest() {
+        assert_eq!(nearest("KUMIKI_RANKZ"), Some("KUMIKI_RANKS"));
+        assert_eq!(nearest("KUMIKI_VIRTUALNODES"), Some("KUMIKI_VIRTUAL_NODES"));
+        assert_eq!(nearest("KUMIKI_RANKS"), None);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = VARIABLES.iter().map(|variable| variable.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), VARIABLES.len());
+    }
+
+    #[test]
+    fn a_network_holds_its_addresses_only() {
+        let contains = |net: &str, ip: &str| Network::parse(net).unwrap().contains(ip.parse().unwrap());
+        assert!(contains("10.1.0.0/16", "10.1.255.1") && !contains("10.1.0.0/16", "10.2.0.1"));
+        assert!(contains("0.0.0.0/0", "8.8.8.8") && !contains("0.0.0.0/0", "::1"));
+        assert!(
+            contains("::/0", "::1") && contains("fd00::/8", "fd12::1") && !contains("127.0.0.1", "127.0.0.2")
+        );
+        assert!(Network::parse("10.0.0.0/33").is_none() && Network::parse("ten").is_none());
+    }
+}

@@ -1,0 +1,102 @@
+//! Starting the agent of each node: a child here, or a program at the other end of ssh.
+
+use crate::plan::PlannedNode;
+use crate::{Options, Result, RunError};
+use kumiki_net::agent::link::Link;
+use kumiki_net::os::process::{self, ChildSetup};
+use kumiki_net::os::{memory, socket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// An agent, or the ssh that leads to it.
+#[derive(Debug)]
+pub(crate) struct AgentProcess {
+    pub(crate) child: Child,
+    pub(crate) link: Link,
+    pub(crate) remote: bool,
+}
+
+/// Starts the agent of a node.
+pub(crate) fn start(options: &Options, node: &PlannedNode) -> Result<AgentProcess> {
+    match &node.host {
+        None => start_here(options),
+        Some(host) => start_by_ssh(options, host),
+    }
+}
+
+fn start_here(options: &Options) -> Result<AgentProcess> {
+    let (ours, theirs) = socket::stream_pair()?;
+    let mut command = Command::new(options.agent_program.as_deref().unwrap_or(Path::new("/proc/self/exe")));
+    command.arg0("kumiki").arg("agent").arg("--fd").arg(theirs.as_raw_fd().to_string()).stdin(Stdio::null());
+    let setup = ChildSetup {
+        keep: Some(theirs.as_fd()),
+        own_network: options.network_namespaces,
+        ..ChildSetup::default()
+    };
+    let child = process::spawn(command, setup).map_err(|error| {
+        RunError::Options(format!("cannot start the agent of a node: {error}{}", netns_hint(options)))
+    })?;
+    let link = Link::new(memory::duplicate(ours.as_fd())?, ours, true)?;
+    Ok(AgentProcess { child, link, remote: false })
+}
+
+fn netns_hint(options: &Options) -> &'static str {
+    if options.network_namespaces {
+        " (--netns needs root or user namespaces)"
+    } else {
+        ""
+    }
+}
+
+fn start_by_ssh(options: &Options, host: &str) -> Result<AgentProcess> {
+    let mut words = options.ssh.split_whitespace();
+    let program = words.next().ok_or_else(|| RunError::Options("--ssh names no command".into()))?;
+    let mut command = Command::new(program);
+    command.args(words);
+    if Path::new(program).file_name().is_some_and(|name| name == "ssh") {
+        // Never ask for anything: nobody could answer, for the standard input is ours.
+        command.args(["-x", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5"]);
+    }
+    let remote = format!("exec {} agent --stdio", quote(&own_path(options)?));
+    command.arg("--").arg(host).arg(remote).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = process::spawn(command, ChildSetup::default())
+        .map_err(|error| RunError::Options(format!("cannot start {program} to reach {host}: {error}")))?;
+    let (Some(input), Some(output)) = (child.stdout.take(), child.stdin.take()) else {
+        return Err(RunError::Options(format!("{program} has no streams")));
+    };
+    let link = Link::new(input.into(), output.into(), true)?;
+    Ok(AgentProcess { child, link, remote: true })
+}
+
+/// Where this program is; it must be at the same place on every host.
+fn own_path(options: &Options) -> Result<PathBuf> {
+    match &options.agent_program {
+        Some(path) => std::path::absolute(path),
+        None => std::env::current_exe(),
+    }
+    .map_err(|error| RunError::Options(format!("cannot tell where this program is: {error}")))
+}
+
+/// Quotes a path for the shell of the other host: everything between single quotes is taken as it is.
+fn quote(path: &Path) -> String {
+    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_path_is_one_word_to_a_shell() {
+        for path in ["/usr/bin/kumiki", "/a b/$(touch x)/`y`", "/it's", "/a\nb;rm"] {
+            let output = Command::new("sh")
+                .arg("-c")
+                .arg(format!("printf %s {}", quote(Path::new(path))))
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), path);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The launcher as a library: where the ranks go, how their nodes are reached, signals, streams and exit codes.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options.rs` | what the user asks for |
+//! | `plan.rs` | which rank goes where |
+//! | `agents.rs` | starting the agent of each node, here or by ssh |
+//! | `launcher.rs` | the loop that carries the messages of the hub |
+//! | `streams.rs` | standard input and output |
+//! | `netns.rs` | one network namespace for each virtual node |
+#![forbid(unsafe_code)]
+
+mod agents;
+mod launcher;
+mod netns;
+mod options;
+mod plan;
+mod streams;
+
+pub use launcher::run;
+pub use options::{Bind, OnLoss, Options};
+
+/// Why a job could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The options contradict each other or the machine; the message says what would be right.
+    #[error("{0}")]
+    Options(String),
+    /// A system call of the launcher failed.
+    #[error(transparent)]
+    System(#[from] kumiki_net::Error),
+}
+
+/// The result of starting a job.
+pub type Result<T> = std::result::Result<T, RunError>;

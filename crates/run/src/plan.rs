@@ -1,0 +1,224 @@
+//! Which rank goes where: block by block over the nodes.
+
+use crate::{Options, Result, RunError};
+
+/// The most ranks of a job.
+const MAX_RANKS: u32 = 1 << 20;
+
+/// One node of the job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PlannedNode {
+    /// The host to reach by ssh; `None` for this machine.
+    pub(crate) host: Option<String>,
+    /// Its name for people.
+    pub(crate) name: String,
+    /// Its ranks.
+    pub(crate) ranks: Vec<u32>,
+}
+
+/// A host and how many ranks it takes, if it says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Host {
+    name: String,
+    slots: Option<u32>,
+}
+
+/// Places the ranks.
+pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
+    let hosts = hosts(options)?;
+    if !hosts.is_empty() && options.virtual_nodes.is_some() {
+        return wrong("--virtual-nodes makes nodes of this one machine; it cannot be combined with hosts");
+    }
+    if options.network_namespaces && options.virtual_nodes.is_none() {
+        return wrong("--netns gives each virtual node a namespace; add --virtual-nodes K");
+    }
+    let ranks = match (options.ranks, options.per_node) {
+        (Some(0), _) | (_, Some(0)) => return wrong("a job needs at least one rank"),
+        (Some(ranks), _) => ranks,
+        (None, per_node) => count_slots(&hosts, per_node, options.virtual_nodes)?,
+    };
+    if ranks > MAX_RANKS {
+        return wrong(&format!("{ranks} ranks are more than the {MAX_RANKS} that a job can have"));
+    }
+    let (names, capacities) = places(options, &hosts, ranks)?;
+    fill(ranks, names, &capacities)
+}
+
+fn count_slots(hosts: &[Host], per_node: Option<u32>, virtual_nodes: Option<u32>) -> Result<u32> {
+    let nodes = if hosts.is_empty() { virtual_nodes.unwrap_or(1) } else { hosts.len() as u32 };
+    let slots = match per_node {
+        Some(per_node) => nodes.checked_mul(per_node),
+        None if hosts.is_empty() => Some(nodes),
+        None => hosts.iter().try_fold(0u32, |sum, host| sum.checked_add(host.slots.unwrap_or(1))),
+    };
+    slots.ok_or_else(|| RunError::Options("too many ranks".into()))
+}
+
+type Names = Vec<(Option<String>, String)>;
+
+/// The nodes, and how many ranks fit on each.
+fn places(options: &Options, hosts: &[Host], ranks: u32) -> Result<(Names, Vec<u32>)> {
+    if hosts.is_empty() {
+        let count = options.virtual_nodes.unwrap_or(1);
+        if count == 0 || count > ranks {
+            return wrong(&format!(
+                "--virtual-nodes must be between 1 and the number of ranks, {ranks}; it is {count}"
+            ));
+        }
+        let even = (0..count).map(|node| ranks / count + (node < ranks % count) as u32);
+        let capacities = options.per_node.map_or(even.collect(), |per_node| vec![per_node; count as usize]);
+        let names = (0..count)
+            .map(|node| (None, if count == 1 { "this machine".into() } else { format!("node {node}") }));
+        return Ok((names.collect(), capacities));
+    }
+    let even = ranks.div_ceil(hosts.len() as u32);
+    let says = hosts.iter().any(|host| host.slots.is_some());
+    let capacity = |host: &Host| match (options.per_node, host.slots) {
+        (Some(per_node), _) => per_node,
+        (None, Some(slots)) => slots,
+        (None, None) if says => 1,
+        (None, None) => even,
+    };
+    let names = hosts.iter().map(|host| (Some(host.name.clone()), host.name.clone()));
+    Ok((names.collect(), hosts.iter().map(capacity).collect()))
+}
+
+fn fill(ranks: u32, names: Names, capacities: &[u32]) -> Result<Vec<PlannedNode>> {
+    let room: u64 = capacities.iter().map(|&capacity| capacity as u64).sum();
+    if room < ranks as u64 {
+        return wrong(&format!(
+            "{ranks} ranks do not fit: there is room for {room} on {} nodes; raise --ppn or add slots",
+            names.len()
+        ));
+    }
+    let mut next = 0;
+    let mut nodes = Vec::new();
+    for ((host, name), &capacity) in names.into_iter().zip(capacities) {
+        let end = ranks.min(next + capacity);
+        if end > next {
+            nodes.push(PlannedNode { host, name, ranks: (next..end).collect() });
+        }
+        next = end;
+    }
+    Ok(nodes)
+}
+
+fn hosts(options: &Options) -> Result<Vec<Host>> {
+    match (&options.hosts, &options.hostfile) {
+        (Some(_), Some(_)) => wrong("give --host or --hostfile, not both"),
+        (Some(list), None) => list.split(',').map(|word| parse_host(word.trim())).collect(),
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                RunError::Options(format!("cannot read the hostfile {}: {error}", path.display()))
+            })?;
+            parse_hostfile(&text)
+        }
+        (None, None) => Ok(Vec::new()),
+    }
+}
+
+fn parse_hostfile(text: &str) -> Result<Vec<Host>> {
+    let mut hosts = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let mut words = line.split_whitespace();
+        let mut host = parse_host(words.next().unwrap_or_default())?;
+        for word in words {
+            let slots = word.strip_prefix("slots=").and_then(|digits| digits.parse().ok());
+            host.slots = Some(slots.filter(|&slots| slots > 0).ok_or_else(|| {
+                RunError::Options(format!(
+                    "line {} of the hostfile: `{word}` should be slots=N with N at least 1",
+                    number + 1
+                ))
+            })?);
+        }
+        hosts.push(host);
+    }
+    if hosts.is_empty() {
+        return wrong("the hostfile names no host");
+    }
+    Ok(hosts)
+}
+
+/// `name`, `name:N` or `user@name:N`; an IPv6 address stands in brackets.
+fn parse_host(word: &str) -> Result<Host> {
+    let outside = word.rfind(']').map_or(0, |end| end + 1);
+    let (name, slots) = match word[outside..].rfind(':') {
+        Some(colon) => (&word[..outside + colon], Some(&word[outside + colon + 1..])),
+        None => (word, None),
+    };
+    let slots = match slots.map(str::parse::<u32>) {
+        None => None,
+        Some(Ok(slots @ 1..)) => Some(slots),
+        Some(_) => return wrong(&format!("`{word}`: after the colon comes the number of ranks, at least 1")),
+    };
+    // A name that starts with a dash would be taken for an option of ssh.
+    let bad = |letter: char| letter.is_whitespace() || letter.is_control();
+    if name.is_empty() || name.starts_with('-') || name.contains(bad) {
+        return wrong(&format!("`{word}` is not the name of a host"));
+    }
+    let name = name.replace(['[', ']'], "");
+    Ok(Host { name, slots })
+}
+
+fn wrong<T>(message: &str) -> Result<T> {
+    Err(RunError::Options(message.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(options: &Options) -> Vec<(String, usize)> {
+        plan(options).unwrap().into_iter().map(|node| (node.name, node.ranks.len())).collect()
+    }
+
+    #[test]
+    fn ranks_go_block_by_block() {
+        let options = Options { ranks: Some(5), virtual_nodes: Some(2), ..Options::default() };
+        let nodes = plan(&options).unwrap();
+        assert_eq!(nodes[0].ranks, [0, 1, 2]);
+        assert_eq!(nodes[1].ranks, [3, 4]);
+    }
+
+    #[test]
+    fn hosts_take_as_many_as_they_say() {
+        let of = |hosts: &str, ranks| Options { hosts: Some(hosts.into()), ranks, ..Options::default() };
+        assert_eq!(sizes(&of("a,b:2", None)), [("a".into(), 1), ("b".into(), 2)]);
+        assert_eq!(sizes(&of("a,b", Some(5))), [("a".into(), 3), ("b".into(), 2)]);
+        assert_eq!(sizes(&of("u@a:4,b:4", Some(4))), [("u@a".into(), 4)]);
+        assert_eq!(sizes(&of("[fe80::1]:2", None)), [("fe80::1".into(), 2)]);
+        assert!(plan(&of("a:1,b:1", Some(3))).is_err());
+        for bad in ["", "a:0", "a:x", "-oProxyCommand=x", "a b"] {
+            assert!(plan(&of(bad, Some(1))).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hostfile_is_understood_and_its_mistakes_are_named() {
+        let hosts = parse_hostfile("# mine\na slots=2\n\nb:3  # fast\nc\n").unwrap();
+        let slots: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.slots)).collect();
+        assert_eq!(slots, [("a", Some(2)), ("b", Some(3)), ("c", None)]);
+        assert!(parse_hostfile("a slots=zero").unwrap_err().to_string().contains("line 1"));
+        assert!(parse_hostfile("# none").is_err());
+    }
+
+    #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let base = Options { ranks: Some(2), ..Options::default() };
+        for options in [
+            Options { ranks: Some(0), ..base.clone() },
+            Options { virtual_nodes: Some(3), ..base.clone() },
+            Options { virtual_nodes: Some(0), ..base.clone() },
+            Options { network_namespaces: true, ..base.clone() },
+            Options { virtual_nodes: Some(2), hosts: Some("a".into()), ..base.clone() },
+            Options { per_node: Some(1), ..base.clone() },
+            Options { ranks: Some(u32::MAX), ..base.clone() },
+        ] {
+            assert!(plan(&options).is_err(), "{options:?}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Standard input to rank 0, and the output of ranks that comes through the hub.
+//!
+//! Neither a slow reader of our output nor a terminal that says nothing may hold up the launcher: output is
+//! written by a thread of its own, input is read only when it is there.
+
+use kumiki_net::os::{descriptor, process};
+use std::collections::VecDeque;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes that may wait to be printed before the agents are no longer listened to.
+const MAX_PRINT_BYTES: usize = 8 << 20;
+/// Bytes of input that rank 0 has not taken yet.
+const MAX_INPUT_BYTES: usize = 256 << 10;
+
+/// Prints in the background, in order.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    shared: Arc<Shared>,
+    tag: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    parts: VecDeque<(bool, Vec<u8>)>,
+    bytes: usize,
+    broken: bool,
+    running: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Printer {
+    pub(crate) fn new(tag: bool) -> Printer {
+        Printer { shared: Arc::default(), tag }
+    }
+
+    /// Prints what a rank has written.
+    pub(crate) fn print(&self, rank: u32, is_error: bool, bytes: Vec<u8>) {
+        let bytes = if self.tag { tagged(rank, &bytes) } else { bytes };
+        let mut queue = self.shared.lock();
+        if queue.broken {
+            return;
+        }
+        queue.bytes += bytes.len();
+        queue.parts.push_back((is_error, bytes));
+        if !std::mem::replace(&mut queue.running, true) {
+            let shared = self.shared.clone();
+            std::thread::spawn(move || write_all(&shared));
+        }
+        self.shared.changed.notify_all();
+    }
+
+    /// Whether so much waits to be printed that no more should come.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.shared.lock().bytes > MAX_PRINT_BYTES
+    }
+
+    /// Whether everything is printed, or nobody reads any more.
+    pub(crate) fn is_done(&self) -> bool {
+        let queue = self.shared.lock();
+        queue.broken || queue.bytes == 0
+    }
+
+    /// Whether nobody reads our output any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.shared.lock().broken
+    }
+}
+
+fn write_all(shared: &Shared) {
+    loop {
+        let mut queue = shared.lock();
+        while queue.parts.is_empty() {
+            queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        let Some((is_error, bytes)) = queue.parts.pop_front() else { continue };
+        drop(queue);
+        let written = if is_error {
+            std::io::stderr().write_all(&bytes)
+        } else {
+            let mut output = std::io::stdout().lock();
+            output.write_all(&bytes).and_then(|()| output.flush())
+        };
+        let mut queue = shared.lock();
+        queue.bytes -= bytes.len();
+        if written.is_err() {
+            queue.broken = true;
+            queue.parts.clear();
+            queue.bytes = 0;
+            return;
+        }
+    }
+}
+
+/// Puts the rank before every line, and ends the last line.
+fn tagged(rank: u32, bytes: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len() + 16);
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        text.extend_from_slice(format!("[{rank}] ").as_bytes());
+        text.extend_from_slice(line);
+    }
+    if !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    text
+}
+
+/// What the standard input has for rank 0.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Nothing now.
+    Nothing,
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// It has ended.
+    End,
+}
+
+/// Our standard input, on its way to rank 0.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    open: bool,
+    untaken_bytes: usize,
+}
+
+impl Source {
+    /// From now on rank 0 can take input.
+    pub(crate) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// No more will be read.
+    pub(crate) fn close(&mut self) {
+        self.open = false;
+    }
+
+    /// Rank 0 has taken bytes.
+    pub(crate) fn taken(&mut self, bytes: u32) {
+        self.untaken_bytes = self.untaken_bytes.saturating_sub(bytes as usize);
+    }
+
+    /// Whether reading makes sense now. A terminal is only read in the foreground: elsewhere it would stop us.
+    pub(crate) fn wants(&self) -> bool {
+        self.open
+            && self.untaken_bytes < MAX_INPUT_BYTES
+            && process::in_foreground(self.as_fd()) != Some(false)
+    }
+
+    /// Reads what is there; called when the descriptor is readable.
+    pub(crate) fn read(&mut self) -> Read {
+        let mut buffer = vec![0; 16 << 10];
+        match descriptor::read(self.as_fd(), &mut buffer) {
+            Ok(count @ 1..) => {
+                buffer.truncate(count);
+                self.untaken_bytes += count;
+                Read::Bytes(buffer)
+            }
+            Err(error) if error.would_block() => Read::Nothing,
+            _ => {
+                self.open = false;
+                Read::End
+            }
+        }
+    }
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        use std::sync::OnceLock;
+        static INPUT: OnceLock<std::io::Stdin> = OnceLock::new();
+        INPUT.get_or_init(std::io::stdin).as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_gets_its_tag_and_the_last_one_an_end() {
+        assert_eq!(tagged(3, b"a\nb\n"), b"[3] a\n[3] b\n");
+        assert_eq!(tagged(0, b"a\n\nb"), b"[0] a\n[0] \n[0] b\n");
+    }
+}

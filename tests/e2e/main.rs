@@ -1,0 +1,3 @@
+//! Suites that start real jobs with the `kumiki` command.
+
+mod rank;

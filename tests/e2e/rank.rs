@@ -1,0 +1,57 @@
+//! What the ranks of these tests do: this very test program, started as a rank with an action to carry out.
+
+use kumiki_net::agent::bootstrap;
+use std::io::Write;
+
+/// The variable that names the action; without it this is not a rank.
+pub(crate) const ACTION: &str = "E2E_ACTION";
+
+/// The body of a rank. In a normal test run it does nothing.
+#[test]
+fn rank_body() {
+    let Ok(action) = std::env::var(ACTION) else { return };
+    let rank: u32 = std::env::var("KUMIKI_RANK").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    for step in action.split(' ') {
+        // `1:exit=3` is for rank 1 only.
+        let step = match step.split_once(':') {
+            Some((who, step)) if who.parse() == Ok(rank) => step,
+            Some(_) => continue,
+            None => step,
+        };
+        carry_out(step);
+    }
+    std::process::exit(0);
+}
+
+fn carry_out(step: &str) {
+    use std::sync::Mutex;
+    static ATTACHED: Mutex<Option<bootstrap::Attachment>> = Mutex::new(None);
+    let (verb, value) = step.split_once('=').unwrap_or((step, ""));
+    let number = || value.parse::<i32>().unwrap();
+    let mut attached = ATTACHED.lock().unwrap();
+    match verb {
+        "attach" => match bootstrap::attach(None) {
+            Ok(attachment) => {
+                let ranks = attachment.arena.config().ranks;
+                say(&format!("attached {} of {ranks}", attachment.rank));
+                *attached = Some(attachment);
+            }
+            Err(error) => {
+                say(&format!("attach failed: {error}"));
+                std::process::exit(9);
+            }
+        },
+        "leave" => attached.take().unwrap().leave().unwrap(),
+        "cycles" => (0..number()).for_each(|_| bootstrap::attach(None).unwrap().leave().unwrap()),
+        "exit" => std::process::exit(number()),
+        "abort" => std::process::abort(),
+        "sleep_ms" => std::thread::sleep(std::time::Duration::from_millis(number() as u64)),
+        "say" => say(value),
+        other => panic!("unknown step {other}"),
+    }
+}
+
+/// One line, whole, whatever the test harness does with `println!`.
+pub(crate) fn say(text: &str) {
+    std::io::stdout().write_all(format!("{text}\n").as_bytes()).unwrap();
+}
