@@ -101,6 +101,8 @@ impl Node {
                     Err(error) => eprintln!("kumiki: rank {}: {error}", self.seats[local as usize].rank),
                 },
                 Err(error) if error.would_block() => return true,
+                // The other end closed with packets unread. That is reported once; what it sent can still be read.
+                Err(Error::System { errno: libc::ECONNRESET, .. }) => {}
                 Err(_) => break,
             }
         }
