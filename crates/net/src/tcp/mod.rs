@@ -74,6 +74,8 @@ pub struct Tcp {
     unsettled: Vec<u32>,
     next_deadline_ms: Option<u64>,
     events: Vec<(u64, Readiness)>,
+    /// Kept between calls for its memory.
+    outbox: Outbox,
 }
 
 struct EpollSleeper {
@@ -115,6 +117,7 @@ impl Tcp {
             unsettled: Vec::new(),
             next_deadline_ms: None,
             events: Vec::new(),
+            outbox: Outbox::default(),
         })
     }
 
@@ -526,14 +529,15 @@ impl Transport for Tcp {
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
-        let mut out = Outbox::default();
-        self.send_inner(to, message, sink, &mut out)?;
+        let mut out = std::mem::take(&mut self.outbox);
+        let sent = self.send_inner(to, message, sink, &mut out);
         self.settle_outbox(&mut out, sink);
-        Ok(())
+        self.outbox = out;
+        sent
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
-        let mut out = Outbox::default();
+        let mut out = std::mem::take(&mut self.outbox);
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         self.epoll.wait(0, |token, readiness| events.push((token, readiness)))?;
@@ -561,6 +565,7 @@ impl Transport for Tcp {
         self.events = events;
         self.tend(sink, &mut out);
         self.settle_outbox(&mut out, sink);
+        self.outbox = out;
         Ok(happened)
     }
 
