@@ -14,6 +14,8 @@ use libfuzzer_sys::fuzz_target;
 const JOB: JobId = JobId(77);
 const LEFT: Identity = Identity { rank: 3, incarnation: 1 };
 const RIGHT: Identity = Identity { rank: 9, incarnation: 4 };
+/// Steps that double what is on its way must not double it for ever.
+const MAX_INCOMING_BYTES: usize = 1 << 16;
 
 fuzz_target!(|script: &[u8]| {
     let secret = Secret::from_bytes([0x5a; 32]);
@@ -41,6 +43,7 @@ struct End {
     /// Whether all bytes to this end are what an honest peer sent over an honest network.
     honest: bool,
     said_goodbye: bool,
+    heard_goodbye: bool,
     payload: Vec<u8>,
 }
 
@@ -59,6 +62,7 @@ impl End {
             arrived: 0,
             honest: true,
             said_goodbye: false,
+            heard_goodbye: false,
             payload: Vec::new(),
         }
     }
@@ -76,7 +80,11 @@ impl End {
             Event::NeedMore => return,
             Event::Established(peer) => return assert_eq!(peer, self.expected_peer),
             Event::Frame(header) => header,
-            Event::Goodbye | Event::Closed => Header { kind: KIND_GOODBYE, ..Header::default() },
+            Event::Goodbye | Event::Closed => {
+                assert!(!self.heard_goodbye, "a goodbye is said once");
+                self.heard_goodbye = true;
+                Header { kind: KIND_GOODBYE, ..Header::default() }
+            }
         };
         let sealed = &self.sealed_for_me[self.arrived];
         assert_eq!(frame::encode(&header), sealed.header);
@@ -203,6 +211,7 @@ fn say_goodbye(me: &mut End) {
 fn tamper(me: &mut End, change: impl FnOnce(&mut Vec<u8>)) {
     let before = me.incoming.clone();
     change(&mut me.incoming);
+    me.incoming.truncate(MAX_INCOMING_BYTES);
     me.honest &= before == me.incoming;
 }
 
