@@ -49,7 +49,7 @@ fn honest(bytes: &[u8], secret: &Secret) {
     let job = JobId(u64::from(number(0)) << 32 | u64::from(number(4)));
     let from = Identity { rank: number(8), incarnation: number(12) };
     let to = number(16);
-    let purpose = if bytes.len() % 2 == 0 { Purpose::Data } else { Purpose::Control };
+    let purpose = if bytes.len() & 1 == 0 { Purpose::Data } else { Purpose::Control };
     let record = Connection::initiate(job, secret, from, to, purpose, [1; 32], 0).take_output();
     let hello = check_hello(&record.expect("an initiator speaks first"), secret, job).expect("it is honest");
     assert_eq!((hello.from, hello.to, hello.purpose), (from, to, purpose));
