@@ -128,6 +128,11 @@ impl Link {
         self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
     }
 
+    /// The life of the world in which the peer proved itself.
+    pub(super) fn incarnation(&self) -> Option<u32> {
+        self.wire.peer().map(|identity| identity.incarnation)
+    }
+
     /// Whether new questions may be asked on it.
     pub(super) fn may_request(&self) -> bool {
         !self.established || self.wire.may_request()

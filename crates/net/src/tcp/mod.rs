@@ -353,7 +353,9 @@ impl Tcp {
         if link.established && !was_established {
             if let Some(peer) = link.peer {
                 let lost = self.setup.arena.place(peer).is_none_or(|word| word.load().status == Status::Lost);
-                if lost {
+                // A rank of an earlier life of the world, or one that was given up, is not let in again.
+                let stale = link.incarnation() != Some(self.setup.arena.shared().incarnation());
+                if lost || stale {
                     self.remove(index);
                     return;
                 }
