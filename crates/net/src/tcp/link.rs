@@ -1,6 +1,6 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
-use crate::auth::Secret;
+use crate::auth::{Identity, Secret};
 use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, PIECE_BYTES};
 use crate::os::socket;
 use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
@@ -75,6 +75,12 @@ impl Buffers {
     }
 }
 
+/// Who may come in: whoever knows the secret and is still part of the world.
+pub(super) struct Admission<'a> {
+    pub(super) secret: &'a Secret,
+    pub(super) admit: &'a dyn Fn(Identity) -> Result<()>,
+}
+
 /// What came of receiving on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Received {
@@ -126,11 +132,6 @@ impl Link {
     /// Whether closing it now would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
-    }
-
-    /// The life of the world in which the peer proved itself.
-    pub(super) fn incarnation(&self) -> Option<u32> {
-        self.wire.peer().map(|identity| identity.incarnation)
     }
 
     /// Whether new questions may be asked on it.
@@ -196,7 +197,7 @@ impl Link {
     /// Reads what has come and hands it to the sink.
     pub(super) fn receive(
         &mut self,
-        secret: &Secret,
+        admission: &Admission<'_>,
         buffers: &mut Buffers,
         sink: &mut dyn Sink,
         out: &mut Outbox,
@@ -215,7 +216,7 @@ impl Link {
         };
         let mut at = 0;
         while at < got {
-            at += self.digest(secret, &scratch[at..got], sink, out)?;
+            at += self.digest(admission, &scratch[at..got], sink, out)?;
         }
         if self.wire.is_finished() {
             return Ok(Received::Finished);
@@ -226,7 +227,7 @@ impl Link {
     /// Takes some of the bytes: a piece of a payload, or a record or header.
     fn digest(
         &mut self,
-        secret: &Secret,
+        admission: &Admission<'_>,
         bytes: &[u8],
         sink: &mut dyn Sink,
         out: &mut Outbox,
@@ -243,10 +244,11 @@ impl Link {
             }
             return Ok(taken);
         }
-        let (taken, event) = self.wire.feed(secret, bytes).map_err(|error| self.broken(&error))?;
+        let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;
         match event {
             Event::NeedMore => {}
             Event::Established(identity) => {
+                (admission.admit)(identity)?;
                 self.peer = Some(Rank(identity.rank));
                 self.established = true;
             }

@@ -19,7 +19,7 @@ use crate::shm::arena::Arena;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
-use link::{Buffers, Link, Received};
+use link::{Admission, Buffers, Link, Received};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -329,8 +329,10 @@ impl Tcp {
         self.tick += 1;
         link.used = self.tick;
         let was_established = link.established;
+        let arena = self.setup.arena.clone();
         let received = self.with_link(index, sink, out, |link, buffers, secret, sink, out| {
-            link.receive(secret, buffers, sink, out)
+            let admission = Admission { secret, admit: &|identity| admit(&arena, identity) };
+            link.receive(&admission, buffers, sink, out)
         });
         match received {
             Some(Received::Finished) => {
@@ -352,13 +354,6 @@ impl Tcp {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.established && !was_established {
             if let Some(peer) = link.peer {
-                let lost = self.setup.arena.place(peer).is_none_or(|word| word.load().status == Status::Lost);
-                // A rank of an earlier life of the world, or one that was given up, is not let in again.
-                let stale = link.incarnation() != Some(self.setup.arena.shared().incarnation());
-                if lost || stale {
-                    self.remove(index);
-                    return;
-                }
                 // Two ranks that call each other at once keep both links: each asks on its own, and answers go
                 // back the way the question came.
                 self.routes.entry(peer.0).or_insert(index);
@@ -629,6 +624,23 @@ impl Transport for Tcp {
             Fault::Drop => link.drop_next = true,
             Fault::Stall { milliseconds } => link.stalled_until_ms = time::now_ms() + milliseconds,
         }
+    }
+}
+
+/// A rank of an earlier life of the world, or one that was given up, is not let in again.
+fn admit(arena: &Arena, identity: Identity) -> Result<()> {
+    let current = arena.shared().incarnation();
+    if identity.incarnation != current {
+        let theirs = identity.incarnation;
+        return Err(Error::Refused(format!(
+            "rank {} is of life {theirs} of a world in life {current}",
+            identity.rank
+        )));
+    }
+    match arena.place(Rank(identity.rank)).map(|word| word.load().status) {
+        None => Err(Error::Refused(format!("there is no rank {}", identity.rank))),
+        Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
+        Some(_) => Ok(()),
     }
 }
 
