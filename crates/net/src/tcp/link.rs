@@ -2,7 +2,7 @@
 
 use crate::auth::{Identity, Secret};
 use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, PIECE_BYTES};
-use crate::os::socket;
+use crate::os::{socket, time};
 use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
@@ -132,6 +132,11 @@ impl Link {
     /// Whether closing it now would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
+    }
+
+    /// Whether it plays dead just now.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled_until_ms != 0 && self.stalled_until_ms > time::now_ms()
     }
 
     /// Whether new questions may be asked on it.
