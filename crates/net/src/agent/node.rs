@@ -101,6 +101,8 @@ impl Node {
                     Err(error) => eprintln!("kumiki: rank {}: {error}", self.seats[local as usize].rank),
                 },
                 Err(error) if error.would_block() => return true,
+                // The other end closed with packets unread. That is reported once; what it sent can still be read.
+                Err(Error::System { errno: libc::ECONNRESET, .. }) => {}
                 Err(_) => break,
             }
         }
@@ -234,7 +236,7 @@ impl Node {
             return seat.send(FromAgent::Refused { why: why.clone() });
         }
         let first = seat.standing == Standing::Out;
-        seat.pid = pid;
+        seat.pid = seat.known_pid.unwrap_or(pid);
         seat.standing = Standing::Pending;
         self.watch_process(local);
         self.outbox.push(ToHub::Attached { local });
