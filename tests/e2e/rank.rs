@@ -42,7 +42,14 @@ fn carry_out(step: &str) {
             }
         },
         "leave" => attached.take().unwrap().leave().unwrap(),
-        "cycles" => (0..number()).for_each(|_| bootstrap::attach(None).unwrap().leave().unwrap()),
+        "cycles" => {
+            for cycle in 0..number() {
+                if let Err(error) = bootstrap::attach(None).and_then(|mut attachment| attachment.leave()) {
+                    say(&format!("cycle {cycle} failed: {error}"));
+                    std::process::exit(9);
+                }
+            }
+        }
         "exit" => std::process::exit(number()),
         "abort" => std::process::abort(),
         "sleep_ms" => std::thread::sleep(std::time::Duration::from_millis(number() as u64)),

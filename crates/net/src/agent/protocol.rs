@@ -56,13 +56,23 @@ pub enum Listen {
     Address(SocketAddr),
 }
 
+/// The job's secret on its way to an agent. It is never printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SecretBytes(pub [u8; 32]);
+
+impl std::fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretBytes(hidden)")
+    }
+}
+
 /// Everything an agent needs to know to start its ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The job.
     pub job: u64,
     /// Its secret.
-    pub secret: [u8; 32],
+    pub secret: SecretBytes,
     /// The index of this node, and how many there are.
     pub node: u32,
     /// How many nodes there are.
@@ -407,7 +417,7 @@ fn read_table(r: &mut Reader<'_>) -> Result<Table> {
 fn write_launch(w: Writer, launch: &Launch) -> Writer {
     let w = w
         .long(launch.job)
-        .fixed(&launch.secret)
+        .fixed(&launch.secret.0)
         .word(launch.node)
         .word(launch.nodes)
         .word(launch.ranks)
@@ -437,7 +447,7 @@ fn write_launch(w: Writer, launch: &Launch) -> Writer {
 fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
     Ok(Launch {
         job: r.long()?,
-        secret: r.fixed()?,
+        secret: SecretBytes(r.fixed()?),
         node: r.word()?,
         nodes: r.word()?,
         ranks: r.word()?,
