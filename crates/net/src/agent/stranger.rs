@@ -146,7 +146,7 @@ fn read_secret(path: &str) -> Result<[u8; 32]> {
     let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
     let text = bytes.trim_ascii();
     // Raw bytes may end in what looks like a blank; only digits are trimmed.
-    let hexadecimal = text.iter().all(u8::is_ascii_hexdigit);
+    let hexadecimal = !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
     let (key, least) = if hexadecimal { (text, 64) } else { (&bytes[..], 32) };
     if key.len() < least {
         return Err(wrong("it is too short: at least 32 bytes or 64 hexadecimal digits".into()));
