@@ -86,6 +86,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_RANK", "none", Rank, "The rank of this process when ranks are started without `kumiki run`."),
     variable("KUMIKI_SECRET_FILE", "none", Rank, "File with the secret of the job when ranks are started without `kumiki run`: mode 0600, at least 32 bytes or 64 hex digits."),
     variable("KUMIKI_NODE", "the machine", Rank, "Name that tells apart nodes which are one machine, when ranks are started without `kumiki run`."),
+    variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
     variable("KUMIKI_AGENT_FD", "none", Internal, "Descriptor of the line to the node agent."),
 ];
 

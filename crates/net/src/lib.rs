@@ -6,10 +6,13 @@
 
 pub mod agent;
 pub mod auth;
+pub mod contract;
 pub mod environment;
 mod error;
+pub mod hook;
 pub mod os;
 pub mod shm;
+pub mod tcp;
 pub mod wire;
 
 pub use error::{Error, Rank, Result};

@@ -15,13 +15,13 @@ use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
 use crate::{Error, Rank, Result};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A process's place in a world.
 #[derive(Debug)]
 pub struct Attachment {
     /// The arena of its node.
-    pub arena: Arena,
+    pub arena: Arc<Arena>,
     /// Its number.
     pub rank: Rank,
     /// Its index on its node.
@@ -89,7 +89,7 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
     loop {
         match channel.receive(limit_ms)? {
             Some(FromAgent::Welcome { arena, rank, local, job, secret }) => {
-                let arena = Arena::attach(arena)?;
+                let arena = Arc::new(Arena::attach(arena)?);
                 let attachment =
                     Attachment { arena, rank, local, secret, job, channel: Some(channel), hosted: None };
                 wait_until_ready(&attachment, start_ms, limit_ms)?;
@@ -200,6 +200,7 @@ fn alone() -> Result<Attachment> {
     }
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
+    let arena = Arc::new(arena);
     Ok(Attachment { arena, rank: Rank(0), local: 0, secret, job: JobId(job), channel: None, hosted: None })
 }
 

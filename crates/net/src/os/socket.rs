@@ -150,70 +150,39 @@ pub fn receive_message(
 
 /// Sends bytes without blocking and without SIGPIPE. Returns how many went.
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
-    // SAFETY: the pointer and length describe `bytes`.
+    // The bare system call: the library's function is a cancellation point, which costs in a process with threads.
+    // SAFETY: the pointer and length describe `bytes`; there is no address.
     let sent = unsafe {
-        libc::send(
+        libc::syscall(
+            libc::SYS_sendto,
             fd.as_raw_fd(),
-            bytes.as_ptr().cast(),
+            bytes.as_ptr(),
             bytes.len(),
             libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            std::ptr::null::<libc::sockaddr>(),
+            0,
         )
     };
-    check("send", sent as i64).map(|n| n as usize)
+    check("send", sent).map(|n| n as usize)
 }
 
 /// Receives bytes without blocking; 0 is the end. With `peek`, leaves them where they are.
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usize> {
     let flags = libc::MSG_DONTWAIT | if peek { libc::MSG_PEEK } else { 0 };
-    // SAFETY: the pointer and length describe `buffer`.
-    let got = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-    check("recv", got as i64).map(|n| n as usize)
-}
-
-/// Sends header and payload in one call, without blocking. Returns how many bytes went.
-///
-/// # Safety
-/// `payload` must be valid for reads of `payload_bytes`; other processes may write to it meanwhile.
-pub unsafe fn send_two(
-    fd: BorrowedFd<'_>,
-    header: &[u8],
-    payload: *const u8,
-    payload_bytes: usize,
-) -> Result<usize> {
-    let mut vectors = [
-        libc::iovec { iov_base: header.as_ptr() as *mut libc::c_void, iov_len: header.len() },
-        libc::iovec { iov_base: payload as *mut libc::c_void, iov_len: payload_bytes },
-    ];
-    // SAFETY: a msghdr of zeroes is a valid value of the type.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = vectors.as_mut_ptr();
-    message.msg_iovlen = 2;
-    // SAFETY: the vectors describe `header` and what the caller promises about `payload`.
-    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
-    check("sendmsg", sent as i64).map(|n| n as usize)
-}
-
-/// Receives into raw memory first and into `rest` after it, without blocking. Returns how many bytes came.
-///
-/// # Safety
-/// `place` must be valid for writes of `place_bytes`, and nobody may hold a reference to that memory.
-pub unsafe fn receive_two(
-    fd: BorrowedFd<'_>,
-    place: *mut u8,
-    place_bytes: usize,
-    rest: &mut [u8],
-) -> Result<usize> {
-    let mut vectors = [
-        libc::iovec { iov_base: place.cast(), iov_len: place_bytes },
-        libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() },
-    ];
-    // SAFETY: a msghdr of zeroes is a valid value of the type.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = vectors.as_mut_ptr();
-    message.msg_iovlen = 2;
-    // SAFETY: the vectors describe `rest` and what the caller promises about `place`.
-    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
-    check("recvmsg", got as i64).map(|n| n as usize)
+    // The bare system call, as in `send`.
+    // SAFETY: the pointer and length describe `buffer`; no address is asked for.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_recvfrom,
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            flags,
+            std::ptr::null_mut::<libc::sockaddr>(),
+            std::ptr::null_mut::<libc::socklen_t>(),
+        )
+    };
+    check("recv", got).map(|n| n as usize)
 }
 
 /// Makes a TCP socket fit for us: no delay of small frames, and an error, not silence, when the peer's
@@ -262,6 +231,28 @@ pub fn start_connect(address: &std::net::SocketAddr) -> Result<OwnedFd> {
         Ok(_) | Err(Error::System { errno: libc::EINPROGRESS, .. }) => Ok(fd),
         Err(error) => Err(error),
     }
+}
+
+/// Makes the close of a TCP socket a reset, as a crash of the peer's machine would look.
+pub fn reset_on_close(fd: BorrowedFd<'_>) -> Result<()> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // SAFETY: `linger` is valid for reads of its size.
+    let done = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&linger as *const libc::linger).cast(),
+            std::mem::size_of::<libc::linger>() as libc::socklen_t,
+        )
+    };
+    check("setsockopt(SO_LINGER)", done as i64).map(drop)
+}
+
+/// Ends both directions of a connection; the descriptor stays open.
+pub fn shut_down(fd: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: no pointers are passed.
+    check("shutdown", unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) } as i64).map(drop)
 }
 
 fn to_sockaddr(address: &std::net::SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {

@@ -81,14 +81,14 @@ impl NodeBarrier {
         self.generation.load(Ordering::Acquire) != ticket.generation
     }
 
-    /// Announces that the caller is about to sleep. Returns false if it must not, because the barrier is open.
-    pub fn prepare_sleep(&self, ticket: Ticket) -> bool {
+    /// Announces that the caller is about to sleep; it must look once more whether the barrier is open, and then not
+    /// sleep.
+    pub fn announce_sleeper(&self) {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.generation.load(Ordering::Acquire) == ticket.generation
     }
 
-    /// Ends what [`prepare_sleep`](Self::prepare_sleep) began.
+    /// Ends what [`announce_sleeper`](Self::announce_sleeper) began.
     pub fn end_sleep(&self) {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
@@ -164,7 +164,8 @@ mod loom_models {
                 assert!(ticket.last);
                 b.open(ticket)
             });
-            let sleeps = barrier.prepare_sleep(ticket);
+            barrier.announce_sleeper();
+            let sleeps = !barrier.is_open(ticket);
             let woken = opener.join().unwrap();
             assert!(!sleeps || woken, "would sleep for ever");
         });

@@ -74,6 +74,16 @@ impl RegionEntry {
         fence(Ordering::SeqCst);
     }
 
+    /// The generation that the next registration in this slot should have. Only the owner of the table asks.
+    pub fn next_generation(&self) -> u16 {
+        let last = (self.extent.load(Ordering::Relaxed) >> GENERATION_SHIFT) as u16;
+        if last >= MAX_GENERATION {
+            1
+        } else {
+            last + 1
+        }
+    }
+
     /// What the entry describes, if it is in use and its two halves belong together.
     #[inline]
     pub fn view(&self) -> Option<RegionView> {

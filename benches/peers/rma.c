@@ -1,0 +1,550 @@
+/* One-sided communication of an MPI library, measured on request.
+ *
+ *   rma         read `METRIC REPS` lines on rank 0's standard input and answer each with one line of JSON
+ *   rma init    initialise, one barrier, finalise: to time start-up from outside
+ *
+ * Rank 0 first prints `ready VERSION`. While it waits for a line, every rank is blocked in read(2): other
+ * contenders can be measured in between. Answers:
+ *   {"metric":"put8.alloc","unit":"ns","samples":[31.2,30.9]}
+ *   {"metric":"put8.alloc","error":"what went wrong"}
+ *   {"metric":"put8.alloc","unit":"ns","incomplete":7,"samples":[1902.1]}
+ * `incomplete`: so many times of those looked at, MPI_Win_flush returned before the value was in the target's memory.
+ * The library reports completions that have not happened, and the samples are not the time of a completed put.
+ *
+ * Metrics (KIND is `alloc` for MPI_Win_allocate, `create` for MPI_Win_create on malloc'd memory):
+ *   put8.KIND get8.KIND fadd8.KIND cas8.KIND     ns per operation + flush, rank 0 to rank 1 in a barrier
+ *   putbw.KIND.BYTES getbw.KIND.BYTES            MB/s (10^6), one operation + flush at a time
+ *   busy.put8.KIND (also get8, fadd8, cas8)      us of one operation + flush while rank 1 computes for 50 ms
+ *   barrier                                      us per barrier of all ranks
+ *   mem                                          private bytes of each rank after MPI_Init and one barrier
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <mpi.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 8 << 20, PROBES = 64, WARM_UPS = 2 };
+static const double SAMPLE_SECONDS = 5e-3, BUSY_SECONDS = 50e-3, BUSY_LEAD_SECONDS = 2e-3;
+static const uint64_t SEED = 0x5eed5eed5eed5eedULL;
+static const long MAX_BYTES = 64L << 20;
+
+enum kind { ALLOC, CREATE, KINDS };
+enum op { PUT, GET, FADD, CAS, OPS };
+static const char *const KIND_NAME[KINDS] = {"alloc", "create"};
+static const char *const OP_NAME[OPS] = {"put", "get", "fadd", "cas"};
+
+static int rank, ranks;
+
+/* A window in a passive epoch, open from its creation to its end. */
+struct window {
+    MPI_Win win;
+    char *base;
+    long bytes; /* at the target; 0 = there is none */
+    long pid;   /* the target's */
+    char *there; /* the target's base, an address of that process */
+};
+static struct window windows[KINDS];
+
+/* What a line asked for. */
+struct request {
+    char metric[COMMAND_BYTES];
+    long reps;
+    enum { RMA, BARRIER, MEM, QUIT, UNKNOWN } what;
+    enum op op;
+    enum kind kind;
+    long bytes;
+    int bulk, busy;
+};
+
+/* State of one measurement at the origin. */
+struct origin {
+    MPI_Win win;
+    uint64_t *buffer;
+    long words;
+    uint64_t count; /* operations that changed the target: also the value it must hold */
+    uint64_t wrong; /* non-zero once a result was not what it had to be */
+    long incomplete; /* flushes that returned before the target held the value */
+    int mpi;         /* the first MPI error, or MPI_SUCCESS */
+};
+
+/* ---- small things ---- */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "rma: rank %d: %s: %s\n", rank, what, strerror(errno));
+    MPI_Abort(MPI_COMM_WORLD, 1);
+    exit(1);
+}
+
+static void *allocate(size_t bytes)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, PAGE, bytes < PAGE ? PAGE : bytes) != 0) die("out of memory");
+    return p;
+}
+
+static void compute(double seconds)
+{
+    static volatile uint64_t sink;
+    double end = now() + seconds;
+    while (now() < end)
+        for (int i = 0; i < 1000; i++) sink = sink * 6364136223846793005ULL + 1;
+}
+
+static void answer_error(const char *metric, const char *format, ...)
+{
+    if (rank != 0) return;
+    va_list args;
+    va_start(args, format);
+    printf("{\"metric\":\"");
+    for (const char *c = metric; *c; c++) /* what came in may be anything */
+        if (*c >= ' ' && *c <= '~' && *c != '"' && *c != '\\') putchar(*c);
+    printf("\",\"error\":\"");
+    vprintf(format, args);
+    printf("\"}\n");
+    fflush(stdout);
+    va_end(args);
+}
+
+static void answer(const char *metric, const char *unit, long incomplete, const double *samples, long n)
+{
+    if (rank != 0) return;
+    printf("{\"metric\":\"%s\",\"unit\":\"%s\",", metric, unit);
+    if (incomplete > 0) printf("\"incomplete\":%ld,", incomplete);
+    printf("\"samples\":[");
+    for (long i = 0; i < n; i++) printf("%s%.3f", i ? "," : "", samples[i]);
+    printf("]}\n");
+    fflush(stdout);
+}
+
+static const char *mpi_message(int code)
+{
+    static char text[MPI_MAX_ERROR_STRING];
+    int n = 0;
+    if (MPI_Error_string(code, text, &n) != MPI_SUCCESS) return "unknown MPI error";
+    for (char *c = text; *c; c++)
+        if (*c < ' ' || *c == '"' || *c == '\\') *c = ' ';
+    return text;
+}
+
+/* ---- rank 0 tells the others over a socket, so that they sleep without MPI ---- */
+
+static int *listeners; /* rank 0: one stream to each other rank */
+static int teller;     /* others: the stream from rank 0 */
+
+static void connect_ranks(void)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    socklen_t length = sizeof name;
+    int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (s < 0) die("socket");
+    if (rank == 0) {
+        /* An address of the family alone: the kernel picks a free abstract name. */
+        if (bind(s, (struct sockaddr *)&name, sizeof(sa_family_t)) != 0) die("bind");
+        if (listen(s, ranks) != 0) die("listen");
+        if (getsockname(s, (struct sockaddr *)&name, &length) != 0) die("getsockname");
+    }
+    MPI_Bcast(&name, sizeof name, MPI_BYTE, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&length, sizeof length, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (rank != 0) {
+        if (connect(s, (struct sockaddr *)&name, length) != 0) die("connect");
+        teller = s;
+        return;
+    }
+    listeners = calloc((size_t)ranks, sizeof *listeners);
+    if (!listeners) die("out of memory");
+    for (int i = 1; i < ranks; i++)
+        if ((listeners[i] = accept4(s, NULL, NULL, SOCK_CLOEXEC)) < 0) die("accept");
+    close(s);
+}
+
+/* The next line, on every rank; 0 at the end. */
+static int next_line(char line[COMMAND_BYTES])
+{
+    memset(line, 0, COMMAND_BYTES);
+    if (rank != 0) {
+        for (size_t got = 0; got < COMMAND_BYTES;) {
+            ssize_t n = read(teller, line + got, COMMAND_BYTES - got);
+            if (n < 0 && errno == EINTR) continue;
+            if (n <= 0) return 0;
+            got += (size_t)n;
+        }
+        return line[0] != 0;
+    }
+    if (!fgets(line, COMMAND_BYTES, stdin)) line[0] = 0;
+    for (int i = 1; i < ranks; i++)
+        if (send(listeners[i], line, COMMAND_BYTES, MSG_NOSIGNAL) != COMMAND_BYTES) die("send");
+    return line[0] != 0;
+}
+
+/* ---- what a line asks for ---- */
+
+static int parse_operation(const char *name, struct request *r)
+{
+    for (int op = 0; op < OPS; op++) {
+        size_t n = strlen(OP_NAME[op]);
+        if (strncmp(name, OP_NAME[op], n) != 0) continue;
+        r->op = (enum op)op;
+        r->bulk = strcmp(name + n, "bw") == 0 && (op == PUT || op == GET);
+        return r->bulk || strcmp(name + n, "8") == 0;
+    }
+    return 0;
+}
+
+static int parse_rma(const char *metric, struct request *r)
+{
+    char copy[COMMAND_BYTES], *rest = copy, *word;
+    strcpy(copy, metric);
+    r->bytes = 8;
+    if (strncmp(rest, "busy.", 5) == 0) r->busy = 1, rest += 5;
+    if (!(word = strsep(&rest, ".")) || !parse_operation(word, r)) return 0;
+    if (!(word = strsep(&rest, "."))) return 0;
+    for (r->kind = ALLOC; r->kind < KINDS; r->kind++)
+        if (strcmp(word, KIND_NAME[r->kind]) == 0) break;
+    if (r->kind == KINDS) return 0;
+    if (r->bulk) {
+        char *end = "x";
+        word = strsep(&rest, ".");
+        if (word && *word) r->bytes = strtol(word, &end, 10);
+        if (*end || r->bytes < 16 || r->bytes > MAX_BYTES || r->bytes % 8) return 0;
+    }
+    return rest == NULL && !(r->bulk && r->busy);
+}
+
+static struct request parse(const char *line)
+{
+    struct request r;
+    memset(&r, 0, sizeof r);
+    r.what = UNKNOWN;
+    int words = sscanf(line, "%127s %ld", r.metric, &r.reps);
+    if (words >= 1 && strcmp(r.metric, "quit") == 0) r.what = QUIT;
+    if (words != 2 || r.reps < 1 || r.reps > MAX_REPS) return r;
+    if (strcmp(r.metric, "barrier") == 0) r.what = BARRIER;
+    else if (strcmp(r.metric, "mem") == 0) r.what = MEM;
+    else if (parse_rma(r.metric, &r)) r.what = RMA;
+    return r;
+}
+
+/* ---- windows ---- */
+
+static void close_window(enum kind kind)
+{
+    struct window *w = &windows[kind];
+    if (w->bytes == 0) return;
+    MPI_Win_unlock_all(w->win);
+    MPI_Win_free(&w->win); /* frees the memory of MPI_Win_allocate */
+    if (kind == CREATE) free(w->base);
+    w->bytes = 0;
+}
+
+/* Collective. A window of at least `bytes` at the target, one page elsewhere. */
+static int open_window(enum kind kind, long bytes)
+{
+    struct window *w = &windows[kind];
+    long mine = rank == TARGET ? bytes : PAGE;
+    int code;
+    if (w->bytes >= bytes) return MPI_SUCCESS;
+    close_window(kind);
+    if (kind == ALLOC) {
+        code = MPI_Win_allocate(mine, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w->base, &w->win);
+    } else {
+        w->base = allocate((size_t)mine);
+        code = MPI_Win_create(w->base, mine, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w->win);
+    }
+    int worst = code; /* every rank must agree that there is a window */
+    MPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    if (worst != MPI_SUCCESS) return worst;
+    MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
+    w->bytes = bytes;
+    w->there = w->base;
+    w->pid = getpid();
+    MPI_Bcast(&w->there, sizeof w->there, MPI_BYTE, TARGET, MPI_COMM_WORLD);
+    MPI_Bcast(&w->pid, 1, MPI_LONG, TARGET, MPI_COMM_WORLD);
+    return MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win);
+}
+
+/* ---- the inner loops: n operations, each completed at the target ---- */
+
+static void keep(struct origin *o, int code)
+{
+    if (o->mpi == MPI_SUCCESS) o->mpi = code;
+}
+
+static void loop_put(struct origin *o, long n)
+{
+    int bytes = (int)(8 * o->words);
+    uint64_t *first = o->buffer, *last = o->buffer + o->words - 1;
+    for (long i = 0; i < n; i++) {
+        *first = *last = ++o->count;
+        keep(o, o->words == 1 ? MPI_Put(first, 1, MPI_UINT64_T, TARGET, 0, 1, MPI_UINT64_T, o->win)
+                              : MPI_Put(first, bytes, MPI_BYTE, TARGET, 0, bytes, MPI_BYTE, o->win));
+        keep(o, MPI_Win_flush(TARGET, o->win));
+    }
+}
+
+static void loop_get(struct origin *o, long n)
+{
+    int bytes = (int)(8 * o->words);
+    uint64_t *first = o->buffer, *last = o->buffer + o->words - 1;
+    for (long i = 0; i < n; i++) {
+        *first = *last = 0;
+        keep(o, o->words == 1 ? MPI_Get(first, 1, MPI_UINT64_T, TARGET, 0, 1, MPI_UINT64_T, o->win)
+                              : MPI_Get(first, bytes, MPI_BYTE, TARGET, 0, bytes, MPI_BYTE, o->win));
+        keep(o, MPI_Win_flush(TARGET, o->win));
+        o->wrong |= (*first ^ SEED) | (*last ^ SEED);
+    }
+}
+
+static void loop_fadd(struct origin *o, long n)
+{
+    uint64_t one = 1, old;
+    for (long i = 0; i < n; i++) {
+        old = ~o->count;
+        keep(o, MPI_Fetch_and_op(&one, &old, MPI_UINT64_T, TARGET, 0, MPI_SUM, o->win));
+        keep(o, MPI_Win_flush(TARGET, o->win));
+        o->wrong |= old ^ o->count++;
+    }
+}
+
+static void loop_cas(struct origin *o, long n)
+{
+    uint64_t expected, desired, old;
+    for (long i = 0; i < n; i++) {
+        expected = o->count, desired = o->count + 1, old = ~o->count;
+        keep(o, MPI_Compare_and_swap(&desired, &expected, &old, MPI_UINT64_T, TARGET, 0, o->win));
+        keep(o, MPI_Win_flush(TARGET, o->win));
+        o->wrong |= old ^ o->count++;
+    }
+}
+
+typedef void loop_fn(struct origin *, long);
+static loop_fn *const LOOP[OPS] = {loop_put, loop_get, loop_fadd, loop_cas};
+
+static double timed(loop_fn *loop, struct origin *o, long n)
+{
+    double start = now();
+    loop(o, n);
+    return now() - start;
+}
+
+/* ---- measurements of one-sided operations ---- */
+
+/* Called right after a flush: is what was put in the target's memory? Looks there without MPI. */
+static void check_completion(const struct request *r, const struct window *w, struct origin *o)
+{
+    uint64_t first = 0, last = 0;
+    struct iovec here[2] = {{&first, 8}, {&last, 8}};
+    struct iovec there[2] = {{w->there, 8}, {w->there + r->bytes - 8, 8}};
+    if (r->op == GET) return;
+    if (process_vm_readv((pid_t)w->pid, here, 2, there, 2, 0) != 16) return; /* not permitted: cannot tell */
+    o->incomplete += first != o->count || last != o->count;
+}
+
+static void sample_waiting(const struct request *r, const struct window *w, struct origin *o, double *samples)
+{
+    loop_fn *loop = LOOP[r->op];
+    long n = 1;
+    for (long i = -WARM_UPS; i < r->reps;) {
+        double t = timed(loop, o, n), per_op = t / (double)n;
+        check_completion(r, w, o);
+        if (t < SAMPLE_SECONDS / 2) { /* too short to count: so many more at a time that it will be */
+            n = t < SAMPLE_SECONDS / 8 ? 4 * n : (long)((double)n * SAMPLE_SECONDS / t);
+            continue;
+        }
+        if (i >= 0) samples[i] = r->bulk ? (double)r->bytes / per_op / 1e6 : per_op * 1e9;
+        i++;
+    }
+    for (int i = 0; i < PROBES && !r->bulk; i++) { /* not timed: look after each flush */
+        loop(o, 1);
+        check_completion(r, w, o);
+    }
+}
+
+/* All ranks: the target computes and calls nothing while the origin does one operation. */
+static void sample_busy(const struct request *r, const struct window *w, struct origin *o, double *samples)
+{
+    const struct timespec lead = {0, (long)(BUSY_LEAD_SECONDS * 1e9)};
+    for (long i = -1; i < r->reps; i++) { /* the first connects and warms up */
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == TARGET) {
+            compute(BUSY_SECONDS);
+        } else if (rank == 0) {
+            nanosleep(&lead, NULL); /* let the target leave the barrier */
+            double t = timed(LOOP[r->op], o, 1);
+            if (i >= 0) {
+                check_completion(r, w, o);
+                samples[i] = t * 1e6;
+            }
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
+static void prepare_target(const struct request *r, struct window *w)
+{
+    if (rank == TARGET) {
+        uint64_t *word = (uint64_t *)w->base;
+        for (long i = 0; i < r->bytes / 8; i++) word[i] = r->op == GET ? SEED : 0;
+        MPI_Win_sync(w->win);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Whether the target holds what the origin believes; known at every rank. */
+static int target_is_right(const struct request *r, struct window *w, uint64_t count)
+{
+    int right = 1;
+    MPI_Bcast(&count, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    if (rank == TARGET) {
+        MPI_Win_sync(w->win);
+        uint64_t want = r->op == GET ? SEED : count;
+        volatile uint64_t *word = (volatile uint64_t *)w->base;
+        right = word[0] == want && word[r->bytes / 8 - 1] == want;
+    }
+    MPI_Bcast(&right, 1, MPI_INT, TARGET, MPI_COMM_WORLD);
+    return right;
+}
+
+static void measure_rma(const struct request *r)
+{
+    if (ranks < 2) {
+        answer_error(r->metric, "needs at least 2 ranks");
+        return;
+    }
+    int code = open_window(r->kind, r->bytes < PAGE ? PAGE : r->bytes);
+    if (code != MPI_SUCCESS) {
+        answer_error(r->metric, "no window: %s", mpi_message(code));
+        return;
+    }
+    struct window *w = &windows[r->kind];
+    struct origin o = {.win = w->win, .words = r->bytes / 8, .mpi = MPI_SUCCESS};
+    double *samples = calloc((size_t)r->reps, sizeof *samples);
+    if (!samples) die("out of memory");
+    if (rank == 0) {
+        o.buffer = allocate((size_t)r->bytes);
+        memset(o.buffer, 1, (size_t)r->bytes);
+    }
+    prepare_target(r, w);
+    if (r->busy) sample_busy(r, w, &o, samples);
+    else if (rank == 0) sample_waiting(r, w, &o, samples);
+    MPI_Barrier(MPI_COMM_WORLD); /* where the others wait, and drive their library */
+    int right = target_is_right(r, w, o.count);
+    if (o.mpi != MPI_SUCCESS) answer_error(r->metric, "%s", mpi_message(o.mpi));
+    else if (o.wrong) answer_error(r->metric, "an operation returned a wrong value");
+    else if (!right) answer_error(r->metric, "the target does not hold what was written");
+    else answer(r->metric, r->busy ? "us" : r->bulk ? "MB/s" : "ns", o.incomplete, samples, r->reps);
+    free(o.buffer);
+    free(samples);
+    if (w->bytes > KEEP_BYTES) close_window(r->kind);
+}
+
+/* ---- barrier and memory ---- */
+
+static double barriers(long n)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = now();
+    for (long i = 0; i < n; i++) MPI_Barrier(MPI_COMM_WORLD);
+    double t = now() - start;
+    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD); /* rank 0's clock decides for all */
+    return t;
+}
+
+static void measure_barrier(const struct request *r)
+{
+    long n = 1;
+    double t, *samples = calloc((size_t)r->reps, sizeof *samples);
+    if (!samples) die("out of memory");
+    while ((t = barriers(n)) < SAMPLE_SECONDS / 4) n *= 2;
+    n = (long)((double)n * SAMPLE_SECONDS / t);
+    if (n < 1) n = 1;
+    for (long i = 0; i < r->reps; i++) samples[i] = barriers(n) / (double)n * 1e6;
+    answer(r->metric, "us", 0, samples, r->reps);
+    free(samples);
+}
+
+static long private_bytes(void)
+{
+    char line[256];
+    long total = -1, kib;
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+    if (!f) return -1;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "Private_Clean: %ld", &kib) == 1 || sscanf(line, "Private_Dirty: %ld", &kib) == 1)
+            total = (total < 0 ? 0 : total) + 1024 * kib;
+    fclose(f);
+    return total;
+}
+
+static void measure_memory(const struct request *r, long mine)
+{
+    double value = (double)mine, *samples = calloc((size_t)ranks, sizeof *samples);
+    if (!samples) die("out of memory");
+    MPI_Gather(&value, 1, MPI_DOUBLE, samples, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    int known = 1;
+    for (int i = 0; i < ranks; i++) known &= samples[i] >= 0;
+    if (known) answer(r->metric, "bytes", 0, samples, ranks);
+    else answer_error(r->metric, "cannot read smaps_rollup");
+    free(samples);
+}
+
+/* ---- */
+
+static void greet(void)
+{
+    char version[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+    int n = 0;
+    MPI_Get_library_version(version, &n);
+    version[strcspn(version, "\r\n")] = 0;
+    for (char *c = version; *c; c++)
+        if (*c == '\t') *c = ' ';
+    printf("ready %s\n", version);
+    fflush(stdout);
+}
+
+static void serve(long memory)
+{
+    char line[COMMAND_BYTES];
+    while (next_line(line)) {
+        struct request r = parse(line);
+        if (r.what == QUIT) break;
+        if (r.what == RMA) measure_rma(&r);
+        else if (r.what == BARRIER) measure_barrier(&r);
+        else if (r.what == MEM) measure_memory(&r, memory);
+        else if (r.metric[0]) answer_error(r.metric, "not `METRIC REPS` with a metric known here");
+        else answer_error("", "empty line");
+    }
+    for (int k = 0; k < KINDS; k++) close_window((enum kind)k);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (argc > 1 && strcmp(argv[1], "init") == 0) return MPI_Finalize() != MPI_SUCCESS;
+    long memory = private_bytes();
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    connect_ranks();
+    if (rank == 0) greet();
+    serve(memory);
+    return MPI_Finalize() != MPI_SUCCESS;
+}

@@ -1,0 +1,260 @@
+//! From a global address to memory: who owns it, whether it may be touched, and how it can be reached.
+//!
+//! Every access of every path goes through [`Core::reach`], at the side that can see the owner's region table: the
+//! caller on the same node, the owner's side otherwise.
+
+use crate::address::GlobalAddress;
+use crate::core::Core;
+use crate::error::Fate;
+use crate::{Error, Result};
+use kumiki_net::os::memory::{self, Direction};
+use kumiki_net::shm::hazard;
+use kumiki_net::shm::region::Kind;
+use kumiki_net::shm::world::{Place, Status};
+use kumiki_net::Rank;
+use std::sync::atomic::Ordering;
+
+/// How memory can be reached from this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reach {
+    /// Mapped here: the address of the first byte. Valid for the length that was asked for.
+    Direct(*mut u8),
+    /// Private memory of a process of this node, which may be this one.
+    Private(Private),
+    /// Only by asking this rank.
+    Remote(Rank),
+}
+
+/// Private memory of a process of this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Private {
+    rank: Rank,
+    local: u32,
+    slot: u16,
+    generation: u16,
+    /// An address in the owner's process.
+    place: u64,
+}
+
+/// Keeps private memory from being given back to the program while it is touched.
+pub(crate) struct Pin<'a> {
+    core: &'a Core,
+    word: usize,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.core.control().hazards.withdraw(self.word);
+    }
+}
+
+impl Private {
+    pub(crate) fn rank(self) -> Rank {
+        self.rank
+    }
+
+    /// The address in this process, for memory that is its own. Valid while it is pinned, or while the engine is held:
+    /// unregistering waits for both.
+    pub(crate) fn pointer(self) -> *mut u8 {
+        self.place as usize as *mut u8
+    }
+
+    /// The memory `bytes` further on.
+    pub(crate) fn add(self, bytes: u64) -> Private {
+        Private { place: self.place + bytes, ..self }
+    }
+
+    /// Whether it lies behind `other` in the same process, so that an overlapping copy must go backwards.
+    pub(crate) fn follows(self, other: Private) -> bool {
+        self.local == other.local && self.place > other.place
+    }
+}
+
+impl Core {
+    /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the
+    /// error, if it is one). This is the path of every same-node access, so it is short.
+    #[inline]
+    pub(crate) fn direct(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Option<*mut u8> {
+        if kumiki_net::os::process::is_forked_child() {
+            return None;
+        }
+        let place = self.arena.place(self.format.rank(address))?.load();
+        if place.node != self.node || place.status != Status::Alive {
+            return None;
+        }
+        let view = self.arena.region(place.local, self.format.slot(address) as usize)?.view()?;
+        let offset = self.format.offset(address);
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= view.bytes);
+        if !fits || view.kind != Kind::Arena || (generation != 0 && generation != view.generation) {
+            return None;
+        }
+        // What the table says is read once and checked against the slice, whoever wrote it.
+        let start = view.base + offset;
+        if start.checked_add(bytes)? > self.arena.slice_bytes() {
+            return None;
+        }
+        // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
+        Some(unsafe { self.arena.slice(place.local).add(start as usize) })
+    }
+
+    /// How `bytes` at `address` can be reached, after all checks that can be made here.
+    pub(crate) fn reach(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Result<Reach> {
+        self.check_usable()?;
+        if let Some(pointer) = self.direct(address, generation, bytes) {
+            return Ok(Reach::Direct(pointer));
+        }
+        let rank = self.format.rank(address);
+        let slot = self.format.slot(address);
+        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank, bytes });
+        let Some(place) = self.arena.place(rank).map(|word| word.load()) else {
+            return refuse("there is no such rank");
+        };
+        self.check_alive(rank, place)?;
+        if slot == 0 {
+            return refuse(if address.is_null() { "the null address" } else { "no region" });
+        }
+        if place.node != self.node {
+            return Ok(Reach::Remote(rank));
+        }
+        let entry = self.arena.region(place.local, slot as usize);
+        let Some(view) = entry.and_then(|entry| entry.view()) else {
+            return refuse("no region, or one that was unregistered");
+        };
+        if generation != 0 && generation != view.generation {
+            return refuse("a region that was unregistered; another one has taken its slot");
+        }
+        let offset = self.format.offset(address);
+        if offset.checked_add(bytes).is_none_or(|end| end > view.bytes) {
+            return refuse("past the end of the region");
+        }
+        match view.kind {
+            Kind::Arena => refuse("a region table entry that contradicts its slice"),
+            Kind::Private => Ok(Reach::Private(Private {
+                rank,
+                local: place.local,
+                slot,
+                generation: view.generation,
+                place: view.base + offset,
+            })),
+        }
+    }
+
+    /// Fails if a rank is gone.
+    pub(crate) fn check_alive(&self, rank: Rank, place: Place) -> Result<()> {
+        let why = match place.status {
+            Status::Alive => return Ok(()),
+            Status::Lost => place.cause.to_string(),
+            Status::Left => "it has finalized".to_string(),
+            Status::Expected => "it is starting over".to_string(),
+        };
+        Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
+    }
+
+    /// Announces that private memory is about to be touched. `None` when it was unregistered meanwhile.
+    fn pin(&self, private: Private) -> Result<Pin<'_>> {
+        let name = hazard::name(private.local, private.slot, private.generation);
+        let word = loop {
+            match self.control().hazards.announce(name) {
+                Some(word) => break word,
+                // Every word is taken by another thread of this process: they are short.
+                None => kumiki_net::os::process::yield_now(),
+            }
+        };
+        let pin = Pin { core: self, word };
+        let entry = self.arena.region(private.local, private.slot as usize);
+        let still = entry.and_then(|entry| entry.view_announced());
+        if still.is_some_and(|view| view.generation == private.generation) {
+            return Ok(pin);
+        }
+        Err(Error::Bounds {
+            what: "a region that was unregistered",
+            address: 0,
+            rank: private.rank,
+            bytes: 0,
+        })
+    }
+
+    /// Pins private memory of this process, so that it can be touched directly; leaves everything else as it is.
+    pub(crate) fn pin_own(&self, reach: Reach) -> Result<(Reach, Option<Pin<'_>>)> {
+        match reach {
+            Reach::Private(private) if private.local == self.local => {
+                let pin = self.pin(private)?;
+                Ok((Reach::Direct(private.pointer()), Some(pin)))
+            }
+            other => Ok((other, None)),
+        }
+    }
+
+    /// Copies between memory of this process and private memory of another one on this node. `Ok(false)` when the
+    /// system does not allow it: ask the owner instead.
+    ///
+    /// # Safety
+    /// `local` must be valid for `bytes` of reading (when writing to the neighbour) or writing.
+    pub(crate) unsafe fn copy_neighbour(
+        &self,
+        neighbour: Private,
+        direction: Direction,
+        local: *mut u8,
+        bytes: u64,
+    ) -> Result<bool> {
+        if !self.process_vm.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        let _pin = self.pin(neighbour)?;
+        // SAFETY: the caller vouches for `local`; the pin keeps the owner from taking the region back.
+        unsafe { self.copy_pinned(neighbour, direction, local, bytes) }
+    }
+
+    /// # Safety
+    /// As [`copy_neighbour`](Self::copy_neighbour), with the region pinned.
+    unsafe fn copy_pinned(
+        &self,
+        neighbour: Private,
+        direction: Direction,
+        local: *mut u8,
+        bytes: u64,
+    ) -> Result<bool> {
+        let control = self.arena.control(neighbour.local);
+        let pid = control.map_or(0, |control| control.pid.load(Ordering::Relaxed)) as i32;
+        let mut done = 0;
+        while done < bytes {
+            let piece = (bytes - done).min(1 << 30) as usize;
+            // SAFETY: `local` is valid for `bytes`, of which `done` are behind us.
+            let moved = unsafe {
+                memory::copy_process(pid, direction, local.add(done as usize), neighbour.place + done, piece)
+            };
+            match moved {
+                Ok(0) => break,
+                Ok(moved) => done += moved as u64,
+                Err(kumiki_net::Error::System { errno, .. }) => match errno {
+                    libc_errno::ESRCH => {
+                        let why = "its process is gone".to_string();
+                        return Err(Error::PeerLost { rank: neighbour.rank, fate: Fate::Unknown, why });
+                    }
+                    libc_errno::EFAULT => break,
+                    _ => {
+                        // Not allowed here, now or ever: the owner serves its memory itself from now on.
+                        self.process_vm.store(false, Ordering::Relaxed);
+                        return Ok(false);
+                    }
+                },
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if done == bytes {
+            return Ok(true);
+        }
+        Err(Error::Bounds {
+            what: "registered memory that its owner has unmapped",
+            address: 0,
+            rank: neighbour.rank,
+            bytes,
+        })
+    }
+}
+
+/// The two error numbers that mean something special to a same-node copy.
+mod libc_errno {
+    pub(super) const ESRCH: i32 = 3;
+    pub(super) const EFAULT: i32 = 14;
+}

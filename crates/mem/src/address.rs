@@ -1,0 +1,197 @@
+//! Global addresses: 64 bits that name a byte of any rank's registered memory.
+//!
+//! `rank | slot | offset`, from the top: ⌈log2(ranks)⌉ bits, 12 bits, and the rest. Slot 0 is never handed out, so
+//! that 0 is null and small numbers are caught.
+
+use bytemuck::{Pod, Zeroable};
+use kumiki_net::Rank;
+use std::marker::PhantomData;
+
+/// Bits of the slot.
+pub const SLOT_BITS: u32 = 12;
+/// The slot of starter memory.
+pub(crate) const STARTER_SLOT: u16 = 1;
+
+/// The address of a byte in global memory; plain data, so it can itself be stored in global memory.
+///
+/// Arithmetic inside a region is ordinary arithmetic: `address.add(bytes)`.
+///
+/// ```
+/// use kumiki_mem::GlobalAddress;
+/// let base = GlobalAddress::from_bits(0x1000);
+/// assert_eq!(base.add(8).bits(), 0x1008);
+/// assert!(GlobalAddress::NULL.is_null());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct GlobalAddress(u64);
+
+impl GlobalAddress {
+    /// The address of nothing.
+    pub const NULL: GlobalAddress = GlobalAddress(0);
+
+    /// An address from its 64 bits, as another rank may have sent them.
+    pub const fn from_bits(bits: u64) -> Self {
+        GlobalAddress(bits)
+    }
+
+    /// The 64 bits.
+    #[inline]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is the address of nothing.
+    pub const fn is_null(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The address `bytes` further on. Whether it still lies in the region is checked when it is used.
+    #[inline]
+    pub const fn add(self, bytes: u64) -> Self {
+        GlobalAddress(self.0.wrapping_add(bytes))
+    }
+}
+
+impl std::fmt::LowerHex for GlobalAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::LowerHex::fmt(&self.0, f)
+    }
+}
+
+/// How addresses are cut in a world of a given size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AddressFormat {
+    /// Bits of the offset.
+    pub(crate) offset_bits: u32,
+    /// Bits of slot and offset together.
+    pub(crate) rank_shift: u32,
+}
+
+impl AddressFormat {
+    pub(crate) fn new(ranks: u32) -> AddressFormat {
+        let rank_bits = ranks.max(1).next_power_of_two().trailing_zeros();
+        let rank_shift = 64 - rank_bits;
+        AddressFormat { offset_bits: rank_shift - SLOT_BITS, rank_shift }
+    }
+
+    /// The most bytes that one slot spans.
+    pub(crate) fn slot_span(&self) -> u64 {
+        1 << self.offset_bits
+    }
+
+    #[inline]
+    pub(crate) fn rank(&self, address: GlobalAddress) -> Rank {
+        // With one rank the shift is 64: no bits, rank 0.
+        Rank(address.0.checked_shr(self.rank_shift).unwrap_or(0) as u32)
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, address: GlobalAddress) -> u16 {
+        (address.0 >> self.offset_bits) as u16 & ((1 << SLOT_BITS) - 1)
+    }
+
+    #[inline]
+    pub(crate) fn offset(&self, address: GlobalAddress) -> u64 {
+        address.0 & (self.slot_span() - 1)
+    }
+
+    pub(crate) fn address(&self, rank: Rank, slot: u16, offset: u64) -> GlobalAddress {
+        debug_assert!(slot != 0);
+        let rank = (rank.0 as u64).checked_shl(self.rank_shift).unwrap_or(0);
+        GlobalAddress((rank | (slot as u64) << self.offset_bits).wrapping_add(offset))
+    }
+}
+
+/// A typed address: an element of plain data in some rank's region, and the registration it belongs to.
+///
+/// A pointer is only a name. It can be copied, sent to other ranks and kept after the region is gone; using it then
+/// gives [`Bounds`](crate::Error::Bounds).
+pub struct GlobalPtr<T> {
+    pub(crate) address: GlobalAddress,
+    /// The generation of the region, 0 if any will do.
+    pub(crate) generation: u16,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for GlobalPtr<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for GlobalPtr<T> {}
+
+impl<T> PartialEq for GlobalPtr<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+}
+
+impl<T> Eq for GlobalPtr<T> {}
+
+impl<T> std::fmt::Debug for GlobalPtr<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "GlobalPtr<{}>({:#x})", std::any::type_name::<T>(), self.address)
+    }
+}
+
+impl<T: Pod> GlobalPtr<T> {
+    /// A pointer to what lies at `address`, whatever was registered there last.
+    pub const fn from_address(address: GlobalAddress) -> Self {
+        GlobalPtr { address, generation: 0, element: PhantomData }
+    }
+
+    pub(crate) const fn new(address: GlobalAddress, generation: u16) -> Self {
+        GlobalPtr { address, generation, element: PhantomData }
+    }
+
+    /// The address of the first byte.
+    #[inline]
+    pub const fn address(self) -> GlobalAddress {
+        self.address
+    }
+
+    /// The pointer `count` elements further on. Whether it still lies in the region is checked when it is used.
+    #[inline]
+    #[must_use]
+    #[allow(clippy::should_implement_trait)]
+    pub const fn add(self, count: u64) -> Self {
+        let bytes = count.wrapping_mul(std::mem::size_of::<T>() as u64);
+        GlobalPtr { address: self.address.add(bytes), ..self }
+    }
+
+    /// The same place, seen as another type.
+    #[must_use]
+    pub const fn cast<U: Pod>(self) -> GlobalPtr<U> {
+        GlobalPtr { address: self.address, generation: self.generation, element: PhantomData }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_format_follows_the_number_of_ranks() {
+        assert_eq!(AddressFormat::new(1).offset_bits, 52);
+        assert_eq!(AddressFormat::new(2).offset_bits, 51);
+        assert_eq!(AddressFormat::new(3).offset_bits, 50);
+        assert_eq!(AddressFormat::new(1024).offset_bits, 42);
+        assert_eq!(AddressFormat::new(1 << 20).offset_bits, 32);
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_gives_back_its_parts(ranks in 1u32..1 << 22, rank: u32, slot in 1u16..4096, offset: u64) {
+            let format = AddressFormat::new(ranks);
+            let (rank, offset) = (Rank(rank % ranks), offset % format.slot_span());
+            let address = format.address(rank, slot, offset);
+            prop_assert!(!address.is_null());
+            prop_assert_eq!(format.rank(address), rank);
+            prop_assert_eq!(format.slot(address), slot);
+            prop_assert_eq!(format.offset(address), offset);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What every part of a world shares: who we are, where memory is, the books, and the engine.
+
+use crate::address::AddressFormat;
+use crate::barrier::Passage;
+use crate::handle::FIRST_INTERNAL;
+use crate::ledger::Books;
+use crate::progress::Engine;
+use crate::region::Registry;
+use crate::{Error, Result};
+use kumiki_net::os::descriptor::Event;
+use kumiki_net::os::process;
+use kumiki_net::shm::arena::{Arena, Phase};
+use kumiki_net::shm::control::Control;
+use kumiki_net::Rank;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// The shared state of a world in one process.
+pub(crate) struct Core {
+    pub(crate) format: AddressFormat,
+    pub(crate) rank: Rank,
+    pub(crate) node: u32,
+    pub(crate) local: u32,
+    pub(crate) arena: Arc<Arena>,
+    /// Operations incomplete, or failed and not told: 0 means that completing is free.
+    pub(crate) pending: AtomicU64,
+    pub(crate) next_handle: AtomicU64,
+    pub(crate) next_internal: AtomicU64,
+    /// Whether same-node private memory can be copied directly.
+    pub(crate) process_vm: AtomicBool,
+    /// Whether the engine has a transport, so that waiting means polling.
+    pub(crate) has_transport: AtomicBool,
+    /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
+    pub(crate) closed: AtomicBool,
+    pub(crate) books: Books,
+    pub(crate) registry: Mutex<Registry>,
+    pub(crate) engine: Mutex<Engine>,
+    pub(crate) waiting: Waiting,
+    /// Raised when an operation completes; made when somebody first asks for it.
+    pub(crate) completion: OnceLock<Event>,
+    /// How many barriers this rank has entered.
+    pub(crate) epoch: AtomicU64,
+    /// A barrier that was entered and given up because of a deadline.
+    pub(crate) passage: Mutex<Option<Passage>>,
+}
+
+/// How threads of this process share the work of waiting.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    /// Goes up whenever a thread starts to poll inline.
+    pub(crate) inline_turns: AtomicU64,
+    /// Threads polling inline, spinning or asleep in the sleeper.
+    pub(crate) inline: AtomicU32,
+    /// Whether a thread sleeps in the sleeper for all.
+    pub(crate) poller: AtomicBool,
+    /// Changes when something completed; the other threads sleep on it.
+    pub(crate) progress: AtomicU32,
+    /// Threads that sleep on `progress`.
+    pub(crate) sleepers: AtomicU32,
+    /// The service thread sleeps on this while a thread polls inline.
+    pub(crate) service: AtomicU32,
+    /// Whether it does.
+    pub(crate) service_parked: AtomicBool,
+    /// Threads asleep on a word of the arena: the service thread may spin for them.
+    pub(crate) arena_sleepers: AtomicU32,
+    /// How long to spin before sleeping.
+    pub(crate) spin_ns: AtomicU64,
+}
+
+impl Core {
+    /// The control block of this rank.
+    #[inline]
+    pub(crate) fn control(&self) -> &Control {
+        self.arena.control(self.local).expect("this rank has a control block")
+    }
+
+    /// Ranks of the world.
+    #[inline]
+    pub(crate) fn ranks(&self) -> u32 {
+        self.arena.config().ranks
+    }
+
+    /// Fails in a forked child, after finalize, and when the job is ending.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        if process::is_forked_child() {
+            return Err(Error::misuse(
+                "this process is a fork of a rank; only the rank itself may use the world (start programs with \
+                 exec or posix_spawn instead)",
+            ));
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed("the world has been finalized".into()));
+        }
+        self.check_job()
+    }
+
+    /// Fails when the job is ending.
+    pub(crate) fn check_job(&self) -> Result<()> {
+        if self.arena.shared().phase() == Phase::Aborting {
+            return Err(Error::Closed(format!("the job is ending: {}", self.arena.shared().reason())));
+        }
+        Ok(())
+    }
+
+    /// The next number for an operation of the program.
+    #[inline]
+    pub(crate) fn new_handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The next number for an operation that nobody holds a handle to.
+    pub(crate) fn new_internal(&self) -> u64 {
+        FIRST_INTERNAL | self.next_internal.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The engine. A thread that panicked while it held it left it between two frames, which is consistent.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        self.engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The registry, likewise.
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Makes the completion descriptor readable, if anybody asked for one.
+    #[inline]
+    pub(crate) fn raise_completion(&self) {
+        if let Some(event) = self.completion.get() {
+            event.raise();
+        }
+    }
+}

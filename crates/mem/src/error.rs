@@ -1,0 +1,107 @@
+//! The errors of global memory: what happened, to whom, and what the caller can do.
+
+use kumiki_net::Rank;
+
+/// Whether an operation that failed has taken effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It has not, and will not.
+    NotDone,
+    /// Nobody knows: the peer was lost between the request and the answer. It is never repeated.
+    Unknown,
+}
+
+/// What can go wrong with global memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A rank is gone: it was killed, left, or cannot be reached. Do without it, or end the job.
+    #[error("{rank} is lost: {why}{}", fate_text(*fate))]
+    PeerLost {
+        /// Who is gone.
+        rank: Rank,
+        /// Whether the operation took effect.
+        fate: Fate,
+        /// How it went, as far as is known.
+        why: String,
+    },
+    /// A deadline passed before the end of a wait. The wait can be begun again.
+    #[error("timed out after {after_ms} ms {what}")]
+    Timeout {
+        /// What was waited for, and for whom.
+        what: String,
+        /// How long the wait lasted.
+        after_ms: u64,
+    },
+    /// The budget, the slice or the machine has no more memory. Free something, or ask for less.
+    #[error("out of memory: {asked} bytes asked, {left} bytes left ({what})")]
+    OutOfMemory {
+        /// Bytes that were asked for.
+        asked: u64,
+        /// Bytes that are left.
+        left: u64,
+        /// Which limit was hit.
+        what: &'static str,
+    },
+    /// The other side did not accept us, or we did not accept it.
+    #[error("refused: {0}")]
+    Refused(String),
+    /// An address does not lie in a live region, or the access runs past its end. Nothing was touched.
+    #[error("out of bounds: {what} at {address:#x} ({rank}), {bytes} bytes")]
+    Bounds {
+        /// What is wrong with the address.
+        what: &'static str,
+        /// The address.
+        address: u64,
+        /// The rank it names.
+        rank: Rank,
+        /// The length of the access.
+        bytes: u64,
+    },
+    /// The world has been finalized, or the job is ending; the reason is in the text.
+    #[error("closed: {0}")]
+    Closed(String),
+    /// The operating system said no.
+    #[error("{call} failed: {}", std::io::Error::from_raw_os_error(*errno))]
+    System {
+        /// The call.
+        call: &'static str,
+        /// The error number.
+        errno: i32,
+    },
+    /// The program did something that can never work; the message names the argument.
+    #[error("misuse: {0}")]
+    Misuse(String),
+}
+
+fn fate_text(fate: Fate) -> &'static str {
+    match fate {
+        Fate::NotDone => "",
+        Fate::Unknown => "; whether the operation took effect is unknown",
+    }
+}
+
+impl Error {
+    /// A misuse, from its message.
+    pub(crate) fn misuse(message: impl Into<String>) -> Error {
+        Error::Misuse(message.into())
+    }
+}
+
+impl From<kumiki_net::Error> for Error {
+    fn from(error: kumiki_net::Error) -> Error {
+        use kumiki_net::Error as Net;
+        match error {
+            Net::PeerLost { rank, why } => Error::PeerLost { rank, fate: Fate::NotDone, why },
+            Net::Timeout { what, after_ms } => Error::Timeout { what, after_ms },
+            Net::OutOfMemory { asked, left, what } => Error::OutOfMemory { asked, left, what },
+            Net::Refused(why) => Error::Refused(why),
+            Net::Closed(why) => Error::Closed(why),
+            Net::System { call, errno } => Error::System { call, errno },
+            Net::Misuse(what) => Error::Misuse(what),
+        }
+    }
+}
+
+/// The result of everything in this crate.
+pub type Result<T> = std::result::Result<T, Error>;

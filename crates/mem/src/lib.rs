@@ -1,0 +1,45 @@
+//! Global memory: raw remote bytes in, checked handles out.
+//!
+//! This crate is the soundness boundary of Kumiki. Below it are shared mappings and frames; above it is safe code that
+//! cannot touch memory it was not given. Users name the crate `kumiki`, which gives all of this on.
+//!
+//! | file | what |
+//! |---|---|
+//! | `world.rs` | [`World`]: init, finalize, operations, the ledger |
+//! | `address.rs` | [`GlobalAddress`], [`GlobalPtr`] |
+//! | `region.rs`, `heap.rs` | memory that others can address, and where it is taken from |
+//! | `access.rs` | from an address to a pointer, with every check |
+//! | `copy.rs`, `atomic.rs` | touching memory |
+//! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
+//! | `serve.rs`, `protocol.rs` | what frames mean and what is done when they come |
+//! | `progress.rs`, `barrier.rs` | who polls, who sleeps, how all ranks meet |
+//! | `ledger.rs`, `measure.rs` | what it all costs |
+
+mod access;
+mod address;
+mod atomic;
+mod barrier;
+mod copy;
+mod core;
+mod error;
+mod handle;
+mod heap;
+mod ledger;
+mod measure;
+mod order;
+mod progress;
+mod protocol;
+mod region;
+mod serve;
+mod world;
+
+pub use address::{GlobalAddress, GlobalPtr, SLOT_BITS};
+pub use atomic::{AtomicOp, AtomicWord};
+pub use bytemuck::{Pod, Zeroable};
+pub use error::{Error, Fate, Result};
+pub use handle::Handle;
+pub use kumiki_net::Rank;
+pub use ledger::{Entry, Ledger, Purpose};
+pub use order::Order;
+pub use region::{Lent, Region, RegionKey, Registered};
+pub use world::World;

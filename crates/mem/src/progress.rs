@@ -1,0 +1,494 @@
+//! Progress: what happens when frames come, who polls, and who sleeps.
+//!
+//! The [`Engine`] is the transport and the table of operations behind one lock. A thread that waits polls it inline;
+//! the service thread polls it when nobody does. Nobody sleeps while holding the lock.
+
+use crate::core::Core;
+use crate::error::Fate;
+use crate::handle::{Action, Client, Operation, Operations};
+use crate::protocol;
+use crate::serve;
+use crate::{Error, Result};
+use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
+use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport};
+use kumiki_net::os::{futex, process, time};
+use kumiki_net::shm::control::{Activity, NOBODY};
+use kumiki_net::shm::world::{Cause, Status};
+use kumiki_net::wire::Header;
+use kumiki_net::Rank;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// Rounds of a dissemination barrier between nodes: enough for 2^24 of them.
+pub(crate) const BARRIER_ROUNDS: usize = 24;
+/// The longest sleep without looking at the job.
+const SLICE_MS: u64 = 100;
+
+/// The transport and everything its frames act on.
+pub(crate) struct Engine {
+    pub(crate) transport: Option<Box<dyn Transport>>,
+    pub(crate) sleeper: Option<Arc<dyn Sleeper>>,
+    pub(crate) state: State,
+}
+
+/// What frames act on.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) operations: Operations,
+    /// Barrier signals received, by round: the latest epoch.
+    pub(crate) signals: [u64; BARRIER_ROUNDS],
+    pub(crate) channel: Option<Channel>,
+    /// The agent's answer to a reset.
+    pub(crate) reset_answer: Option<Result<Rank>>,
+    /// Sockets that the agent handed over before there was a transport.
+    pub(crate) early_sockets: Vec<OwnedFd>,
+    /// Whether something completed since the sleepers were last woken.
+    completed: bool,
+}
+
+/// The state together with the world it belongs to: the receiving end of a transport.
+pub(crate) struct Receiver<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) state: &'a mut State,
+}
+
+impl Engine {
+    pub(crate) fn new(channel: Option<Channel>) -> Engine {
+        Engine { transport: None, sleeper: None, state: State { channel, ..State::default() } }
+    }
+
+    /// Puts a transport in place and gives it the sockets that came early.
+    pub(crate) fn install(&mut self, mut transport: Box<dyn Transport>) -> Result<()> {
+        for socket in self.state.early_sockets.drain(..) {
+            transport.adopt(socket)?;
+        }
+        self.sleeper = Some(transport.sleeper());
+        self.transport = Some(transport);
+        Ok(())
+    }
+
+    /// Sends a message.
+    pub(crate) fn send(&mut self, core: &Core, to: Rank, message: Message) -> Result<()> {
+        let Some(transport) = self.transport.as_mut() else {
+            return Err(Error::Closed("there is no transport".into()));
+        };
+        let mut receiver = Receiver { core, state: &mut self.state };
+        transport.send(to, message, &mut receiver).map_err(Error::from)
+    }
+
+    /// Does what can be done now. Returns how many things happened.
+    pub(crate) fn poll(&mut self, core: &Core) -> Result<usize> {
+        let Some(transport) = self.transport.as_mut() else { return Ok(0) };
+        let mut receiver = Receiver { core, state: &mut self.state };
+        let happened = transport.poll(&mut receiver)?;
+        self.start_ready(core)?;
+        Ok(happened)
+    }
+
+    /// Starts the deferred operations whose time has come.
+    pub(crate) fn start_ready(&mut self, core: &Core) -> Result<()> {
+        while let Some(id) = self.state.operations.next_ready() {
+            let Some(operation) = self.state.operations.get(id).copied() else { continue };
+            self.start(core, id, operation.action);
+        }
+        Ok(())
+    }
+
+    /// Starts an operation that is in the table.
+    pub(crate) fn start(&mut self, core: &Core, id: u64, action: Action) {
+        let mut out = Outbox::default();
+        let mut receiver = Receiver { core, state: &mut self.state };
+        match serve::start(core, id, action) {
+            Ok(serve::Started::Complete(value)) => receiver.complete(id, Ok(value), &mut out),
+            Ok(serve::Started::Sent(peer, message)) => {
+                if let Some(operation) = receiver.state.operations.get_mut(id) {
+                    operation.peer = Some(peer);
+                }
+                out.messages.push((peer, message));
+            }
+            Err(error) => receiver.complete(id, Err(error), &mut out),
+        }
+        self.send_all(core, out);
+    }
+
+    /// Sends what a callback asked for outside of a poll.
+    fn send_all(&mut self, core: &Core, out: Outbox) {
+        for (to, message) in out.messages {
+            if let Err(error) = self.send(core, to, message) {
+                let mut again = Outbox::default();
+                let mut receiver = Receiver { core, state: &mut self.state };
+                receiver.fail_peer(to, &error, &mut again);
+            }
+        }
+    }
+
+    fn next_deadline_ms(&self) -> Option<u64> {
+        self.transport.as_ref().and_then(|transport| transport.wake_up_at())
+    }
+}
+
+impl Receiver<'_> {
+    /// Ends an operation: tells its client.
+    pub(crate) fn complete(&mut self, id: u64, result: Result<Option<u64>>, out: &mut Outbox) {
+        let Some(operation) = self.state.operations.remove(id) else { return };
+        self.state.completed = true;
+        if let Client::Peer { rank, path, op } = operation.client {
+            let ended = result.map(drop);
+            out.messages.push((rank, protocol::done(op, &ended, path)));
+            return;
+        }
+        match (result, operation.action) {
+            (Ok(Some(old)), Action::Atomic { dst: Some(dst), call }) => {
+                // The old value goes to a place that may itself be remote: the operation goes on as a copy of it.
+                match serve::store_value(self.core, id, dst, old, call.code) {
+                    Ok(None) => {}
+                    Ok(Some((peer, message))) => {
+                        let next = Operation { action: serve::DELIVERY, peer: Some(peer), ..operation };
+                        self.state.operations.insert(id, next);
+                        out.messages.push((peer, message));
+                        return;
+                    }
+                    Err(error) => self.state.operations.keep_failure(id, error),
+                }
+            }
+            (Ok(Some(old)), _) => drop(self.state.operations.values.insert(id, old)),
+            (Ok(None), _) => {}
+            (Err(error), _) => self.state.operations.keep_failure(id, error),
+        }
+        self.note_pending();
+        self.core.raise_completion();
+    }
+
+    /// Publishes how much is pending, for the path that completes without a lock.
+    pub(crate) fn note_pending(&self) {
+        let pending = if self.state.operations.is_quiet() { 0 } else { self.state.operations.len().max(1) };
+        self.core.pending.store(pending as u64, Ordering::Release);
+    }
+
+    /// Fails everything that waits for an answer of `peer`.
+    pub(crate) fn fail_peer(&mut self, peer: Rank, error: &Error, out: &mut Outbox) {
+        for id in self.state.operations.waiting_for(peer) {
+            let error = match error {
+                Error::PeerLost { rank, why, .. } => {
+                    Error::PeerLost { rank: *rank, fate: Fate::Unknown, why: why.clone() }
+                }
+                other => other.clone(),
+            };
+            self.complete(id, Err(error), out);
+        }
+    }
+
+    /// After news of the agent: fails what waits for ranks that are gone.
+    fn look_for_losses(&mut self, out: &mut Outbox) {
+        for peer in self.state.operations.peers() {
+            let Some(place) = self.core.arena.place(peer).map(|word| word.load()) else { continue };
+            if place.status == Status::Lost {
+                let error = Error::PeerLost { rank: peer, fate: Fate::Unknown, why: place.cause.to_string() };
+                self.fail_peer(peer, &error, out);
+            }
+        }
+    }
+}
+
+impl Sink for Receiver<'_> {
+    fn part(&mut self, _from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        serve::land(self.core, &self.state.operations, header, at, bytes);
+    }
+
+    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        serve::frame(self, from, path, header, out)
+    }
+
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
+        serve::fill(self.core, &self.state.operations, source, offset, place)
+    }
+
+    fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
+        serve::withdrawn(self, to, header, out);
+    }
+
+    fn lost(&mut self, peer: Rank, error: kumiki_net::Error, out: &mut Outbox) {
+        let error = Error::from(error);
+        let waiting = !self.state.operations.waiting_for(peer).is_empty();
+        self.fail_peer(peer, &error, out);
+        let place = self.core.arena.place(peer).map(|word| word.load());
+        let alive = place.is_some_and(|place| place.status == Status::Alive);
+        if waiting && alive && !self.core.closed.load(Ordering::Acquire) {
+            if let Some(channel) = &self.state.channel {
+                let _ = channel.send(&ToAgent::ReportLost { rank: peer, cause: Cause::DISCONNECTED });
+            }
+        }
+    }
+
+    fn agent(&mut self, out: &mut Outbox) {
+        let Some(channel) = self.state.channel.clone() else { return };
+        while let Ok(Some(message)) = channel.try_receive() {
+            match message {
+                FromAgent::Socket(socket) => out.sockets.push(socket),
+                FromAgent::Notice => self.look_for_losses(out),
+                FromAgent::ResetDone { rank } => self.state.reset_answer = Some(Ok(rank)),
+                FromAgent::ResetRefused { why } => self.state.reset_answer = Some(Err(Error::Misuse(why))),
+                FromAgent::Welcome { .. } | FromAgent::Refused { .. } => {}
+            }
+        }
+    }
+}
+
+/// Decides between spinning, yielding and sleeping.
+pub(crate) struct Patience {
+    spin_ns: u64,
+    since_ns: u64,
+    turns: u32,
+}
+
+/// Turns of yielding before a sleep when ranks outnumber cores.
+const YIELD_TURNS: u32 = 64;
+
+impl Patience {
+    pub(crate) fn new(core: &Core) -> Patience {
+        Patience { spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed), since_ns: 0, turns: 0 }
+    }
+
+    /// Something happened: start over.
+    pub(crate) fn renew(&mut self) {
+        self.since_ns = 0;
+        self.turns = 0;
+    }
+
+    /// One more turn without success. True when it is time to sleep.
+    #[inline]
+    pub(crate) fn exhausted(&mut self) -> bool {
+        self.turns += 1;
+        if self.spin_ns == 0 {
+            if self.turns <= YIELD_TURNS {
+                process::yield_now();
+                return false;
+            }
+            return true;
+        }
+        std::hint::spin_loop();
+        // Looking at the clock costs more than looking at a word.
+        if self.turns % 32 != 0 {
+            return false;
+        }
+        let now_ns = time::now_ns();
+        if self.since_ns == 0 {
+            self.since_ns = now_ns;
+        }
+        now_ns - self.since_ns > self.spin_ns
+    }
+}
+
+impl Core {
+    /// Waits until `done` gives a value, polling inline. `deadline_ms` is of the monotonic clock.
+    pub(crate) fn wait_until<T>(
+        &self,
+        activity: Activity,
+        deadline_ms: Option<u64>,
+        mut done: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Result<T> {
+        let mut patience = Patience::new(self);
+        let mut announced = false;
+        let started_ms = time::now_ms();
+        let nudge_every_ms = (self.arena.config().peer_timeout_ms as u64 / 2).max(1);
+        let mut nudge_at_ms = started_ms + nudge_every_ms;
+        self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+        self.waiting.inline.fetch_add(1, Ordering::SeqCst);
+        let result = loop {
+            let (found, happened, wake_up) = self.poll_once(&mut done);
+            match (found, happened) {
+                (Some(value), _) => break Ok(value),
+                (None, Err(error)) => break Err(error),
+                (None, Ok(count)) if count > 0 => patience.renew(),
+                _ => {}
+            }
+            if !patience.exhausted() {
+                continue;
+            }
+            if !announced {
+                announced = true;
+                let peer = self.engine().state.operations.oldest_peer(u64::MAX);
+                self.control().begin_wait(activity, peer.map_or(NOBODY, |peer| peer.0), started_ms);
+            }
+            let now_ms = time::now_ms();
+            if deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
+                break Err(self.timeout(activity, now_ms - started_ms));
+            }
+            if let Err(error) = self.check_wait() {
+                break Err(error);
+            }
+            if now_ms >= nudge_at_ms {
+                nudge_at_ms = now_ms + nudge_every_ms;
+                self.nudge();
+            }
+            self.sleep(wake_up, deadline_ms, now_ms);
+        };
+        self.leave_wait(announced);
+        result
+    }
+
+    /// One look at the engine: (what `done` found, how much happened, when it wants to be polled again).
+    fn poll_once<T>(
+        &self,
+        done: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> (Option<T>, Result<usize>, Option<u64>) {
+        let mut engine = self.engine();
+        if let Some(value) = done(&mut engine) {
+            return (Some(value), Ok(0), None);
+        }
+        let happened = engine.poll(self);
+        let found = done(&mut engine);
+        let wake_up = engine.next_deadline_ms();
+        let completed = std::mem::take(&mut engine.state.completed);
+        drop(engine);
+        if completed {
+            self.wake_sleepers();
+        }
+        (found, happened, wake_up)
+    }
+
+    fn leave_wait(&self, announced: bool) {
+        if announced {
+            self.control().end_wait();
+        }
+        self.waiting.inline.fetch_sub(1, Ordering::SeqCst);
+        // A thread that slept took the service thread's place: give it back. After a short spin the service
+        // thread comes back by itself.
+        if announced && self.waiting.service_parked.load(Ordering::SeqCst) {
+            self.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.waiting.service);
+        }
+        if announced {
+            self.wake_sleepers();
+        }
+    }
+
+    /// Sends something to everybody who owes an answer: a connection on which a frame was lost shows it then.
+    fn nudge(&self) {
+        let mut engine = self.engine();
+        for peer in engine.state.operations.peers() {
+            let header = Header { kind: protocol::NUDGE, ..Header::default() };
+            // A peer that cannot be reached is reported through the operations that wait for it.
+            let _ = engine.send(self, peer, protocol::question(header, Payload::None));
+        }
+    }
+
+    fn timeout(&self, activity: Activity, after_ms: u64) -> Error {
+        let peer = self.engine().state.operations.oldest_peer(u64::MAX);
+        let whom = peer.map_or(String::new(), |peer| format!(" of {peer}"));
+        let what = match activity {
+            Activity::Complete => {
+                format!("waiting for an operation to complete (an answer{whom} is missing)")
+            }
+            other => format!("({other})"),
+        };
+        Error::Timeout { what, after_ms }
+    }
+
+    /// Fails when the job is ending or the agent is gone.
+    pub(crate) fn check_wait(&self) -> Result<()> {
+        self.check_job()?;
+        let engine = self.engine();
+        match &engine.state.channel {
+            Some(channel) if engine.transport.is_none() => {
+                let channel = channel.clone();
+                drop(engine);
+                self.listen(&channel)
+            }
+            Some(channel) if channel.is_closed() => {
+                Err(Error::Closed("the node agent of this process is gone; the job is ending".into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads what the agent sent when there is no transport that would.
+    fn listen(&self, channel: &Channel) -> Result<()> {
+        while let Some(message) = channel.try_receive().map_err(Error::from)? {
+            let mut engine = self.engine();
+            match message {
+                FromAgent::Socket(socket) => engine.state.early_sockets.push(socket),
+                FromAgent::ResetDone { rank } => engine.state.reset_answer = Some(Ok(rank)),
+                FromAgent::ResetRefused { why } => engine.state.reset_answer = Some(Err(Error::Misuse(why))),
+                FromAgent::Notice | FromAgent::Welcome { .. } | FromAgent::Refused { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something may have happened: as the poller, or on the word that the poller changes.
+    fn sleep(&self, wake_up: Option<u64>, deadline_ms: Option<u64>, now_ms: u64) {
+        let until = [wake_up, deadline_ms].into_iter().flatten().min().unwrap_or(u64::MAX);
+        let slice_ms = until.saturating_sub(now_ms).clamp(1, SLICE_MS);
+        let seen = self.waiting.progress.load(Ordering::Acquire);
+        let sleeper = self.engine().sleeper.clone();
+        match sleeper {
+            Some(sleeper) if !self.waiting.poller.swap(true, Ordering::AcqRel) => {
+                let _ = sleeper.sleep(slice_ms as i32);
+                self.waiting.poller.store(false, Ordering::Release);
+            }
+            _ => {
+                self.waiting.sleepers.fetch_add(1, Ordering::SeqCst);
+                futex::wait(&self.waiting.progress, seen, slice_ms.min(10));
+                self.waiting.sleepers.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Wakes the threads that wait for somebody else to poll.
+    pub(crate) fn wake_sleepers(&self) {
+        self.waiting.progress.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.sleepers.load(Ordering::SeqCst) > 0 {
+            futex::wake_all(&self.waiting.progress);
+        }
+    }
+
+    /// The loop of the service thread; ends when the world is closed.
+    pub(crate) fn serve(&self, sleeper: &dyn Sleeper) {
+        let mut seen_turns = self.waiting.inline_turns.load(Ordering::Relaxed);
+        while !self.closed.load(Ordering::Acquire) {
+            let wake_up = self.engine().next_deadline_ms();
+            let now_ms = time::now_ms();
+            let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
+            let _ = sleeper.sleep(slice_ms as i32);
+            let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
+            if self.waiting.inline.load(Ordering::SeqCst) > 0 || turns != seen_turns {
+                seen_turns = turns;
+                self.park_service();
+                continue;
+            }
+            self.serve_while_busy();
+        }
+    }
+
+    /// Polls once, and goes on while there is traffic and the program only waits.
+    fn serve_while_busy(&self) {
+        let mut patience = Patience::new(self);
+        loop {
+            let (_, happened, _) = self.poll_once(&mut |_| None::<()>);
+            match happened {
+                Ok(count) if count > 0 => patience.renew(),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+            let may_spin = self.waiting.arena_sleepers.load(Ordering::Relaxed) > 0
+                && self.waiting.spin_ns.load(Ordering::Relaxed) > 0
+                && self.waiting.inline.load(Ordering::Relaxed) == 0;
+            if !may_spin || patience.exhausted() || self.closed.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Gets out of the way of a thread that polls inline: a short nap while it spins, a long one while it sleeps.
+    fn park_service(&self) {
+        let seen = self.waiting.service.load(Ordering::SeqCst);
+        let asleep = self.waiting.poller.load(Ordering::Acquire);
+        self.waiting.service_parked.store(true, Ordering::SeqCst);
+        if !self.closed.load(Ordering::Acquire) {
+            futex::wait(&self.waiting.service, seen, if asleep { 50 } else { 1 });
+        }
+        self.waiting.service_parked.store(false, Ordering::SeqCst);
+    }
+}

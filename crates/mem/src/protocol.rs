@@ -1,0 +1,136 @@
+//! What the frames between ranks mean: the kinds of the wire that belong to global memory.
+//!
+//! | kind | sender → receiver | fields |
+//! |---|---|---|
+//! | Put | initiator → owner of the destination | `a` address, `c` whole length, payload |
+//! | Get | initiator → owner of the source | `a` address, `c` length |
+//! | Copy | initiator → owner of the source | `a` source, `b` destination, `c` length |
+//! | Atomic | initiator → owner of the word | `a` address, `b`, `c` operands, `flags` operation |
+//! | Data | owner → initiator, answer to Get | payload |
+//! | Value | owner → initiator, answer to Atomic | `b` old value |
+//! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
+//! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch |
+//! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
+//!
+//! `op` is the initiator's number and comes back in the answer; `generation` and `generation_b` name the registration
+//! of `a` and `b`, 0 for any.
+
+use crate::address::GlobalAddress;
+use crate::error::Fate;
+use crate::{Error, Result};
+use kumiki_net::contract::{Message, Path, Payload, INLINE_BYTES};
+use kumiki_net::wire::{Header, FIRST_USER_KIND};
+use kumiki_net::Rank;
+
+pub(crate) const PUT: u8 = FIRST_USER_KIND;
+pub(crate) const GET: u8 = FIRST_USER_KIND + 1;
+pub(crate) const COPY: u8 = FIRST_USER_KIND + 2;
+pub(crate) const ATOMIC: u8 = FIRST_USER_KIND + 3;
+pub(crate) const DATA: u8 = FIRST_USER_KIND + 4;
+pub(crate) const VALUE: u8 = FIRST_USER_KIND + 5;
+pub(crate) const DONE: u8 = FIRST_USER_KIND + 6;
+pub(crate) const SIGNAL: u8 = FIRST_USER_KIND + 7;
+pub(crate) const NUDGE: u8 = FIRST_USER_KIND + 8;
+pub(crate) const NUDGED: u8 = FIRST_USER_KIND + 9;
+
+const OK: u8 = 0;
+const BOUNDS: u8 = 1;
+const MISUSE: u8 = 2;
+const LOST: u8 = 3;
+const LOST_UNKNOWN: u8 = 4;
+const CLOSED: u8 = 5;
+const OTHER: u8 = 6;
+
+/// A question: something that is answered.
+pub(crate) fn question(header: Header, payload: Payload) -> Message {
+    Message { header, payload, expects_answer: true, path: Path::Route }
+}
+
+/// Something that nobody answers.
+pub(crate) fn notice(header: Header) -> Message {
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route }
+}
+
+/// An answer.
+pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
+    Message { header, payload, expects_answer: false, path: Path::Answer(path) }
+}
+
+/// A few bytes as a payload.
+pub(crate) fn inline(bytes: &[u8]) -> Payload {
+    let mut place = [0; INLINE_BYTES];
+    place[..bytes.len()].copy_from_slice(bytes);
+    Payload::Inline(place, bytes.len() as u8)
+}
+
+/// The answer that tells how an operation ended.
+pub(crate) fn done(op: u64, result: &Result<()>, path: u32) -> Message {
+    let mut header = Header { kind: DONE, op, ..Header::default() };
+    let (status, b, c) = match result {
+        Ok(()) => (OK, 0, 0),
+        Err(Error::Bounds { address, bytes, .. }) => (BOUNDS, *address, *bytes),
+        Err(Error::Misuse(_)) => (MISUSE, 0, 0),
+        Err(Error::PeerLost { rank, fate: Fate::NotDone, .. }) => (LOST, rank.0 as u64, 0),
+        Err(Error::PeerLost { rank, fate: Fate::Unknown, .. }) => (LOST_UNKNOWN, rank.0 as u64, 0),
+        Err(Error::Closed(_)) => (CLOSED, 0, 0),
+        Err(_) => (OTHER, 0, 0),
+    };
+    (header.flags, header.b, header.c) = (status, b, c);
+    answer(header, Payload::None, path)
+}
+
+/// How an operation ended, from its answer.
+pub(crate) fn result_of(from: Rank, header: &Header) -> Result<()> {
+    let lost = |fate| {
+        let rank = Rank(header.b as u32);
+        Err(Error::PeerLost { rank, fate, why: format!("{from} cannot reach it") })
+    };
+    match header.flags {
+        OK => Ok(()),
+        BOUNDS => Err(Error::Bounds {
+            what: "the owner refused it: no live region holds this range",
+            address: header.b,
+            rank: from,
+            bytes: header.c,
+        }),
+        MISUSE => Err(Error::Misuse(format!("{from} refused a misaligned or malformed operation"))),
+        LOST => lost(Fate::NotDone),
+        LOST_UNKNOWN => lost(Fate::Unknown),
+        CLOSED => Err(Error::PeerLost { rank: from, fate: Fate::NotDone, why: "it is finalizing".into() }),
+        _ => Err(Error::Refused(format!("{from} could not do it"))),
+    }
+}
+
+/// The header of a question about an address.
+pub(crate) fn about(kind: u8, op: u64, address: GlobalAddress, generation: u16) -> Header {
+    Header { kind, op, a: address.bits(), generation, ..Header::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_survives_the_wire_as_far_as_it_matters() {
+        let cases: [Result<()>; 4] = [
+            Ok(()),
+            Err(Error::Bounds { what: "", address: 0x123, rank: Rank(2), bytes: 8 }),
+            Err(Error::PeerLost { rank: Rank(7), fate: Fate::Unknown, why: String::new() }),
+            Err(Error::Misuse("x".into())),
+        ];
+        for case in cases {
+            let back = result_of(Rank(2), &done(1, &case, 0).header);
+            assert_eq!(std::mem::discriminant(&back), std::mem::discriminant(&case));
+            match (&back, &case) {
+                (Err(Error::PeerLost { rank, fate, .. }), _) => {
+                    assert_eq!((*rank, *fate), (Rank(7), Fate::Unknown));
+                }
+                (Err(Error::Bounds { address, bytes, .. }), _) => assert_eq!((*address, *bytes), (0x123, 8)),
+                (Err(error), Err(other)) => {
+                    assert_eq!(std::mem::discriminant(error), std::mem::discriminant(other));
+                }
+                _ => assert!(back.is_ok()),
+            }
+        }
+    }
+}

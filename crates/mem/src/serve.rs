@@ -1,0 +1,401 @@
+//! What is done with memory when an operation starts or a frame comes: the owner's side and the initiator's side.
+//!
+//! What is done for a peer runs under the lock of the engine, and unregistering waits for that; what is done for the
+//! program itself may run without, and pins private memory instead.
+
+use crate::access::Reach;
+use crate::address::GlobalAddress;
+use crate::atomic;
+use crate::copy;
+use crate::core::Core;
+use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side};
+use crate::order::Condition;
+use crate::progress::Receiver;
+use crate::protocol::{self, about, answer, inline, question};
+use crate::{Error, Result};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, INLINE_BYTES};
+use kumiki_net::wire::Header;
+use kumiki_net::Rank;
+
+/// `Source::kind` for global memory of this node; the place is an address, the generation is above.
+const SOURCE_GLOBAL: u64 = 1;
+/// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
+const SOURCE_LENT: u64 = 2;
+
+/// What is left of an atomic that is done when its old value is on its way to another rank.
+pub(crate) const DELIVERY: Action = Action::Copy { dst: Side::Lent(0), src: Side::Lent(0), bytes: 0 };
+
+/// What became of an operation when it was started.
+pub(crate) enum Started {
+    /// It is done; an atomic has its old value.
+    Complete(Option<u64>),
+    /// This message must go to this rank, and its answer will complete it.
+    Sent(Rank, Message),
+}
+
+/// Starts an operation.
+pub(crate) fn start(core: &Core, id: u64, action: Action) -> Result<Started> {
+    match action {
+        Action::Copy { dst, src, bytes } => start_copy(core, id, dst, src, bytes),
+        Action::Atomic { call, .. } => start_atomic(core, id, call),
+    }
+}
+
+fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64) -> Result<Started> {
+    let (to, from) = (reach_side(core, dst, bytes)?, reach_side(core, src, bytes)?);
+    if copy::move_here(core, to, from, bytes)? {
+        return Ok(Started::Complete(None));
+    }
+    // What move_here could not do needs somebody else. A neighbour whose memory we may not copy is asked like a
+    // rank of another node.
+    let whole = |header: Header| Header { c: bytes, ..header };
+    match (asks(core, to), asks(core, from)) {
+        (Some(owner), None) => {
+            let Side::Global(address, generation) = dst else { return Err(lent_elsewhere()) };
+            let header = whole(about(protocol::PUT, id, address, generation));
+            Ok(Started::Sent(owner, question(header, source_payload(core, id, src, from, bytes))))
+        }
+        (_, Some(owner)) => {
+            let Side::Global(address, generation) = src else { return Err(lent_elsewhere()) };
+            if asks(core, to).is_none() {
+                let header = whole(about(protocol::GET, id, address, generation));
+                return Ok(Started::Sent(owner, question(header, Payload::None)));
+            }
+            let Side::Global(to, generation_b) = dst else { return Err(lent_elsewhere()) };
+            let header = whole(about(protocol::COPY, id, address, generation));
+            let header = Header { b: to.bits(), generation_b, ..header };
+            Ok(Started::Sent(owner, question(header, Payload::None)))
+        }
+        (None, None) => Err(Error::Refused("memory of this node could not be copied".into())),
+    }
+}
+
+/// Whether `next` may be sent right behind `previous`, which is not complete, and still take effect after it: both
+/// first go to the same rank, which takes frames in order, and neither needs what the other brings back.
+pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool {
+    let Some(peer) = previous.peer else { return false };
+    match (question_kind(core, previous.action), question_kind(core, next)) {
+        (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
+        (Some((protocol::ATOMIC, _)), Some((kind, to))) => to == peer && kind != protocol::PUT,
+        _ => false,
+    }
+}
+
+/// Which question an operation starts with, and to whom; `None` if it needs none.
+fn question_kind(core: &Core, action: Action) -> Option<(u8, Rank)> {
+    match action {
+        Action::Atomic { call, .. } => {
+            let reach = core.reach(call.target, call.generation, 4).ok()?;
+            match reach {
+                Reach::Direct(_) => None,
+                Reach::Private(private) if private.rank() == core.rank => None,
+                Reach::Private(private) => Some((protocol::ATOMIC, private.rank())),
+                Reach::Remote(rank) => Some((protocol::ATOMIC, rank)),
+            }
+        }
+        Action::Copy { dst, src, bytes } => {
+            let to = asks(core, reach_side(core, dst, bytes).ok()?);
+            let from = asks(core, reach_side(core, src, bytes).ok()?);
+            match (to, from) {
+                (Some(owner), None) => Some((protocol::PUT, owner)),
+                (None, Some(owner)) => Some((protocol::GET, owner)),
+                (Some(_), Some(owner)) => Some((protocol::COPY, owner)),
+                (None, None) => None,
+            }
+        }
+    }
+}
+
+fn lent_elsewhere() -> Error {
+    Error::misuse("memory of this process cannot be at another rank")
+}
+
+fn reach_side(core: &Core, side: Side, bytes: u64) -> Result<Reach> {
+    match side {
+        Side::Global(address, generation) => core.reach(address, generation, bytes),
+        Side::Lent(pointer) => Ok(Reach::Direct(pointer as *mut u8)),
+    }
+}
+
+/// Whom to ask for memory that this process cannot touch.
+fn asks(core: &Core, reach: Reach) -> Option<Rank> {
+    match reach {
+        Reach::Direct(_) => None,
+        Reach::Private(private) => {
+            let touchable = private.rank() == core.rank || copy::may_touch_neighbours(core);
+            (!touchable).then_some(private.rank())
+        }
+        Reach::Remote(rank) => Some(rank),
+    }
+}
+
+/// The payload of a put: a few bytes at once, more when they can be sent.
+fn source_payload(core: &Core, id: u64, src: Side, from: Reach, bytes: u64) -> Payload {
+    if bytes <= INLINE_BYTES as u64 {
+        let mut place = [0; INLINE_BYTES];
+        if copy::read_here(core, from, &mut place[..bytes as usize]) {
+            return inline(&place[..bytes as usize]);
+        }
+    }
+    let source = match src {
+        Side::Global(address, generation) => global_source(address, generation),
+        Side::Lent(pointer) => Source { place: pointer as u64, kind: SOURCE_LENT | id << 8 },
+    };
+    Payload::Lazy(source, bytes)
+}
+
+fn global_source(address: GlobalAddress, generation: u16) -> Source {
+    Source { place: address.bits(), kind: SOURCE_GLOBAL | (generation as u64) << 8 }
+}
+
+fn start_atomic(core: &Core, id: u64, call: AtomicCall) -> Result<Started> {
+    let bytes = atomic::width(call.code)?;
+    let (reach, _pin) = core.pin_own(core.reach(call.target, call.generation, bytes)?)?;
+    match reach {
+        Reach::Direct(pointer) => atomic::perform(pointer, &call).map(|old| Started::Complete(Some(old))),
+        Reach::Private(private) => Ok(ask_atomic(id, private.rank(), call)),
+        Reach::Remote(rank) => Ok(ask_atomic(id, rank, call)),
+    }
+}
+
+fn ask_atomic(id: u64, owner: Rank, call: AtomicCall) -> Started {
+    let header = about(protocol::ATOMIC, id, call.target, call.generation);
+    let header = Header { flags: call.code, b: call.first, c: call.second, ..header };
+    Started::Sent(owner, question(header, Payload::None))
+}
+
+/// Stores the old value of an atomic; if its place is elsewhere, gives the put that does it.
+pub(crate) fn store_value(
+    core: &Core,
+    id: u64,
+    dst: GlobalAddress,
+    old: u64,
+    code: u8,
+) -> Result<Option<(Rank, Message)>> {
+    let bytes = atomic::width(code)?;
+    let value = &old.to_le_bytes()[..bytes as usize];
+    let reach = core.reach(dst, 0, bytes)?;
+    if copy::write_here(core, reach, value)? {
+        return Ok(None);
+    }
+    let owner = match reach {
+        Reach::Private(private) => private.rank(),
+        Reach::Remote(rank) => rank,
+        Reach::Direct(_) => return Err(Error::Refused("memory of this node could not be written".into())),
+    };
+    let header = Header { c: bytes, ..about(protocol::PUT, id, dst, 0) };
+    Ok(Some((owner, question(header, inline(value)))))
+}
+
+/// Puts a part of a payload where its header says. What may not be written is dropped; the answer will say so.
+pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u32, bytes: &[u8]) {
+    let offset = header.d.saturating_add(at as u64);
+    let reach = match header.kind {
+        protocol::PUT => {
+            let whole = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c);
+            match whole {
+                // SAFETY: the whole range was checked, and the part lies within it.
+                Ok(start) if within(offset, bytes.len(), header.c) => {
+                    Some(Reach::Direct(unsafe { start.add(offset as usize) }))
+                }
+                _ => return,
+            }
+        }
+        protocol::DATA => match operations.get(header.op).map(|operation| operation.action) {
+            Some(Action::Copy { dst, bytes: whole, .. }) if within(offset, bytes.len(), whole) => match dst {
+                Side::Lent(pointer) => Some(Reach::Direct((pointer + offset as usize) as *mut u8)),
+                Side::Global(address, generation) => {
+                    core.reach(address.add(offset), generation, bytes.len() as u64).ok()
+                }
+            },
+            _ => return,
+        },
+        _ => return,
+    };
+    if let Some(reach) = reach {
+        // A neighbour that may not be written any more is found again when the frame is complete.
+        let _ = copy::write_here(core, reach, bytes);
+    }
+}
+
+fn within(offset: u64, length: usize, whole: u64) -> bool {
+    offset.checked_add(length as u64).is_some_and(|end| end <= whole)
+}
+
+/// Fills a piece of a payload that is about to be sent.
+pub(crate) fn fill(
+    core: &Core,
+    operations: &Operations,
+    source: Source,
+    offset: u64,
+    place: &mut [u8],
+) -> bool {
+    let detail = source.kind >> 8;
+    let reach = match source.kind & 0xff {
+        SOURCE_GLOBAL => {
+            let address = GlobalAddress::from_bits(source.place).add(offset);
+            core.reach(address, detail as u16, place.len() as u64)
+        }
+        // The caller lends the memory while the operation is in the table, and no longer.
+        SOURCE_LENT if operations.get(detail).is_some() => {
+            Ok(Reach::Direct((source.place + offset) as usize as *mut u8))
+        }
+        _ => return false,
+    };
+    reach.is_ok_and(|reach| copy::read_here(core, reach, place))
+}
+
+/// A payload could not be sent because its memory is gone: tells whoever waits for it.
+pub(crate) fn withdrawn(receiver: &mut Receiver<'_>, to: Rank, header: &Header, out: &mut Outbox) {
+    let error = Error::Bounds {
+        what: "the source was unregistered while it was being sent",
+        address: header.a,
+        rank: receiver.core.rank,
+        bytes: header.c,
+    };
+    match header.kind {
+        protocol::PUT => receiver.complete(header.op, Err(error), out),
+        // `b` of a Data header is the path of its question, for this case.
+        protocol::DATA => {
+            out.messages.push((to, protocol::done(header.op, &Err(error), header.b as u32)));
+        }
+        _ => {}
+    }
+}
+
+/// A frame is complete: does what it asks, or takes it as an answer. True if it is an answer.
+pub(crate) fn frame(
+    receiver: &mut Receiver<'_>,
+    from: Rank,
+    path: u32,
+    header: &Header,
+    out: &mut Outbox,
+) -> bool {
+    match header.kind {
+        protocol::PUT => serve_put(receiver.core, from, path, header, out),
+        protocol::GET => serve_get(receiver.core, from, path, header, out),
+        protocol::COPY => serve_copy(receiver, from, path, header, out),
+        protocol::ATOMIC => serve_atomic(receiver.core, from, path, header, out),
+        protocol::SIGNAL => {
+            if let Some(place) = receiver.state.signals.get_mut(header.a as usize) {
+                *place = (*place).max(header.b);
+            }
+        }
+        protocol::NUDGE => {
+            let header = Header { kind: protocol::NUDGED, ..Header::default() };
+            out.messages.push((from, answer(header, Payload::None, path)));
+        }
+        protocol::NUDGED => return true,
+        protocol::DATA if header.flags & FLAG_MORE != 0 => {}
+        protocol::DATA => {
+            take_answer(receiver, from, header.op, Ok(None), out);
+            return true;
+        }
+        protocol::VALUE => {
+            take_answer(receiver, from, header.op, Ok(Some(header.b)), out);
+            return true;
+        }
+        protocol::DONE => {
+            take_answer(receiver, from, header.op, protocol::result_of(from, header).map(|()| None), out);
+            return true;
+        }
+        _ => {}
+    }
+    false
+}
+
+/// Only the rank that was asked may answer.
+fn take_answer(
+    receiver: &mut Receiver<'_>,
+    from: Rank,
+    op: u64,
+    result: Result<Option<u64>>,
+    out: &mut Outbox,
+) {
+    if receiver.state.operations.get(op).is_some_and(|operation| operation.peer == Some(from)) {
+        receiver.complete(op, result, out);
+    }
+}
+
+fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    if header.flags & FLAG_MORE != 0 {
+        return;
+    }
+    let reached = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c).map(drop);
+    out.messages.push((from, protocol::done(header.op, &reached, path)));
+}
+
+/// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.
+fn owned(core: &Core, address: GlobalAddress, generation: u16, bytes: u64) -> Result<*mut u8> {
+    let rank = core.format.rank(address);
+    match core.reach(address, generation, bytes)? {
+        Reach::Direct(pointer) if rank == core.rank => Ok(pointer),
+        Reach::Private(private) if rank == core.rank => Ok(private.pointer()),
+        _ => Err(Error::Bounds { what: "memory of another rank", address: address.bits(), rank, bytes }),
+    }
+}
+
+fn serve_get(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    let address = GlobalAddress::from_bits(header.a);
+    let reply = Header { kind: protocol::DATA, op: header.op, b: path as u64, ..Header::default() };
+    let message = match owned(core, address, header.generation, header.c) {
+        Err(error) => protocol::done(header.op, &Err(error), path),
+        Ok(_) if header.c == 0 => protocol::done(header.op, &Ok(()), path),
+        Ok(pointer) if header.c <= INLINE_BYTES as u64 => {
+            let mut place = [0; INLINE_BYTES];
+            let place = &mut place[..header.c as usize];
+            copy::read_here(core, Reach::Direct(pointer), place);
+            answer(reply, inline(place), path)
+        }
+        Ok(_) => answer(reply, Payload::Lazy(global_source(address, header.generation), header.c), path),
+    };
+    out.messages.push((from, message));
+}
+
+/// A third party wants our memory copied to somebody: an operation of ours whose client is that third party.
+fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    let src = GlobalAddress::from_bits(header.a);
+    let dst = GlobalAddress::from_bits(header.b);
+    if let Err(error) = owned(receiver.core, src, header.generation, header.c) {
+        out.messages.push((from, protocol::done(header.op, &Err(error), path)));
+        return;
+    }
+    let id = receiver.core.new_internal();
+    let action = Action::Copy {
+        dst: Side::Global(dst, header.generation_b),
+        src: Side::Global(src, header.generation),
+        bytes: header.c,
+    };
+    let client = Client::Peer { rank: from, path, op: header.op };
+    let mut operation = Operation { action, client, peer: Some(from), condition: Condition::Free };
+    match start(receiver.core, id, action) {
+        Ok(Started::Sent(peer, message)) => {
+            operation.peer = Some(peer);
+            receiver.state.operations.insert(id, operation);
+            out.messages.push((peer, message));
+        }
+        Ok(Started::Complete(_)) => out.messages.push((from, protocol::done(header.op, &Ok(()), path))),
+        Err(error) => out.messages.push((from, protocol::done(header.op, &Err(error), path))),
+    }
+}
+
+fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    let call = AtomicCall {
+        target: GlobalAddress::from_bits(header.a),
+        generation: header.generation,
+        code: header.flags,
+        first: header.b,
+        second: header.c,
+    };
+    let performed = atomic::width(call.code)
+        .and_then(|bytes| owned(core, call.target, call.generation, bytes))
+        .and_then(|pointer| atomic::perform(pointer, &call));
+    let message = match performed {
+        Ok(old) => {
+            let reply = Header { kind: protocol::VALUE, op: header.op, b: old, ..Header::default() };
+            answer(reply, Payload::None, path)
+        }
+        Err(error) => protocol::done(header.op, &Err(error), path),
+    };
+    out.messages.push((from, message));
+}

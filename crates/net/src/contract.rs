@@ -1,0 +1,161 @@
+//! What a transport must provide, in prose and as a trait.
+//!
+//! Kumiki reaches another rank in one of two ways. On the same node it maps the other's memory: that is
+//! [`shm`](crate::shm), which is not a transport but a place. Everything else goes through messages, and whoever
+//! moves messages implements [`Transport`]. The checklist:
+//!
+//! 1. **Order.** Messages from one rank to another arrive in the order sent, each once, or not at all.
+//! 2. **Never blocks.** [`Transport::send`] queues what does not go at once; [`Transport::poll`] does what can be
+//!    done now. Sleeping is done outside, on [`Transport::sleeper`], so that no lock is held meanwhile.
+//! 3. **Lazy payloads.** A large payload is fetched from the [`Sink`] piece by piece when it can be sent, so a
+//!    queued message costs bytes, not buffers. It arrives as pieces: `header.d` is the offset of the piece and
+//!    [`FLAG_MORE`] is set on all but the last; both belong to the transport in messages with such a payload.
+//! 4. **Whole or lost.** A frame reaches [`Sink::frame`] only when all of it came and its checksum is right. When
+//!    a peer cannot be reached any more, [`Sink::lost`] is told once, and everything queued for it is dropped.
+//! 5. **Trust.** Nothing reaches the sink from a peer that has not proved that it belongs to the job.
+//! 6. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing.
+//! 7. **Faults on demand.** [`Transport::inject`] breaks things the way the world does, for the tests above.
+//!
+//! A new transport implements this trait in a folder of its own with the file names of `tcp/`, and joins the
+//! conformance suite.
+
+use crate::wire::Header;
+use crate::{Error, Rank, Result};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Set by the transport on every piece of a large payload but the last.
+pub const FLAG_MORE: u8 = 0x80;
+/// The most bytes that a message can carry inline.
+pub const INLINE_BYTES: usize = 16;
+/// The most bytes of one piece of a lazy payload.
+pub const PIECE_BYTES: usize = 128 * 1024;
+
+/// Where the bytes of a lazy payload come from: two words that only the [`Sink`] understands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Source {
+    /// For the sink.
+    pub place: u64,
+    /// For the sink.
+    pub kind: u64,
+}
+
+/// What a message carries beside its header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Nothing.
+    None,
+    /// A few bytes.
+    Inline([u8; INLINE_BYTES], u8),
+    /// As many bytes as said, fetched from the sink when they can be sent.
+    Lazy(Source, u64),
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Path {
+    /// A question: the transport chooses.
+    Route,
+    /// An answer: back the way the question came, as [`Sink::frame`] was told it. Dropped if that way is gone.
+    Answer(u32),
+}
+
+/// A message to a rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The header; payload length, checksum and, with a lazy payload, `d` are filled in by the transport.
+    pub header: Header,
+    /// What it carries.
+    pub payload: Payload,
+    /// Whether the receiver will answer; the connection is kept until it has.
+    pub expects_answer: bool,
+    /// Which way it goes.
+    pub path: Path,
+}
+
+/// What a sink wants done after a callback; the transport does it when the callback has returned.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Messages to send.
+    pub messages: Vec<(Rank, Message)>,
+    /// Sockets of peers, handed over by the agent.
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// Who receives: the layer above.
+pub trait Sink {
+    /// Bytes `at..` of the payload of a frame whose header is authentic. Its checksum is not known yet, so the bytes
+    /// may only go where the header's sender may write anyhow.
+    fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]);
+    /// A frame is complete; an answer to it takes [`Path::Answer`] of `path`. Returns whether it is itself the answer
+    /// to a message that expected one.
+    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool;
+    /// Fills `place` with the bytes from `offset` of a lazy payload. False: they are gone; the message is dropped and
+    /// [`Sink::withdrawn`] is told.
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool;
+    /// A lazy payload could not be sent because [`Sink::fill`] said so.
+    fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox);
+    /// A peer cannot be reached any more; nothing queued for it, and no answer from it, will ever arrive.
+    fn lost(&mut self, peer: Rank, error: Error, out: &mut Outbox);
+    /// The channel to the node agent has something to read.
+    fn agent(&mut self, out: &mut Outbox);
+}
+
+/// How to sleep until a transport has something to do; used without holding the transport.
+pub trait Sleeper: Send + Sync {
+    /// Sleeps until there is something to poll, or the time is over.
+    fn sleep(&self, timeout_ms: i32) -> Result<()>;
+    /// Ends one sleep now, or the next.
+    fn wake(&self);
+}
+
+/// Memory that a transport takes, for the ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Footprint {
+    /// Bytes that do not depend on the number of peers.
+    pub fixed_bytes: u64,
+    /// Connections now open.
+    pub connected: u64,
+    /// Bytes of one connection.
+    pub bytes_per_connection: u64,
+    /// Bytes queued and buffered now.
+    pub queued_bytes: u64,
+}
+
+/// What [`Transport::inject`] can do to the connection with a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The connection is reset.
+    Reset,
+    /// The next frame to the peer vanishes after it was numbered.
+    Drop,
+    /// One bit of the next bytes to the peer is flipped.
+    Corrupt,
+    /// Nothing is sent to the peer, or read from it, for this long.
+    Stall {
+        /// How long.
+        milliseconds: u64,
+    },
+}
+
+/// Whoever moves messages between ranks. See the checklist at the top of this file.
+pub trait Transport: Send {
+    /// A short name for reports.
+    fn name(&self) -> &'static str;
+    /// Queues a message. An error means that nothing was queued.
+    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()>;
+    /// Does what can be done now: sends, receives, accepts, gives up. Returns how many things happened.
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize>;
+    /// How to sleep until there is something to poll.
+    fn sleeper(&self) -> Arc<dyn Sleeper>;
+    /// Takes over a socket on which a peer has called.
+    fn adopt(&mut self, socket: OwnedFd) -> Result<()>;
+    /// When [`poll`](Self::poll) must be called even if nothing comes (milliseconds of the monotonic clock).
+    fn wake_up_at(&self) -> Option<u64>;
+    /// Closes every connection in good order as far as possible without waiting. True when nothing is left to do.
+    fn close(&mut self, sink: &mut dyn Sink) -> bool;
+    /// The memory it takes.
+    fn footprint(&self) -> Footprint;
+    /// Does something bad to the connection with a peer.
+    fn inject(&mut self, peer: Rank, fault: Fault);
+}

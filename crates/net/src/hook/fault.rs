@@ -1,0 +1,218 @@
+//! Injects faults: at the n-th message that this rank sends, something bad happens to it or to its connection.
+//!
+//! `KUMIKI_FAULT` is a list like `reset@5,1:stall=500ms@9`: what, optionally for which rank alone, and at which message
+//! (the first is 1). What: `drop` (the frame vanishes behind the numbering of the wire, as if a switch had
+//! lost it and TCP had not noticed), `delay=TIME`, `reset`, `corrupt` (one bit), `stall=TIME`.
+
+use super::pass_on;
+use crate::contract::{Fault, Message, Outbox, Sink, Source, Transport};
+use crate::os::time;
+use crate::wire::Header;
+use crate::{environment, Error, Rank, Result};
+use std::collections::VecDeque;
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Act {
+    Delay { milliseconds: u64 },
+    Break(Fault),
+}
+
+/// One planned fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Planned {
+    rank: Option<u32>,
+    at: u64,
+    act: Act,
+}
+
+/// The faults to inject.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct FaultPlan(Vec<Planned>);
+
+impl FaultPlan {
+    /// Reads a plan; the message of the error says what would be right.
+    pub fn parse(text: &str) -> Result<FaultPlan> {
+        let wrong = |part: &str| {
+            Error::Misuse(format!(
+                "KUMIKI_FAULT: `{part}` is not a fault; write for instance reset@5, 1:drop@2, corrupt@3, \
+                 delay=50ms@4 or stall=500ms@1"
+            ))
+        };
+        let parse_one = |part: &str| -> Option<Planned> {
+            let (rank, rest) = match part.split_once(':') {
+                Some((rank, rest)) => (Some(rank.trim().parse().ok()?), rest),
+                None => (None, part),
+            };
+            let (what, at) = rest.split_once('@')?;
+            let at = at.trim().parse().ok().filter(|&at| at > 0)?;
+            let (what, time) = match what.split_once('=') {
+                Some((what, time)) => (what, Some(environment::parse_duration(time)?.as_millis() as u64)),
+                None => (what, None),
+            };
+            let act = match (what.trim(), time) {
+                ("drop", None) => Act::Break(Fault::Drop),
+                ("reset", None) => Act::Break(Fault::Reset),
+                ("corrupt", None) => Act::Break(Fault::Corrupt),
+                ("delay", Some(milliseconds)) => Act::Delay { milliseconds },
+                ("stall", Some(milliseconds)) => Act::Break(Fault::Stall { milliseconds }),
+                _ => return None,
+            };
+            Some(Planned { rank, at, act })
+        };
+        text.split(',')
+            .map(|part| parse_one(part.trim()).ok_or_else(|| wrong(part)))
+            .collect::<Result<_>>()
+            .map(FaultPlan)
+    }
+
+    /// The part of the plan that concerns a rank.
+    pub fn of(&self, rank: Rank) -> FaultPlan {
+        let mine = |planned: &&Planned| planned.rank.is_none_or(|number| number == rank.0);
+        FaultPlan(self.0.iter().filter(mine).copied().collect())
+    }
+}
+
+/// A transport to which bad things happen.
+pub struct Inject {
+    inner: Box<dyn Transport>,
+    state: Injector,
+}
+
+struct Injector {
+    plan: FaultPlan,
+    sent: u64,
+    delayed: VecDeque<(u64, Rank, Message)>,
+    broken: Vec<(Rank, Fault)>,
+}
+
+impl Inject {
+    /// Injects the faults of `plan` into `inner`.
+    pub fn new(inner: Box<dyn Transport>, plan: FaultPlan) -> Inject {
+        let state = Injector { plan, sent: 0, delayed: VecDeque::new(), broken: Vec::new() };
+        Inject { inner, state }
+    }
+
+    fn break_connections(&mut self) {
+        for (peer, fault) in std::mem::take(&mut self.state.broken) {
+            self.inner.inject(peer, fault);
+        }
+    }
+}
+
+impl Injector {
+    /// Looks at a message about to be sent. True if it is held back.
+    fn judge(&mut self, to: Rank, message: &Message) -> bool {
+        self.sent += 1;
+        // Once one message is delayed, those behind it wait too: order is part of the contract.
+        let mut until_ms = self.delayed.back().map(|(until_ms, ..)| *until_ms);
+        for planned in self.plan.0.iter().filter(|planned| planned.at == self.sent) {
+            match planned.act {
+                Act::Delay { milliseconds } => until_ms = Some(time::now_ms() + milliseconds),
+                Act::Break(fault) => self.broken.push((to, fault)),
+            }
+        }
+        match until_ms {
+            Some(until_ms) => {
+                self.delayed.push_back((until_ms, to, *message));
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+struct Injecting<'a> {
+    sink: &'a mut dyn Sink,
+    state: &'a mut Injector,
+}
+
+impl Injecting<'_> {
+    fn judge_new(&mut self, out: &mut Outbox, before: usize) {
+        let new = out.messages.split_off(before.min(out.messages.len()));
+        for (to, message) in new {
+            if !self.state.judge(to, &message) {
+                out.messages.push((to, message));
+            }
+        }
+    }
+}
+
+impl Sink for Injecting<'_> {
+    fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        self.sink.part(from, header, at, bytes);
+    }
+
+    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        let before = out.messages.len();
+        let answer = self.sink.frame(from, path, header, out);
+        self.judge_new(out, before);
+        answer
+    }
+
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
+        self.sink.fill(source, offset, place)
+    }
+
+    fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
+        self.sink.withdrawn(to, header, out);
+    }
+
+    fn lost(&mut self, peer: Rank, error: Error, out: &mut Outbox) {
+        self.sink.lost(peer, error, out);
+    }
+
+    fn agent(&mut self, out: &mut Outbox) {
+        self.sink.agent(out);
+    }
+}
+
+impl Transport for Inject {
+    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        if self.state.judge(to, &message) {
+            return Ok(());
+        }
+        self.break_connections();
+        self.inner.send(to, message, &mut Injecting { sink, state: &mut self.state })
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        let now_ms = time::now_ms();
+        while self.state.delayed.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
+            if let Some((_, to, message)) = self.state.delayed.pop_front() {
+                self.inner.send(to, message, &mut Injecting { sink, state: &mut self.state })?;
+            }
+        }
+        let happened = self.inner.poll(&mut Injecting { sink, state: &mut self.state })?;
+        self.break_connections();
+        Ok(happened)
+    }
+
+    fn wake_up_at(&self) -> Option<u64> {
+        let delayed = self.state.delayed.front().map(|(until_ms, ..)| *until_ms);
+        [delayed, self.inner.wake_up_at()].into_iter().flatten().min()
+    }
+
+    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+        self.inner.close(sink)
+    }
+
+    pass_on!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_and_a_wrong_one_is_refused() {
+        let plan = FaultPlan::parse("reset@5, 1:stall=500ms@9").unwrap();
+        assert_eq!(plan.0.len(), 2);
+        assert_eq!(plan.of(Rank(0)).0.len(), 1);
+        assert_eq!(plan.of(Rank(1)).0[1].act, Act::Break(Fault::Stall { milliseconds: 500 }));
+        for wrong in ["", "reset", "reset@0", "x:reset@1", "delay@3", "explode@1"] {
+            let message = FaultPlan::parse(wrong).unwrap_err().to_string();
+            assert!(message.contains("KUMIKI_FAULT"), "{wrong}: {message}");
+        }
+    }
+}

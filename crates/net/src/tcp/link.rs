@@ -1,0 +1,453 @@
+//! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
+
+use crate::auth::{Identity, Secret};
+use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, PIECE_BYTES};
+use crate::os::{socket, time};
+use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
+use crate::{Error, Rank, Result};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// Small frames up to this many payload bytes are put together on the stack.
+const SMALL_BYTES: usize = 1024;
+
+/// Bytes of a frame that the socket did not take yet.
+struct Unsent {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+/// The state of one connection. The size is the budget of design §9 for a connected peer.
+pub(super) struct Link {
+    wire: Connection,
+    /// The frame whose payload is coming in.
+    incoming: Header,
+    queue: VecDeque<Message>,
+    unsent: Option<Box<Unsent>>,
+    /// When this link was last used, in ticks of its transport.
+    pub(super) used: u64,
+    /// Until when it plays dead, for fault injection.
+    pub(super) stalled_until_ms: u64,
+    /// When the first attempt to connect was made.
+    pub(super) first_attempt_ms: u64,
+    /// How far the first message of the queue has been sent.
+    progress: u64,
+    /// Its place in the table of its transport.
+    pub(super) index: u32,
+    pub(super) fd: OwnedFd,
+    /// The peer; for an accepted link known once it is established.
+    pub(super) peer: Option<Rank>,
+    /// Messages sent whose answers have not come.
+    pub(super) unanswered: u32,
+    pub(super) established: bool,
+    /// Whether the link was opened by us.
+    pub(super) initiated: bool,
+    /// Whether epoll tells us when the socket takes bytes again.
+    pub(super) watching_writes: bool,
+    pub(super) corrupt_next: bool,
+    pub(super) drop_next: bool,
+}
+
+const _: () = assert!(std::mem::size_of::<Link>() <= 512);
+
+/// Buffers that all links of a transport share.
+#[derive(Default)]
+pub(super) struct Buffers {
+    pub(super) scratch: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Buffers {
+    /// Bytes that the buffers hold now.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.scratch.capacity() + self.spare.iter().map(Vec::capacity).sum::<usize>()) as u64
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRAME_HEADER_BYTES + PIECE_BYTES))
+    }
+
+    fn give(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < 2 && buffer.capacity() >= PIECE_BYTES {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+}
+
+/// Who may come in: whoever knows the secret and is still part of the world.
+pub(super) struct Admission<'a> {
+    pub(super) secret: &'a Secret,
+    pub(super) admit: &'a dyn Fn(Identity) -> Result<()>,
+}
+
+/// What came of receiving on a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Received {
+    /// There is no more to read now; this many bytes were read.
+    Bytes(usize),
+    /// Both sides have said goodbye.
+    Finished,
+}
+
+impl Link {
+    pub(super) fn new(
+        fd: OwnedFd,
+        wire: Connection,
+        peer: Option<Rank>,
+        initiated: bool,
+        now_ms: u64,
+    ) -> Link {
+        Link {
+            wire,
+            incoming: Header::default(),
+            queue: VecDeque::new(),
+            unsent: None,
+            used: 0,
+            stalled_until_ms: 0,
+            first_attempt_ms: now_ms,
+            progress: 0,
+            index: u32::MAX,
+            fd,
+            peer,
+            unanswered: 0,
+            established: false,
+            initiated,
+            watching_writes: false,
+            corrupt_next: false,
+            drop_next: false,
+        }
+    }
+
+    /// Puts a message behind those that wait.
+    pub(super) fn push(&mut self, message: Message) {
+        self.queue.push_back(message);
+    }
+
+    /// The messages that were never sent, for another attempt.
+    pub(super) fn take_queue(&mut self) -> VecDeque<Message> {
+        std::mem::take(&mut self.queue)
+    }
+
+    /// Whether closing it now would lose nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
+    }
+
+    /// Whether it plays dead just now.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled_until_ms != 0 && self.stalled_until_ms > time::now_ms()
+    }
+
+    /// Whether new questions may be asked on it.
+    pub(super) fn may_request(&self) -> bool {
+        !self.established || self.wire.may_request()
+    }
+
+    /// Whether something waits to be sent.
+    pub(super) fn has_output(&self) -> bool {
+        self.unsent.is_some() || self.wire.has_output() || (self.established && !self.queue.is_empty())
+    }
+
+    /// Bytes that wait to be sent, for the ledger.
+    pub(super) fn queued_bytes(&self) -> u64 {
+        let unsent = self.unsent.as_ref().map_or(0, |unsent| unsent.bytes.capacity());
+        (unsent + self.queue.capacity() * std::mem::size_of::<Message>()) as u64
+    }
+
+    /// Says goodbye: nothing more will be asked here.
+    pub(super) fn goodbye(&mut self) {
+        // An error means that the link is failing or not yet open, and then it is dropped anyhow.
+        let _ = self.wire.goodbye();
+    }
+
+    /// Whether both sides have said goodbye and nothing is left to send.
+    pub(super) fn is_finished(&self) -> bool {
+        self.wire.is_finished() && self.unsent.is_none()
+    }
+
+    /// When it must be looked at even if nothing comes.
+    pub(super) fn wake_up_at(&self) -> Option<u64> {
+        self.wire.wake_up_at()
+    }
+
+    /// Fails if the handshake has taken too long.
+    pub(super) fn check_time(&mut self, now_ms: u64) -> std::result::Result<(), WireError> {
+        self.wire.expired(now_ms)
+    }
+
+    /// Sends as much as the socket takes. Returns whether everything went.
+    pub(super) fn flush(
+        &mut self,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<bool> {
+        loop {
+            if !self.flush_unsent(buffers)? {
+                return Ok(false);
+            }
+            if let Some(output) = self.wire.take_output() {
+                if !self.send_bytes(&output, buffers)? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            if !self.established || self.queue.is_empty() || !self.send_front(buffers, sink, out)? {
+                return Ok(self.unsent.is_none() && (!self.established || self.queue.is_empty()));
+            }
+        }
+    }
+
+    /// Reads what has come and hands it to the sink.
+    pub(super) fn receive(
+        &mut self,
+        admission: &Admission<'_>,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<Received> {
+        let scratch = &mut buffers.scratch;
+        let got = match socket::receive(self.fd.as_fd(), scratch, false) {
+            Ok(0) => {
+                return match self.wire.end_of_input() {
+                    Ok(()) => Ok(Received::Finished),
+                    Err(error) => Err(self.broken(&error)),
+                };
+            }
+            Ok(got) => got,
+            Err(error) if error.would_block() => return Ok(Received::Bytes(0)),
+            Err(error) => return Err(error),
+        };
+        let mut at = 0;
+        while at < got {
+            at += self.digest(admission, &scratch[at..got], sink, out)?;
+        }
+        if self.wire.is_finished() {
+            return Ok(Received::Finished);
+        }
+        Ok(Received::Bytes(got))
+    }
+
+    /// Takes some of the bytes: a piece of a payload, or a record or header.
+    fn digest(
+        &mut self,
+        admission: &Admission<'_>,
+        bytes: &[u8],
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<usize> {
+        let left = self.wire.payload_left() as usize;
+        if left > 0 {
+            let taken = left.min(bytes.len());
+            let at = self.incoming.payload_bytes - left as u32;
+            let from = self.peer.unwrap_or_default();
+            sink.part(from, &self.incoming, at, &bytes[..taken]);
+            let complete = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
+            if complete {
+                self.complete(sink, out);
+            }
+            return Ok(taken);
+        }
+        let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;
+        match event {
+            Event::NeedMore => {}
+            Event::Established(identity) => {
+                (admission.admit)(identity)?;
+                self.peer = Some(Rank(identity.rank));
+                self.established = true;
+            }
+            Event::Frame(header) => {
+                self.incoming = header;
+                if header.payload_bytes == 0 {
+                    self.complete(sink, out);
+                }
+            }
+            Event::Goodbye => {}
+            Event::Closed => {}
+        }
+        Ok(taken)
+    }
+
+    fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let from = self.peer.unwrap_or_default();
+        if sink.frame(from, self.index, &self.incoming, out) {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+    }
+
+    /// Sends the next frame of the first message. Returns whether to go on with the next one.
+    fn send_front(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink, out: &mut Outbox) -> Result<bool> {
+        let Some(message) = self.queue.front().copied() else { return Ok(false) };
+        if !self.may_go_on(message) {
+            return Ok(false);
+        }
+        match message.payload {
+            Payload::None => self.finish_small(message, &[], buffers),
+            Payload::Inline(bytes, length) => {
+                self.finish_small(message, &bytes[..(length as usize).min(bytes.len())], buffers)
+            }
+            Payload::Lazy(source, total) => {
+                let piece = (total - self.progress).min(PIECE_BYTES as u64) as usize;
+                let last = self.progress + piece as u64 == total;
+                let mut header = message.header;
+                header.d = self.progress;
+                header.flags |= if last { 0 } else { FLAG_MORE };
+                let mut buffer = buffers.take();
+                buffer.resize(FRAME_HEADER_BYTES + piece, 0);
+                if !sink.fill(source, self.progress, &mut buffer[FRAME_HEADER_BYTES..]) {
+                    buffers.give(buffer);
+                    self.pop(message);
+                    sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
+                    return Ok(true);
+                }
+                let header = header.with_payload(&buffer[FRAME_HEADER_BYTES..]);
+                let sealed = self.seal(message, header)?;
+                buffer[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
+                self.progress += piece as u64;
+                if last {
+                    self.pop(message);
+                }
+                self.send_owned(buffer, buffers)
+            }
+        }
+    }
+
+    fn finish_small(&mut self, message: Message, payload: &[u8], buffers: &mut Buffers) -> Result<bool> {
+        let header = Header {
+            payload_bytes: payload.len() as u32,
+            payload_crc: if payload.is_empty() { 0 } else { frame::checksum(payload) },
+            ..message.header
+        };
+        let sealed = self.seal(message, header)?;
+        let mut bytes = [0; FRAME_HEADER_BYTES + SMALL_BYTES];
+        bytes[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
+        let end = FRAME_HEADER_BYTES + payload.len();
+        bytes[FRAME_HEADER_BYTES..end].copy_from_slice(payload);
+        self.pop(message);
+        self.send_bytes(&bytes[..end], buffers)
+    }
+
+    fn pop(&mut self, message: Message) {
+        self.queue.pop_front();
+        if self.queue.is_empty() && self.queue.capacity() > 8 {
+            self.queue = VecDeque::new();
+        }
+        self.progress = 0;
+        self.unanswered += message.expects_answer as u32;
+    }
+
+    /// A goodbye of the peer stops new questions, not answers and not what has been begun.
+    fn may_go_on(&self, message: Message) -> bool {
+        if message.path != Path::Route || self.progress > 0 {
+            self.wire.may_reply()
+        } else {
+            self.wire.may_request()
+        }
+    }
+
+    /// Takes back the questions that can no longer be asked on this link because the peer said goodbye.
+    pub(super) fn take_unasked(&mut self) -> Vec<Message> {
+        let begun = self.progress > 0;
+        let mut unasked = Vec::new();
+        let mut index = 0;
+        self.queue.retain(|message| {
+            let keep = message.path != Path::Route || (begun && index == 0);
+            index += 1;
+            if !keep {
+                unasked.push(*message);
+            }
+            keep
+        });
+        unasked
+    }
+
+    fn seal(&mut self, message: Message, header: Header) -> Result<[u8; FRAME_HEADER_BYTES]> {
+        let begun =
+            message.path != Path::Route || header.d > 0 && matches!(message.payload, Payload::Lazy(..));
+        let sealed = if begun { self.wire.seal_reply(header) } else { self.wire.seal(header) };
+        sealed.map_err(|error| self.broken(&error))
+    }
+
+    /// Sends bytes, and keeps a copy of what the socket does not take. Returns whether all went.
+    fn send_bytes(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<bool> {
+        if std::mem::take(&mut self.drop_next) {
+            return Ok(true);
+        }
+        let mut damaged;
+        let bytes = if std::mem::take(&mut self.corrupt_next) {
+            damaged = bytes.to_vec();
+            let middle = damaged.len() / 2;
+            damaged[middle] ^= 1;
+            &damaged[..]
+        } else {
+            bytes
+        };
+        let sent = self.try_send(bytes)?;
+        if sent == bytes.len() {
+            return Ok(true);
+        }
+        let mut rest = if bytes.len() > SMALL_BYTES { buffers.take() } else { Vec::new() };
+        rest.extend_from_slice(&bytes[sent..]);
+        self.unsent = Some(Box::new(Unsent { bytes: rest, start: 0 }));
+        Ok(false)
+    }
+
+    fn send_owned(&mut self, mut bytes: Vec<u8>, buffers: &mut Buffers) -> Result<bool> {
+        if std::mem::take(&mut self.drop_next) {
+            buffers.give(bytes);
+            return Ok(true);
+        }
+        if std::mem::take(&mut self.corrupt_next) {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        }
+        let sent = self.try_send(&bytes)?;
+        if sent == bytes.len() {
+            buffers.give(bytes);
+            return Ok(true);
+        }
+        self.unsent = Some(Box::new(Unsent { bytes, start: sent }));
+        Ok(false)
+    }
+
+    fn flush_unsent(&mut self, buffers: &mut Buffers) -> Result<bool> {
+        let Some(mut unsent) = self.unsent.take() else { return Ok(true) };
+        unsent.start += self.try_send(&unsent.bytes[unsent.start..])?;
+        if unsent.start == unsent.bytes.len() {
+            buffers.give(unsent.bytes);
+            return Ok(true);
+        }
+        self.unsent = Some(unsent);
+        Ok(false)
+    }
+
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
+        match socket::send(self.fd.as_fd(), bytes) {
+            Ok(sent) => Ok(sent),
+            Err(error) if error.would_block() => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn broken(&self, error: &WireError) -> Error {
+        match error {
+            WireError::Refused(refusal) => Error::Refused(refusal.to_string()),
+            WireError::Timeout => Error::Timeout {
+                what: "waiting for the handshake".into(),
+                after_ms: crate::wire::HANDSHAKE_TIMEOUT_MS,
+            },
+            other => Error::Closed(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connected_peer_costs_at_most_half_a_kibibyte() {
+        assert!(std::mem::size_of::<Link>() <= 512, "{}", std::mem::size_of::<Link>());
+    }
+}

@@ -1,0 +1,684 @@
+//! Messages between nodes over TCP: direct connections between ranks, opened at first use.
+//!
+//! A rank calls another through the one port of the other's node; the agent there checks the first record and
+//! hands the socket to the rank. Connections are capped; the least recently used idle one is closed in good
+//! order to make room. Nothing is kept for a peer that was never spoken to.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the table of connections, routing, the cap |
+//! | `link.rs` | one connection |
+
+mod link;
+
+use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
+use crate::contract::{Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
+use crate::os::descriptor::{Epoll, Event, Readiness};
+use crate::os::{self, socket, time};
+use crate::shm::arena::Arena;
+use crate::shm::world::Status;
+use crate::wire::Connection;
+use crate::{Error, Rank, Result};
+use link::{Admission, Buffers, Link, Received};
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// Bytes read from a socket at a time.
+const RECEIVE_BYTES: usize = 256 * 1024;
+/// Tokens of epoll below this are links; this one is the agent's channel.
+const AGENT_TOKEN: u64 = u64::MAX;
+/// …and this one the event that ends a sleep.
+const WAKE_TOKEN: u64 = u64::MAX - 1;
+/// Every so many polls look at all links, not at the hot one alone.
+const POLLS_PER_ROUND: u32 = 8;
+/// How long to wait before a failed call is tried again.
+const RETRY_MS: u64 = 20;
+
+/// What the transport needs to know about its process.
+pub struct Setup {
+    /// The node's arena: who is where.
+    pub arena: Arc<Arena>,
+    /// This rank.
+    pub rank: Rank,
+    /// The job.
+    pub job: JobId,
+    /// The job's secret.
+    pub secret: Arc<Secret>,
+    /// The most connections.
+    pub connection_cap: usize,
+}
+
+/// A call that failed and will be made again.
+struct Retry {
+    at_ms: u64,
+    peer: Rank,
+    first_attempt_ms: u64,
+    messages: std::collections::VecDeque<Message>,
+}
+
+/// The TCP transport of one rank.
+pub struct Tcp {
+    setup: Setup,
+    sleeper: Arc<EpollSleeper>,
+    links: Vec<Option<Box<Link>>>,
+    free: Vec<u32>,
+    /// On which link questions to a rank go.
+    routes: HashMap<u32, u32>,
+    /// Questions that wait for a place under the cap.
+    waiting: Vec<(Rank, Message)>,
+    retries: Vec<Retry>,
+    buffers: Buffers,
+    tick: u64,
+    open: usize,
+    /// Links that must be flushed or looked at although epoll says nothing.
+    unsettled: Vec<u32>,
+    next_deadline_ms: Option<u64>,
+    events: Vec<(u64, Readiness)>,
+    /// Kept between calls for its memory.
+    outbox: Outbox,
+    /// The link with the latest traffic: looked at first, by itself, because its next bytes are likely the next.
+    hot: Option<u32>,
+    polls: u32,
+}
+
+/// Sleeps on the descriptors of a transport.
+struct EpollSleeper {
+    epoll: Epoll,
+    wake: Event,
+    /// Set by a sleep: whatever ended it, the next poll looks at everything.
+    slept: AtomicBool,
+}
+
+impl Sleeper for EpollSleeper {
+    fn sleep(&self, timeout_ms: i32) -> Result<()> {
+        let slept = self.epoll.wait(timeout_ms, |_, _| ()).map(drop);
+        self.slept.store(true, Ordering::Relaxed);
+        slept
+    }
+
+    fn wake(&self) {
+        self.wake.raise();
+    }
+}
+
+impl Tcp {
+    /// A transport without connections. `agent` is watched, and [`Sink::agent`] called when it is readable.
+    pub fn new(setup: Setup, agent: Option<BorrowedFd<'_>>) -> Result<Tcp> {
+        let (epoll, wake) = (Epoll::new()?, Event::new()?);
+        epoll.add(wake.as_fd(), WAKE_TOKEN, false)?;
+        if let Some(agent) = agent {
+            epoll.add(agent, AGENT_TOKEN, false)?;
+        }
+        Ok(Tcp {
+            setup,
+            sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
+            links: Vec::new(),
+            free: Vec::new(),
+            routes: HashMap::new(),
+            waiting: Vec::new(),
+            retries: Vec::new(),
+            buffers: Buffers::default(),
+            tick: 0,
+            open: 0,
+            unsettled: Vec::new(),
+            next_deadline_ms: None,
+            events: Vec::new(),
+            outbox: Outbox::default(),
+            hot: None,
+            polls: 0,
+        })
+    }
+
+    fn identity(&self) -> Identity {
+        Identity { rank: self.setup.rank.0, incarnation: self.setup.arena.shared().incarnation() }
+    }
+
+    fn address(&self, peer: Rank) -> Result<std::net::SocketAddr> {
+        let place = self.setup.arena.place(peer).map(|word| word.load());
+        let place = place.ok_or_else(|| Error::Misuse(format!("there is no {peer}")))?;
+        match place.status {
+            Status::Lost => return Err(Error::PeerLost { rank: peer, why: place.cause.to_string() }),
+            Status::Left => return Err(Error::PeerLost { rank: peer, why: "it has finalized".into() }),
+            Status::Expected | Status::Alive => {}
+        }
+        self.setup
+            .arena
+            .node(place.node)
+            .and_then(|node| node.load())
+            .ok_or_else(|| Error::Closed(format!("node {} of {peer} has no port", place.node)))
+    }
+
+    /// The link for questions to `peer`, opened if there is none; `None` when the cap leaves no room now.
+    fn route(&mut self, peer: Rank, sink: &mut dyn Sink, out: &mut Outbox) -> Result<Option<u32>> {
+        if let Some(&index) = self.routes.get(&peer.0) {
+            return Ok(Some(index));
+        }
+        if self.open >= self.setup.connection_cap {
+            self.evict(sink, out);
+            return Ok(None);
+        }
+        self.call(peer, time::now_ms()).map(Some)
+    }
+
+    /// Opens a link to `peer`.
+    fn call(&mut self, peer: Rank, first_attempt_ms: u64) -> Result<u32> {
+        let address = self.address(peer)?;
+        let fd = socket::start_connect(&address)?;
+        socket::tune_tcp(fd.as_fd(), self.setup.arena.config().peer_timeout_ms)?;
+        let now_ms = time::now_ms();
+        let me = self.identity();
+        let wire = Connection::initiate(
+            self.setup.job,
+            &self.setup.secret,
+            me,
+            peer.0,
+            Purpose::Data,
+            fresh_nonce()?,
+            now_ms,
+        );
+        let mut link = Link::new(fd, wire, Some(peer), true, first_attempt_ms);
+        link.watching_writes = true;
+        let index = self.insert(link)?;
+        self.routes.insert(peer.0, index);
+        Ok(index)
+    }
+
+    fn insert(&mut self, mut link: Link) -> Result<u32> {
+        if self.buffers.scratch.is_empty() {
+            // Zeroed pages come from the system untouched: small frames make only the first of them real.
+            self.buffers.scratch = vec![0; RECEIVE_BYTES];
+        }
+        self.tick += 1;
+        link.used = self.tick;
+        let index = self.free.pop().unwrap_or(self.links.len() as u32);
+        link.index = index;
+        self.sleeper.epoll.add(link.fd.as_fd(), index as u64, link.watching_writes)?;
+        self.note_deadline(link.wake_up_at());
+        if index as usize == self.links.len() {
+            self.links.push(None);
+        }
+        self.links[index as usize] = Some(Box::new(link));
+        self.open += 1;
+        Ok(index)
+    }
+
+    fn note_deadline(&mut self, at_ms: Option<u64>) {
+        if let Some(at_ms) = at_ms {
+            self.next_deadline_ms = Some(self.next_deadline_ms.map_or(at_ms, |now| now.min(at_ms)));
+        }
+    }
+
+    /// Says goodbye on the idle link that was used longest ago.
+    fn evict(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let oldest = (0..self.links.len())
+            .filter_map(|index| self.links[index].as_ref().map(|link| (index, link)))
+            .filter(|(_, link)| link.is_idle() && link.may_request())
+            .min_by_key(|(_, link)| link.used)
+            .map(|(index, _)| index as u32);
+        let Some(index) = oldest else { return };
+        if let Some(link) = self.links[index as usize].as_mut() {
+            link.goodbye();
+            if let Some(peer) = link.peer {
+                self.unroute(peer, index);
+            }
+        }
+        self.flush(index, sink, out);
+    }
+
+    /// Sends no more questions to `peer` on this link; on another one, if there is another.
+    fn unroute(&mut self, peer: Rank, index: u32) {
+        if self.routes.get(&peer.0) != Some(&index) {
+            return;
+        }
+        let other = self.links.iter().flatten().find(|link| {
+            link.peer == Some(peer) && link.index != index && link.established && link.may_request()
+        });
+        match other.map(|link| link.index) {
+            Some(other) => self.routes.insert(peer.0, other),
+            None => self.routes.remove(&peer.0),
+        };
+    }
+
+    /// Closes a link that has nothing left to do.
+    fn remove(&mut self, index: u32) -> Option<Box<Link>> {
+        let link = self.links[index as usize].take()?;
+        self.hot = self.hot.filter(|&hot| hot != index);
+        let _ = self.sleeper.epoll.remove(link.fd.as_fd());
+        if let Some(peer) = link.peer {
+            self.unroute(peer, index);
+        }
+        self.free.push(index);
+        self.open -= 1;
+        Some(link)
+    }
+
+    /// Runs `work` on a link and settles the outcome: more to write, finished, or broken.
+    fn with_link<T>(
+        &mut self,
+        index: u32,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+        work: impl FnOnce(&mut Link, &mut Buffers, &Secret, &mut dyn Sink, &mut Outbox) -> Result<T>,
+    ) -> Option<T> {
+        let link = self.links.get_mut(index as usize)?.as_mut()?;
+        match work(link, &mut self.buffers, &self.setup.secret, sink, out) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fail(index, error, sink, out);
+                None
+            }
+        }
+    }
+
+    fn flush(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+        let done = self.with_link(index, sink, out, |link, buffers, _, sink, out| {
+            if link.is_stalled() {
+                return Ok(None);
+            }
+            link.flush(buffers, sink, out).map(Some)
+        });
+        match done {
+            Some(Some(all_sent)) => self.watch_writes(index, !all_sent),
+            Some(None) => self.unsettled.push(index),
+            None => {}
+        }
+    }
+
+    fn watch_writes(&mut self, index: u32, wanted: bool) {
+        if let Some(link) = self.links[index as usize].as_mut() {
+            // A link that still connects must hear when it is connected.
+            let wanted = wanted || (link.initiated && !link.established && link.watching_writes);
+            if link.watching_writes != wanted {
+                link.watching_writes = wanted;
+                let _ = self.sleeper.epoll.change(link.fd.as_fd(), index as u64, wanted);
+            }
+        }
+    }
+
+    /// A link broke: tries again if it never stood, tells the sink otherwise.
+    fn fail(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
+        let Some(mut link) = self.remove(index) else { return };
+        // The last word of a refused handshake tells the peer why.
+        let _ = link.flush(&mut self.buffers, sink, out);
+        let Some(peer) = link.peer else { return };
+        let now_ms = time::now_ms();
+        let patience_ms = self.setup.arena.config().peer_timeout_ms as u64;
+        let gone = self.address(peer).err();
+        let refused = matches!(error, Error::Refused(_));
+        if link.initiated && !link.established && !refused && gone.is_none() {
+            if now_ms < link.first_attempt_ms + patience_ms {
+                self.retries.push(Retry {
+                    at_ms: now_ms + RETRY_MS,
+                    peer,
+                    first_attempt_ms: link.first_attempt_ms,
+                    messages: link.take_queue(),
+                });
+                self.note_deadline(Some(now_ms + RETRY_MS));
+                return;
+            }
+        }
+        let has_other = self.routes.contains_key(&peer.0);
+        if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other {
+            let why = match (gone, error) {
+                (Some(Error::PeerLost { why, .. }), _) => why,
+                (_, error) => format!("the connection broke ({error})"),
+            };
+            sink.lost(peer, Error::PeerLost { rank: peer, why }, out);
+        }
+    }
+
+    fn readable(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
+        let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return 0 };
+        if link.is_stalled() {
+            self.unsettled.push(index);
+            return 0;
+        }
+        self.tick += 1;
+        link.used = self.tick;
+        self.hot = Some(index);
+        let was_established = link.established;
+        let arena = self.setup.arena.clone();
+        let received = self.with_link(index, sink, out, |link, buffers, secret, sink, out| {
+            let admission = Admission { secret, admit: &|identity| admit(&arena, identity) };
+            link.receive(&admission, buffers, sink, out)
+        });
+        match received {
+            Some(Received::Finished) => {
+                self.flush(index, sink, out);
+                self.requeue_unasked(index, sink, out);
+                self.remove(index);
+                1
+            }
+            Some(Received::Bytes(got)) => {
+                self.settle(index, was_established, sink, out);
+                (got > 0) as usize
+            }
+            None => 1,
+        }
+    }
+
+    /// After bytes came in: routes a new link, answers a goodbye, sends what can go.
+    fn settle(&mut self, index: u32, was_established: bool, sink: &mut dyn Sink, out: &mut Outbox) {
+        let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if link.established && !was_established {
+            if let Some(peer) = link.peer {
+                // Two ranks that call each other at once keep both links: each asks on its own, and answers go
+                // back the way the question came.
+                self.routes.entry(peer.0).or_insert(index);
+            }
+            self.flush(index, sink, out);
+        } else if link.has_output() {
+            self.flush(index, sink, out);
+        }
+        self.answer_goodbye(index, sink, out);
+    }
+
+    fn answer_goodbye(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+        let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if !link.established || link.has_output() || link.may_request() {
+            return;
+        }
+        if let Some(peer) = link.peer {
+            self.unroute(peer, index);
+        }
+        self.requeue_unasked(index, sink, out);
+        let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        if link.unanswered == 0 && !link.has_output() {
+            link.goodbye();
+            self.flush(index, sink, out);
+            let finished = self.links[index as usize].as_ref().is_some_and(|link| link.is_finished());
+            if finished {
+                self.remove(index);
+            }
+        }
+    }
+
+    fn requeue_unasked(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+        let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
+        let Some(peer) = link.peer else { return };
+        let unasked = link.take_unasked();
+        if !unasked.is_empty() {
+            self.unroute(peer, index);
+        }
+        for message in unasked {
+            if let Err(error) = self.send_inner(peer, message, sink, out) {
+                sink.lost(peer, error, out);
+            }
+        }
+    }
+
+    fn send_inner(
+        &mut self,
+        to: Rank,
+        message: Message,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        let index = match (message.path, self.routes.get(&to.0)) {
+            (Path::Answer(index), _) => {
+                let link = self.links.get(index as usize).and_then(Option::as_ref);
+                if link.is_none_or(|link| link.peer != Some(to)) {
+                    return Ok(());
+                }
+                index
+            }
+            (Path::Route, Some(&index)) => index,
+            (Path::Route, None) => {
+                let retrying = self.retries.iter_mut().find(|retry| retry.peer == to);
+                if let Some(retry) = retrying {
+                    retry.messages.push_back(message);
+                    return Ok(());
+                }
+                match self.route(to, sink, out)? {
+                    Some(index) => index,
+                    None => {
+                        self.waiting.push((to, message));
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        self.tick += 1;
+        let tick = self.tick;
+        if let Some(link) = self.links[index as usize].as_mut() {
+            link.used = tick;
+            self.hot = Some(index);
+            link.push(message);
+            if link.established {
+                self.flush(index, sink, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what sinks asked for in callbacks, until they ask for no more.
+    fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
+        while !out.messages.is_empty() || !out.sockets.is_empty() {
+            for socket in std::mem::take(&mut out.sockets) {
+                // A socket that cannot be taken over is closed; its caller tries again.
+                let _ = self.adopt(socket);
+            }
+            let mut messages = std::mem::take(&mut out.messages);
+            for (to, message) in messages.drain(..) {
+                if let Err(error) = self.send_inner(to, message, sink, out) {
+                    sink.lost(to, error, out);
+                }
+            }
+            if out.messages.is_empty() {
+                out.messages = messages;
+            }
+        }
+    }
+
+    /// What time brings: handshakes that took too long, calls to be made again, stalls that are over.
+    fn tend(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let now_ms = time::now_ms();
+        let due = self.next_deadline_ms.is_some_and(|at_ms| at_ms <= now_ms);
+        if due {
+            self.next_deadline_ms = None;
+            for index in 0..self.links.len() as u32 {
+                let Some(link) = self.links[index as usize].as_mut() else { continue };
+                match link.check_time(now_ms) {
+                    Ok(()) => {
+                        let wake_up = link.wake_up_at();
+                        self.note_deadline(wake_up);
+                    }
+                    Err(_) => {
+                        let what = "waiting for the handshake".to_string();
+                        let after_ms = crate::wire::HANDSHAKE_TIMEOUT_MS;
+                        self.fail(index, Error::Timeout { what, after_ms }, sink, out);
+                    }
+                }
+            }
+            self.make_retries(now_ms, sink, out);
+        }
+        if !self.waiting.is_empty() {
+            for (to, message) in std::mem::take(&mut self.waiting) {
+                if let Err(error) = self.send_inner(to, message, sink, out) {
+                    sink.lost(to, error, out);
+                }
+            }
+        }
+        for index in std::mem::take(&mut self.unsettled) {
+            self.readable(index, sink, out);
+            self.flush(index, sink, out);
+        }
+    }
+
+    fn make_retries(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.retries).into_iter().partition(|retry| retry.at_ms <= now_ms);
+        self.retries = later;
+        let next = self.retries.iter().map(|retry| retry.at_ms).min();
+        self.note_deadline(next);
+        for retry in due {
+            let index = match self.routes.get(&retry.peer.0) {
+                Some(&index) => Ok(index),
+                None => self.call(retry.peer, retry.first_attempt_ms),
+            };
+            match index {
+                Ok(index) => {
+                    if let Some(link) = self.links[index as usize].as_mut() {
+                        retry.messages.into_iter().for_each(|message| link.push(message));
+                    }
+                    self.flush(index, sink, out);
+                }
+                Err(error) => sink.lost(retry.peer, error, out),
+            }
+        }
+    }
+
+    /// Looks at one link only: a turn of a spinning wait costs one system call.
+    fn poll_one(&mut self, index: u32, sink: &mut dyn Sink) -> usize {
+        let mut out = std::mem::take(&mut self.outbox);
+        if self.links[index as usize].as_ref().is_some_and(|link| link.has_output()) {
+            self.flush(index, sink, &mut out);
+        }
+        let happened = self.readable(index, sink, &mut out);
+        self.settle_outbox(&mut out, sink);
+        self.outbox = out;
+        happened
+    }
+
+    /// Looks at everything.
+    fn poll_all(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        let mut out = std::mem::take(&mut self.outbox);
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        self.sleeper.epoll.wait(0, |token, readiness| events.push((token, readiness)))?;
+        let mut happened = 0;
+        for &(token, readiness) in &events {
+            if token == AGENT_TOKEN {
+                sink.agent(&mut out);
+                happened += 1;
+                continue;
+            }
+            if token == WAKE_TOKEN {
+                self.sleeper.wake.clear();
+                continue;
+            }
+            let index = token as u32;
+            if readiness.writable {
+                self.flush(index, sink, &mut out);
+                happened += 1;
+            }
+            if readiness.readable || readiness.hung_up {
+                happened += self.readable(index, sink, &mut out);
+            }
+            self.settle_outbox(&mut out, sink);
+        }
+        self.events = events;
+        self.tend(sink, &mut out);
+        self.settle_outbox(&mut out, sink);
+        self.outbox = out;
+        Ok(happened)
+    }
+}
+
+impl Transport for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        let mut out = std::mem::take(&mut self.outbox);
+        let sent = self.send_inner(to, message, sink, &mut out);
+        self.settle_outbox(&mut out, sink);
+        self.outbox = out;
+        sent
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.polls = self.polls.wrapping_add(1);
+        let slept = self.sleeper.slept.swap(false, Ordering::Relaxed);
+        match self.hot {
+            Some(hot) if !slept && self.polls % POLLS_PER_ROUND != 0 => Ok(self.poll_one(hot, sink)),
+            _ => self.poll_all(sink),
+        }
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        self.sleeper.clone()
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
+        os::descriptor::set_nonblocking(socket.as_fd(), true)?;
+        socket::tune_tcp(socket.as_fd(), self.setup.arena.config().peer_timeout_ms)?;
+        let now_ms = time::now_ms();
+        let wire = Connection::accept(self.setup.job, self.identity(), Purpose::Data, fresh_nonce()?, now_ms);
+        self.insert(Link::new(socket, wire, None, false, now_ms)).map(drop)
+    }
+
+    fn wake_up_at(&self) -> Option<u64> {
+        if !self.unsettled.is_empty() || !self.waiting.is_empty() {
+            return Some(time::now_ms() + 1);
+        }
+        self.next_deadline_ms
+    }
+
+    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+        let mut out = Outbox::default();
+        for index in 0..self.links.len() as u32 {
+            let Some(link) = self.links[index as usize].as_mut() else { continue };
+            if !link.established {
+                self.remove(index);
+                continue;
+            }
+            link.goodbye();
+            self.flush(index, sink, &mut out);
+        }
+        self.retries.clear();
+        self.waiting.clear();
+        self.open == 0
+    }
+
+    fn footprint(&self) -> Footprint {
+        let tables = self.links.capacity() * 8 + self.free.capacity() * 4 + self.routes.capacity() * 9;
+        Footprint {
+            fixed_bytes: std::mem::size_of::<Tcp>() as u64 + tables as u64,
+            connected: self.open as u64,
+            bytes_per_connection: std::mem::size_of::<Link>() as u64,
+            queued_bytes: self.buffers.bytes()
+                + self.links.iter().flatten().map(|link| link.queued_bytes()).sum::<u64>(),
+        }
+    }
+
+    fn inject(&mut self, peer: Rank, fault: Fault) {
+        let Some(&index) = self.routes.get(&peer.0) else { return };
+        let Some(link) = self.links[index as usize].as_mut() else { return };
+        match fault {
+            Fault::Reset => {
+                let _ = socket::reset_on_close(link.fd.as_fd());
+                let _ = socket::shut_down(link.fd.as_fd());
+            }
+            Fault::Corrupt => link.corrupt_next = true,
+            Fault::Drop => link.drop_next = true,
+            Fault::Stall { milliseconds } => link.stalled_until_ms = time::now_ms() + milliseconds,
+        }
+    }
+}
+
+/// A rank of an earlier life of the world, or one that was given up, is not let in again.
+fn admit(arena: &Arena, identity: Identity) -> Result<()> {
+    let current = arena.shared().incarnation();
+    if identity.incarnation != current {
+        let theirs = identity.incarnation;
+        return Err(Error::Refused(format!(
+            "rank {} is of life {theirs} of a world in life {current}",
+            identity.rank
+        )));
+    }
+    match arena.place(Rank(identity.rank)).map(|word| word.load().status) {
+        None => Err(Error::Refused(format!("there is no rank {}", identity.rank))),
+        Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
+        Some(_) => Ok(()),
+    }
+}
+
+fn fresh_nonce() -> Result<[u8; NONCE_BYTES]> {
+    let mut nonce = [0; NONCE_BYTES];
+    os::random_bytes(&mut nonce)?;
+    Ok(nonce)
+}

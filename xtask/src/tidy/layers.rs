@@ -1,0 +1,98 @@
+//! The layers inside the crate `kumiki`: the data structures and the communication stand below arrays, joining and
+//! coupling, and may not reach up to them.
+
+use proc_macro2::{Delimiter, TokenTree};
+
+use super::source::{as_group, is_mark, is_word, line_of};
+use super::tree::Tree;
+use super::Violation;
+
+const CRATE: &str = "crates/kumiki/src/";
+const LOWER: [&str; 2] = ["data", "comm"];
+const UPPER: [&str; 3] = ["array", "join", "couple"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (path, source) in tree.sources() {
+        let Some(module) = path.strip_prefix(CRATE).and_then(|path| path.strip_suffix(".rs")) else {
+            continue;
+        };
+        let parts: Vec<&str> = module.split('/').filter(|part| *part != "mod").collect();
+        let Some(lower) = LOWER.iter().find(|lower| parts[0] == **lower) else { continue };
+        source.each_level(&mut |level| {
+            for (line, upper) in (0..level.len()).flat_map(|at| reaches_up(level, at, parts.len())) {
+                found.push(Violation::new(
+                    path,
+                    line,
+                    format!("{lower} uses {upper}"),
+                    format!("move what both need into {lower}, or this code into {upper}"),
+                ));
+            }
+        });
+    }
+    found
+}
+
+/// The upper modules that the path which starts at `at` names, in a module `depth` below the root of the crate.
+fn reaches_up(level: &[TokenTree], at: usize, depth: usize) -> Vec<(usize, &'static str)> {
+    let Some(rest) = after_root(&level[at..], depth) else { return Vec::new() };
+    if let Some(group) = as_group(rest.first(), Delimiter::Brace) {
+        let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+        let parts = inside.split(|token| is_mark(Some(token), ','));
+        return parts.filter_map(|part| upper(part.first())).collect();
+    }
+    upper(rest.first()).into_iter().collect()
+}
+
+/// What follows `crate::`, or as many `super::` as lead to the root.
+fn after_root(path: &[TokenTree], depth: usize) -> Option<&[TokenTree]> {
+    after(path, "crate").or_else(|| (0..depth).try_fold(path, |rest, _| after(rest, "super")))
+}
+
+/// What follows `word::`.
+fn after<'a>(path: &'a [TokenTree], word: &str) -> Option<&'a [TokenTree]> {
+    let follows = is_word(path.first(), word) && is_mark(path.get(1), ':') && is_mark(path.get(2), ':');
+    follows.then(|| &path[3..])
+}
+
+fn upper(token: Option<&TokenTree>) -> Option<(usize, &'static str)> {
+    let name = UPPER.iter().find(|name| is_word(token, name))?;
+    Some((line_of(token?), name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<(usize, String)> {
+        check(&Tree::of(&[(path, text)]))
+            .into_iter()
+            .map(|violation| (violation.line, violation.what))
+            .collect()
+    }
+
+    #[test]
+    fn reaching_down_and_sideways_passes() {
+        let text =
+            "use crate::comm::{join, Channel};\nuse super::array;\nuse std::array;\n// use crate::array;\n";
+        assert_eq!(found("crates/kumiki/src/data/vector.rs", text), []);
+        assert_eq!(found("crates/kumiki/src/array/mod.rs", "use crate::{array, join};\n"), []);
+        assert_eq!(found("crates/cli/src/data/mod.rs", "use crate::array;\n"), []);
+    }
+
+    #[test]
+    fn reaching_up_is_found() {
+        for path in ["crates/kumiki/src/data/vector.rs", "crates/kumiki/src/data.rs"] {
+            assert_eq!(found(path, "use crate::array::Array;\n"), [(1, "data uses array".to_owned())]);
+        }
+        let text = "use crate::{\n    comm,\n    join::Join,\n};\nfn f() { crate::couple::g() }\n";
+        let both = [(3, "comm uses join".to_owned()), (5, "comm uses couple".to_owned())];
+        assert_eq!(found("crates/kumiki/src/comm/mod.rs", text), both);
+    }
+
+    #[test]
+    fn reaching_up_through_super_is_found() {
+        assert_eq!(found("crates/kumiki/src/data/mod.rs", "use super::array;\n").len(), 1);
+        assert_eq!(found("crates/kumiki/src/data/vector.rs", "use super::super::{array, join};\n").len(), 2);
+    }
+}
