@@ -455,6 +455,8 @@ impl World {
         let (code, first, second) = operation.encode();
         self.check_alignment::<W>(target)?;
         self.check_alignment::<W>(dst)?;
+        // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
+        self.core.reach(dst, 0, std::mem::size_of::<W>() as u64)?;
         let call = AtomicCall { target, generation: 0, code, first, second };
         self.issue(Action::Atomic { dst: Some(dst), call }, order)
     }
