@@ -76,8 +76,20 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
     let Some(peer) = previous.peer else { return false };
     match (question_kind(core, previous.action), question_kind(core, next)) {
         (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
-        (Some((protocol::ATOMIC, _)), Some((kind, to))) => to == peer && kind != protocol::PUT,
+        // The old value comes back here before the answer to the next question, but no earlier: that is in time if
+        // its place is ours, where neither the peer nor whoever the peer pushes to can meet it.
+        (Some((protocol::ATOMIC, _)), Some((protocol::GET | protocol::ATOMIC, to))) => {
+            to == peer && old_value_stays_here(core, previous.action)
+        }
         _ => false,
+    }
+}
+
+fn old_value_stays_here(core: &Core, action: Action) -> bool {
+    match action {
+        Action::Atomic { dst: Some(dst), .. } => core.format.rank(dst) == core.rank,
+        Action::Atomic { dst: None, .. } => true,
+        Action::Copy { .. } => false,
     }
 }
 
