@@ -373,7 +373,7 @@ impl World {
         let operation =
             Operation { action: rest, client: Client::Program, peer: Some(peer), condition: Condition::Free };
         let mut engine = core.engine();
-        self.book_operation(&engine)?;
+        self.check_room()?;
         engine.state.operations.insert(id, operation);
         Receiver { core, state: &mut engine.state }.note_pending();
         let sent = engine.send(core, peer, message);
@@ -391,7 +391,7 @@ impl World {
         self.await_room()?;
         let core = &self.core;
         let mut engine = core.engine();
-        self.book_operation(&engine)?;
+        self.check_room()?;
         let pipelines = match condition {
             Condition::Exactly(previous) => {
                 let previous = engine.state.operations.get(previous);
@@ -416,10 +416,9 @@ impl World {
         })
     }
 
-    fn book_operation(&self, engine: &Engine) -> Result<()> {
-        let books = &self.core.books;
-        books.set(Purpose::Operation, engine.state.operations.len() as u64 * OPERATION_BYTES);
-        let left = books.left();
+    /// Fails if the budget has no room for one more operation.
+    fn check_room(&self) -> Result<()> {
+        let left = self.core.books.left();
         if left < OPERATION_BYTES {
             return Err(Error::OutOfMemory {
                 asked: OPERATION_BYTES,
