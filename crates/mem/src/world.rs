@@ -210,14 +210,14 @@ impl World {
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
     /// gone, starter memory is zero.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        if new_rank >= self.ranks() {
-            return Err(Error::misuse(format!("reset to rank {new_rank}: there are {} ranks", self.ranks())));
-        }
+        // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;
         let mut attachment = self.close()?.attachment;
         if let Some(channel) = attachment.channel.clone() {
             attachment.rank = renumber(&channel, new_rank)?;
+        } else if new_rank != 0 {
+            return Err(Error::misuse(format!("reset to rank {new_rank}: there is one rank")));
         } else {
             attachment.arena.prepare_rank(attachment.local)?;
         }
