@@ -115,6 +115,7 @@ pub(crate) fn heap_memory_goes_back(stage: &Stage) {
     drop((region, small));
     stage.sync();
     let after = arena_bytes();
+    stage.sync();
     assert!(after <= before + here * 64 * 1024, "{before} bytes of arena have become {after}");
     let again = stage.world.alloc::<u64>(BYTES / 8).expect("alloc");
     let mut found = vec![1; 1000];
