@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub(crate) pending: AtomicU64,
     pub(crate) next_handle: AtomicU64,
     pub(crate) next_internal: AtomicU64,
+    /// Different for every world that this process has had.
+    pub(crate) life: u64,
     /// Whether same-node private memory can be copied directly.
     pub(crate) process_vm: AtomicBool,
     /// Whether the engine has a transport, so that waiting means polling.

@@ -7,7 +7,7 @@ use crate::handle::{
     Action, AtomicCall, Client, Handle, Operation, Side, FIRST_INTERNAL, MAX_OPERATIONS, OPERATION_BYTES,
 };
 use crate::ledger::{Books, Entry, Ledger, Purpose};
-use crate::order::{Condition, Order};
+use crate::order::{self, Condition, Order};
 use crate::progress::{Engine, Receiver};
 use crate::region::Registry;
 use crate::serve;
@@ -40,6 +40,9 @@ const CLOSE_MS: u64 = 200;
 
 /// How long a reset waits for the other ranks, which have all come to the barrier before it.
 const RESET_MS: u64 = 60_000;
+
+/// Tells the worlds that a process has had apart; 0 is none.
+static NEXT_LIFE: AtomicU64 = AtomicU64::new(1);
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
 ///
@@ -112,6 +115,7 @@ impl World {
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
             next_internal: AtomicU64::new(0),
+            life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -339,7 +343,8 @@ impl World {
         let core = &self.core;
         core.check_usable()?;
         let id = core.new_handle();
-        let condition = order.condition(id);
+        let condition = order.condition(id, order::last_of_thread(core.life));
+        order::set_last_of_thread(core.life, id);
         if condition == Condition::Free || core.pending.load(Ordering::Acquire) == 0 {
             self.launch(id, action)?;
         } else {
