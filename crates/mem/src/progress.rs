@@ -197,7 +197,10 @@ impl Receiver<'_> {
 
 impl Sink for Receiver<'_> {
     fn part(&mut self, _from: Rank, header: &Header, at: u32, bytes: &[u8]) {
-        serve::land(self.core, &self.state.operations, header, at, bytes);
+        let landed = serve::land(self.core, &self.state.operations, header, at, bytes);
+        if !landed && header.kind == protocol::DATA {
+            self.state.operations.spoil(header.op);
+        }
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {

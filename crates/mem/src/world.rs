@@ -117,6 +117,7 @@ impl World {
             next_internal: AtomicU64::new(0),
             life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
+            process_vm_tried: AtomicBool::new(false),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             books,
