@@ -16,7 +16,7 @@ use bytemuck::Pod;
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::auth::{JobId, Secret};
-use kumiki_net::contract::Footprint;
+use kumiki_net::contract::{Closing, Footprint};
 use kumiki_net::os::descriptor::{self, Event};
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::control::Activity;
@@ -248,26 +248,33 @@ impl World {
         Ok(seat)
     }
 
+    /// Sends what waits to be sent, the last signal of a barrier above all, and takes leave of every peer.
     fn close_transport(&self) {
-        let until_ms = time::now_ms() + CLOSE_MS;
-        let mut first = true;
+        let started_ms = time::now_ms();
+        let mut sent_ms = started_ms;
         loop {
             let mut engine = self.core.engine();
-            let Engine { transport, state, .. } = &mut *engine;
+            let Engine { transport, state, sleeper } = &mut *engine;
             let Some(transport) = transport.as_mut() else { return };
             let mut receiver = Receiver { core: &self.core, state };
-            let closed =
-                if first { transport.close(&mut receiver) } else { transport.footprint().connected == 0 };
-            first = false;
-            if closed || time::now_ms() > until_ms {
+            let closing = transport.close(&mut receiver);
+            let now_ms = time::now_ms();
+            let over = match closing {
+                Closing::Closed => return,
+                Closing::Parting => now_ms > sent_ms + CLOSE_MS,
+                Closing::Sending => {
+                    sent_ms = now_ms;
+                    now_ms > started_ms + self.core.arena.config().peer_timeout_ms as u64
+                }
+            };
+            if over || transport.poll(&mut receiver).is_err() {
                 return;
             }
-            let polled = transport.poll(&mut receiver);
+            let sleeper = sleeper.clone();
             drop(engine);
-            if polled.is_err() {
-                return;
+            if let Some(sleeper) = sleeper {
+                let _ = sleeper.sleep(1);
             }
-            process::yield_now();
         }
     }
 

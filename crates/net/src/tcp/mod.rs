@@ -12,7 +12,7 @@
 mod link;
 
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
-use crate::contract::{Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
+use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
@@ -618,10 +618,15 @@ impl Transport for Tcp {
         self.next_deadline_ms
     }
 
-    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
         let mut out = Outbox::default();
+        let mut sending = !self.retries.is_empty() || !self.waiting.is_empty();
         for index in 0..self.links.len() as u32 {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
+            if link.has_messages() {
+                sending = true;
+                continue;
+            }
             if !link.established {
                 self.remove(index);
                 continue;
@@ -629,9 +634,12 @@ impl Transport for Tcp {
             link.goodbye();
             self.flush(index, sink, &mut out);
         }
-        self.retries.clear();
-        self.waiting.clear();
-        self.open == 0
+        self.settle_outbox(&mut out, sink);
+        match (sending, self.open) {
+            (true, _) => Closing::Sending,
+            (false, 0) => Closing::Closed,
+            (false, _) => Closing::Parting,
+        }
     }
 
     fn footprint(&self) -> Footprint {
