@@ -424,21 +424,16 @@ impl Tcp {
                 }
                 index
             }
+            // What waits for this peer already goes first, even when a link has come up meanwhile.
+            (Path::Route, _) if self.waits_behind(to, message) => return Ok(()),
             (Path::Route, Some(&index)) => index,
-            (Path::Route, None) => {
-                let retrying = self.retries.iter_mut().find(|retry| retry.peer == to);
-                if let Some(retry) = retrying {
-                    retry.messages.push_back(message);
+            (Path::Route, None) => match self.route(to, sink, out)? {
+                Some(index) => index,
+                None => {
+                    self.waiting.push((to, message));
                     return Ok(());
                 }
-                match self.route(to, sink, out)? {
-                    Some(index) => index,
-                    None => {
-                        self.waiting.push((to, message));
-                        return Ok(());
-                    }
-                }
-            }
+            },
         };
         self.tick += 1;
         let tick = self.tick;
@@ -451,6 +446,19 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Puts a message behind those that wait to be sent to the same peer, if there are any.
+    fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return true;
+        }
+        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
+        if waits {
+            self.waiting.push((to, message));
+        }
+        waits
     }
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
