@@ -12,7 +12,7 @@
 mod link;
 
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
-use crate::contract::{Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
+use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
@@ -424,21 +424,16 @@ impl Tcp {
                 }
                 index
             }
+            // What waits for this peer already goes first, even when a link has come up meanwhile.
+            (Path::Route, _) if self.waits_behind(to, message) => return Ok(()),
             (Path::Route, Some(&index)) => index,
-            (Path::Route, None) => {
-                let retrying = self.retries.iter_mut().find(|retry| retry.peer == to);
-                if let Some(retry) = retrying {
-                    retry.messages.push_back(message);
+            (Path::Route, None) => match self.route(to, sink, out)? {
+                Some(index) => index,
+                None => {
+                    self.waiting.push((to, message));
                     return Ok(());
                 }
-                match self.route(to, sink, out)? {
-                    Some(index) => index,
-                    None => {
-                        self.waiting.push((to, message));
-                        return Ok(());
-                    }
-                }
-            }
+            },
         };
         self.tick += 1;
         let tick = self.tick;
@@ -451,6 +446,19 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Puts a message behind those that wait to be sent to the same peer, if there are any.
+    fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return true;
+        }
+        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
+        if waits {
+            self.waiting.push((to, message));
+        }
+        waits
     }
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
@@ -618,10 +626,15 @@ impl Transport for Tcp {
         self.next_deadline_ms
     }
 
-    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
         let mut out = Outbox::default();
+        let mut sending = !self.retries.is_empty() || !self.waiting.is_empty();
         for index in 0..self.links.len() as u32 {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
+            if link.has_messages() {
+                sending = true;
+                continue;
+            }
             if !link.established {
                 self.remove(index);
                 continue;
@@ -629,9 +642,12 @@ impl Transport for Tcp {
             link.goodbye();
             self.flush(index, sink, &mut out);
         }
-        self.retries.clear();
-        self.waiting.clear();
-        self.open == 0
+        self.settle_outbox(&mut out, sink);
+        match (sending, self.open) {
+            (true, _) => Closing::Sending,
+            (false, 0) => Closing::Closed,
+            (false, _) => Closing::Parting,
+        }
     }
 
     fn footprint(&self) -> Footprint {
