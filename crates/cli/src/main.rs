@@ -1,6 +1,7 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
 
+mod chart;
 mod commands;
 
 use clap::{Parser, Subcommand};
