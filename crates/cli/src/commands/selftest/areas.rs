@@ -194,6 +194,11 @@ impl Pending {
         self.list.push(Issued { number, reads, writes });
     }
 
+    /// Another operation comes in between: what continues the last one no longer continues one of these.
+    pub(super) fn interrupt(&mut self) {
+        self.last = None;
+    }
+
     /// Forgets the operations up to this one: they are complete.
     pub(super) fn completed(&mut self, handle: Handle) {
         self.list.retain(|issued| issued.number > handle.number());

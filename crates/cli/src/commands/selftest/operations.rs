@@ -269,6 +269,7 @@ impl<'a> Tester<'a> {
     }
 
     fn change_shared(&mut self) -> Result<()> {
+        self.pending.interrupt();
         if let Some(message) = self.shared.change(&mut self.random, &mut self.tally)? {
             self.wrong(message);
         }
