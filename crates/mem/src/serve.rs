@@ -78,8 +78,23 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
     let Some(peer) = previous.peer else { return false };
     match (question_kind(core, previous.action), question_kind(core, next)) {
         (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
-        (Some((protocol::ATOMIC, _)), Some((kind, to))) => to == peer && kind != protocol::PUT,
+        // Its old value is stored by us when the answer comes, before the answer to the next question; that is too late
+        // for a copy, which others make, and for a place that we must ask somebody else to write.
+        (Some((protocol::ATOMIC, _)), Some((protocol::ATOMIC | protocol::GET, to))) => {
+            to == peer && stores_here(core, previous.action)
+        }
         _ => false,
+    }
+}
+
+/// Whether this process itself can store the old value of an atomic.
+fn stores_here(core: &Core, action: Action) -> bool {
+    match action {
+        Action::Atomic { dst: Some(dst), call } => atomic::width(call.code)
+            .and_then(|bytes| core.reach(dst, 0, bytes))
+            .is_ok_and(|reach| asks(core, reach).is_none()),
+        Action::Atomic { dst: None, .. } => true,
+        Action::Copy { .. } => false,
     }
 }
 
