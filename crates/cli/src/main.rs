@@ -1,10 +1,11 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
 
+mod chart;
 mod commands;
 
 use clap::{Parser, Subcommand};
-use commands::{agent, run};
+use commands::{agent, run, selftest};
 use std::process::ExitCode;
 
 /// One global memory across processes, machines and GPUs.
@@ -18,6 +19,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Arguments>),
+    Selftest(selftest::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
@@ -25,6 +27,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(*arguments),
+        Command::Selftest(arguments) => selftest::run(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     };
     match done {

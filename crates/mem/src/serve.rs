@@ -8,7 +8,7 @@ use crate::address::GlobalAddress;
 use crate::atomic;
 use crate::copy;
 use crate::core::Core;
-use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side};
+use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
 use crate::order::Condition;
 use crate::progress::Receiver;
 use crate::protocol::{self, about, answer, inline, question};
@@ -21,6 +21,8 @@ use kumiki_net::Rank;
 const SOURCE_GLOBAL: u64 = 1;
 /// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
 const SOURCE_LENT: u64 = 2;
+const _: () =
+    assert!((FIRST_INTERNAL * 2 - 1) << 8 >> 8 == FIRST_INTERNAL * 2 - 1, "a number fits above the kind");
 
 /// What is left of an atomic that is done when its old value is on its way to another rank.
 pub(crate) const DELIVERY: Action = Action::Copy { dst: Side::Lent(0), src: Side::Lent(0), bytes: 0 };
