@@ -2,12 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod help;
 
-use clap::{Parser, Subcommand};
-use commands::{agent, run};
+use clap::{FromArgMatches, Parser, Subcommand};
+use commands::{agent, completions, doctor, info, man, run};
 use std::process::ExitCode;
 
-/// One global memory across processes, machines and GPUs.
+/// One global memory across processes and machines.
 #[derive(Parser)]
 #[command(name = "kumiki", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
@@ -17,13 +18,26 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Completions(completions::Arguments),
+    Doctor(doctor::Arguments),
+    Info(info::Arguments),
+    Man(man::Arguments),
     Run(Box<run::Arguments>),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let arguments = Arguments::from_arg_matches(&help::command().get_matches());
+    let command = arguments.unwrap_or_else(|error| error.exit()).command;
+    if !matches!(command, Command::Agent(_)) {
+        commands::warn_of_unknown_variables();
+    }
+    let done = match command {
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     };

@@ -24,6 +24,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+/// Private bytes of one connection, beside what is queued on it.
+pub const CONNECTION_BYTES: u64 = std::mem::size_of::<Link>() as u64;
 /// Bytes read from a socket at a time.
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Tokens of epoll below this are links; this one is the agent's channel.
@@ -604,7 +606,7 @@ impl Transport for Tcp {
         Footprint {
             fixed_bytes: std::mem::size_of::<Tcp>() as u64 + tables as u64,
             connected: self.open as u64,
-            bytes_per_connection: std::mem::size_of::<Link>() as u64,
+            bytes_per_connection: CONNECTION_BYTES,
             queued_bytes: self.buffers.bytes()
                 + self.links.iter().flatten().map(|link| link.queued_bytes()).sum::<u64>(),
         }
