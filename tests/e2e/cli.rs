@@ -85,7 +85,7 @@ fn doctor_fails_where_kumiki_cannot_work() {
     let shell = format!("ulimit -n 18; exec {} doctor", env!("CARGO_BIN_EXE_kumiki"));
     let (done, out, _) = output(Command::new("sh").arg("-c").arg(shell));
     assert_eq!(done.status.code(), Some(1), "{out}");
-    assert!(out.contains("FAIL  open files") && out.contains("ulimit -n"), "{out}");
+    assert!(out.contains("FAIL  open files") && out.contains("raise the hard limit"), "{out}");
 }
 
 #[test]

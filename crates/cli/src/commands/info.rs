@@ -79,11 +79,7 @@ fn sizes() -> Vec<Size> {
     ];
     if let Some(ledger) = own_ledger() {
         sizes.push(size("private, for an operation that is not complete", ledger.bytes_per_operation, None));
-        sizes.push(size(
-            "private, fixed state of a rank by its ledger",
-            ledger.private_bytes(),
-            Some(128 << 10),
-        ));
+        sizes.push(size("private, fixed state of a rank by its ledger", ledger.private_bytes(), None));
     }
     sizes
 }

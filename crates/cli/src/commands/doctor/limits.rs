@@ -6,8 +6,8 @@ use kumiki_run::Options;
 
 /// Descriptors that a rank needs beside its connections, as `World` counts them.
 const OTHER_DESCRIPTORS: u64 = 16;
-/// Below this a rank of a job on several nodes cannot start.
-const LEAST_DESCRIPTORS: u64 = 20;
+/// Below this the agent of a node refuses a job of one rank.
+const LEAST_DESCRIPTORS: u64 = 34;
 /// Address space of the smallest arena: one slice of 4 GiB, and the program.
 const LEAST_ADDRESS_SPACE: u64 = 5 << 30;
 
@@ -29,23 +29,23 @@ fn read(
 fn descriptors() -> Check {
     const NAME: &str = "open files";
     read(NAME, Resource::Descriptors, |soft, hard| {
-        let Some(soft) = soft else { return Check::ok(NAME, "unlimited") };
-        let hard = hard.map_or("unlimited".into(), |hard| hard.to_string());
+        let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), |limit: u64| limit.to_string());
+        let found = format!("{} (hard limit {})", shown(soft), shown(hard));
         let connections = Options::default().connections as u64;
-        let found = format!("{soft} (hard limit {hard})");
-        if soft < LEAST_DESCRIPTORS {
-            let need = LEAST_DESCRIPTORS;
-            Check::fail(NAME, found, format!("a rank needs at least {need}: `ulimit -n {}`", need.max(1024)))
-        } else if soft < connections + OTHER_DESCRIPTORS {
-            let room = soft - OTHER_DESCRIPTORS;
-            let need = connections + OTHER_DESCRIPTORS;
-            Check::warn(
-                NAME,
-                format!("{found}: a rank keeps at most {room} TCP connections open, not {connections}"),
-                format!("`ulimit -n {need}` or more"),
-            )
+        let need = connections + OTHER_DESCRIPTORS;
+        // The agent raises the soft limit to the hard one, for itself and for its ranks.
+        let limit = hard.unwrap_or(u64::MAX);
+        if limit < LEAST_DESCRIPTORS {
+            let remedy =
+                format!("raise the hard limit to {need} or more (`ulimit -n` as root, or limits.conf)");
+            Check::fail(NAME, format!("{found}: the agent of a node needs 32, and 2 for each rank"), remedy)
+        } else if limit < need {
+            let room = limit - OTHER_DESCRIPTORS;
+            let found =
+                format!("{found}: a rank keeps at most {room} TCP connections open, not {connections}");
+            Check::warn(NAME, found, format!("raise the hard limit to {need} or more"))
         } else {
-            Check::ok(NAME, format!("{found}; a rank uses at most {}", connections + OTHER_DESCRIPTORS))
+            Check::ok(NAME, format!("{found}; a rank uses at most {need}"))
         }
     })
 }
