@@ -178,3 +178,15 @@ fn an_unknown_variable_is_answered_with_the_nearest_by_every_command_once() {
         assert!(err.contains("maybe you meant KUMIKI_VIRTUAL_NODES"), "{err}");
     }
 }
+
+#[test]
+fn the_program_of_the_readme_is_the_example() {
+    let read =
+        |path: &str| std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let example = read("examples/hello.rs");
+    let program = &example[example.find("use kumiki::World;").unwrap()..];
+    assert!(read("README.md").contains(program));
+    let documented: String =
+        program.lines().map(|line| format!("//! {line}").trim_end().to_owned() + "\n").collect();
+    assert!(read("crates/kumiki/src/lib.rs").contains(&documented));
+}
