@@ -309,17 +309,16 @@ impl Tcp {
         let patience_ms = self.setup.arena.config().peer_timeout_ms as u64;
         let gone = self.address(peer).err();
         let refused = matches!(error, Error::Refused(_));
-        if link.initiated && !link.established && !refused && gone.is_none() {
-            if now_ms < link.first_attempt_ms + patience_ms {
-                self.retries.push(Retry {
-                    at_ms: now_ms + RETRY_MS,
-                    peer,
-                    first_attempt_ms: link.first_attempt_ms,
-                    messages: link.take_queue(),
-                });
-                self.note_deadline(Some(now_ms + RETRY_MS));
-                return;
-            }
+        let may_retry = link.initiated && !link.established && !refused && gone.is_none();
+        if may_retry && now_ms < link.first_attempt_ms + patience_ms {
+            self.retries.push(Retry {
+                at_ms: now_ms + RETRY_MS,
+                peer,
+                first_attempt_ms: link.first_attempt_ms,
+                messages: link.take_queue(),
+            });
+            self.note_deadline(Some(now_ms + RETRY_MS));
+            return;
         }
         let has_other = self.routes.contains_key(&peer.0);
         if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other {
