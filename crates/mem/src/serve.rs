@@ -209,8 +209,8 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
         protocol::PUT => {
             let whole = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c);
             match whole {
-                // SAFETY: the whole range was checked, and the part lies within it.
                 Ok(start) if within(offset, bytes.len(), header.c) => {
+                    // SAFETY: the whole range was checked, and the part lies within it.
                     Some(Reach::Direct(unsafe { start.add(offset as usize) }))
                 }
                 _ => return false,

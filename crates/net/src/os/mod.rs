@@ -9,6 +9,7 @@ pub mod futex;
 pub mod machine;
 pub mod memory;
 pub mod network;
+pub mod probe;
 pub mod process;
 pub mod socket;
 pub mod time;
