@@ -1,6 +1,7 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod commands;
 
 use clap::{Parser, Subcommand};
@@ -18,6 +19,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Arguments>),
+    Bench(bench::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
@@ -25,6 +27,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(*arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     };
     match done {
