@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod chart;
+mod bench;
 mod commands;
 mod help;
 
@@ -25,6 +26,7 @@ enum Command {
     Man(man::Arguments),
     Run(Box<run::Arguments>),
     Selftest(selftest::Arguments),
+    Bench(bench::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Command::Man(arguments) => man::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     };
     match done {

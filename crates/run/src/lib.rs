@@ -26,6 +26,12 @@ pub use kumiki_net::os::probe;
 pub use launcher::run;
 pub use options::{Bind, OnLoss, Options};
 
+/// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
+pub mod system {
+    pub use kumiki_net::os::bare::SharedWords;
+    pub use kumiki_net::os::process::{allowed_cores, become_subreaper, children, signal, signal_group};
+}
+
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {

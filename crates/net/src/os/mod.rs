@@ -4,6 +4,7 @@
 //! [`crate::Error::System`] with the name of the call, so that a user can look it up.
 #![allow(unsafe_code)]
 
+pub mod bare;
 pub mod descriptor;
 pub mod futex;
 pub mod machine;
