@@ -141,6 +141,8 @@ struct Launcher<'a> {
     end_at_ms: Option<u64>,
     interrupted: u32,
     finished: Option<i32>,
+    /// Children that the process had before the job; they are none of our business.
+    children_before: Vec<i32>,
 }
 
 impl<'a> Launcher<'a> {
@@ -159,6 +161,7 @@ impl<'a> Launcher<'a> {
             netns::enter()?;
         }
         process::become_subreaper()?;
+        let children_before = process::children();
         let agents = nodes.iter().map(|node| agents::start(options, node)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
             agents
@@ -188,6 +191,7 @@ impl<'a> Launcher<'a> {
             end_at_ms: options.timeout.map(|timeout| now_ms + timeout.as_millis() as u64),
             interrupted: 0,
             finished: None,
+            children_before,
         })
     }
 
@@ -387,8 +391,8 @@ impl<'a> Launcher<'a> {
             }
         }
         // An agent that was killed may have left descendants of its ranks to us.
-        for pid in process::children() {
-            let _ = process::signal(pid, libc::SIGKILL);
+        for pid in process::children().iter().filter(|pid| !self.children_before.contains(pid)) {
+            let _ = process::signal(*pid, libc::SIGKILL);
         }
         while !self.printer.is_done() && self.interrupted < 2 {
             let _ = descriptor::poll(&[(self.signals.as_fd(), false)], 5);
