@@ -7,6 +7,7 @@
 //! | `agents.rs` | starting the agent of each node, here or by ssh |
 //! | `launcher.rs` | the loop that carries the messages of the hub |
 //! | `streams.rs` | standard input and output |
+//! | `trace.rs` | the file of a trace |
 //! | `netns.rs` | one network namespace for each virtual node |
 //! | `agent.rs` | being the agent of a node |
 //! | `figures.rs` | sizes and limits, for `kumiki info` and the documentation |
@@ -20,6 +21,7 @@ mod netns;
 mod options;
 mod plan;
 mod streams;
+mod trace;
 
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
