@@ -5,7 +5,7 @@ mod chart;
 mod commands;
 
 use clap::{Parser, Subcommand};
-use commands::{agent, run, selftest};
+use commands::{agent, demo, mem, rank, run, selftest};
 use std::process::ExitCode;
 
 /// One global memory across processes, machines and GPUs.
@@ -19,7 +19,11 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Run(Box<run::Arguments>),
+    Demo(demo::Arguments),
     Selftest(selftest::Arguments),
+    Mem(mem::Arguments),
+    #[command(hide = true)]
+    Rank(rank::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
@@ -27,7 +31,10 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run(arguments) => run::run(*arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Selftest(arguments) => selftest::run(&arguments),
+        Command::Mem(arguments) => mem::run(&arguments),
+        Command::Rank(arguments) => rank::run(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     };
     match done {

@@ -3,11 +3,13 @@
 //! When `KUMIKI_MEASURE_FD` names a descriptor, a rank writes one line of JSON to it after init: its private memory
 //! and page tables before and after, and the time it took.
 
+use crate::ledger::Purpose;
 use crate::world::World;
 use crate::Result;
 use kumiki_net::environment;
 use kumiki_net::os::{descriptor, time};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kernel's figures for this process, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
@@ -27,6 +29,11 @@ pub(crate) struct Measurement {
 impl Measurement {
     /// Begins to measure, if somebody asked for it.
     pub(crate) fn begin() -> Option<Measurement> {
+        // Only once: afterwards the number may be that of a descriptor of the program.
+        static BEGUN: AtomicBool = AtomicBool::new(false);
+        if BEGUN.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         let number = environment::number("KUMIKI_MEASURE_FD").ok().flatten()?;
         let place = descriptor::adopt(number as i32).ok()?;
         // The first reading touches what reading touches; the second is the one that counts.
@@ -42,7 +49,7 @@ impl Measurement {
         let ledger = world.ledger();
         let line = format!(
             "{{\"rank\":{},\"private_before\":{},\"private_after\":{},\"page_tables_before\":{},\"page_tables_after\":{},\
-             \"pss\":{},\"ledger_private\":{},\"ledger_arena\":{},\"node\":{},\"init_ns\":{nanoseconds}}}\n",
+             \"pss\":{},\"ledger_private\":{},\"ledger_arena\":{},\"ledger_control\":{},\"node\":{},\"init_ns\":{nanoseconds}}}\n",
             world.rank(),
             self.before.private,
             after.private,
@@ -51,6 +58,7 @@ impl Measurement {
             after.pss,
             ledger.private_bytes(),
             ledger.arena_bytes(),
+            ledger.of(Purpose::ArenaControl),
             world.node(),
         );
         // A pipe takes a line of this length whole or not at all.
