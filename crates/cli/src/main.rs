@@ -23,25 +23,26 @@ enum Command {
     Selftest(selftest::Arguments),
     Mem(mem::Arguments),
     #[command(hide = true)]
-    Rank(rank::Arguments),
-    #[command(hide = true)]
     Agent(agent::Arguments),
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Run(arguments) => run::run(*arguments),
-        Command::Demo(arguments) => demo::run(&arguments),
-        Command::Selftest(arguments) => selftest::run(&arguments),
-        Command::Mem(arguments) => mem::run(&arguments),
-        Command::Rank(arguments) => rank::run(&arguments),
-        Command::Agent(arguments) => agent::run(&arguments),
-    };
+    let done = rank::early().unwrap_or_else(|| dispatch(Arguments::parse().command));
     match done {
         Ok(code) => ExitCode::from(code.clamp(0, 255) as u8),
         Err(message) => {
             eprintln!("kumiki: {message}");
             ExitCode::from(2)
         }
+    }
+}
+
+fn dispatch(command: Command) -> commands::Outcome {
+    match command {
+        Command::Run(arguments) => run::run(*arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Selftest(arguments) => selftest::run(&arguments),
+        Command::Mem(arguments) => mem::run(&arguments),
+        Command::Agent(arguments) => agent::run(&arguments),
     }
 }

@@ -9,6 +9,7 @@ mod report;
 use super::job::Job;
 use super::Outcome;
 pub(crate) use rank::rank;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ pub(crate) struct Problem {
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(8..=16384))]
     size: u32,
     /// Steps in time.
-    #[arg(long, value_name = "N", default_value_t = 3000)]
+    #[arg(long, value_name = "N", default_value_t = 2000)]
     steps: u32,
     /// Folder for the pictures.
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -58,18 +59,38 @@ pub(crate) struct Problem {
     json: bool,
 }
 
+impl Problem {
+    /// The problem as words for the ranks.
+    fn words(self) -> [OsString; 4] {
+        [
+            self.size.to_string().into(),
+            self.steps.to_string().into(),
+            self.json.to_string().into(),
+            self.out.into_os_string(),
+        ]
+    }
+
+    /// The problem from such words.
+    fn from_words(words: &[OsString]) -> Option<Problem> {
+        let [size, steps, json, out] = words else { return None };
+        Some(Problem {
+            size: size.to_str()?.parse().ok()?,
+            steps: steps.to_str()?.parse().ok()?,
+            json: json.to_str()?.parse().ok()?,
+            out: out.into(),
+        })
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let Problem { size, steps, out, json } = &arguments.problem;
+    let Problem { size, out, .. } = &arguments.problem;
     if arguments.ranks > *size {
         return Err(format!("--ranks {}: a grid of {size} rows has work for {size} ranks", arguments.ranks));
     }
     let out = check_folder(out)?;
-    let mut words = vec!["rank".into(), "demo".into()];
-    words.extend(["--size".into(), size.to_string().into(), "--steps".into(), steps.to_string().into()]);
-    words.extend(["--out".into(), out.into_os_string()]);
-    if *json {
-        words.push("--json".into());
-    }
+    let mut words = super::rank::words("demo");
+    let problem = Problem { out, ..arguments.problem.clone() };
+    words.extend(problem.words());
     let (ranks, virtual_nodes) = (arguments.ranks, arguments.virtual_nodes);
     Job { ranks, virtual_nodes, arguments: words, ..Job::default() }.run()
 }

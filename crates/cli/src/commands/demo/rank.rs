@@ -5,6 +5,7 @@ use super::report::{Figures, Report};
 use super::{Outcome, Problem};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use kumiki::{GlobalAddress, GlobalPtr, Ledger, Region, World};
+use std::ffi::OsString;
 use std::time::Instant;
 
 /// Words of starter memory: where the rows for a rank are; on rank 0 also where the whole field and the figures are.
@@ -16,7 +17,8 @@ const FIGURE_WORDS: usize = 4;
 /// Steps between two looks at the progress bar.
 const STEPS_A_LOOK: u32 = 25;
 
-pub(crate) fn rank(problem: &Problem) -> Outcome {
+pub(crate) fn rank(words: Vec<OsString>) -> Outcome {
+    let problem = &Problem::from_words(&words).ok_or("these are not the words of `kumiki demo`")?;
     private_bytes(); // The first reading touches what reading touches.
     let before = private_bytes();
     let world = World::init().map_err(|error| error.to_string())?;
