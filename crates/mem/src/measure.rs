@@ -77,9 +77,9 @@ impl Figures {
         let mut buffer = [0u8; 4096];
         let rollup = read_into("/proc/self/smaps_rollup", &mut buffer);
         let mut figures = Figures {
-            // Clean private pages are pages of files that no other process has mapped yet: they stop being private when
-            // the next rank starts, which says nothing about this one.
-            private: kib(rollup, "Private_Dirty:"),
+            // Not Private_Dirty: that counts pages of files, too, as long as nobody else has mapped them or they have
+            // not been written to the disk, such as those of a program just built; and the arena's, which is booked.
+            private: kib(rollup, "Anonymous:"),
             pss: kib(rollup, "Pss:"),
             page_tables: 0,
         };

@@ -30,8 +30,8 @@ Examples:
   kumiki mem -n 4 -- ./heat --size 512
   kumiki mem -n 1024 --json --png mem.png
 
-Private memory is what smaps_rollup calls Private_Dirty, after init less before it. The node's total is the sum of the
-proportional set sizes (PSS) of its ranks; with several nodes, that of the largest.";
+Private memory is what smaps_rollup calls Anonymous: heap, stacks and changed data, not the arena and not pages of files.
+The node's total is the sum of the proportional set sizes (PSS) of its ranks; with several nodes, that of the largest.";
 
 /// Measure the memory that joining a world adds to each rank.
 #[derive(clap::Args)]

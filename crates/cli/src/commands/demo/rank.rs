@@ -203,6 +203,6 @@ fn progress(steps: u64, shown: bool) -> ProgressBar {
 /// Private memory of this process, as the kernel counts it.
 fn private_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:"));
+    let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
     line.and_then(|rest| rest.trim().trim_end_matches(" kB").trim().parse::<u64>().ok()).unwrap_or(0) * 1024
 }
