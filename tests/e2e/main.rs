@@ -1,4 +1,9 @@
 //! Suites that start real jobs with the `kumiki` command.
 
+mod cli;
+mod job;
+mod launch;
 mod rank;
+mod ssh;
+mod strangers;
 mod tools;

@@ -6,7 +6,7 @@
 use super::job::Job;
 use super::Outcome;
 use crate::chart::{bytes_text, Bars, Group, Scale, Unit};
-use kumiki_net::os::{descriptor, memory};
+use kumiki_run::os::{descriptor, memory};
 use serde_json::{json, Value};
 use std::ffi::OsString;
 use std::fs::File;

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use clap::ValueEnum;
-use kumiki_net::environment::{parse_bytes, parse_duration};
+use kumiki_run::environment::{parse_bytes, parse_duration};
 use kumiki_run::{Bind, OnLoss, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -99,7 +99,6 @@ enum LossChoice {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    super::warn_of_unknown_variables();
     kumiki_run::run(&options(arguments)).map_err(|error| error.to_string())
 }
 
