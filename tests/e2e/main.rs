@@ -6,3 +6,4 @@ mod launch;
 mod rank;
 mod ssh;
 mod strangers;
+mod tools;

@@ -6,7 +6,6 @@ pub(crate) enum Scale {
     /// From 0, evenly.
     Linear,
     /// By orders of magnitude.
-    #[allow(dead_code)] // the benchmarks' part of this module
     Logarithmic,
 }
 
@@ -16,6 +15,7 @@ pub(crate) enum Unit {
     /// Bytes, in powers of 1024.
     Bytes,
     /// Numbers with a unit behind them.
+    #[allow(dead_code)] // the benchmarks' part of this module
     Number(&'static str),
 }
 
