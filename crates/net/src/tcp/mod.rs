@@ -416,7 +416,7 @@ impl Tcp {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<()> {
-        let index = match (message.path, self.routes.get(&to.0)) {
+        let index = match (message.path, self.routes.get(&to.0).copied()) {
             (Path::Answer(index), _) => {
                 let link = self.links.get(index as usize).and_then(Option::as_ref);
                 if link.is_none_or(|link| link.peer != Some(to)) {
@@ -424,21 +424,16 @@ impl Tcp {
                 }
                 index
             }
-            (Path::Route, Some(&index)) => index,
-            (Path::Route, None) => {
-                let retrying = self.retries.iter_mut().find(|retry| retry.peer == to);
-                if let Some(retry) = retrying {
-                    retry.messages.push_back(message);
+            // What waits for this peer already goes first, even when a link has come up meanwhile.
+            (Path::Route, _) if self.waits_behind(to, message) => return Ok(()),
+            (Path::Route, Some(index)) => index,
+            (Path::Route, None) => match self.route(to, sink, out)? {
+                Some(index) => index,
+                None => {
+                    self.waiting.push((to, message));
                     return Ok(());
                 }
-                match self.route(to, sink, out)? {
-                    Some(index) => index,
-                    None => {
-                        self.waiting.push((to, message));
-                        return Ok(());
-                    }
-                }
-            }
+            },
         };
         self.tick += 1;
         let tick = self.tick;
@@ -451,6 +446,19 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Puts a message behind those that wait to be sent to the same peer, if there are any.
+    fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return true;
+        }
+        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
+        if waits {
+            self.waiting.push((to, message));
+        }
+        waits
     }
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
