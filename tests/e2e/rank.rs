@@ -1,7 +1,10 @@
 //! What the ranks of these tests do: this very test program, started as a rank with an action to carry out.
 
 use kumiki_net::agent::bootstrap;
-use std::io::Write;
+use kumiki_net::agent::channel::{FromAgent, ToAgent};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// The variable that names the action; without it this is not a rank.
 pub(crate) const ACTION: &str = "E2E_ACTION";
@@ -42,13 +45,64 @@ fn carry_out(step: &str) {
             }
         },
         "leave" => attached.take().unwrap().leave().unwrap(),
-        "cycles" => (0..number()).for_each(|_| bootstrap::attach(None).unwrap().leave().unwrap()),
+        "cycles" => {
+            for cycle in 0..number() {
+                if let Err(error) = bootstrap::attach(None).and_then(|mut attachment| attachment.leave()) {
+                    say(&format!("cycle {cycle} failed: {error}"));
+                    std::process::exit(9);
+                }
+            }
+        }
+        "end" => {
+            let message = ToAgent::Abort { message: value.into() };
+            attached.as_ref().unwrap().channel.as_ref().unwrap().send(&message).unwrap();
+        }
+        "reset" => reset(attached.as_ref().unwrap(), number() as u32),
+        "lost" => {
+            let shared = attached.as_ref().unwrap().arena.shared();
+            while shared.first_lost().is_none() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            say(&format!("lost {}", shared.first_lost().unwrap()));
+        }
+        "pester" => pester(attached.as_ref().unwrap().arena.node(0).unwrap().load().unwrap()),
         "exit" => std::process::exit(number()),
         "abort" => std::process::abort(),
-        "sleep_ms" => std::thread::sleep(std::time::Duration::from_millis(number() as u64)),
+        "sleep_ms" => std::thread::sleep(Duration::from_millis(number() as u64)),
         "say" => say(value),
         other => panic!("unknown step {other}"),
     }
+}
+
+fn reset(attachment: &bootstrap::Attachment, new_rank: u32) {
+    let channel = attachment.channel.as_ref().unwrap();
+    channel.send(&ToAgent::Reset { new_rank }).unwrap();
+    loop {
+        match channel.receive(u64::MAX).unwrap().unwrap() {
+            FromAgent::ResetDone { rank } => return say(&format!("reset to {rank}")),
+            FromAgent::ResetRefused { why } => return say(&format!("reset refused: {why}")),
+            _ => {}
+        }
+    }
+}
+
+/// Everything that a port scanner, a browser or a bored student might do to the node's port.
+fn pester(address: SocketAddr) {
+    (0..1000).for_each(|_| drop(TcpStream::connect(address)));
+    let silent: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(address).ok()).collect();
+    let long = vec![b'x'; 100_000];
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: kumiki\r\n\r\n"[..], b"\x16\x03\x01", b"KMKI", &[0; 76], &long] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = stream.write_all(bytes);
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut answer = Vec::new();
+        let end = stream.read_to_end(&mut answer);
+        let timed_out = end.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!timed_out, "the port does not close what it refuses");
+        assert!(answer.len() <= 8, "the port tells strangers too much");
+    }
+    drop(silent);
+    say("pestered");
 }
 
 /// One line, whole, whatever the test harness does with `println!`.

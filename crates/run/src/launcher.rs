@@ -5,7 +5,7 @@ use crate::plan::{self, PlannedNode};
 use crate::streams::{Printer, Read, Source};
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
-use kumiki_net::agent::protocol::{Launch, Listen, ToHub, ToNode};
+use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, Signals};
 use kumiki_net::os::{descriptor, random_bytes, time};
@@ -48,7 +48,7 @@ fn launches(options: &Options, nodes: &[PlannedNode]) -> Result<Vec<Launch>> {
         let count = |list: &[PlannedNode]| list.iter().filter(here).map(|n| n.ranks.len() as u32).sum();
         Ok(Launch {
             job,
-            secret,
+            secret: SecretBytes(secret),
             node: index as u32,
             nodes: nodes.len() as u32,
             ranks,
@@ -141,6 +141,8 @@ struct Launcher<'a> {
     end_at_ms: Option<u64>,
     interrupted: u32,
     finished: Option<i32>,
+    /// Children that the process had before the job; they are none of our business.
+    children_before: Vec<i32>,
 }
 
 impl<'a> Launcher<'a> {
@@ -159,6 +161,7 @@ impl<'a> Launcher<'a> {
             netns::enter()?;
         }
         process::become_subreaper()?;
+        let children_before = process::children();
         let agents = nodes.iter().map(|node| agents::start(options, node)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
             agents
@@ -172,7 +175,7 @@ impl<'a> Launcher<'a> {
                 nodes: nodes.iter().map(|node| (node.name.clone(), node.ranks.clone())).collect(),
                 peer_timeout_ms: options.peer_timeout.as_millis().clamp(100, 1 << 30) as u64,
                 continue_on_loss: options.on_loss == OnLoss::Continue,
-                owns_processes: true,
+                template: None,
             },
             now_ms,
         );
@@ -188,6 +191,7 @@ impl<'a> Launcher<'a> {
             end_at_ms: options.timeout.map(|timeout| now_ms + timeout.as_millis() as u64),
             interrupted: 0,
             finished: None,
+            children_before,
         })
     }
 
@@ -387,8 +391,8 @@ impl<'a> Launcher<'a> {
             }
         }
         // An agent that was killed may have left descendants of its ranks to us.
-        for pid in process::children() {
-            let _ = process::signal(pid, libc::SIGKILL);
+        for pid in process::children().iter().filter(|pid| !self.children_before.contains(pid)) {
+            let _ = process::signal(*pid, libc::SIGKILL);
         }
         while !self.printer.is_done() && self.interrupted < 2 {
             let _ = descriptor::poll(&[(self.signals.as_fd(), false)], 5);
