@@ -8,7 +8,7 @@ use crate::address::GlobalAddress;
 use crate::atomic;
 use crate::copy;
 use crate::core::Core;
-use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side};
+use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
 use crate::order::Condition;
 use crate::progress::Receiver;
 use crate::protocol::{self, about, answer, inline, question};
@@ -21,6 +21,8 @@ use kumiki_net::Rank;
 const SOURCE_GLOBAL: u64 = 1;
 /// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
 const SOURCE_LENT: u64 = 2;
+const _: () =
+    assert!((FIRST_INTERNAL * 2 - 1) << 8 >> 8 == FIRST_INTERNAL * 2 - 1, "a number fits above the kind");
 
 /// What is left of an atomic that is done when its old value is on its way to another rank.
 pub(crate) const DELIVERY: Action = Action::Copy { dst: Side::Lent(0), src: Side::Lent(0), bytes: 0 };
@@ -207,8 +209,8 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
         protocol::PUT => {
             let whole = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c);
             match whole {
-                // SAFETY: the whole range was checked, and the part lies within it.
                 Ok(start) if within(offset, bytes.len(), header.c) => {
+                    // SAFETY: the whole range was checked, and the part lies within it.
                     Some(Reach::Direct(unsafe { start.add(offset as usize) }))
                 }
                 _ => return false,
@@ -246,8 +248,9 @@ pub(crate) fn fill(
             let address = GlobalAddress::from_bits(source.place).add(offset);
             core.reach(address, detail as u16, place.len() as u64)
         }
-        // The caller lends the memory while the operation is in the table, and no longer.
-        SOURCE_LENT if operations.get(detail).is_some() => {
+        // The caller lends the memory while the operation is in the table, and no longer. Such operations are the
+        // library's own: the bit that says so fell off the top of `kind`.
+        SOURCE_LENT if operations.get(detail | FIRST_INTERNAL).is_some() => {
             Ok(Reach::Direct((source.place + offset) as usize as *mut u8))
         }
         _ => return false,

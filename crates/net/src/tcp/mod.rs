@@ -25,6 +25,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+/// Private bytes of one connection, beside what is queued on it.
+pub const CONNECTION_BYTES: u64 = std::mem::size_of::<Link>() as u64;
 /// Bytes read from a socket at a time.
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Tokens of epoll below this are links; this one is the agent's channel.
@@ -307,17 +309,16 @@ impl Tcp {
         let patience_ms = self.setup.arena.config().peer_timeout_ms as u64;
         let gone = self.address(peer).err();
         let refused = matches!(error, Error::Refused(_));
-        if link.initiated && !link.established && !refused && gone.is_none() {
-            if now_ms < link.first_attempt_ms + patience_ms {
-                self.retries.push(Retry {
-                    at_ms: now_ms + RETRY_MS,
-                    peer,
-                    first_attempt_ms: link.first_attempt_ms,
-                    messages: link.take_queue(),
-                });
-                self.note_deadline(Some(now_ms + RETRY_MS));
-                return;
-            }
+        let may_retry = link.initiated && !link.established && !refused && gone.is_none();
+        if may_retry && now_ms < link.first_attempt_ms + patience_ms {
+            self.retries.push(Retry {
+                at_ms: now_ms + RETRY_MS,
+                peer,
+                first_attempt_ms: link.first_attempt_ms,
+                messages: link.take_queue(),
+            });
+            self.note_deadline(Some(now_ms + RETRY_MS));
+            return;
         }
         let has_other = self.routes.contains_key(&peer.0);
         if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other {
@@ -655,7 +656,7 @@ impl Transport for Tcp {
         Footprint {
             fixed_bytes: std::mem::size_of::<Tcp>() as u64 + tables as u64,
             connected: self.open as u64,
-            bytes_per_connection: std::mem::size_of::<Link>() as u64,
+            bytes_per_connection: CONNECTION_BYTES,
             queued_bytes: self.buffers.bytes()
                 + self.links.iter().flatten().map(|link| link.queued_bytes()).sum::<u64>(),
         }
