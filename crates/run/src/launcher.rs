@@ -172,7 +172,7 @@ impl<'a> Launcher<'a> {
                 nodes: nodes.iter().map(|node| (node.name.clone(), node.ranks.clone())).collect(),
                 peer_timeout_ms: options.peer_timeout.as_millis().clamp(100, 1 << 30) as u64,
                 continue_on_loss: options.on_loss == OnLoss::Continue,
-                owns_processes: true,
+                template: None,
             },
             now_ms,
         );

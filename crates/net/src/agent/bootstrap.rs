@@ -11,6 +11,7 @@ use crate::auth::{JobId, Secret};
 use crate::environment;
 use crate::os::{self, descriptor, futex, time};
 use crate::shm::arena::{Arena, Config, Phase};
+use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
 use crate::{Error, Rank, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,6 +93,15 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
 }
 
 fn wait_until_ready(attachment: &Attachment, start_ms: u64, limit_ms: u64) -> Result<()> {
+    let control = attachment.arena.control(attachment.local);
+    let control = control.ok_or_else(|| Error::Refused("the agent gave a wrong index".into()))?;
+    control.begin_wait(Activity::Init, NOBODY, start_ms);
+    let done = wait_for_phase(attachment, start_ms, limit_ms);
+    control.end_wait();
+    done
+}
+
+fn wait_for_phase(attachment: &Attachment, start_ms: u64, limit_ms: u64) -> Result<()> {
     let shared = attachment.arena.shared();
     loop {
         match shared.phase() {

@@ -212,8 +212,14 @@ impl Channel {
     /// The next message, `None` if there is none now.
     pub fn try_receive(&self) -> Result<Option<FromAgent>> {
         let mut buffer = [0; MAX_PACKET_BYTES];
-        match socket::receive_message(self.0.socket.as_fd(), &mut buffer, false) {
-            Ok((0, _)) | Err(Error::System { errno: libc::ECONNRESET, .. }) => {
+        let mut receive = || socket::receive_message(self.0.socket.as_fd(), &mut buffer, false);
+        let received = match receive() {
+            // The agent closed with packets unread. That is reported once; what it sent can still be read.
+            Err(Error::System { errno: libc::ECONNRESET, .. }) => receive(),
+            other => other,
+        };
+        match received {
+            Ok((0, _)) => {
                 self.0.closed.store(true, Ordering::Relaxed);
                 Err(agent_gone())
             }

@@ -1,14 +1,21 @@
 //! The byte stream between the hub and an agent: whole messages in, whole messages out, never blocking.
 //!
-//! Each message goes behind its length in four bytes. The stream of an agent opens with [`GREETING`].
+//! Each message goes behind its length in four bytes. The stream of an agent that a launcher started opens with
+//! [`GREETING`]; it runs over an inherited socket or ssh. A stream over a bare network is *sealed*: its bytes travel
+//! in the authenticated frames of [`crate::wire`], after the handshake.
 
 use super::protocol::{GREETING, MAX_MESSAGE_BYTES};
+use crate::auth::Secret;
 use crate::os::descriptor;
+use crate::wire::frame::FIRST_USER_KIND;
+use crate::wire::{Connection, Event, Header};
 use crate::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What a login script may print before the greeting.
 const MAX_NOISE_BYTES: usize = 64 << 10;
+/// The payload of a frame of a sealed stream.
+const FRAME_BYTES: usize = 64 << 10;
 
 /// One end of a control stream.
 #[derive(Debug)]
@@ -20,6 +27,21 @@ pub struct Link {
     sent_bytes: usize,
     expects_greeting: bool,
     ended: bool,
+    seal: Option<Box<Seal>>,
+}
+
+/// What a sealed stream needs besides.
+struct Seal {
+    connection: Connection,
+    secret: Secret,
+    /// Bytes from the wire that have not been opened yet.
+    raw: Vec<u8>,
+}
+
+impl std::fmt::Debug for Seal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Seal")
+    }
 }
 
 impl Link {
@@ -36,7 +58,16 @@ impl Link {
             sent_bytes: 0,
             expects_greeting,
             ended: false,
+            seal: None,
         })
+    }
+
+    /// A stream over a connection whose handshake is done; `raw` is what has been read behind it.
+    pub fn sealed(socket: OwnedFd, connection: Connection, secret: Secret, raw: Vec<u8>) -> Result<Link> {
+        let mut link = Link::new(crate::os::memory::duplicate(socket.as_fd())?, socket, true)?;
+        link.expects_greeting = false;
+        link.seal = Some(Box::new(Seal { connection, secret, raw }));
+        Ok(link)
     }
 
     /// The end to watch for reading.
@@ -66,8 +97,23 @@ impl Link {
 
     /// Queues a message and writes what fits.
     pub fn send(&mut self, message: &[u8]) {
-        self.queued.extend_from_slice(&(message.len() as u32).to_le_bytes());
-        self.queued.extend_from_slice(message);
+        let length = (message.len() as u32).to_le_bytes();
+        match &mut self.seal {
+            None => {
+                self.queued.extend_from_slice(&length);
+                self.queued.extend_from_slice(message);
+            }
+            Some(seal) => {
+                for part in [&length[..], message].concat().chunks(FRAME_BYTES) {
+                    let header = Header { kind: FIRST_USER_KIND, ..Header::default() }.with_payload(part);
+                    match seal.connection.seal(header) {
+                        Ok(sealed) => self.queued.extend_from_slice(&sealed),
+                        Err(_) => self.ended = true,
+                    }
+                    self.queued.extend_from_slice(part);
+                }
+            }
+        }
         self.flush();
     }
 
@@ -100,7 +146,8 @@ impl Link {
             match descriptor::read(self.input.as_fd(), &mut buffer) {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
-                    self.received.extend_from_slice(&buffer[..count]);
+                    let place = self.seal.as_mut().map_or(&mut self.received, |seal| &mut seal.raw);
+                    place.extend_from_slice(&buffer[..count]);
                     if count == buffer.len() {
                         continue;
                     }
@@ -109,6 +156,12 @@ impl Link {
                 Err(_) => self.ended = true,
             }
             break;
+        }
+        if let Some(seal) = &mut self.seal {
+            if let Err(error) = seal.open(&mut self.received) {
+                self.ended = true;
+                return Err(error);
+            }
         }
         if self.expects_greeting && !self.find_greeting()? {
             return Ok(Vec::new());
@@ -146,6 +199,31 @@ impl Link {
         }
         self.received.drain(..start);
         Ok(messages)
+    }
+}
+
+impl Seal {
+    /// Checks what has come, and appends what the frames hold to `plain`.
+    fn open(&mut self, plain: &mut Vec<u8>) -> Result<()> {
+        let refuse = |error: crate::wire::WireError| Error::Refused(format!("the control stream: {error}"));
+        let mut start = 0;
+        while start < self.raw.len() {
+            let left = self.connection.payload_left() as usize;
+            if left > 0 {
+                let end = self.raw.len().min(start + left);
+                self.connection.payload(&self.raw[start..end]).map_err(refuse)?;
+                plain.extend_from_slice(&self.raw[start..end]);
+                start = end;
+                continue;
+            }
+            let (used, event) = self.connection.feed(&self.secret, &self.raw[start..]).map_err(refuse)?;
+            start += used;
+            if used == 0 && event == Event::NeedMore {
+                break;
+            }
+        }
+        self.raw.drain(..start);
+        Ok(())
     }
 }
 

@@ -236,7 +236,7 @@ impl Node {
             return seat.send(FromAgent::Refused { why: why.clone() });
         }
         let first = seat.standing == Standing::Out;
-        seat.pid = pid;
+        seat.pid = seat.known_pid.unwrap_or(pid);
         seat.standing = Standing::Pending;
         self.watch_process(local);
         self.outbox.push(ToHub::Attached { local });

@@ -108,12 +108,17 @@ pub struct Launch {
 /// What an agent tells the hub.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ToHub {
-    /// The agent can start its ranks: the program is there. `ranks` is empty unless the agent found them itself.
+    /// A rank that nobody planned has come to this agent; its index is how many came before.
+    Arrived {
+        /// The rank it says it is.
+        rank: u32,
+        /// The size of the world, as it knows it.
+        ranks: u32,
+    },
+    /// The agent can start its ranks: the program is there, the port is open.
     Prepared {
         /// The port of the node.
         address: SocketAddr,
-        /// The ranks that the agent found, in the order of their index.
-        ranks: Vec<u32>,
     },
     /// The agent cannot do its part.
     Failed {
@@ -263,9 +268,7 @@ impl ToHub {
     /// The bytes of the message.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            ToHub::Prepared { address, ranks } => {
-                Writer::new(1).address(address).list(ranks, |w, rank| w.word(*rank))
-            }
+            ToHub::Prepared { address } => Writer::new(1).address(address),
             ToHub::Failed { code, message } => Writer::new(2).word(*code as u32).text(message),
             ToHub::Attached { local } => Writer::new(3).word(*local),
             ToHub::Left { local } => Writer::new(4).word(*local),
@@ -290,6 +293,7 @@ impl ToHub {
             ToHub::Waits { waits } => Writer::new(13).list(waits, write_wait),
             ToHub::Heartbeat => Writer::new(14),
             ToHub::Done => Writer::new(15),
+            ToHub::Arrived { rank, ranks } => Writer::new(16).word(*rank).word(*ranks),
         }
         .finish()
     }
@@ -298,7 +302,7 @@ impl ToHub {
     pub fn decode(bytes: &[u8]) -> Result<ToHub> {
         let mut r = Reader::new(bytes);
         let message = match r.byte()? {
-            1 => ToHub::Prepared { address: r.address()?, ranks: r.list(Reader::word)? },
+            1 => ToHub::Prepared { address: r.address()? },
             2 => ToHub::Failed { code: r.word()? as i32, message: r.text()? },
             3 => ToHub::Attached { local: r.word()? },
             4 => ToHub::Left { local: r.word()? },
@@ -319,6 +323,7 @@ impl ToHub {
             13 => ToHub::Waits { waits: r.list(read_wait)? },
             14 => ToHub::Heartbeat,
             15 => ToHub::Done,
+            16 => ToHub::Arrived { rank: r.word()?, ranks: r.word()? },
             _ => return Err(bad("its kind is unknown")),
         };
         r.end()?;

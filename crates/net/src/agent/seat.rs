@@ -34,13 +34,23 @@ pub(super) struct Seat {
     queue: VecDeque<Packet>,
     /// The process that joined; 0 before.
     pub(super) pid: u32,
+    /// The process as the kernel names it, which then counts instead of what the rank says.
+    pub(super) known_pid: Option<u32>,
     /// Becomes readable when the process that joined ends.
     pub(super) pidfd: Option<OwnedFd>,
 }
 
 impl Seat {
     pub(super) fn new(rank: u32, channel: Option<OwnedFd>) -> Seat {
-        Seat { rank, standing: Standing::Out, channel, queue: VecDeque::new(), pid: 0, pidfd: None }
+        Seat {
+            rank,
+            standing: Standing::Out,
+            channel,
+            queue: VecDeque::new(),
+            pid: 0,
+            known_pid: None,
+            pidfd: None,
+        }
     }
 
     /// Whether packets wait for room in the socket.

@@ -11,7 +11,7 @@ mod reset;
 #[cfg(test)]
 mod tests;
 
-use super::protocol::{Ending, Table, ToHub, ToNode};
+use super::protocol::{Ending, Launch, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
 use crate::Rank;
 use closing::{Closing, Survey};
@@ -28,14 +28,14 @@ const PREPARE_MS: u64 = 60_000;
 pub struct Plan {
     /// Ranks of the world.
     pub ranks: u32,
-    /// For each node, its name for people and its ranks; none if the agents find their ranks themselves.
+    /// For each node, its name for people and its ranks; none if ranks come by themselves.
     pub nodes: Vec<(String, Vec<u32>)>,
     /// How long an agent may be silent.
     pub peer_timeout_ms: u64,
     /// Whether the job goes on when a rank is lost.
     pub continue_on_loss: bool,
-    /// Whether the processes of ranks are children of the agents, so that their ends are reported.
-    pub owns_processes: bool,
+    /// What agents are told that were not started by a launcher; the hub fills in who is where.
+    pub template: Option<Box<Launch>>,
 }
 
 /// What the owner of the hub must do.
@@ -186,7 +186,8 @@ impl Hub {
         }
         entry.heard_ms = now_ms;
         match message {
-            ToHub::Prepared { address, ranks } => self.prepared(node, address, ranks, now_ms),
+            ToHub::Arrived { rank, ranks } => self.arrived(node, rank, ranks, now_ms),
+            ToHub::Prepared { address } => self.prepared(node, address),
             ToHub::Failed { code, message } => {
                 let name = &self.nodes[node as usize].name;
                 let text = if self.nodes.len() > 1 { format!("{name}: {message}") } else { message };
@@ -310,19 +311,12 @@ impl Hub {
         (self.plan.peer_timeout_ms / 5).max(10)
     }
 
-    fn prepared(&mut self, node: u32, address: SocketAddr, ranks: Vec<u32>, now_ms: u64) {
+    fn prepared(&mut self, node: u32, address: SocketAddr) {
         let entry = &mut self.nodes[node as usize];
         if entry.state != NodeState::Preparing {
             return;
         }
         (entry.state, entry.address) = (NodeState::Running, Some(address));
-        if entry.seats.is_empty() {
-            entry.seats = ranks;
-            if let Err(why) = self.check_seats(node) {
-                return self.fail(1, why, now_ms);
-            }
-            self.place_seats(node);
-        }
         let all = self.nodes.iter().all(|entry| entry.state == NodeState::Running);
         if all && self.is_complete() && self.closing.is_none() {
             self.broadcast(&ToNode::Start);
@@ -330,18 +324,40 @@ impl Hub {
         }
     }
 
-    fn check_seats(&self, node: u32) -> Result<(), String> {
+    /// A rank that nobody planned. Once all are there, the agents learn who is where.
+    fn arrived(&mut self, node: u32, rank: u32, ranks: u32, now_ms: u64) {
         let name = &self.nodes[node as usize].name;
-        for &rank in &self.nodes[node as usize].seats {
-            match self.members.get(rank as usize) {
-                None => return Err(format!("{name}: rank {rank} is not below {}", self.members.len())),
-                Some(member) if member.place.0 != u32::MAX => {
-                    return Err(format!("{name}: there are two processes with rank {rank}"));
-                }
-                Some(_) => {}
+        let wrong = match self.members.get(rank as usize) {
+            _ if ranks != self.plan.ranks => {
+                Some(format!("{name}: rank {rank} counts {ranks} ranks, rank 0 counts {}", self.plan.ranks))
+            }
+            None => Some(format!("{name}: rank {rank} is not below {ranks}")),
+            Some(member) if member.place.0 != u32::MAX => {
+                Some(format!("{name}: there are two processes with rank {rank}"))
+            }
+            Some(_) => None,
+        };
+        if let Some(why) = wrong {
+            return self.fail(1, why, now_ms);
+        }
+        self.nodes[node as usize].seats.push(rank);
+        self.place_seats(node);
+        if let (true, Some(template)) = (self.is_complete(), self.plan.template.clone()) {
+            for index in 0..self.nodes.len() as u32 {
+                let here = self.nodes[index as usize].seats.clone();
+                self.send(
+                    index,
+                    ToNode::Launch(Box::new(Launch {
+                        node: index,
+                        nodes: self.nodes.len() as u32,
+                        ranks: self.plan.ranks,
+                        machine_ranks: here.len() as u32,
+                        here,
+                        ..(*template).clone()
+                    })),
+                );
             }
         }
-        Ok(())
     }
 
     fn place_seats(&mut self, node: u32) {

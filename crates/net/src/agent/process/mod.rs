@@ -226,7 +226,7 @@ impl Agent {
         let epoll = self.epoll.take().ok_or_else(|| Error::Refused("a second launch".into()))?;
         self.node = Some(Node::new(launch, epoll, port)?);
         self.children = vec![Child::new(path)];
-        self.tell(ToHub::Prepared { address, ranks: Vec::new() });
+        self.tell(ToHub::Prepared { address });
         Ok(())
     }
 
