@@ -1,6 +1,6 @@
 //! Ranks that are killed in the middle of something that matters: a large put, a storm of atomics.
 
-use super::{argument, kind, rank, say};
+use super::{kind, rank, say};
 use kumiki::{AtomicOp, Error, Fate, GlobalAddress, GlobalPtr, Handle, Order, Region, Result, World};
 use kumiki_net::agent::bootstrap;
 use kumiki_net::Rank;
