@@ -1,3 +1,7 @@
 //! Suites that start real jobs with the `kumiki` command.
 
+mod job;
+mod launch;
 mod rank;
+mod ssh;
+mod strangers;

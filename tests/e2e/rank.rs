@@ -1,6 +1,7 @@
 //! What the ranks of these tests do: this very test program, started as a rank with an action to carry out.
 
 use kumiki_net::agent::bootstrap;
+use kumiki_net::agent::channel::{FromAgent, ToAgent};
 use std::io::Write;
 
 /// The variable that names the action; without it this is not a rank.
@@ -42,12 +43,43 @@ fn carry_out(step: &str) {
             }
         },
         "leave" => attached.take().unwrap().leave().unwrap(),
-        "cycles" => (0..number()).for_each(|_| bootstrap::attach(None).unwrap().leave().unwrap()),
+        "cycles" => {
+            for cycle in 0..number() {
+                if let Err(error) = bootstrap::attach(None).and_then(|mut attachment| attachment.leave()) {
+                    say(&format!("cycle {cycle} failed: {error}"));
+                    std::process::exit(9);
+                }
+            }
+        }
+        "end" => {
+            let message = ToAgent::Abort { message: value.into() };
+            attached.as_ref().unwrap().channel.as_ref().unwrap().send(&message).unwrap();
+        }
+        "reset" => reset(attached.as_ref().unwrap(), number() as u32),
+        "lost" => {
+            let shared = attached.as_ref().unwrap().arena.shared();
+            while shared.first_lost().is_none() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            say(&format!("lost {}", shared.first_lost().unwrap()));
+        }
         "exit" => std::process::exit(number()),
         "abort" => std::process::abort(),
         "sleep_ms" => std::thread::sleep(std::time::Duration::from_millis(number() as u64)),
         "say" => say(value),
         other => panic!("unknown step {other}"),
+    }
+}
+
+fn reset(attachment: &bootstrap::Attachment, new_rank: u32) {
+    let channel = attachment.channel.as_ref().unwrap();
+    channel.send(&ToAgent::Reset { new_rank }).unwrap();
+    loop {
+        match channel.receive(u64::MAX).unwrap().unwrap() {
+            FromAgent::ResetDone { rank } => return say(&format!("reset to {rank}")),
+            FromAgent::ResetRefused { why } => return say(&format!("reset refused: {why}")),
+            _ => {}
+        }
     }
 }
 

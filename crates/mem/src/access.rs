@@ -19,35 +19,54 @@ use std::sync::atomic::Ordering;
 pub(crate) enum Reach {
     /// Mapped here: the address of the first byte. Valid for the length that was asked for.
     Direct(*mut u8),
-    /// Private memory of another process of this node.
-    Neighbour(Neighbour),
+    /// Private memory of a process of this node, which may be this one.
+    Private(Private),
     /// Only by asking this rank.
     Remote(Rank),
 }
 
-/// Private memory of another process of this node.
+/// Private memory of a process of this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Neighbour {
+pub(crate) struct Private {
     rank: Rank,
     local: u32,
     slot: u16,
     generation: u16,
-    remote: u64,
+    /// An address in the owner's process.
+    place: u64,
 }
 
-impl Neighbour {
+/// Keeps private memory from being given back to the program while it is touched.
+pub(crate) struct Pin<'a> {
+    core: &'a Core,
+    word: usize,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.core.control().hazards.withdraw(self.word);
+    }
+}
+
+impl Private {
     pub(crate) fn rank(self) -> Rank {
         self.rank
     }
 
+    /// The address in this process, for memory that is its own. Valid while it is pinned, or while the engine is held:
+    /// unregistering waits for both.
+    pub(crate) fn pointer(self) -> *mut u8 {
+        self.place as usize as *mut u8
+    }
+
     /// The memory `bytes` further on.
-    pub(crate) fn add(self, bytes: u64) -> Neighbour {
-        Neighbour { remote: self.remote + bytes, ..self }
+    pub(crate) fn add(self, bytes: u64) -> Private {
+        Private { place: self.place + bytes, ..self }
     }
 
     /// Whether it lies behind `other` in the same process, so that an overlapping copy must go backwards.
-    pub(crate) fn follows(self, other: Neighbour) -> bool {
-        self.local == other.local && self.remote > other.remote
+    pub(crate) fn follows(self, other: Private) -> bool {
+        self.local == other.local && self.place > other.place
     }
 }
 
@@ -110,15 +129,12 @@ impl Core {
         }
         match view.kind {
             Kind::Arena => refuse("a region table entry that contradicts its slice"),
-            Kind::Private if place.local == self.local => {
-                Ok(Reach::Direct((view.base + offset) as usize as *mut u8))
-            }
-            Kind::Private => Ok(Reach::Neighbour(Neighbour {
+            Kind::Private => Ok(Reach::Private(Private {
                 rank,
                 local: place.local,
                 slot,
                 generation: view.generation,
-                remote: view.base + offset,
+                place: view.base + offset,
             })),
         }
     }
@@ -134,6 +150,41 @@ impl Core {
         Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
     }
 
+    /// Announces that private memory is about to be touched. `None` when it was unregistered meanwhile.
+    fn pin(&self, private: Private) -> Result<Pin<'_>> {
+        let name = hazard::name(private.local, private.slot, private.generation);
+        let word = loop {
+            match self.control().hazards.announce(name) {
+                Some(word) => break word,
+                // Every word is taken by another thread of this process: they are short.
+                None => kumiki_net::os::process::yield_now(),
+            }
+        };
+        let pin = Pin { core: self, word };
+        let entry = self.arena.region(private.local, private.slot as usize);
+        let still = entry.and_then(|entry| entry.view_announced());
+        if still.is_some_and(|view| view.generation == private.generation) {
+            return Ok(pin);
+        }
+        Err(Error::Bounds {
+            what: "a region that was unregistered",
+            address: 0,
+            rank: private.rank,
+            bytes: 0,
+        })
+    }
+
+    /// Pins private memory of this process, so that it can be touched directly; leaves everything else as it is.
+    pub(crate) fn pin_own(&self, reach: Reach) -> Result<(Reach, Option<Pin<'_>>)> {
+        match reach {
+            Reach::Private(private) if private.local == self.local => {
+                let pin = self.pin(private)?;
+                Ok((Reach::Direct(private.pointer()), Some(pin)))
+            }
+            other => Ok((other, None)),
+        }
+    }
+
     /// Copies between memory of this process and private memory of another one on this node. `Ok(false)` when the
     /// system does not allow it: ask the owner instead.
     ///
@@ -141,7 +192,7 @@ impl Core {
     /// `local` must be valid for `bytes` of reading (when writing to the neighbour) or writing.
     pub(crate) unsafe fn copy_neighbour(
         &self,
-        neighbour: Neighbour,
+        neighbour: Private,
         direction: Direction,
         local: *mut u8,
         bytes: u64,
@@ -149,31 +200,16 @@ impl Core {
         if !self.process_vm.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let name = hazard::name(neighbour.local, neighbour.slot, neighbour.generation);
-        let mine = &self.control().hazards;
-        let Some(word) = mine.announce(name) else { return Ok(false) };
-        let entry = self.arena.region(neighbour.local, neighbour.slot as usize);
-        let still = entry.and_then(|entry| entry.view_announced());
-        let result = if still.is_some_and(|view| view.generation == neighbour.generation) {
-            // SAFETY: the caller vouches for `local`; the announcement keeps the owner from taking the region back.
-            unsafe { self.copy_announced(neighbour, direction, local, bytes) }
-        } else {
-            Err(Error::Bounds {
-                what: "a region that was unregistered",
-                address: 0,
-                rank: neighbour.rank,
-                bytes,
-            })
-        };
-        mine.withdraw(word);
-        result
+        let _pin = self.pin(neighbour)?;
+        // SAFETY: the caller vouches for `local`; the pin keeps the owner from taking the region back.
+        unsafe { self.copy_pinned(neighbour, direction, local, bytes) }
     }
 
     /// # Safety
-    /// As [`copy_neighbour`](Self::copy_neighbour), with the region announced.
-    unsafe fn copy_announced(
+    /// As [`copy_neighbour`](Self::copy_neighbour), with the region pinned.
+    unsafe fn copy_pinned(
         &self,
-        neighbour: Neighbour,
+        neighbour: Private,
         direction: Direction,
         local: *mut u8,
         bytes: u64,
@@ -185,7 +221,7 @@ impl Core {
             let piece = (bytes - done).min(1 << 30) as usize;
             // SAFETY: `local` is valid for `bytes`, of which `done` are behind us.
             let moved = unsafe {
-                memory::copy_process(pid, direction, local.add(done as usize), neighbour.remote + done, piece)
+                memory::copy_process(pid, direction, local.add(done as usize), neighbour.place + done, piece)
             };
             match moved {
                 Ok(0) => break,

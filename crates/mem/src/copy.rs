@@ -20,21 +20,23 @@ pub(crate) fn may_touch_neighbours(core: &Core) -> bool {
 
 /// Copies if this process can touch both sides; false if it must ask somebody.
 pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
+    let (to, _to_pin) = core.pin_own(to)?;
+    let (from, _from_pin) = core.pin_own(from)?;
     match (to, from) {
         (Reach::Direct(to), Reach::Direct(from)) => {
             // SAFETY: both ranges were checked by `reach` (or are lent by the caller), and `move_bytes` allows overlap.
             unsafe { move_bytes(to, from, bytes as usize) };
             Ok(true)
         }
-        (Reach::Neighbour(to), Reach::Direct(from)) => {
+        (Reach::Private(to), Reach::Direct(from)) => {
             // SAFETY: the source was checked for `bytes`; it is only read.
             unsafe { core.copy_neighbour(to, Direction::Write, from, bytes) }
         }
-        (Reach::Direct(to), Reach::Neighbour(from)) => {
+        (Reach::Direct(to), Reach::Private(from)) => {
             // SAFETY: the destination was checked for `bytes`.
             unsafe { core.copy_neighbour(from, Direction::Read, to, bytes) }
         }
-        (Reach::Neighbour(to), Reach::Neighbour(from)) => {
+        (Reach::Private(to), Reach::Private(from)) => {
             if !may_touch_neighbours(core) {
                 return Ok(false);
             }
@@ -45,12 +47,7 @@ pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Resu
 }
 
 /// Copies between two private memories through a buffer; in the direction that is right when they overlap.
-fn bounce(
-    core: &Core,
-    to: crate::access::Neighbour,
-    from: crate::access::Neighbour,
-    bytes: u64,
-) -> Result<bool> {
+fn bounce(core: &Core, to: crate::access::Private, from: crate::access::Private, bytes: u64) -> Result<bool> {
     let mut buffer = [0u8; BOUNCE_BYTES];
     let backwards = to.follows(from);
     let mut done = 0;

@@ -64,7 +64,9 @@ impl Figures {
         let mut buffer = [0u8; 4096];
         let rollup = read_into("/proc/self/smaps_rollup", &mut buffer);
         let mut figures = Figures {
-            private: kib(rollup, "Private_Clean:") + kib(rollup, "Private_Dirty:"),
+            // Clean private pages are pages of files that no other process has mapped yet: they stop being private when
+            // the next rank starts, which says nothing about this one.
+            private: kib(rollup, "Private_Dirty:"),
             pss: kib(rollup, "Pss:"),
             page_tables: 0,
         };

@@ -5,7 +5,7 @@
 
 use crate::core::Core;
 use crate::error::Fate;
-use crate::handle::{Action, Client, Operations, Side};
+use crate::handle::{Action, Client, Operation, Operations};
 use crate::protocol;
 use crate::serve;
 use crate::{Error, Result};
@@ -144,12 +144,8 @@ impl Receiver<'_> {
                 match serve::store_value(self.core, id, dst, old, call.code) {
                     Ok(None) => {}
                     Ok(Some((peer, message))) => {
-                        let next = crate::handle::Operation { peer: Some(peer), ..operation };
+                        let next = Operation { action: serve::DELIVERY, peer: Some(peer), ..operation };
                         self.state.operations.insert(id, next);
-                        if let Some(operation) = self.state.operations.get_mut(id) {
-                            operation.action =
-                                Action::Copy { dst: Side::Global(dst, 0), src: Side::Lent(0), bytes: 0 };
-                        }
                         out.messages.push((peer, message));
                         return;
                     }

@@ -618,6 +618,7 @@ impl World {
         }
         match core.reach(address, 0, 0) {
             Ok(crate::access::Reach::Direct(pointer)) => Some(pointer),
+            Ok(crate::access::Reach::Private(private)) => Some(private.pointer()),
             _ => None,
         }
     }

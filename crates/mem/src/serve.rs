@@ -1,6 +1,7 @@
 //! What is done with memory when an operation starts or a frame comes: the owner's side and the initiator's side.
 //!
-//! Every function here runs under the lock of the engine, so a region is not unregistered in the middle of it.
+//! What is done for a peer runs under the lock of the engine, and unregistering waits for that; what is done for the
+//! program itself may run without, and pins private memory instead.
 
 use crate::access::Reach;
 use crate::address::GlobalAddress;
@@ -20,6 +21,9 @@ use kumiki_net::Rank;
 const SOURCE_GLOBAL: u64 = 1;
 /// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
 const SOURCE_LENT: u64 = 2;
+
+/// What is left of an atomic that is done when its old value is on its way to another rank.
+pub(crate) const DELIVERY: Action = Action::Copy { dst: Side::Lent(0), src: Side::Lent(0), bytes: 0 };
 
 /// What became of an operation when it was started.
 pub(crate) enum Started {
@@ -84,7 +88,8 @@ fn question_kind(core: &Core, action: Action) -> Option<(u8, Rank)> {
             let reach = core.reach(call.target, call.generation, 4).ok()?;
             match reach {
                 Reach::Direct(_) => None,
-                Reach::Neighbour(neighbour) => Some((protocol::ATOMIC, neighbour.rank())),
+                Reach::Private(private) if private.rank() == core.rank => None,
+                Reach::Private(private) => Some((protocol::ATOMIC, private.rank())),
                 Reach::Remote(rank) => Some((protocol::ATOMIC, rank)),
             }
         }
@@ -116,7 +121,10 @@ fn reach_side(core: &Core, side: Side, bytes: u64) -> Result<Reach> {
 fn asks(core: &Core, reach: Reach) -> Option<Rank> {
     match reach {
         Reach::Direct(_) => None,
-        Reach::Neighbour(neighbour) => (!copy::may_touch_neighbours(core)).then_some(neighbour.rank()),
+        Reach::Private(private) => {
+            let touchable = private.rank() == core.rank || copy::may_touch_neighbours(core);
+            (!touchable).then_some(private.rank())
+        }
         Reach::Remote(rank) => Some(rank),
     }
 }
@@ -142,9 +150,10 @@ fn global_source(address: GlobalAddress, generation: u16) -> Source {
 
 fn start_atomic(core: &Core, id: u64, call: AtomicCall) -> Result<Started> {
     let bytes = atomic::width(call.code)?;
-    match core.reach(call.target, call.generation, bytes)? {
+    let (reach, _pin) = core.pin_own(core.reach(call.target, call.generation, bytes)?)?;
+    match reach {
         Reach::Direct(pointer) => atomic::perform(pointer, &call).map(|old| Started::Complete(Some(old))),
-        Reach::Neighbour(neighbour) => Ok(ask_atomic(id, neighbour.rank(), call)),
+        Reach::Private(private) => Ok(ask_atomic(id, private.rank(), call)),
         Reach::Remote(rank) => Ok(ask_atomic(id, rank, call)),
     }
 }
@@ -170,7 +179,7 @@ pub(crate) fn store_value(
         return Ok(None);
     }
     let owner = match reach {
-        Reach::Neighbour(neighbour) => neighbour.rank(),
+        Reach::Private(private) => private.rank(),
         Reach::Remote(rank) => rank,
         Reach::Direct(_) => return Err(Error::Refused("memory of this node could not be written".into())),
     };
@@ -316,11 +325,12 @@ fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
     out.messages.push((from, protocol::done(header.op, &reached, path)));
 }
 
-/// Reaches memory on behalf of a peer: it must be this rank's own.
+/// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.
 fn owned(core: &Core, address: GlobalAddress, generation: u16, bytes: u64) -> Result<*mut u8> {
     let rank = core.format.rank(address);
     match core.reach(address, generation, bytes)? {
         Reach::Direct(pointer) if rank == core.rank => Ok(pointer),
+        Reach::Private(private) if rank == core.rank => Ok(private.pointer()),
         _ => Err(Error::Bounds { what: "memory of another rank", address: address.bits(), rank, bytes }),
     }
 }

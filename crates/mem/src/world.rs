@@ -59,6 +59,14 @@ pub struct World {
     job: JobId,
 }
 
+/// What became of an operation that was launched.
+enum Launched {
+    /// It is complete; an atomic has its old value.
+    Done(Option<u64>),
+    /// It is in the table and will be completed by an answer.
+    Underway,
+}
+
 /// What is left of an attachment when its arena has become shared.
 struct Seat {
     attachment: Attachment,
@@ -283,6 +291,9 @@ impl World {
 
     /// Starts the transport and the service thread, if they are not running.
     pub(crate) fn ensure_transport(&self) -> Result<()> {
+        if self.core.has_transport.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.core.check_usable()?;
         let mut service = self.service.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if service.is_some() {
@@ -327,70 +338,86 @@ impl World {
         core.check_usable()?;
         let id = core.new_handle();
         let condition = order.condition(id);
-        let quiet = core.pending.load(Ordering::Acquire) == 0;
-        if quiet || condition == Condition::Free {
-            if let serve::Started::Sent(..) = self.try_start(id, action)? {
-                self.enqueue(id, action, Condition::Free)?;
-            }
-            return Ok(Handle::from_number(id));
+        if condition == Condition::Free || core.pending.load(Ordering::Acquire) == 0 {
+            self.launch(id, action)?;
+        } else {
+            self.defer(id, action, condition)?;
         }
-        self.enqueue(id, action, condition)?;
         Ok(Handle::from_number(id))
     }
 
-    /// Does an operation that needs nobody else at once; says `Sent` (and does nothing) for the others.
-    fn try_start(&self, id: u64, action: Action) -> Result<serve::Started> {
-        let started = serve::start(&self.core, id, action)?;
-        if let (serve::Started::Complete(Some(old)), Action::Atomic { dst: Some(dst), call }) =
-            (&started, action)
-        {
-            if let Some((peer, message)) = serve::store_value(&self.core, id, dst, *old, call.code)? {
-                return self.send_value(id, peer, message);
-            }
-        }
-        if matches!(started, serve::Started::Complete(_)) {
-            self.core.raise_completion();
-        }
-        Ok(started)
-    }
-
-    /// The atomic is done, but the place for its old value is elsewhere.
-    fn send_value(
-        &self,
-        id: u64,
-        peer: Rank,
-        message: kumiki_net::contract::Message,
-    ) -> Result<serve::Started> {
-        self.ensure_transport()?;
-        let nowhere = Side::Lent(0);
-        let action = Action::Copy { dst: nowhere, src: nowhere, bytes: 0 };
-        let operation =
-            Operation { action, client: Client::Program, peer: Some(peer), condition: Condition::Free };
-        let mut engine = self.core.engine();
-        engine.state.operations.insert(id, operation);
-        Receiver { core: &self.core, state: &mut engine.state }.note_pending();
-        engine.send(&self.core, peer, message)?;
-        Ok(serve::Started::Complete(None))
-    }
-
-    /// Puts an operation in the table and starts it if its condition holds.
-    fn enqueue(&self, id: u64, action: Action, condition: Condition) -> Result<()> {
-        self.ensure_transport()?;
+    /// Starts an operation now.
+    fn launch(&self, id: u64, action: Action) -> Result<Launched> {
         let core = &self.core;
-        if core.pending.load(Ordering::Relaxed) as usize >= MAX_OPERATIONS {
-            core.wait_until(Activity::Complete, None, |engine| {
-                (engine.state.operations.len() < MAX_OPERATIONS).then_some(())
-            })?;
-        }
-        let mut engine = core.engine();
-        let mut condition = condition;
-        if let Condition::Exactly(previous) = condition {
-            let previous = engine.state.operations.get(previous);
-            if previous.is_some_and(|previous| serve::pipelines(core, previous, action)) {
-                condition = Condition::Free;
+        let (peer, message, rest) = match serve::start(core, id, action)? {
+            serve::Started::Sent(peer, message) => (peer, message, action),
+            serve::Started::Complete(value) => {
+                let elsewhere = match (value, action) {
+                    (Some(old), Action::Atomic { dst: Some(dst), call }) => {
+                        serve::store_value(core, id, dst, old, call.code)?
+                    }
+                    _ => None,
+                };
+                let Some((peer, message)) = elsewhere else {
+                    core.raise_completion();
+                    return Ok(Launched::Done(value));
+                };
+                // The atomic is done; what goes on is the delivery of its old value.
+                (peer, message, serve::DELIVERY)
             }
+        };
+        self.ensure_transport()?;
+        self.await_room()?;
+        let operation =
+            Operation { action: rest, client: Client::Program, peer: Some(peer), condition: Condition::Free };
+        let mut engine = core.engine();
+        self.book_operation(&engine)?;
+        engine.state.operations.insert(id, operation);
+        Receiver { core, state: &mut engine.state }.note_pending();
+        let sent = engine.send(core, peer, message);
+        if let Err(error) = sent {
+            engine.state.operations.remove(id);
+            Receiver { core, state: &mut engine.state }.note_pending();
+            return Err(error);
         }
-        let left = core.books.left();
+        Ok(Launched::Underway)
+    }
+
+    /// Puts an operation in the table, to be started when its condition holds.
+    fn defer(&self, id: u64, action: Action, condition: Condition) -> Result<()> {
+        self.ensure_transport()?;
+        self.await_room()?;
+        let core = &self.core;
+        let mut engine = core.engine();
+        self.book_operation(&engine)?;
+        let pipelines = match condition {
+            Condition::Exactly(previous) => {
+                let previous = engine.state.operations.get(previous);
+                previous.is_some_and(|previous| serve::pipelines(core, previous, action))
+            }
+            _ => false,
+        };
+        let condition = if pipelines { Condition::Free } else { condition };
+        let operation = Operation { action, client: Client::Program, peer: None, condition };
+        engine.state.operations.insert(id, operation);
+        Receiver { core, state: &mut engine.state }.note_pending();
+        engine.start_ready(core)
+    }
+
+    /// Waits while as many operations are incomplete as may be.
+    fn await_room(&self) -> Result<()> {
+        if (self.core.pending.load(Ordering::Relaxed) as usize) < MAX_OPERATIONS {
+            return Ok(());
+        }
+        self.core.wait_until(Activity::Complete, None, |engine| {
+            (engine.state.operations.len() < MAX_OPERATIONS).then_some(())
+        })
+    }
+
+    fn book_operation(&self, engine: &Engine) -> Result<()> {
+        let books = &self.core.books;
+        books.set(Purpose::Operation, engine.state.operations.len() as u64 * OPERATION_BYTES);
+        let left = books.left();
         if left < OPERATION_BYTES {
             return Err(Error::OutOfMemory {
                 asked: OPERATION_BYTES,
@@ -398,11 +425,7 @@ impl World {
                 what: "the budget, for an operation",
             });
         }
-        let operation = Operation { action, client: Client::Program, peer: None, condition };
-        engine.state.operations.insert(id, operation);
-        Receiver { core, state: &mut engine.state }.note_pending();
-        core.books.set(Purpose::Operation, engine.state.operations.len() as u64 * OPERATION_BYTES);
-        engine.start_ready(core)
+        Ok(())
     }
 
     /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
@@ -578,10 +601,9 @@ impl World {
         let core = &self.core;
         core.check_usable()?;
         let id = core.new_internal();
-        if let serve::Started::Complete(value) = serve::start(core, id, action)? {
+        if let Launched::Done(value) = self.launch(id, action)? {
             return Ok(value);
         }
-        self.enqueue(id, action, Condition::Free)?;
         let result = core.wait_until(Activity::Complete, None, |engine| {
             let result = engine.state.operations.take_result_of(id);
             if result.is_some() {

@@ -5,7 +5,7 @@ use crate::plan::{self, PlannedNode};
 use crate::streams::{Printer, Read, Source};
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
-use kumiki_net::agent::protocol::{Launch, Listen, ToHub, ToNode};
+use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, Signals};
 use kumiki_net::os::{descriptor, random_bytes, time};
@@ -48,7 +48,7 @@ fn launches(options: &Options, nodes: &[PlannedNode]) -> Result<Vec<Launch>> {
         let count = |list: &[PlannedNode]| list.iter().filter(here).map(|n| n.ranks.len() as u32).sum();
         Ok(Launch {
             job,
-            secret,
+            secret: SecretBytes(secret),
             node: index as u32,
             nodes: nodes.len() as u32,
             ranks,

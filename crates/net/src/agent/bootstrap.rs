@@ -7,6 +7,7 @@
 //! | alone | nothing of that: a world of one, in this process |
 
 use super::channel::{Channel, FromAgent, ToAgent};
+use super::stranger::{self, Hosted};
 use crate::auth::{JobId, Secret};
 use crate::environment;
 use crate::os::{self, descriptor, futex, time};
@@ -31,6 +32,8 @@ pub struct Attachment {
     pub job: JobId,
     /// The line to the node agent; `None` in a world of one.
     pub channel: Option<Channel>,
+    /// What this process does for others, when no launcher of ours started it.
+    hosted: Option<Hosted>,
 }
 
 /// The line to the agent that this process inherited; kept for as long as it lives, so that it can attach again.
@@ -42,16 +45,23 @@ pub fn attach(deadline_ms: Option<u64>) -> Result<Attachment> {
     if let Some(channel) = inherited()? {
         return join(channel, deadline_ms);
     }
-    alone()
+    match stranger::call_from_environment()? {
+        Some(call) => meet(&call, deadline_ms),
+        None => alone(),
+    }
 }
 
 impl Attachment {
     /// Leaves the world in an orderly way. The process may attach again afterwards.
+    ///
+    /// A process that hosts the agent of its node, or the hub, waits until the ranks that need it have left too, or
+    /// are gone.
     pub fn leave(&mut self) -> Result<()> {
-        match self.channel.take() {
-            None => Ok(()),
-            Some(channel) => channel.send(&ToAgent::Leave),
+        let left = self.channel.take().map_or(Ok(()), |channel| channel.send(&ToAgent::Leave));
+        if let Some(hosted) = self.hosted.take() {
+            hosted.wait();
         }
+        left
     }
 }
 
@@ -80,7 +90,8 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
         match channel.receive(limit_ms)? {
             Some(FromAgent::Welcome { arena, rank, local, job, secret }) => {
                 let arena = Arc::new(Arena::attach(arena)?);
-                let attachment = Attachment { arena, rank, local, secret, job, channel: Some(channel) };
+                let attachment =
+                    Attachment { arena, rank, local, secret, job, channel: Some(channel), hosted: None };
                 wait_until_ready(&attachment, start_ms, limit_ms)?;
                 return Ok(attachment);
             }
@@ -88,6 +99,36 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
             // What was meant for an earlier attachment of this process.
             Some(_) => {}
             None => return Err(late("the world to begin", start_ms)),
+        }
+    }
+}
+
+/// Joins together with processes that no launcher of ours started.
+fn meet(call: &stranger::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
+    let limit = environment::duration("KUMIKI_INIT_TIMEOUT")?.map_or(120_000, |time| time.as_millis() as u64);
+    let limit_ms = deadline_ms.unwrap_or_else(|| time::now_ms().saturating_add(limit));
+    let mut hosted = Hosted::new()?;
+    loop {
+        let channel = match stranger::meet(call, &mut hosted, limit_ms) {
+            Ok(channel) => channel,
+            Err(error) => {
+                hosted.abandon();
+                return Err(error);
+            }
+        };
+        match join(channel, Some(limit_ms)) {
+            Ok(mut attachment) => {
+                attachment.hosted = Some(hosted);
+                return Ok(attachment);
+            }
+            // The agent belonged to a world that is just ending: meet again.
+            Err(Error::Closed(_)) if time::now_ms() < limit_ms => {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            Err(error) => {
+                hosted.abandon();
+                return Err(error);
+            }
         }
     }
 }
@@ -106,7 +147,7 @@ fn wait_for_phase(attachment: &Attachment, start_ms: u64, limit_ms: u64) -> Resu
     loop {
         match shared.phase() {
             Phase::Ready => return Ok(()),
-            Phase::Aborting => return Err(Error::Closed(shared.reason())),
+            Phase::Aborting => return Err(Error::Refused(format!("the job is ending: {}", shared.reason()))),
             Phase::Gathering => {}
         }
         if let Some(lost) = shared.first_lost() {
@@ -160,11 +201,11 @@ fn alone() -> Result<Attachment> {
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
     let arena = Arc::new(arena);
-    Ok(Attachment { arena, rank: Rank(0), local: 0, secret, job: JobId(job), channel: None })
+    Ok(Attachment { arena, rank: Rank(0), local: 0, secret, job: JobId(job), channel: None, hosted: None })
 }
 
 /// The part of a configuration that the environment decides when there is no launcher.
-fn environment_config() -> Result<Config> {
+pub(super) fn environment_config() -> Result<Config> {
     let timeout = environment::duration("KUMIKI_PEER_TIMEOUT")?.map_or(15_000, |time| time.as_millis());
     Ok(Config {
         job: 0,

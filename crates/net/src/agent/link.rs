@@ -117,16 +117,14 @@ impl Link {
         self.flush();
     }
 
-    /// Writes what fits. A broken stream is noticed by the reading side.
+    /// Writes what fits. When nobody reads any more the bytes are dropped; what the other side has said before can
+    /// still be read, so only reading finds the end.
     pub fn flush(&mut self) {
         while self.sent_bytes < self.queued.len() {
             match descriptor::write(self.output.as_fd(), &self.queued[self.sent_bytes..]) {
                 Ok(count) => self.sent_bytes += count,
                 Err(error) if error.would_block() => break,
-                Err(_) => {
-                    self.sent_bytes = self.queued.len();
-                    self.ended = true;
-                }
+                Err(_) => self.sent_bytes = self.queued.len(),
             }
         }
         if self.sent_bytes == self.queued.len() {

@@ -11,6 +11,10 @@
 //! | `node.rs` | what every agent does: arena, announcements, rank channels |
 //! | `port.rs` | the node's listening port: strangers out, sockets to their ranks |
 //! | `process.rs` | the agent as a process of its own, the parent of its ranks |
+//! | `stranger.rs` | how ranks that no launcher of ours started find each other |
+//! | `greet.rs` | the handshake of control connections |
+//! | `host.rs` | the agent as a thread of the first stranger of a node |
+//! | `host_hub.rs` | the hub as a thread of the process of rank 0 |
 //! | `bootstrap.rs` | the rank's side: from the environment to an attachment |
 //!
 //! The launcher (`kumiki-run`) runs the hub and starts agents; ranks come in through [`bootstrap::attach`].
@@ -18,6 +22,9 @@
 pub mod bootstrap;
 pub mod channel;
 pub mod codec;
+mod greet;
+mod host;
+mod host_hub;
 pub mod hub;
 pub mod link;
 mod node;
@@ -25,3 +32,4 @@ mod port;
 pub mod process;
 pub mod protocol;
 mod seat;
+mod stranger;

@@ -49,7 +49,7 @@ impl Node {
     pub(super) fn new(launch: Launch, epoll: Epoll, port: Port) -> Result<Node> {
         port.watch(&epoll)?;
         Ok(Node {
-            secret: Secret::from_bytes(launch.secret),
+            secret: Secret::from_bytes(launch.secret.0),
             launch,
             epoll,
             seats: Vec::new(),
@@ -87,6 +87,11 @@ impl Node {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether nobody can join any more.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
     }
 
     /// Handles what a rank has sent. Returns false when the other end of its channel is closed.
@@ -271,7 +276,7 @@ impl Node {
             }
         }
         seat.standing = Standing::In;
-        let (job, secret) = (JobId(self.launch.job), Secret::from_bytes(self.launch.secret));
+        let (job, secret) = (JobId(self.launch.job), Secret::from_bytes(self.launch.secret.0));
         match memory::duplicate(arena.descriptor()) {
             Ok(arena) => seat.send(FromAgent::Welcome { arena, rank, local, job, secret }),
             Err(error) => seat.send(FromAgent::Refused { why: error.to_string() }),

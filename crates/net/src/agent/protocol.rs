@@ -56,13 +56,23 @@ pub enum Listen {
     Address(SocketAddr),
 }
 
+/// The job's secret on its way to an agent. It is never printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SecretBytes(pub [u8; 32]);
+
+impl std::fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretBytes(hidden)")
+    }
+}
+
 /// Everything an agent needs to know to start its ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The job.
     pub job: u64,
     /// Its secret.
-    pub secret: [u8; 32],
+    pub secret: SecretBytes,
     /// The index of this node, and how many there are.
     pub node: u32,
     /// How many nodes there are.
@@ -407,7 +417,7 @@ fn read_table(r: &mut Reader<'_>) -> Result<Table> {
 fn write_launch(w: Writer, launch: &Launch) -> Writer {
     let w = w
         .long(launch.job)
-        .fixed(&launch.secret)
+        .fixed(&launch.secret.0)
         .word(launch.node)
         .word(launch.nodes)
         .word(launch.ranks)
@@ -437,7 +447,7 @@ fn write_launch(w: Writer, launch: &Launch) -> Writer {
 fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
     Ok(Launch {
         job: r.long()?,
-        secret: r.fixed()?,
+        secret: SecretBytes(r.fixed()?),
         node: r.word()?,
         nodes: r.word()?,
         ranks: r.word()?,
@@ -464,4 +474,136 @@ fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
         environment: r.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
         command: r.list(Reader::bytes)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn address() -> impl Strategy<Value = SocketAddr> {
+        prop_oneof![
+            (any::<[u8; 4]>(), any::<u16>()).prop_map(SocketAddr::from),
+            (any::<[u8; 16]>(), any::<u16>()).prop_map(SocketAddr::from),
+        ]
+    }
+
+    fn table() -> impl Strategy<Value = Table> {
+        (vec(any::<(u32, u32)>(), 0..20), vec(address(), 0..5))
+            .prop_map(|(places, addresses)| Table { places, addresses })
+    }
+
+    fn wait() -> impl Strategy<Value = Wait> {
+        (any::<u32>(), ".{0,20}", proptest::option::of(0..u32::MAX), any::<u64>())
+            .prop_map(|(local, doing, peer, for_ms)| Wait { local, doing, peer: peer.map(Rank), for_ms })
+    }
+
+    fn launch() -> impl Strategy<Value = Launch> {
+        let listen =
+            prop_oneof![Just(Listen::Loopback), Just(Listen::Reached), address().prop_map(Listen::Address)];
+        let bytes = || vec(any::<u8>(), 0..20);
+        let numbers = (any::<[u32; 7]>(), any::<[u64; 3]>(), any::<[bool; 6]>(), any::<[u8; 32]>());
+        let lists = (vec(any::<u32>(), 0..9), bytes(), vec((bytes(), bytes()), 0..4), vec(bytes(), 0..4));
+        (numbers, lists, listen).prop_map(|((words, longs, flags, secret), lists, listen)| Launch {
+            job: longs[0],
+            secret: SecretBytes(secret),
+            node: words[0],
+            nodes: words[1],
+            ranks: words[2],
+            here: lists.0,
+            machine_ranks: words[3],
+            machine_before: words[4],
+            peer_timeout_ms: words[5],
+            starter_bytes: longs[1],
+            budget_bytes: longs[2],
+            connection_cap: words[6],
+            continue_on_loss: flags[0],
+            allow_process_vm: flags[1],
+            listen,
+            bind_cores: flags[2],
+            pipe_output: flags[3],
+            remote: flags[4],
+            forward_input: flags[5],
+            directory: lists.1,
+            environment: lists.2,
+            command: lists.3,
+        })
+    }
+
+    fn to_hub() -> impl Strategy<Value = ToHub> {
+        let ending = prop_oneof![any::<i32>().prop_map(Ending::Code), any::<i32>().prop_map(Ending::Signal)];
+        let cause = || any::<u8>().prop_map(Cause);
+        prop_oneof![
+            any::<(u32, u32)>().prop_map(|(rank, ranks)| ToHub::Arrived { rank, ranks }),
+            address().prop_map(|address| ToHub::Prepared { address }),
+            (any::<i32>(), ".{0,30}").prop_map(|(code, message)| ToHub::Failed { code, message }),
+            any::<u32>().prop_map(|local| ToHub::Attached { local }),
+            any::<u32>().prop_map(|local| ToHub::Left { local }),
+            (any::<u32>(), cause()).prop_map(|(local, cause)| ToHub::Lost { local, cause }),
+            (any::<u32>(), ending).prop_map(|(local, ending)| ToHub::Ended { local, ending }),
+            (any::<u32>(), any::<u32>(), cause()).prop_map(|(local, rank, cause)| ToHub::Unreachable {
+                local,
+                rank: Rank(rank),
+                cause
+            }),
+            (any::<u32>(), ".{0,30}").prop_map(|(local, message)| ToHub::Abort { local, message }),
+            any::<(u32, u32)>().prop_map(|(local, new_rank)| ToHub::Reset { local, new_rank }),
+            Just(ToHub::ResetPrepared),
+            (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..50))
+                .prop_map(|(local, is_error, bytes)| ToHub::Output { local, is_error, bytes }),
+            any::<(u32, bool)>().prop_map(|(bytes, closed)| ToHub::InputTaken { bytes, closed }),
+            vec(wait(), 0..5).prop_map(|waits| ToHub::Waits { waits }),
+            Just(ToHub::Heartbeat),
+            Just(ToHub::Done),
+        ]
+    }
+
+    fn to_node() -> impl Strategy<Value = ToNode> {
+        prop_oneof![
+            launch().prop_map(|launch| ToNode::Launch(Box::new(launch))),
+            Just(ToNode::Start),
+            table().prop_map(ToNode::Begin),
+            Just(ToNode::Ready),
+            ".{0,30}".prop_map(|why| ToNode::Refuse { why }),
+            any::<(u32, u8)>()
+                .prop_map(|(rank, cause)| ToNode::Loss { rank: Rank(rank), cause: Cause(cause) }),
+            any::<u32>().prop_map(|rank| ToNode::Leave { rank: Rank(rank) }),
+            table().prop_map(ToNode::ResetPrepare),
+            Just(ToNode::ResetGo),
+            ".{0,30}".prop_map(|why| ToNode::ResetRefused { why }),
+            Just(ToNode::Describe),
+            any::<i32>().prop_map(|signal| ToNode::Signal { signal }),
+            (any::<i32>(), any::<u32>(), ".{0,30}")
+                .prop_map(|(signal, grace_ms, reason)| { ToNode::Terminate { signal, grace_ms, reason } }),
+            any::<bool>().prop_map(ToNode::Suspend),
+            vec(any::<u8>(), 0..50).prop_map(ToNode::Input),
+            Just(ToNode::Heartbeat),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn messages_to_the_hub_survive_the_bytes(message in to_hub()) {
+            prop_assert_eq!(ToHub::decode(&message.encode()).unwrap(), message);
+        }
+
+        #[test]
+        fn messages_to_a_node_survive_the_bytes(message in to_node()) {
+            prop_assert_eq!(ToNode::decode(&message.encode()).unwrap(), message);
+        }
+
+        #[test]
+        fn a_message_cut_short_or_made_longer_is_refused(message in to_node(), cut in any::<prop::sample::Index>()) {
+            let bytes = message.encode();
+            prop_assert!(ToNode::decode(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(ToNode::decode(&[&bytes[..], &[0]].concat()).is_err());
+        }
+
+        #[test]
+        fn no_bytes_make_a_decoder_panic(bytes in vec(any::<u8>(), 0..300)) {
+            let _ = ToHub::decode(&bytes);
+            let _ = ToNode::decode(&bytes);
+        }
+    }
 }

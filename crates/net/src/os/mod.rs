@@ -8,6 +8,7 @@ pub mod descriptor;
 pub mod futex;
 pub mod machine;
 pub mod memory;
+pub mod network;
 pub mod process;
 pub mod socket;
 pub mod time;

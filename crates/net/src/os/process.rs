@@ -13,6 +13,12 @@ pub fn open_pidfd(pid: i32) -> Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// The user that this process acts for.
+pub fn user() -> u32 {
+    // SAFETY: no pointers are passed; it cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// The number of processors this process may run on.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)

@@ -150,24 +150,39 @@ pub fn receive_message(
 
 /// Sends bytes without blocking and without SIGPIPE. Returns how many went.
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
-    // SAFETY: the pointer and length describe `bytes`.
+    // The bare system call: the library's function is a cancellation point, which costs in a process with threads.
+    // SAFETY: the pointer and length describe `bytes`; there is no address.
     let sent = unsafe {
-        libc::send(
+        libc::syscall(
+            libc::SYS_sendto,
             fd.as_raw_fd(),
-            bytes.as_ptr().cast(),
+            bytes.as_ptr(),
             bytes.len(),
             libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            std::ptr::null::<libc::sockaddr>(),
+            0,
         )
     };
-    check("send", sent as i64).map(|n| n as usize)
+    check("send", sent).map(|n| n as usize)
 }
 
 /// Receives bytes without blocking; 0 is the end. With `peek`, leaves them where they are.
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usize> {
     let flags = libc::MSG_DONTWAIT | if peek { libc::MSG_PEEK } else { 0 };
-    // SAFETY: the pointer and length describe `buffer`.
-    let got = unsafe { libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
-    check("recv", got as i64).map(|n| n as usize)
+    // The bare system call, as in `send`.
+    // SAFETY: the pointer and length describe `buffer`; no address is asked for.
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_recvfrom,
+            fd.as_raw_fd(),
+            buffer.as_mut_ptr(),
+            buffer.len(),
+            flags,
+            std::ptr::null_mut::<libc::sockaddr>(),
+            std::ptr::null_mut::<libc::socklen_t>(),
+        )
+    };
+    check("recv", got).map(|n| n as usize)
 }
 
 /// Makes a TCP socket fit for us: no delay of small frames, and an error, not silence, when the peer's

@@ -1,8 +1,8 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
-use crate::auth::Secret;
+use crate::auth::{Identity, Secret};
 use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, PIECE_BYTES};
-use crate::os::socket;
+use crate::os::{socket, time};
 use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
@@ -75,6 +75,12 @@ impl Buffers {
     }
 }
 
+/// Who may come in: whoever knows the secret and is still part of the world.
+pub(super) struct Admission<'a> {
+    pub(super) secret: &'a Secret,
+    pub(super) admit: &'a dyn Fn(Identity) -> Result<()>,
+}
+
 /// What came of receiving on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Received {
@@ -126,6 +132,11 @@ impl Link {
     /// Whether closing it now would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
+    }
+
+    /// Whether it plays dead just now.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalled_until_ms != 0 && self.stalled_until_ms > time::now_ms()
     }
 
     /// Whether new questions may be asked on it.
@@ -191,7 +202,7 @@ impl Link {
     /// Reads what has come and hands it to the sink.
     pub(super) fn receive(
         &mut self,
-        secret: &Secret,
+        admission: &Admission<'_>,
         buffers: &mut Buffers,
         sink: &mut dyn Sink,
         out: &mut Outbox,
@@ -210,7 +221,7 @@ impl Link {
         };
         let mut at = 0;
         while at < got {
-            at += self.digest(secret, &scratch[at..got], sink, out)?;
+            at += self.digest(admission, &scratch[at..got], sink, out)?;
         }
         if self.wire.is_finished() {
             return Ok(Received::Finished);
@@ -221,7 +232,7 @@ impl Link {
     /// Takes some of the bytes: a piece of a payload, or a record or header.
     fn digest(
         &mut self,
-        secret: &Secret,
+        admission: &Admission<'_>,
         bytes: &[u8],
         sink: &mut dyn Sink,
         out: &mut Outbox,
@@ -238,10 +249,11 @@ impl Link {
             }
             return Ok(taken);
         }
-        let (taken, event) = self.wire.feed(secret, bytes).map_err(|error| self.broken(&error))?;
+        let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;
         match event {
             Event::NeedMore => {}
             Event::Established(identity) => {
+                (admission.admit)(identity)?;
                 self.peer = Some(Rank(identity.rank));
                 self.established = true;
             }

@@ -19,9 +19,10 @@ use crate::shm::arena::Arena;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
-use link::{Buffers, Link, Received};
+use link::{Admission, Buffers, Link, Received};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// Bytes read from a socket at a time.
@@ -30,6 +31,8 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
 const WAKE_TOKEN: u64 = u64::MAX - 1;
+/// Every so many polls look at all links, not at the hot one alone.
+const POLLS_PER_ROUND: u32 = 8;
 /// How long to wait before a failed call is tried again.
 const RETRY_MS: u64 = 20;
 
@@ -58,8 +61,7 @@ struct Retry {
 /// The TCP transport of one rank.
 pub struct Tcp {
     setup: Setup,
-    epoll: Arc<Epoll>,
-    wake: Arc<Event>,
+    sleeper: Arc<EpollSleeper>,
     links: Vec<Option<Box<Link>>>,
     free: Vec<u32>,
     /// On which link questions to a rank go.
@@ -74,16 +76,26 @@ pub struct Tcp {
     unsettled: Vec<u32>,
     next_deadline_ms: Option<u64>,
     events: Vec<(u64, Readiness)>,
+    /// Kept between calls for its memory.
+    outbox: Outbox,
+    /// The link with the latest traffic: looked at first, by itself, because its next bytes are likely the next.
+    hot: Option<u32>,
+    polls: u32,
 }
 
+/// Sleeps on the descriptors of a transport.
 struct EpollSleeper {
-    epoll: Arc<Epoll>,
-    wake: Arc<Event>,
+    epoll: Epoll,
+    wake: Event,
+    /// Set by a sleep: whatever ended it, the next poll looks at everything.
+    slept: AtomicBool,
 }
 
 impl Sleeper for EpollSleeper {
     fn sleep(&self, timeout_ms: i32) -> Result<()> {
-        self.epoll.wait(timeout_ms, |_, _| ()).map(drop)
+        let slept = self.epoll.wait(timeout_ms, |_, _| ()).map(drop);
+        self.slept.store(true, Ordering::Relaxed);
+        slept
     }
 
     fn wake(&self) {
@@ -94,16 +106,14 @@ impl Sleeper for EpollSleeper {
 impl Tcp {
     /// A transport without connections. `agent` is watched, and [`Sink::agent`] called when it is readable.
     pub fn new(setup: Setup, agent: Option<BorrowedFd<'_>>) -> Result<Tcp> {
-        let epoll = Arc::new(Epoll::new()?);
-        let wake = Arc::new(Event::new()?);
+        let (epoll, wake) = (Epoll::new()?, Event::new()?);
         epoll.add(wake.as_fd(), WAKE_TOKEN, false)?;
         if let Some(agent) = agent {
             epoll.add(agent, AGENT_TOKEN, false)?;
         }
         Ok(Tcp {
             setup,
-            epoll,
-            wake,
+            sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
             links: Vec::new(),
             free: Vec::new(),
             routes: HashMap::new(),
@@ -115,6 +125,9 @@ impl Tcp {
             unsettled: Vec::new(),
             next_deadline_ms: None,
             events: Vec::new(),
+            outbox: Outbox::default(),
+            hot: None,
+            polls: 0,
         })
     }
 
@@ -181,7 +194,7 @@ impl Tcp {
         link.used = self.tick;
         let index = self.free.pop().unwrap_or(self.links.len() as u32);
         link.index = index;
-        self.epoll.add(link.fd.as_fd(), index as u64, link.watching_writes)?;
+        self.sleeper.epoll.add(link.fd.as_fd(), index as u64, link.watching_writes)?;
         self.note_deadline(link.wake_up_at());
         if index as usize == self.links.len() {
             self.links.push(None);
@@ -231,7 +244,8 @@ impl Tcp {
     /// Closes a link that has nothing left to do.
     fn remove(&mut self, index: u32) -> Option<Box<Link>> {
         let link = self.links[index as usize].take()?;
-        let _ = self.epoll.remove(link.fd.as_fd());
+        self.hot = self.hot.filter(|&hot| hot != index);
+        let _ = self.sleeper.epoll.remove(link.fd.as_fd());
         if let Some(peer) = link.peer {
             self.unroute(peer, index);
         }
@@ -259,9 +273,8 @@ impl Tcp {
     }
 
     fn flush(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
-        let now_ms = time::now_ms();
         let done = self.with_link(index, sink, out, |link, buffers, _, sink, out| {
-            if link.stalled_until_ms > now_ms {
+            if link.is_stalled() {
                 return Ok(None);
             }
             link.flush(buffers, sink, out).map(Some)
@@ -279,7 +292,7 @@ impl Tcp {
             let wanted = wanted || (link.initiated && !link.established && link.watching_writes);
             if link.watching_writes != wanted {
                 link.watching_writes = wanted;
-                let _ = self.epoll.change(link.fd.as_fd(), index as u64, wanted);
+                let _ = self.sleeper.epoll.change(link.fd.as_fd(), index as u64, wanted);
             }
         }
     }
@@ -317,17 +330,19 @@ impl Tcp {
     }
 
     fn readable(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
-        let now_ms = time::now_ms();
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return 0 };
-        if link.stalled_until_ms > now_ms {
+        if link.is_stalled() {
             self.unsettled.push(index);
             return 0;
         }
         self.tick += 1;
         link.used = self.tick;
+        self.hot = Some(index);
         let was_established = link.established;
+        let arena = self.setup.arena.clone();
         let received = self.with_link(index, sink, out, |link, buffers, secret, sink, out| {
-            link.receive(secret, buffers, sink, out)
+            let admission = Admission { secret, admit: &|identity| admit(&arena, identity) };
+            link.receive(&admission, buffers, sink, out)
         });
         match received {
             Some(Received::Finished) => {
@@ -349,11 +364,6 @@ impl Tcp {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.established && !was_established {
             if let Some(peer) = link.peer {
-                let lost = self.setup.arena.place(peer).is_none_or(|word| word.load().status == Status::Lost);
-                if lost {
-                    self.remove(index);
-                    return;
-                }
                 // Two ranks that call each other at once keep both links: each asks on its own, and answers go
                 // back the way the question came.
                 self.routes.entry(peer.0).or_insert(index);
@@ -434,6 +444,7 @@ impl Tcp {
         let tick = self.tick;
         if let Some(link) = self.links[index as usize].as_mut() {
             link.used = tick;
+            self.hot = Some(index);
             link.push(message);
             if link.established {
                 self.flush(index, sink, out);
@@ -518,25 +529,25 @@ impl Tcp {
             }
         }
     }
-}
 
-impl Transport for Tcp {
-    fn name(&self) -> &'static str {
-        "tcp"
-    }
-
-    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
-        let mut out = Outbox::default();
-        self.send_inner(to, message, sink, &mut out)?;
+    /// Looks at one link only: a turn of a spinning wait costs one system call.
+    fn poll_one(&mut self, index: u32, sink: &mut dyn Sink) -> usize {
+        let mut out = std::mem::take(&mut self.outbox);
+        if self.links[index as usize].as_ref().is_some_and(|link| link.has_output()) {
+            self.flush(index, sink, &mut out);
+        }
+        let happened = self.readable(index, sink, &mut out);
         self.settle_outbox(&mut out, sink);
-        Ok(())
+        self.outbox = out;
+        happened
     }
 
-    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
-        let mut out = Outbox::default();
+    /// Looks at everything.
+    fn poll_all(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        let mut out = std::mem::take(&mut self.outbox);
         let mut events = std::mem::take(&mut self.events);
         events.clear();
-        self.epoll.wait(0, |token, readiness| events.push((token, readiness)))?;
+        self.sleeper.epoll.wait(0, |token, readiness| events.push((token, readiness)))?;
         let mut happened = 0;
         for &(token, readiness) in &events {
             if token == AGENT_TOKEN {
@@ -545,7 +556,7 @@ impl Transport for Tcp {
                 continue;
             }
             if token == WAKE_TOKEN {
-                self.wake.clear();
+                self.sleeper.wake.clear();
                 continue;
             }
             let index = token as u32;
@@ -561,11 +572,35 @@ impl Transport for Tcp {
         self.events = events;
         self.tend(sink, &mut out);
         self.settle_outbox(&mut out, sink);
+        self.outbox = out;
         Ok(happened)
+    }
+}
+
+impl Transport for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        let mut out = std::mem::take(&mut self.outbox);
+        let sent = self.send_inner(to, message, sink, &mut out);
+        self.settle_outbox(&mut out, sink);
+        self.outbox = out;
+        sent
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.polls = self.polls.wrapping_add(1);
+        let slept = self.sleeper.slept.swap(false, Ordering::Relaxed);
+        match self.hot {
+            Some(hot) if !slept && self.polls % POLLS_PER_ROUND != 0 => Ok(self.poll_one(hot, sink)),
+            _ => self.poll_all(sink),
+        }
     }
 
     fn sleeper(&self) -> Arc<dyn Sleeper> {
-        Arc::new(EpollSleeper { epoll: self.epoll.clone(), wake: self.wake.clone() })
+        self.sleeper.clone()
     }
 
     fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
@@ -622,6 +657,23 @@ impl Transport for Tcp {
             Fault::Drop => link.drop_next = true,
             Fault::Stall { milliseconds } => link.stalled_until_ms = time::now_ms() + milliseconds,
         }
+    }
+}
+
+/// A rank of an earlier life of the world, or one that was given up, is not let in again.
+fn admit(arena: &Arena, identity: Identity) -> Result<()> {
+    let current = arena.shared().incarnation();
+    if identity.incarnation != current {
+        let theirs = identity.incarnation;
+        return Err(Error::Refused(format!(
+            "rank {} is of life {theirs} of a world in life {current}",
+            identity.rank
+        )));
+    }
+    match arena.place(Rank(identity.rank)).map(|word| word.load().status) {
+        None => Err(Error::Refused(format!("there is no rank {}", identity.rank))),
+        Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
+        Some(_) => Ok(()),
     }
 }
 

@@ -400,6 +400,20 @@ impl Connection {
         !self.has_output() && matches!(&self.phase, Phase::Open(open) if open.is_over())
     }
 
+    /// An authentic header with any content, from an open connection: what a buggy peer that knows the secret could
+    /// send. Only for fuzzing the other end.
+    #[cfg(fuzzing)]
+    pub fn seal_anything(&mut self, header: &[u8; frame::HEADER_BYTES]) -> Option<[u8; FRAME_HEADER_BYTES]> {
+        match &mut self.phase {
+            Phase::Open(open) if !self.buffer_is_output => {
+                let sealed = frame::seal_encoded(header, &open.send_key, open.send_sequence);
+                open.send_sequence += 1;
+                Some(sealed)
+            }
+            _ => None,
+        }
+    }
+
     fn new(me: Identity, peer: Identity, phase: Phase) -> Self {
         Self { me, peer, phase, buffer: [0; BUFFER_BYTES], filled_bytes: 0, buffer_is_output: false }
     }

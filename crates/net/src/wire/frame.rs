@@ -158,11 +158,7 @@ pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, WireError> {
 /// As [`decode`]: what could not be read is not written.
 pub fn seal(header: &Header, key: &FrameKey, sequence: u64) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
     header.check()?;
-    let mut bytes = [0; FRAME_HEADER_BYTES];
-    let encoded = encode(header);
-    bytes[..HEADER_BYTES].copy_from_slice(&encoded);
-    bytes[HEADER_BYTES..].copy_from_slice(&tag(&encoded, key, sequence));
-    Ok(bytes)
+    Ok(seal_encoded(&encode(header), key, sequence))
 }
 
 /// The header in these bytes, if it is authentic and is the frame number `sequence` of the direction of `key`.
@@ -178,6 +174,18 @@ pub fn open(bytes: &[u8; FRAME_HEADER_BYTES], key: &FrameKey, sequence: u64) -> 
         return Err(WireError::BadTag);
     }
     decode(&header)
+}
+
+/// The bytes of a header followed by their tag.
+pub(super) fn seal_encoded(
+    header: &[u8; HEADER_BYTES],
+    key: &FrameKey,
+    sequence: u64,
+) -> [u8; FRAME_HEADER_BYTES] {
+    let mut bytes = [0; FRAME_HEADER_BYTES];
+    bytes[..HEADER_BYTES].copy_from_slice(header);
+    bytes[HEADER_BYTES..].copy_from_slice(&tag(header, key, sequence));
+    bytes
 }
 
 fn tag(header: &[u8; HEADER_BYTES], key: &FrameKey, sequence: u64) -> [u8; TAG_BYTES] {

@@ -490,10 +490,9 @@ fn an_authentic_but_malformed_header_is_refused() {
     let digest = auth::hello_digest(&hello.clone().try_into().unwrap());
     let checked = auth::check_challenge(&challenge.try_into().unwrap(), &digest, RIGHT.rank, &secret());
     let keys = auth::frame_keys(&checked.unwrap().1, &secret());
-    // A buggy rank of our own job: right key, wrong header. `frame::seal` would refuse, so the tag is made here.
+    // A buggy rank of our own job: right key, wrong header.
     let sealed = |bytes: [u8; frame::HEADER_BYTES], sequence: u64| {
-        let block = [&sequence.to_le_bytes()[..], &bytes].concat();
-        [&bytes[..], &keys.forward.tag(&block)].concat()
+        frame::seal_encoded(&bytes, &keys.forward, sequence).to_vec()
     };
     let connected = || {
         let mut right = responder();

@@ -390,8 +390,8 @@ impl Hub {
     fn attached(&mut self, rank: u32, now_ms: u64) {
         self.used = true;
         let member = &mut self.members[rank as usize];
-        match member.standing {
-            Standing::Out => member.standing = Standing::In,
+        match (member.standing, self.world) {
+            (Standing::Out, World::Gathering) => member.standing = Standing::In,
             _ => member.again = true,
         }
         if self.world == World::Broken {

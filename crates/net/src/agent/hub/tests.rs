@@ -1,1 +1,383 @@
+//! The hub without processes: messages and times in, effects out.
 
+use super::*;
+use proptest::prelude::*;
+
+fn hub_of(nodes: &[&[u32]]) -> Hub {
+    hub_with(nodes, false)
+}
+
+fn hub_with(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
+    let plan = Plan {
+        ranks: nodes.iter().map(|ranks| ranks.len() as u32).sum(),
+        nodes: nodes.iter().enumerate().map(|(n, ranks)| (format!("node {n}"), ranks.to_vec())).collect(),
+        peer_timeout_ms: 10_000,
+        continue_on_loss,
+        template: None,
+    };
+    Hub::new(plan, 0)
+}
+
+fn drain(hub: &mut Hub) -> Vec<Effect> {
+    std::iter::from_fn(|| hub.next_effect()).collect()
+}
+
+fn sends(effects: &[Effect], wanted: impl Fn(&ToNode) -> bool) -> Vec<u32> {
+    let to = |effect: &Effect| match effect {
+        Effect::Send(node, message) if wanted(message) => Some(*node),
+        _ => None,
+    };
+    effects.iter().filter_map(to).collect()
+}
+
+fn report(effects: &[Effect]) -> Option<&str> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Report(text) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+fn address(node: u32) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, node as u8], 1000))
+}
+
+/// All agents are ready and all ranks have joined.
+fn ready(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
+    let mut hub = hub_with(nodes, continue_on_loss);
+    prepare(&mut hub, nodes.len() as u32);
+    attach_all(&mut hub, nodes);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |m| *m == ToNode::Ready).len(), nodes.len());
+    hub
+}
+
+fn prepare(hub: &mut Hub, nodes: u32) {
+    (0..nodes).for_each(|node| hub.receive(node, ToHub::Prepared { address: address(node) }, 0));
+}
+
+fn attach_all(hub: &mut Hub, nodes: &[&[u32]]) {
+    for (node, ranks) in nodes.iter().enumerate() {
+        (0..ranks.len() as u32).for_each(|local| hub.receive(node as u32, ToHub::Attached { local }, 0));
+    }
+}
+
+#[test]
+fn ranks_start_only_when_every_node_is_prepared_and_are_ready_when_all_have_joined() {
+    let mut hub = hub_of(&[&[0, 1], &[2]]);
+    hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
+    assert!(drain(&mut hub).is_empty());
+    hub.receive(1, ToHub::Prepared { address: address(1) }, 0);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |m| *m == ToNode::Start), [0, 1]);
+    let table = Table { places: vec![(0, 0), (0, 1), (1, 0)], addresses: vec![address(0), address(1)] };
+    assert_eq!(sends(&effects, |m| *m == ToNode::Begin(table.clone())), [0, 1]);
+    hub.receive(0, ToHub::Attached { local: 0 }, 0);
+    hub.receive(1, ToHub::Attached { local: 0 }, 0);
+    assert!(drain(&mut hub).is_empty());
+    hub.receive(0, ToHub::Attached { local: 1 }, 0);
+    assert_eq!(sends(&drain(&mut hub), |m| *m == ToNode::Ready), [0, 1]);
+}
+
+#[test]
+fn a_rank_that_joins_before_the_world_begins_is_not_forgotten() {
+    let mut hub = hub_of(&[&[0], &[1]]);
+    hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
+    hub.receive(0, ToHub::Attached { local: 0 }, 0);
+    hub.receive(1, ToHub::Prepared { address: address(1) }, 0);
+    hub.receive(1, ToHub::Attached { local: 0 }, 0);
+    assert_eq!(sends(&drain(&mut hub), |m| *m == ToNode::Ready), [0, 1]);
+}
+
+#[test]
+fn a_killed_rank_is_announced_elsewhere_and_ends_the_job_with_one_report() {
+    let mut hub = ready(&[&[0, 1], &[2]], false);
+    hub.receive(0, ToHub::Ended { local: 1, ending: Ending::Signal(9) }, 5);
+    let effects = drain(&mut hub);
+    let loss = ToNode::Loss { rank: Rank(1), cause: Cause::signal(9) };
+    assert_eq!(sends(&effects, |m| *m == loss), [1]);
+    let wait = |local, doing: &str| crate::agent::protocol::Wait {
+        local,
+        doing: doing.into(),
+        peer: Some(Rank(1)),
+        for_ms: 2_500,
+    };
+    hub.receive(0, ToHub::Waits { waits: vec![wait(0, "waits in a barrier")] }, 6);
+    hub.receive(1, ToHub::Waits { waits: vec![wait(0, "waits in init")] }, 6);
+    hub.tick(6);
+    let effects = drain(&mut hub);
+    let text = report(&effects).unwrap();
+    assert!(text.starts_with("rank 1 on node 0 was killed by signal 9 (SIGKILL)"), "{text}");
+    assert!(text.contains("rank 0 waits in a barrier for rank 1, for 2.5 s"), "{text}");
+    assert!(text.contains("rank 2 waits in init"), "{text}");
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })), [0, 1]);
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Signal(15) }, 7);
+    hub.receive(0, ToHub::Done, 7);
+    hub.receive(1, ToHub::Done, 7);
+    assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(137)));
+}
+
+#[test]
+fn a_report_does_not_wait_for_an_agent_that_does_not_answer() {
+    let mut hub = ready(&[&[0], &[1]], false);
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(3) }, 5);
+    drain(&mut hub);
+    hub.tick(6);
+    assert!(report(&drain(&mut hub)).is_none());
+    hub.tick(600);
+    assert!(report(&drain(&mut hub)).is_some());
+}
+
+#[test]
+fn programs_that_never_join_may_end_as_they_like() {
+    let mut hub = hub_of(&[&[0, 1]]);
+    prepare(&mut hub, 1);
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 1);
+    hub.receive(0, ToHub::Ended { local: 1, ending: Ending::Code(0) }, 1);
+    hub.receive(0, ToHub::Done, 1);
+    assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(0)));
+}
+
+#[test]
+fn leaving_before_the_end_is_fine_and_ending_before_leaving_is_not() {
+    for (leaves, code) in [(true, 0), (false, 1)] {
+        let mut hub = ready(&[&[0]], false);
+        if leaves {
+            hub.receive(0, ToHub::Left { local: 0 }, 1);
+        }
+        hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 1);
+        hub.receive(0, ToHub::Done, 1);
+        assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(code)));
+    }
+}
+
+#[test]
+fn who_waits_for_a_rank_that_has_already_ended_is_told() {
+    for late in [false, true] {
+        let mut hub = hub_of(&[&[0, 1]]);
+        prepare(&mut hub, 1);
+        let ended = ToHub::Ended { local: 1, ending: Ending::Code(0) };
+        let attached = ToHub::Attached { local: 0 };
+        let (first, second) = if late { (attached, ended) } else { (ended, attached) };
+        hub.receive(0, first, 1);
+        hub.receive(0, second, 1);
+        let loss = |m: &ToNode| matches!(m, ToNode::Loss { rank: Rank(1), .. });
+        assert_eq!(sends(&drain(&mut hub), loss), [0]);
+        assert_eq!(hub.exit_code, 1);
+    }
+}
+
+#[test]
+fn with_on_loss_continue_the_others_go_on_and_the_exit_code_remembers() {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(5) }, 1);
+    let effects = drain(&mut hub);
+    assert!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })).is_empty());
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Loss { .. })), [1]);
+    hub.receive(0, ToHub::Done, 1);
+    hub.receive(1, ToHub::Left { local: 0 }, 1);
+    hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 1);
+    hub.receive(1, ToHub::Done, 1);
+    assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(5)));
+}
+
+#[test]
+fn a_silent_node_is_lost_and_a_launcher_that_slept_blames_nobody() {
+    let mut hub = ready(&[&[0], &[1, 2]], false);
+    let mut lost = Vec::new();
+    for second in 1..=12 {
+        hub.receive(0, ToHub::Heartbeat, second * 1_000);
+        hub.tick(second * 1_000);
+        let cause = Cause::UNREACHABLE;
+        lost.extend(sends(&drain(&mut hub), |m| matches!(m, ToNode::Loss { cause: c, .. } if *c == cause)));
+    }
+    assert_eq!(lost, [0, 0], "both ranks of the silent node, told to the other node");
+
+    let mut hub = ready(&[&[0], &[1]], false);
+    hub.tick(3_600_000);
+    assert!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Loss { .. })).is_empty());
+}
+
+#[test]
+fn an_agent_that_ends_takes_its_ranks_with_it() {
+    let mut hub = ready(&[&[0], &[1, 2]], false);
+    hub.node_gone(1, "it was killed by signal 9", 1);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Loss { .. })), [0, 0]);
+    hub.receive(1, ToHub::Attached { local: 0 }, 1);
+    hub.receive(0, ToHub::Done, 2);
+    let effects = drain(&mut hub);
+    assert!(report(&effects).unwrap().contains("the agent of node 1 ended unexpectedly"));
+    assert_eq!(effects.last(), Some(&Effect::Finished(1)));
+}
+
+#[test]
+fn a_program_that_is_not_there_stops_everything_before_it_starts() {
+    let mut hub = hub_of(&[&[0], &[1]]);
+    hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
+    hub.receive(1, ToHub::Failed { code: 127, message: "there is no program x".into() }, 0);
+    let effects = drain(&mut hub);
+    assert!(sends(&effects, |m| *m == ToNode::Start).is_empty());
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })), [0, 1]);
+    hub.receive(0, ToHub::Done, 0);
+    hub.receive(1, ToHub::Done, 0);
+    assert_eq!(drain(&mut hub), [Effect::Finished(127)]);
+}
+
+#[test]
+fn a_new_round_begins_when_all_have_left() {
+    let nodes: &[&[u32]] = &[&[0, 1], &[2]];
+    let mut hub = ready(nodes, false);
+    hub.receive(0, ToHub::Left { local: 0 }, 1);
+    hub.receive(0, ToHub::Attached { local: 0 }, 1);
+    hub.receive(0, ToHub::Left { local: 1 }, 1);
+    assert!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Begin(_))).is_empty());
+    hub.receive(1, ToHub::Left { local: 0 }, 1);
+    assert_eq!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Begin(_))), [0, 1]);
+    hub.receive(0, ToHub::Attached { local: 1 }, 1);
+    hub.receive(1, ToHub::Attached { local: 0 }, 1);
+    assert_eq!(sends(&drain(&mut hub), |m| *m == ToNode::Ready), [0, 1]);
+}
+
+#[test]
+fn a_reset_renumbers_in_two_steps() {
+    let mut hub = ready(&[&[0, 1], &[2]], false);
+    for (node, local, new_rank) in [(0, 0, 2), (0, 1, 0), (1, 0, 1)] {
+        assert!(drain(&mut hub).is_empty());
+        hub.receive(node, ToHub::Reset { local, new_rank }, 1);
+    }
+    let effects = drain(&mut hub);
+    let places = vec![(0, 1), (1, 0), (0, 0)];
+    let prepare = |m: &ToNode| matches!(m, ToNode::ResetPrepare(table) if table.places == places);
+    assert_eq!(sends(&effects, prepare), [0, 1]);
+    hub.receive(0, ToHub::ResetPrepared, 1);
+    assert!(drain(&mut hub).is_empty());
+    hub.receive(1, ToHub::ResetPrepared, 1);
+    assert_eq!(sends(&drain(&mut hub), |m| *m == ToNode::ResetGo), [0, 1]);
+    assert_eq!(hub.rank_at(0, 0), Some(Rank(2)));
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 1);
+    let loss = ToNode::Loss { rank: Rank(2), cause: Cause::signal(9) };
+    assert_eq!(sends(&drain(&mut hub), |m| *m == loss), [1], "the new number is used");
+}
+
+#[test]
+fn a_reset_that_is_no_permutation_is_refused_for_everybody() {
+    for wishes in [[0, 0], [1, 2]] {
+        let mut hub = ready(&[&[0], &[1]], false);
+        (0..2).for_each(|node| {
+            hub.receive(node, ToHub::Reset { local: 0, new_rank: wishes[node as usize] }, 1);
+        });
+        let effects = drain(&mut hub);
+        assert_eq!(sends(&effects, |m| matches!(m, ToNode::ResetRefused { .. })), [0, 1]);
+    }
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(0, ToHub::Reset { local: 0, new_rank: 0 }, 1);
+    hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 1);
+    let effects = drain(&mut hub);
+    assert_eq!(
+        sends(&effects, |m| matches!(m, ToNode::ResetRefused { .. })),
+        [0, 1],
+        "nobody waits for the dead"
+    );
+}
+
+#[test]
+fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
+    let launch = Launch { ranks: 3, ..empty_launch() };
+    let plan = Plan {
+        ranks: 3,
+        nodes: Vec::new(),
+        peer_timeout_ms: 10_000,
+        continue_on_loss: false,
+        template: Some(Box::new(launch)),
+    };
+    let mut hub = Hub::new(plan.clone(), 0);
+    assert_eq!((hub.add_node("a".into(), 0), hub.add_node("b".into(), 0)), (0, 1));
+    hub.receive(1, ToHub::Arrived { rank: 2, ranks: 3 }, 0);
+    hub.receive(0, ToHub::Arrived { rank: 1, ranks: 3 }, 0);
+    assert!(drain(&mut hub).is_empty());
+    hub.receive(1, ToHub::Arrived { rank: 0, ranks: 3 }, 0);
+    let effects = drain(&mut hub);
+    let second =
+        |m: &ToNode| matches!(m, ToNode::Launch(l) if l.here == [2, 0] && l.node == 1 && l.nodes == 2);
+    assert_eq!(sends(&effects, second), [1]);
+
+    for wrong in [ToHub::Arrived { rank: 0, ranks: 3 }, ToHub::Arrived { rank: 1, ranks: 4 }] {
+        let mut hub = Hub::new(plan.clone(), 0);
+        hub.add_node("a".into(), 0);
+        hub.receive(0, ToHub::Arrived { rank: 0, ranks: 3 }, 0);
+        hub.receive(0, wrong, 0);
+        assert!(report(&drain(&mut hub)).is_some());
+    }
+}
+
+fn empty_launch() -> Launch {
+    Launch {
+        job: 1,
+        secret: crate::agent::protocol::SecretBytes([0; 32]),
+        node: 0,
+        nodes: 0,
+        ranks: 0,
+        here: Vec::new(),
+        machine_ranks: 0,
+        machine_before: 0,
+        peer_timeout_ms: 10_000,
+        starter_bytes: 0,
+        budget_bytes: 0,
+        connection_cap: 1,
+        continue_on_loss: false,
+        allow_process_vm: false,
+        listen: crate::agent::protocol::Listen::Loopback,
+        bind_cores: false,
+        pipe_output: false,
+        remote: false,
+        forward_input: false,
+        directory: Vec::new(),
+        environment: Vec::new(),
+        command: Vec::new(),
+    }
+}
+
+/// Any message an agent could send, sensible or not.
+fn any_message() -> impl Strategy<Value = (u32, ToHub)> {
+    let local = 0..3u32;
+    let message = prop_oneof![
+        local.clone().prop_map(|local| ToHub::Attached { local }),
+        local.clone().prop_map(|local| ToHub::Left { local }),
+        local.clone().prop_map(|local| ToHub::Lost { local, cause: Cause::STOPPED }),
+        (local.clone(), 0..3i32).prop_map(|(local, c)| ToHub::Ended { local, ending: Ending::Code(c) }),
+        (local.clone(), 0..6u32).prop_map(|(local, new_rank)| ToHub::Reset { local, new_rank }),
+        (local.clone(), 0..6u32).prop_map(|(local, rank)| ToHub::Unreachable {
+            local,
+            rank: Rank(rank),
+            cause: Cause::DISCONNECTED
+        }),
+        local.prop_map(|local| ToHub::Abort { local, message: "enough".into() }),
+        Just(ToHub::ResetPrepared),
+        Just(ToHub::Heartbeat),
+        Just(ToHub::Waits { waits: Vec::new() }),
+        Just(ToHub::Prepared { address: address(1) }),
+    ];
+    (0..3u32, message)
+}
+
+proptest! {
+    /// Whatever agents say in whatever order, the job ends, once, when all agents are done.
+    #[test]
+    fn no_order_of_messages_keeps_a_job_from_ending(
+        messages in proptest::collection::vec(any_message(), 0..60),
+        continue_on_loss: bool,
+    ) {
+        let mut hub = hub_with(&[&[0, 1], &[2, 3], &[4]], continue_on_loss);
+        let mut effects = Vec::new();
+        for (step, (node, message)) in messages.into_iter().enumerate() {
+            hub.receive(node, message, step as u64 * 10);
+            hub.tick(step as u64 * 10);
+            effects.extend(drain(&mut hub));
+        }
+        (0..3).for_each(|node| hub.receive(node, ToHub::Done, 1_000));
+        hub.tick(1_000);
+        effects.extend(drain(&mut hub));
+        let ends = effects.iter().filter(|effect| matches!(effect, Effect::Finished(_))).count();
+        prop_assert_eq!(ends, 1);
+    }
+}

@@ -1,0 +1,413 @@
+//! The agent of a node as a thread of the first process that came: strangers meet here.
+//!
+//! It has no children: a rank is known to be gone when its pidfd or its channel says so, and nobody is killed,
+//! because whoever started the processes has that duty. Its stack is small: buffers are on the heap.
+
+use super::greet::{self, Greeting};
+use super::link::Link;
+use super::node::{token, Node};
+use super::port::Port;
+use super::protocol::{Launch, ToHub, ToNode};
+use super::seat::Standing;
+use super::stranger::Call;
+use crate::auth::{Identity, JobId, Secret};
+use crate::environment;
+use crate::os::descriptor::{Epoll, Event, Readiness};
+use crate::os::{process, socket, time};
+use crate::shm::world::Cause;
+use crate::{Error, Result};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+const STOP: u64 = 16;
+const MEETING: u64 = 17;
+/// Handshakes of strangers; looked at together.
+const GREETINGS: u64 = 18;
+/// The most handshakes at a time.
+const MAX_GREETINGS: usize = 64;
+/// How often to try to reach the hub, which may not be there yet.
+const RETRY_MS: u64 = 10;
+
+/// The agent before and while it runs.
+pub(super) struct HostedAgent {
+    rank: u32,
+    master: SocketAddr,
+    secret: Secret,
+    job: JobId,
+    listener: UnixListener,
+    /// Kept open for as long as it is watched.
+    _stop: Arc<Event>,
+    stopped: bool,
+    greetings: Vec<Greeting>,
+    link: Option<Link>,
+    link_watched_for_room: bool,
+    /// The address by which we reached the hub, and so others reach us.
+    own_address: Option<IpAddr>,
+    epoll: Option<Epoll>,
+    node: Option<Node>,
+    arrivals: Vec<Arrival>,
+    heard_ms: u64,
+    beat_ms: u64,
+    ticked_ms: u64,
+}
+
+/// A stranger that has come before it was known who else would.
+struct Arrival {
+    rank: u32,
+    /// The size of the world, as it knows it.
+    ranks: u32,
+    channel: OwnedFd,
+    pid: Option<u32>,
+    pidfd: Option<OwnedFd>,
+}
+
+impl HostedAgent {
+    pub(super) fn new(call: &Call, listener: UnixListener, stop: Arc<Event>) -> Result<HostedAgent> {
+        listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
+        let epoll = Epoll::new()?;
+        epoll.add(stop.as_fd(), STOP, false)?;
+        epoll.add(listener.as_fd(), MEETING, false)?;
+        let now_ms = time::now_ms();
+        Ok(HostedAgent {
+            rank: call.rank,
+            master: call.master,
+            secret: Secret::from_bytes(call.secret.0),
+            job: call.job,
+            listener,
+            _stop: stop,
+            stopped: false,
+            greetings: Vec::new(),
+            link: None,
+            link_watched_for_room: false,
+            own_address: None,
+            epoll: Some(epoll),
+            node: None,
+            arrivals: Vec::new(),
+            heard_ms: now_ms,
+            beat_ms: now_ms,
+            ticked_ms: now_ms,
+        })
+    }
+
+    /// Runs until every rank of the node has left or is gone.
+    pub(super) fn run(mut self) {
+        while !self.is_over() {
+            if let Err(error) = self.step() {
+                self.give_up(&error.to_string());
+            }
+        }
+        self.finish();
+    }
+
+    fn step(&mut self) -> Result<()> {
+        self.reach_hub();
+        let timeout_ms = self.wake_up_at().saturating_sub(time::now_ms()).min(1_000) as i32;
+        let mut events: Vec<(u64, Readiness)> = Vec::new();
+        self.epoll_ref()?.wait(timeout_ms, |token, readiness| events.push((token, readiness)))?;
+        let busy = !events.is_empty();
+        for (token, readiness) in events {
+            self.handle_event(token, readiness)?;
+        }
+        self.advance_greetings();
+        if self.link.as_ref().is_some_and(Link::is_ended) {
+            self.link = None;
+            self.give_up("the process of rank 0, which holds the job together, is gone");
+        }
+        if !busy || self.ticked_ms + 50 < time::now_ms() {
+            self.tick();
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Connects to the hub, if it has been reached yet.
+    fn reach_hub(&mut self) {
+        if self.link.is_some() || self.node.is_some() {
+            return;
+        }
+        let Ok(stream) = TcpStream::connect_timeout(&self.master, Duration::from_millis(1_000)) else {
+            return;
+        };
+        let own = stream.local_addr().map(|address| address.ip());
+        let _ = socket::tune_tcp(stream.as_fd(), 15_000);
+        let me = Identity { rank: self.rank, incarnation: 0 };
+        let Ok(greeted) = greet::call(stream.into(), self.job, &self.secret, me) else { return };
+        let secret = Secret::from_bytes(*self.secret.expose());
+        let Ok(mut link) = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest) else {
+            return;
+        };
+        for arrival in &self.arrivals {
+            link.send(&ToHub::Arrived { rank: arrival.rank, ranks: arrival.ranks }.encode());
+        }
+        self.own_address = own.ok();
+        self.heard_ms = time::now_ms();
+        if self.epoll_ref().and_then(|epoll| epoll.add(link.input(), token::LINK, false)).is_ok() {
+            self.link = Some(link);
+        }
+    }
+
+    fn epoll_ref(&self) -> Result<&Epoll> {
+        let node = self.node.as_ref().map(|node| &node.epoll);
+        node.or(self.epoll.as_ref()).ok_or_else(|| Error::Closed("the agent has ended".into()))
+    }
+
+    fn handle_event(&mut self, token: u64, readiness: Readiness) -> Result<()> {
+        let index = token as u32;
+        match token {
+            STOP => self.stopped = true,
+            MEETING => self.accept(),
+            GREETINGS | token::LINK_OUT => {}
+            token::LINK => self.read_link()?,
+            token::PORT => {
+                if let Some(node) = &mut self.node {
+                    node.port.accept(&node.epoll, time::now_ms());
+                }
+            }
+            _ => match token & !0xffff_ffff {
+                token::CHANNEL => self.read_channel(index, readiness),
+                token::PIDFD => self.process_ended(index),
+                _ => {
+                    if let Some(node) = &mut self.node {
+                        if let Some((hello, socket)) = node.examine(token) {
+                            node.pass_socket(hello, socket);
+                        }
+                    }
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            let ours =
+                matches!(socket::peer_credentials(stream.as_fd()), Ok((user, _)) if user == process::user());
+            if !ours || self.greetings.len() >= MAX_GREETINGS || self.node.is_some() {
+                // With the world complete nobody else belongs to it; who comes early for the next one tries again.
+                continue;
+            }
+            let Ok(greeting) = Greeting::accept(stream.into(), self.job) else { continue };
+            if self.epoll_ref().and_then(|epoll| epoll.add(greeting.as_fd(), GREETINGS, false)).is_ok() {
+                self.greetings.push(greeting);
+            }
+        }
+    }
+
+    fn advance_greetings(&mut self) {
+        for mut greeting in std::mem::take(&mut self.greetings) {
+            match greeting.advance(&self.secret) {
+                Ok(false) => self.greetings.push(greeting),
+                Ok(true) => {
+                    let _ = self.epoll_ref().and_then(|epoll| epoll.remove(greeting.as_fd()));
+                    if let Some(greeted) = greeting.finish() {
+                        self.admit(&greeted.socket, greeted.peer);
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// A stranger has proven that it belongs to the job: it gets a line.
+    fn admit(&mut self, stream: &OwnedFd, peer: Identity) {
+        let Ok((ours, theirs)) = socket::packet_pair() else { return };
+        if socket::send_message(stream.as_fd(), &[1], Some(theirs.as_fd())).is_err() {
+            return;
+        }
+        let pid = socket::peer_credentials(stream.as_fd()).ok().map(|(_, pid)| pid).filter(|&pid| pid > 0);
+        let pidfd = pid.and_then(|pid| process::open_pidfd(pid).ok());
+        if let Some(pidfd) = &pidfd {
+            let token = token::PIDFD + self.arrivals.len() as u64;
+            let _ = self.epoll_ref().and_then(|epoll| epoll.add(pidfd.as_fd(), token, false));
+        }
+        if let Some(link) = &mut self.link {
+            link.send(&ToHub::Arrived { rank: peer.rank, ranks: peer.incarnation }.encode());
+        }
+        let pid = pid.map(|pid| pid as u32);
+        self.arrivals.push(Arrival { rank: peer.rank, ranks: peer.incarnation, channel: ours, pid, pidfd });
+    }
+
+    fn read_link(&mut self) -> Result<()> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        for message in link.receive()? {
+            self.heard_ms = time::now_ms();
+            match ToNode::decode(&message)? {
+                ToNode::Launch(launch) => self.launch(*launch)?,
+                ToNode::Terminate { reason, .. } => self.give_up(&reason),
+                other => {
+                    if let Some(node) = &mut self.node {
+                        node.handle_hub(other)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Everybody has come: the strangers take their seats.
+    fn launch(&mut self, launch: Launch) -> Result<()> {
+        let ip = match environment::text("KUMIKI_NET")? {
+            Some(_) => environment::reached_address()?,
+            None => self.own_address.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
+        };
+        let Some(epoll) = self.epoll.take() else { return Ok(()) };
+        let port = Port::bind(ip, token::PORT, token::STRANGER)?;
+        let address = port.address();
+        let mut node = Node::new(launch, epoll, port)?;
+        for arrival in self.arrivals.drain(..) {
+            node.add_seat(arrival.rank, arrival.channel)?;
+            if let Some(seat) = node.seats.last_mut() {
+                (seat.known_pid, seat.pidfd) = (arrival.pid, arrival.pidfd);
+            }
+        }
+        node.outbox.push(ToHub::Prepared { address });
+        self.node = Some(node);
+        Ok(())
+    }
+
+    fn read_channel(&mut self, local: u32, readiness: Readiness) {
+        let Some(node) = &mut self.node else { return };
+        if readiness.writable {
+            node.flush_rank(local);
+        }
+        if (readiness.readable || readiness.hung_up) && !node.receive_rank(local) {
+            self.seat_empty(local, Cause::DISCONNECTED);
+        }
+    }
+
+    fn process_ended(&mut self, local: u32) {
+        match &mut self.node {
+            None => {
+                let Some(arrival) = self.arrivals.get_mut(local as usize) else { return };
+                if arrival.pidfd.take().is_some() {
+                    let message = format!("rank {} ended before everybody had come", arrival.rank);
+                    self.tell(&ToHub::Failed { code: 1, message: message.clone() });
+                    self.give_up(&message);
+                }
+            }
+            Some(node) => {
+                node.receive_rank(local);
+                node.seats[local as usize].pidfd = None;
+                self.seat_empty(local, Cause::EXITED);
+            }
+        }
+    }
+
+    /// A rank is gone. If it had not left, the others must know.
+    fn seat_empty(&mut self, local: u32, cause: Cause) {
+        let Some(node) = &mut self.node else { return };
+        let before = node.seats[local as usize].standing;
+        if node.rank_gone(local, cause) || before == Standing::Out {
+            node.seats[local as usize].standing = Standing::Lost;
+            node.outbox.push(ToHub::Lost { local, cause });
+        }
+    }
+
+    fn tell(&mut self, message: &ToHub) {
+        if let Some(link) = &mut self.link {
+            link.send(&message.encode());
+        }
+    }
+
+    /// The job cannot go on: whoever waits here is told.
+    fn give_up(&mut self, why: &str) {
+        match &mut self.node {
+            Some(node) => {
+                node.announce_end(why);
+                let _ = node.handle_hub(ToNode::Refuse { why: why.into() });
+            }
+            // Without a node the strangers only have their lines, and those close with us.
+            None => {
+                refuse_arrivals(&mut self.arrivals, why);
+                self.stopped = true;
+            }
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let messages = self.node.as_mut().map(|node| {
+            node.settle();
+            std::mem::take(&mut node.outbox)
+        });
+        let Some(link) = &mut self.link else { return };
+        messages.unwrap_or_default().iter().for_each(|message| link.send(&message.encode()));
+        link.flush();
+        let wants_room = link.backlog_bytes() > 0;
+        if wants_room != std::mem::replace(&mut self.link_watched_for_room, wants_room) {
+            if let (Some(link), Ok(epoll)) = (&self.link, self.epoll_ref()) {
+                let _ = match wants_room {
+                    true => epoll.add(link.output(), token::LINK_OUT, true),
+                    false => epoll.remove(link.output()),
+                };
+            }
+        }
+    }
+
+    fn wake_up_at(&self) -> u64 {
+        if self.link.is_none() && self.node.is_none() {
+            return time::now_ms() + RETRY_MS;
+        }
+        let beat = self.beat_ms + self.beat_interval_ms();
+        let greeting = if self.greetings.is_empty() { u64::MAX } else { time::now_ms() + 100 };
+        let port = self.node.as_ref().and_then(|node| node.port.wake_up_at()).unwrap_or(u64::MAX);
+        beat.min(port).min(greeting)
+    }
+
+    fn beat_interval_ms(&self) -> u64 {
+        self.node.as_ref().map_or(1_000, |node| (node.launch.peer_timeout_ms as u64 / 5).max(10))
+    }
+
+    fn tick(&mut self) {
+        let now_ms = time::now_ms();
+        let slept_ms = now_ms - std::mem::replace(&mut self.ticked_ms, now_ms);
+        if now_ms >= self.beat_ms + self.beat_interval_ms() {
+            self.beat_ms = now_ms;
+            self.tell(&ToHub::Heartbeat);
+        }
+        let Some(node) = &mut self.node else { return };
+        let timeout_ms = node.launch.peer_timeout_ms as u64;
+        node.port.tick(&node.epoll, now_ms);
+        if slept_ms > timeout_ms / 2 {
+            self.heard_ms = now_ms;
+        }
+        if self.link.is_some() && now_ms >= self.heard_ms + timeout_ms {
+            self.link = None;
+            self.give_up("the process of rank 0, which holds the job together, does not answer");
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let empty = |standing| matches!(standing, Standing::Left | Standing::Lost);
+        let refused = |node: &Node| node.is_refused() && node.seats.iter().all(|seat| seat.channel.is_none());
+        self.stopped
+            || self
+                .node
+                .as_ref()
+                .is_some_and(|node| refused(node) || node.seats.iter().all(|seat| empty(seat.standing)))
+    }
+
+    fn finish(&mut self) {
+        self.settle();
+        self.tell(&ToHub::Done);
+        let limit_ms = time::now_ms() + 1_000;
+        while let Some(link) = self.link.as_mut().filter(|link| link.backlog_bytes() > 0 && !link.is_ended())
+        {
+            if time::now_ms() >= limit_ms {
+                break;
+            }
+            let _ = crate::os::descriptor::poll(&[(link.output(), true)], 100);
+            link.flush();
+        }
+    }
+}
+
+fn refuse_arrivals(arrivals: &mut Vec<Arrival>, why: &str) {
+    for arrival in arrivals.drain(..) {
+        let mut seat = super::seat::Seat::new(arrival.rank, Some(arrival.channel));
+        seat.send(super::channel::FromAgent::Refused { why: why.into() });
+    }
+}

@@ -1,0 +1,248 @@
+//! Ranks that no launcher of ours started: how they find each other.
+//!
+//! The processes of a node meet at an abstract Unix socket whose name only those who know the secret can compute;
+//! it has no file and goes with its process. Whoever binds it first hosts the agent of the node in a thread. The
+//! process of rank 0 hosts the hub of the job, at the address in `KUMIKI_MASTER`.
+
+use super::channel::Channel;
+use super::greet;
+use super::host::HostedAgent;
+use super::host_hub::HostedHub;
+use super::protocol::SecretBytes;
+use crate::auth::{Identity, JobId, Secret};
+use crate::environment;
+use crate::os::descriptor::Event;
+use crate::os::{process, socket, time};
+use crate::{Error, Result};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Enough for loops that keep their buffers small.
+const STACK_BYTES: usize = 128 << 10;
+/// How long to wait before the next try to meet.
+const RETRY_MS: u64 = 5;
+
+/// What a stranger knows of its job.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) rank: u32,
+    pub(super) ranks: u32,
+    pub(super) master: SocketAddr,
+    pub(super) secret: SecretBytes,
+    pub(super) job: JobId,
+    meeting_point: [u8; 32],
+}
+
+/// The threads that this process runs for others. They end by themselves once nobody needs them.
+#[derive(Debug)]
+pub(super) struct Hosted {
+    stop: Arc<Event>,
+    hub: Option<JoinHandle<()>>,
+    agent: Option<JoinHandle<()>>,
+}
+
+/// What the environment says, `None` if this process is alone.
+pub(super) fn call_from_environment() -> Result<Option<Call>> {
+    let Some(master) = environment::text("KUMIKI_MASTER")? else {
+        return match foreign_place()? {
+            Some((source, _, ranks)) if ranks > 1 => Err(Error::Refused(format!(
+                "{source} says that this process is one of {ranks}, but not how to meet the others: set \
+                 KUMIKI_MASTER=host:port (where rank 0 shall listen) and KUMIKI_SECRET_FILE, or use `kumiki run`"
+            ))),
+            _ => Ok(None),
+        };
+    };
+    let Some((_, rank, ranks)) = foreign_place()? else {
+        return Err(Error::Refused(
+            "KUMIKI_MASTER is set, but not which rank this is: set KUMIKI_RANK and KUMIKI_RANKS".into(),
+        ));
+    };
+    if ranks == 0 || rank >= ranks {
+        return Err(Error::Misuse(format!("rank {rank} of {ranks} cannot be: ranks go from 0 to one less")));
+    }
+    let Some(path) = environment::text("KUMIKI_SECRET_FILE")? else {
+        return Err(Error::Refused(
+            "KUMIKI_MASTER is set, but not KUMIKI_SECRET_FILE: make one with \
+             `(umask 077; head -c 32 /dev/urandom > secret)` and give every rank a copy"
+                .into(),
+        ));
+    };
+    let secret = read_secret(&path)?;
+    let address = resolve(&master)?;
+    let node = environment::text("KUMIKI_NODE")?.unwrap_or_default();
+    let hash = |purpose: &str| {
+        let text = format!("{purpose}\0{master}\0{node}");
+        *blake3::keyed_hash(&secret, text.as_bytes()).as_bytes()
+    };
+    let job_hash = blake3::keyed_hash(&secret, format!("job\0{master}").as_bytes());
+    let job = JobId(job_hash.as_bytes()[..8].iter().fold(0, |job, &byte| job << 8 | byte as u64));
+    Ok(Some(Call {
+        rank,
+        ranks,
+        master: address,
+        secret: SecretBytes(secret),
+        job,
+        meeting_point: hash("meeting point"),
+    }))
+}
+
+/// Rank and size as whoever started us says: (who, rank, ranks).
+fn foreign_place() -> Result<Option<(&'static str, u32, u32)>> {
+    if let Some(rank) = environment::number("KUMIKI_RANK")? {
+        let ranks = environment::number("KUMIKI_RANKS")?;
+        let ranks = ranks.ok_or_else(|| Error::Refused("KUMIKI_RANK is set, but not KUMIKI_RANKS".into()))?;
+        return Ok(Some(("KUMIKI_RANKS", rank, ranks)));
+    }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.trim().parse().ok());
+    let launchers = [
+        ("mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("mpirun", "PMI_RANK", "PMI_SIZE"),
+        ("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+        ("Slurm", "SLURM_PROCID", "SLURM_NTASKS"),
+    ];
+    for (who, rank, ranks) in launchers {
+        if let (Some(rank), Some(ranks)) = (number(rank), number(ranks)) {
+            // The script of a Slurm batch job has these variables too, but is no task of a step.
+            if who == "Slurm" && std::env::var_os("SLURM_STEP_ID").is_none() {
+                continue;
+            }
+            return Ok(Some((who, rank, ranks)));
+        }
+    }
+    Ok(None)
+}
+
+fn resolve(master: &str) -> Result<SocketAddr> {
+    let wrong = |why: String| Error::Refused(format!("KUMIKI_MASTER={master}: {why}"));
+    let mut found =
+        master.to_socket_addrs().map_err(|error| wrong(format!("{error}; it should be host:port")))?;
+    let address = found.next().ok_or_else(|| wrong("the name has no address".into()))?;
+    if address.ip().is_unspecified() || address.port() == 0 {
+        return Err(wrong("it must be an address and port that every rank can reach".into()));
+    }
+    Ok(address)
+}
+
+/// The secret in a file: at least 32 bytes, or 64 hexadecimal digits, that nobody else can read.
+fn read_secret(path: &str) -> Result<[u8; 32]> {
+    let wrong = |why: String| Error::Refused(format!("KUMIKI_SECRET_FILE={path}: {why}"));
+    let data = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
+    let mode = data.permissions().mode() & 0o777;
+    if !data.is_file() {
+        return Err(wrong("it is not a file".into()));
+    }
+    if mode & 0o077 != 0 {
+        return Err(wrong(format!("others may read it (mode {mode:04o}): chmod 600 {path}")));
+    }
+    if data.uid() != process::user() && process::user() != 0 {
+        return Err(wrong("it belongs to another user".into()));
+    }
+    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let text = bytes.trim_ascii();
+    // Raw bytes may end in what looks like a blank; only digits are trimmed.
+    let hexadecimal = !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
+    let (key, least) = if hexadecimal { (text, 64) } else { (&bytes[..], 32) };
+    if key.len() < least {
+        return Err(wrong("it is too short: at least 32 bytes or 64 hexadecimal digits".into()));
+    }
+    Ok(blake3::derive_key("kumiki secret file version 1", key))
+}
+
+/// Meets the others: the line to the agent of this node, and what this process hosts. Tries until the deadline.
+pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result<Channel> {
+    loop {
+        let tried = attempt(call, hosted);
+        match tried {
+            Ok(Some(channel)) => return Ok(channel),
+            Err(error @ (Error::Misuse(_) | Error::OutOfMemory { .. })) => return Err(error),
+            // Somebody who was here before is just leaving, or is just coming: try again.
+            Ok(None) => {}
+            Err(error) if time::now_ms() >= deadline_ms => return Err(error),
+            Err(_) => {}
+        }
+        if time::now_ms() >= deadline_ms {
+            let what = format!("waiting for the other processes of this node and for {}", call.master);
+            return Err(Error::Timeout { what, after_ms: 0 });
+        }
+        std::thread::sleep(Duration::from_millis(RETRY_MS));
+    }
+}
+
+fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<Channel>> {
+    if call.rank == 0 && !is_running(&hosted.hub) {
+        let hub = HostedHub::bind(call, hosted.stop.clone())?;
+        hosted.hub = Some(start_thread("kumiki-hub", move || hub.run())?);
+    }
+    let name = [b"kumiki-".as_slice(), &call.meeting_point[..16]].concat();
+    let address =
+        UnixAddr::from_abstract_name(name).map_err(|error| Error::from_io("abstract socket name", &error))?;
+    match UnixStream::connect_addr(&address) {
+        Ok(stream) => introduce(call, stream).map(Some),
+        Err(_) if !is_running(&hosted.agent) => {
+            // Nobody is there: host it ourselves, unless somebody else is quicker.
+            if let Ok(listener) = UnixListener::bind_addr(&address) {
+                let agent = HostedAgent::new(call, listener, hosted.stop.clone())?;
+                hosted.agent = Some(start_thread("kumiki-agent", move || agent.run())?);
+            }
+            Ok(None)
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Proves to the agent who we are, and gets the line to it.
+fn introduce(call: &Call, stream: UnixStream) -> Result<Channel> {
+    let (user, _) = socket::peer_credentials(stream.as_fd())?;
+    if user != process::user() {
+        return Err(Error::Misuse(format!("the agent of this node belongs to another user ({user})")));
+    }
+    // The size of the world takes the place of the incarnation: it is covered by the proof.
+    let me = Identity { rank: call.rank, incarnation: call.ranks };
+    let greeted = greet::call(stream.into(), call.job, &Secret::from_bytes(call.secret.0), me)?;
+    let limit_ms = time::now_ms() + 2_000;
+    loop {
+        let mut byte = [0];
+        match socket::receive_message(greeted.socket.as_fd(), &mut byte, false) {
+            Ok((1, Some(line))) => return Channel::new(line),
+            Err(error) if error.would_block() && time::now_ms() < limit_ms => {
+                crate::os::descriptor::poll(&[(greeted.socket.as_fd(), false)], 50)?;
+            }
+            Ok(_) => return Err(Error::Closed("the agent of this node is ending".into())),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_running(thread: &Option<JoinHandle<()>>) -> bool {
+    thread.as_ref().is_some_and(|thread| !thread.is_finished())
+}
+
+fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let builder = std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES);
+    builder.spawn(body).map_err(|error| Error::from_io("clone(thread)", &error))
+}
+
+impl Hosted {
+    pub(super) fn new() -> Result<Hosted> {
+        Ok(Hosted { stop: Arc::new(Event::new()?), hub: None, agent: None })
+    }
+
+    /// Waits until nobody needs our threads any more. They watch the others, so a death does not make us wait.
+    pub(super) fn wait(mut self) {
+        for thread in [self.agent.take(), self.hub.take()].into_iter().flatten() {
+            let _ = thread.join();
+        }
+    }
+
+    /// Ends our threads at once, because we could not join.
+    pub(super) fn abandon(self) {
+        self.stop.raise();
+        self.wait();
+    }
+}

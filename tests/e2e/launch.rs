@@ -1,0 +1,271 @@
+//! Exit codes, signals, streams, and what is left behind.
+
+use crate::job::{send_signal, Job};
+use std::time::{Duration, Instant};
+
+#[test]
+fn success_is_silent() {
+    let ended = Job::new(&["-n", "3"], &["sh", "-c", "echo $KUMIKI_RANK of $KUMIKI_RANKS"]).run();
+    let text = ended.stdout();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 of 3", "1 of 3", "2 of 3"]);
+    assert_eq!((ended.code(), ended.stderr().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn the_exit_code_is_that_of_the_first_rank_that_fails() {
+    let exit = |script: &str| Job::new(&["-n", "2"], &["sh", "-c", script]).run();
+    exit("test $KUMIKI_RANK = 0 || exit 7; sleep 20").expect(7, "rank 1 exited with code 7");
+    exit("test $KUMIKI_RANK = 0 || kill -9 $$; sleep 20").expect(137, "killed by signal 9 (SIGKILL)");
+    exit("test $KUMIKI_RANK = 0 || kill -SEGV $$; sleep 20").expect(139, "SIGSEGV");
+}
+
+#[test]
+fn a_program_that_is_not_there_is_named_before_anything_starts() {
+    for options in [&["-n", "2"][..], &["-n", "2", "--virtual-nodes", "2"]] {
+        Job::new(options, &["no-such-program"])
+            .run()
+            .expect(127, "there is no program no-such-program in PATH");
+        Job::new(options, &["./no-such-program"]).run().expect(127, "there is no program ./no-such-program");
+        Job::new(options, &["/etc/passwd"]).run().expect(126, "/etc/passwd is not a program that can be run");
+    }
+    Job::new(&["-n", "2", "--wdir", "/no/such/dir"], &["true"]).run().expect(127, "--wdir");
+}
+
+#[test]
+fn wrong_options_say_what_would_be_right() {
+    for (options, said) in [
+        (&["-n", "0"][..], "at least one rank"),
+        (&["-n", "1", "--virtual-nodes", "2"], "between 1 and the number of ranks"),
+        (&["-n", "1", "--netns"], "--virtual-nodes"),
+        (&["-n", "1", "--timeout", "soon"], "500ms, 15s or 2m"),
+        (&["-n", "1", "--budget", "lots"], "64K, 4M or 1G"),
+        (&["-n", "1", "--env", "E2E_NO_SUCH"], "no such variable"),
+        (&["-n", "1", "--host", "-x"], "not the name of a host"),
+        (&["-n", "1", "--hostfile", "/no/such/file"], "cannot read the hostfile"),
+    ] {
+        Job::new(options, &["true"]).run().expect(2, said);
+    }
+}
+
+#[test]
+fn ranks_join_leave_and_join_again() {
+    for options in
+        [&["-n", "4"][..], &["-n", "4", "--virtual-nodes", "2"], &["-n", "3", "--virtual-nodes", "3"]]
+    {
+        let ended = Job::ranks(options, "attach leave cycles=20").run();
+        assert_eq!(ended.expect(0, "attached rank 2 of").stderr(), "");
+    }
+}
+
+#[test]
+fn a_rank_that_ends_without_leaving_ends_the_job() {
+    for options in [&["-n", "3"][..], &["-n", "3", "--virtual-nodes", "3"]] {
+        let job = |action: &str| Job::ranks(options, action).run();
+        job("attach 1:exit=0 sleep_ms=20000").expect(1, "exited with code 0 without finalizing");
+        job("attach 1:exit=5 sleep_ms=20000").expect(5, "exited with code 5 without finalizing");
+        job("attach 1:abort sleep_ms=20000").expect(134, "SIGABRT");
+        job("1:exit=0 attach sleep_ms=20000").expect(1, "before it joined");
+        job("1:sleep_ms=200 1:exit=0 attach sleep_ms=20000").expect(1, "before it joined");
+        job("attach leave 1:exit=4").expect(4, "exited with code 4");
+    }
+}
+
+#[test]
+fn the_report_says_what_the_others_waited_for() {
+    let ended = Job::ranks(&["-n", "2"], "1:sleep_ms=300 1:exit=3 attach").run();
+    ended.expect(3, "rank 0 waits in init, for 0.");
+}
+
+#[test]
+fn a_rank_behind_a_script_is_watched_too() {
+    let rank = crate::job::rank_command().join(" ");
+    let script = format!("{rank}; sleep 20");
+    Job::new(&["-n", "2"], &["sh", "-c", &script])
+        .env(crate::rank::ACTION, "attach 1:abort sleep_ms=20000")
+        .run()
+        .expect(1, "rank 1 is lost: it exited without finalizing");
+}
+
+#[test]
+fn with_on_loss_continue_the_job_goes_on() {
+    let action = "attach 1:exit=3 sleep_ms=300 leave say=survived";
+    let ended = Job::ranks(&["-n", "3", "--on-loss", "continue"], action).run();
+    ended.expect(3, "rank 1 exited with code 3");
+    assert_eq!(ended.stdout().matches("survived").count(), 2);
+}
+
+#[test]
+fn an_abort_message_is_printed_once_with_the_rank() {
+    for options in [&["-n", "3"][..], &["-n", "3", "--virtual-nodes", "3"]] {
+        let ended = Job::ranks(options, "attach 2:end=enough sleep_ms=20000").run();
+        ended.expect(1, "aborted the job: enough");
+        assert_eq!(ended.stderr().matches("enough").count(), 1, "{}", ended.stderr());
+    }
+}
+
+#[test]
+fn a_reset_renumbers_the_ranks_or_is_refused_to_all() {
+    for options in [&["-n", "3"][..], &["-n", "3", "--virtual-nodes", "3"]] {
+        let action = "attach 0:reset=2 1:reset=0 2:reset=1 leave";
+        let ended = Job::ranks(options, action).run();
+        ended.expect(0, "reset to rank 2");
+        let ended = Job::ranks(options, "attach reset=0 leave").run();
+        ended.expect(0, "reset refused: ranks 0 and 1 both want to be rank 0");
+        assert_eq!(ended.stdout().matches("refused").count(), 3);
+    }
+}
+
+#[test]
+fn output_is_tagged_line_by_line() {
+    let script = "printf 'a\\nb\\nc'; printf 'x\\n' >&2";
+    let ended = Job::new(&["-n", "2", "--tag-output"], &["sh", "-c", script]).run();
+    let text = ended.stdout();
+    for rank in 0..2 {
+        let tag = format!("[{rank}] ");
+        let mine: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(&tag)).collect();
+        assert_eq!(mine, ["a", "b", "c"]);
+    }
+    assert!(ended.stderr().contains("[0] x\n") && ended.stderr().contains("[1] x\n"));
+}
+
+#[test]
+fn a_flood_of_output_arrives_whole() {
+    let script = "i=0; while [ $i -lt 3000 ]; do echo line-$i-0123456789012345678901234567890123456789; i=$((i+1)); done";
+    let ended = Job::new(&["-n", "2", "--tag-output"], &["sh", "-c", script]).run();
+    assert_eq!(ended.stdout().lines().count(), 6000);
+    assert!(ended.stdout().lines().all(|line| line.ends_with("0123456789")));
+}
+
+#[test]
+fn standard_input_goes_to_rank_0_and_ends() {
+    let input: Vec<u8> = (0..200_000).flat_map(|i: u32| format!("{i}\n").into_bytes()).collect();
+    let ended = Job::new(&["-n", "2"], &["wc", "-l"]).input(&input).run();
+    let text = ended.stdout();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0", "200000"]);
+    // A rank that does not read it does no harm.
+    Job::new(&["-n", "2"], &["true"]).input(&input).run().expect(0, "");
+}
+
+#[test]
+fn options_have_environment_forms_and_wrong_names_are_answered() {
+    let ended =
+        Job::ranks(&[], "attach leave").env("KUMIKI_RANKS", "3").env("KUMIKI_VIRTUAL_NODES", "2").run();
+    ended.expect(0, "of 3");
+    let ended = Job::new(&["-n", "1"], &["true"]).env("KUMIKI_VIRTUALNODES", "2").run();
+    ended.expect(0, "maybe you meant KUMIKI_VIRTUAL_NODES");
+    let ended = Job::new(&["-n", "1", "--env", "A=b c"], &["sh", "-c", "echo \"<$A>\""]).run();
+    ended.expect(0, "<b c>");
+}
+
+#[test]
+fn a_timeout_ends_the_job_with_a_report() {
+    let ended = Job::ranks(&["-n", "2", "--timeout", "500ms"], "attach 1:sleep_ms=30000 leave").run();
+    ended.expect(124, "did not end within 0.5 s");
+    Job::ranks(&["-n", "2", "--timeout", "500ms"], "1:sleep_ms=30000 attach")
+        .run()
+        .expect(124, "rank 0 waits in init");
+}
+
+#[test]
+fn one_interrupt_is_passed_on_and_two_kill() {
+    let polite = "trap 'echo polite; exit 0' INT; while :; do sleep 0.05; done";
+    let job = Job::new(&["-n", "2"], &["sh", "-c", polite]).start();
+    job.wait_for(2, "while");
+    std::thread::sleep(Duration::from_millis(200));
+    job.signal(libc::SIGINT);
+    let ended = job.wait();
+    assert_eq!(ended.code(), Some(130));
+    assert_eq!(ended.stdout().matches("polite").count(), 2);
+
+    let stubborn = "trap '' INT TERM; while :; do sleep 0.05; done";
+    let job = Job::new(&["-n", "2"], &["sh", "-c", stubborn]).start();
+    job.wait_for(2, "while");
+    job.signal(libc::SIGINT);
+    std::thread::sleep(Duration::from_millis(100));
+    job.signal(libc::SIGINT);
+    assert_eq!(job.wait().code(), Some(130));
+
+    for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
+        let job = Job::new(&["-n", "2"], &["sh", "-c", stubborn]).start();
+        job.wait_for(2, "while");
+        job.signal(signal);
+        assert_eq!(job.wait().code(), Some(code), "killed after the grace");
+    }
+}
+
+#[test]
+fn sigusr2_prints_who_waits_for_whom() {
+    let job = Job::ranks(&["-n", "3", "--virtual-nodes", "3"], "2:sleep_ms=1500 attach leave").start();
+    job.wait_for(3, "rank_body");
+    std::thread::sleep(Duration::from_millis(600));
+    job.signal(libc::SIGUSR2);
+    let ended = job.wait();
+    ended.expect(0, "rank 0 waits in init");
+    ended.expect(0, "rank 2 has not joined the world");
+}
+
+#[test]
+fn a_killed_launcher_leaves_nothing() {
+    for signal in [libc::SIGKILL, libc::SIGABRT] {
+        let job = Job::ranks(&["-n", "4", "--virtual-nodes", "2"], "attach sleep_ms=60000").start();
+        job.wait_for(4, "rank_body");
+        job.signal(signal);
+        job.wait();
+    }
+}
+
+#[test]
+fn a_killed_agent_ends_the_job_and_leaves_nothing() {
+    let job = Job::ranks(&["-n", "4", "--virtual-nodes", "2"], "attach sleep_ms=60000").start();
+    job.wait_for(4, "rank_body");
+    send_signal(job.wait_for(2, "kumiki agent")[0], libc::SIGKILL);
+    job.wait().expect(1, "ended unexpectedly: it was killed by signal 9");
+}
+
+#[test]
+fn processes_that_a_rank_leaves_behind_are_ended() {
+    Job::new(&["-n", "2"], &["sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 0"]).run().expect(0, "");
+}
+
+#[test]
+fn a_rank_stopped_for_less_than_the_timeout_is_not_lost_and_for_longer_is() {
+    let options = ["-n", "2", "--peer-timeout", "2s"];
+    let job = Job::ranks(&options, "attach sleep_ms=2500 leave").start();
+    let ranks = job.wait_for(2, "rank_body");
+    std::thread::sleep(Duration::from_millis(300));
+    send_signal(ranks[1], libc::SIGSTOP);
+    std::thread::sleep(Duration::from_millis(900));
+    send_signal(ranks[1], libc::SIGCONT);
+    job.wait().expect(0, "");
+
+    let job = Job::ranks(&options, "attach sleep_ms=60000 leave").start();
+    let ranks = job.wait_for(2, "rank_body");
+    std::thread::sleep(Duration::from_millis(300));
+    send_signal(ranks[1], libc::SIGSTOP);
+    let start = Instant::now();
+    job.wait().expect(1, "is lost: it was stopped for longer than the peer timeout");
+    assert!(start.elapsed() > Duration::from_millis(1500));
+}
+
+#[test]
+fn a_small_limit_of_open_files_is_named() {
+    let kumiki = crate::job::kumiki();
+    let script = format!("ulimit -n 40; exec {} run -n 64 true", kumiki.display());
+    let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("64 ranks on a node need 160 open files"));
+}
+
+#[test]
+fn virtual_nodes_can_have_network_namespaces() {
+    let ended = Job::ranks(&["-n", "4", "--virtual-nodes", "2", "--netns"], "attach leave").run();
+    if ended.stderr().contains("--netns needs root or user namespaces") {
+        return println!("skipped: {}", ended.stderr().trim());
+    }
+    ended.expect(0, "attached rank 3 of 4");
+    assert!(!std::path::Path::new("/sys/class/net/kumiki0").exists());
+}

@@ -1,0 +1,163 @@
+//! Ranks that no launcher of ours started.
+
+use crate::job::rank_command;
+use crate::rank::ACTION;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A folder that goes with its owner.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("kumiki-e2e-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn secret_file(folder: &Folder, name: &str, contents: &[u8], mode: u32) -> PathBuf {
+    let path = folder.0.join(name);
+    std::fs::write(&path, contents).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn command(action: &str, secret: Option<&Path>, port: u16) -> Command {
+    let rank = rank_command();
+    let mut command = Command::new(&rank[0]);
+    command.args(&rank[1..]).env(ACTION, action).env("KUMIKI_MASTER", format!("127.0.0.1:{port}"));
+    command.env("KUMIKI_INIT_TIMEOUT", "20s").stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(secret) = secret {
+        command.env("KUMIKI_SECRET_FILE", secret);
+    }
+    command
+}
+
+/// Starts `ranks` strangers on `nodes` nodes and waits for them all.
+fn strangers(ranks: u32, nodes: u32, action: &str, secret: &Path) -> Vec<(Option<i32>, String)> {
+    let port = free_port();
+    let start = |rank: u32| {
+        command(action, Some(secret), port)
+            .env("KUMIKI_RANK", rank.to_string())
+            .env("KUMIKI_RANKS", ranks.to_string())
+            .env("KUMIKI_NODE", format!("node {}", rank % nodes))
+            .spawn()
+            .unwrap()
+    };
+    let children: Vec<_> = (0..ranks).map(start).collect();
+    children.into_iter().map(|child| said(&child.wait_with_output().unwrap())).collect()
+}
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn strangers_find_each_other_on_one_node_and_on_several() {
+    let folder = Folder::new("strangers");
+    let secret = secret_file(&folder, "secret", &[7; 32], 0o600);
+    for (ranks, nodes) in [(1, 1), (4, 1), (4, 2), (3, 3)] {
+        for (rank, (code, text)) in strangers(ranks, nodes, "attach leave", &secret).into_iter().enumerate() {
+            assert_eq!(code, Some(0), "{text}");
+            assert!(text.contains(&format!("attached rank {rank} of {ranks}")), "{text}");
+        }
+    }
+}
+
+#[test]
+fn strangers_can_meet_again_and_again() {
+    let folder = Folder::new("again");
+    let secret = secret_file(&folder, "secret", "0123456789abcdef".repeat(4).as_bytes(), 0o600);
+    for (code, text) in strangers(4, 2, "cycles=20", &secret) {
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
+#[test]
+fn a_stranger_that_dies_is_noticed() {
+    let folder = Folder::new("dies");
+    let secret = secret_file(&folder, "secret", &[7; 40], 0o600);
+    for nodes in [1, 3] {
+        let ends = strangers(3, nodes, "attach 2:exit=3 lost leave", &secret);
+        assert_eq!(ends[2].0, Some(3));
+        for (code, text) in &ends[..2] {
+            assert_eq!(*code, Some(0), "{text}");
+            assert!(text.contains("lost rank 2"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_or_wrong_is_said() {
+    let folder = Folder::new("wrong");
+    let good = secret_file(&folder, "good", &[7; 32], 0o600);
+    let open = secret_file(&folder, "open", &[7; 32], 0o644);
+    let short = secret_file(&folder, "short", b"0123456789abcdef0123456789abcdef", 0o600);
+    let none = folder.0.join("none");
+    let with_rank = |secret: Option<&Path>| {
+        let mut command = command("attach", secret, free_port());
+        command.env("KUMIKI_RANK", "0").env("KUMIKI_RANKS", "2").env("KUMIKI_INIT_TIMEOUT", "300ms");
+        command
+    };
+    let mut no_master = command("attach", None, 1);
+    no_master.env_remove("KUMIKI_MASTER").env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "2");
+    let mut wrong_rank = with_rank(Some(&good));
+    wrong_rank.env("KUMIKI_RANK", "2");
+    let mut bad_master = with_rank(Some(&good));
+    bad_master.env("KUMIKI_MASTER", "nonsense");
+    for (mut command, expected) in [
+        (with_rank(None), "KUMIKI_SECRET_FILE"),
+        (with_rank(Some(&open)), "chmod 600"),
+        (with_rank(Some(&short)), "too short"),
+        (with_rank(Some(&none)), "No such file"),
+        (with_rank(Some(&good)), "timed out"),
+        (command("attach", Some(&good), 1), "set KUMIKI_RANK and KUMIKI_RANKS"),
+        (no_master, "set KUMIKI_MASTER=host:port"),
+        (wrong_rank, "rank 2 of 2 cannot be"),
+        (bad_master, "it should be host:port"),
+    ] {
+        let (code, text) = said(&command.output().unwrap());
+        assert_eq!(code, Some(9), "{text}");
+        assert!(text.contains(expected), "`{expected}` is not in: {text}");
+    }
+}
+
+#[test]
+fn variables_of_mpirun_give_rank_and_size() {
+    let folder = Folder::new("mpirun");
+    let secret = secret_file(&folder, "secret", &[9; 32], 0o600);
+    let port = free_port();
+    let start = |rank: u32| {
+        let mut command = command("attach leave", Some(&secret), port);
+        command.env("OMPI_COMM_WORLD_RANK", rank.to_string()).env("OMPI_COMM_WORLD_SIZE", "2");
+        command.spawn().unwrap()
+    };
+    for child in [start(0), start(1)] {
+        let (code, text) = said(&child.wait_with_output().unwrap());
+        assert_eq!(code, Some(0), "{text}");
+    }
+}
+
+#[test]
+fn a_process_alone_is_a_world_of_one() {
+    let rank = rank_command();
+    let output =
+        Command::new(&rank[0]).args(&rank[1..]).env(ACTION, "attach leave cycles=50").output().unwrap();
+    let (code, text) = said(&output);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("attached rank 0 of 1"), "{text}");
+}
