@@ -127,6 +127,10 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if super::process::is_forked_child() {
+            // The mapping was not inherited; something else may lie there by now.
+            return;
+        }
         // SAFETY: the range is the mapping made in `new`; pointers into it do not outlive their owner, which
         // holds this mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
