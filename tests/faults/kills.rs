@@ -61,10 +61,9 @@ fn kill(job: &mut Job, place: &str, sight: &str) -> u64 {
         job.until_report(sight);
     }
     let killed_ns = job.signal(job.rank(VICTIM), libc::SIGKILL);
-    if place == "wait" {
-        job.signal(job.rank(0), libc::SIGCONT);
+    if let Some(stopped) = stopped.filter(|_| place == "wait") {
+        job.signal(stopped, libc::SIGCONT);
     }
-    job.tell("go");
     killed_ns
 }
 
@@ -77,17 +76,11 @@ struct Sight<'a> {
 }
 
 fn sights(ended: &Ended) -> Vec<Sight<'_>> {
-    let parse = |line: &'_ str| {
-        let mut words = line.splitn(4, ' ');
-        let mut word = || words.next().unwrap_or_default();
-        let (rank, at_ns) = (word().parse().unwrap(), word().parse().unwrap());
-        (rank, at_ns)
-    };
-    let sight = |line| {
-        let (rank, at_ns) = parse(line);
-        let mut words = line.splitn(4, ' ').skip(2);
-        let (what, text) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        Sight { rank, at_ns, what, text }
+    let sight = |line| match str::splitn(line, 4, ' ').collect::<Vec<_>>()[..] {
+        [rank, at_ns, what, text] => {
+            Sight { rank: rank.parse().unwrap(), at_ns: at_ns.parse().unwrap(), what, text }
+        }
+        _ => panic!("{line}: {}", ended.show()),
     };
     ended.said("got").into_iter().map(sight).collect()
 }
@@ -96,6 +89,9 @@ fn survivors_learn_who_was_killed_and_how() {
     side_by_side(2, combinations(), |(place, sight, nodes)| {
         let mut job = setup(place, nodes).continues().start();
         let killed_ns = kill(&mut job, place, sight);
+        // Rank 0 comes late to some of these places: when the loss is known, so that it cannot slip through.
+        job.expect("got 2");
+        job.tell("go");
         let ended = job.finish();
         ended.expect_code(137).expect_error("rank 1");
         let seen = sights(&ended);
@@ -111,7 +107,6 @@ fn survivors_learn_who_was_killed_and_how() {
             assert!(told, "{place}, {nodes} nodes, rank {survivor}: {}", ended.show());
             let after = Duration::from_nanos(first.at_ns.saturating_sub(killed_ns));
             let promise = if nodes == 1 { KNOWN_ON_NODE } else { KNOWN_ELSEWHERE };
-            // Rank 0 only looks once it is told to go on, which is after the kill anyhow.
             assert!(after < promise * LOAD_FACTOR, "{place}, {nodes} nodes: known after {after:?}: {}", ended.show());
             latest = latest.max(after);
         }
@@ -144,13 +139,10 @@ fn the_job_ends_with_one_report() {
 
 /// The canary: the same jobs, not killed, show no loss.
 fn without_a_kill_nobody_is_lost() {
-    let ended = setup("finalize", 2).start();
-    let ended = {
-        let mut job = ended;
-        job.expect("there");
-        job.tell("go");
-        job.finish()
-    };
+    let mut job = setup("finalize", 2).start();
+    job.expect("there");
+    job.tell("go");
+    let ended = job.finish();
     ended.expect_code(0);
     assert!(sights(&ended).iter().all(|sight| sight.text == "ok"), "{}", ended.show());
     assert!(ended.reports().is_empty(), "{}", ended.show());
@@ -176,7 +168,7 @@ fn a_killed_target_fails_the_put_and_spares_its_neighbour() {
     for nodes in [1, 2] {
         let target = if nodes == 1 { 1 } else { 2 };
         let ended = big_put(nodes, target);
-        let put = ended.said("put");
+        let put = ended.said("came to");
         let lost = format!("PeerLost({target},");
         assert!(put.len() == 1 && put[0].starts_with(&lost), "{nodes} nodes: {}", ended.show());
         assert_eq!(ended.said("intact").len(), 1, "{nodes} nodes: {}", ended.show());

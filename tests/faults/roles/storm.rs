@@ -28,7 +28,7 @@ pub(crate) fn big_put() -> Result<()> {
     world.sync()?;
     if rank() == 0 {
         let seen = put_until_lost(&world);
-        say(&format!("put {}", seen.err().map_or("ok".into(), |error| kind(&error))));
+        say(&format!("came to {}", seen.err().map_or("ok".into(), |error| kind(&error))));
     } else {
         let lost = (0..).try_for_each(|_: u32| world.sync());
         assert!(matches!(lost, Err(Error::PeerLost { .. })), "{lost:?}");

@@ -69,15 +69,17 @@ fn meet_until_lost(world: &World) -> Result<()> {
     (0..100).try_for_each(|_| world.sync())
 }
 
-/// Everybody writes into the memory of everybody; the victim dies meanwhile.
+/// The victim dies while it writes to everybody and everybody writes to it.
 fn puts(world: &World) -> Result<()> {
     world.sync()?;
     if world.rank() == VICTIM {
         say("there");
     }
     let mine = world.rank() as u64;
+    // Survivors leave one by one, so they only write to the victim; the victim writes to everybody.
+    let peers = if world.rank() == VICTIM { 0..world.ranks() } else { VICTIM..VICTIM + 1 };
     loop {
-        for peer in 0..world.ranks() {
+        for peer in peers.clone() {
             world.put(world.starter::<u64>(peer)?.add(mine), mine)?;
         }
     }
