@@ -1,13 +1,16 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
 
+mod chart;
+mod bench;
 mod commands;
+mod help;
 
-use clap::{Parser, Subcommand};
-use commands::{agent, run};
+use clap::{FromArgMatches, Parser, Subcommand};
+use commands::{agent, completions, doctor, info, man, run, selftest};
 use std::process::ExitCode;
 
-/// One global memory across processes, machines and GPUs.
+/// One global memory across processes and machines.
 #[derive(Parser)]
 #[command(name = "kumiki", version, propagate_version = true, arg_required_else_help = true)]
 struct Arguments {
@@ -17,14 +20,31 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Completions(completions::Arguments),
+    Doctor(doctor::Arguments),
+    Info(info::Arguments),
+    Man(man::Arguments),
     Run(Box<run::Arguments>),
+    Selftest(selftest::Arguments),
+    Bench(bench::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let arguments = Arguments::from_arg_matches(&help::command().get_matches());
+    let command = arguments.unwrap_or_else(|error| error.exit()).command;
+    if !matches!(command, Command::Agent(_)) {
+        commands::warn_of_unknown_variables();
+    }
+    let done = match command {
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
         Command::Run(arguments) => run::run(*arguments),
+        Command::Selftest(arguments) => selftest::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     };
     match done {

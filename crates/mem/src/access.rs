@@ -185,6 +185,18 @@ impl Core {
         }
     }
 
+    /// Whether private memory of a neighbour can be copied directly. What the system allows is found out by doing it
+    /// once, before anybody counts on it.
+    pub(crate) fn may_touch(&self, neighbour: Private) -> bool {
+        if self.process_vm.load(Ordering::Relaxed) && !self.process_vm_tried.load(Ordering::Relaxed) {
+            let mut byte = 0u8;
+            // SAFETY: the byte is ours to write.
+            let tried = unsafe { self.copy_neighbour(neighbour, Direction::Read, &mut byte, 1) };
+            self.process_vm_tried.store(matches!(tried, Ok(true)), Ordering::Relaxed);
+        }
+        self.process_vm.load(Ordering::Relaxed)
+    }
+
     /// Copies between memory of this process and private memory of another one on this node. `Ok(false)` when the
     /// system does not allow it: ask the owner instead.
     ///

@@ -146,6 +146,16 @@ impl<T: Pod> GlobalPtr<T> {
         GlobalPtr { address, generation, element: PhantomData }
     }
 
+    /// The address and the registration it belongs to, as plain data that can be sent to another rank.
+    pub const fn parts(self) -> (GlobalAddress, u16) {
+        (self.address, self.generation)
+    }
+
+    /// The pointer with these [`parts`](Self::parts).
+    pub const fn from_parts(address: GlobalAddress, generation: u16) -> Self {
+        Self::new(address, generation)
+    }
+
     /// The address of the first byte.
     #[inline]
     pub const fn address(self) -> GlobalAddress {

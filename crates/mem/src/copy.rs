@@ -13,11 +13,6 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 /// Bytes that go through this process at a time when both sides are other processes' private memory.
 const BOUNCE_BYTES: usize = 16 * 1024;
 
-/// Whether private memory of other processes of this node may be copied directly.
-pub(crate) fn may_touch_neighbours(core: &Core) -> bool {
-    core.process_vm.load(Ordering::Relaxed)
-}
-
 /// Copies if this process can touch both sides; false if it must ask somebody.
 pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
     let (to, _to_pin) = core.pin_own(to)?;
@@ -37,7 +32,7 @@ pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Resu
             unsafe { core.copy_neighbour(from, Direction::Read, to, bytes) }
         }
         (Reach::Private(to), Reach::Private(from)) => {
-            if !may_touch_neighbours(core) {
+            if !core.may_touch(to) {
                 return Ok(false);
             }
             bounce(core, to, from, bytes)

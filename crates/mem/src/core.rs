@@ -26,8 +26,12 @@ pub(crate) struct Core {
     pub(crate) pending: AtomicU64,
     pub(crate) next_handle: AtomicU64,
     pub(crate) next_internal: AtomicU64,
+    /// Different for every world that this process has had.
+    pub(crate) life: u64,
     /// Whether same-node private memory can be copied directly.
     pub(crate) process_vm: AtomicBool,
+    /// Whether that has been tried, and was right.
+    pub(crate) process_vm_tried: AtomicBool,
     /// Whether the engine has a transport, so that waiting means polling.
     pub(crate) has_transport: AtomicBool,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.

@@ -8,7 +8,7 @@ use crate::address::GlobalAddress;
 use crate::order::Condition;
 use crate::{Error, Result};
 use kumiki_net::Rank;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Names an operation. Completing a handle completes every one before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,8 +26,9 @@ impl Handle {
     }
 }
 
-/// The operations that the library starts on its own have numbers from here on.
-pub(crate) const FIRST_INTERNAL: u64 = 1 << 63;
+/// The operations that the library starts on its own have numbers from here on. A number fits in 56 bits, because the
+/// source of a payload carries it beside a byte of its own.
+pub(crate) const FIRST_INTERNAL: u64 = 1 << 55;
 /// The most operations that may be incomplete at once; issuing one more waits for the oldest.
 pub(crate) const MAX_OPERATIONS: usize = 1024;
 
@@ -88,6 +89,8 @@ pub(crate) struct Operations {
     failures: BTreeMap<u64, Error>,
     /// Numbers of operations that wait for their condition, in the order issued.
     deferred: VecDeque<u64>,
+    /// Operations of which some data could not be put in its place.
+    spoiled: BTreeSet<u64>,
     /// Old values of atomics whose caller waits for them, by number.
     pub(crate) values: BTreeMap<u64, u64>,
 }
@@ -118,9 +121,22 @@ impl Operations {
         self.incomplete.is_empty() && self.failures.is_empty()
     }
 
+    /// Some data of an operation could not be put in its place: it has failed, whatever the answer says.
+    pub(crate) fn spoil(&mut self, id: u64) {
+        if self.incomplete.contains_key(&id) {
+            self.spoiled.insert(id);
+        }
+    }
+
+    /// Whether [`spoil`](Self::spoil) was called for an operation.
+    pub(crate) fn is_spoiled(&self, id: u64) -> bool {
+        self.spoiled.contains(&id)
+    }
+
     /// Forgets an operation: its answer, if one comes, is thrown away.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Operation> {
         self.deferred.retain(|&deferred| deferred != id);
+        self.spoiled.remove(&id);
         self.incomplete.remove(&id)
     }
 

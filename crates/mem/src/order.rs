@@ -1,6 +1,7 @@
 //! Orders: what must be complete before an operation starts.
 
 use crate::handle::Handle;
+use std::cell::Cell;
 
 /// What must be complete before an operation starts. Whatever the order, two copies from one rank to the same rank
 /// arrive in the order in which they were issued.
@@ -13,9 +14,26 @@ pub enum Order {
     After(Handle),
     /// Every operation issued before.
     All,
-    /// The operation issued just before; enforced as near the target as possible, so that a chain does not wait for
-    /// a round trip at each step.
+    /// The operation that this thread issued just before (every earlier one, if it has issued none); enforced as near
+    /// the target as possible, so that a chain does not wait for a round trip at each step.
     Continue,
+}
+
+thread_local! {
+    /// The operation that this thread issued last: the life of its world, and its number. Operations that were complete
+    /// when issuing them returned need not be here: continuing behind the one before them is as good.
+    static LAST: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// The operation that this thread issued last in a life of a world.
+pub(crate) fn last_of_thread(life: u64) -> Option<u64> {
+    let (of, number) = LAST.get();
+    (of == life).then_some(number)
+}
+
+/// Remembers an operation as the last of this thread.
+pub(crate) fn set_last_of_thread(life: u64, number: u64) {
+    LAST.set((life, number));
 }
 
 /// An order in terms of operation numbers.
@@ -30,14 +48,29 @@ pub(crate) enum Condition {
 }
 
 impl Order {
-    /// The condition for operation number `id`.
-    pub(crate) fn condition(self, id: u64) -> Condition {
+    /// The condition for operation number `id` of a thread that issued `previous` just before.
+    pub(crate) fn condition(self, id: u64, previous: Option<u64>) -> Condition {
         match self {
             Order::None => Condition::Free,
             // A handle that was never issued orders nothing that comes later than it.
             Order::After(handle) => Condition::UpTo(handle.number().min(id - 1)),
             Order::All => Condition::UpTo(id - 1),
-            Order::Continue => Condition::Exactly(id - 1),
+            Order::Continue => previous.map_or(Condition::UpTo(id - 1), Condition::Exactly),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_belongs_to_the_thread_that_issues_it() {
+        set_last_of_thread(7, 3);
+        let previous = last_of_thread(7);
+        assert_eq!(Order::Continue.condition(9, previous), Condition::Exactly(3));
+        let elsewhere = std::thread::spawn(|| last_of_thread(7)).join().unwrap();
+        assert_eq!(Order::Continue.condition(9, elsewhere), Condition::UpTo(8));
+        assert_eq!(last_of_thread(8), None);
     }
 }

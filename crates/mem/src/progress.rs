@@ -5,7 +5,8 @@
 
 use crate::core::Core;
 use crate::error::Fate;
-use crate::handle::{Action, Client, Operation, Operations};
+use crate::handle::{Action, Client, Operation, Operations, OPERATION_BYTES};
+use crate::ledger::Purpose;
 use crate::protocol;
 use crate::serve;
 use crate::{Error, Result};
@@ -164,6 +165,7 @@ impl Receiver<'_> {
         if let Client::Peer { rank, path, op } = operation.client {
             let ended = result.map(drop);
             out.messages.push((rank, protocol::done(op, &ended, path)));
+            self.note_pending();
             return;
         }
         match (result, operation.action) {
@@ -192,6 +194,8 @@ impl Receiver<'_> {
     pub(crate) fn note_pending(&self) {
         let pending = if self.state.operations.is_quiet() { 0 } else { self.state.operations.len().max(1) };
         self.core.pending.store(pending as u64, Ordering::Release);
+        let bytes = self.state.operations.len() as u64 * OPERATION_BYTES;
+        self.core.books.set(Purpose::Operation, bytes);
     }
 
     /// Fails everything that waits for an answer of `peer`.
@@ -222,7 +226,10 @@ impl Receiver<'_> {
 
 impl Sink for Receiver<'_> {
     fn part(&mut self, _from: Rank, header: &Header, at: u32, bytes: &[u8]) {
-        serve::land(self.core, &self.state.operations, header, at, bytes);
+        let landed = serve::land(self.core, &self.state.operations, header, at, bytes);
+        if !landed && header.kind == protocol::DATA {
+            self.state.operations.spoil(header.op);
+        }
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {

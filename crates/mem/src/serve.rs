@@ -8,7 +8,7 @@ use crate::address::GlobalAddress;
 use crate::atomic;
 use crate::copy;
 use crate::core::Core;
-use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side};
+use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
 use crate::order::Condition;
 use crate::progress::Receiver;
 use crate::protocol::{self, about, answer, inline, question};
@@ -21,6 +21,8 @@ use kumiki_net::Rank;
 const SOURCE_GLOBAL: u64 = 1;
 /// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
 const SOURCE_LENT: u64 = 2;
+const _: () =
+    assert!((FIRST_INTERNAL * 2 - 1) << 8 >> 8 == FIRST_INTERNAL * 2 - 1, "a number fits above the kind");
 
 /// What is left of an atomic that is done when its old value is on its way to another rank.
 pub(crate) const DELIVERY: Action = Action::Copy { dst: Side::Lent(0), src: Side::Lent(0), bytes: 0 };
@@ -76,8 +78,20 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
     let Some(peer) = previous.peer else { return false };
     match (question_kind(core, previous.action), question_kind(core, next)) {
         (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
-        (Some((protocol::ATOMIC, _)), Some((kind, to))) => to == peer && kind != protocol::PUT,
+        // The old value comes back here before the answer to the next question, but no earlier: that is in time if
+        // its place is ours, where neither the peer nor whoever the peer pushes to can meet it.
+        (Some((protocol::ATOMIC, _)), Some((protocol::GET | protocol::ATOMIC, to))) => {
+            to == peer && old_value_stays_here(core, previous.action)
+        }
         _ => false,
+    }
+}
+
+fn old_value_stays_here(core: &Core, action: Action) -> bool {
+    match action {
+        Action::Atomic { dst: Some(dst), .. } => core.format.rank(dst) == core.rank,
+        Action::Atomic { dst: None, .. } => true,
+        Action::Copy { .. } => false,
     }
 }
 
@@ -122,7 +136,7 @@ fn asks(core: &Core, reach: Reach) -> Option<Rank> {
     match reach {
         Reach::Direct(_) => None,
         Reach::Private(private) => {
-            let touchable = private.rank() == core.rank || copy::may_touch_neighbours(core);
+            let touchable = private.rank() == core.rank || core.may_touch(private);
             (!touchable).then_some(private.rank())
         }
         Reach::Remote(rank) => Some(rank),
@@ -187,18 +201,19 @@ pub(crate) fn store_value(
     Ok(Some((owner, question(header, inline(value)))))
 }
 
-/// Puts a part of a payload where its header says. What may not be written is dropped; the answer will say so.
-pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u32, bytes: &[u8]) {
+/// Puts a part of a payload where its header says. What may not be written is dropped: false, and the answer will say
+/// so.
+pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u32, bytes: &[u8]) -> bool {
     let offset = header.d.saturating_add(at as u64);
     let reach = match header.kind {
         protocol::PUT => {
             let whole = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c);
             match whole {
-                // SAFETY: the whole range was checked, and the part lies within it.
                 Ok(start) if within(offset, bytes.len(), header.c) => {
+                    // SAFETY: the whole range was checked, and the part lies within it.
                     Some(Reach::Direct(unsafe { start.add(offset as usize) }))
                 }
-                _ => return,
+                _ => return false,
             }
         }
         protocol::DATA => match operations.get(header.op).map(|operation| operation.action) {
@@ -208,14 +223,11 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
                     core.reach(address.add(offset), generation, bytes.len() as u64).ok()
                 }
             },
-            _ => return,
+            _ => return false,
         },
-        _ => return,
+        _ => return false,
     };
-    if let Some(reach) = reach {
-        // A neighbour that may not be written any more is found again when the frame is complete.
-        let _ = copy::write_here(core, reach, bytes);
-    }
+    reach.is_some_and(|reach| copy::write_here(core, reach, bytes).unwrap_or(false))
 }
 
 fn within(offset: u64, length: usize, whole: u64) -> bool {
@@ -236,8 +248,9 @@ pub(crate) fn fill(
             let address = GlobalAddress::from_bits(source.place).add(offset);
             core.reach(address, detail as u16, place.len() as u64)
         }
-        // The caller lends the memory while the operation is in the table, and no longer.
-        SOURCE_LENT if operations.get(detail).is_some() => {
+        // The caller lends the memory while the operation is in the table, and no longer. Such operations are the
+        // library's own: the bit that says so fell off the top of `kind`.
+        SOURCE_LENT if operations.get(detail | FIRST_INTERNAL).is_some() => {
             Ok(Reach::Direct((source.place + offset) as usize as *mut u8))
         }
         _ => return false,
@@ -288,7 +301,9 @@ pub(crate) fn frame(
         protocol::NUDGED => return true,
         protocol::DATA if header.flags & FLAG_MORE != 0 => {}
         protocol::DATA => {
-            take_answer(receiver, from, header.op, Ok(None), out);
+            let whole =
+                if receiver.state.operations.is_spoiled(header.op) { Err(spoiled(from)) } else { Ok(None) };
+            take_answer(receiver, from, header.op, whole, out);
             return true;
         }
         protocol::VALUE => {
@@ -302,6 +317,12 @@ pub(crate) fn frame(
         _ => {}
     }
     false
+}
+
+/// What an initiator is told when the data came and its place was gone.
+fn spoiled(from: Rank) -> Error {
+    let what = "the destination was unregistered while the data came";
+    Error::Bounds { what, address: 0, rank: from, bytes: 0 }
 }
 
 /// Only the rank that was asked may answer.

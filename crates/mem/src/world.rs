@@ -3,9 +3,11 @@
 use crate::address::{AddressFormat, GlobalAddress, GlobalPtr, STARTER_SLOT};
 use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
 use crate::core::{Core, Waiting};
-use crate::handle::{Action, AtomicCall, Client, Handle, Operation, Side, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::handle::{
+    Action, AtomicCall, Client, Handle, Operation, Side, FIRST_INTERNAL, MAX_OPERATIONS, OPERATION_BYTES,
+};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
-use crate::order::{Condition, Order};
+use crate::order::{self, Condition, Order};
 use crate::progress::{Engine, Receiver};
 use crate::region::Registry;
 use crate::serve;
@@ -14,7 +16,7 @@ use bytemuck::Pod;
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::auth::{JobId, Secret};
-use kumiki_net::contract::Footprint;
+use kumiki_net::contract::{Closing, Footprint};
 use kumiki_net::os::descriptor::{self, Event};
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::control::Activity;
@@ -38,6 +40,9 @@ const CLOSE_MS: u64 = 200;
 
 /// How long a reset waits for the other ranks, which have all come to the barrier before it.
 const RESET_MS: u64 = 60_000;
+
+/// Tells the worlds that a process has had apart; 0 is none.
+static NEXT_LIFE: AtomicU64 = AtomicU64::new(1);
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
 ///
@@ -110,7 +115,9 @@ impl World {
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
             next_internal: AtomicU64::new(0),
+            life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
+            process_vm_tried: AtomicBool::new(false),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             books,
@@ -212,14 +219,14 @@ impl World {
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
     /// gone, starter memory is zero.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        if new_rank >= self.ranks() {
-            return Err(Error::misuse(format!("reset to rank {new_rank}: there are {} ranks", self.ranks())));
-        }
+        // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;
         let mut attachment = self.close()?.attachment;
         if let Some(channel) = attachment.channel.clone() {
             attachment.rank = renumber(&channel, new_rank)?;
+        } else if new_rank != 0 {
+            return Err(Error::misuse(format!("reset to rank {new_rank}: there is one rank")));
         } else {
             attachment.arena.prepare_rank(attachment.local)?;
         }
@@ -245,26 +252,33 @@ impl World {
         Ok(seat)
     }
 
+    /// Sends what waits to be sent, the last signal of a barrier above all, and takes leave of every peer.
     fn close_transport(&self) {
-        let until_ms = time::now_ms() + CLOSE_MS;
-        let mut first = true;
+        let started_ms = time::now_ms();
+        let mut sent_ms = started_ms;
         loop {
             let mut engine = self.core.engine();
-            let Engine { transport, state, .. } = &mut *engine;
+            let Engine { transport, state, sleeper } = &mut *engine;
             let Some(transport) = transport.as_mut() else { return };
             let mut receiver = Receiver { core: &self.core, state };
-            let closed =
-                if first { transport.close(&mut receiver) } else { transport.footprint().connected == 0 };
-            first = false;
-            if closed || time::now_ms() > until_ms {
+            let closing = transport.close(&mut receiver);
+            let now_ms = time::now_ms();
+            let over = match closing {
+                Closing::Closed => return,
+                Closing::Parting => now_ms > sent_ms + CLOSE_MS,
+                Closing::Sending => {
+                    sent_ms = now_ms;
+                    now_ms > started_ms + self.core.arena.config().peer_timeout_ms as u64
+                }
+            };
+            if over || transport.poll(&mut receiver).is_err() {
                 return;
             }
-            let polled = transport.poll(&mut receiver);
+            let sleeper = sleeper.clone();
             drop(engine);
-            if polled.is_err() {
-                return;
+            if let Some(sleeper) = sleeper {
+                let _ = sleeper.sleep(1);
             }
-            process::yield_now();
         }
     }
 
@@ -341,7 +355,8 @@ impl World {
         let core = &self.core;
         core.check_usable()?;
         let id = core.new_handle();
-        let condition = order.condition(id);
+        let condition = order.condition(id, order::last_of_thread(core.life));
+        order::set_last_of_thread(core.life, id);
         if condition == Condition::Free || core.pending.load(Ordering::Acquire) == 0 {
             self.launch(id, action)?;
         } else {
@@ -375,7 +390,7 @@ impl World {
         let operation =
             Operation { action: rest, client: Client::Program, peer: Some(peer), condition: Condition::Free };
         let mut engine = core.engine();
-        self.book_operation(&engine)?;
+        self.check_room()?;
         engine.state.operations.insert(id, operation);
         Receiver { core, state: &mut engine.state }.note_pending();
         let sent = engine.send(core, peer, message);
@@ -393,7 +408,7 @@ impl World {
         self.await_room()?;
         let core = &self.core;
         let mut engine = core.engine();
-        self.book_operation(&engine)?;
+        self.check_room()?;
         let pipelines = match condition {
             Condition::Exactly(previous) => {
                 let previous = engine.state.operations.get(previous);
@@ -418,10 +433,9 @@ impl World {
         })
     }
 
-    fn book_operation(&self, engine: &Engine) -> Result<()> {
-        let books = &self.core.books;
-        books.set(Purpose::Operation, engine.state.operations.len() as u64 * OPERATION_BYTES);
-        let left = books.left();
+    /// Fails if the budget has no room for one more operation.
+    fn check_room(&self) -> Result<()> {
+        let left = self.core.books.left();
         if left < OPERATION_BYTES {
             return Err(Error::OutOfMemory {
                 asked: OPERATION_BYTES,
@@ -457,6 +471,8 @@ impl World {
         let (code, first, second) = operation.encode();
         self.check_alignment::<W>(target)?;
         self.check_alignment::<W>(dst)?;
+        // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
+        self.core.reach(dst, 0, std::mem::size_of::<W>() as u64)?;
         let call = AtomicCall { target, generation: 0, code, first, second };
         self.issue(Action::Atomic { dst: Some(dst), call }, order)
     }
@@ -759,7 +775,7 @@ impl Core {
             return;
         }
         let _ = self.wait_until(Activity::Complete, None, |engine| {
-            engine.state.operations.holds(Condition::UpTo(u64::MAX >> 1)).then_some(())
+            engine.state.operations.holds(Condition::UpTo(FIRST_INTERNAL - 1)).then_some(())
         });
     }
 }

@@ -109,6 +109,17 @@ pub trait Sleeper: Send + Sync {
     fn wake(&self);
 }
 
+/// How far a transport is with closing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closing {
+    /// Messages wait to be sent.
+    Sending,
+    /// Everything is sent; peers have not said goodbye yet.
+    Parting,
+    /// Nothing is left to do.
+    Closed,
+}
+
 /// Memory that a transport takes, for the ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Footprint {
@@ -152,8 +163,9 @@ pub trait Transport: Send {
     fn adopt(&mut self, socket: OwnedFd) -> Result<()>;
     /// When [`poll`](Self::poll) must be called even if nothing comes (milliseconds of the monotonic clock).
     fn wake_up_at(&self) -> Option<u64>;
-    /// Closes every connection in good order as far as possible without waiting. True when nothing is left to do.
-    fn close(&mut self, sink: &mut dyn Sink) -> bool;
+    /// Closes every connection on which nothing waits to be sent, in good order and without waiting. Call it again,
+    /// and [`poll`](Self::poll) in between, until nothing is left to do.
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing;
     /// The memory it takes.
     fn footprint(&self) -> Footprint;
     /// Does something bad to the connection with a peer.

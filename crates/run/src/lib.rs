@@ -8,17 +8,29 @@
 //! | `launcher.rs` | the loop that carries the messages of the hub |
 //! | `streams.rs` | standard input and output |
 //! | `netns.rs` | one network namespace for each virtual node |
+//! | `agent.rs` | being the agent of a node |
+//! | `figures.rs` | sizes and limits, for `kumiki info` and the documentation |
 #![forbid(unsafe_code)]
 
+pub mod agent;
 mod agents;
+pub mod figures;
 mod launcher;
 mod netns;
 mod options;
 mod plan;
 mod streams;
 
+pub use kumiki_net::environment;
+pub use kumiki_net::os::probe;
 pub use launcher::run;
 pub use options::{Bind, OnLoss, Options};
+
+/// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
+pub mod system {
+    pub use kumiki_net::os::bare::SharedWords;
+    pub use kumiki_net::os::process::{allowed_cores, become_subreaper, children, signal, signal_group};
+}
 
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,6 @@
 //! `kumiki agent`: the agent of a node. The launcher starts it; it is of no use by hand.
 
 use super::Outcome;
-use kumiki_net::os::{descriptor, memory};
-use std::os::fd::AsFd;
 
 /// The agent of a node; started by `kumiki run`.
 #[derive(clap::Args)]
@@ -17,16 +15,5 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let (input, output) = match arguments.fd {
-        Some(number) => {
-            let fd = descriptor::adopt(number).map_err(|error| format!("agent --fd {number}: {error}"))?;
-            descriptor::set_close_on_exec(fd.as_fd(), true).map_err(|error| error.to_string())?;
-            (memory::duplicate(fd.as_fd()), Ok(fd))
-        }
-        // Duplicates are close-on-exec, so that no rank inherits the control stream.
-        None => (memory::duplicate(std::io::stdin().as_fd()), memory::duplicate(std::io::stdout().as_fd())),
-    };
-    let input = input.map_err(|error| error.to_string())?;
-    let output = output.map_err(|error| error.to_string())?;
-    Ok(kumiki_net::agent::process::serve(input, output))
+    kumiki_run::agent::serve(arguments.fd).map_err(|error| format!("agent: {error}"))
 }

@@ -1,14 +1,33 @@
 //! The commands. Each has its arguments and a `run` that returns the exit code, or a message for the user.
 
 pub(crate) mod agent;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod info;
+pub(crate) mod job;
+pub(crate) mod man;
 pub(crate) mod run;
+pub(crate) mod selftest;
+
+use std::io::Write;
 
 /// An exit code, or what the user should read.
 pub(crate) type Outcome = Result<i32, String>;
 
-/// Tells the user about `KUMIKI_*` variables that do not exist.
+/// Tells the user about `KUMIKI_*` variables that do not exist. A process of a job says nothing: its launcher has.
 pub(crate) fn warn_of_unknown_variables() {
-    for (name, nearest) in kumiki_net::environment::unknown_variables() {
+    if std::env::var_os("KUMIKI_AGENT_FD").is_some() {
+        return;
+    }
+    for (name, nearest) in kumiki_run::environment::unknown_variables() {
         eprintln!("kumiki: there is no variable {name}; maybe you meant {nearest}");
+    }
+}
+
+/// Prints a text. A reader that has gone before the end (`| head`) is no error.
+pub(crate) fn print(text: &str) -> Outcome {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
+        _ => Ok(0),
     }
 }

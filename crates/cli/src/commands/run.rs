@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use clap::ValueEnum;
-use kumiki_net::environment::{parse_bytes, parse_duration};
+use kumiki_run::environment::{parse_bytes, parse_duration};
 use kumiki_run::{Bind, OnLoss, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -99,8 +99,19 @@ enum LossChoice {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    super::warn_of_unknown_variables();
     kumiki_run::run(&options(arguments)).map_err(|error| error.to_string())
+}
+
+/// As `kumiki run` with these words behind it: so every option has its environment form here, too.
+pub(crate) fn run_words(words: Vec<OsString>) -> Outcome {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let line = std::iter::once("kumiki run".into()).chain(words);
+    let line = <Line as clap::Parser>::try_parse_from(line).map_err(|error| error.to_string())?;
+    run(line.arguments)
 }
 
 fn options(arguments: Arguments) -> Options {

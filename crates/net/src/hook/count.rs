@@ -1,7 +1,7 @@
 //! Counts messages and bytes, and prints one line when the transport ends.
 
 use super::pass_on;
-use crate::contract::{Message, Outbox, Payload, Sink, Source, Transport};
+use crate::contract::{Closing, Message, Outbox, Payload, Sink, Source, Transport};
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
 
@@ -99,7 +99,7 @@ impl Transport for Count {
         self.inner.wake_up_at()
     }
 
-    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
         self.inner.close(sink)
     }
 

@@ -5,7 +5,7 @@
 //! lost it and TCP had not noticed), `delay=TIME`, `reset`, `corrupt` (one bit), `stall=TIME`.
 
 use super::pass_on;
-use crate::contract::{Fault, Message, Outbox, Sink, Source, Transport};
+use crate::contract::{Closing, Fault, Message, Outbox, Sink, Source, Transport};
 use crate::os::time;
 use crate::wire::Header;
 use crate::{environment, Error, Rank, Result};
@@ -193,7 +193,10 @@ impl Transport for Inject {
         [delayed, self.inner.wake_up_at()].into_iter().flatten().min()
     }
 
-    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
+        if !self.state.delayed.is_empty() {
+            return Closing::Sending;
+        }
         self.inner.close(sink)
     }
 

@@ -4,7 +4,7 @@
 //! file with `[` and ends it; a reader of the format does not mind if the end is missing.
 
 use super::pass_on;
-use crate::contract::{Message, Outbox, Payload, Sink, Source, Transport};
+use crate::contract::{Closing, Message, Outbox, Payload, Sink, Source, Transport};
 use crate::os::time;
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
@@ -125,7 +125,7 @@ impl Transport for Trace {
         self.inner.wake_up_at()
     }
 
-    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
         self.inner.close(sink)
     }
 

@@ -4,11 +4,13 @@
 //! [`crate::Error::System`] with the name of the call, so that a user can look it up.
 #![allow(unsafe_code)]
 
+pub mod bare;
 pub mod descriptor;
 pub mod futex;
 pub mod machine;
 pub mod memory;
 pub mod network;
+pub mod probe;
 pub mod process;
 pub mod socket;
 pub mod time;

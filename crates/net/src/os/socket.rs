@@ -43,25 +43,32 @@ pub fn peer_credentials(fd: BorrowedFd<'_>) -> Result<(u32, i32)> {
 
 /// The addresses of the network interfaces that are up, loopback last.
 pub fn interface_addresses() -> Result<Vec<std::net::IpAddr>> {
+    Ok(named_addresses()?.into_iter().map(|(_, address)| address).collect())
+}
+
+/// As [`interface_addresses`], each with the name of its interface.
+pub fn named_addresses() -> Result<Vec<(String, std::net::IpAddr)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `list` is valid for writes; it is freed below.
     unsafe { check("getifaddrs", libc::getifaddrs(&mut list) as i64)? };
     let mut addresses = Vec::new();
     let mut entry = list;
     while !entry.is_null() {
-        // SAFETY: the entries form a list that lives until freeifaddrs; an address is as long as its family says.
+        // SAFETY: the entries form a list that lives until freeifaddrs; an address is as long as its family says,
+        // and a name is a C string.
         unsafe {
             let interface = &*entry;
             let address = interface.ifa_addr;
             if !address.is_null() && interface.ifa_flags & libc::IFF_UP as u32 != 0 {
+                let name = || std::ffi::CStr::from_ptr(interface.ifa_name).to_string_lossy().into_owned();
                 match (*address).sa_family as i32 {
                     libc::AF_INET => {
                         let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
-                        addresses.push(std::net::IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes()));
+                        addresses.push((name(), std::net::IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes())));
                     }
                     libc::AF_INET6 => {
                         let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
-                        addresses.push(std::net::IpAddr::from(v6.sin6_addr.s6_addr));
+                        addresses.push((name(), std::net::IpAddr::from(v6.sin6_addr.s6_addr)));
                     }
                     _ => {}
                 }
@@ -71,7 +78,7 @@ pub fn interface_addresses() -> Result<Vec<std::net::IpAddr>> {
     }
     // SAFETY: `list` came from getifaddrs and is not used any more.
     unsafe { libc::freeifaddrs(list) };
-    addresses.sort_by_key(std::net::IpAddr::is_loopback);
+    addresses.sort_by_key(|(_, address)| address.is_loopback());
     Ok(addresses)
 }
 

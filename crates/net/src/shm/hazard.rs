@@ -82,6 +82,7 @@ mod loom_models {
                 // One word stands for the array: the protocol is the same for each.
                 h.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).unwrap();
                 if e.view_announced().is_some() {
+                    // SAFETY: the protocol under test keeps the owner from writing meanwhile; loom checks it.
                     m.with(|value| unsafe { assert_eq!(*value, 1) });
                 }
                 h.store(0, Ordering::Release);
@@ -90,6 +91,7 @@ mod loom_models {
             while hazards.load(Ordering::Acquire) == me {
                 loom::thread::yield_now();
             }
+            // SAFETY: as above: no reader is let in any more.
             memory.with_mut(|value| unsafe { *value = 2 });
             reader.join().unwrap();
         });

@@ -149,6 +149,11 @@ impl Link {
         self.unsent.is_some() || self.wire.has_output() || (self.established && !self.queue.is_empty())
     }
 
+    /// Whether a message waits here, or a part of one.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.queue.is_empty() || self.unsent.is_some()
+    }
+
     /// Bytes that wait to be sent, for the ledger.
     pub(super) fn queued_bytes(&self) -> u64 {
         let unsent = self.unsent.as_ref().map_or(0, |unsent| unsent.bytes.capacity());

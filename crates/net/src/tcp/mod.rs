@@ -12,7 +12,7 @@
 mod link;
 
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
-use crate::contract::{Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
+use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
@@ -25,6 +25,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+/// Private bytes of one connection, beside what is queued on it.
+pub const CONNECTION_BYTES: u64 = std::mem::size_of::<Link>() as u64;
 /// Bytes read from a socket at a time.
 const RECEIVE_BYTES: usize = 256 * 1024;
 /// Tokens of epoll below this are links; this one is the agent's channel.
@@ -305,17 +307,16 @@ impl Tcp {
         let patience_ms = self.setup.arena.config().peer_timeout_ms as u64;
         let gone = self.address(peer).err();
         let refused = matches!(error, Error::Refused(_));
-        if link.initiated && !link.established && !refused && gone.is_none() {
-            if now_ms < link.first_attempt_ms + patience_ms {
-                self.retries.push(Retry {
-                    at_ms: now_ms + RETRY_MS,
-                    peer,
-                    first_attempt_ms: link.first_attempt_ms,
-                    messages: link.take_queue(),
-                });
-                self.note_deadline(Some(now_ms + RETRY_MS));
-                return;
-            }
+        let may_retry = link.initiated && !link.established && !refused && gone.is_none();
+        if may_retry && now_ms < link.first_attempt_ms + patience_ms {
+            self.retries.push(Retry {
+                at_ms: now_ms + RETRY_MS,
+                peer,
+                first_attempt_ms: link.first_attempt_ms,
+                messages: link.take_queue(),
+            });
+            self.note_deadline(Some(now_ms + RETRY_MS));
+            return;
         }
         let has_other = self.routes.contains_key(&peer.0);
         if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other {
@@ -414,7 +415,7 @@ impl Tcp {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<()> {
-        let index = match (message.path, self.routes.get(&to.0)) {
+        let index = match (message.path, self.routes.get(&to.0).copied()) {
             (Path::Answer(index), _) => {
                 let link = self.links.get(index as usize).and_then(Option::as_ref);
                 if link.is_none_or(|link| link.peer != Some(to)) {
@@ -422,21 +423,16 @@ impl Tcp {
                 }
                 index
             }
-            (Path::Route, Some(&index)) => index,
-            (Path::Route, None) => {
-                let retrying = self.retries.iter_mut().find(|retry| retry.peer == to);
-                if let Some(retry) = retrying {
-                    retry.messages.push_back(message);
+            // What waits for this peer already goes first, even when a link has come up meanwhile.
+            (Path::Route, _) if self.waits_behind(to, message) => return Ok(()),
+            (Path::Route, Some(index)) => index,
+            (Path::Route, None) => match self.route(to, sink, out)? {
+                Some(index) => index,
+                None => {
+                    self.waiting.push((to, message));
                     return Ok(());
                 }
-                match self.route(to, sink, out)? {
-                    Some(index) => index,
-                    None => {
-                        self.waiting.push((to, message));
-                        return Ok(());
-                    }
-                }
-            }
+            },
         };
         self.tick += 1;
         let tick = self.tick;
@@ -449,6 +445,19 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Puts a message behind those that wait to be sent to the same peer, if there are any.
+    fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return true;
+        }
+        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
+        if waits {
+            self.waiting.push((to, message));
+        }
+        waits
     }
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
@@ -616,10 +625,15 @@ impl Transport for Tcp {
         self.next_deadline_ms
     }
 
-    fn close(&mut self, sink: &mut dyn Sink) -> bool {
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
         let mut out = Outbox::default();
+        let mut sending = !self.retries.is_empty() || !self.waiting.is_empty();
         for index in 0..self.links.len() as u32 {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
+            if link.has_messages() {
+                sending = true;
+                continue;
+            }
             if !link.established {
                 self.remove(index);
                 continue;
@@ -627,9 +641,12 @@ impl Transport for Tcp {
             link.goodbye();
             self.flush(index, sink, &mut out);
         }
-        self.retries.clear();
-        self.waiting.clear();
-        self.open == 0
+        self.settle_outbox(&mut out, sink);
+        match (sending, self.open) {
+            (true, _) => Closing::Sending,
+            (false, 0) => Closing::Closed,
+            (false, _) => Closing::Parting,
+        }
     }
 
     fn footprint(&self) -> Footprint {
@@ -637,7 +654,7 @@ impl Transport for Tcp {
         Footprint {
             fixed_bytes: std::mem::size_of::<Tcp>() as u64 + tables as u64,
             connected: self.open as u64,
-            bytes_per_connection: std::mem::size_of::<Link>() as u64,
+            bytes_per_connection: CONNECTION_BYTES,
             queued_bytes: self.buffers.bytes()
                 + self.links.iter().flatten().map(|link| link.queued_bytes()).sum::<u64>(),
         }

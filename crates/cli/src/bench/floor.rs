@@ -1,0 +1,224 @@
+//! The floor: bare code on the same machine. Nothing of Kumiki is on the path that is timed.
+
+use super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use kumiki::World;
+use kumiki_run::system::SharedWords;
+use std::hint::black_box;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Ends an exchange over the socket.
+const END: u64 = u64::MAX;
+/// The word of starter memory behind those of `ours` with the port of rank 0.
+const PORT_WORD: u64 = FIRST_WORD + 8;
+
+/// Measures the bare machine between two processes.
+pub(super) struct Floor<'a> {
+    world: &'a World,
+    sampler: Sampler,
+    /// Between rank 0 and rank 1, opened when first needed.
+    socket: Option<TcpStream>,
+    buffers: Option<(SharedWords, SharedWords)>,
+}
+
+type Done<T> = Result<T, String>;
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl<'a> Floor<'a> {
+    pub(super) fn new(world: &'a World) -> Floor<'a> {
+        Floor { world, sampler: Sampler::default(), socket: None, buffers: None }
+    }
+
+    /// Every rank calls it; the answer of rank 0 counts. The first value is the unit.
+    pub(super) fn measure(&mut self, request: &Request) -> (&'static str, Measured) {
+        let parts = request.parts();
+        let (unit, measured) = match parts[1..] {
+            ["spin"] => ("ns", self.ping_pong(request, true)),
+            ["block"] => ("ns", self.ping_pong(request, false)),
+            ["memcpy", bytes] => ("MB/s", self.memcpy(bytes, request)),
+            ["stream", bytes] => ("MB/s", self.stream(bytes, request, false)),
+            ["acked", bytes] => ("MB/s", self.stream(bytes, request, true)),
+            [name] => ("ns", self.word(name, request)),
+            _ => ("ns", Err(format!("{} is not a floor known here", request.metric))),
+        };
+        let met = self.world.sync().map_err(text);
+        (unit, met.and(measured))
+    }
+
+    /// One instruction on a word of a shared mapping.
+    fn word(&mut self, name: &str, request: &Request) -> Measured {
+        if self.world.rank() != 0 {
+            return Ok(Vec::new());
+        }
+        let memory = SharedWords::new(512).map_err(text)?;
+        let word = &memory.words()[0];
+        let mut count = 0u64;
+        let mut work = |n: u64| -> Done<Duration> {
+            let started = Instant::now();
+            match name {
+                "store" => (0..n).for_each(|i| black_box(word).store(i, Ordering::Release)),
+                "load" => (0..n).for_each(|_| {
+                    black_box(black_box(word).load(Ordering::Acquire));
+                }),
+                "xadd" => (0..n).for_each(|_| {
+                    black_box(black_box(word).fetch_add(1, Ordering::SeqCst));
+                }),
+                "cmpxchg" => (0..n).for_each(|_| {
+                    let done = black_box(word).compare_exchange(
+                        count,
+                        count + 1,
+                        Ordering::SeqCst,
+                        Ordering::SeqCst,
+                    );
+                    count += black_box(done).is_ok() as u64;
+                }),
+                _ => return Err(format!("there is no floor {name}")),
+            }
+            Ok(started.elapsed())
+        };
+        let seconds = self.sampler.sample(&request.metric, request.reps, &mut work)?;
+        Ok(seconds.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// A copy between two shared mappings.
+    fn memcpy(&mut self, bytes: &str, request: &Request) -> Measured {
+        let bytes: usize = bytes.parse().map_err(text)?;
+        if self.world.rank() != 0 {
+            return Ok(Vec::new());
+        }
+        let words = bytes.div_ceil(8);
+        if self.buffers.as_ref().is_none_or(|(to, _)| to.words().len() != words) {
+            self.buffers = None;
+            let (to, from) = (SharedWords::new(words).map_err(text)?, SharedWords::new(words).map_err(text)?);
+            from.words().iter().for_each(|word| word.store(1, Ordering::Relaxed));
+            self.buffers = Some((to, from));
+        }
+        let Some((to, from)) = self.buffers.as_mut() else { return Err("no buffers".into()) };
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let started = Instant::now();
+            (0..n).for_each(|_| black_box(&mut *to).copy_from(black_box(from), black_box(bytes)));
+            let time = started.elapsed();
+            let last = to.words()[words - 1].load(Ordering::Relaxed);
+            if last == 1 {
+                Ok(time)
+            } else {
+                Err("memcpy did not copy".into())
+            }
+        })?;
+        Ok(seconds.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
+    }
+
+    /// Eight bytes there and back over loopback TCP.
+    fn ping_pong(&mut self, request: &Request, spins: bool) -> Measured {
+        let Some(mut socket) = self.connect()? else { return Ok(Vec::new()) };
+        socket.set_nonblocking(spins).map_err(text)?;
+        if self.world.rank() == 1 {
+            loop {
+                let value = receive(&mut socket)?;
+                send(&mut socket, value)?;
+                if value == END {
+                    return Ok(Vec::new());
+                }
+            }
+        }
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let started = Instant::now();
+            for i in 0..n {
+                send(&mut socket, i)?;
+                if receive(&mut socket)? != i {
+                    return Err("the echo is wrong".into());
+                }
+            }
+            Ok(started.elapsed())
+        });
+        send(&mut socket, END)?;
+        receive(&mut socket)?;
+        Ok(seconds?.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// Messages from rank 0 to rank 1: one answer at the end, or one for each (`acked`).
+    fn stream(&mut self, bytes: &str, request: &Request, acked: bool) -> Measured {
+        let bytes: usize = bytes.parse().map_err(text)?;
+        let Some(mut socket) = self.connect()? else { return Ok(Vec::new()) };
+        socket.set_nonblocking(false).map_err(text)?;
+        let mut buffer = vec![1u8; bytes];
+        if self.world.rank() == 1 {
+            loop {
+                let count = receive(&mut socket)?;
+                if count == END {
+                    return Ok(Vec::new());
+                }
+                for i in 0..count {
+                    socket.read_exact(&mut buffer).map_err(text)?;
+                    if acked || i + 1 == count {
+                        send(&mut socket, i)?;
+                    }
+                }
+            }
+        }
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let started = Instant::now();
+            send(&mut socket, n)?;
+            for i in 0..n {
+                socket.write_all(&buffer).map_err(text)?;
+                if acked || i + 1 == n {
+                    receive(&mut socket)?;
+                }
+            }
+            Ok(started.elapsed())
+        });
+        send(&mut socket, END)?;
+        Ok(seconds?.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
+    }
+
+    /// The socket between ranks 0 and 1; `None` on other ranks. Every rank calls it.
+    fn connect(&mut self) -> Done<Option<TcpStream>> {
+        let world = self.world;
+        if self.socket.is_none() {
+            let word = world.starter::<u64>(1).map_err(text)?.add(PORT_WORD);
+            let listener = if world.rank() == 0 {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
+                world.put(word, listener.local_addr().map_err(text)?.port() as u64).map_err(text)?;
+                Some(listener)
+            } else {
+                None
+            };
+            world.sync().map_err(text)?;
+            let socket = match (listener, world.rank()) {
+                (Some(listener), _) => listener.accept().map_err(text)?.0,
+                (None, 1) => {
+                    let port = world.get(word).map_err(text)? as u16;
+                    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(text)?
+                }
+                (None, _) => return Ok(None),
+            };
+            socket.set_nodelay(true).map_err(text)?;
+            self.socket = Some(socket);
+        }
+        self.socket.as_ref().map(|socket| socket.try_clone().map_err(text)).transpose()
+    }
+}
+
+fn send(socket: &mut TcpStream, value: u64) -> Done<()> {
+    socket.write_all(&value.to_ne_bytes()).map_err(text)
+}
+
+/// Reads eight bytes; a socket that does not block is asked again at once.
+fn receive(socket: &mut TcpStream) -> Done<u64> {
+    let mut bytes = [0; 8];
+    let mut got = 0;
+    while got < bytes.len() {
+        match socket.read(&mut bytes[got..]) {
+            Ok(0) => return Err("the socket has ended".into()),
+            Ok(count) => got += count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) => return Err(text(error)),
+        }
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}

@@ -1,0 +1,249 @@
+//! Takes the samples: for each metric, round after round, one sample of each contender in turn, so that whatever else
+//! the machine does falls on all of them alike.
+
+use super::catalogue::{How, Metric, Place, Session};
+use super::contender::{Contender, NoAnswer};
+use super::launch;
+use super::peers::Peer;
+use super::report::{PeerColumn, Report, Row};
+use super::statistics::Samples;
+use std::io::{IsTerminal, Write};
+
+/// The most ranks with which peers are started without being asked to: more take them minutes.
+const PEER_START_UP_RANKS: u32 = 32;
+/// Jobs of so many ranks are started a few times only.
+const MANY_RANKS: u32 = 32;
+const FEW_SAMPLES: u32 = 3;
+const SIGKILL: i32 = 9;
+
+/// What to run.
+pub(super) struct Plan {
+    pub(super) samples: u32,
+    pub(super) peers: Vec<Peer>,
+    pub(super) startup_peers: bool,
+}
+
+/// Measures every metric and hands its row to the report.
+pub(super) fn run(plan: &Plan, metrics: &[Metric], report: &mut Report) -> Result<(), String> {
+    // Launchers that die leave their ranks to us, and we end them.
+    let _ = kumiki_run::system::become_subreaper();
+    let progress = Progress::new(metrics.len());
+    let mut floor = None;
+    let mut done = 0;
+    for group in metrics.chunk_by(|one, other| key(one) == key(other)) {
+        let mut stage = match group[0].how {
+            How::Ask { .. } => Some(Stage::open(plan, group, &mut floor)?),
+            _ => None,
+        };
+        for metric in group {
+            done += 1;
+            progress.show(done, &metric.name);
+            let row = match (&metric.how, stage.as_mut()) {
+                (How::Ask { .. }, Some(stage)) => stage.measure(metric, floor.as_mut(), plan.samples),
+                (How::MemoryGrowth { from }, _) => memory_growth(metric, *from, report),
+                (How::Memory, _) => memory(plan, metric),
+                _ => start_up(plan, metric),
+            };
+            progress.clear();
+            report.add(row);
+        }
+        if let Some(stage) = stage {
+            stage.close(floor.as_ref().map(Contender::pid));
+        }
+        report.end_section();
+    }
+    if let Some(floor) = floor {
+        floor.end();
+    }
+    Ok(())
+}
+
+/// Metrics with the same key share their contenders, or at least a table.
+fn key(metric: &Metric) -> Option<Session> {
+    matches!(metric.how, How::Ask { .. }).then_some(metric.session)
+}
+
+/// The contenders of a session.
+struct Stage {
+    ours: Contender,
+    peers: Vec<(String, Contender)>,
+    /// Peers that could not be started.
+    absent: Vec<(String, String)>,
+}
+
+impl Stage {
+    fn open(plan: &Plan, group: &[Metric], floor: &mut Option<Contender>) -> Result<Stage, String> {
+        let session = group[0].session;
+        let needs = |wanted: fn(&How) -> bool| group.iter().any(|metric| wanted(&metric.how));
+        if floor.is_none() && needs(|how| matches!(how, How::Ask { floors, .. } if !floors.is_empty())) {
+            let command = launch::job(Place::Shm, 2, &["worker"], &[])?;
+            *floor = Some(Contender::start(command, true).map_err(|error| format!("the floor: {error}"))?);
+        }
+        let command = launch::job(session.place, session.ranks, &["worker"], &[])?;
+        let ours = Contender::start(command, true)
+            .map_err(|error| format!("kumiki with {} ranks: {error}", session.ranks))?;
+        let mut stage = Stage { ours, peers: Vec::new(), absent: Vec::new() };
+        if needs(|how| matches!(how, How::Ask { peers: Some(_), .. })) {
+            for peer in plan.peers.iter().filter(|peer| peer.is_for(session.place, session.ranks)) {
+                match Contender::start(peer.command(session.ranks, &[]), false) {
+                    Ok(contender) => stage.peers.push((peer.name.clone(), contender)),
+                    Err(error) => stage.absent.push((peer.name.clone(), error)),
+                }
+            }
+        }
+        Ok(stage)
+    }
+
+    fn measure(&mut self, metric: &Metric, mut floor: Option<&mut Contender>, samples: u32) -> Row {
+        let How::Ask { ours, floors, peers } = &metric.how else { return Row::new(metric) };
+        let mut row = Row::new(metric);
+        row.floors = floors.iter().map(|(name, _)| (*name, Samples::default())).collect();
+        if peers.is_some() {
+            row.peers.extend(self.peers.iter().map(|(name, _)| PeerColumn::new(name)));
+            row.peers.extend(self.absent.iter().map(|(name, error)| PeerColumn::failed(name, error)));
+        }
+        // Ten seconds of waiting are one sample.
+        let rounds = if metric.unit == "%" { 1 } else { samples };
+        for _ in 0..rounds {
+            match self.ours.ask(ours) {
+                Ok(answer) => answer.samples.into_iter().for_each(|sample| row.ours.push(sample)),
+                Err(NoAnswer::Refused(error) | NoAnswer::Gone(error)) => row.error = Some(error),
+            }
+            if let Some(floor) = floor.as_mut() {
+                for ((_, line), (_, samples)) in floors.iter().zip(&mut row.floors) {
+                    if let Ok(answer) = floor.ask(line) {
+                        answer.samples.into_iter().for_each(|sample| samples.push(sample));
+                    }
+                }
+            }
+            if let Some(line) = peers {
+                self.ask_peers(line, &mut row);
+            }
+        }
+        row
+    }
+
+    fn ask_peers(&mut self, line: &str, row: &mut Row) {
+        let mut gone = Vec::new();
+        for (name, contender) in &mut self.peers {
+            let column = row.peers.iter_mut().find(|column| column.name == *name && column.error.is_none());
+            let Some(column) = column else { continue };
+            match contender.ask(line) {
+                Ok(answer) => {
+                    column.incomplete += answer.incomplete;
+                    answer.samples.into_iter().for_each(|sample| column.samples.push(sample));
+                }
+                Err(NoAnswer::Refused(error)) => column.error = Some(error),
+                Err(NoAnswer::Gone(error)) => {
+                    column.error = Some(error.clone());
+                    gone.push((name.clone(), error));
+                }
+            }
+        }
+        self.peers.retain(|(name, _)| !gone.iter().any(|(lost, _)| lost == name));
+        self.absent.extend(gone);
+    }
+
+    /// Ends the contenders, and whatever a launcher has left behind.
+    fn close(self, floor: Option<i32>) {
+        self.ours.end();
+        self.peers.into_iter().for_each(|(_, contender)| contender.end());
+        end_orphans(floor);
+    }
+}
+
+/// Kills the children of this process that nobody knows: ranks whose launcher has gone without them.
+fn end_orphans(known: Option<i32>) {
+    for pid in kumiki_run::system::children() {
+        if Some(pid) != known {
+            let _ = kumiki_run::system::signal(pid, SIGKILL);
+        }
+    }
+}
+
+fn start_up(plan: &Plan, metric: &Metric) -> Row {
+    let ranks = metric.session.ranks;
+    let mut row = Row::new(metric);
+    let with_peers = ranks <= PEER_START_UP_RANKS || plan.startup_peers;
+    let peers: Vec<&Peer> =
+        plan.peers.iter().filter(|peer| with_peers && peer.is_for(Place::Shm, ranks)).collect();
+    row.peers = peers.iter().map(|peer| PeerColumn::new(&peer.name)).collect();
+    let rounds = if ranks >= MANY_RANKS { plan.samples.min(FEW_SAMPLES) } else { plan.samples };
+    for round in 0..rounds {
+        match launch::job(Place::Shm, ranks, &["probe"], &[]).and_then(launch::time) {
+            Ok(seconds) => row.ours.push(seconds),
+            Err(error) => row.error = Some(error),
+        }
+        // A minute of a peer is one sample.
+        if ranks > PEER_START_UP_RANKS && round > 0 {
+            continue;
+        }
+        for (peer, column) in peers.iter().zip(&mut row.peers).filter(|(_, column)| column.error.is_none()) {
+            match launch::time(peer.command(ranks, &["init"])) {
+                Ok(seconds) => column.samples.push(seconds),
+                Err(error) => column.error = Some(error),
+            }
+            end_orphans(None);
+        }
+    }
+    row
+}
+
+fn memory(plan: &Plan, metric: &Metric) -> Row {
+    let ranks = metric.session.ranks;
+    let mut row = Row::new(metric);
+    match launch::memory(ranks) {
+        Ok(added) => added.into_iter().for_each(|kib| row.ours.push(kib)),
+        Err(error) => row.error = Some(error),
+    }
+    // Peers say what a rank has in all: the bare program is a small part of it.
+    for peer in plan.peers.iter().filter(|peer| ranks <= 2 && peer.is_for(Place::Shm, ranks)) {
+        let answer = Contender::start(peer.command(ranks, &[]), false).and_then(|mut contender| {
+            let answer = contender.ask("mem");
+            contender.end();
+            answer.map_err(|error| format!("{error:?}"))
+        });
+        let mut column = PeerColumn::new(&peer.name);
+        match answer {
+            Ok(answer) => answer.samples.into_iter().for_each(|bytes| column.samples.push(bytes / 1024.0)),
+            Err(error) => column.error = Some(error),
+        }
+        row.peers.push(column);
+    }
+    row
+}
+
+fn memory_growth(metric: &Metric, from: u32, report: &Report) -> Row {
+    let mut row = Row::new(metric);
+    let value = |ranks: u32| report.value(&format!("memory.{ranks}"));
+    match (value(from), value(metric.session.ranks)) {
+        (Some(few), Some(many)) => row.ours.push(many - few),
+        _ => row.error = Some("needs the two memory rows".into()),
+    }
+    row
+}
+
+/// A line on standard error that says what is being measured, if that is a terminal.
+struct Progress {
+    total: usize,
+    shown: bool,
+}
+
+impl Progress {
+    fn new(total: usize) -> Progress {
+        Progress { total, shown: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&self, done: usize, name: &str) {
+        if self.shown {
+            eprint!("\r\x1b[K[{done}/{}] {name}", self.total);
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            eprint!("\r\x1b[K");
+        }
+    }
+}

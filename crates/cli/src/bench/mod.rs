@@ -1,0 +1,114 @@
+//! `kumiki bench`: what global memory costs, beside the bare machine and other libraries, in one run.
+//!
+//! | file | what |
+//! |---|---|
+//! | `catalogue.rs` | the metrics, and the bounds that must hold |
+//! | `harness.rs` | takes the samples, contender after contender, round after round |
+//! | `contender.rs` | a process that measures what it is told, line by line |
+//! | `peers.rs` | the MPI libraries of this machine, and how each is built and started |
+//! | `launch.rs` | start-up time and memory, which need a job for each sample |
+//! | `report.rs` | rows, ratios, tables, JSON and the chart |
+//! | `worker.rs`, `ours.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
+
+mod catalogue;
+mod contender;
+mod floor;
+mod harness;
+mod launch;
+mod ours;
+mod peers;
+mod report;
+mod statistics;
+mod worker;
+
+use crate::commands::Outcome;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki bench mem                          everything, against every MPI found here (about ten minutes)
+  kumiki bench mem --quick                  fewer and shorter samples (about two minutes)
+  kumiki bench mem --only put8,barrier      the metrics whose name contains put8 or barrier
+  kumiki bench mem --peers none --json      no peers; one JSON object a line
+  kumiki bench mem --peers mpich,impi --png bench.png
+  kumiki bench mem --list                   the metrics, their units and their bounds
+
+Every ratio is such that under 1 is better than the other, also for bandwidth. The spread is the distance between the
+quartiles of Kumiki's samples, in per cent of the median. `./x peers` installs the MPI libraries to compare with.";
+
+/// Measure Kumiki beside the bare machine and other libraries.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Mem(MemArguments),
+    /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
+    #[command(hide = true)]
+    Worker,
+    /// Joins a world and leaves it; `kumiki bench mem` starts it.
+    #[command(hide = true)]
+    Probe,
+}
+
+/// Global memory: put, get, atomics, bandwidth, barrier, start-up, memory.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct MemArguments {
+    /// Which MPI libraries to compare with: auto (all found), none, or names such as openmpi4,mpich.
+    #[arg(long, value_name = "LIST", default_value = "auto")]
+    peers: String,
+    /// Fewer and shorter samples.
+    #[arg(long)]
+    quick: bool,
+    /// Only metrics whose name contains this; several are separated by commas.
+    #[arg(long, value_name = "PATTERN")]
+    only: Option<String>,
+    /// Samples of each contender.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: Option<u32>,
+    /// One JSON object a line instead of tables.
+    #[arg(long)]
+    json: bool,
+    /// Draw the ratios as a chart into this file.
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// Start peers with 256 ranks too: each takes up to a minute of the whole machine.
+    #[arg(long)]
+    startup_peers: bool,
+    /// List the metrics and their bounds, and measure nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    match &arguments.what {
+        What::Mem(arguments) => mem(arguments),
+        What::Worker => worker::serve(),
+        What::Probe => launch::probe(),
+    }
+}
+
+fn mem(arguments: &MemArguments) -> Outcome {
+    crate::commands::warn_of_unknown_variables();
+    let metrics = catalogue::select(arguments.only.as_deref(), arguments.quick)?;
+    if arguments.list {
+        report::list(&metrics);
+        return Ok(0);
+    }
+    let plan = harness::Plan {
+        samples: arguments.samples.unwrap_or(if arguments.quick { 3 } else { 9 }),
+        peers: peers::find(&arguments.peers)?,
+        startup_peers: arguments.startup_peers,
+    };
+    let mut report = report::Report::new(arguments.json);
+    harness::run(&plan, &metrics, &mut report)?;
+    report.finish();
+    if let Some(path) = &arguments.png {
+        report.draw(path)?;
+    }
+    Ok(0)
+}

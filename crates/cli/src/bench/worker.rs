@@ -1,0 +1,166 @@
+//! A job that measures: rank 0 reads `METRIC REPS` lines, all ranks take part, rank 0 answers with one line of JSON.
+//!
+//! It speaks as `benches/peers/rma.c` does. Between two lines rank 0 is in a read and the others are asleep in a
+//! barrier, so that other contenders have the machine.
+
+use super::floor::Floor;
+use super::ours::Ours;
+use crate::commands::Outcome;
+use kumiki::World;
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+/// How long one sample takes.
+const SAMPLE_SECONDS: f64 = 5e-3;
+/// Samples thrown away before the first that counts.
+const WARM_UPS: u32 = 2;
+/// Starter memory: a line, then words.
+const LINE_BYTES: usize = 128;
+/// The first word of starter memory behind the line.
+pub(super) const FIRST_WORD: u64 = (LINE_BYTES / 8) as u64;
+
+/// What went wrong with a measurement.
+pub(super) type Measured = Result<Vec<f64>, String>;
+
+/// Calibrates and takes samples; remembers for each metric how many operations make a sample.
+#[derive(Default)]
+pub(super) struct Sampler {
+    counts: HashMap<String, u64>,
+}
+
+impl Sampler {
+    /// Seconds of one operation, `reps` times. `work` does so many operations and says how long they took, or what
+    /// was wrong.
+    pub(super) fn sample(
+        &mut self,
+        metric: &str,
+        reps: u32,
+        mut work: impl FnMut(u64) -> Result<Duration, String>,
+    ) -> Measured {
+        let known = self.counts.get(metric).copied();
+        let (mut count, mut warm_ups) = (known.unwrap_or(1), WARM_UPS);
+        let mut samples = Vec::new();
+        while samples.len() < reps as usize {
+            let seconds = work(count)?.as_secs_f64();
+            if seconds < SAMPLE_SECONDS / 2.0 {
+                let enough = (count as f64 * SAMPLE_SECONDS / seconds.max(1e-9)) as u64;
+                count = if seconds < SAMPLE_SECONDS / 8.0 { count * 4 } else { enough.max(count + 1) };
+            } else if warm_ups > 0 {
+                warm_ups -= 1;
+            } else {
+                samples.push(seconds / count as f64);
+            }
+        }
+        self.counts.insert(metric.to_string(), count);
+        Ok(samples)
+    }
+}
+
+/// What a line asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Request {
+    pub(super) metric: String,
+    pub(super) reps: u32,
+}
+
+impl Request {
+    fn parse(line: &str) -> Option<Request> {
+        let (metric, reps) = line.trim().split_once(' ')?;
+        Some(Request { metric: metric.to_string(), reps: reps.parse().ok().filter(|&reps| reps > 0)? })
+    }
+
+    /// The parts of the name.
+    pub(super) fn parts(&self) -> Vec<&str> {
+        self.metric.split('.').collect()
+    }
+}
+
+/// The body of every rank of the job.
+pub(super) fn serve() -> Outcome {
+    let world = World::init().map_err(|error| error.to_string())?;
+    if world.rank() == 0 {
+        say(format_args!("ready kumiki {}", env!("CARGO_PKG_VERSION")));
+    }
+    let mut ours = Ours::new(&world);
+    let mut floor = Floor::new(&world);
+    while let Some(line) = next_line(&world).map_err(|error| error.to_string())? {
+        let answer = match Request::parse(&line) {
+            None => json!({"metric": line, "error": "not `METRIC REPS`"}),
+            Some(request) => {
+                let (unit, measured) = match request.metric.strip_prefix("floor.") {
+                    Some(_) => floor.measure(&request),
+                    None => ours.measure(&request),
+                };
+                answer(&request, unit, measured)
+            }
+        };
+        if world.rank() == 0 {
+            say(format_args!("{answer}"));
+        }
+    }
+    drop((ours, floor));
+    world.finalize().map_err(|error| error.to_string())?;
+    Ok(0)
+}
+
+fn answer(request: &Request, unit: &str, measured: Measured) -> Value {
+    match measured {
+        Ok(samples) => json!({"metric": request.metric, "unit": unit, "samples": samples}),
+        Err(error) => json!({"metric": request.metric, "error": error}),
+    }
+}
+
+fn say(text: std::fmt::Arguments<'_>) {
+    let mut output = std::io::stdout().lock();
+    // Whoever does not read us any more has ended, and ends us.
+    let _ = writeln!(output, "{text}").and_then(|()| output.flush());
+}
+
+/// The next line, on every rank; `None` at the end. Every rank calls it.
+fn next_line(world: &World) -> kumiki::Result<Option<String>> {
+    let mut line = [0u8; LINE_BYTES];
+    if world.rank() == 0 {
+        let mut text = String::new();
+        let got = std::io::stdin().lock().read_line(&mut text).unwrap_or(0);
+        let text = text.trim();
+        if got > 0 && text != "quit" && text.len() < LINE_BYTES {
+            line[..text.len()].copy_from_slice(text.as_bytes());
+        }
+        for rank in 1..world.ranks() {
+            world.put_slice(world.starter::<u8>(rank)?, &line)?;
+        }
+    }
+    world.sync()?;
+    if world.rank() != 0 {
+        world.get_slice(world.starter::<u8>(world.rank())?, &mut line)?;
+    }
+    let text = String::from_utf8_lossy(&line);
+    let text = text.trim_end_matches('\0');
+    Ok((!text.is_empty()).then(|| text.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_a_metric_and_a_count() {
+        let request = Request::parse("putbw.arena.64 3\n").unwrap();
+        assert_eq!((request.parts(), request.reps), (vec!["putbw", "arena", "64"], 3));
+        assert!(Request::parse("put8").is_none() && Request::parse("put8 0").is_none());
+    }
+
+    #[test]
+    fn short_work_is_repeated_until_it_can_be_measured() {
+        let mut done = 0;
+        let mut sampler = Sampler::default();
+        let work = |count| {
+            done += count;
+            Ok(Duration::from_micros(100 * count))
+        };
+        assert_eq!(sampler.sample("work", 3, work).unwrap().len(), 3);
+        assert!(done > 100, "{done}");
+    }
+}

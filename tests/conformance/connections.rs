@@ -1,0 +1,61 @@
+//! More peers than connections: the least recently used one makes room, and nothing is lost.
+
+use crate::job::Job;
+use crate::stage::{patterned, Stage};
+use crate::way;
+use kumiki::{AtomicOp, GlobalPtr, Order};
+use libtest_mimic::Trial;
+
+const RANKS: u32 = 8;
+const LARGE: usize = 150_000;
+
+/// Everybody speaks to everybody at once, over and over, with two connections each.
+pub(crate) fn all_to_all(stage: &Stage) {
+    let ranks = stage.ranks() as u64;
+    let (local, block) = (stage.block(LARGE + 4096), stage.block(4096 + LARGE * ranks as usize));
+    let all = stage.exchange(block.address());
+    let data = patterned(stage.me() as u64, LARGE);
+    stage.write(local.address().add(4096), &data);
+    for round in 0..6u64 {
+        for rank in stage.others() {
+            let base = all[rank as usize];
+            let word = GlobalPtr::<u64>::from_address(base);
+            stage.world.fetch_add(word, 1).expect("add");
+            stage.world.put(word.add(64 + stage.me() as u64), round).expect("put");
+        }
+        for rank in stage.others() {
+            let base = all[rank as usize];
+            stage.copy(
+                base.add(4096 + LARGE as u64 * stage.me() as u64),
+                local.address().add(4096),
+                LARGE as u64,
+            );
+            let old = local.address().add(8 * rank as u64);
+            stage.world.atomic(old, base, AtomicOp::Add(1u64), Order::None).expect("atomic");
+        }
+        stage.complete_all();
+        stage.sync();
+        assert_eq!(stage.word(block.address()), 2 * (round + 1) * (ranks - 1), "additions of round {round}");
+        for rank in stage.others() {
+            let word = block.address().add(8 * (64 + rank as u64));
+            assert_eq!(stage.word(word), round, "what rank {rank} put");
+            let lane = block.address().add(4096 + LARGE as u64 * rank as u64);
+            assert!(
+                stage.read::<u8>(lane, LARGE) == patterned(rank as u64, LARGE),
+                "what rank {rank} copied"
+            );
+            stage.write(lane, &vec![0u8; LARGE]);
+        }
+        stage.sync();
+    }
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |cap: &'static str| {
+        Trial::test(format!("tcp::all_to_all_with_{cap}_connections"), move || {
+            let job = Job::new(way::named("tcp"), "all_to_all", RANKS);
+            job.env("KUMIKI_CONNECTIONS", cap).run().success()
+        })
+    };
+    ["1", "2", "256"].map(trial).into()
+}

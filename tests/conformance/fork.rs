@@ -1,0 +1,64 @@
+//! A fork of a rank may not use the world, and does not disturb it.
+
+use crate::stage::Stage;
+use kumiki::{AtomicOp, Error, GlobalPtr, Order, Result};
+
+pub(crate) fn fork(stage: &Stage) {
+    let block = stage.block(4096);
+    let region = stage.world.alloc::<u64>(8).expect("alloc");
+    let all = stage.exchange(block.address());
+    let next = all[(stage.me() + 1) as usize % all.len()].add(64 * stage.me() as u64);
+    for round in 0..5u64 {
+        // SAFETY: the child only calls the library, whose calls must fail in it, and ends without returning.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", std::io::Error::last_os_error());
+        if child == 0 {
+            let wrong = calls_that_do_not_fail(stage, &region, next);
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(wrong) };
+        }
+        // Meanwhile the parent goes on.
+        let word = GlobalPtr::<u64>::from_address(next);
+        assert_eq!(stage.world.fetch_add(word, 1).expect("add"), round);
+        stage.sync();
+        let mut status = 0;
+        // SAFETY: the status is a place for one number.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        let code = libc::WEXITSTATUS(status);
+        assert!(
+            libc::WIFEXITED(status) && code == 0,
+            "call {code} of a forked child did not fail with Misuse"
+        );
+    }
+    stage.sync();
+    assert_eq!(stage.word(next), 5, "the parents alone have added");
+    stage.sync();
+}
+
+/// The number of the first call that does not fail as it should, 0 if there is none.
+fn calls_that_do_not_fail(stage: &Stage, region: &kumiki::Region<u64>, there: kumiki::GlobalAddress) -> i32 {
+    let world = &stage.world;
+    let mine = stage.starter(stage.me());
+    let word = GlobalPtr::<u64>::from_address(there);
+    let nothing = |_: Result<()>| ();
+    let results: [Result<()>; 16] = [
+        world.put(word, 1),
+        world.get(word).map(drop),
+        world.put(mine, 1),
+        world.get(mine).map(drop),
+        world.fetch_add(word, 1).map(drop),
+        world.fetch_add(mine, 1).map(drop),
+        world.put_slice(word, &[1, 2]),
+        world.get_slice(word, &mut [1, 2]),
+        world.copy(there, mine.address(), 8, Order::None).map(drop),
+        world.copy(mine.address(), mine.address(), 8, Order::All).map(drop),
+        world.atomic(mine.address(), there, AtomicOp::Add(1u64), Order::None).map(drop),
+        world.alloc::<u64>(1).map(drop),
+        world.register(vec![1u64]).map(drop),
+        world.lend(&mut [1u64], |lent| nothing(world.put(lent.ptr(), 1))),
+        region.read(0, &mut [0]),
+        world.sync(),
+    ];
+    let right = |result: &Result<()>| matches!(result, Err(Error::Misuse(why)) if why.contains("fork"));
+    results.iter().position(|result| !right(result)).map_or(0, |index| index as i32 + 1)
+}

@@ -1,0 +1,122 @@
+//! One suite for every way of reaching memory: arena, TCP, both together, private regions, ranks without a launcher.
+//!
+//! Each test is a job: a topic (one file each) carried out by ranks that reach each other in one of the ways of
+//! `way.rs`. The ranks are this very program, started with `--rank`. A rank that finds something wrong panics, which ends
+//! the job, and the test fails with everything the job printed. `job.rs` starts jobs and watches them.
+
+mod abort;
+mod again;
+mod atomics;
+mod bounds;
+mod budget;
+mod connections;
+mod copy;
+mod fork;
+mod hooks;
+mod huge;
+mod identity;
+mod job;
+mod orders;
+mod programs;
+mod reset;
+mod stage;
+mod strangers;
+mod sync;
+mod threads;
+mod typed;
+mod way;
+
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+use way::{Way, EVERY, NODES, PRIVATE};
+
+/// A test: what the ranks do, how many there are, and over which ways.
+struct Topic {
+    name: &'static str,
+    ranks: u32,
+    ways: &'static [&'static [Way]],
+    body: Body,
+}
+
+/// What a rank does.
+enum Body {
+    /// Something in a world that is made for it, and finalized after it.
+    World(fn(&stage::Stage)),
+    /// Something that makes its own worlds.
+    Process(fn(&'static Way)),
+}
+
+const fn topic(name: &'static str, ways: &'static [&'static [Way]], body: fn(&stage::Stage)) -> Topic {
+    Topic { name, ranks: 4, ways, body: Body::World(body) }
+}
+
+const fn process(name: &'static str, ways: &'static [&'static [Way]], body: fn(&'static Way)) -> Topic {
+    Topic { name, ranks: 4, ways, body: Body::Process(body) }
+}
+
+/// Topics that run once over each of their ways; the others have files that start their own jobs.
+const TOPICS: &[Topic] = &[
+    topic("identity", &[NODES], identity::identity),
+    topic("copy", &[EVERY], copy::copy),
+    topic("overlap", &[EVERY], copy::overlap),
+    topic("large", &[EVERY], copy::large),
+    topic("far_offsets", &[NODES], huge::far_offsets),
+    topic("typed", &[EVERY], typed::typed),
+    // With three ranks an address can name a fourth one, which does not exist.
+    Topic { ranks: 3, ..topic("bounds", &[EVERY], bounds::bounds) },
+    topic("unregistered", &[EVERY], bounds::unregistered),
+    topic("misaligned", &[EVERY], bounds::misaligned),
+    topic("colours", &[NODES], bounds::colours),
+    topic("atomics", &[EVERY], atomics::operations),
+    topic("one_word", &[EVERY], atomics::one_word),
+    topic("spin_lock", &[EVERY], atomics::spin_lock),
+    topic("chains", &[EVERY], orders::chains),
+    topic("issue_order", &[EVERY], orders::issue_order),
+    topic("completion", &[EVERY], orders::completion),
+    topic("deadlines", &[EVERY], orders::deadlines),
+    topic("threads", &[EVERY], threads::threads),
+    topic("barriers", &[NODES], sync::barriers),
+    topic("late_barrier", &[NODES], sync::late),
+    topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
+    topic("fork", &[EVERY], fork::fork),
+    topic("programs", &[NODES, PRIVATE], programs::programs),
+    process("reset", &[NODES, PRIVATE], reset::reset),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|word| word == "--rank") {
+        return stage::rank(&arguments[2], &arguments[3]);
+    }
+    let mut trials = Vec::new();
+    for topic in TOPICS {
+        for way in topic.ways.iter().copied().flatten() {
+            trials.push(Trial::test(format!("{}::{}", way.name, topic.name), move || {
+                job::Job::new(way, topic.name, topic.ranks).run().success()
+            }));
+        }
+    }
+    trials.extend(huge::trials());
+    trials.extend(again::trials());
+    trials.extend(budget::trials());
+    trials.extend(abort::trials());
+    trials.extend(reset::trials());
+    trials.extend(hooks::trials());
+    trials.extend(connections::trials());
+    trials.extend(strangers::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// What a rank does for a topic that is not in the table.
+fn other_body(name: &str) -> Option<Body> {
+    Some(match name {
+        "huge_copy" => Body::World(huge::huge_copy),
+        "again" => Body::Process(again::again),
+        "budget" => Body::World(budget::budget),
+        "abort" => Body::World(abort::abort),
+        "reset_to_one" => Body::Process(reset::reset_to_one),
+        "reset_outside" => Body::Process(reset::reset_outside),
+        "all_to_all" => Body::World(connections::all_to_all),
+        _ => return None,
+    })
+}

@@ -1,0 +1,192 @@
+//! The commands that look at the machine and at the build, and the help of all of them.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn kumiki(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki"));
+    // A variable of whoever runs the tests must not change what is tested.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KUMIKI_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments);
+    command
+}
+
+fn output(command: &mut Command) -> (Output, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    (output, out, err)
+}
+
+/// A folder that is gone when the test is over.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("kumiki-e2e-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every command that users see, as the words after `kumiki`, from the names of the manual pages.
+fn commands() -> Vec<Vec<String>> {
+    let folder = Folder::new("commands");
+    let (done, _, err) = output(kumiki(&["man", "--dir"]).arg(&folder.0));
+    assert!(done.status.success(), "{err}");
+    let mut names: Vec<Vec<String>> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .map(|name| name.trim_end_matches(".1").split('-').skip(1).map(str::to_owned).collect())
+        .filter(|words: &Vec<String>| !words.is_empty())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn doctor_tells_what_it_found_in_json_and_in_text() {
+    let (done, out, err) = output(&mut kumiki(&["doctor", "--json"]));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out} {err}"));
+    let checks = report["checks"].as_array().unwrap();
+    assert!(checks.len() > 20, "{out}");
+    let worst = checks.iter().any(|check| check["status"] == "FAIL");
+    assert_eq!(done.status.code(), Some(worst as i32), "{out}");
+    for check in checks {
+        let status = check["status"].as_str().unwrap();
+        assert!(["OK", "WARN", "FAIL"].contains(&status), "{check}");
+        assert!(!check["name"].as_str().unwrap().is_empty() && !check["found"].as_str().unwrap().is_empty());
+        assert!(status == "OK" || check["remedy"].is_string(), "no remedy: {check}");
+    }
+    for name in ["shared memory", "loopback", "process descriptors"] {
+        let check = checks.iter().find(|check| check["name"] == name).unwrap();
+        assert_eq!(check["status"], "OK", "{check}");
+    }
+
+    let (_, out, _) = output(&mut kumiki(&["doctor"]));
+    assert!(!out.contains('\x1b'), "colour although this is no terminal: {out}");
+    assert_eq!(out.lines().filter(|line| line.starts_with("OK")).count(), count(checks, "OK"), "{out}");
+}
+
+fn count(checks: &[Value], status: &str) -> usize {
+    checks.iter().filter(|check| check["status"] == status).count()
+}
+
+#[test]
+fn doctor_fails_where_kumiki_cannot_work() {
+    let shell = format!("ulimit -n 18; exec {} doctor", env!("CARGO_BIN_EXE_kumiki"));
+    let (done, out, _) = output(Command::new("sh").arg("-c").arg(shell));
+    assert_eq!(done.status.code(), Some(1), "{out}");
+    assert!(out.contains("FAIL  open files") && out.contains("raise the hard limit"), "{out}");
+}
+
+#[test]
+fn doctor_names_a_network_that_is_not_there() {
+    let (done, out, _) = output(kumiki(&["doctor"]).env("KUMIKI_NET", "203.0.113.0/24"));
+    assert_eq!(done.status.code(), Some(1), "{out}");
+    assert!(out.contains("no address of this machine is in KUMIKI_NET=203.0.113.0/24"), "{out}");
+}
+
+#[test]
+fn info_has_the_version_the_sizes_and_every_variable() {
+    let (done, out, err) = output(&mut kumiki(&["info", "--json"]));
+    assert!(done.status.success(), "{err}");
+    let info: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(info["build"]["version"], env!("CARGO_PKG_VERSION"));
+    let sizes = info["sizes"].as_array().unwrap();
+    for size in sizes.iter().filter(|size| !size["at_most"].is_null()) {
+        assert!(size["bytes"].as_u64() <= size["at_most"].as_u64(), "a promise is broken: {size}");
+    }
+    // The ledger of a world of one has been asked.
+    assert!(sizes.iter().any(|size| size["name"].as_str().unwrap().contains("operation")), "{out}");
+
+    let (_, text, _) = output(&mut kumiki(&["info"]));
+    let (_, page, _) = output(&mut kumiki(&["info", "--environment-markdown"]));
+    for variable in info["environment"].as_array().unwrap() {
+        let name = variable["name"].as_str().unwrap();
+        assert!(text.contains(name) && page.contains(&format!("| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
+fn info_does_not_mind_a_reader_that_leaves() {
+    let shell = format!("{} info | head -n 1", env!("CARGO_BIN_EXE_kumiki"));
+    let (_, _, err) = output(Command::new("sh").arg("-c").arg(shell));
+    assert!(!err.contains("panicked"), "{err}");
+}
+
+#[test]
+fn completions_are_made_for_the_usual_shells() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (done, out, err) = output(&mut kumiki(&["completions", shell]));
+        assert!(done.status.success(), "{err}");
+        assert!(out.contains("virtual-nodes") && out.contains("doctor"), "{shell}: {out}");
+    }
+    let (done, _, err) = output(&mut kumiki(&["completions", "bsh"]));
+    assert_eq!(done.status.code(), Some(2));
+    assert!(err.contains("'bash'"), "{err}");
+}
+
+#[test]
+fn every_command_has_a_manual_page_and_an_example_in_its_help() {
+    let commands = commands();
+    let named = |word: &str| commands.iter().any(|words| words == &[word]);
+    assert!(["run", "doctor", "info", "completions", "man"].iter().all(|word| named(word)), "{commands:?}");
+    assert!(!named("agent"), "the agent is not for users");
+    for words in commands {
+        let (done, out, _) = output(kumiki(&[]).args(&words).arg("--help"));
+        assert!(done.status.success(), "{words:?}");
+        assert!(out.contains("Example"), "kumiki {} --help has no example:\n{out}", words.join(" "));
+    }
+}
+
+#[test]
+fn the_help_shows_every_command_in_a_group() {
+    let (done, out, _) = output(&mut kumiki(&["--help"]));
+    assert!(done.status.success());
+    for words in commands().iter().filter(|words| words.len() == 1) {
+        let line = out.lines().find(|line| line.starts_with(&format!("  {} ", words[0])));
+        assert!(line.is_some(), "{} is not in the help:\n{out}", words[0]);
+    }
+    assert!(!out.contains("\nMore:"), "a command is in no group of crates/cli/src/help.rs:\n{out}");
+    assert!(out.contains("Examples:") && !out.contains("agent"), "{out}");
+}
+
+#[test]
+fn an_unknown_command_is_answered_with_the_nearest() {
+    let (done, _, err) = output(&mut kumiki(&["dcotor"]));
+    assert_eq!(done.status.code(), Some(2));
+    assert!(err.contains("'doctor'"), "{err}");
+}
+
+#[test]
+fn an_unknown_variable_is_answered_with_the_nearest_by_every_command_once() {
+    let all: [&[&str]; 5] =
+        [&["info"], &["man"], &["completions", "bash"], &["doctor", "--json"], &["run", "-n", "2", "true"]];
+    for arguments in all {
+        let (_, _, err) = output(kumiki(arguments).env("KUMIKI_VIRTUALNODES", "2"));
+        let said = err.matches("there is no variable KUMIKI_VIRTUALNODES").count();
+        assert_eq!(said, 1, "{arguments:?}: {err}");
+        assert!(err.contains("maybe you meant KUMIKI_VIRTUAL_NODES"), "{err}");
+    }
+}
+
+#[test]
+fn the_program_of_the_readme_is_the_example() {
+    let read =
+        |path: &str| std::fs::read_to_string(format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let example = read("examples/hello.rs");
+    let program = &example[example.find("use kumiki::World;").unwrap()..];
+    assert!(read("README.md").contains(program));
+    let documented: String =
+        program.lines().map(|line| format!("//! {line}").trim_end().to_owned() + "\n").collect();
+    assert!(read("crates/kumiki/src/lib.rs").contains(&documented));
+}
