@@ -1,12 +1,12 @@
 //! What happens when things go wrong: every promise of `docs/faults.md`, tested with real jobs.
 //!
 //! The test program is also the rank program: with `FAULTS_ROLE` set it plays a role of `roles/` and ends as that role
-//! ends, which is why it has a `main` of its own instead of the usual test harness. Without it, it runs the tests, one
-//! after another, in its own mount and network namespaces where the system allows that.
+//! ends, which is why it has a `main` of its own. Without it, it runs the tests, one after another, in its own mount
+//! and network namespaces where the system allows that.
 //!
 //! | file | what |
 //! |---|---|
-//! | `runner.rs` | lists, chooses and runs the tests |
+//! | `runner.rs` | the list of tests, and what they share |
 //! | `space.rs` | private `/tmp`, `/dev/shm` and network |
 //! | `job.rs` | one job: starting, talking to it, the watchdog |
 //! | `litter.rs` | what a job may not leave behind |

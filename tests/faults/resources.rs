@@ -8,7 +8,6 @@ tests![
     a_used_up_budget_is_an_error_and_the_job_goes_on,
     few_descriptors_are_enough_and_too_few_are_named,
     a_job_needs_no_file_system,
-    a_forked_child_is_refused_and_its_parent_is_not,
 ];
 
 fn a_used_up_budget_is_an_error_and_the_job_goes_on() {
@@ -65,16 +64,5 @@ fn a_job_needs_no_file_system() {
         ended.expect_code(0);
         // Far more than /dev/shm would have held.
         assert_eq!(ended.said("after"), ["77", "77"], "{}", ended.show());
-    }
-}
-
-fn a_forked_child_is_refused_and_its_parent_is_not() {
-    for nodes in [1, 2] {
-        let ended = Setup::new("fork").nodes(nodes).finish();
-        ended.expect_code(0);
-        let child = ended.said("child");
-        assert_eq!(child.len(), 10, "{nodes} nodes: {}", ended.show());
-        assert!(child.iter().all(|line| line.ends_with("Misuse")), "{nodes} nodes: {}", ended.show());
-        assert_eq!(ended.said("status"), ["0", "0"], "{nodes} nodes: {}", ended.show());
     }
 }

@@ -1,6 +1,7 @@
-//! A small test harness: the test program needs a `main` of its own, because ranks end in every possible way.
+//! The list of tests, and what they share.
 
 use crate::space;
+use libtest_mimic::{Arguments, Trial};
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -20,7 +21,7 @@ pub(crate) struct Test {
 macro_rules! tests {
     ($($name:ident),* $(,)?) => {
         pub(crate) const TESTS: &[crate::runner::Test] = &[$(crate::runner::Test {
-            name: concat!(module_path!(), "::", stringify!($name)),
+            name: concat!(module_path!(), "::", stringify!($name)).split_at("faults::".len()).1,
             body: $name,
         }),*];
     };
@@ -29,69 +30,23 @@ pub(crate) use tests;
 
 tests![the_harness_notices_a_failure];
 
-/// What the command line asks for; options of the usual harness that make no sense here are passed over.
-struct Choice {
-    list: bool,
-    exact: bool,
-    wanted: Vec<String>,
-    skipped: Vec<String>,
-}
-
-impl Choice {
-    fn from_arguments() -> Choice {
-        let mut choice = Choice { list: false, exact: false, wanted: Vec::new(), skipped: Vec::new() };
-        let mut arguments = std::env::args().skip(1);
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--list" => choice.list = true,
-                "--exact" => choice.exact = true,
-                "--skip" => choice.skipped.extend(arguments.next()),
-                "--test-threads" | "--format" | "--color" | "--logfile" | "-Z" => drop(arguments.next()),
-                option if option.starts_with('-') => {}
-                name => choice.wanted.push(name.to_string()),
-            }
-        }
-        choice
-    }
-
-    fn takes(&self, name: &str) -> bool {
-        let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
-        (self.wanted.is_empty() || self.wanted.iter().any(matches)) && !self.skipped.iter().any(matches)
-    }
-}
-
-/// Runs the tests that the command line chooses.
+/// Runs the tests that the command line chooses, one after another: a litter check must not see other jobs.
 pub(crate) fn run(tests: &[Test]) -> ExitCode {
-    let choice = Choice::from_arguments();
-    let chosen: Vec<&Test> = tests.iter().filter(|test| choice.takes(test.name)).collect();
-    if choice.list {
-        chosen.iter().for_each(|test| println!("{}: test", test.name));
-        return ExitCode::SUCCESS;
-    }
-    if let Err(why) = space::enter() {
-        println!("no namespaces of our own ({why}): litter checks only look for what is named after us");
-    }
-    println!("\nrunning {} tests", chosen.len());
-    let mut failed = Vec::new();
-    let began = Instant::now();
-    for test in &chosen {
-        let began = Instant::now();
-        let outcome = catch_unwind(test.body);
-        let word = if outcome.is_ok() { "ok" } else { "FAILED" };
-        println!("test {} ... {word} ({:.1} s)", test.name, began.elapsed().as_secs_f64());
-        if outcome.is_err() {
-            failed.push(test.name);
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    if !arguments.list {
+        if let Err(why) = space::enter() {
+            println!("no namespaces of our own ({why}): litter checks only look for what is named after us");
         }
     }
-    let passed = chosen.len() - failed.len();
-    let seconds = began.elapsed().as_secs_f64();
-    println!("\ntest result: {passed} passed; {} failed; finished in {seconds:.1} s\n", failed.len());
-    failed.iter().for_each(|name| println!("    {name}"));
-    if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(101)
-    }
+    let trial = |&Test { name, body }: &Test| {
+        Trial::test(name, move || {
+            let began = Instant::now();
+            body();
+            note(&format!("it took {:.1} s", began.elapsed().as_secs_f64()));
+            Ok(())
+        })
+    };
+    libtest_mimic::run(&arguments, tests.iter().map(trial).collect()).exit_code()
 }
 
 /// Says that something could not be tested here, and why.

@@ -160,7 +160,16 @@ impl Core {
             failed = self.missing_rank(&mut left_since).err();
             failed.take().map(Err)
         });
-        result?
+        match result {
+            Err(Error::Timeout { after_ms, .. }) => {
+                let nodes = self.arena.config().nodes as u64;
+                let node = ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32;
+                let leader = self.leader(node)?;
+                let what = format!("({activity}): {leader}, or another of node {node}, has not come");
+                Err(Error::Timeout { what, after_ms })
+            }
+            other => other?,
+        }
     }
 
     /// Fails if a rank is lost, or left long enough ago that it cannot have been in this barrier.

@@ -26,7 +26,6 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),
-        "fork" => plain::fork(),
         "cycles" => plain::cycles(),
         "exchange" => exchange::play(),
         "exits" => exits::play(),

@@ -1,6 +1,6 @@
 //! Ranks to which nothing happens, or something that they should survive.
 
-use super::{argument, kind, rank, report, say, sleep_forever, wait_for_word};
+use super::{argument, rank, report, say, sleep_forever, wait_for_word};
 use kumiki::{Order, Result, World};
 use std::time::{Duration, Instant};
 
@@ -137,37 +137,6 @@ pub(crate) fn crosstalk() -> Result<()> {
         world.sync()?;
     }
     say("clean");
-    world.finalize()
-}
-
-/// A rank forks. The child's calls fail; the parent's do not.
-pub(crate) fn fork() -> Result<()> {
-    let world = World::init()?;
-    let word = world.starter::<u64>(1 - world.rank())?;
-    world.put(word, 5)?;
-    world.sync()?;
-    // SAFETY: the child calls the library, which must not hang or crash, writes one line and ends.
-    let child = unsafe { libc::fork() };
-    if child == 0 {
-        let calls = [
-            ("put", world.put(word, 6)),
-            ("get", world.get(word).map(drop)),
-            ("add", world.fetch_add(word, 1).map(drop)),
-            ("sync", world.sync()),
-            ("alloc", world.alloc::<u8>(10).map(drop)),
-        ];
-        for (name, result) in calls {
-            say(&format!("child {name} {}", result.err().map_or("ok".into(), |error| kind(&error))));
-        }
-        // SAFETY: it ends the child without running the parent's exit handlers.
-        unsafe { libc::_exit(0) };
-    }
-    let mut status = 0;
-    // SAFETY: `status` is valid for writes.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-    say(&format!("status {status}"));
-    world.sync()?;
-    assert_eq!(world.get(word)?, 5, "the child's put arrived");
     world.finalize()
 }
 

@@ -471,7 +471,7 @@ impl Hub {
                 }
             }
             Standing::Left => {}
-            Standing::Out if self.used => self.ended_early(rank, now_ms),
+            Standing::Out if self.used && self.world != World::Broken => self.ended_early(rank, now_ms),
             Standing::Out => {}
         }
         self.check_finished();
