@@ -143,7 +143,11 @@ impl World {
             world.ensure_transport()?;
         }
         // Nobody may be addressed before its starter memory is published.
-        world.core.barrier(Activity::Init, None)?;
+        if let Err(error) = world.core.barrier(Activity::Init, None) {
+            // The world is broken without our doing: we are not in it, and may end as we like.
+            let _ = world.close().map(|mut seat| seat.attachment.leave());
+            return Err(error);
+        }
         Ok(world)
     }
 
