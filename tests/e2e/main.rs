@@ -1,3 +1,4 @@
 //! Suites that start real jobs with the `kumiki` command.
 
+mod bench;
 mod rank;

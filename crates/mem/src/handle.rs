@@ -26,8 +26,9 @@ impl Handle {
     }
 }
 
-/// The operations that the library starts on its own have numbers from here on.
-pub(crate) const FIRST_INTERNAL: u64 = 1 << 63;
+/// The operations that the library starts on its own have numbers from here on. A number fits into 56 bits: the source of
+/// a payload carries it above its kind.
+pub(crate) const FIRST_INTERNAL: u64 = 1 << 55;
 /// The most operations that may be incomplete at once; issuing one more waits for the oldest.
 pub(crate) const MAX_OPERATIONS: usize = 1024;
 

@@ -21,6 +21,8 @@ use kumiki_net::Rank;
 const SOURCE_GLOBAL: u64 = 1;
 /// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
 const SOURCE_LENT: u64 = 2;
+const _: () =
+    assert!((FIRST_INTERNAL * 2 - 1) << 8 >> 8 == FIRST_INTERNAL * 2 - 1, "a number fits above the kind");
 
 /// What is left of an atomic that is done when its old value is on its way to another rank.
 pub(crate) const DELIVERY: Action = Action::Copy { dst: Side::Lent(0), src: Side::Lent(0), bytes: 0 };
@@ -76,8 +78,23 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
     let Some(peer) = previous.peer else { return false };
     match (question_kind(core, previous.action), question_kind(core, next)) {
         (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
-        (Some((protocol::ATOMIC, _)), Some((kind, to))) => to == peer && kind != protocol::PUT,
+        // Its old value is stored by us when the answer comes, before the answer to the next question; that is too late
+        // for a copy, which others make, and for a place that we must ask somebody else to write.
+        (Some((protocol::ATOMIC, _)), Some((protocol::ATOMIC | protocol::GET, to))) => {
+            to == peer && stores_here(core, previous.action)
+        }
         _ => false,
+    }
+}
+
+/// Whether this process itself can store the old value of an atomic.
+fn stores_here(core: &Core, action: Action) -> bool {
+    match action {
+        Action::Atomic { dst: Some(dst), call } => atomic::width(call.code)
+            .and_then(|bytes| core.reach(dst, 0, bytes))
+            .is_ok_and(|reach| asks(core, reach).is_none()),
+        Action::Atomic { dst: None, .. } => true,
+        Action::Copy { .. } => false,
     }
 }
 
@@ -236,9 +253,8 @@ pub(crate) fn fill(
             let address = GlobalAddress::from_bits(source.place).add(offset);
             core.reach(address, detail as u16, place.len() as u64)
         }
-        // The caller lends the memory while the operation is in the table, and no longer. Such operations are the
-        // library's own: the bit that says so fell off the top of `kind`.
-        SOURCE_LENT if operations.get(detail | FIRST_INTERNAL).is_some() => {
+        // The caller lends the memory while the operation is in the table, and no longer.
+        SOURCE_LENT if operations.get(detail).is_some() => {
             Ok(Reach::Direct((source.place + offset) as usize as *mut u8))
         }
         _ => return false,

@@ -3,7 +3,9 @@
 use crate::address::{AddressFormat, GlobalAddress, GlobalPtr, STARTER_SLOT};
 use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
 use crate::core::{Core, Waiting};
-use crate::handle::{Action, AtomicCall, Client, Handle, Operation, Side, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::handle::{
+    Action, AtomicCall, Client, Handle, Operation, Side, FIRST_INTERNAL, MAX_OPERATIONS, OPERATION_BYTES,
+};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
 use crate::order::{Condition, Order};
 use crate::progress::{Engine, Receiver};
@@ -755,7 +757,7 @@ impl Core {
             return;
         }
         let _ = self.wait_until(Activity::Complete, None, |engine| {
-            engine.state.operations.holds(Condition::UpTo(u64::MAX >> 1)).then_some(())
+            engine.state.operations.holds(Condition::UpTo(FIRST_INTERNAL - 1)).then_some(())
         });
     }
 }

@@ -103,6 +103,18 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     kumiki_run::run(&options(arguments)).map_err(|error| error.to_string())
 }
 
+/// As `kumiki run` with these words behind it: so every option has its environment form here, too.
+pub(crate) fn run_words(words: Vec<OsString>) -> Outcome {
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let line = std::iter::once("kumiki run".into()).chain(words);
+    let line = <Line as clap::Parser>::try_parse_from(line).map_err(|error| error.to_string())?;
+    run(line.arguments)
+}
+
 fn options(arguments: Arguments) -> Options {
     Options {
         ranks: arguments.ranks,
