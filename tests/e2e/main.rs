@@ -1,5 +1,6 @@
 //! Suites that start real jobs with the `kumiki` command.
 
+mod bench;
 mod cli;
 mod job;
 mod launch;

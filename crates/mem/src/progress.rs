@@ -292,7 +292,12 @@ const YIELD_TURNS: u32 = 64;
 
 impl Patience {
     pub(crate) fn new(core: &Core) -> Patience {
-        Patience { spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed), since_ns: 0, turns: 0, all_turns: 0 }
+        Patience {
+            spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed),
+            since_ns: 0,
+            turns: 0,
+            all_turns: 0,
+        }
     }
 
     /// Something happened: start over.

@@ -31,6 +31,8 @@ pub use options::{Bind, OnLoss, Options};
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
 pub mod system {
     pub use kumiki_net::os::bare::SharedWords;
+    pub use kumiki_net::os::descriptor::set_close_on_exec;
+    pub use kumiki_net::os::memory::create_sealed;
     pub use kumiki_net::os::process::{allowed_cores, become_subreaper, children, signal, signal_group};
 }
 

@@ -38,12 +38,15 @@ pub(crate) fn play() -> Result<()> {
     drop(stale);
     world.sync()?;
     if world.rank() == 0 {
-        let [target, stale] = [0, 1].map(|index| world.starter::<u64>(0).and_then(|p| world.get(p.add(index))));
+        let [target, stale] =
+            [0, 1].map(|index| world.starter::<u64>(0).and_then(|p| world.get(p.add(index))));
         let address = arena.node(1).and_then(|node| node.load()).unwrap();
         let incarnation = arena.shared().incarnation();
         let me = Identity { rank: world.rank(), incarnation };
         let mut peer = Peer::call(address, job, secret, me);
-        for (name, header, payload) in frames(GlobalAddress::from_bits(target?), GlobalAddress::from_bits(stale?)) {
+        for (name, header, payload) in
+            frames(GlobalAddress::from_bits(target?), GlobalAddress::from_bits(stale?))
+        {
             say(&format!("frame {name} {}", peer.ask(header, &payload)));
         }
         // The canary of this test: the same client is served when it asks for what exists.
@@ -109,7 +112,12 @@ struct Peer {
 }
 
 impl Peer {
-    fn call(address: std::net::SocketAddr, job: kumiki_net::auth::JobId, secret: Secret, me: Identity) -> Peer {
+    fn call(
+        address: std::net::SocketAddr,
+        job: kumiki_net::auth::JobId,
+        secret: Secret,
+        me: Identity,
+    ) -> Peer {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut nonce = [0; kumiki_net::auth::NONCE_BYTES];

@@ -15,7 +15,6 @@ pub(crate) enum Unit {
     /// Bytes, in powers of 1024.
     Bytes,
     /// Numbers with a unit behind them.
-    #[allow(dead_code)] // the benchmarks' part of this module
     Number(&'static str),
 }
 

@@ -6,7 +6,7 @@
 use super::job::Job;
 use super::Outcome;
 use crate::chart::{bytes_text, Bars, Group, Scale, Unit};
-use kumiki_run::os::{descriptor, memory};
+use kumiki_run::system;
 use serde_json::{json, Value};
 use std::ffi::OsString;
 use std::fs::File;
@@ -56,8 +56,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let bytes = LINE_BYTES * arguments.ranks.max(1) as u64;
-    let file = memory::create_sealed(c"kumiki-measure", bytes).map_err(|error| error.to_string())?;
-    descriptor::set_close_on_exec(file.as_fd(), false).map_err(|error| error.to_string())?;
+    let file = system::create_sealed(c"kumiki-measure", bytes).map_err(|error| error.to_string())?;
+    system::set_close_on_exec(file.as_fd(), false).map_err(|error| error.to_string())?;
     let (program, words) = match arguments.command.split_first() {
         Some((program, words)) => (Some(program.clone()), words.to_vec()),
         None => (None, super::rank::words("probe")),
