@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use kumiki_net::os::{futex, time};
 use kumiki_net::shm::barrier::Ticket;
 use kumiki_net::shm::control::{Activity, NOBODY};
-use kumiki_net::shm::world::Status;
+use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -47,10 +47,15 @@ impl Core {
         let mut place = self.passage.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut passage = match place.take() {
             Some(passage) => passage,
-            None => match self.enter() {
-                Some(passage) => passage,
-                None => return Ok(()),
-            },
+            None => {
+                // A barrier that failed still counts who had come to it. Coming again would stand in for whoever is
+                // missing, and the barrier would open without it. Nor does whoever has left come to a new one.
+                self.missing_rank(&mut Some(0))?;
+                match self.enter() {
+                    Some(passage) => passage,
+                    None => return Ok(()),
+                }
+            }
         };
         let result = self.pass(&mut passage, activity, deadline_ms);
         if matches!(result, Err(Error::Timeout { .. })) {
@@ -155,32 +160,38 @@ impl Core {
             failed = self.missing_rank(&mut left_since).err();
             failed.take().map(Err)
         });
-        result?
+        match result {
+            Err(Error::Timeout { after_ms, .. }) => {
+                let nodes = self.arena.config().nodes as u64;
+                let node = ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32;
+                let leader = self.leader(node)?;
+                let what = format!("({activity}): {leader}, or another of node {node}, has not come");
+                Err(Error::Timeout { what, after_ms })
+            }
+            other => other?,
+        }
     }
 
     /// Fails if a rank is lost, or left long enough ago that it cannot have been in this barrier.
     fn missing_rank(&self, left_since: &mut Option<u64>) -> Result<()> {
-        if self.arena.shared().losses() == 0 {
+        let shared = self.arena.shared();
+        if shared.losses() == 0 {
             return Ok(());
         }
-        for rank in (0..self.ranks()).map(Rank) {
-            let Some(place) = self.arena.place(rank).map(|word| word.load()) else { continue };
-            match place.status {
-                Status::Alive | Status::Expected => continue,
-                Status::Lost => {
-                    let why = place.cause.to_string();
-                    return Err(Error::PeerLost { rank, fate: Fate::NotDone, why });
-                }
-                Status::Left => {
-                    let now_ms = time::now_ms();
-                    if now_ms - *left_since.get_or_insert(now_ms) > LEFT_GRACE_MS {
-                        let why = "it has finalized and will not come to this barrier".to_string();
-                        return Err(Error::PeerLost { rank, fate: Fate::NotDone, why });
-                    }
-                }
-            }
+        if let Some(rank) = shared.first_lost() {
+            let cause = self.arena.place(rank).map_or(Cause::UNKNOWN, |word| word.load().cause);
+            return Err(Error::PeerLost { rank, fate: Fate::NotDone, why: cause.to_string() });
         }
-        Ok(())
+        let left =
+            |rank: &Rank| self.arena.place(*rank).is_some_and(|word| word.load().status == Status::Left);
+        let now_ms = time::now_ms();
+        match (0..self.ranks()).map(Rank).find(left) {
+            Some(rank) if now_ms - *left_since.get_or_insert(now_ms) > LEFT_GRACE_MS => {
+                let why = "it has finalized and will not come to this barrier".to_string();
+                Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Waits for a word of the arena: spins (and polls, if there is a transport), then sleeps on it.
@@ -208,6 +219,10 @@ impl Core {
             }
             if polls && self.poll_for_others() {
                 patience.renew();
+            }
+            // However much traffic there is: somebody may be lost, or the deadline past.
+            if patience.must_look_up() {
+                break;
             }
         }
         if polls {

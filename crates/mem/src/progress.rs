@@ -25,6 +25,8 @@ use std::sync::Arc;
 pub(crate) const BARRIER_ROUNDS: usize = 24;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
+/// How long a broken connection is only a suspicion: the agents may know how the peer ended. The promise is 1 s.
+const SUSPECT_MS: u64 = 900;
 
 /// The transport and everything its frames act on.
 pub(crate) struct Engine {
@@ -44,8 +46,18 @@ pub(crate) struct State {
     pub(crate) reset_answer: Option<Result<Rank>>,
     /// Sockets that the agent handed over before there was a transport.
     pub(crate) early_sockets: Vec<OwnedFd>,
+    /// Peers whose connection broke and of whom the agent has said nothing yet.
+    suspects: Vec<Suspect>,
     /// Whether something completed since the sleepers were last woken.
     completed: bool,
+}
+
+/// A peer whose connection broke.
+struct Suspect {
+    peer: Rank,
+    /// What the operations that wait for it come to, if nothing better is known by then.
+    error: Error,
+    until_ms: u64,
 }
 
 /// The state together with the world it belongs to: the receiving end of a transport.
@@ -83,8 +95,22 @@ impl Engine {
         let Some(transport) = self.transport.as_mut() else { return Ok(0) };
         let mut receiver = Receiver { core, state: &mut self.state };
         let happened = transport.poll(&mut receiver)?;
+        if !self.state.suspects.is_empty() {
+            self.judge_suspects(core);
+        }
         self.start_ready(core)?;
         Ok(happened)
+    }
+
+    /// Gives up the peers of whom nothing better was heard in time.
+    fn judge_suspects(&mut self, core: &Core) {
+        let now_ms = time::now_ms();
+        let mut out = Outbox::default();
+        while let Some(index) = self.state.suspects.iter().position(|suspect| suspect.until_ms <= now_ms) {
+            let Suspect { peer, error, .. } = self.state.suspects.swap_remove(index);
+            Receiver { core, state: &mut self.state }.fail_peer(peer, &error, &mut out);
+        }
+        self.send_all(core, out);
     }
 
     /// Starts the deferred operations whose time has come.
@@ -125,7 +151,9 @@ impl Engine {
     }
 
     fn next_deadline_ms(&self) -> Option<u64> {
-        self.transport.as_ref().and_then(|transport| transport.wake_up_at())
+        let transport = self.transport.as_ref().and_then(|transport| transport.wake_up_at());
+        let suspects = self.state.suspects.iter().map(|suspect| suspect.until_ms);
+        suspects.chain(transport).min()
     }
 }
 
@@ -189,6 +217,7 @@ impl Receiver<'_> {
             let Some(place) = self.core.arena.place(peer).map(|word| word.load()) else { continue };
             if place.status == Status::Lost {
                 let error = Error::PeerLost { rank: peer, fate: Fate::Unknown, why: place.cause.to_string() };
+                self.state.suspects.retain(|suspect| suspect.peer != peer);
                 self.fail_peer(peer, &error, out);
             }
         }
@@ -217,15 +246,20 @@ impl Sink for Receiver<'_> {
 
     fn lost(&mut self, peer: Rank, error: kumiki_net::Error, out: &mut Outbox) {
         let error = Error::from(error);
-        let waiting = !self.state.operations.waiting_for(peer).is_empty();
-        self.fail_peer(peer, &error, out);
         let place = self.core.arena.place(peer).map(|word| word.load());
         let alive = place.is_some_and(|place| place.status == Status::Alive);
-        if waiting && alive && !self.core.closed.load(Ordering::Acquire) {
-            if let Some(channel) = &self.state.channel {
-                let _ = channel.send(&ToAgent::ReportLost { rank: peer, cause: Cause::DISCONNECTED });
-            }
+        let Some(channel) = self.state.channel.as_ref().filter(|_| alive) else {
+            return self.fail_peer(peer, &error, out);
+        };
+        let suspected = self.state.suspects.iter().any(|suspect| suspect.peer == peer);
+        if suspected || self.state.operations.waiting_for(peer).is_empty() {
+            return;
         }
+        // A process that dies takes its connections with it: the agents know why in a moment.
+        if !self.core.closed.load(Ordering::Acquire) {
+            let _ = channel.send(&ToAgent::ReportLost { rank: peer, cause: Cause::DISCONNECTED });
+        }
+        self.state.suspects.push(Suspect { peer, error, until_ms: time::now_ms() + SUSPECT_MS });
     }
 
     fn agent(&mut self, out: &mut Outbox) {
@@ -247,20 +281,35 @@ pub(crate) struct Patience {
     spin_ns: u64,
     since_ns: u64,
     turns: u32,
+    all_turns: u32,
 }
+
+/// Turns after which a wait looks at the clock and at the job even if something happens at every turn.
+const LOOK_UP_TURNS: u32 = 1024;
 
 /// Turns of yielding before a sleep when ranks outnumber cores.
 const YIELD_TURNS: u32 = 64;
 
 impl Patience {
     pub(crate) fn new(core: &Core) -> Patience {
-        Patience { spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed), since_ns: 0, turns: 0 }
+        Patience {
+            spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed),
+            since_ns: 0,
+            turns: 0,
+            all_turns: 0,
+        }
     }
 
     /// Something happened: start over.
     pub(crate) fn renew(&mut self) {
         self.since_ns = 0;
         self.turns = 0;
+    }
+
+    /// Now and then true, whether or not something happened meanwhile.
+    pub(crate) fn must_look_up(&mut self) -> bool {
+        self.all_turns = self.all_turns.wrapping_add(1);
+        self.all_turns % LOOK_UP_TURNS == 0
     }
 
     /// One more turn without success. True when it is time to sleep.
@@ -310,7 +359,8 @@ impl Core {
                 (None, Ok(count)) if count > 0 => patience.renew(),
                 _ => {}
             }
-            if !patience.exhausted() {
+            let tired = patience.exhausted();
+            if !tired && !patience.must_look_up() {
                 continue;
             }
             if !announced {
@@ -329,7 +379,9 @@ impl Core {
                 nudge_at_ms = now_ms + nudge_every_ms;
                 self.nudge();
             }
-            self.sleep(wake_up, deadline_ms, now_ms);
+            if tired {
+                self.sleep(wake_up, deadline_ms, now_ms);
+            }
         };
         self.leave_wait(announced);
         result

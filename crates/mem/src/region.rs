@@ -504,7 +504,7 @@ impl World {
                 std::any::type_name::<T>()
             )));
         }
-        let granted = self.core().allocate(bytes, colour)?;
+        let granted = self.core().note(self.core().allocate(bytes, colour))?;
         Ok(Region { core: self.core().clone(), granted, length: count, element: PhantomData })
     }
 

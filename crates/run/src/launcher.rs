@@ -3,6 +3,7 @@
 use crate::agents::{self, AgentProcess};
 use crate::plan::{self, PlannedNode};
 use crate::streams::{Printer, Read, Source};
+use crate::trace::TraceFile;
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
 use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
@@ -25,16 +26,21 @@ pub fn run(options: &Options) -> Result<i32> {
         return Err(RunError::Options("no program was given".into()));
     }
     let nodes = plan::plan(options)?;
-    let launches = launches(options, &nodes)?;
+    let trace = options.trace.as_deref().map(TraceFile::begin).transpose()?;
+    let launches = launches(options, &nodes, trace.as_ref())?;
     let mut launcher = Launcher::new(options, &nodes)?;
     for (node, launch) in launches.into_iter().enumerate() {
         launcher.agents[node].link.send(&ToNode::Launch(Box::new(launch)).encode());
     }
-    launcher.run()
+    let code = launcher.run();
+    if let Some(trace) = trace {
+        trace.end()?;
+    }
+    code
 }
 
 /// What each agent is told.
-fn launches(options: &Options, nodes: &[PlannedNode]) -> Result<Vec<Launch>> {
+fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>) -> Result<Vec<Launch>> {
     let mut random = [0; 40];
     random_bytes(&mut random)?;
     let mut secret = [0; 32];
@@ -71,7 +77,7 @@ fn launches(options: &Options, nodes: &[PlannedNode]) -> Result<Vec<Launch>> {
             remote: node.host.is_some(),
             forward_input: true,
             directory: directory(options, node)?,
-            environment: rank_environment(options, node.host.is_some())?,
+            environment: rank_environment(options, trace, node.host.is_some())?,
             command: options.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         })
     };
@@ -97,7 +103,11 @@ fn directory(options: &Options, node: &PlannedNode) -> Result<Vec<u8>> {
 }
 
 /// What is added to the environment of the ranks.
-fn rank_environment(options: &Options, remote: bool) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+fn rank_environment(
+    options: &Options,
+    trace: Option<&TraceFile>,
+    remote: bool,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut list = Vec::new();
     if remote {
         // Another host knows none of our variables; those that ranks and agents read must go with the job.
@@ -108,8 +118,8 @@ fn rank_environment(options: &Options, remote: bool) -> Result<Vec<(Vec<u8>, Vec
             }
         }
     }
-    if let Some(trace) = &options.trace {
-        list.push((b"KUMIKI_TRACE".to_vec(), trace.as_os_str().as_bytes().to_vec()));
+    if let Some(trace) = trace {
+        list.push((b"KUMIKI_TRACE".to_vec(), trace.path().as_os_str().as_bytes().to_vec()));
     }
     for entry in &options.environment {
         let (name, value) = match entry.split_once('=') {

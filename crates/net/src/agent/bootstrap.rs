@@ -90,10 +90,17 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
         match channel.receive(limit_ms)? {
             Some(FromAgent::Welcome { arena, rank, local, job, secret }) => {
                 let arena = Arc::new(Arena::attach(arena)?);
-                let attachment =
+                let mut attachment =
                     Attachment { arena, rank, local, secret, job, channel: Some(channel), hosted: None };
-                wait_until_ready(&attachment, start_ms, limit_ms)?;
-                return Ok(attachment);
+                return match wait_until_ready(&attachment, start_ms, limit_ms) {
+                    Ok(()) => Ok(attachment),
+                    Err(late @ Error::Timeout { .. }) => Err(late),
+                    Err(error) => {
+                        // The world is broken without our doing: we are not in it, and may end as we like.
+                        let _ = attachment.leave();
+                        Err(error)
+                    }
+                };
             }
             Some(FromAgent::Refused { why }) => return Err(Error::Refused(why)),
             // What was meant for an earlier attachment of this process.

@@ -306,9 +306,10 @@ impl HostedAgent {
     fn seat_empty(&mut self, local: u32, cause: Cause) {
         let Some(node) = &mut self.node else { return };
         let before = node.seats[local as usize].standing;
-        if node.rank_gone(local, cause) || before == Standing::Out {
+        let news = ToHub::Lost { local, cause };
+        if !node.rank_gone(local, cause, Some(news.clone())) && before == Standing::Out {
             node.seats[local as usize].standing = Standing::Lost;
-            node.outbox.push(ToHub::Lost { local, cause });
+            node.outbox.push(news);
         }
     }
 

@@ -126,12 +126,14 @@ impl Node {
         }
     }
 
-    /// The process of a rank has ended. If it was in the world, it is lost.
-    pub(super) fn rank_gone(&mut self, local: u32, cause: Cause) -> bool {
+    /// A rank is gone. If it was in the world, it is lost, and `news` tells the hub so: before what the others wait
+    /// for, which is only worth something to a hub that knows.
+    pub(super) fn rank_gone(&mut self, local: u32, cause: Cause, news: Option<ToHub>) -> bool {
         let Seat { standing, rank, .. } = self.seats[local as usize];
         if !matches!(standing, Standing::In | Standing::Pending) {
             return false;
         }
+        self.outbox.extend(news);
         self.report_waits();
         let rank = Rank(rank);
         self.set_status(rank, Status::Lost, cause);

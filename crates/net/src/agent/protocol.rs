@@ -23,6 +23,16 @@ pub enum Ending {
     Signal(i32),
 }
 
+impl Ending {
+    /// Why a rank is lost that ended like this before it had left.
+    pub fn cause(self) -> Cause {
+        match self {
+            Ending::Code(_) => Cause::EXITED,
+            Ending::Signal(signal) => Cause::signal(signal),
+        }
+    }
+}
+
 /// What a rank is waiting for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wait {

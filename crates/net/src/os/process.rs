@@ -228,7 +228,7 @@ pub struct ChildSetup<'a> {
     pub own_network: bool,
 }
 
-/// Starts a child in a process group of its own.
+/// Starts a child in a process group of its own, with no signal blocked.
 pub fn spawn(
     mut command: std::process::Command,
     setup: ChildSetup<'_>,
@@ -242,6 +242,10 @@ pub fn spawn(
     // captured integers; `last_os_error` reads errno and does not allocate.
     unsafe {
         command.pre_exec(move || {
+            // We collect our signals by descriptor and block them; whoever we start must be able to get them.
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            fail(libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()))?;
             if let Some(fd) = keep {
                 fail(libc::fcntl(fd, libc::F_SETFD, 0))?;
             }

@@ -290,8 +290,6 @@ impl Tcp {
 
     fn watch_writes(&mut self, index: u32, wanted: bool) {
         if let Some(link) = self.links[index as usize].as_mut() {
-            // A link that still connects must hear when it is connected.
-            let wanted = wanted || (link.initiated && !link.established && link.watching_writes);
             if link.watching_writes != wanted {
                 link.watching_writes = wanted;
                 let _ = self.sleeper.epoll.change(link.fd.as_fd(), index as u64, wanted);

@@ -102,6 +102,9 @@ impl Hub {
     pub(super) fn surveyed(&mut self, node: u32, waits: Vec<Wait>) {
         let seats = &self.nodes[node as usize].seats;
         let named = |wait: Wait| seats.get(wait.local as usize).map(|&rank| (rank, wait));
+        // What the dead waited for is of no interest. Who ends because of them is not dead yet.
+        let lives = |(rank, _): &(u32, Wait)| self.members[*rank as usize].standing != Standing::Lost;
+        let named = |wait: Wait| named(wait).filter(lives);
         let waits: Vec<_> = waits.into_iter().filter_map(named).collect();
         if let Some(closing) = self.closing.as_mut().filter(|closing| !closing.is_announced()) {
             closing.survey.add(node, waits);
@@ -161,7 +164,6 @@ impl Hub {
 
     fn render(&self, survey: &Survey, most: usize) -> String {
         let mut waits: Vec<&(u32, Wait)> = survey.waits.iter().collect();
-        waits.retain(|(rank, _)| self.members[*rank as usize].standing != Standing::Lost);
         waits.sort_by_key(|(rank, _)| *rank);
         let mut text = String::new();
         for (rank, wait) in waits.iter().take(most) {

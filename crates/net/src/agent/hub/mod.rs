@@ -20,6 +20,8 @@ use std::net::SocketAddr;
 
 /// How long the processes of a job have to end before they are killed.
 pub const GRACE_MS: u32 = 2_000;
+/// How long a rank whose connection broke is only suspected: its own agent may be about to tell how it ended.
+const SUSPECT_MS: u64 = 500;
 /// How long an agent may take to get ready.
 const PREPARE_MS: u64 = 60_000;
 
@@ -101,6 +103,15 @@ enum World {
     Broken,
 }
 
+/// A rank that somebody cannot reach.
+#[derive(Clone, Copy, Debug)]
+struct Suspect {
+    rank: u32,
+    cause: Cause,
+    /// When it counts as lost, if nothing else has been heard of it.
+    lost_at_ms: u64,
+}
+
 /// The state of a job.
 #[derive(Debug)]
 pub struct Hub {
@@ -113,6 +124,7 @@ pub struct Hub {
     exit_code: i32,
     closing: Option<Closing>,
     survey: Option<Survey>,
+    suspects: Vec<Suspect>,
     beat_ms: u64,
     ticked_ms: u64,
     finished: bool,
@@ -141,6 +153,7 @@ impl Hub {
             exit_code: 0,
             closing: None,
             survey: None,
+            suspects: Vec::new(),
             beat_ms: now_ms,
             ticked_ms: now_ms,
             finished: false,
@@ -261,10 +274,10 @@ impl Hub {
     /// When [`tick`](Self::tick) wants to be called next.
     pub fn wake_up_at(&self) -> u64 {
         let beat = self.beat_ms + self.beat_interval_ms();
-        [self.closing.as_ref().and_then(Closing::deadline_ms), self.survey.as_ref().map(Survey::deadline_ms)]
-            .into_iter()
-            .flatten()
-            .fold(beat, u64::min)
+        let closing = self.closing.as_ref().and_then(Closing::deadline_ms);
+        let survey = self.survey.as_ref().map(Survey::deadline_ms);
+        let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
+        [closing, survey, suspect].into_iter().flatten().fold(beat, u64::min)
     }
 
     /// Lets time pass. All messages that have arrived must have been handed in before.
@@ -280,6 +293,7 @@ impl Hub {
             self.broadcast(&ToNode::Heartbeat);
             self.check_silence(now_ms);
         }
+        self.judge_suspects(now_ms);
         self.tick_closing(now_ms);
         self.tick_survey(now_ms);
     }
@@ -441,11 +455,7 @@ impl Hub {
         match standing {
             Standing::Lost => {}
             Standing::In => {
-                let cause = match ending {
-                    Ending::Code(_) => Cause::EXITED,
-                    Ending::Signal(signal) => Cause::signal(signal),
-                };
-                self.lose(rank, cause, Some(self.members[rank as usize].place.0));
+                self.lose(rank, ending.cause(), Some(self.members[rank as usize].place.0));
                 let text = format!("{} {}", self.describe(rank), how_it_ended(ending, true));
                 self.fail(code.max(1), text, now_ms);
             }
@@ -455,12 +465,13 @@ impl Hub {
                     // It has finished its part in an orderly way; the others may still be at it.
                     self.note_failure(code, text);
                 } else {
-                    self.lose(rank, Cause::EXITED, Some(self.members[rank as usize].place.0));
+                    let knows = (standing == Standing::Left).then_some(self.members[rank as usize].place.0);
+                    self.lose(rank, ending.cause(), knows);
                     self.fail(code, text, now_ms);
                 }
             }
             Standing::Left => {}
-            Standing::Out if self.used => self.ended_early(rank, now_ms),
+            Standing::Out if self.used && self.world != World::Broken => self.ended_early(rank, now_ms),
             Standing::Out => {}
         }
         self.check_finished();
@@ -475,10 +486,22 @@ impl Hub {
 
     fn unreachable(&mut self, rank: Rank, cause: Cause, now_ms: u64) {
         let Some(member) = self.members.get(rank.index()) else { return };
-        if member.standing != Standing::In {
-            return;
+        let known = self.suspects.iter().any(|suspect| suspect.rank == rank.0);
+        if member.standing == Standing::In && !known {
+            self.suspects.push(Suspect { rank: rank.0, cause, lost_at_ms: now_ms + SUSPECT_MS });
         }
-        self.lose_and_fail(rank.0, cause, None, 1, now_ms);
+    }
+
+    /// Gives up the ranks that nothing better was heard of in time.
+    fn judge_suspects(&mut self, now_ms: u64) {
+        let (due, later) = self.suspects.iter().partition(|suspect| suspect.lost_at_ms <= now_ms);
+        self.suspects = later;
+        let due: Vec<Suspect> = due;
+        for Suspect { rank, cause, .. } in due {
+            if self.members[rank as usize].standing == Standing::In {
+                self.lose_and_fail(rank, cause, None, 1, now_ms);
+            }
+        }
     }
 
     fn lose_and_fail(&mut self, rank: u32, cause: Cause, knows: Option<u32>, code: i32, now_ms: u64) {

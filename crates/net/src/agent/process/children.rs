@@ -111,13 +111,7 @@ impl Agent {
         node.receive_rank(local);
         self.outputs.read(&node.epoll, local, &mut node.outbox);
         node.outbox.push(ToHub::Ended { local, ending });
-        node.rank_gone(
-            local,
-            match ending {
-                Ending::Code(_) => Cause::EXITED,
-                Ending::Signal(signal) => Cause::signal(signal),
-            },
-        );
+        node.rank_gone(local, ending.cause(), None);
     }
 
     /// A rank that has been stopped for too long counts as lost, and must not come back.
@@ -129,8 +123,8 @@ impl Agent {
         for (local, child) in self.children.iter_mut().enumerate() {
             if child.stopped_ms.is_some_and(|since_ms| now_ms >= since_ms + timeout_ms) {
                 child.stopped_ms = None;
-                if node.rank_gone(local as u32, Cause::STOPPED) {
-                    node.outbox.push(ToHub::Lost { local: local as u32, cause: Cause::STOPPED });
+                let news = ToHub::Lost { local: local as u32, cause: Cause::STOPPED };
+                if node.rank_gone(local as u32, Cause::STOPPED, Some(news)) {
                     let _ = process::signal_group(child.pid as i32, libc::SIGKILL);
                 }
             }

@@ -381,9 +381,8 @@ impl Agent {
             // The wait for our own child tells more: the exit code, or the signal.
             return self.reap().unwrap_or_default();
         }
-        if node.rank_gone(local, Cause::EXITED) {
-            node.outbox.push(ToHub::Lost { local, cause: Cause::EXITED });
-        } else {
+        let news = ToHub::Lost { local, cause: Cause::EXITED };
+        if !node.rank_gone(local, Cause::EXITED, Some(news)) {
             node.seats[local as usize].pidfd = None;
         }
     }

@@ -1,0 +1,57 @@
+//! The ways a rank can end, and what the job says of each.
+
+use crate::job::Setup;
+use crate::runner::{side_by_side, tests};
+
+tests![every_way_to_end_has_its_exit_code_and_its_report];
+
+/// A way to end: the exit code of the job, and what its report says of rank 1 (nothing if it ended well).
+struct Way {
+    name: &'static str,
+    code: i32,
+    report: &'static str,
+}
+
+const fn way(name: &'static str, code: i32, report: &'static str) -> Way {
+    Way { name, code, report }
+}
+
+const WAYS: &[Way] = &[
+    way("return", 0, ""),
+    way("drop", 0, ""),
+    way("exit-0", 1, "exited with code 0 without finalizing"),
+    way("exit-3", 3, "exited with code 3 without finalizing"),
+    way("return-unfinalized", 1, "exited with code 0 without finalizing"),
+    way("panic", 101, "exited with code 101 without finalizing"),
+    way("thread-panic", 101, "exited with code 101 without finalizing"),
+    way("abort", 134, "was killed by signal 6 (SIGABRT)"),
+    way("segv", 139, "was killed by signal 11 (SIGSEGV)"),
+    way("7", 135, "was killed by signal 7 (SIGBUS)"),
+    way("8", 136, "was killed by signal 8 (SIGFPE)"),
+    way("4", 132, "was killed by signal 4 (SIGILL)"),
+    way("15", 143, "was killed by signal 15 (SIGTERM)"),
+    way("9", 137, "was killed by signal 9 (SIGKILL)"),
+    way("_exit-0", 1, "exited with code 0 without finalizing"),
+    way("_exit-before-init", 1, "exited before it joined the world that others wait in"),
+    way("exec", 1, "exited with code 0 without finalizing"),
+    way("finalize-exit", 5, "exited with code 5"),
+    way("world-abort", 1, "aborted the job: the input makes no sense"),
+];
+
+fn every_way_to_end_has_its_exit_code_and_its_report() {
+    let both = |way: &'static Way| [(way, 1), (way, 2)];
+    side_by_side(2, WAYS.iter().flat_map(both).collect(), |(way, nodes)| {
+        // No core files of the crashes.
+        let setup = Setup::new("exits").before_launcher(&["sh", "-c", "ulimit -c 0; exec \"$@\"", "sh"]);
+        let ended = setup.ranks(4).nodes(nodes).variable("FAULTS_WAY", way.name).finish();
+        let shown = || format!("{}, {nodes} nodes: {}", way.name, ended.show());
+        assert_eq!(ended.code, way.code, "{}", shown());
+        let reports = ended.reports();
+        if way.report.is_empty() {
+            assert!(reports.is_empty(), "{}", shown());
+            return;
+        }
+        assert_eq!(reports.len(), 1, "{}", shown());
+        assert!(reports[0].starts_with("rank 1") && reports[0].contains(way.report), "{}", shown());
+    });
+}

@@ -1,0 +1,85 @@
+//! The ways in which a process can end.
+
+use super::{argument, rank, report, say};
+use kumiki::{Result, World};
+
+/// Rank 1 ends in the way it is told; the others wait for it.
+pub(crate) fn play() -> Result<()> {
+    let way = argument("FAULTS_WAY");
+    if rank() == 1 && way == "_exit-before-init" {
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    let world = match World::init() {
+        Ok(world) => world,
+        Err(error) => {
+            report("init", &Err(error));
+            return Ok(());
+        }
+    };
+    world.sync()?;
+    if rank() == 1 {
+        return end(world, &way);
+    }
+    if way == "finalize-exit" || way == "return" || way == "drop" {
+        return world.finalize();
+    }
+    report("waiting", &(0..).try_for_each(|_: u32| world.sync()));
+    let _ = world.finalize();
+    Ok(())
+}
+
+fn end(world: World, way: &str) -> Result<()> {
+    match way {
+        "return" => return world.finalize(),
+        "drop" => drop(world),
+        "exit-0" => std::process::exit(0),
+        "exit-3" => std::process::exit(3),
+        "return-unfinalized" => std::mem::forget(world),
+        "panic" => {
+            let _lost_in_unwinding = world;
+            panic!("on purpose");
+        }
+        "thread-panic" => {
+            let panicked = std::thread::spawn(|| panic!("on purpose")).join();
+            assert!(panicked.is_ok(), "a thread panicked");
+        }
+        "abort" => std::process::abort(),
+        "segv" => bad_access(),
+        "_exit-0" => {
+            // SAFETY: it ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        "exec" => exec(),
+        "finalize-exit" => {
+            world.finalize()?;
+            std::process::exit(5);
+        }
+        "world-abort" => world.abort("the input makes no sense"),
+        signal => die_by(signal.parse().unwrap()),
+    }
+    Ok(())
+}
+
+/// A store to an address that nothing is mapped at.
+fn bad_access() {
+    say("about to fault");
+    // SAFETY: none: this is the fault that the test is about.
+    unsafe { std::hint::black_box(64 as *mut u8).write_volatile(1) };
+}
+
+/// Dies by a signal, whatever handler the runtime has installed for it.
+fn die_by(signal: i32) {
+    // SAFETY: the default action needs no handler.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// Becomes another program, which knows nothing of us and ends well.
+fn exec() {
+    use std::os::unix::process::CommandExt;
+    let error = std::process::Command::new("true").exec();
+    panic!("exec: {error}");
+}

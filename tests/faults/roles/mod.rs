@@ -1,0 +1,96 @@
+//! What ranks do. A role writes lines that the test waits for; rank 0 can be told to go on by a line of input.
+
+mod exchange;
+mod exits;
+mod hostile;
+mod memory;
+mod plain;
+mod storm;
+mod victim;
+
+use kumiki::{Error, Result};
+use kumiki_net::os::time;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Plays a role. What comes back is how the process ends, if the role has not ended it.
+pub(crate) fn play(role: &str) -> ExitCode {
+    let played = match role {
+        "victim" => victim::play(),
+        "big-put" => storm::big_put(),
+        "atomic-storm" => storm::atomics(),
+        "steady" => plain::steady(),
+        "idle" => plain::idle(),
+        "meet" => plain::meet(),
+        "paused" => plain::paused(),
+        "busy" => plain::busy(),
+        "crosstalk" => plain::crosstalk(),
+        "cycles" => plain::cycles(),
+        "exchange" => exchange::play(),
+        "exits" => exits::play(),
+        "budget" => memory::budget(),
+        "hostile" => hostile::play(),
+        other => panic!("there is no role {other}"),
+    };
+    match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rank {}: {error}", rank());
+            ExitCode::from(9)
+        }
+    }
+}
+
+/// This process's rank, as the launcher says.
+pub(crate) fn rank() -> u32 {
+    argument("KUMIKI_RANK").parse().unwrap_or(0)
+}
+
+/// A variable of the job.
+pub(crate) fn argument(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// One line, whole, even if several ranks write at once.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stdout().write_all(format!("{text}\n").as_bytes());
+}
+
+/// Waits for a line of input; only rank 0 has one.
+pub(crate) fn wait_for_word() {
+    let mut line = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut line);
+}
+
+/// Does nothing until somebody ends the process.
+pub(crate) fn sleep_forever() -> ! {
+    loop {
+        std::thread::sleep(Duration::from_secs(1000));
+    }
+}
+
+/// Says what an operation came to, and when.
+pub(crate) fn report(what: &str, result: &Result<()>) {
+    let now_ns = time::now_ns();
+    let text = match result {
+        Ok(()) => "ok".to_string(),
+        Err(error) => format!("{} {error}", kind(error)),
+    };
+    say(&format!("got {} {now_ns} {what} {text}", rank()));
+}
+
+/// The kind of an error, in one word.
+pub(crate) fn kind(error: &Error) -> String {
+    match error {
+        Error::PeerLost { rank, fate, .. } => format!("PeerLost({},{fate:?})", rank.0),
+        Error::Timeout { .. } => "Timeout".into(),
+        Error::OutOfMemory { .. } => "OutOfMemory".into(),
+        Error::Refused(_) => "Refused".into(),
+        Error::Bounds { .. } => "Bounds".into(),
+        Error::Closed(_) => "Closed".into(),
+        Error::System { .. } => "System".into(),
+        Error::Misuse(_) => "Misuse".into(),
+        _ => "Other".into(),
+    }
+}

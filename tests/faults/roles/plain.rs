@@ -1,0 +1,185 @@
+//! Ranks to which nothing happens, or something that they should survive.
+
+use super::{argument, rank, report, say, sleep_forever, wait_for_word};
+use kumiki::{Order, Result, World};
+use std::time::{Duration, Instant};
+
+/// Joins and then does nothing, until somebody ends the job.
+pub(crate) fn idle() -> Result<()> {
+    let world = World::init()?;
+    if argument("FAULTS_STUBBORN") == "yes" {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: ignoring a signal needs no handler.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        // A process that outlives its parent, as daemons and shells leave them.
+        let shell = std::process::Command::new("sh").args(["-c", "sleep 600 & "]).status();
+        assert!(shell.is_ok_and(|status| status.success()));
+    }
+    world.sync()?;
+    say("ready");
+    sleep_forever()
+}
+
+/// Joins, meets everybody, leaves.
+pub(crate) fn meet() -> Result<()> {
+    let world = World::init()?;
+    world.sync()?;
+    say(&format!("met {}", world.ranks()));
+    world.finalize()
+}
+
+/// Ranks that read and write each other's memory until rank 0 is told to stop, and check what they read.
+pub(crate) fn steady() -> Result<()> {
+    let world = World::init()?;
+    let (me, ranks) = (world.rank() as u64, world.ranks());
+    let stop = world.starter::<u64>(0)?.add(100);
+    let waiter = (me == 0).then(|| std::thread::spawn(wait_for_word));
+    world.sync()?;
+    say("ready");
+    let mut rounds = 0u64;
+    while world.get(stop)? == 0 {
+        for peer in (0..ranks).filter(|&peer| peer as u64 != me) {
+            let place = world.starter::<u64>(peer)?.add(me);
+            rounds += 1;
+            world.put(place, rounds)?;
+            assert_eq!(world.get(place)?, rounds, "a value that nobody wrote");
+        }
+        if waiter.as_ref().is_some_and(|waiter| waiter.is_finished()) {
+            world.put(stop, 1)?;
+        }
+    }
+    say(&format!("rounds {rounds}"));
+    world.finalize()
+}
+
+/// Rank 1 is stopped for a while; how long decides what the others see.
+pub(crate) fn paused() -> Result<()> {
+    let world = World::init()?;
+    let own = world.register(vec![0u64; 8])?;
+    if world.rank() == 1 {
+        world.put(world.starter::<u64>(0)?, own.address().bits())?;
+    }
+    world.sync()?;
+    say("ready");
+    if argument("FAULTS_DEADLINE") == "yes" && world.rank() == 0 {
+        wait_for_word();
+        deadlines(&world)?;
+    }
+    let seen = (0..40).try_for_each(|_| {
+        std::thread::sleep(Duration::from_millis(25));
+        world.sync()
+    });
+    report("meeting", &seen);
+    let left = world.finalize();
+    seen.and(left)
+}
+
+/// What a wait with a deadline says about a rank that does not answer.
+fn deadlines(world: &World) -> Result<()> {
+    let limit = Duration::from_millis(200);
+    report("barrier-deadline", &world.sync_for(limit));
+    let address = kumiki::GlobalAddress::from_bits(world.get(world.starter::<u64>(0)?)?);
+    let scratch = world.alloc::<u64>(8)?;
+    let handle = world.copy(scratch.address(), address, 64, Order::None)?;
+    report("operation-deadline", &world.wait(handle, limit));
+    say("waited");
+    // The barrier goes on with the next call.
+    world.complete(handle)
+}
+
+/// Rank 1 computes without calling us; the others use its memory meanwhile.
+pub(crate) fn busy() -> Result<()> {
+    let world = World::init()?;
+    let duration = Duration::from_millis(argument("FAULTS_BUSY_MS").parse().unwrap());
+    let done = world.starter::<u64>(0)?.add(8);
+    world.sync()?;
+    if world.rank() == 1 {
+        let began = Instant::now();
+        while began.elapsed() < duration {
+            std::hint::black_box(0);
+        }
+        world.put(done, 1)?;
+    } else if world.rank() == 0 {
+        let word = world.starter::<u64>(1)?;
+        let (mut counts, mut slowest) = ([0u64; 3], Duration::ZERO);
+        while world.get(done)? == 0 {
+            let began = Instant::now();
+            world.put(word.add(1), counts[0])?;
+            counts[0] += 1;
+            assert_eq!(world.get(word.add(1))?, counts[0] - 1);
+            counts[1] += 1;
+            assert_eq!(world.fetch_add(word, 1)?, counts[2]);
+            counts[2] += 1;
+            slowest = slowest.max(began.elapsed());
+        }
+        say(&format!("served {} {}", counts[2], slowest.as_micros()));
+    }
+    world.finalize()
+}
+
+/// Ranks of jobs that run at the same time: each job has a number, and no other may ever be seen.
+pub(crate) fn crosstalk() -> Result<()> {
+    let world = World::init()?;
+    let number: u64 = argument("FAULTS_NUMBER").parse().unwrap();
+    let (me, ranks) = (world.rank(), world.ranks());
+    for round in 0..200 {
+        let value = number << 32 | round;
+        for peer in 0..ranks {
+            world.put(world.starter::<u64>(peer)?.add(me as u64), value)?;
+        }
+        world.complete_all()?;
+        world.sync()?;
+        for peer in 0..ranks {
+            let found = world.get(world.starter::<u64>(me)?.add(peer as u64))?;
+            assert_eq!(found, value, "rank {me} of job {number} finds something of job {}", found >> 32);
+        }
+        world.sync()?;
+    }
+    say("clean");
+    world.finalize()
+}
+
+/// Joins and leaves many times in one process, and says what that costs.
+pub(crate) fn cycles() -> Result<()> {
+    let count: u32 = argument("FAULTS_COUNT").parse().unwrap();
+    let warm_up = count / 5;
+    let mut before = None;
+    for round in 0..count {
+        if round == warm_up {
+            before = Some(Usage::now());
+        }
+        let world = World::init()?;
+        let next = (world.rank() + 1) % world.ranks();
+        world.put(world.starter::<u64>(next)?, round as u64 + 1)?;
+        world.sync()?;
+        assert_eq!(world.get(world.starter::<u64>(world.rank())?)?, round as u64 + 1);
+        world.finalize()?;
+    }
+    let (before, after) = (before.unwrap_or_default(), Usage::now());
+    say(&format!("usage {} {before} {after}", rank()));
+    Ok(())
+}
+
+/// What this process uses: resident KiB that are its own, descriptors, mappings, threads.
+#[derive(Default)]
+struct Usage([u64; 4]);
+
+impl Usage {
+    fn now() -> Usage {
+        let entries = |folder: &str| std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64);
+        let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+        let status = text("/proc/self/status");
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+        let maps = text("/proc/self/maps").lines().count() as u64;
+        Usage([kib, entries("/proc/self/fd"), maps, entries("/proc/self/task")])
+    }
+}
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [kib, descriptors, maps, threads] = self.0;
+        write!(f, "{kib} {descriptors} {maps} {threads}")
+    }
+}

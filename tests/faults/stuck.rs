@@ -1,0 +1,92 @@
+//! Ranks that are slow, stopped or busy.
+
+use crate::job::Setup;
+use crate::runner::{note, tests};
+use std::time::Duration;
+
+tests![
+    a_short_stop_is_no_loss,
+    a_long_stop_is_a_loss_and_the_report_says_so,
+    a_wait_with_a_deadline_names_who_is_missing,
+    a_rank_that_computes_still_serves_its_memory,
+];
+
+/// The peer timeout of these jobs.
+const PEER_TIMEOUT: Duration = Duration::from_secs(2);
+
+fn setup(nodes: u32) -> Setup {
+    Setup::new("paused")
+        .ranks(2)
+        .nodes(nodes)
+        .variable("KUMIKI_PEER_TIMEOUT", format!("{}ms", PEER_TIMEOUT.as_millis()))
+        .variable("KUMIKI_PROCESS_VM", "off")
+}
+
+fn a_short_stop_is_no_loss() {
+    for nodes in [1, 2] {
+        let mut job = setup(nodes).start();
+        job.expect_all("ready", 2);
+        let stopped = job.rank(1);
+        job.signal(stopped, libc::SIGSTOP);
+        std::thread::sleep(PEER_TIMEOUT / 3);
+        job.signal(stopped, libc::SIGCONT);
+        let ended = job.finish();
+        ended.expect_code(0);
+        assert!(ended.reports().is_empty(), "{nodes} nodes: {}", ended.show());
+    }
+}
+
+fn a_long_stop_is_a_loss_and_the_report_says_so() {
+    for (nodes, policy) in [(1, "continue"), (2, "continue"), (1, "abort"), (2, "abort")] {
+        let mut job = setup(nodes).option("--on-loss").option(policy).start();
+        job.expect_all("ready", 2);
+        job.signal(job.rank(1), libc::SIGSTOP);
+        let ended = job.finish();
+        assert_ne!(ended.code, 0, "{nodes} nodes: {}", ended.show());
+        ended.expect_error("rank 1").expect_error("stopped for longer than the peer timeout");
+        if policy == "continue" {
+            let seen = ended.said("got 0");
+            let lost = seen.iter().any(|line| {
+                line.contains("PeerLost(1,") && line.contains("stopped for longer than the peer timeout")
+            });
+            assert!(lost, "{nodes} nodes: {}", ended.show());
+        } else {
+            ended.expect_error("rank 0 waits in a barrier");
+        }
+    }
+}
+
+fn a_wait_with_a_deadline_names_who_is_missing() {
+    for nodes in [1, 2] {
+        let mut job = setup(nodes).variable("FAULTS_DEADLINE", "yes").start();
+        job.expect_all("ready", 2);
+        let stopped = job.rank(1);
+        job.signal(stopped, libc::SIGSTOP);
+        job.tell("go");
+        job.expect("waited");
+        job.signal(stopped, libc::SIGCONT);
+        let ended = job.finish();
+        ended.expect_code(0);
+        for what in ["barrier-deadline", "operation-deadline"] {
+            let said = ended.said("got 0");
+            let line = said.iter().find(|line| line.contains(what));
+            let named = line.is_some_and(|line| line.contains("Timeout") && line.contains("rank 1"));
+            assert!(named, "{what}, {nodes} nodes: {}", ended.show());
+        }
+    }
+}
+
+/// How long the rank computes. Ten seconds show no more than three.
+const BUSY_MS: u64 = 3000;
+
+fn a_rank_that_computes_still_serves_its_memory() {
+    let ended = Setup::new("busy").ranks(2).nodes(2).variable("FAULTS_BUSY_MS", BUSY_MS).finish();
+    ended.expect_code(0);
+    let said = ended.said("served");
+    let words: Vec<u64> = said[0].split(' ').map(|word| word.parse().unwrap()).collect();
+    let (served, slowest_us) = (words[0], words[1]);
+    // Even if every round took fifty milliseconds; a rank that served nobody would have let one through.
+    assert!(served > BUSY_MS / 50, "{}", ended.show());
+    assert!(slowest_us < BUSY_MS * 1000 / 2, "{}", ended.show());
+    note(&format!("{served} rounds of put, get and fetch-add, the slowest took {slowest_us} µs"));
+}
