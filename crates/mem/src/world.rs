@@ -151,6 +151,14 @@ impl World {
         Ok(world)
     }
 
+    /// A world of one whose addresses are cut in another way.
+    #[cfg(test)]
+    pub(crate) fn with_format(format: AddressFormat) -> World {
+        let mut world = World::init().expect("a world of one");
+        Arc::get_mut(&mut world.core).expect("nobody else has it yet").format = format;
+        world
+    }
+
     #[inline]
     pub(crate) fn core(&self) -> &Arc<Core> {
         &self.core
