@@ -1,8 +1,8 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
 
-mod chart;
 mod bench;
+mod chart;
 mod commands;
 mod help;
 
