@@ -99,7 +99,9 @@ fn survivors_learn_who_was_killed_and_how() {
         let mut latest = Duration::ZERO;
         for survivor in survivors {
             let first = seen.iter().find(|sight| sight.rank == survivor);
-            let Some(first) = first else { panic!("{place}, {nodes} nodes: {survivor} says nothing: {}", ended.show()) };
+            let Some(first) = first else {
+                panic!("{place}, {nodes} nodes: {survivor} says nothing: {}", ended.show())
+            };
             // Whoever asks to join a world that is already broken is refused; the others were in it.
             let named = first.text.starts_with("PeerLost(1,")
                 || (first.what == "init" && first.text.starts_with("Refused"));
@@ -107,7 +109,11 @@ fn survivors_learn_who_was_killed_and_how() {
             assert!(told, "{place}, {nodes} nodes, rank {survivor}: {}", ended.show());
             let after = Duration::from_nanos(first.at_ns.saturating_sub(killed_ns));
             let promise = if nodes == 1 { KNOWN_ON_NODE } else { KNOWN_ELSEWHERE };
-            assert!(after < promise * LOAD_FACTOR, "{place}, {nodes} nodes: known after {after:?}: {}", ended.show());
+            assert!(
+                after < promise * LOAD_FACTOR,
+                "{place}, {nodes} nodes: known after {after:?}: {}",
+                ended.show()
+            );
             latest = latest.max(after);
         }
         // Nobody but the victim counts as lost, and leaving without it is no failure.

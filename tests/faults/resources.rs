@@ -25,7 +25,8 @@ fn a_used_up_budget_is_an_error_and_the_job_goes_on() {
     }
     // The canary: without a budget the same role would go on taking; so the budget is what stopped it.
     let ended = Setup::new("budget").option("--budget=8M").finish();
-    let more = |line: &&str| line.split(' ').next().and_then(|word| word.parse().ok()).is_some_and(|n: u32| n > 16);
+    let more =
+        |line: &&str| line.split(' ').next().and_then(|word| word.parse().ok()).is_some_and(|n: u32| n > 16);
     assert!(ended.said("full").iter().all(more), "{}", ended.show());
 }
 

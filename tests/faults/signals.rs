@@ -5,10 +5,7 @@ use crate::litter::GONE_AFTER;
 use crate::runner::{note, side_by_side, tests};
 use std::time::{Duration, Instant};
 
-tests![
-    nothing_is_left_after_the_launcher_or_an_agent_ends,
-    a_job_that_nobody_signals_goes_on,
-];
+tests![nothing_is_left_after_the_launcher_or_an_agent_ends, a_job_that_nobody_signals_goes_on,];
 
 /// Ranks that ignore every signal they can, each with a process that outlives it.
 fn stubborn(nodes: u32) -> Job {
@@ -44,7 +41,11 @@ fn nothing_is_left_after_the_launcher_or_an_agent_ends() {
         }
         let ended = job.end();
         while !job.processes().is_empty() {
-            assert!(began.elapsed() < GONE_AFTER, "{whom}, {signals:?}, {nodes} nodes: {:?}", job.processes());
+            assert!(
+                began.elapsed() < GONE_AFTER,
+                "{whom}, {signals:?}, {nodes} nodes: {:?}",
+                job.processes()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         let after = began.elapsed();

@@ -43,8 +43,9 @@ pub(crate) fn enter() -> Result<(), String> {
     for place in [c"/tmp", c"/dev/shm"] {
         if Path::new(place.to_str().unwrap_or_default()).is_dir() {
             // SAFETY: the strings end with a zero; data may be null.
-            let mounted =
-                unsafe { libc::mount(c"tmpfs".as_ptr(), place.as_ptr(), c"tmpfs".as_ptr(), 0, nothing.cast()) };
+            let mounted = unsafe {
+                libc::mount(c"tmpfs".as_ptr(), place.as_ptr(), c"tmpfs".as_ptr(), 0, nothing.cast())
+            };
             check("mount(tmpfs)", mounted)?;
         }
     }

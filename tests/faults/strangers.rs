@@ -63,8 +63,8 @@ fn strangers_do_not_disturb_a_job() {
 
 /// A TLS 1.2 client hello, as far as a scanner sends it.
 const TLS_HELLO: &[u8] = &[
-    0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
-    22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 0, 0, 4, 0x13, 1, 0x13, 2, 1, 0,
+    0x16, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
+    20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 0, 0, 4, 0x13, 1, 0x13, 2, 1, 0,
 ];
 
 /// Says something and hears whatever comes back; the other side may hang up at any time.

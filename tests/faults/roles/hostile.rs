@@ -38,17 +38,21 @@ pub(crate) fn play() -> Result<()> {
     drop(stale);
     world.sync()?;
     if world.rank() == 0 {
-        let [target, stale] = [0, 1].map(|index| world.starter::<u64>(0).and_then(|p| world.get(p.add(index))));
+        let [target, stale] =
+            [0, 1].map(|index| world.starter::<u64>(0).and_then(|p| world.get(p.add(index))));
         let address = arena.node(1).and_then(|node| node.load()).unwrap();
         let incarnation = arena.shared().incarnation();
         let me = Identity { rank: world.rank(), incarnation };
         let mut peer = Peer::call(address, job, secret, me);
-        for (name, header, payload) in frames(GlobalAddress::from_bits(target?), GlobalAddress::from_bits(stale?)) {
+        for (name, header, payload) in
+            frames(GlobalAddress::from_bits(target?), GlobalAddress::from_bits(stale?))
+        {
             say(&format!("frame {name} {}", peer.ask(header, &payload)));
         }
         // The canary of this test: the same client is served when it asks for what exists.
         let header = Header { kind: GET, op: 7, a: words_address(&world)?, c: 8, ..Header::default() };
         say(&format!("honest {}", peer.ask(header, &[])));
+        peer.leave();
     }
     world.sync()?;
     let intact = canaries.iter().all(|region| {
@@ -109,7 +113,12 @@ struct Peer {
 }
 
 impl Peer {
-    fn call(address: std::net::SocketAddr, job: kumiki_net::auth::JobId, secret: Secret, me: Identity) -> Peer {
+    fn call(
+        address: std::net::SocketAddr,
+        job: kumiki_net::auth::JobId,
+        secret: Secret,
+        me: Identity,
+    ) -> Peer {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let mut nonce = [0; kumiki_net::auth::NONCE_BYTES];
@@ -117,11 +126,11 @@ impl Peer {
         let now_ms = time::now_ms();
         let wire = Connection::initiate(job, &secret, me, Rank(1).0, Purpose::Data, nonce, now_ms);
         let mut peer = Peer { stream, wire, secret, bytes: Vec::new() };
-        while !peer.wire.may_request() {
-            peer.flush();
-            assert!(peer.next().is_some(), "the handshake failed: {:?}", peer.wire.error());
-        }
         peer.flush();
+        while !peer.wire.may_request() {
+            assert!(peer.next().is_some(), "the handshake failed: {:?}", peer.wire.error());
+            peer.flush();
+        }
         peer
     }
 
@@ -159,6 +168,13 @@ impl Peer {
                 Some(_) => {}
             }
         }
+    }
+
+    /// A connection that ends without a goodbye would be a loss.
+    fn leave(&mut self) {
+        self.wire.goodbye().unwrap();
+        self.flush();
+        while !self.wire.is_finished() && self.next().is_some() {}
     }
 
     fn describe(&mut self, answer: Header) -> String {

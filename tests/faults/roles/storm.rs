@@ -142,7 +142,8 @@ fn in_flights(world: &World, counter: GlobalPtr<u64>, tally: &Tally) {
     loop {
         let issued: Vec<Result<Handle>> = (0..32).map(issue).collect();
         let complete = |handle: Result<Handle>| handle.and_then(|handle| world.complete_one(handle));
-        let results: Vec<Result<()>> = issued.into_iter().map(|handle| tally.count(complete(handle))).collect();
+        let results: Vec<Result<()>> =
+            issued.into_iter().map(|handle| tally.count(complete(handle))).collect();
         if results.iter().any(Result::is_err) {
             return;
         }
