@@ -29,10 +29,12 @@ impl Snapshot {
             all.extend(lines(table).iter().map(|line| format!("{table}: {}", key(line))));
         }
         if space::is_own() {
-            all.extend(listening().into_iter().map(|(address, _)| format!("listening port {address}")));
-            let names = lines("/proc/net/unix");
-            let named = names.iter().filter_map(|line| line.split_whitespace().nth(7));
-            all.extend(named.map(|name| format!("socket {name}")));
+            let port = |(address, inode)| format!("listening port {address}, inode {inode}");
+            all.extend(listening().into_iter().map(port));
+            let table = lines("/proc/net/unix");
+            let words = table.iter().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let named = words.filter(|words| words.len() > 7);
+            all.extend(named.map(|words| format!("socket {}, inode {}", words[7], words[6])));
         }
         Snapshot(all)
     }
@@ -48,6 +50,10 @@ pub(crate) fn check(before: &Snapshot, mark: &str) {
     let began = Instant::now();
     loop {
         let mut left = before.new_since();
+        if !left.is_empty() {
+            let others = sockets_of_others(mark);
+            left.retain(|name| !others.iter().any(|inode| name.ends_with(&format!(", inode {inode}"))));
+        }
         left.extend(processes(mark).into_iter().map(|process| process.to_string()));
         if left.is_empty() {
             return;
@@ -90,6 +96,22 @@ fn process(pid: i32, mark: &str) -> Option<Process> {
     let rank = variables.iter().find_map(|variable| variable.strip_prefix(b"KUMIKI_RANK="));
     let rank = rank.filter(|_| has_agent).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
     Some(Process { pid, command: words.filter(|word| !word.is_empty()).collect(), rank })
+}
+
+/// The sockets of other jobs of this test program, which run at the same time.
+fn sockets_of_others(mark: &str) -> Vec<u64> {
+    let Some((own, _)) = mark.rsplit_once('-') else { return Vec::new() };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let of_a_job = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|&byte| byte == 0);
+        variables.any(|variable| variable.starts_with(own.as_bytes()) && variable != mark.as_bytes())
+    };
+    let descriptors = pids.filter(of_a_job).flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/fd")));
+    let targets = descriptors.flatten().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    let inode = |target: PathBuf| target.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+    targets.filter_map(inode).collect()
 }
 
 /// The listening TCP sockets of this network: address as `/proc` writes it, and inode.

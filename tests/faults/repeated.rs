@@ -47,8 +47,8 @@ fn many_worlds_in_one_process_cost_no_more_than_one() {
         for line in lines {
             let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
             let (before, after) = (&numbers[1..5], &numbers[5..9]);
-            // A heap settles within a few pages; descriptors, mappings and threads are exact.
-            assert!(after[0] <= before[0] + 128, "KiB: {before:?} {after:?}: {}", ended.show());
+            // A heap settles in steps of a buffer (256 KiB); 1 KiB a world would be more. The others are exact.
+            assert!(after[0] <= before[0] + 512, "KiB: {before:?} {after:?}: {}", ended.show());
             assert_eq!(after[1], before[1], "descriptors: {}", ended.show());
             assert!(after[2] <= before[2] + 2, "mappings: {before:?} {after:?}: {}", ended.show());
             assert_eq!(after[3], before[3], "threads: {}", ended.show());

@@ -8,6 +8,7 @@ tests![
     a_short_stop_is_no_loss,
     a_long_stop_is_a_loss_and_the_report_says_so,
     a_wait_with_a_deadline_names_who_is_missing,
+    an_agent_that_was_silent_for_too_long_does_not_come_back,
     a_rank_that_computes_still_serves_its_memory,
 ];
 
@@ -73,6 +74,33 @@ fn a_wait_with_a_deadline_names_who_is_missing() {
             let named = line.is_some_and(|line| line.contains("Timeout") && line.contains("rank 1"));
             assert!(named, "{what}, {nodes} nodes: {}", ended.show());
         }
+    }
+}
+
+fn an_agent_that_was_silent_for_too_long_does_not_come_back() {
+    for (policy, comes_back) in [("continue", true), ("continue", false), ("abort", true), ("abort", false)] {
+        let setup = Setup::new("idle").ranks(2).nodes(2).option("--on-loss").option(policy);
+        let mut job = setup.variable("KUMIKI_PEER_TIMEOUT", "1s").start();
+        job.expect_all("ready", 2);
+        let agents = job.agents();
+        let stopped = agents[0];
+        job.signal(stopped, libc::SIGSTOP);
+        job.until_report("has not answered for");
+        if comes_back {
+            job.signal(stopped, libc::SIGCONT);
+        }
+        if policy == "continue" {
+            // The ranks of the other node go on until they are told; those of the lost node must not.
+            if comes_back {
+                while job.processes().iter().filter(|process| process.rank.is_some()).count() > 1 {
+                    job.watch("waiting for the end of the ranks of a lost node");
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            job.signal(job.launcher(), libc::SIGTERM);
+        }
+        let ended = job.finish();
+        assert_ne!(ended.code, 0, "{policy}: {}", ended.show());
     }
 }
 

@@ -151,8 +151,12 @@ impl Core {
         round: u32,
         epoch: u64,
     ) -> Result<()> {
+        let nodes = self.arena.config().nodes as u64;
+        let node = ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32;
+        let leader = self.leader(node)?;
         let mut left_since = None;
         let mut failed = None;
+        self.engine().state.awaited = Some(leader);
         let result = self.wait_until(activity, deadline_ms, |engine| {
             if engine.state.signals[round as usize] >= epoch {
                 return Some(Ok(()));
@@ -160,11 +164,9 @@ impl Core {
             failed = self.missing_rank(&mut left_since).err();
             failed.take().map(Err)
         });
+        self.engine().state.awaited = None;
         match result {
             Err(Error::Timeout { after_ms, .. }) => {
-                let nodes = self.arena.config().nodes as u64;
-                let node = ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32;
-                let leader = self.leader(node)?;
                 let what = format!("({activity}): {leader}, or another of node {node}, has not come");
                 Err(Error::Timeout { what, after_ms })
             }

@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) reset_answer: Option<Result<Rank>>,
     /// Sockets that the agent handed over before there was a transport.
     pub(crate) early_sockets: Vec<OwnedFd>,
+    /// Whose signal a barrier waits for.
+    pub(crate) awaited: Option<Rank>,
     /// Peers whose connection broke and of whom the agent has said nothing yet.
     suspects: Vec<Suspect>,
     /// Whether something completed since the sleepers were last woken.
@@ -251,8 +253,7 @@ impl Sink for Receiver<'_> {
         let Some(channel) = self.state.channel.as_ref().filter(|_| alive) else {
             return self.fail_peer(peer, &error, out);
         };
-        let suspected = self.state.suspects.iter().any(|suspect| suspect.peer == peer);
-        if suspected || self.state.operations.waiting_for(peer).is_empty() {
+        if self.state.suspects.iter().any(|suspect| suspect.peer == peer) {
             return;
         }
         // A process that dies takes its connections with it: the agents know why in a moment.
@@ -426,7 +427,8 @@ impl Core {
     /// Sends something to everybody who owes an answer: a connection on which a frame was lost shows it then.
     fn nudge(&self) {
         let mut engine = self.engine();
-        for peer in engine.state.operations.peers() {
+        let awaited = engine.state.awaited;
+        for peer in engine.state.operations.peers().into_iter().chain(awaited) {
             let header = Header { kind: protocol::NUDGE, ..Header::default() };
             // A peer that cannot be reached is reported through the operations that wait for it.
             let _ = engine.send(self, peer, protocol::question(header, Payload::None));

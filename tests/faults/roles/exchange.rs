@@ -18,15 +18,17 @@ pub(crate) fn play() -> Result<()> {
     };
     let mut sums = (0, 0);
     let outcome = exchange(&world, &mut sums);
-    say(&format!(
-        "outcome {} {}",
-        rank(),
-        outcome.err().map_or("right".into(), |error| format!("{} {error}", kind(&error)))
-    ));
+    let failed = outcome.is_err();
+    let text = outcome.err().map_or("right".into(), |error| format!("{} {error}", kind(&error)));
+    say(&format!("outcome {} {text}", rank()));
     say(&format!("sums {} {} {}", rank(), sums.0, sums.1));
     // Our own word can be read whatever happened to the other side.
     let found = world.starter::<u64>(rank()).and_then(|word| world.get(word));
     say(&format!("found {} {}", rank(), found.map_or("nothing".into(), |found| found.to_string())));
+    if failed {
+        // Finalizing would be a barrier, and the other rank may still wait in one that we did not come to.
+        std::process::exit(1);
+    }
     let _ = world.finalize();
     Ok(())
 }

@@ -52,6 +52,7 @@ pub(crate) fn play() -> Result<()> {
         // The canary of this test: the same client is served when it asks for what exists.
         let header = Header { kind: GET, op: 7, a: words_address(&world)?, c: 8, ..Header::default() };
         say(&format!("honest {}", peer.ask(header, &[])));
+        peer.leave();
     }
     world.sync()?;
     let intact = canaries.iter().all(|region| {
@@ -125,11 +126,11 @@ impl Peer {
         let now_ms = time::now_ms();
         let wire = Connection::initiate(job, &secret, me, Rank(1).0, Purpose::Data, nonce, now_ms);
         let mut peer = Peer { stream, wire, secret, bytes: Vec::new() };
-        while !peer.wire.may_request() {
-            peer.flush();
-            assert!(peer.next().is_some(), "the handshake failed: {:?}", peer.wire.error());
-        }
         peer.flush();
+        while !peer.wire.may_request() {
+            assert!(peer.next().is_some(), "the handshake failed: {:?}", peer.wire.error());
+            peer.flush();
+        }
         peer
     }
 
@@ -167,6 +168,13 @@ impl Peer {
                 Some(_) => {}
             }
         }
+    }
+
+    /// A connection that ends without a goodbye would be a loss.
+    fn leave(&mut self) {
+        self.wire.goodbye().unwrap();
+        self.flush();
+        while !self.wire.is_finished() && self.next().is_some() {}
     }
 
     fn describe(&mut self, answer: Header) -> String {

@@ -47,6 +47,8 @@ pub(super) struct Link {
     pub(super) initiated: bool,
     /// Whether epoll tells us when the socket takes bytes again.
     pub(super) watching_writes: bool,
+    /// Whether one of the two sides has said goodbye.
+    pub(super) parting: bool,
     pub(super) corrupt_next: bool,
     pub(super) drop_next: bool,
 }
@@ -117,6 +119,7 @@ impl Link {
             established: false,
             initiated,
             watching_writes: false,
+            parting: false,
             corrupt_next: false,
             drop_next: false,
         }
@@ -167,6 +170,7 @@ impl Link {
     pub(super) fn goodbye(&mut self) {
         // An error means that the link is failing or not yet open, and then it is dropped anyhow.
         let _ = self.wire.goodbye();
+        self.parting = true;
     }
 
     /// Whether both sides have said goodbye and nothing is left to send.
@@ -275,7 +279,7 @@ impl Link {
                     self.complete(sink, out);
                 }
             }
-            Event::Goodbye => {}
+            Event::Goodbye => self.parting = true,
             Event::Closed => {}
         }
         Ok(taken)

@@ -316,7 +316,10 @@ impl Tcp {
             return;
         }
         let has_other = self.routes.contains_key(&peer.0);
-        if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other {
+        // Without a goodbye nobody knows what was under way, even if no answer is missing: a signal of a barrier has
+        // none, and would be missed for ever.
+        let cut_off = link.established && !link.parting;
+        if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other || cut_off {
             let why = match (gone, error) {
                 (Some(Error::PeerLost { why, .. }), _) => why,
                 (_, error) => format!("the connection broke ({error})"),

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 /// How long the processes of a job have to end before they are killed.
 pub const GRACE_MS: u32 = 2_000;
 /// How long a rank whose connection broke is only suspected: its own agent may be about to tell how it ended.
-const SUSPECT_MS: u64 = 500;
+const SUSPECT_MS: u64 = 200;
 /// How long an agent may take to get ready.
 const PREPARE_MS: u64 = 60_000;
 
@@ -215,7 +215,7 @@ impl Hub {
                 self.with_seat(node, local, |hub, rank| hub.ended(rank, ending, now_ms));
             }
             ToHub::Unreachable { local, rank, cause } => {
-                self.with_seat(node, local, |hub, _| hub.unreachable(rank, cause, now_ms));
+                self.with_seat(node, local, |hub, by| hub.unreachable(rank, by, cause, now_ms));
             }
             ToHub::Abort { local, message } => self.with_seat(node, local, |hub, rank| {
                 hub.fail(1, format!("{} aborted the job: {message}", hub.describe(rank)), now_ms);
@@ -314,8 +314,11 @@ impl Hub {
             };
             let silent_ms = now_ms.saturating_sub(entry.heard_ms);
             if silent_ms >= limit_ms {
-                entry.state = NodeState::Gone;
                 let text = format!("{} has not answered for {} s", entry.name, silent_ms / 1000);
+                // If it was only slow it must not go on without the others.
+                let reason = text.clone();
+                self.send(node, ToNode::Terminate { signal: libc::SIGKILL, grace_ms: 0, reason });
+                self.nodes[node as usize].state = NodeState::Gone;
                 self.lose_node(node, Cause::UNREACHABLE, text, now_ms);
             }
         }
@@ -484,10 +487,11 @@ impl Hub {
         self.fail(1, text, now_ms);
     }
 
-    fn unreachable(&mut self, rank: Rank, cause: Cause, now_ms: u64) {
+    /// A broken connection has two ends, and each blames the other: the first to complain is believed.
+    fn unreachable(&mut self, rank: Rank, by: u32, cause: Cause, now_ms: u64) {
         let Some(member) = self.members.get(rank.index()) else { return };
-        let known = self.suspects.iter().any(|suspect| suspect.rank == rank.0);
-        if member.standing == Standing::In && !known {
+        let settled = |suspect: &Suspect| suspect.rank == rank.0 || suspect.rank == by;
+        if member.standing == Standing::In && !self.suspects.iter().any(settled) {
             self.suspects.push(Suspect { rank: rank.0, cause, lost_at_ms: now_ms + SUSPECT_MS });
         }
     }
