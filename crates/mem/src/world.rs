@@ -226,14 +226,21 @@ impl World {
     }
 
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
-    /// gone, starter memory is zero.
+    /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;
         let mut attachment = self.close()?.attachment;
         if let Some(channel) = attachment.channel.clone() {
-            attachment.rank = renumber(&channel, new_rank)?;
+            match renumber(&channel, new_rank) {
+                Ok(rank) => attachment.rank = rank,
+                Err(error) => {
+                    // All ranks are refused alike, and none has a world any more: each leaves in good order.
+                    let _ = attachment.leave();
+                    return Err(error);
+                }
+            }
         } else if new_rank != 0 {
             return Err(Error::misuse(format!("reset to rank {new_rank}: there is one rank")));
         } else {
