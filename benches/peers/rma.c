@@ -344,6 +344,17 @@ static double timed(loop_fn *loop, struct origin *o, long n)
     return now() - start;
 }
 
+/* Whether n operations were too few for a sample; then n is more. Judged by the shortest time of one known so far, not
+ * by the time of these n: else a run that something disturbed would count, and one that nothing did would not. */
+static int too_few(long *n, double *best, double per_op)
+{
+    if (per_op < *best) *best = per_op;
+    long wanted = (long)(SAMPLE_SECONDS / *best);
+    if (*n >= wanted / 2) return 0;
+    *n = 4 * *n < wanted ? 4 * *n : wanted;
+    return 1;
+}
+
 /* ---- measurements of one-sided operations ---- */
 
 /* Called right after a flush: is what was put in the target's memory? Looks there without MPI. */
@@ -361,13 +372,11 @@ static void sample_waiting(const struct request *r, const struct window *w, stru
 {
     loop_fn *loop = LOOP[r->op];
     long n = 1;
+    double best = SAMPLE_SECONDS;
     for (long i = -WARM_UPS; i < r->reps;) {
-        double t = timed(loop, o, n), per_op = t / (double)n;
+        double per_op = timed(loop, o, n) / (double)n;
         check_completion(r, w, o);
-        if (t < SAMPLE_SECONDS / 2) { /* too short to count: so many more at a time that it will be */
-            n = t < SAMPLE_SECONDS / 8 ? 4 * n : (long)((double)n * SAMPLE_SECONDS / t);
-            continue;
-        }
+        if (too_few(&n, &best, per_op)) continue;
         if (i >= 0) samples[i] = r->bulk ? (double)r->bytes / per_op / 1e6 : per_op * 1e9;
         i++;
     }
@@ -469,13 +478,13 @@ static double barriers(long n)
 
 static void measure_barrier(const struct request *r)
 {
-    long n = 1;
-    double t, *samples = calloc((size_t)r->reps, sizeof *samples);
+    long n = 1, i = 0;
+    double best = SAMPLE_SECONDS, *samples = calloc((size_t)r->reps, sizeof *samples);
     if (!samples) die("out of memory");
-    while ((t = barriers(n)) < SAMPLE_SECONDS / 4) n *= 2;
-    n = (long)((double)n * SAMPLE_SECONDS / t);
-    if (n < 1) n = 1;
-    for (long i = 0; i < r->reps; i++) samples[i] = barriers(n) / (double)n * 1e6;
+    while (i < r->reps) {
+        double per_op = barriers(n) / (double)n;
+        if (!too_few(&n, &best, per_op)) samples[i++] = per_op * 1e6;
+    }
     answer(r->metric, "us", 0, samples, r->reps);
     free(samples);
 }

@@ -97,7 +97,7 @@ pub(crate) fn huge_copy(stage: &Stage) {
             assert_eq!(stage.word(target.address().add(mark)), !mark, "at {mark:#x}");
         }
         for step in 1..1000 {
-            let at = step * (bytes / 1000) & !7;
+            let at = (step * (bytes / 1000)) & !7;
             assert_eq!(stage.word(target.address().add(at)), 0, "at {at:#x}");
         }
     }

@@ -56,6 +56,7 @@ impl Job {
         if way.process_vm == ProcessVm::Off {
             command.env("KUMIKI_PROCESS_VM", "off");
         }
+        command.env("RUST_BACKTRACE", "0");
         Job { command, name: format!("{} over {}", topic, way.name) }
     }
 

@@ -44,7 +44,7 @@ fn slices(stage: &Stage) {
     for count in [0, 1, 2, 4, 5, 1000, WORDS] {
         for (rank, base) in blocks.iter().enumerate() {
             let lane = GlobalPtr::<u32>::from_address(base.add((stage.me() as usize * 4 * WORDS) as u64));
-            let values: Vec<u32> = (0..count as u32).map(|i| i * 7 + (rank as u32) << 20).collect();
+            let values: Vec<u32> = (0..count as u32).map(|i| i * 7 + ((rank as u32) << 20)).collect();
             stage.world.put_slice(lane, &values).expect("put a slice");
             let mut found = vec![0; count];
             stage.world.get_slice(lane, &mut found).expect("get a slice");

@@ -269,3 +269,29 @@ fn virtual_nodes_can_have_network_namespaces() {
     ended.expect(0, "attached rank 3 of 4");
     assert!(!std::path::Path::new("/sys/class/net/kumiki0").exists());
 }
+
+#[test]
+fn strangers_at_the_port_do_not_disturb_the_job() {
+    let ended = Job::ranks(&["-n", "2"], "attach 0:pester leave cycles=5").run();
+    ended.expect(0, "pestered");
+    let lines = ended.stderr().lines().filter(|line| line.contains("refused a connection")).count();
+    assert!((1..=3).contains(&lines), "one line in a while, not one a connection: {}", ended.stderr());
+}
+
+#[test]
+fn a_suspended_job_goes_on_where_it_was() {
+    let job = Job::ranks(&["-n", "2", "--peer-timeout", "1s"], "attach sleep_ms=1000 leave").start();
+    let ranks = job.wait_for(2, "rank_body");
+    std::thread::sleep(Duration::from_millis(300));
+    job.signal(libc::SIGTSTP);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(ranks.iter().all(|&pid| state(pid) == 'T'), "the ranks are stopped");
+    job.signal(libc::SIGCONT);
+    job.wait().expect(0, "");
+}
+
+/// The state of a process: R, S, T for stopped, Z.
+fn state(pid: u32) -> char {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    text.rsplit(')').next().and_then(|rest| rest.trim().chars().next()).unwrap_or('?')
+}

@@ -1,8 +1,10 @@
 //! Suites that start real jobs with the `kumiki` command.
 
+mod bench;
 mod cli;
 mod job;
 mod launch;
 mod rank;
 mod ssh;
 mod strangers;
+mod tools;

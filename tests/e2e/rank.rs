@@ -2,7 +2,9 @@
 
 use kumiki_net::agent::bootstrap;
 use kumiki_net::agent::channel::{FromAgent, ToAgent};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// The variable that names the action; without it this is not a rank.
 pub(crate) const ACTION: &str = "E2E_ACTION";
@@ -59,13 +61,14 @@ fn carry_out(step: &str) {
         "lost" => {
             let shared = attached.as_ref().unwrap().arena.shared();
             while shared.first_lost().is_none() {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(Duration::from_millis(1));
             }
             say(&format!("lost {}", shared.first_lost().unwrap()));
         }
+        "pester" => pester(attached.as_ref().unwrap().arena.node(0).unwrap().load().unwrap()),
         "exit" => std::process::exit(number()),
         "abort" => std::process::abort(),
-        "sleep_ms" => std::thread::sleep(std::time::Duration::from_millis(number() as u64)),
+        "sleep_ms" => std::thread::sleep(Duration::from_millis(number() as u64)),
         "say" => say(value),
         other => panic!("unknown step {other}"),
     }
@@ -81,6 +84,25 @@ fn reset(attachment: &bootstrap::Attachment, new_rank: u32) {
             _ => {}
         }
     }
+}
+
+/// Everything that a port scanner, a browser or a bored student might do to the node's port.
+fn pester(address: SocketAddr) {
+    (0..1000).for_each(|_| drop(TcpStream::connect(address)));
+    let silent: Vec<TcpStream> = (0..200).filter_map(|_| TcpStream::connect(address).ok()).collect();
+    let long = vec![b'x'; 100_000];
+    for bytes in [&b"GET / HTTP/1.1\r\nHost: kumiki\r\n\r\n"[..], b"\x16\x03\x01", b"KMKI", &[0; 76], &long] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        let _ = stream.write_all(bytes);
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let mut answer = Vec::new();
+        let end = stream.read_to_end(&mut answer);
+        let timed_out = end.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+        assert!(!timed_out, "the port does not close what it refuses");
+        assert!(answer.len() <= 8, "the port tells strangers too much");
+    }
+    drop(silent);
+    say("pestered");
 }
 
 /// One line, whole, whatever the test harness does with `println!`.

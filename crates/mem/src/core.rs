@@ -36,6 +36,8 @@ pub(crate) struct Core {
     pub(crate) has_transport: AtomicBool,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
     pub(crate) closed: AtomicBool,
+    /// Whether the program was ever given an error: dropping the world then does not finalize it.
+    pub(crate) faulted: AtomicBool,
     pub(crate) books: Books,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) engine: Mutex<Engine>,
@@ -104,6 +106,14 @@ impl Core {
             return Err(Error::Closed(format!("the job is ending: {}", self.arena.shared().reason())));
         }
         Ok(())
+    }
+
+    /// Remembers that the program is given an error.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.faulted.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     /// The next number for an operation of the program.

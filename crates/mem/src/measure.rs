@@ -1,13 +1,16 @@
 //! What joining a world costs a process, as the kernel counts it: for `kumiki mem`.
 //!
-//! When `KUMIKI_MEASURE_FD` names a descriptor, a rank writes one line of JSON to it after init: its private memory
-//! and page tables before and after, and the time it took.
+//! When `KUMIKI_MEASURE_FD` names a file, a rank writes one line of JSON into it after init, at `rank` × 512: its private
+//! memory and page tables before and after, and the time it took.
 
+use crate::ledger::Purpose;
 use crate::world::World;
 use crate::Result;
 use kumiki_net::environment;
 use kumiki_net::os::{descriptor, time};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The kernel's figures for this process, in bytes.
 #[derive(Clone, Copy, Default, Debug)]
@@ -16,6 +19,9 @@ struct Figures {
     pss: u64,
     page_tables: u64,
 }
+
+/// Bytes of the file for each rank.
+const LINE_BYTES: u64 = 512;
 
 /// A measurement that has begun.
 pub(crate) struct Measurement {
@@ -27,6 +33,11 @@ pub(crate) struct Measurement {
 impl Measurement {
     /// Begins to measure, if somebody asked for it.
     pub(crate) fn begin() -> Option<Measurement> {
+        // Only once: afterwards the number may be that of a descriptor of the program.
+        static BEGUN: AtomicBool = AtomicBool::new(false);
+        if BEGUN.swap(true, Ordering::Relaxed) {
+            return None;
+        }
         let number = environment::number("KUMIKI_MEASURE_FD").ok().flatten()?;
         let place = descriptor::adopt(number as i32).ok()?;
         // The first reading touches what reading touches; the second is the one that counts.
@@ -42,7 +53,7 @@ impl Measurement {
         let ledger = world.ledger();
         let line = format!(
             "{{\"rank\":{},\"private_before\":{},\"private_after\":{},\"page_tables_before\":{},\"page_tables_after\":{},\
-             \"pss\":{},\"ledger_private\":{},\"ledger_arena\":{},\"node\":{},\"init_ns\":{nanoseconds}}}\n",
+             \"pss\":{},\"ledger_private\":{},\"ledger_arena\":{},\"ledger_control\":{},\"node\":{},\"init_ns\":{nanoseconds}}}\n",
             world.rank(),
             self.before.private,
             after.private,
@@ -51,10 +62,12 @@ impl Measurement {
             after.pss,
             ledger.private_bytes(),
             ledger.arena_bytes(),
+            ledger.of(Purpose::ArenaControl),
             world.node(),
         );
-        // A pipe takes a line of this length whole or not at all.
-        let _ = descriptor::write(self.place.as_fd(), line.as_bytes());
+        // Each rank has a place of its own, so that nobody needs to wait for anybody.
+        let place = std::fs::File::from(self.place);
+        let _ = place.write_all_at(line.as_bytes(), world.rank() as u64 * LINE_BYTES);
         world.sync()
     }
 }
@@ -64,9 +77,9 @@ impl Figures {
         let mut buffer = [0u8; 4096];
         let rollup = read_into("/proc/self/smaps_rollup", &mut buffer);
         let mut figures = Figures {
-            // Clean private pages are pages of files that no other process has mapped yet: they stop being private when
-            // the next rank starts, which says nothing about this one.
-            private: kib(rollup, "Private_Dirty:"),
+            // Not Private_Dirty: that counts pages of files, too, as long as nobody else has mapped them or they have
+            // not been written to the disk, such as those of a program just built; and the arena's, which is booked.
+            private: kib(rollup, "Anonymous:"),
             pss: kib(rollup, "Pss:"),
             page_tables: 0,
         };

@@ -504,7 +504,7 @@ impl World {
                 std::any::type_name::<T>()
             )));
         }
-        let granted = self.core().allocate(bytes, colour)?;
+        let granted = self.core().note(self.core().allocate(bytes, colour))?;
         Ok(Region { core: self.core().clone(), granted, length: count, element: PhantomData })
     }
 
@@ -645,4 +645,85 @@ fn byte_count<T>(count: usize) -> Result<u64> {
     (count as u64).checked_mul(std::mem::size_of::<T>() as u64).filter(|&bytes| bytes < 1 << 48).ok_or_else(
         || Error::misuse(format!("{count} elements of {} are too many", std::any::type_name::<T>())),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::AddressFormat;
+    use crate::order::Order;
+
+    const SPAN: usize = 1 << 16;
+
+    /// A world in which a slot spans 64 KiB.
+    fn narrow_world() -> World {
+        World::with_format(AddressFormat { offset_bits: 16, rank_shift: 64 })
+    }
+
+    fn is_bounds<T: std::fmt::Debug>(result: Result<T>) {
+        assert!(matches!(result, Err(Error::Bounds { .. })), "{result:?}");
+    }
+
+    fn check_whole(world: &World, start: GlobalPtr<u8>, bytes: usize) {
+        let data: Vec<u8> = (0..bytes).map(|index| (index * 7 + index / 251) as u8).collect();
+        world.put_slice(start, &data).unwrap();
+        let mut found = vec![0; bytes];
+        world.get_slice(start, &mut found).unwrap();
+        assert!(found == data, "what was written across slots is read");
+        for boundary in (SPAN..bytes.saturating_sub(4)).step_by(SPAN) {
+            let word = start.add(boundary as u64 - 3).cast::<u64>();
+            let wanted = u64::from_le_bytes(data[boundary - 3..boundary + 5].try_into().unwrap());
+            assert_eq!(world.get(word).unwrap(), wanted, "a word across the boundary at {boundary}");
+        }
+        let handle =
+            world.copy(start.address().add(5), start.address(), bytes as u64 - 5, Order::None).unwrap();
+        world.complete(handle).unwrap();
+        assert_eq!(world.get(start.add(bytes as u64 - 1)).unwrap(), data[bytes - 6]);
+        is_bounds(world.get(start.add(bytes as u64)));
+        is_bounds(world.get_slice(start.add(1), &mut found));
+        is_bounds(world.put(start.add(bytes as u64 - 7).cast::<u64>(), 1));
+    }
+
+    #[test]
+    fn a_region_larger_than_a_slot_spans_is_one_range_of_addresses() {
+        let world = narrow_world();
+        for bytes in [SPAN - 1, SPAN, SPAN + 1, 5 * SPAN + 100, 6 * SPAN] {
+            let region = world.alloc::<u8>(bytes).unwrap();
+            let start = region.ptr();
+            check_whole(&world, start, bytes);
+            drop(region);
+            (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at as u64))));
+            let private = world.register(vec![0u8; bytes]).unwrap();
+            check_whole(&world, private.ptr(), bytes);
+            let start = private.ptr();
+            assert_eq!(private.take().unwrap().len(), bytes);
+            (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at as u64))));
+        }
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn slots_in_a_row_are_found_among_used_ones_and_a_full_table_says_so() {
+        let world = narrow_world();
+        let mut kept = Vec::new();
+        // 4094 slots: every second one stays in use, so no two free ones are in a row.
+        let mut single: Vec<_> = (0..4094).map(|_| world.alloc::<u8>(1).unwrap()).collect();
+        let full = world.alloc::<u8>(1).unwrap_err();
+        assert!(matches!(full, Error::OutOfMemory { asked: 1, .. }), "{full}");
+        while let (Some(one), Some(_)) = (single.pop(), single.pop()) {
+            kept.push(one);
+        }
+        assert!(matches!(world.alloc::<u8>(SPAN + 1), Err(Error::OutOfMemory { asked: 2, .. })));
+        world.alloc::<u8>(SPAN).unwrap();
+        kept.truncate(kept.len() - 2);
+        kept.remove(10);
+        let region = world.alloc::<u8>(3 * SPAN).unwrap();
+        check_whole(&world, region.ptr(), 3 * SPAN);
+        for other in &kept {
+            world.put(other.ptr(), 9).unwrap();
+            assert_eq!(world.get(other.ptr()).unwrap(), 9);
+        }
+        drop((region, kept));
+        world.finalize().unwrap();
+    }
 }

@@ -248,9 +248,8 @@ pub(crate) fn fill(
             let address = GlobalAddress::from_bits(source.place).add(offset);
             core.reach(address, detail as u16, place.len() as u64)
         }
-        // The caller lends the memory while the operation is in the table, and no longer. Such operations are the
-        // library's own: the bit that says so fell off the top of `kind`.
-        SOURCE_LENT if operations.get(detail | FIRST_INTERNAL).is_some() => {
+        // The caller lends the memory while the operation is in the table, and no longer.
+        SOURCE_LENT if operations.get(detail).is_some() => {
             Ok(Reach::Direct((source.place + offset) as usize as *mut u8))
         }
         _ => return false,

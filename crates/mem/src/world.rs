@@ -120,6 +120,7 @@ impl World {
             process_vm_tried: AtomicBool::new(false),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
             books,
             registry: Mutex::new(Registry::new(arena.heap_start()..arena.slice_bytes())),
             engine: Mutex::new(Engine::new(attachment.channel.clone())),
@@ -148,6 +149,14 @@ impl World {
             return Err(error);
         }
         Ok(world)
+    }
+
+    /// A world of one whose addresses are cut in another way.
+    #[cfg(test)]
+    pub(crate) fn with_format(format: AddressFormat) -> World {
+        let mut world = World::init().expect("a world of one");
+        Arc::get_mut(&mut world.core).expect("nobody else has it yet").format = format;
+        world
     }
 
     #[inline]
@@ -190,13 +199,13 @@ impl World {
     /// Waits until every rank has come here. It orders what came before it on every rank, but does not complete
     /// operations: call [`complete_all`](Self::complete_all) first if others are to see them.
     pub fn sync(&self) -> Result<()> {
-        self.core.barrier(Activity::Barrier, None)
+        self.core.note(self.core.barrier(Activity::Barrier, None))
     }
 
     /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](Error::Timeout) the rank is still in the
     /// barrier; the next call goes on waiting.
     pub fn sync_for(&self, limit: Duration) -> Result<()> {
-        self.core.barrier(Activity::Barrier, Some(deadline_after(limit)))
+        self.core.note(self.core.barrier(Activity::Barrier, Some(deadline_after(limit))))
     }
 
     /// Ends the whole job with a message, from any rank. Does not return.
@@ -234,7 +243,8 @@ impl World {
     }
 
     /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
-    /// tell what went wrong.
+    /// tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
+    /// counts as lost.
     pub fn finalize(self) -> Result<()> {
         let completed = self.complete_all();
         let met = self.core.barrier(Activity::Finalize, None);
@@ -352,6 +362,10 @@ impl World {
 
     /// Starts an operation in its order and gives its handle.
     fn issue(&self, action: Action, order: Order) -> Result<Handle> {
+        self.core.note(self.try_issue(action, order))
+    }
+
+    fn try_issue(&self, action: Action, order: Order) -> Result<Handle> {
         let core = &self.core;
         core.check_usable()?;
         let id = core.new_handle();
@@ -512,13 +526,14 @@ impl World {
 
     fn complete_until(&self, id: u64, deadline_ms: Option<u64>) -> Result<()> {
         let core = &self.core;
-        core.wait_until(Activity::Complete, deadline_ms, |engine| {
+        let completed = core.wait_until(Activity::Complete, deadline_ms, |engine| {
             let result = engine.state.operations.take_result_up_to(id);
             if result.is_some() {
                 Receiver { core, state: &mut engine.state }.note_pending();
             }
             result
-        })?
+        });
+        core.note(completed.and_then(|result| result))
     }
 
     /// Waits for this operation alone, whatever came before it.
@@ -527,13 +542,14 @@ impl World {
             return Ok(());
         }
         let core = &self.core;
-        core.wait_until(Activity::Complete, None, |engine| {
+        let completed = core.wait_until(Activity::Complete, None, |engine| {
             let result = engine.state.operations.take_result_of(handle.number());
             if result.is_some() {
                 Receiver { core, state: &mut engine.state }.note_pending();
             }
             result
-        })?
+        });
+        core.note(completed.and_then(|result| result))
     }
 
     /// Whether this operation and every one before it is complete. A failure is told once, here or by
@@ -547,7 +563,7 @@ impl World {
         engine.poll(&self.core)?;
         let result = engine.state.operations.take_result_up_to(handle.number());
         Receiver { core: &self.core, state: &mut engine.state }.note_pending();
-        result.map_or(Ok(false), |result| result.map(|()| true))
+        self.core.note(result.map_or(Ok(false), |result| result.map(|()| true)))
     }
 
     /// A descriptor that becomes readable when an operation completes, for event loops and async runtimes: wait until
@@ -618,6 +634,10 @@ impl World {
 
     /// Does one operation that nobody holds a handle to, and waits for it.
     fn call(&self, action: Action) -> Result<Option<u64>> {
+        self.core.note(self.try_call(action))
+    }
+
+    fn try_call(&self, action: Action) -> Result<Option<u64>> {
         let core = &self.core;
         core.check_usable()?;
         let id = core.new_internal();
@@ -746,7 +766,9 @@ impl Drop for World {
             return;
         }
         let mut clean = false;
-        if !std::thread::panicking() {
+        // After an error the program most likely did not get to its end: its ranks are not at the same point, and a
+        // barrier here would be taken for one of theirs.
+        if !std::thread::panicking() && !self.core.faulted.load(Ordering::Relaxed) {
             let completed = self.complete_all();
             clean = self.core.barrier(Activity::Finalize, None).and(completed).is_ok();
         }

@@ -17,6 +17,8 @@ pub enum Reader {
     Agent,
     /// Every process of a job.
     Rank,
+    /// The benchmarks.
+    Bench,
     /// Set by Kumiki itself for the processes it starts.
     Internal,
 }
@@ -27,6 +29,7 @@ impl std::fmt::Display for Reader {
             Reader::Launcher => "`kumiki run`",
             Reader::Agent => "node agent",
             Reader::Rank => "ranks",
+            Reader::Bench => "`kumiki bench`",
             Reader::Internal => "set by Kumiki",
         })
     }
@@ -54,7 +57,7 @@ const fn variable(
     Variable { name, default, meaning, reader }
 }
 
-use Reader::{Agent, Internal, Launcher, Rank};
+use Reader::{Agent, Bench, Internal, Launcher, Rank};
 
 /// Every variable, in the order of the documentation.
 pub const VARIABLES: &[Variable] = &[
@@ -86,6 +89,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_RANK", "none", Rank, "The rank of this process when ranks are started without `kumiki run`."),
     variable("KUMIKI_SECRET_FILE", "none", Rank, "File with the secret of the job when ranks are started without `kumiki run`: mode 0600, at least 32 bytes or 64 hex digits."),
     variable("KUMIKI_NODE", "the machine", Rank, "Name that tells apart nodes which are one machine, when ranks are started without `kumiki run`."),
+    variable("KUMIKI_PEERS_DIR", "the nearest `target/peers`", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
     variable("KUMIKI_AGENT_FD", "none", Internal, "Descriptor of the line to the node agent."),
 ];

@@ -3,6 +3,7 @@
 use crate::agents::{self, AgentProcess};
 use crate::plan::{self, PlannedNode};
 use crate::streams::{Printer, Read, Source};
+use crate::trace::TraceFile;
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
 use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
@@ -25,16 +26,21 @@ pub fn run(options: &Options) -> Result<i32> {
         return Err(RunError::Options("no program was given".into()));
     }
     let nodes = plan::plan(options)?;
-    let launches = launches(options, &nodes)?;
+    let trace = options.trace.as_deref().map(TraceFile::begin).transpose()?;
+    let launches = launches(options, &nodes, trace.as_ref())?;
     let mut launcher = Launcher::new(options, &nodes)?;
     for (node, launch) in launches.into_iter().enumerate() {
         launcher.agents[node].link.send(&ToNode::Launch(Box::new(launch)).encode());
     }
-    launcher.run()
+    let code = launcher.run();
+    if let Some(trace) = trace {
+        trace.end()?;
+    }
+    code
 }
 
 /// What each agent is told.
-fn launches(options: &Options, nodes: &[PlannedNode]) -> Result<Vec<Launch>> {
+fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>) -> Result<Vec<Launch>> {
     let mut random = [0; 40];
     random_bytes(&mut random)?;
     let mut secret = [0; 32];
@@ -71,7 +77,7 @@ fn launches(options: &Options, nodes: &[PlannedNode]) -> Result<Vec<Launch>> {
             remote: node.host.is_some(),
             forward_input: true,
             directory: directory(options, node)?,
-            environment: rank_environment(options, node.host.is_some())?,
+            environment: rank_environment(options, trace, node.host.is_some())?,
             command: options.command.iter().map(|word| word.as_bytes().to_vec()).collect(),
         })
     };
@@ -97,7 +103,11 @@ fn directory(options: &Options, node: &PlannedNode) -> Result<Vec<u8>> {
 }
 
 /// What is added to the environment of the ranks.
-fn rank_environment(options: &Options, remote: bool) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+fn rank_environment(
+    options: &Options,
+    trace: Option<&TraceFile>,
+    remote: bool,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut list = Vec::new();
     if remote {
         // Another host knows none of our variables; those that ranks and agents read must go with the job.
@@ -108,8 +118,8 @@ fn rank_environment(options: &Options, remote: bool) -> Result<Vec<(Vec<u8>, Vec
             }
         }
     }
-    if let Some(trace) = &options.trace {
-        list.push((b"KUMIKI_TRACE".to_vec(), trace.as_os_str().as_bytes().to_vec()));
+    if let Some(trace) = trace {
+        list.push((b"KUMIKI_TRACE".to_vec(), trace.path().as_os_str().as_bytes().to_vec()));
     }
     for entry in &options.environment {
         let (name, value) = match entry.split_once('=') {
@@ -141,6 +151,8 @@ struct Launcher<'a> {
     end_at_ms: Option<u64>,
     interrupted: u32,
     finished: Option<i32>,
+    /// Children that the process had before the job; they are none of our business.
+    children_before: Vec<i32>,
 }
 
 impl<'a> Launcher<'a> {
@@ -159,6 +171,7 @@ impl<'a> Launcher<'a> {
             netns::enter()?;
         }
         process::become_subreaper()?;
+        let children_before = process::children();
         let agents = nodes.iter().map(|node| agents::start(options, node)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
             agents
@@ -188,6 +201,7 @@ impl<'a> Launcher<'a> {
             end_at_ms: options.timeout.map(|timeout| now_ms + timeout.as_millis() as u64),
             interrupted: 0,
             finished: None,
+            children_before,
         })
     }
 
@@ -387,8 +401,8 @@ impl<'a> Launcher<'a> {
             }
         }
         // An agent that was killed may have left descendants of its ranks to us.
-        for pid in process::children() {
-            let _ = process::signal(pid, libc::SIGKILL);
+        for pid in process::children().iter().filter(|pid| !self.children_before.contains(pid)) {
+            let _ = process::signal(*pid, libc::SIGKILL);
         }
         while !self.printer.is_done() && self.interrupted < 2 {
             let _ = descriptor::poll(&[(self.signals.as_fd(), false)], 5);

@@ -7,6 +7,7 @@
 //! | `agents.rs` | starting the agent of each node, here or by ssh |
 //! | `launcher.rs` | the loop that carries the messages of the hub |
 //! | `streams.rs` | standard input and output |
+//! | `trace.rs` | the file of a trace |
 //! | `netns.rs` | one network namespace for each virtual node |
 //! | `agent.rs` | being the agent of a node |
 //! | `figures.rs` | sizes and limits, for `kumiki info` and the documentation |
@@ -20,6 +21,7 @@ mod netns;
 mod options;
 mod plan;
 mod streams;
+mod trace;
 
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
@@ -29,6 +31,8 @@ pub use options::{Bind, OnLoss, Options};
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
 pub mod system {
     pub use kumiki_net::os::bare::SharedWords;
+    pub use kumiki_net::os::descriptor::set_close_on_exec;
+    pub use kumiki_net::os::memory::create_sealed;
     pub use kumiki_net::os::process::{allowed_cores, become_subreaper, children, signal, signal_group};
 }
 

@@ -78,6 +78,16 @@ impl Metric {
         self.unit == "MB/s"
     }
 
+    /// The size, if this is the bandwidth of a put there into the arena.
+    pub(super) fn put_bytes(&self, place: &str) -> Option<u64> {
+        match &self.how {
+            How::Ask { ours, .. } if self.session.place.name() == place => {
+                ours.strip_prefix("putbw.arena.")?.parse().ok()
+            }
+            _ => None,
+        }
+    }
+
     fn at_most(mut self, limit: f64, against: Against) -> Metric {
         self.bounds.push(Bound { against, limit });
         self

@@ -16,6 +16,9 @@ const MANY_RANKS: u32 = 32;
 const FEW_SAMPLES: u32 = 3;
 const SIGKILL: i32 = 9;
 
+/// From this load on the machine is said to be busy.
+const BUSY_LOAD: f64 = 0.5;
+
 /// What to run.
 pub(super) struct Plan {
     pub(super) samples: u32,
@@ -27,6 +30,7 @@ pub(super) struct Plan {
 pub(super) fn run(plan: &Plan, metrics: &[Metric], report: &mut Report) -> Result<(), String> {
     // Launchers that die leave their ranks to us, and we end them.
     let _ = kumiki_run::system::become_subreaper();
+    warn_of_load();
     let progress = Progress::new(metrics.len());
     let mut floor = None;
     let mut done = 0;
@@ -58,6 +62,17 @@ pub(super) fn run(plan: &Plan, metrics: &[Metric], report: &mut Report) -> Resul
     Ok(())
 }
 
+/// Says if the machine has other things to do: what is measured then is how it shares, not how fast it is.
+fn warn_of_load() {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    if let Some(load) = load.filter(|load| *load > BUSY_LOAD) {
+        eprintln!(
+            "kumiki: this machine is busy (load {load}): measure again when it is not, and mind the spread"
+        );
+    }
+}
+
 /// Metrics with the same key share their contenders, or at least a table.
 fn key(metric: &Metric) -> Option<Session> {
     matches!(metric.how, How::Ask { .. }).then_some(metric.session)
@@ -76,10 +91,10 @@ impl Stage {
         let session = group[0].session;
         let needs = |wanted: fn(&How) -> bool| group.iter().any(|metric| wanted(&metric.how));
         if floor.is_none() && needs(|how| matches!(how, How::Ask { floors, .. } if !floors.is_empty())) {
-            let command = launch::job(Place::Shm, 2, &["worker"], &[])?;
+            let command = launch::job(Place::Shm, 2, &["bench", "worker"])?;
             *floor = Some(Contender::start(command, true).map_err(|error| format!("the floor: {error}"))?);
         }
-        let command = launch::job(session.place, session.ranks, &["worker"], &[])?;
+        let command = launch::job(session.place, session.ranks, &["bench", "worker"])?;
         let ours = Contender::start(command, true)
             .map_err(|error| format!("kumiki with {} ranks: {error}", session.ranks))?;
         let mut stage = Stage { ours, peers: Vec::new(), absent: Vec::new() };
@@ -170,7 +185,7 @@ fn start_up(plan: &Plan, metric: &Metric) -> Row {
     row.peers = peers.iter().map(|peer| PeerColumn::new(&peer.name)).collect();
     let rounds = if ranks >= MANY_RANKS { plan.samples.min(FEW_SAMPLES) } else { plan.samples };
     for round in 0..rounds {
-        match launch::job(Place::Shm, ranks, &["probe"], &[]).and_then(launch::time) {
+        match launch::job(Place::Shm, ranks, &["rank", "probe"]).and_then(launch::time) {
             Ok(seconds) => row.ours.push(seconds),
             Err(error) => row.error = Some(error),
         }

@@ -49,9 +49,6 @@ enum What {
     /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
     #[command(hide = true)]
     Worker,
-    /// Joins a world and leaves it; `kumiki bench mem` starts it.
-    #[command(hide = true)]
-    Probe,
 }
 
 /// Global memory: put, get, atomics, bandwidth, barrier, start-up, memory.
@@ -88,7 +85,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Mem(arguments) => mem(arguments),
         What::Worker => worker::serve(),
-        What::Probe => launch::probe(),
     }
 }
 

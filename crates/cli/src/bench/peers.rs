@@ -3,6 +3,7 @@
 //! `benches/peers/` has the table, the program and what is known of each library; both are built into this command.
 
 use super::catalogue::Place;
+use kumiki_run::environment;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -135,7 +136,7 @@ fn build(folder: &Path, peers: &mut Vec<Peer>) -> Result<(), String> {
 /// The folder of the peers: as the variable says, the nearest `target/peers` above this command or the current
 /// directory, or one among the temporary files.
 fn folder() -> Result<PathBuf, String> {
-    if let Some(folder) = std::env::var_os(FOLDER_VARIABLE).filter(|value| !value.is_empty()) {
+    if let Some(folder) = environment::text(FOLDER_VARIABLE).map_err(|error| error.to_string())? {
         return std::path::absolute(&folder).map_err(|error| format!("{FOLDER_VARIABLE}: {error}"));
     }
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];

@@ -2,6 +2,7 @@
 
 use super::catalogue::{Against, Bound, Metric};
 use super::statistics::Samples;
+use crate::chart::{Bars, Group, Lines, Scale, Series, Unit};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
@@ -210,9 +211,61 @@ impl Report {
         }
     }
 
-    /// Draws the ratios to the floor and to the best peer.
+    /// Draws the ratios into a file, and the bandwidth over the size into two more beside it.
     pub(super) fn draw(&self, path: &Path) -> Result<(), String> {
-        Err(format!("{}: charts are not there yet", path.display()))
+        self.ratios().save(path)?;
+        for place in ["shm", "tcp"] {
+            let lines = self.bandwidth(place);
+            if lines.series.iter().any(|series| series.points.len() > 1) {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy();
+                lines.save(&path.with_file_name(format!("{name}-bandwidth-{place}.png")))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ratios(&self) -> Bars {
+        let shown = |row: &&Row| !row.metric.bounds.is_empty();
+        let group = |row: &Row| Group {
+            name: row.metric.name.clone(),
+            values: vec![row.ratio_peer(), row.ratio_floor()],
+        };
+        let has_values = |group: &Group| group.values.iter().any(Option::is_some);
+        Bars {
+            title: "Kumiki beside the best peer and the bare machine".into(),
+            subtitle: "ratio of the medians, under 1 is better; metrics that have a bound".into(),
+            series: vec!["to the best peer".into(), "to the floor".into()],
+            groups: self.rows.iter().filter(shown).map(group).filter(has_values).collect(),
+            unit: Unit::Number(""),
+            scale: Scale::Logarithmic,
+            references: vec![("the same".into(), 1.0)],
+        }
+    }
+
+    fn bandwidth(&self, place: &str) -> Lines {
+        let mut series: Vec<Series> = Vec::new();
+        for (bytes, row) in self.rows.iter().filter_map(|row| Some((row.metric.put_bytes(place)?, row))) {
+            let floor = row.floors.first().map(|(name, samples)| (*name, samples.median()));
+            let peers = row.peers.iter().map(|peer| (peer.name.as_str(), peer.value()));
+            let all = [("kumiki", row.ours.median())].into_iter().chain(floor).chain(peers);
+            for (name, value) in all.filter_map(|(name, value)| Some((name, value?))) {
+                let point = (bytes as f64, value);
+                match series.iter_mut().find(|series| series.name == name) {
+                    Some(series) => series.points.push(point),
+                    None => series.push(Series { name: name.into(), points: vec![point] }),
+                }
+            }
+        }
+        let place = if place == "shm" { "on one node" } else { "over TCP" };
+        Lines {
+            title: format!("Put {place}"),
+            subtitle: "one copy at a time, each complete before the next; medians".into(),
+            x_label: "size".into(),
+            y_label: "MB/s".into(),
+            x_unit: Unit::Bytes,
+            y_unit: Unit::Number(""),
+            series,
+        }
     }
 }
 

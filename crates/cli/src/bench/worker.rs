@@ -24,36 +24,39 @@ pub(super) const FIRST_WORD: u64 = (LINE_BYTES / 8) as u64;
 /// What went wrong with a measurement.
 pub(super) type Measured = Result<Vec<f64>, String>;
 
-/// Calibrates and takes samples; remembers for each metric how many operations make a sample.
+/// Calibrates and takes samples; remembers the shortest time of one operation of each metric.
 #[derive(Default)]
 pub(super) struct Sampler {
-    counts: HashMap<String, u64>,
+    best_seconds: HashMap<String, f64>,
 }
 
 impl Sampler {
     /// Seconds of one operation, `reps` times. `work` does so many operations and says how long they took, or what
     /// was wrong.
+    ///
+    /// How many operations make a sample follows from the shortest time known: a sample that something disturbed is
+    /// not taken for one of enough operations, which would let the disturbed ones count and the others not.
     pub(super) fn sample(
         &mut self,
         metric: &str,
         reps: u32,
         mut work: impl FnMut(u64) -> Result<Duration, String>,
     ) -> Measured {
-        let known = self.counts.get(metric).copied();
-        let (mut count, mut warm_ups) = (known.unwrap_or(1), WARM_UPS);
+        let best = self.best_seconds.entry(metric.to_string()).or_insert(f64::INFINITY);
+        let wanted = |best: f64| (SAMPLE_SECONDS / best).clamp(1.0, 1e12) as u64;
+        let (mut count, mut warm_ups) = (wanted(*best), WARM_UPS);
         let mut samples = Vec::new();
         while samples.len() < reps as usize {
-            let seconds = work(count)?.as_secs_f64();
-            if seconds < SAMPLE_SECONDS / 2.0 {
-                let enough = (count as f64 * SAMPLE_SECONDS / seconds.max(1e-9)) as u64;
-                count = if seconds < SAMPLE_SECONDS / 8.0 { count * 4 } else { enough.max(count + 1) };
+            let seconds = work(count)?.as_secs_f64().max(1e-9) / count as f64;
+            *best = best.min(seconds);
+            if count < wanted(*best) / 2 {
+                count = wanted(*best).min(count * 4);
             } else if warm_ups > 0 {
                 warm_ups -= 1;
             } else {
-                samples.push(seconds / count as f64);
+                samples.push(seconds);
             }
         }
-        self.counts.insert(metric.to_string(), count);
         Ok(samples)
     }
 }
@@ -162,5 +165,18 @@ mod tests {
         };
         assert_eq!(sampler.sample("work", 3, work).unwrap().len(), 3);
         assert!(done > 100, "{done}");
+    }
+
+    #[test]
+    fn one_disturbed_run_is_no_sample_of_its_own() {
+        let mut sampler = Sampler::default();
+        let mut runs = 0;
+        let work = |count| {
+            runs += 1;
+            // Something else had the processor in the first run, and in every fifth.
+            Ok(Duration::from_micros(10 * count + if runs % 5 == 1 { 20_000 } else { 0 }))
+        };
+        let samples = sampler.sample("work", 4, work).unwrap();
+        assert!(samples.iter().all(|&seconds| seconds < 100e-6), "{samples:?}");
     }
 }

@@ -6,7 +6,6 @@ pub(crate) enum Scale {
     /// From 0, evenly.
     Linear,
     /// By orders of magnitude.
-    #[allow(dead_code)] // the benchmarks' part of this module
     Logarithmic,
 }
 

@@ -1,7 +1,7 @@
 //! Horizontal bars in groups, with their values written behind them and labelled lines to compare with.
 
 use super::axis::{Axis, Scale, Unit};
-use super::canvas::{At, Canvas, ACCENT, GRID, INK, MUTED, PALETTE, SMALL, TEXT};
+use super::canvas::{At, Canvas, ACCENT, GRID, INK, MUTED, PALETTE, PAPER, SMALL, TEXT};
 use std::path::Path;
 
 const WIDTH: u32 = 1600;
@@ -60,8 +60,8 @@ impl Bars {
         let references = self.references.iter().map(|(_, value)| *value);
         let axis = Axis::new(self.scale, self.unit, values.chain(references));
         self.draw_grid(&mut canvas, &layout, &axis);
-        self.draw_bars(&mut canvas, &layout, &axis);
         self.draw_references(&mut canvas, &layout, &axis);
+        self.draw_bars(&mut canvas, &layout, &axis);
         canvas.save(path)
     }
 
@@ -85,6 +85,8 @@ impl Bars {
                 let end = layout.x(axis, value).max(layout.left + 3);
                 canvas.rectangle((layout.left, y), (end, y + BAR), PALETTE[index % PALETTE.len()]);
                 let text = self.unit.text(value);
+                let width = canvas.text_width(&text, SMALL);
+                canvas.rectangle((end + 6, y), (end + 18 + width, y + BAR), PAPER);
                 canvas.text((end + 12, y + BAR / 2), &text, SMALL, INK, At::Left);
                 y += BAR + GAP;
             }

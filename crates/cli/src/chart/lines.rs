@@ -13,7 +13,6 @@ const BOTTOM: i32 = 850;
 
 /// The points of one line.
 #[derive(Debug)]
-#[allow(dead_code)] // the benchmarks' part of this module
 pub(crate) struct Series {
     pub(crate) name: String,
     pub(crate) points: Vec<(f64, f64)>,
@@ -21,7 +20,6 @@ pub(crate) struct Series {
 
 /// A chart of lines.
 #[derive(Debug)]
-#[allow(dead_code)] // the benchmarks' part of this module
 pub(crate) struct Lines {
     pub(crate) title: String,
     pub(crate) subtitle: String,
@@ -32,7 +30,6 @@ pub(crate) struct Lines {
     pub(crate) series: Vec<Series>,
 }
 
-#[allow(dead_code)] // the benchmarks' part of this module
 impl Lines {
     /// Draws the chart into a file.
     pub(crate) fn save(&self, path: &Path) -> Result<(), String> {

@@ -12,7 +12,6 @@ mod lines;
 pub(crate) use axis::{bytes_text, Scale, Unit};
 pub(crate) use bars::{Bars, Group};
 pub(crate) use heat::HeatMap;
-#[allow(unused_imports)] // the benchmarks' part of this module
 pub(crate) use lines::{Lines, Series};
 
 #[cfg(test)]

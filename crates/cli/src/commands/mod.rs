@@ -2,10 +2,13 @@
 
 pub(crate) mod agent;
 pub(crate) mod completions;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod man;
+pub(crate) mod mem;
+pub(crate) mod rank;
 pub(crate) mod run;
 pub(crate) mod selftest;
 

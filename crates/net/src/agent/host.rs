@@ -182,7 +182,13 @@ impl HostedAgent {
     }
 
     fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                // No descriptors are left, perhaps; without a pause we would be woken at once.
+                Err(_) => return std::thread::sleep(Duration::from_millis(RETRY_MS)),
+            };
             let ours =
                 matches!(socket::peer_credentials(stream.as_fd()), Ok((user, _)) if user == process::user());
             if !ours || self.greetings.len() >= MAX_GREETINGS || self.node.is_some() {

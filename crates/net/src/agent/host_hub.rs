@@ -104,7 +104,13 @@ impl HostedHub {
 
     fn accept(&mut self) {
         let Some(listener) = &self.listener else { return };
-        while let Ok((stream, from)) = listener.accept() {
+        loop {
+            let (stream, from) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return,
+                // No descriptors are left, perhaps; without a pause we would be woken at once.
+                Err(_) => return std::thread::sleep(std::time::Duration::from_millis(10)),
+            };
             if self.greetings.len() < MAX_GREETINGS {
                 self.greetings.extend(Greeting::accept(stream.into(), self.job).ok().map(|new| (from, new)));
             }

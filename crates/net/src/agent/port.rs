@@ -15,8 +15,12 @@ use std::os::fd::{AsFd, OwnedFd};
 const MAX_PENDING: usize = 64;
 /// How long a HELLO may take.
 const HELLO_MS: u64 = 2_000;
-/// How long to leave the port alone when there are no descriptors left.
-const PAUSE_MS: u64 = 100;
+/// How long a stranger is left alone when others wait for its place. Long enough for an honest one.
+const YOUNG_MS: u64 = 250;
+/// Connections that the kernel keeps for us: every rank of another node may call in the same moment.
+const BACKLOG: i32 = 4096;
+/// How long to leave the port alone when there is no room or no descriptor left.
+const PAUSE_MS: u64 = 5;
 /// At most one line about refused sockets in this time.
 const LOG_INTERVAL_MS: u64 = 10_000;
 
@@ -46,6 +50,7 @@ impl Port {
     /// Binds a port on this address; of the range in `KUMIKI_PORTS` if there is one.
     pub(super) fn bind(ip: IpAddr, token: u64, first_socket_token: u64) -> Result<Port> {
         let listener = bind_in_range(ip)?;
+        socket::set_backlog(listener.as_fd(), BACKLOG)?;
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl(O_NONBLOCK)", &error))?;
         let address = listener.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
         Ok(Port {
@@ -75,15 +80,16 @@ impl Port {
     pub(super) fn accept(&mut self, epoll: &Epoll, now_ms: u64) {
         // A bound, so that a storm of connections does not keep the agent from its other duties.
         for _ in 0..MAX_PENDING {
+            if self.pending.len() >= MAX_PENDING && !self.make_room(now_ms) {
+                return self.pause(epoll, now_ms);
+            }
             match self.listener.accept() {
                 Ok((socket, from)) => self.admit(epoll, socket, from, now_ms),
                 Err(error) => {
                     let out_of = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
                     if error.raw_os_error().is_some_and(|errno| out_of.contains(&errno)) {
-                        // The oldest stranger makes room; and the port rests, or we would be woken at once.
-                        self.drop_oldest(now_ms);
-                        let _ = epoll.remove(self.listener.as_fd());
-                        self.paused_until_ms = Some(now_ms + PAUSE_MS);
+                        self.make_room(now_ms);
+                        self.pause(epoll, now_ms);
                     }
                     return;
                 }
@@ -138,9 +144,6 @@ impl Port {
     }
 
     fn admit(&mut self, epoll: &Epoll, socket: TcpStream, from: SocketAddr, now_ms: u64) {
-        if self.pending.len() >= MAX_PENDING {
-            self.drop_oldest(now_ms);
-        }
         // Until a whole HELLO is there the socket does not count as readable, so a slow one wakes nobody.
         let ready = socket.set_nonblocking(true).is_ok()
             && socket::set_low_water(socket.as_fd(), HELLO_BYTES as u32).is_ok();
@@ -151,10 +154,23 @@ impl Port {
         }
     }
 
-    fn drop_oldest(&mut self, now_ms: u64) {
-        if let Some(index) = (0..self.pending.len()).min_by_key(|&index| self.pending[index].id) {
+    /// Drops strangers that have said nothing for a while, because others wait. False if there are none: all are
+    /// so new that they may be honest, and who waits is better off in the kernel's queue.
+    fn make_room(&mut self, now_ms: u64) -> bool {
+        let before = self.pending.len();
+        let old = |stranger: &Stranger| stranger.deadline_ms <= now_ms + HELLO_MS - YOUNG_MS;
+        while let Some(index) = self.pending.iter().position(old) {
             let stranger = self.pending.swap_remove(index);
-            self.refuse(stranger.from, "too many connections wait to say who they are", now_ms);
+            self.refuse(stranger.from, "others wait, and it does not say who it is", now_ms);
+        }
+        self.pending.len() < before
+    }
+
+    /// Rests for a moment, or we would be woken again at once.
+    fn pause(&mut self, epoll: &Epoll, now_ms: u64) {
+        if self.paused_until_ms.is_none() {
+            let _ = epoll.remove(self.listener.as_fd());
+            self.paused_until_ms = Some(now_ms + PAUSE_MS);
         }
     }
 

@@ -82,6 +82,12 @@ pub fn named_addresses() -> Result<Vec<(String, std::net::IpAddr)>> {
     Ok(addresses)
 }
 
+/// Changes how many connections the kernel keeps for a listening socket.
+pub fn set_backlog(fd: BorrowedFd<'_>, connections: i32) -> Result<()> {
+    // SAFETY: no pointers are passed.
+    check("listen", unsafe { libc::listen(fd.as_raw_fd(), connections) } as i64).map(drop)
+}
+
 /// Lets a socket count as readable only once this many bytes (or an end) are there.
 pub fn set_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as i32, "setsockopt(SO_RCVLOWAT)")

@@ -8,6 +8,9 @@ use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
+/// Bytes read from a socket at a time before the first large payload, and after it.
+pub(super) const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
+const RECEIVE_BYTES: usize = 256 * 1024;
 /// Small frames up to this many payload bytes are put together on the stack.
 const SMALL_BYTES: usize = 1024;
 
@@ -216,6 +219,10 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<Received> {
+        if self.wire.payload_left() as usize > buffers.scratch.len() {
+            // The first large payload makes the buffer large; processes that exchange words keep a small one.
+            buffers.scratch.resize(RECEIVE_BYTES, 0);
+        }
         let scratch = &mut buffers.scratch;
         let got = match socket::receive(self.fd.as_fd(), scratch, false) {
             Ok(0) => {

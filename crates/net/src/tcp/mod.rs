@@ -19,7 +19,7 @@ use crate::shm::arena::Arena;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
-use link::{Admission, Buffers, Link, Received};
+use link::{Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,6 @@ use std::sync::Arc;
 
 /// Private bytes of one connection, beside what is queued on it.
 pub const CONNECTION_BYTES: u64 = std::mem::size_of::<Link>() as u64;
-/// Bytes read from a socket at a time.
-const RECEIVE_BYTES: usize = 256 * 1024;
 /// Tokens of epoll below this are links; this one is the agent's channel.
 const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
@@ -189,8 +187,7 @@ impl Tcp {
 
     fn insert(&mut self, mut link: Link) -> Result<u32> {
         if self.buffers.scratch.is_empty() {
-            // Zeroed pages come from the system untouched: small frames make only the first of them real.
-            self.buffers.scratch = vec![0; RECEIVE_BYTES];
+            self.buffers.scratch = vec![0; FIRST_RECEIVE_BYTES];
         }
         self.tick += 1;
         link.used = self.tick;

@@ -17,8 +17,10 @@ use crate::os::time;
 use crate::shm::world::Cause;
 use crate::{Error, Result};
 use children::Child;
+use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 use streams::{Input, Outputs};
 
@@ -211,6 +213,13 @@ impl Agent {
 
     /// Checks everything that can be checked before a process is started.
     fn prepare(&mut self, launch: Launch) -> std::result::Result<(), program::Trouble> {
+        if launch.remote {
+            // What the launcher's user set for agents counts here too. This process has one thread.
+            let ours = launch.environment.iter().filter(|(name, _)| name.starts_with(b"KUMIKI_"));
+            ours.for_each(|(name, value)| {
+                std::env::set_var(OsStr::from_bytes(name), OsStr::from_bytes(value))
+            });
+        }
         let path = program::find(&launch)?;
         let pipes = if launch.pipe_output { 2 } else { 0 };
         let needed = 32 + launch.here.len() as u64 * (2 + pipes);
@@ -329,7 +338,7 @@ impl Agent {
     /// Every rank has ended: what they left behind ends too, the last output goes out, and so do we.
     fn finish(&mut self) -> Result<()> {
         let limit_ms = time::now_ms() + if self.ending { 0 } else { ORPHAN_MS };
-        while !process::children().is_empty() {
+        while !process::children().is_empty() && time::now_ms() < limit_ms + 2_000 {
             while process::next_child_event()?.is_some() {}
             if time::now_ms() >= limit_ms {
                 children::kill_orphans();

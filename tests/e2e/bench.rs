@@ -1,0 +1,41 @@
+//! `kumiki bench`: that it measures and says so in the right form. How fast anything is, no test asserts.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kumiki")).arg("bench").arg("mem").args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_short_benchmark_gives_rows_with_the_right_fields() {
+    let output = bench(&["--quick", "--samples", "1", "--only", "put8", "--peers", "none", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["metric"].as_str()).collect();
+    for name in ["put8.shm.typed", "put8.shm.handle", "put8.shm.private", "put8.tcp.typed", "busy.put8.tcp"] {
+        assert!(names.contains(&name), "{name} is not among {names:?}");
+    }
+    for row in &rows {
+        assert!(row.get("error").is_none(), "{row}");
+        assert!(row["kumiki"].as_f64().is_some_and(|value| value > 0.0), "{row}");
+        assert!(row["unit"].is_string() && row["spread"].is_number(), "{row}");
+        assert_eq!(row["peers"], serde_json::json!({}));
+        assert!(row["best_peer"].is_null() && row["ratio_peer"].is_null(), "{row}");
+        let has_floor = !row["metric"].as_str().unwrap().starts_with("busy");
+        assert_eq!(row["floor"].is_number() && row["ratio_floor"].is_number(), has_floor, "{row}");
+    }
+}
+
+#[test]
+fn wrong_questions_are_answered_with_what_would_be_right() {
+    let unknown = bench(&["--only", "putt8", "--peers", "none"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("--list"));
+    let peer = bench(&["--only", "put8", "--peers", "openmmpi"]);
+    assert_eq!(peer.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&peer.stderr).contains("openmpi4"));
+    let list = bench(&["--list", "--only", "barrier"]);
+    assert!(list.status.success() && String::from_utf8_lossy(&list.stdout).contains("barrier.shm.16"));
+}
