@@ -233,7 +233,14 @@ impl World {
         self.core.barrier(Activity::Reset, None)?;
         let mut attachment = self.close()?.attachment;
         if let Some(channel) = attachment.channel.clone() {
-            attachment.rank = renumber(&channel, new_rank)?;
+            match renumber(&channel, new_rank) {
+                Ok(rank) => attachment.rank = rank,
+                Err(error) => {
+                    // Every rank hears of it, so no rank may end the job before the others have.
+                    let _ = attachment.leave();
+                    return Err(error);
+                }
+            }
         } else if new_rank != 0 {
             return Err(Error::misuse(format!("reset to rank {new_rank}: there is one rank")));
         } else {
