@@ -26,6 +26,8 @@ pub(crate) struct Setup {
     variables: Vec<(String, String)>,
     options: Vec<String>,
     before_launcher: Vec<String>,
+    /// The command line of another launcher, to be used instead of ours.
+    foreign: Vec<String>,
     before_rank: Vec<String>,
     watchdog: Duration,
 }
@@ -39,6 +41,7 @@ impl Setup {
             variables: vec![(ROLE.into(), role.into())],
             options: Vec::new(),
             before_launcher: Vec::new(),
+            foreign: Vec::new(),
             before_rank: Vec::new(),
             watchdog: WATCHDOG,
         }
@@ -76,6 +79,12 @@ impl Setup {
         self
     }
 
+    /// Starts the ranks by another launcher than ours.
+    pub(crate) fn foreign(mut self, words: &[&str]) -> Setup {
+        self.foreign = words.iter().map(ToString::to_string).collect();
+        self
+    }
+
     /// Words before each rank's command line.
     pub(crate) fn before_rank(mut self, words: &[&str]) -> Setup {
         self.before_rank = words.iter().map(ToString::to_string).collect();
@@ -86,20 +95,29 @@ impl Setup {
         Setup { watchdog: Duration::from_secs(seconds), ..self }
     }
 
+    /// The command line.
+    fn words(&self) -> Vec<String> {
+        let mut words = self.before_launcher.clone();
+        words.extend(self.foreign.clone());
+        if self.foreign.is_empty() {
+            words.extend([env!("CARGO_BIN_EXE_kumiki").to_string(), "run".into()]);
+            words.extend(["-n".into(), self.ranks.to_string()]);
+            if self.nodes > 1 {
+                words.extend(["--virtual-nodes".into(), self.nodes.to_string()]);
+            }
+            words.extend(self.options.clone());
+            words.push("--".into());
+        }
+        words.extend(self.before_rank.clone());
+        words.push(own_path());
+        words
+    }
+
     /// Starts it.
     pub(crate) fn start(self) -> Job {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let mut words = self.before_launcher.clone();
-        words.extend([env!("CARGO_BIN_EXE_kumiki").to_string(), "run".into()]);
-        words.extend(["-n".into(), self.ranks.to_string()]);
-        if self.nodes > 1 {
-            words.extend(["--virtual-nodes".into(), self.nodes.to_string()]);
-        }
-        words.extend(self.options.clone());
-        words.push("--".into());
-        words.extend(self.before_rank.clone());
-        words.push(own_path());
+        let words = self.words();
         let before = Snapshot::take();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env(MARK, &name).envs(self.variables.clone());
@@ -324,6 +342,16 @@ impl Job {
     /// Checks that nothing is left of the job, which has ended.
     pub(crate) fn check_litter(&mut self) {
         litter::check(&self.before, &self.mark);
+        self.over = true;
+    }
+
+    /// Checks that no process is left of the job, which has ended; for launchers that leave files of their own.
+    pub(crate) fn check_processes(&mut self) {
+        let limit = Instant::now() + litter::GONE_AFTER;
+        while !self.processes().is_empty() {
+            assert!(Instant::now() < limit, "left after the end of the job: {:?}", self.processes());
+            std::thread::sleep(Duration::from_millis(5));
+        }
         self.over = true;
     }
 

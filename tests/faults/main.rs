@@ -14,6 +14,7 @@
 //! | the others | the tests, by kind of fault |
 
 mod endings;
+mod foreign;
 mod job;
 mod kills;
 mod litter;
@@ -44,6 +45,7 @@ fn main() -> std::process::ExitCode {
         strangers::TESTS,
         resources::TESTS,
         repeated::TESTS,
+        foreign::TESTS,
     ]
     .concat();
     runner::run(&tests)

@@ -34,7 +34,9 @@ fn strangers_do_not_disturb_a_job() {
     let ports: Vec<SocketAddr> = job.agents().into_iter().map(port_of).collect();
     assert_eq!(ports.len(), 3);
     let target = ports[1];
-    let loris = std::thread::spawn(move || slow_loris(target));
+    // At another port, where no crowd drives it away.
+    let quiet = ports[0];
+    let loris = std::thread::spawn(move || slow_loris(quiet));
     shout(target, b"GET / HTTP/1.1\r\nHost: kumiki\r\nUser-Agent: curl/8\r\n\r\n");
     shout(target, TLS_HELLO);
     shout(target, b"SSH-2.0-OpenSSH_9.2\r\n");

@@ -462,7 +462,7 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
             return text.parse::<u64>().map(|microseconds| microseconds * 1_000).map_err(wrong);
         }
     }
-    Ok(if config.machine_ranks <= process::cores() { SPIN_NS } else { 0 })
+    Ok(if config.machine_ranks <= config.machine_cores { SPIN_NS } else { 0 })
 }
 
 /// The cap on connections, from the configuration and the limit on descriptors.

@@ -228,6 +228,6 @@ pub(super) fn environment_config() -> Result<Config> {
         continue_on_loss: (environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"))
             as u32,
         allow_process_vm: (environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off")) as u32,
-        spare: 0,
+        machine_cores: crate::os::process::cores(),
     })
 }

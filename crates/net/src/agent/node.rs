@@ -315,7 +315,7 @@ impl Node {
             connection_cap: launch.connection_cap,
             continue_on_loss: launch.continue_on_loss as u32,
             allow_process_vm: launch.allow_process_vm as u32,
-            spare: 0,
+            machine_cores: crate::os::process::cores(),
         })?;
         for (node, address) in table.addresses.iter().enumerate() {
             if let Some(word) = arena.node(node as u32) {

@@ -53,8 +53,8 @@ pub struct Config {
     pub continue_on_loss: u32,
     /// 1 if `process_vm_*` may be used between ranks of the node.
     pub allow_process_vm: u32,
-    /// Must be 0.
-    pub spare: u32,
+    /// Cores that the ranks of this machine may run on, all together: a rank that is bound sees only its own.
+    pub machine_cores: u32,
 }
 
 /// What the world is doing.
@@ -449,7 +449,7 @@ mod tests {
             connection_cap: 256,
             continue_on_loss: 0,
             allow_process_vm: 1,
-            spare: 0,
+            machine_cores: 2,
         }
     }
 

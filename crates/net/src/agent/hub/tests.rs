@@ -62,6 +62,33 @@ fn attach_all(hub: &mut Hub, nodes: &[&[u32]]) {
 }
 
 #[test]
+fn a_broken_connection_waits_for_news_of_the_process() {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED }, 10);
+    hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 20);
+    hub.tick(10 + SUSPECT_MS);
+    let effects = drain(&mut hub);
+    let loss = ToNode::Loss { rank: Rank(1), cause: Cause::signal(9) };
+    assert_eq!(sends(&effects, |message| *message == loss), [0]);
+    assert_eq!(sends(&effects, |message| matches!(message, ToNode::Loss { .. })), [0]);
+    assert!(report(&effects).is_some_and(|text| text.contains("SIGKILL")), "{effects:?}");
+}
+
+#[test]
+fn of_two_ranks_that_blame_each_other_one_stays() {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED }, 10);
+    hub.receive(1, ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::DISCONNECTED }, 11);
+    hub.tick(9 + SUSPECT_MS);
+    assert!(sends(&drain(&mut hub), |message| matches!(message, ToNode::Loss { .. })).is_empty());
+    hub.tick(11 + SUSPECT_MS);
+    let effects = drain(&mut hub);
+    let losses =
+        |rank| sends(&effects, |m| matches!(m, ToNode::Loss { rank: lost, .. } if *lost == Rank(rank)));
+    assert!(losses(0).is_empty() && losses(1) == [0, 1], "{effects:?}");
+}
+
+#[test]
 fn ranks_start_only_when_every_node_is_prepared_and_are_ready_when_all_have_joined() {
     let mut hub = hub_of(&[&[0, 1], &[2]]);
     hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
