@@ -87,14 +87,14 @@ impl<'a> Ours<'a> {
         let parts = request.parts();
         let unit = match parts[0] {
             "putbw" | "getbw" | "putstream" | "getstream" => "MB/s",
-            "busy" | "barrier" => "us",
+            "busy" | "busy1" | "barrier" => "us",
             "idle" => "%",
             _ => "ns",
         };
         let measured = match parts[..] {
             ["barrier"] => self.barrier(request),
             ["idle", seconds] => self.idle(seconds, request.reps),
-            ["busy", operation] => self.busy(operation, request),
+            [name @ ("busy" | "busy1"), operation] => self.busy(operation, name == "busy", request),
             ["third8", kind] => self.third(kind, request),
             [name, kind, bytes] => self.bulk(name, kind, bytes, request),
             [operation, interface] => self.small(operation, interface, request),
@@ -237,8 +237,8 @@ impl<'a> Ours<'a> {
         Ok(seconds.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
     }
 
-    /// The target computes and calls nothing; a thread of the initiator computes too, on the initiator's core.
-    fn busy(&mut self, name: &str, request: &Request) -> Measured {
+    /// The target computes and calls nothing; if `both`, a thread of the initiator computes too, on its core.
+    fn busy(&mut self, name: &str, both: bool, request: &Request) -> Measured {
         let operation = operation(name).ok_or_else(|| unknown(request))?;
         let world = self.world;
         self.prepare(Kind::Arena, LEAST_WORDS)?;
@@ -249,7 +249,7 @@ impl<'a> Ours<'a> {
         for _ in 0..=request.reps {
             world.sync().map_err(text)?;
             match world.rank() {
-                0 => samples.push(initiator.while_computing(operation)?),
+                0 => samples.push(initiator.while_computing(operation, both)?),
                 1 => compute(BUSY),
                 _ => {}
             }
@@ -401,9 +401,9 @@ impl Initiator<'_> {
         }
     }
 
-    /// Seconds of one operation while a thread of this process computes; the median of a few.
-    fn while_computing(&mut self, operation: Operation) -> Done<f64> {
-        let stop = AtomicBool::new(false);
+    /// Seconds of one operation, while a thread of this process computes if `here`; the median of a few.
+    fn while_computing(&mut self, operation: Operation, here: bool) -> Done<f64> {
+        let stop = AtomicBool::new(!here);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
