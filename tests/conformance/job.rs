@@ -4,7 +4,6 @@ use crate::way::{ProcessVm, Way};
 use libtest_mimic::Failed;
 use std::fmt::Write as _;
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -127,15 +126,6 @@ impl Ended {
             Ok(self)
         } else {
             Err(self.failure(&format!("it should have ended with exit code {code}")))
-        }
-    }
-
-    /// It ended by itself, somehow.
-    pub(crate) fn by_itself(self) -> Result<Ended, Failed> {
-        if self.stacks.is_none() && self.status.signal().is_none() {
-            Ok(self)
-        } else {
-            Err(self.failure("it should have ended by itself"))
         }
     }
 

@@ -80,7 +80,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// All four ranks were told that the numbers cannot be.
 fn refused(ended: Ended) -> Result<(), Failed> {
-    let ended = ended.by_itself()?;
+    let ended = ended.code(0)?;
     let told = ended.output.matches("reset gave Misuse").count();
     ended.expect(told == 4, &format!("{told} of 4 ranks were told of a misuse"))
 }

@@ -108,6 +108,15 @@ impl Core {
         Ok(())
     }
 
+    /// Whether there is nothing to complete. Fails in a forked child, which has no operations of its own.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> Result<bool> {
+        if process::is_forked_child() {
+            self.check_usable()?;
+        }
+        Ok(self.pending.load(Ordering::Acquire) == 0)
+    }
+
     /// Remembers that the program is given an error.
     pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {

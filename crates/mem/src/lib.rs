@@ -5,7 +5,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `world.rs` | [`World`]: init, finalize, operations, the ledger |
+//! | `world.rs` | [`World`]: init, finalize, who is who, the ledger |
+//! | `operations.rs` | what a program does with memory |
 //! | `address.rs` | [`GlobalAddress`], [`GlobalPtr`] |
 //! | `region.rs`, `heap.rs` | memory that others can address, and where it is taken from |
 //! | `access.rs` | from an address to a pointer, with every check |
@@ -26,6 +27,7 @@ mod handle;
 mod heap;
 mod ledger;
 mod measure;
+mod operations;
 mod order;
 mod progress;
 mod protocol;

@@ -3,8 +3,8 @@
 use crate::handle::Handle;
 use std::cell::Cell;
 
-/// What must be complete before an operation starts. Whatever the order, two copies from one rank to the same rank
-/// arrive in the order in which they were issued.
+/// What must be complete before an operation starts. Two puts (copies from memory of the caller's node) to the same rank
+/// that start at once arrive in the order in which they were issued, even with [`Order::None`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
     /// Nothing.

@@ -101,11 +101,13 @@ impl Core {
         };
         let slots = u16::try_from(slots).ok().filter(|&n| n < SLOTS as u16).ok_or_else(full)?;
         let first = registry.find_slots(slots).ok_or_else(full)?;
+        for index in 0..slots {
+            self.arena.commit_slot(self.local, (first + index) as usize).map_err(out_of_memory)?;
+        }
         self.books.book(Purpose::RegionTable, RECORD_BYTES)?;
         let mut generation = 0;
         for index in 0..slots {
             let slot = (first + index) as usize;
-            self.arena.commit_slot(self.local, slot).map_err(out_of_memory)?;
             let entry = self.arena.region(self.local, slot).expect("the slot exists");
             generation = entry.next_generation().max(generation);
         }

@@ -201,6 +201,12 @@ pub(crate) fn store_value(
     Ok(Some((owner, question(header, inline(value)))))
 }
 
+/// Whether the old value of an atomic must be sent to its place.
+pub(crate) fn needs_delivery(core: &Core, dst: GlobalAddress, code: u8) -> Result<bool> {
+    let reach = core.reach(dst, 0, atomic::width(code)?)?;
+    Ok(asks(core, reach).is_some())
+}
+
 /// Puts a part of a payload where its header says. What may not be written is dropped: false, and the answer will say
 /// so.
 pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u32, bytes: &[u8]) -> bool {

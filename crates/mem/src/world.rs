@@ -1,29 +1,23 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
-use crate::address::{AddressFormat, GlobalAddress, GlobalPtr, STARTER_SLOT};
-use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
+use crate::address::{AddressFormat, STARTER_SLOT};
 use crate::core::{Core, Waiting};
-use crate::handle::{
-    Action, AtomicCall, Client, Handle, Operation, Side, FIRST_INTERNAL, MAX_OPERATIONS, OPERATION_BYTES,
-};
+use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
-use crate::order::{self, Condition, Order};
+use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
 use crate::region::Registry;
-use crate::serve;
-use crate::{copy, Error, Result};
-use bytemuck::Pod;
+use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::auth::{JobId, Secret};
 use kumiki_net::contract::{Closing, Footprint};
-use kumiki_net::os::descriptor::{self, Event};
+use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::region::{Kind, RegionView};
 use kumiki_net::tcp::{Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -62,14 +56,6 @@ pub struct World {
     service: Mutex<Option<std::thread::JoinHandle<()>>>,
     secret: Arc<Secret>,
     job: JobId,
-}
-
-/// What became of an operation that was launched.
-enum Launched {
-    /// It is complete; an atomic has its old value.
-    Done(Option<u64>),
-    /// It is in the table and will be completed by an answer.
-    Underway,
 }
 
 /// What is left of an attachment when its arena has become shared.
@@ -210,7 +196,9 @@ impl World {
 
     /// Ends the whole job with a message, from any rank. Does not return.
     pub fn abort(&self, message: &str) -> ! {
-        let channel = self.core.engine().state.channel.clone();
+        // In a forked child the engine may be held by a thread that does not exist there.
+        let forked = process::is_forked_child();
+        let channel = if forked { None } else { self.core.engine().state.channel.clone() };
         match channel {
             Some(channel) if channel.send(&ToAgent::Abort { message: message.to_string() }).is_ok() => {
                 // The agent ends this process; if it does not, we do.
@@ -226,7 +214,7 @@ impl World {
     }
 
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
-    /// gone, starter memory is zero.
+    /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
@@ -236,7 +224,7 @@ impl World {
             match renumber(&channel, new_rank) {
                 Ok(rank) => attachment.rank = rank,
                 Err(error) => {
-                    // Every rank hears of it, so no rank may end the job before the others have.
+                    // All ranks are refused alike, and none has a world any more: each leaves in good order.
                     let _ = attachment.leave();
                     return Err(error);
                 }
@@ -367,374 +355,12 @@ impl World {
         Ok(())
     }
 
-    /// Starts an operation in its order and gives its handle.
-    fn issue(&self, action: Action, order: Order) -> Result<Handle> {
-        self.core.note(self.try_issue(action, order))
-    }
-
-    fn try_issue(&self, action: Action, order: Order) -> Result<Handle> {
-        let core = &self.core;
-        core.check_usable()?;
-        let id = core.new_handle();
-        let condition = order.condition(id, order::last_of_thread(core.life));
-        order::set_last_of_thread(core.life, id);
-        if condition == Condition::Free || core.pending.load(Ordering::Acquire) == 0 {
-            self.launch(id, action)?;
-        } else {
-            self.defer(id, action, condition)?;
-        }
-        Ok(Handle::from_number(id))
-    }
-
-    /// Starts an operation now.
-    fn launch(&self, id: u64, action: Action) -> Result<Launched> {
-        let core = &self.core;
-        let (peer, message, rest) = match serve::start(core, id, action)? {
-            serve::Started::Sent(peer, message) => (peer, message, action),
-            serve::Started::Complete(value) => {
-                let elsewhere = match (value, action) {
-                    (Some(old), Action::Atomic { dst: Some(dst), call }) => {
-                        serve::store_value(core, id, dst, old, call.code)?
-                    }
-                    _ => None,
-                };
-                let Some((peer, message)) = elsewhere else {
-                    core.raise_completion();
-                    return Ok(Launched::Done(value));
-                };
-                // The atomic is done; what goes on is the delivery of its old value.
-                (peer, message, serve::DELIVERY)
-            }
-        };
-        self.ensure_transport()?;
-        self.await_room()?;
-        let operation =
-            Operation { action: rest, client: Client::Program, peer: Some(peer), condition: Condition::Free };
-        let mut engine = core.engine();
-        self.check_room()?;
-        engine.state.operations.insert(id, operation);
-        Receiver { core, state: &mut engine.state }.note_pending();
-        let sent = engine.send(core, peer, message);
-        if let Err(error) = sent {
-            engine.state.operations.remove(id);
-            Receiver { core, state: &mut engine.state }.note_pending();
-            return Err(error);
-        }
-        Ok(Launched::Underway)
-    }
-
-    /// Puts an operation in the table, to be started when its condition holds.
-    fn defer(&self, id: u64, action: Action, condition: Condition) -> Result<()> {
-        self.ensure_transport()?;
-        self.await_room()?;
-        let core = &self.core;
-        let mut engine = core.engine();
-        self.check_room()?;
-        let pipelines = match condition {
-            Condition::Exactly(previous) => {
-                let previous = engine.state.operations.get(previous);
-                previous.is_some_and(|previous| serve::pipelines(core, previous, action))
-            }
-            _ => false,
-        };
-        let condition = if pipelines { Condition::Free } else { condition };
-        let operation = Operation { action, client: Client::Program, peer: None, condition };
-        engine.state.operations.insert(id, operation);
-        Receiver { core, state: &mut engine.state }.note_pending();
-        engine.start_ready(core)
-    }
-
-    /// Waits while as many operations are incomplete as may be.
-    fn await_room(&self) -> Result<()> {
-        if (self.core.pending.load(Ordering::Relaxed) as usize) < MAX_OPERATIONS {
-            return Ok(());
-        }
-        self.core.wait_until(Activity::Complete, None, |engine| {
-            (engine.state.operations.len() < MAX_OPERATIONS).then_some(())
-        })
-    }
-
-    /// Fails if the budget has no room for one more operation.
-    fn check_room(&self) -> Result<()> {
-        let left = self.core.books.left();
-        if left < OPERATION_BYTES {
-            return Err(Error::OutOfMemory {
-                asked: OPERATION_BYTES,
-                left,
-                what: "the budget, for an operation",
-            });
-        }
-        Ok(())
-    }
-
-    /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
-    pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64, order: Order) -> Result<Handle> {
-        let core = &self.core;
-        if order == Order::None || core.pending.load(Ordering::Acquire) == 0 {
-            if let (Some(to), Some(from)) = (core.direct(dst, 0, bytes), core.direct(src, 0, bytes)) {
-                // SAFETY: both ranges were checked and lie in the arena.
-                unsafe { copy::move_bytes(to, from, bytes as usize) };
-                core.raise_completion();
-                return Ok(Handle::from_number(core.new_handle()));
-            }
-        }
-        self.issue(Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes }, order)
-    }
-
-    /// Does an atomic operation on the word at `target` and puts its old value at `dst`.
-    pub fn atomic<W: AtomicWord>(
-        &self,
-        dst: GlobalAddress,
-        target: GlobalAddress,
-        operation: AtomicOp<W>,
-        order: Order,
-    ) -> Result<Handle> {
-        let (code, first, second) = operation.encode();
-        self.check_alignment::<W>(target)?;
-        self.check_alignment::<W>(dst)?;
-        // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
-        self.core.reach(dst, 0, std::mem::size_of::<W>() as u64)?;
-        let call = AtomicCall { target, generation: 0, code, first, second };
-        self.issue(Action::Atomic { dst: Some(dst), call }, order)
-    }
-
-    fn check_alignment<W>(&self, address: GlobalAddress) -> Result<()> {
-        let bytes = std::mem::size_of::<W>() as u64;
-        if address.bits() % bytes != 0 {
-            return Err(Error::misuse(format!(
-                "the address {:#x} of an atomic is not a multiple of {bytes}",
-                address.bits()
-            )));
-        }
-        Ok(())
-    }
-
-    /// Waits until this operation and every one before it is complete. Tells the first failure among them.
-    #[inline]
-    pub fn complete(&self, handle: Handle) -> Result<()> {
-        if self.core.pending.load(Ordering::Acquire) == 0 {
-            return Ok(());
-        }
-        self.complete_until(handle.number(), None)
-    }
-
-    /// Waits until every operation is complete.
-    pub fn complete_all(&self) -> Result<()> {
-        self.complete(Handle::from_number(self.core.next_handle.load(Ordering::Relaxed)))
-    }
-
-    /// As [`complete`](Self::complete), for at most this long.
-    pub fn wait(&self, handle: Handle, limit: Duration) -> Result<()> {
-        if self.core.pending.load(Ordering::Acquire) == 0 {
-            return Ok(());
-        }
-        self.complete_until(handle.number(), Some(deadline_after(limit)))
-    }
-
-    fn complete_until(&self, id: u64, deadline_ms: Option<u64>) -> Result<()> {
-        let core = &self.core;
-        let completed = core.wait_until(Activity::Complete, deadline_ms, |engine| {
-            let result = engine.state.operations.take_result_up_to(id);
-            if result.is_some() {
-                Receiver { core, state: &mut engine.state }.note_pending();
-            }
-            result
-        });
-        core.note(completed.and_then(|result| result))
-    }
-
-    /// Waits for this operation alone, whatever came before it.
-    pub fn complete_one(&self, handle: Handle) -> Result<()> {
-        if self.core.pending.load(Ordering::Acquire) == 0 {
-            return Ok(());
-        }
-        let core = &self.core;
-        let completed = core.wait_until(Activity::Complete, None, |engine| {
-            let result = engine.state.operations.take_result_of(handle.number());
-            if result.is_some() {
-                Receiver { core, state: &mut engine.state }.note_pending();
-            }
-            result
-        });
-        core.note(completed.and_then(|result| result))
-    }
-
-    /// Whether this operation and every one before it is complete. A failure is told once, here or by
-    /// [`complete`](Self::complete).
-    pub fn inquire(&self, handle: Handle) -> Result<bool> {
-        if self.core.pending.load(Ordering::Acquire) == 0 {
-            return Ok(true);
-        }
-        self.core.check_usable()?;
-        let mut engine = self.core.engine();
-        engine.poll(&self.core)?;
-        let result = engine.state.operations.take_result_up_to(handle.number());
-        Receiver { core: &self.core, state: &mut engine.state }.note_pending();
-        self.core.note(result.map_or(Ok(false), |result| result.map(|()| true)))
-    }
-
-    /// A descriptor that becomes readable when an operation completes, for event loops and async runtimes: wait until
-    /// it is readable, call [`clear_completion`](Self::clear_completion), then [`inquire`](Self::inquire).
-    pub fn completion_fd(&self) -> Result<BorrowedFd<'_>> {
-        self.core.check_usable()?;
-        if self.core.completion.get().is_none() {
-            let _ = self.core.completion.set(Event::new()?);
-        }
-        let event = self.core.completion.get();
-        event
-            .map(|event| event.as_fd())
-            .ok_or_else(|| Error::Closed("the completion descriptor is gone".into()))
-    }
-
-    /// Makes the completion descriptor unreadable until the next completion.
-    pub fn clear_completion(&self) {
-        if let Some(event) = self.core.completion.get() {
-            event.clear();
-        }
-    }
-
-    /// Writes one element; it is at its place when this returns.
-    #[inline]
-    pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        let bytes = std::mem::size_of::<T>();
-        if let Some(pointer) = self.core.direct(to.address, to.generation, bytes as u64) {
-            // SAFETY: the destination was checked for a `T`; `value` is plain data of that size.
-            unsafe { copy::move_bytes(pointer, (&value as *const T).cast(), bytes) };
-            return Ok(());
-        }
-        self.put_slice(to, std::slice::from_ref(&value))
-    }
-
-    /// Reads one element.
-    #[inline]
-    pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
-        let bytes = std::mem::size_of::<T>();
-        let mut value = T::zeroed();
-        if let Some(pointer) = self.core.direct(from.address, from.generation, bytes as u64) {
-            // SAFETY: the source was checked for a `T`; every bit pattern is a `T`.
-            unsafe { copy::move_bytes((&mut value as *mut T).cast(), pointer, bytes) };
-            return Ok(value);
-        }
-        self.get_slice(from, std::slice::from_mut(&mut value))?;
-        Ok(value)
-    }
-
-    /// Writes elements from memory that need not be registered; they are at their place when this returns.
-    pub fn put_slice<T: Pod>(&self, to: GlobalPtr<T>, values: &[T]) -> Result<()> {
-        let bytes: &[u8] = bytemuck::cast_slice(values);
-        let dst = Side::Global(to.address, to.generation);
-        self.transfer(dst, Side::Lent(bytes.as_ptr() as usize), bytes.len() as u64)
-    }
-
-    /// Reads elements into memory that need not be registered.
-    pub fn get_slice<T: Pod>(&self, from: GlobalPtr<T>, into: &mut [T]) -> Result<()> {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
-        let src = Side::Global(from.address, from.generation);
-        self.transfer(Side::Lent(bytes.as_mut_ptr() as usize), src, bytes.len() as u64)
-    }
-
-    /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
-    fn transfer(&self, dst: Side, src: Side, bytes: u64) -> Result<()> {
-        let action = Action::Copy { dst, src, bytes };
-        self.call(action).map(drop)
-    }
-
-    /// Does one operation that nobody holds a handle to, and waits for it.
-    fn call(&self, action: Action) -> Result<Option<u64>> {
-        self.core.note(self.try_call(action))
-    }
-
-    fn try_call(&self, action: Action) -> Result<Option<u64>> {
-        let core = &self.core;
-        core.check_usable()?;
-        let id = core.new_internal();
-        if let Launched::Done(value) = self.launch(id, action)? {
-            return Ok(value);
-        }
-        let result = core.wait_until(Activity::Complete, None, |engine| {
-            let result = engine.state.operations.take_result_of(id);
-            if result.is_some() {
-                Receiver { core, state: &mut engine.state }.note_pending();
-            }
-            result.map(|result| result.map(|()| engine.state.operations.values.remove(&id)))
-        });
-        match result {
-            Ok(result) => result,
-            Err(error) => {
-                // The memory goes back to the caller: an answer that still comes must find nothing.
-                let mut engine = core.engine();
-                engine.state.operations.remove(id);
-                Receiver { core, state: &mut engine.state }.note_pending();
-                Err(error)
-            }
-        }
-    }
-
-    /// Changes a word and gives back its old value.
-    #[inline]
-    fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
-        let bytes = std::mem::size_of::<W>();
-        let (code, first, second) = operation.encode();
-        if let Some(pointer) = self.core.direct(target.address, target.generation, bytes as u64) {
-            if pointer as usize % bytes == 0 {
-                // SAFETY: the word was checked to be in bounds and is aligned.
-                let old = unsafe {
-                    match bytes {
-                        8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
-                        _ => perform_narrow(
-                            &*pointer.cast::<AtomicU32>(),
-                            code & 7,
-                            first as u32,
-                            second as u32,
-                        ) as u64,
-                    }
-                };
-                return Ok(W::narrow(old));
-            }
-        }
-        self.check_alignment::<W>(target.address)?;
-        let call = AtomicCall { target: target.address, generation: target.generation, code, first, second };
-        let old = self.call(Action::Atomic { dst: None, call })?;
-        old.map(W::narrow).ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
-    }
-
-    /// Adds to a word, wrapping around; gives back the old value.
-    #[inline]
-    pub fn fetch_add<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
-        self.fetch(target, AtomicOp::Add(value))
-    }
-
-    /// Stores `new` if the word holds `old`; gives back what it held.
-    #[inline]
-    pub fn compare_swap<W: AtomicWord>(&self, target: GlobalPtr<W>, old: W, new: W) -> Result<W> {
-        self.fetch(target, AtomicOp::CompareSwap(old, new))
-    }
-
-    /// Stores a value; gives back the old one.
-    #[inline]
-    pub fn swap<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
-        self.fetch(target, AtomicOp::Swap(value))
-    }
-
-    /// Exclusive or; gives back the old value.
-    pub fn fetch_xor<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
-        self.fetch(target, AtomicOp::Xor(value))
-    }
-
-    /// Or; gives back the old value.
-    pub fn fetch_or<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
-        self.fetch(target, AtomicOp::Or(value))
-    }
-
-    /// And; gives back the old value.
-    pub fn fetch_and<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
-        self.fetch(target, AtomicOp::And(value))
-    }
-
     /// The books as they stand.
     pub fn ledger(&self) -> Ledger {
         let core = &self.core;
-        let footprint = {
+        let footprint = if process::is_forked_child() {
+            Footprint::default()
+        } else {
             let engine = core.engine();
             engine.transport.as_ref().map_or(Footprint::default(), |transport| transport.footprint())
         };
@@ -852,6 +478,6 @@ fn connection_cap(wanted: u32) -> Result<usize> {
     Ok((wanted as u64).min(room) as usize)
 }
 
-fn deadline_after(limit: Duration) -> u64 {
+pub(crate) fn deadline_after(limit: Duration) -> u64 {
     time::now_ms().saturating_add(limit.as_millis().min(u64::MAX as u128) as u64)
 }
