@@ -23,12 +23,12 @@ impl Snapshot {
             let names = entries.map(|entry| entry.path().to_string_lossy().into_owned());
             all.extend(names.filter(|name| space::is_own() || name.contains("kumiki")));
         }
-        for table in ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"] {
-            // The first two columns: key and number.
-            let key = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
-            all.extend(lines(table).iter().map(|line| format!("{table}: {}", key(line))));
-        }
         if space::is_own() {
+            for table in ["/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg"] {
+                // The first two columns: key and number.
+                let key = |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+                all.extend(lines(table).iter().map(|line| format!("{table}: {}", key(line))));
+            }
             let port = |(address, inode)| format!("listening port {address}, inode {inode}");
             all.extend(listening().into_iter().map(port));
             let table = lines("/proc/net/unix");

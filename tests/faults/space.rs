@@ -17,7 +17,7 @@ pub(crate) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Makes a private `/tmp`, `/dev/shm` and network. Must be called while the process has one thread.
+/// Makes a private `/tmp`, `/dev/shm`, network and System V IPC. Must be called while the process has one thread.
 pub(crate) fn enter() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     if program.starts_with("/tmp") || program.starts_with("/dev/shm") {
@@ -27,7 +27,9 @@ pub(crate) fn enter() -> Result<(), String> {
     // SAFETY: no pointers are passed.
     let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
     // SAFETY: no pointers are passed; there are no other threads.
-    check("unshare", unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWNET | user) })?;
+    check("unshare", unsafe {
+        libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWNET | libc::CLONE_NEWIPC | user)
+    })?;
     if user != 0 {
         let write = |file: &str, text: String| std::fs::write(file, text).map_err(|error| error.to_string());
         write("/proc/self/setgroups", "deny".into())?;

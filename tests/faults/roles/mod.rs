@@ -57,10 +57,12 @@ pub(crate) fn say(text: &str) {
     let _ = std::io::stdout().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Waits for a line of input; only rank 0 has one.
+/// Waits for a line of input; only rank 0 has one. The end of the input is no word.
 pub(crate) fn wait_for_word() {
     let mut line = String::new();
-    let _ = std::io::stdin().lock().read_line(&mut line);
+    if !std::io::stdin().lock().read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
+        sleep_forever();
+    }
 }
 
 /// Does nothing until somebody ends the process.
