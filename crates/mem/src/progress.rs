@@ -50,8 +50,8 @@ pub(crate) struct State {
     pub(crate) awaited: Option<Rank>,
     /// Peers whose connection broke and of whom the agent has said nothing yet.
     suspects: Vec<Suspect>,
-    /// Whether something completed since the sleepers were last woken.
-    completed: bool,
+    /// Whether something happened since the sleepers were last woken that one of them may wait for.
+    pub(crate) stirred: bool,
 }
 
 /// A peer whose connection broke.
@@ -163,7 +163,7 @@ impl Receiver<'_> {
     /// Ends an operation: tells its client.
     pub(crate) fn complete(&mut self, id: u64, result: Result<Option<u64>>, out: &mut Outbox) {
         let Some(operation) = self.state.operations.remove(id) else { return };
-        self.state.completed = true;
+        self.state.stirred = true;
         if let Client::Peer { rank, path, op } = operation.client {
             let ended = result.map(drop);
             out.messages.push((rank, protocol::done(op, &ended, path)));
@@ -265,6 +265,7 @@ impl Sink for Receiver<'_> {
 
     fn agent(&mut self, out: &mut Outbox) {
         let Some(channel) = self.state.channel.clone() else { return };
+        self.state.stirred = true;
         while let Ok(Some(message)) = channel.try_receive() {
             match message {
                 FromAgent::Socket(socket) => out.sockets.push(socket),
@@ -353,6 +354,7 @@ impl Core {
         self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         self.waiting.inline.fetch_add(1, Ordering::SeqCst);
         let result = loop {
+            let seen = self.waiting.progress.load(Ordering::SeqCst);
             let (found, happened, wake_up) = self.poll_once(&mut done);
             match (found, happened) {
                 (Some(value), _) => break Ok(value),
@@ -381,7 +383,7 @@ impl Core {
                 self.nudge();
             }
             if tired {
-                self.sleep(wake_up, deadline_ms, now_ms);
+                self.sleep(seen, wake_up, deadline_ms, now_ms);
             }
         };
         self.leave_wait(announced);
@@ -400,9 +402,9 @@ impl Core {
         let happened = engine.poll(self);
         let found = done(&mut engine);
         let wake_up = engine.next_deadline_ms();
-        let completed = std::mem::take(&mut engine.state.completed);
+        let stirred = std::mem::take(&mut engine.state.stirred);
         drop(engine);
-        if completed {
+        if stirred {
             self.wake_sleepers();
         }
         (found, happened, wake_up)
@@ -479,15 +481,19 @@ impl Core {
     }
 
     /// Sleeps until something may have happened: as the poller, or on the word that the poller changes.
-    fn sleep(&self, wake_up: Option<u64>, deadline_ms: Option<u64>, now_ms: u64) {
+    /// `seen` is what `progress` was before the last look: if it has changed, somebody else got what we wait for.
+    fn sleep(&self, seen: u32, wake_up: Option<u64>, deadline_ms: Option<u64>, now_ms: u64) {
         let until = [wake_up, deadline_ms].into_iter().flatten().min().unwrap_or(u64::MAX);
         let slice_ms = until.saturating_sub(now_ms).clamp(1, SLICE_MS);
-        let seen = self.waiting.progress.load(Ordering::Acquire);
         let sleeper = self.engine().sleeper.clone();
         match sleeper {
-            Some(sleeper) if !self.waiting.poller.swap(true, Ordering::AcqRel) => {
-                let _ = sleeper.sleep(slice_ms as i32);
-                self.waiting.poller.store(false, Ordering::Release);
+            Some(sleeper) if !self.waiting.poller.swap(true, Ordering::SeqCst) => {
+                // Whoever makes progress changes the word, then looks for a poller to wake; we are the poller, then
+                // look at the word. One of us sees the other.
+                if self.waiting.progress.load(Ordering::SeqCst) == seen {
+                    let _ = sleeper.sleep(slice_ms as i32);
+                }
+                self.waiting.poller.store(false, Ordering::SeqCst);
             }
             _ => {
                 self.waiting.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -502,6 +508,12 @@ impl Core {
         self.waiting.progress.fetch_add(1, Ordering::SeqCst);
         if self.waiting.sleepers.load(Ordering::SeqCst) > 0 {
             futex::wake_all(&self.waiting.progress);
+        }
+        if self.waiting.poller.load(Ordering::SeqCst) {
+            let sleeper = self.engine().sleeper.clone();
+            if let Some(sleeper) = sleeper {
+                sleeper.wake();
+            }
         }
     }
 

@@ -297,6 +297,7 @@ pub(crate) fn frame(
         protocol::SIGNAL => {
             if let Some(place) = receiver.state.signals.get_mut(header.a as usize) {
                 *place = (*place).max(header.b);
+                receiver.state.stirred = true;
             }
         }
         protocol::NUDGE => {

@@ -239,7 +239,8 @@ impl World {
 
     /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
     /// tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
-    /// counts as lost.
+    /// counts as lost. It is a barrier like [`sync`](Self::sync), so it meets a `sync` of the others: a rank that gives
+    /// up while others go on should say so with [`abort`](Self::abort), not finalize.
     pub fn finalize(self) -> Result<()> {
         let completed = self.complete_all();
         let met = self.core.barrier(Activity::Finalize, None);

@@ -68,13 +68,19 @@ impl Buffers {
         (self.scratch.capacity() + self.spare.iter().map(Vec::capacity).sum::<usize>()) as u64
     }
 
-    fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRAME_HEADER_BYTES + PIECE_BYTES))
+    /// A buffer of this many bytes, which hold whatever they held before: clearing what is about to be overwritten
+    /// would cost a pass over memory.
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let mut buffer =
+            self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRAME_HEADER_BYTES + PIECE_BYTES));
+        buffer.resize(bytes, 0);
+        buffer
     }
 
     fn give(&mut self, mut buffer: Vec<u8>) {
         if self.spare.len() < 2 && buffer.capacity() >= PIECE_BYTES {
-            buffer.clear();
+            // Its length says how much of it was ever written; growing it back later clears the rest once.
+            buffer.resize(buffer.len().max(FRAME_HEADER_BYTES + PIECE_BYTES), 0);
             self.spare.push(buffer);
         }
     }
@@ -200,7 +206,7 @@ impl Link {
                 return Ok(false);
             }
             if let Some(output) = self.wire.take_output() {
-                if !self.send_bytes(&output, buffers)? {
+                if !self.send_bytes(&output)? {
                     return Ok(false);
                 }
                 continue;
@@ -299,9 +305,9 @@ impl Link {
             return Ok(false);
         }
         match message.payload {
-            Payload::None => self.finish_small(message, &[], buffers),
+            Payload::None => self.finish_small(message, &[]),
             Payload::Inline(bytes, length) => {
-                self.finish_small(message, &bytes[..(length as usize).min(bytes.len())], buffers)
+                self.finish_small(message, &bytes[..(length as usize).min(bytes.len())])
             }
             Payload::Lazy(source, total) => {
                 let piece = (total - self.progress).min(PIECE_BYTES as u64) as usize;
@@ -309,8 +315,7 @@ impl Link {
                 let mut header = message.header;
                 header.d = self.progress;
                 header.flags |= if last { 0 } else { FLAG_MORE };
-                let mut buffer = buffers.take();
-                buffer.resize(FRAME_HEADER_BYTES + piece, 0);
+                let mut buffer = buffers.take(FRAME_HEADER_BYTES + piece);
                 if !sink.fill(source, self.progress, &mut buffer[FRAME_HEADER_BYTES..]) {
                     buffers.give(buffer);
                     self.pop(message);
@@ -329,7 +334,7 @@ impl Link {
         }
     }
 
-    fn finish_small(&mut self, message: Message, payload: &[u8], buffers: &mut Buffers) -> Result<bool> {
+    fn finish_small(&mut self, message: Message, payload: &[u8]) -> Result<bool> {
         let header = Header {
             payload_bytes: payload.len() as u32,
             payload_crc: if payload.is_empty() { 0 } else { frame::checksum(payload) },
@@ -341,7 +346,7 @@ impl Link {
         let end = FRAME_HEADER_BYTES + payload.len();
         bytes[FRAME_HEADER_BYTES..end].copy_from_slice(payload);
         self.pop(message);
-        self.send_bytes(&bytes[..end], buffers)
+        self.send_bytes(&bytes[..end])
     }
 
     fn pop(&mut self, message: Message) {
@@ -386,7 +391,7 @@ impl Link {
     }
 
     /// Sends bytes, and keeps a copy of what the socket does not take. Returns whether all went.
-    fn send_bytes(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<bool> {
+    fn send_bytes(&mut self, bytes: &[u8]) -> Result<bool> {
         if std::mem::take(&mut self.drop_next) {
             return Ok(true);
         }
@@ -403,8 +408,7 @@ impl Link {
         if sent == bytes.len() {
             return Ok(true);
         }
-        let mut rest = if bytes.len() > SMALL_BYTES { buffers.take() } else { Vec::new() };
-        rest.extend_from_slice(&bytes[sent..]);
+        let rest = bytes[sent..].to_vec();
         self.unsent = Some(Box::new(Unsent { bytes: rest, start: 0 }));
         Ok(false)
     }
