@@ -21,6 +21,7 @@ use crate::wire::Connection;
 use crate::{Error, Rank, Result};
 use link::{Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -58,6 +59,35 @@ struct Retry {
     messages: std::collections::VecDeque<Message>,
 }
 
+/// Spreads ranks over the table of routes. Ranks come from our own world table, so nobody can choose them to collide.
+#[derive(Clone, Copy, Default)]
+struct RankHash;
+
+struct RankHasher(u64);
+
+impl BuildHasher for RankHash {
+    type Hasher = RankHasher;
+
+    fn build_hasher(&self) -> RankHasher {
+        RankHasher(0)
+    }
+}
+
+impl Hasher for RankHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(byte as u32));
+    }
+
+    fn write_u32(&mut self, rank: u32) {
+        // Fibonacci hashing: the table looks at both ends of the word.
+        self.0 = (self.0 ^ rank as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The TCP transport of one rank.
 pub struct Tcp {
     setup: Setup,
@@ -65,7 +95,7 @@ pub struct Tcp {
     links: Vec<Option<Box<Link>>>,
     free: Vec<u32>,
     /// On which link questions to a rank go.
-    routes: HashMap<u32, u32>,
+    routes: HashMap<u32, u32, RankHash>,
     /// Questions that wait for a place under the cap.
     waiting: Vec<(Rank, Message)>,
     retries: Vec<Retry>,
@@ -116,7 +146,7 @@ impl Tcp {
             sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
             links: Vec::new(),
             free: Vec::new(),
-            routes: HashMap::new(),
+            routes: HashMap::default(),
             waiting: Vec::new(),
             retries: Vec::new(),
             buffers: Buffers::default(),
@@ -259,10 +289,10 @@ impl Tcp {
         index: u32,
         sink: &mut dyn Sink,
         out: &mut Outbox,
-        work: impl FnOnce(&mut Link, &mut Buffers, &Secret, &mut dyn Sink, &mut Outbox) -> Result<T>,
+        work: impl FnOnce(&mut Link, &mut Buffers, &Setup, &mut dyn Sink, &mut Outbox) -> Result<T>,
     ) -> Option<T> {
         let link = self.links.get_mut(index as usize)?.as_mut()?;
-        match work(link, &mut self.buffers, &self.setup.secret, sink, out) {
+        match work(link, &mut self.buffers, &self.setup, sink, out) {
             Ok(value) => Some(value),
             Err(error) => {
                 self.fail(index, error, sink, out);
@@ -338,10 +368,9 @@ impl Tcp {
         link.used = self.tick;
         self.hot = Some(index);
         let was_established = link.established;
-        let arena = self.setup.arena.clone();
-        let received = self.with_link(index, sink, out, |link, buffers, secret, sink, out| {
-            let admission = Admission { secret, admit: &|identity| admit(&arena, identity) };
-            link.receive(&admission, buffers, sink, out)
+        let received = self.with_link(index, sink, out, |link, buffers, setup, sink, out| {
+            let admit = |identity| admit(&setup.arena, identity);
+            link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out)
         });
         match received {
             Some(Received::Finished) => {
