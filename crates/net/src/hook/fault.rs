@@ -4,10 +4,9 @@
 //! (the first is 1). What: `drop` (the frame vanishes behind the numbering of the wire, as if a switch had
 //! lost it and TCP had not noticed), `delay=TIME`, `reset`, `corrupt` (one bit), `stall=TIME`.
 
-use super::pass_on;
-use crate::contract::{Closing, Fault, Message, Outbox, Sink, Source, Transport};
+use super::tap::Hook;
+use crate::contract::{Fault, Message};
 use crate::os::time;
-use crate::wire::Header;
 use crate::{environment, Error, Rank, Result};
 use std::collections::VecDeque;
 
@@ -28,11 +27,11 @@ struct Planned {
 
 /// The faults to inject.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
-pub struct FaultPlan(Vec<Planned>);
+pub(super) struct FaultPlan(Vec<Planned>);
 
 impl FaultPlan {
     /// Reads a plan; the message of the error says what would be right.
-    pub fn parse(text: &str) -> Result<FaultPlan> {
+    pub(super) fn parse(text: &str) -> Result<FaultPlan> {
         let wrong = |part: &str| {
             Error::Misuse(format!(
                 "KUMIKI_FAULT: `{part}` is not a fault; write for instance reset@5, 1:drop@2, corrupt@3, \
@@ -67,19 +66,14 @@ impl FaultPlan {
     }
 
     /// The part of the plan that concerns a rank.
-    pub fn of(&self, rank: Rank) -> FaultPlan {
+    pub(super) fn of(&self, rank: Rank) -> FaultPlan {
         let mine = |planned: &&Planned| planned.rank.is_none_or(|number| number == rank.0);
         FaultPlan(self.0.iter().filter(mine).copied().collect())
     }
 }
 
-/// A transport to which bad things happen.
-pub struct Inject {
-    inner: Box<dyn Transport>,
-    state: Injector,
-}
-
-struct Injector {
+/// What injects the faults of a plan.
+pub(super) struct Inject {
     plan: FaultPlan,
     sent: u64,
     delayed: VecDeque<(u64, Rank, Message)>,
@@ -87,20 +81,10 @@ struct Injector {
 }
 
 impl Inject {
-    /// Injects the faults of `plan` into `inner`.
-    pub fn new(inner: Box<dyn Transport>, plan: FaultPlan) -> Inject {
-        let state = Injector { plan, sent: 0, delayed: VecDeque::new(), broken: Vec::new() };
-        Inject { inner, state }
+    pub(super) fn new(plan: FaultPlan) -> Inject {
+        Inject { plan, sent: 0, delayed: VecDeque::new(), broken: Vec::new() }
     }
 
-    fn break_connections(&mut self) {
-        for (peer, fault) in std::mem::take(&mut self.state.broken) {
-            self.inner.inject(peer, fault);
-        }
-    }
-}
-
-impl Injector {
     /// Looks at a message about to be sent. True if it is held back.
     fn judge(&mut self, to: Rank, message: &Message) -> bool {
         self.sent += 1;
@@ -122,85 +106,27 @@ impl Injector {
     }
 }
 
-struct Injecting<'a> {
-    sink: &'a mut dyn Sink,
-    state: &'a mut Injector,
-}
-
-impl Injecting<'_> {
-    fn judge_new(&mut self, out: &mut Outbox, before: usize) {
-        let new = out.messages.split_off(before.min(out.messages.len()));
-        for (to, message) in new {
-            if !self.state.judge(to, &message) {
-                out.messages.push((to, message));
-            }
-        }
-    }
-}
-
-impl Sink for Injecting<'_> {
-    fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
-        self.sink.part(from, header, at, bytes);
+impl Hook for Inject {
+    fn sending(&mut self, to: Rank, message: &Message) -> bool {
+        !self.judge(to, message)
     }
 
-    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
-        let before = out.messages.len();
-        let answer = self.sink.frame(from, path, header, out);
-        self.judge_new(out, before);
-        answer
-    }
-
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        self.sink.fill(source, offset, place)
-    }
-
-    fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
-        self.sink.withdrawn(to, header, out);
-    }
-
-    fn lost(&mut self, peer: Rank, error: Error, out: &mut Outbox) {
-        self.sink.lost(peer, error, out);
-    }
-
-    fn agent(&mut self, out: &mut Outbox) {
-        self.sink.agent(out);
-    }
-}
-
-impl Transport for Inject {
-    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
-        if self.state.judge(to, &message) {
-            return Ok(());
-        }
-        self.break_connections();
-        self.inner.send(to, message, &mut Injecting { sink, state: &mut self.state })
-    }
-
-    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+    fn due(&mut self) -> Option<(Rank, Message)> {
         let now_ms = time::now_ms();
-        while self.state.delayed.front().is_some_and(|(until_ms, ..)| *until_ms <= now_ms) {
-            if let Some((_, to, message)) = self.state.delayed.pop_front() {
-                self.inner.send(to, message, &mut Injecting { sink, state: &mut self.state })?;
-            }
+        let (until_ms, ..) = self.delayed.front()?;
+        if *until_ms > now_ms {
+            return None;
         }
-        let happened = self.inner.poll(&mut Injecting { sink, state: &mut self.state })?;
-        self.break_connections();
-        Ok(happened)
+        self.delayed.pop_front().map(|(_, to, message)| (to, message))
+    }
+
+    fn fault(&mut self) -> Option<(Rank, Fault)> {
+        (!self.broken.is_empty()).then(|| self.broken.remove(0))
     }
 
     fn wake_up_at(&self) -> Option<u64> {
-        let delayed = self.state.delayed.front().map(|(until_ms, ..)| *until_ms);
-        [delayed, self.inner.wake_up_at()].into_iter().flatten().min()
+        self.delayed.front().map(|(until_ms, ..)| *until_ms)
     }
-
-    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
-        if !self.state.delayed.is_empty() {
-            return Closing::Sending;
-        }
-        self.inner.close(sink)
-    }
-
-    pass_on!();
 }
 
 #[cfg(test)]

@@ -4,52 +4,33 @@
 //! |---|---|---|
 //! | `count.rs` | frames and bytes, printed at the end | `KUMIKI_COUNT=yes` |
 //! | `trace.rs` | every message as an event that Perfetto and Chrome read | `KUMIKI_TRACE=file` |
+//! | `tap.rs` | the decorator, which shows the traffic to one of the others | |
 //! | `fault.rs` | drop, delay, reset, corrupt or stall at the n-th message | `KUMIKI_FAULT=reset@5` |
 
 mod count;
 mod fault;
+mod tap;
 mod trace;
 
 use crate::contract::Transport;
 use crate::{environment, Rank, Result};
 
-pub use count::Count;
-pub use fault::{FaultPlan, Inject};
-pub use trace::Trace;
+use count::Count;
+use fault::{FaultPlan, Inject};
+use tap::Tap;
+use trace::Trace;
 
 /// Wraps a transport in the hooks that the environment asks for.
 pub fn wrap(transport: Box<dyn Transport>, rank: Rank) -> Result<Box<dyn Transport>> {
     let mut transport = transport;
     if let Some(text) = environment::text("KUMIKI_FAULT")? {
-        transport = Box::new(Inject::new(transport, FaultPlan::parse(&text)?.of(rank)));
+        transport = Box::new(Tap::new(transport, Inject::new(FaultPlan::parse(&text)?.of(rank))));
     }
     if let Some(path) = environment::text("KUMIKI_TRACE")? {
-        transport = Box::new(Trace::new(transport, rank, path.into()));
+        transport = Box::new(Tap::new(transport, Trace::new(rank, path.into())));
     }
     if environment::choice("KUMIKI_COUNT", &["yes", "no"])? == Some("yes") {
-        transport = Box::new(Count::new(transport, rank));
+        transport = Box::new(Tap::new(transport, Count::new(rank)));
     }
     Ok(transport)
 }
-
-/// Passes the methods that a hook does not change on to the transport inside.
-macro_rules! pass_on {
-    () => {
-        fn name(&self) -> &'static str {
-            self.inner.name()
-        }
-        fn sleeper(&self) -> std::sync::Arc<dyn crate::contract::Sleeper> {
-            self.inner.sleeper()
-        }
-        fn adopt(&mut self, socket: std::os::fd::OwnedFd) -> crate::Result<()> {
-            self.inner.adopt(socket)
-        }
-        fn footprint(&self) -> crate::contract::Footprint {
-            self.inner.footprint()
-        }
-        fn inject(&mut self, peer: crate::Rank, fault: crate::contract::Fault) {
-            self.inner.inject(peer, fault);
-        }
-    };
-}
-pub(crate) use pass_on;

@@ -3,11 +3,11 @@
 //! All ranks append to one file: each collects its events and writes whole lines at a time. The launcher begins the
 //! file with `[` and ends it; a reader of the format does not mind if the end is missing.
 
-use super::pass_on;
-use crate::contract::{Closing, Message, Outbox, Payload, Sink, Source, Transport};
+use super::tap::{payload_bytes, Hook};
+use crate::contract::Message;
 use crate::os::time;
 use crate::wire::Header;
-use crate::{Error, Rank, Result};
+use crate::Rank;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,32 +15,23 @@ use std::path::PathBuf;
 /// Events are written when this many bytes have come together.
 const BATCH_BYTES: usize = 32 * 1024;
 
-/// A transport that keeps a diary.
-pub struct Trace {
-    inner: Box<dyn Transport>,
-    diary: Diary,
-}
-
-struct Diary {
+/// The diary of a rank.
+pub(super) struct Trace {
     rank: Rank,
     path: PathBuf,
     text: String,
 }
 
 impl Trace {
-    /// Traces what goes through `inner` into the file at `path`.
-    pub fn new(inner: Box<dyn Transport>, rank: Rank, path: PathBuf) -> Trace {
-        let mut diary = Diary { rank, path, text: String::new() };
-        let _ = writeln!(
-            diary.text,
-            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},",
+    /// A diary that goes into the file at `path`.
+    pub(super) fn new(rank: Rank, path: PathBuf) -> Trace {
+        let text = format!(
+            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},\n",
             rank.0
         );
-        Trace { inner, diary }
+        Trace { rank, path, text }
     }
-}
 
-impl Diary {
     fn event(&mut self, name: &str, peer: Rank, header: &Header, bytes: u64) {
         let microseconds = time::now_ns() as f64 / 1000.0;
         let _ = writeln!(
@@ -54,15 +45,6 @@ impl Diary {
         }
     }
 
-    fn sent(&mut self, to: Rank, message: &Message) {
-        let bytes = match message.payload {
-            Payload::None => 0,
-            Payload::Inline(_, length) => length as u64,
-            Payload::Lazy(_, bytes) => bytes,
-        };
-        self.event("send", to, &message.header, bytes);
-    }
-
     fn write(&mut self) {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&self.path);
         let written = file.and_then(|mut file| file.write_all(self.text.as_bytes()));
@@ -73,67 +55,21 @@ impl Diary {
     }
 }
 
-struct Tracing<'a> {
-    sink: &'a mut dyn Sink,
-    diary: &'a mut Diary,
-}
-
-impl Sink for Tracing<'_> {
-    fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
-        self.sink.part(from, header, at, bytes);
+impl Hook for Trace {
+    fn sending(&mut self, to: Rank, message: &Message) -> bool {
+        self.event("send", to, &message.header, payload_bytes(message));
+        true
     }
 
-    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
-        self.diary.event("receive", from, header, header.payload_bytes as u64);
-        let before = out.messages.len();
-        let answer = self.sink.frame(from, path, header, out);
-        for (to, message) in &out.messages[before..] {
-            self.diary.sent(*to, message);
-        }
-        answer
+    fn received(&mut self, from: Rank, header: &Header) {
+        self.event("receive", from, header, header.payload_bytes as u64);
     }
 
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        self.sink.fill(source, offset, place)
+    fn lost(&mut self, peer: Rank) {
+        self.event("lost", peer, &Header::default(), 0);
     }
 
-    fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
-        self.sink.withdrawn(to, header, out);
-    }
-
-    fn lost(&mut self, peer: Rank, error: Error, out: &mut Outbox) {
-        self.diary.event("lost", peer, &Header::default(), 0);
-        self.sink.lost(peer, error, out);
-    }
-
-    fn agent(&mut self, out: &mut Outbox) {
-        self.sink.agent(out);
-    }
-}
-
-impl Transport for Trace {
-    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
-        self.diary.sent(to, &message);
-        self.inner.send(to, message, &mut Tracing { sink, diary: &mut self.diary })
-    }
-
-    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
-        self.inner.poll(&mut Tracing { sink, diary: &mut self.diary })
-    }
-
-    fn wake_up_at(&self) -> Option<u64> {
-        self.inner.wake_up_at()
-    }
-
-    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
-        self.inner.close(sink)
-    }
-
-    pass_on!();
-}
-
-impl Drop for Trace {
-    fn drop(&mut self) {
-        self.diary.write();
+    fn ended(&mut self, _transport: &'static str) {
+        self.write();
     }
 }

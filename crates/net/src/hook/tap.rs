@@ -1,0 +1,158 @@
+//! The decorator itself: a transport that shows everything that goes through it to a hook.
+
+use crate::contract::{
+    Closing, Fault, Footprint, Message, Outbox, Payload, Sink, Sleeper, Source, Transport,
+};
+use crate::wire::Header;
+use crate::{Error, Rank, Result};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What looks at the traffic. Every method has a default that does nothing.
+pub(super) trait Hook: Send {
+    /// A message is about to be sent. False: the hook keeps it back, and gives it in [`due`](Self::due) later.
+    fn sending(&mut self, _to: Rank, _message: &Message) -> bool {
+        true
+    }
+    /// Bytes of a payload have come.
+    fn part(&mut self, _from: Rank, _bytes: usize) {}
+    /// A frame has come.
+    fn received(&mut self, _from: Rank, _header: &Header) {}
+    /// A peer is lost.
+    fn lost(&mut self, _peer: Rank) {}
+    /// The next message that was kept back and must go now.
+    fn due(&mut self) -> Option<(Rank, Message)> {
+        None
+    }
+    /// The next thing to do to a connection.
+    fn fault(&mut self) -> Option<(Rank, Fault)> {
+        None
+    }
+    /// When [`due`](Self::due) will have something.
+    fn wake_up_at(&self) -> Option<u64> {
+        None
+    }
+    /// The transport of this name ends.
+    fn ended(&mut self, _transport: &'static str) {}
+}
+
+/// The payload bytes of a message.
+pub(super) fn payload_bytes(message: &Message) -> u64 {
+    match message.payload {
+        Payload::None => 0,
+        Payload::Inline(_, length) => length as u64,
+        Payload::Lazy(_, bytes) => bytes,
+    }
+}
+
+/// A transport with a hook on it.
+pub(super) struct Tap<H: Hook> {
+    inner: Box<dyn Transport>,
+    hook: H,
+}
+
+impl<H: Hook> Tap<H> {
+    pub(super) fn new(inner: Box<dyn Transport>, hook: H) -> Tap<H> {
+        Tap { inner, hook }
+    }
+
+    fn break_connections(&mut self) {
+        while let Some((peer, fault)) = self.hook.fault() {
+            self.inner.inject(peer, fault);
+        }
+    }
+}
+
+struct TapSink<'a, H: Hook> {
+    sink: &'a mut dyn Sink,
+    hook: &'a mut H,
+}
+
+impl<H: Hook> Sink for TapSink<'_, H> {
+    fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        self.hook.part(from, bytes.len());
+        self.sink.part(from, header, at, bytes);
+    }
+
+    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        self.hook.received(from, header);
+        let before = out.messages.len();
+        let answer = self.sink.frame(from, path, header, out);
+        let new = out.messages.split_off(before.min(out.messages.len()));
+        out.messages.extend(new.into_iter().filter(|(to, message)| self.hook.sending(*to, message)));
+        answer
+    }
+
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
+        self.sink.fill(source, offset, place)
+    }
+
+    fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
+        self.sink.withdrawn(to, header, out);
+    }
+
+    fn lost(&mut self, peer: Rank, error: Error, out: &mut Outbox) {
+        self.hook.lost(peer);
+        self.sink.lost(peer, error, out);
+    }
+
+    fn agent(&mut self, out: &mut Outbox) {
+        self.sink.agent(out);
+    }
+}
+
+impl<H: Hook> Transport for Tap<H> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        if !self.hook.sending(to, &message) {
+            return Ok(());
+        }
+        self.break_connections();
+        self.inner.send(to, message, &mut TapSink { sink, hook: &mut self.hook })
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        while let Some((to, message)) = self.hook.due() {
+            self.inner.send(to, message, &mut TapSink { sink, hook: &mut self.hook })?;
+        }
+        let happened = self.inner.poll(&mut TapSink { sink, hook: &mut self.hook })?;
+        self.break_connections();
+        Ok(happened)
+    }
+
+    fn sleeper(&self) -> Arc<dyn Sleeper> {
+        self.inner.sleeper()
+    }
+
+    fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
+        self.inner.adopt(socket)
+    }
+
+    fn wake_up_at(&self) -> Option<u64> {
+        [self.hook.wake_up_at(), self.inner.wake_up_at()].into_iter().flatten().min()
+    }
+
+    fn close(&mut self, sink: &mut dyn Sink) -> Closing {
+        if self.hook.wake_up_at().is_some() {
+            return Closing::Sending;
+        }
+        self.inner.close(sink)
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.inner.footprint()
+    }
+
+    fn inject(&mut self, peer: Rank, fault: Fault) {
+        self.inner.inject(peer, fault);
+    }
+}
+
+impl<H: Hook> Drop for Tap<H> {
+    fn drop(&mut self) {
+        self.hook.ended(self.inner.name());
+    }
+}
