@@ -38,6 +38,9 @@ quartiles of Kumiki's samples, in per cent of the median. `./x peers` installs t
 
 /// Measure Kumiki beside the bare machine and other libraries.
 #[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  kumiki bench mem --quick --peers none    global memory against the bare machine, in a minute"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     what: What,
