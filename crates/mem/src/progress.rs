@@ -250,6 +250,13 @@ impl Sink for Receiver<'_> {
         let error = Error::from(error);
         let place = self.core.arena.place(peer).map(|word| word.load());
         let alive = place.is_some_and(|place| place.status == Status::Alive);
+        let error = match place {
+            // The agents' word came between the break and now.
+            Some(place) if place.status == Status::Lost => {
+                Error::PeerLost { rank: peer, fate: Fate::NotDone, why: place.cause.to_string() }
+            }
+            _ => error,
+        };
         let Some(channel) = self.state.channel.as_ref().filter(|_| alive) else {
             return self.fail_peer(peer, &error, out);
         };
