@@ -2,17 +2,27 @@
 //!
 //! This crate knows nothing of global memory: it finds the other processes, proves that they belong to the
 //! same job, and moves frames and shared mappings between them. `kumiki-mem` stands on it.
+//!
+//! Under `--cfg loom` only the structures that are model-checked are built: see `shm`.
 #![deny(unsafe_code)]
 
+#[cfg(not(loom))]
 pub mod agent;
+#[cfg(not(loom))]
 pub mod auth;
+#[cfg(not(loom))]
 pub mod contract;
+#[cfg(not(loom))]
 pub mod environment;
 mod error;
+#[cfg(not(loom))]
 pub mod hook;
+#[cfg(not(loom))]
 pub mod os;
 pub mod shm;
+#[cfg(not(loom))]
 pub mod tcp;
+#[cfg(not(loom))]
 pub mod wire;
 
 pub use error::{Error, Rank, Result};

@@ -12,11 +12,14 @@
 //! No structure here holds a blocking lock. Each says what a SIGKILL between two of its stores leaves behind.
 #![allow(unsafe_code)]
 
+#[cfg(not(loom))]
 pub mod arena;
 pub mod barrier;
+#[cfg(not(loom))]
 pub mod control;
 pub mod hazard;
 pub mod region;
+#[cfg(not(loom))]
 pub mod world;
 
 /// Atomics of the standard library, or of loom when a model is checked.
