@@ -1,7 +1,7 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
 use crate::auth::{Identity, Secret};
-use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, PIECE_BYTES};
+use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, INLINE_BYTES, PIECE_BYTES};
 use crate::os::{socket, time};
 use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
@@ -11,8 +11,6 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Bytes read from a socket at a time before the first large payload, and after it.
 pub(super) const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
 const RECEIVE_BYTES: usize = 256 * 1024;
-/// Small frames up to this many payload bytes are put together on the stack.
-const SMALL_BYTES: usize = 1024;
 
 /// Bytes of a frame that the socket did not take yet.
 struct Unsent {
@@ -341,7 +339,7 @@ impl Link {
             ..message.header
         };
         let sealed = self.seal(message, header)?;
-        let mut bytes = [0; FRAME_HEADER_BYTES + SMALL_BYTES];
+        let mut bytes = [0; FRAME_HEADER_BYTES + INLINE_BYTES];
         bytes[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
         let end = FRAME_HEADER_BYTES + payload.len();
         bytes[FRAME_HEADER_BYTES..end].copy_from_slice(payload);

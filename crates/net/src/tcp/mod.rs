@@ -628,7 +628,10 @@ impl Transport for Tcp {
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.polls = self.polls.wrapping_add(1);
-        let slept = self.sleeper.slept.swap(false, Ordering::Relaxed);
+        let slept = self.sleeper.slept.load(Ordering::Relaxed);
+        if slept {
+            self.sleeper.slept.store(false, Ordering::Relaxed);
+        }
         match self.hot {
             Some(hot) if !slept && self.polls % POLLS_PER_ROUND != 0 => Ok(self.poll_one(hot, sink)),
             _ => self.poll_all(sink),
