@@ -6,8 +6,8 @@ use crate::runner::{note, tests};
 
 tests![many_jobs_in_a_row_leave_nothing, many_worlds_in_one_process_cost_no_more_than_one];
 
-/// How many times, unless `FAULTS_REPEAT` says otherwise: 1,000 is the promise, 100 is what fits in a test run.
-const REPEAT: u32 = 100;
+/// How many times, unless `FAULTS_REPEAT` says otherwise.
+const REPEAT: u32 = 1000;
 
 fn repeat() -> u32 {
     std::env::var("FAULTS_REPEAT").ok().and_then(|text| text.parse().ok()).unwrap_or(REPEAT)
