@@ -38,7 +38,7 @@ fn many_jobs_in_a_row_leave_nothing() {
 
 fn many_worlds_in_one_process_cost_no_more_than_one() {
     for nodes in [1, 2] {
-        let count = repeat() * 10;
+        let count = repeat();
         let ended =
             Setup::new("cycles").ranks(2).nodes(nodes).variable("FAULTS_COUNT", count).watchdog(300).finish();
         ended.expect_code(0);
