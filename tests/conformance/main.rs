@@ -72,6 +72,7 @@ const TOPICS: &[Topic] = &[
     topic("spin_lock", &[EVERY], atomics::spin_lock),
     topic("chains", &[EVERY], orders::chains),
     topic("issue_order", &[EVERY], orders::issue_order),
+    topic("in_turn", &[EVERY], orders::in_turn),
     topic("completion", &[EVERY], orders::completion),
     topic("deadlines", &[EVERY], orders::deadlines),
     topic("threads", &[EVERY], threads::threads),

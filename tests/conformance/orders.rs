@@ -135,6 +135,47 @@ pub(crate) fn issue_order(stage: &Stage) {
     stage.sync();
 }
 
+/// Data to one kind of memory, then a flag to another kind at the same rank: whoever sees the flag sees the data.
+pub(crate) fn in_turn(stage: &Stage) {
+    const BYTES: usize = 50_000;
+    const ROUNDS: u64 = 60;
+    let (local, remote) = (stage.block(BYTES + 8), stage.block(BYTES));
+    let all = stage.exchange(remote.address());
+    let (next, before) = ((stage.me() + 1) % stage.ranks(), (stage.me() + stage.ranks() - 1) % stage.ranks());
+    let send = |dst, src, bytes, order| stage.world.copy_in_turn(dst, src, bytes, order).expect("copy");
+    let flag = local.address().add(BYTES as u64);
+    let wait = |word: u64, value: u64| {
+        while stage.world.get(stage.starter(stage.me()).add(word)).expect("own starter memory") != value {
+            std::thread::yield_now();
+        }
+    };
+    for round in 1..=ROUNDS {
+        stage.write(local.address(), &patterned(round, BYTES));
+        stage.write(flag, &[round]);
+        // Now and then the data must wait for something else; the flag must not overtake it then, either.
+        let order = if round % 3 == 0 { Order::All } else { Order::None };
+        send(local.address(), all[next as usize], 8, Order::None);
+        stage.complete_all();
+        stage.write(local.address(), &patterned(round, BYTES));
+        send(stage.starter(before).address().add(64), flag, 8, Order::None);
+        send(all[next as usize], local.address(), BYTES as u64, order);
+        if round % 2 == 0 {
+            send(stage.starter(next).address(), flag, 8, Order::None);
+        } else {
+            let (dst, add) = (stage.starter(stage.me()).address().add(72), AtomicOp::Add(1u64));
+            let target = stage.starter(next).address();
+            stage.world.atomic_in_turn(dst, target, add, Order::None).expect("atomic");
+        }
+        wait(0, round);
+        assert!(stage.read::<u8>(remote.address(), BYTES) == patterned(round, BYTES), "round {round}");
+        stage.complete_all();
+        send(stage.starter(before).address().add(8), flag, 8, Order::None);
+        wait(1, round);
+        stage.complete_all();
+    }
+    stage.sync();
+}
+
 /// What completing one handle says about others.
 pub(crate) fn completion(stage: &Stage) {
     const COUNT: u64 = 3000;

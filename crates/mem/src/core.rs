@@ -131,6 +131,11 @@ impl Core {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Takes back the number of an operation that was never started, unless another thread got the next one meanwhile.
+    pub(crate) fn forget_handle(&self, id: u64) {
+        let _ = self.next_handle.compare_exchange(id + 1, id, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// The next number for an operation that nobody holds a handle to.
     pub(crate) fn new_internal(&self) -> u64 {
         FIRST_INTERNAL | self.next_internal.fetch_add(1, Ordering::Relaxed)

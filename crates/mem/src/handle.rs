@@ -111,6 +111,12 @@ impl Operations {
         self.incomplete.get_mut(&id)
     }
 
+    /// The incomplete operations of the program, the latest first.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = (u64, &Operation)> {
+        let of_program = self.incomplete.range(..FIRST_INTERNAL);
+        of_program.rev().map(|(&id, operation)| (id, operation))
+    }
+
     /// Incomplete operations of the program.
     pub(crate) fn len(&self) -> usize {
         self.incomplete.len()

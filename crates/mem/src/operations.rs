@@ -22,24 +22,45 @@ enum Launched {
     Underway,
 }
 
+/// Whether an operation may overtake others that were issued before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// As its order and its way allow.
+    Any,
+    /// Not a copy from the same rank to the same rank.
+    Kept,
+}
+
 impl World {
     /// Starts an operation in its order and gives its handle.
-    fn issue(&self, action: Action, order: Order) -> Result<Handle> {
-        self.core().note(self.try_issue(action, order))
+    fn issue(&self, action: Action, order: Order, turn: Turn) -> Result<Handle> {
+        self.core().note(self.try_issue(action, order, turn))
     }
 
-    fn try_issue(&self, action: Action, order: Order) -> Result<Handle> {
+    fn try_issue(&self, action: Action, order: Order, turn: Turn) -> Result<Handle> {
         let core = self.core();
         core.check_usable()?;
         let id = core.new_handle();
         let condition = order.condition(id, order::last_of_thread(core.life));
         order::set_last_of_thread(core.life, id);
-        if condition == Condition::Free || core.pending.load(Ordering::Acquire) == 0 {
-            self.launch(id, action)?;
+        let started = if core.pending.load(Ordering::Acquire) == 0 {
+            self.launch(id, action).map(drop)
         } else {
-            self.defer(id, action, condition)?;
+            let condition = match turn {
+                Turn::Any => condition,
+                Turn::Kept => {
+                    condition.and_behind(serve::ahead(core, &core.engine().state.operations, action))
+                }
+            };
+            match condition {
+                Condition::Free => self.launch(id, action).map(drop),
+                _ => self.defer(id, action, condition),
+            }
+        };
+        if started.is_err() {
+            core.forget_handle(id);
         }
-        Ok(Handle::from_number(id))
+        started.map(|()| Handle::from_number(id))
     }
 
     /// Starts an operation now.
@@ -142,10 +163,28 @@ impl World {
                 return Ok(Handle::from_number(core.new_handle()));
             }
         }
-        self.issue(Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes }, order)
+        let action = Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes };
+        self.issue(action, order, Turn::Any)
     }
 
-    /// Does an atomic operation on the word at `target` and puts its old value at `dst`.
+    /// As [`copy`](Self::copy), and it arrives behind every copy from the same rank to the same rank that was issued
+    /// before it, wherever they are and whatever its order: what programs written for ACP count on.
+    pub fn copy_in_turn(
+        &self,
+        dst: GlobalAddress,
+        src: GlobalAddress,
+        bytes: u64,
+        order: Order,
+    ) -> Result<Handle> {
+        if self.core().pending.load(Ordering::Acquire) == 0 {
+            return self.copy(dst, src, bytes, order);
+        }
+        let action = Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes };
+        self.issue(action, order, Turn::Kept)
+    }
+
+    /// Does an atomic operation on the word at `target`, which must be aligned where it lies, and puts its old value at
+    /// `dst`.
     pub fn atomic<W: AtomicWord>(
         &self,
         dst: GlobalAddress,
@@ -153,24 +192,39 @@ impl World {
         operation: AtomicOp<W>,
         order: Order,
     ) -> Result<Handle> {
+        self.issue_atomic(dst, target, operation, order, Turn::Any)
+    }
+
+    /// As [`atomic`](Self::atomic), and it takes effect behind every copy to the rank of `target` that was issued
+    /// before it.
+    pub fn atomic_in_turn<W: AtomicWord>(
+        &self,
+        dst: GlobalAddress,
+        target: GlobalAddress,
+        operation: AtomicOp<W>,
+        order: Order,
+    ) -> Result<Handle> {
+        self.issue_atomic(dst, target, operation, order, Turn::Kept)
+    }
+
+    fn issue_atomic<W: AtomicWord>(
+        &self,
+        dst: GlobalAddress,
+        target: GlobalAddress,
+        operation: AtomicOp<W>,
+        order: Order,
+        turn: Turn,
+    ) -> Result<Handle> {
         let (code, first, second) = operation.encode();
-        self.check_alignment::<W>(target)?;
-        self.check_alignment::<W>(dst)?;
         // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
         self.core().reach(dst, 0, std::mem::size_of::<W>() as u64)?;
         let call = AtomicCall { target, generation: 0, code, first, second };
-        self.issue(Action::Atomic { dst: Some(dst), call }, order)
+        self.issue(Action::Atomic { dst: Some(dst), call }, order, turn)
     }
 
-    fn check_alignment<W>(&self, address: GlobalAddress) -> Result<()> {
-        let bytes = std::mem::size_of::<W>() as u64;
-        if address.bits() % bytes != 0 {
-            return Err(Error::misuse(format!(
-                "the address {:#x} of an atomic is not a multiple of {bytes}",
-                address.bits()
-            )));
-        }
-        Ok(())
+    /// The handle of the operation issued last, by whichever thread; number 0 if there was none.
+    pub fn last_issued(&self) -> Handle {
+        Handle::from_number(self.core().next_handle.load(Ordering::Relaxed) - 1)
     }
 
     /// Waits until this operation and every one before it is complete. Tells the first failure among them.
@@ -356,7 +410,7 @@ impl World {
                 return Ok(W::narrow(old));
             }
         }
-        self.check_alignment::<W>(target.address)?;
+        // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
         let call = AtomicCall { target: target.address, generation: target.generation, code, first, second };
         let old = self.call(Action::Atomic { dst: None, call })?;
         old.map(W::narrow).ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))

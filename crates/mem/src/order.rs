@@ -47,6 +47,19 @@ pub(crate) enum Condition {
     Exactly(u64),
 }
 
+impl Condition {
+    /// This condition, and that operation `ahead`, if there is one, is complete.
+    pub(crate) fn and_behind(self, ahead: Option<u64>) -> Condition {
+        match (self, ahead) {
+            (condition, None) => condition,
+            (Condition::Free, Some(ahead)) => Condition::Exactly(ahead),
+            (Condition::UpTo(id), Some(ahead)) => Condition::UpTo(id.max(ahead)),
+            (Condition::Exactly(id), Some(ahead)) if id == ahead => self,
+            (Condition::Exactly(id), Some(ahead)) => Condition::UpTo(id.max(ahead)),
+        }
+    }
+}
+
 impl Order {
     /// The condition for operation number `id` of a thread that issued `previous` just before.
     pub(crate) fn condition(self, id: u64, previous: Option<u64>) -> Condition {
@@ -63,6 +76,17 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_turn_adds_to_a_condition() {
+        let ahead = Some(5);
+        assert_eq!(Condition::UpTo(3).and_behind(None), Condition::UpTo(3));
+        assert_eq!(Condition::Free.and_behind(ahead), Condition::Exactly(5));
+        assert_eq!(Condition::UpTo(3).and_behind(ahead), Condition::UpTo(5));
+        assert_eq!(Condition::UpTo(8).and_behind(ahead), Condition::UpTo(8));
+        assert_eq!(Condition::Exactly(5).and_behind(ahead), Condition::Exactly(5));
+        assert_eq!(Condition::Exactly(7).and_behind(ahead), Condition::UpTo(7));
+    }
 
     #[test]
     fn a_chain_belongs_to_the_thread_that_issues_it() {

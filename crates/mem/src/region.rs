@@ -494,7 +494,7 @@ impl World {
     /// # }
     /// ```
     pub fn alloc<T: Pod>(&self, count: usize) -> Result<Region<T>> {
-        self.alloc_coloured(count, 1)
+        self.alloc_coloured(count, 0)
     }
 
     /// As [`alloc`](Self::alloc), with a colour: a hint which of several networks serves the region.
@@ -525,7 +525,7 @@ impl World {
     pub fn register<T: Pod>(&self, memory: impl Into<Box<[T]>>) -> Result<Registered<T>> {
         let memory: *mut [T] = Box::into_raw(memory.into());
         let bytes = memory.len() as u64 * std::mem::size_of::<T>() as u64;
-        let granted = self.serve_private().and_then(|()| self.core().register(memory.cast(), bytes, 1));
+        let granted = self.serve_private().and_then(|()| self.core().register(memory.cast(), bytes, 0));
         match granted {
             Ok(granted) => Ok(Registered { world: self.core().clone(), granted, memory }),
             Err(error) => {
@@ -564,7 +564,7 @@ impl World {
         }
         self.serve_private()?;
         let bytes = std::mem::size_of_val(memory) as u64;
-        let granted = self.core().register(memory.as_mut_ptr().cast(), bytes, 1)?;
+        let granted = self.core().register(memory.as_mut_ptr().cast(), bytes, 0)?;
         let _back = Return(self.core(), granted);
         Ok(work(&Lent { granted, length: memory.len(), memory: PhantomData }))
     }

@@ -87,6 +87,46 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
     }
 }
 
+/// The operation that `next` must wait for so as not to overtake a copy from the same rank to the same rank (an atomic:
+/// any copy to the rank of its word); `None` if there is no such copy, or if the way itself keeps them in order.
+pub(crate) fn ahead(core: &Core, operations: &Operations, next: Action) -> Option<u64> {
+    let (from, to) = ends(core, next)?;
+    let same_way = |operation: &Operation| match operation.action {
+        Action::Copy { .. } => ends(core, operation.action)
+            .is_some_and(|ends| ends.1 == to && (ends.0 == from || matches!(next, Action::Atomic { .. }))),
+        Action::Atomic { .. } => false,
+    };
+    let (id, previous) = operations.latest().find(|(_, operation)| same_way(operation))?;
+    let keeps_order = match (previous.peer, question_kind(core, previous.action), question_kind(core, next)) {
+        (None, ..) => false,
+        (_, Some((protocol::PUT, one)), Some((protocol::PUT | protocol::ATOMIC, other))) => one == other,
+        // Answers come back in the order of the questions.
+        (_, Some((protocol::GET, one)), Some((protocol::GET, other))) => one == other,
+        // The source's side pushes all of them over one connection, unless it can touch the destination itself.
+        (_, Some((protocol::COPY, one)), Some((protocol::COPY, other))) => {
+            one == other && node_of(core, from) != node_of(core, to)
+        }
+        _ => false,
+    };
+    (!keeps_order).then_some(id)
+}
+
+/// From which rank to which rank an operation brings something.
+fn ends(core: &Core, action: Action) -> Option<(Rank, Rank)> {
+    let rank = |side: Side| match side {
+        Side::Global(address, _) => Some(core.format.rank(address)),
+        Side::Lent(_) => None,
+    };
+    match action {
+        Action::Copy { dst, src, .. } => Some((rank(src)?, rank(dst)?)),
+        Action::Atomic { call, .. } => Some((core.rank, core.format.rank(call.target))),
+    }
+}
+
+fn node_of(core: &Core, rank: Rank) -> Option<u32> {
+    core.arena.place(rank).map(|word| word.load().node)
+}
+
 fn old_value_stays_here(core: &Core, action: Action) -> bool {
     match action {
         Action::Atomic { dst: Some(dst), .. } => core.format.rank(dst) == core.rank,

@@ -73,8 +73,14 @@ impl World {
     /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
     /// when every rank has joined.
     pub fn init() -> Result<World> {
+        World::init_with_starter(bootstrap::STARTER_BYTES)
+    }
+
+    /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many: neither a launcher
+    /// nor `KUMIKI_STARTER`.
+    pub fn init_with_starter(bytes: u64) -> Result<World> {
         let measure = crate::measure::Measurement::begin();
-        let attachment = bootstrap::attach(None)?;
+        let attachment = bootstrap::attach(None, bytes)?;
         let world = World::from_attachment(attachment)?;
         if let Some(measure) = measure {
             measure.finish(&world)?;

@@ -17,6 +17,9 @@ use crate::shm::world::{Cause, Place, Status};
 use crate::{Error, Rank, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Bytes of starter memory of each rank when nobody says how many.
+pub const STARTER_BYTES: u64 = 4096;
+
 /// A process's place in a world.
 #[derive(Debug)]
 pub struct Attachment {
@@ -41,13 +44,15 @@ static INHERITED: Mutex<Option<Channel>> = Mutex::new(None);
 
 /// Joins the world that the environment describes. Returns when every rank has joined, or with an error as soon as
 /// one is gone. `deadline_ms` is a time of the monotonic clock; without it the agents decide who is gone.
-pub fn attach(deadline_ms: Option<u64>) -> Result<Attachment> {
+///
+/// `starter_bytes` is how much starter memory each rank has if neither a launcher nor `KUMIKI_STARTER` says so.
+pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
     if let Some(channel) = inherited()? {
         return join(channel, deadline_ms);
     }
-    match stranger::call_from_environment()? {
+    match stranger::call_from_environment(starter_bytes)? {
         Some(call) => meet(&call, deadline_ms),
-        None => alone(),
+        None => alone(starter_bytes),
     }
 }
 
@@ -186,7 +191,7 @@ fn late(what: &str, start_ms: u64) -> Error {
 }
 
 /// A world of one, in this process.
-fn alone() -> Result<Attachment> {
+fn alone(starter_bytes: u64) -> Result<Attachment> {
     let mut bytes = [0; 40];
     os::random_bytes(&mut bytes)?;
     let (secret, job) = bytes.split_at(32);
@@ -198,7 +203,7 @@ fn alone() -> Result<Attachment> {
         node: 0,
         local_ranks: 1,
         machine_ranks: 1,
-        ..environment_config()?
+        ..environment_config(starter_bytes)?
     })?;
     arena.prepare_rank(0)?;
     if let (Some(place), Some(control)) = (arena.place(Rank(0)), arena.control(0)) {
@@ -212,7 +217,7 @@ fn alone() -> Result<Attachment> {
 }
 
 /// The part of a configuration that the environment decides when there is no launcher.
-pub(super) fn environment_config() -> Result<Config> {
+pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
     let timeout = environment::duration("KUMIKI_PEER_TIMEOUT")?.map_or(15_000, |time| time.as_millis());
     Ok(Config {
         job: 0,
@@ -222,7 +227,7 @@ pub(super) fn environment_config() -> Result<Config> {
         local_ranks: 0,
         machine_ranks: 0,
         peer_timeout_ms: timeout.clamp(100, u32::MAX as u128 / 2) as u32,
-        starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(4096),
+        starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(starter_bytes),
         budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(u64::MAX),
         connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(256).max(1),
         continue_on_loss: (environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"))

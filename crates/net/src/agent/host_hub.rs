@@ -173,7 +173,7 @@ impl HostedHub {
 
 /// What every agent is told; the hub adds who is where.
 fn template(call: &Call) -> Result<Launch> {
-    let config = super::bootstrap::environment_config()?;
+    let config = super::bootstrap::environment_config(call.starter_bytes)?;
     Ok(Launch {
         job: call.job.0,
         secret: call.secret,

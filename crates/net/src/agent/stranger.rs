@@ -36,6 +36,8 @@ pub(super) struct Call {
     pub(super) master: SocketAddr,
     pub(super) secret: SecretBytes,
     pub(super) job: JobId,
+    /// Starter memory of each rank, if this process decides.
+    pub(super) starter_bytes: u64,
     meeting_point: [u8; 32],
 }
 
@@ -48,7 +50,7 @@ pub(super) struct Hosted {
 }
 
 /// What the environment says, `None` if this process is alone.
-pub(super) fn call_from_environment() -> Result<Option<Call>> {
+pub(super) fn call_from_environment(starter_bytes: u64) -> Result<Option<Call>> {
     let Some(master) = environment::text("KUMIKI_MASTER")? else {
         return match foreign_place()? {
             Some((source, _, ranks)) if ranks > 1 => Err(Error::Refused(format!(
@@ -88,6 +90,7 @@ pub(super) fn call_from_environment() -> Result<Option<Call>> {
         master: address,
         secret: SecretBytes(secret),
         job,
+        starter_bytes,
         meeting_point: hash("meeting point"),
     }))
 }
