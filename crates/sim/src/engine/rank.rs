@@ -1,0 +1,117 @@
+//! What is known about one rank: its outstanding operations and its flags.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::Handle;
+
+/// The part of a rank's state that its script may look at.
+#[derive(Default)]
+pub(crate) struct RankState {
+    /// Whether the operations from `first` on are complete; the first of them is not.
+    complete: VecDeque<bool>,
+    /// The oldest operation that is not complete.
+    first: u64,
+    /// How many are not complete.
+    outstanding: u32,
+    flags: HashMap<u64, u64>,
+}
+
+#[allow(dead_code)]
+impl RankState {
+    /// A new operation.
+    pub(crate) fn issue(&mut self) -> Handle {
+        let handle = Handle(self.first + self.complete.len() as u64);
+        self.complete.push_back(false);
+        self.outstanding += 1;
+        handle
+    }
+
+    /// An operation has completed.
+    pub(crate) fn finish(&mut self, handle: Handle) {
+        let index = (handle.0 - self.first) as usize;
+        debug_assert!(!self.complete[index], "an operation completes once");
+        self.complete[index] = true;
+        self.outstanding -= 1;
+        while self.complete.front() == Some(&true) {
+            self.complete.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// The latest operation.
+    pub(crate) fn last_handle(&self) -> Option<Handle> {
+        (self.first + self.complete.len() as u64).checked_sub(1).map(Handle)
+    }
+
+    /// Whether an operation that has been issued is complete.
+    pub(crate) fn is_complete(&self, handle: Handle) -> bool {
+        match handle.0.checked_sub(self.first) {
+            None => true,
+            Some(index) => self.complete.get(index as usize).copied().unwrap_or(false),
+        }
+    }
+
+    /// Whether an operation and all before it are complete.
+    pub(crate) fn is_complete_up_to(&self, handle: Handle) -> bool {
+        handle.0 < self.first
+    }
+
+    /// How many operations are not complete.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// How often a flag is raised.
+    pub(crate) fn flag(&self, flag: u64) -> u64 {
+        self.flags.get(&flag).copied().unwrap_or(0)
+    }
+
+    /// Raises a flag by one.
+    pub(crate) fn raise(&mut self, flag: u64) {
+        *self.flags.entry(flag).or_insert(0) += 1;
+    }
+
+    /// Lowers a flag if it is high enough.
+    pub(crate) fn take_flag(&mut self, flag: u64, count: u64) -> bool {
+        let raised = self.flag(flag);
+        if raised < count {
+            return false;
+        }
+        match raised - count {
+            0 => self.flags.remove(&flag),
+            left => self.flags.insert(flag, left),
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_count_up_and_complete_in_any_order() {
+        let mut state = RankState::default();
+        assert_eq!(state.last_handle(), None);
+        let handles: Vec<Handle> = (0..3).map(|_| state.issue()).collect();
+        assert_eq!(handles, [Handle(0), Handle(1), Handle(2)]);
+        state.finish(Handle(1));
+        assert!(state.is_complete(Handle(1)) && !state.is_complete_up_to(Handle(1)));
+        state.finish(Handle(0));
+        assert!(state.is_complete_up_to(Handle(1)) && !state.is_complete(Handle(2)));
+        assert_eq!((state.outstanding(), state.last_handle()), (1, Some(Handle(2))));
+        assert!(!state.is_complete(Handle(3)), "not issued");
+    }
+
+    #[test]
+    fn a_flag_is_lowered_by_what_was_waited_for() {
+        let mut state = RankState::default();
+        state.raise(7);
+        assert!(!state.take_flag(7, 2));
+        state.raise(7);
+        state.raise(7);
+        assert!(state.take_flag(7, 2));
+        assert_eq!(state.flag(7), 1);
+        assert!(state.take_flag(9, 0));
+    }
+}

@@ -1,0 +1,45 @@
+//! A packet-level simulator of interconnection networks, and of programs that run on them.
+//!
+//! A [`Network`] is a topology with parameters, a [`Workload`] is a program with a script for every rank, and [`simulate`] runs one on the other
+//! and gives a [`Report`]. Results are integers of simulated time and depend on nothing but the input and its seed.
+//!
+//! | module | what |
+//! |---|---|
+//! | `time` | picoseconds and bytes a second |
+//! | `network`, `short` | the description of a network and its short form |
+//! | `program` | what a rank can do |
+//! | [`patterns`] | programs by name: ring, pairwise exchange, halo, … |
+//! | `options`, `report`, `deadlock` | what goes into a run beside the two, and what comes out |
+//! | `wiring` | routers, links and ways of a description |
+//! | `queue` | the queue of events: a timing wheel, and a heap to compare it with |
+//! | `fabric` | the packet network: buffers, credits, arbitration |
+//! | `engine` | ranks, messages and the loop over events |
+//! | `bound` | the time below which no schedule can be |
+#![forbid(unsafe_code)]
+
+mod deadlock;
+mod engine;
+mod error;
+mod network;
+mod options;
+pub mod patterns;
+mod program;
+mod random;
+mod report;
+mod short;
+mod time;
+
+pub use deadlock::{Blocked, Deadlock};
+pub use engine::simulate;
+pub use error::Error;
+pub use network::{
+    ChannelRule, Dimension, Graph, GraphLink, Network, Parameters, Routing, RoutingTable, Ties, Topology,
+};
+pub use options::{Engine, EventQueue, Options, Pacing, Progress};
+pub use patterns::{run_pattern, Pattern, PatternKind, Steps};
+pub use program::{Gap, Handle, Op, Order, Script, Source, View, Wait, Workload};
+pub use report::{
+    Cause, Histogram, LinkUse, OperationKind, OperationRecord, Report, Sampling, Span, StepReport,
+};
+pub use short::set as set_parameter;
+pub use time::{Bandwidth, Time};
