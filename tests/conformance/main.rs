@@ -12,6 +12,7 @@ mod budget;
 mod connections;
 mod copy;
 mod fork;
+mod heap;
 mod hooks;
 mod huge;
 mod identity;
@@ -80,6 +81,7 @@ const TOPICS: &[Topic] = &[
     topic("late_barrier", &[NODES], sync::late),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
+    topic("malloc", &[NODES], heap::malloc),
     topic("programs", &[NODES, PRIVATE], programs::programs),
     process("reset", &[NODES, PRIVATE], reset::reset),
 ];

@@ -19,9 +19,15 @@
 //!     world.finalize()
 //! }
 //! ```
+//!
+//! [`data`] has what is built on that memory: global malloc and free, vectors, maps, and the other structures.
 #![forbid(unsafe_code)]
+
+pub mod data;
+mod world;
 
 pub use kumiki_mem::{
     AtomicOp, AtomicWord, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order, Pod,
-    Purpose, Rank, Region, RegionKey, Registered, Result, World, Zeroable,
+    Purpose, Rank, Region, RegionKey, Registered, Result, Zeroable,
 };
+pub use world::World;

@@ -11,6 +11,8 @@ use std::marker::PhantomData;
 pub const SLOT_BITS: u32 = 12;
 /// The slot of starter memory.
 pub(crate) const STARTER_SLOT: u16 = 1;
+/// The slot of the pool.
+pub(crate) const POOL_SLOT: u16 = 2;
 
 /// The address of a byte in global memory; plain data, so it can itself be stored in global memory.
 ///

@@ -2,6 +2,7 @@
 
 use crate::address::AddressFormat;
 use crate::barrier::Passage;
+use crate::call::Service;
 use crate::handle::FIRST_INTERNAL;
 use crate::ledger::Books;
 use crate::progress::Engine;
@@ -39,6 +40,8 @@ pub(crate) struct Core {
     /// Whether the program was ever given an error: dropping the world then does not finalize it.
     pub(crate) faulted: AtomicBool,
     pub(crate) books: Books,
+    /// What this rank does for others: the table of the layer above.
+    pub(crate) services: &'static [Service],
     pub(crate) registry: Mutex<Registry>,
     pub(crate) engine: Mutex<Engine>,
     pub(crate) waiting: Waiting,

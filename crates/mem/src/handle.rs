@@ -54,8 +54,21 @@ pub(crate) struct AtomicCall {
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    Copy { dst: Side, src: Side, bytes: u64 },
-    Atomic { dst: Option<GlobalAddress>, call: AtomicCall },
+    Copy {
+        dst: Side,
+        src: Side,
+        bytes: u64,
+    },
+    Atomic {
+        dst: Option<GlobalAddress>,
+        call: AtomicCall,
+    },
+    /// Work that a rank does for us; the request and the reply are in the table of calls.
+    Call {
+        to: Rank,
+        service: u8,
+        bytes: u64,
+    },
 }
 
 /// Who is told when an operation is complete.

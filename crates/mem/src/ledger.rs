@@ -4,7 +4,9 @@
 //! [`OutOfMemory`](crate::Error::OutOfMemory) with what was asked and what is left; the library never grows silently.
 
 use crate::{Error, Result};
+use kumiki_net::shm::arena::Arena;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// What memory is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -68,51 +70,67 @@ impl Purpose {
 #[derive(Debug)]
 pub(crate) struct Books {
     budget_bytes: u64,
-    total: AtomicU64,
+    /// The total stands in the control block of this rank: neighbours book there too.
+    arena: Arc<Arena>,
+    local: u32,
     by_purpose: [AtomicU64; Purpose::ALL.len()],
 }
 
+/// Books bytes on a total that must not exceed a budget.
+pub(crate) fn book_on(total: &AtomicU64, budget_bytes: u64, bytes: u64) -> Result<()> {
+    let booked = total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| {
+        total.checked_add(bytes).filter(|&total| total <= budget_bytes)
+    });
+    booked.map(drop).map_err(|total| Error::OutOfMemory {
+        asked: bytes,
+        left: budget_bytes.saturating_sub(total),
+        what: "the budget of this rank; raise it with --budget or KUMIKI_BUDGET",
+    })
+}
+
 impl Books {
-    pub(crate) fn new(budget_bytes: u64) -> Books {
-        Books { budget_bytes, total: AtomicU64::new(0), by_purpose: Default::default() }
+    pub(crate) fn new(arena: Arc<Arena>, local: u32) -> Books {
+        let budget_bytes = arena.config().budget_bytes;
+        let books = Books { budget_bytes, arena, local, by_purpose: Default::default() };
+        books.total().store(0, Ordering::Relaxed);
+        books
+    }
+
+    #[inline]
+    fn total(&self) -> &AtomicU64 {
+        &self.arena.control(self.local).expect("this rank has a control block").booked
     }
 
     /// Books bytes before they are taken.
     pub(crate) fn book(&self, purpose: Purpose, bytes: u64) -> Result<()> {
-        let booked = self.total.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |total| {
-            total.checked_add(bytes).filter(|&total| total <= self.budget_bytes)
-        });
-        match booked {
-            Ok(_) => {
-                self.by_purpose[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
-                Ok(())
-            }
-            Err(total) => Err(Error::OutOfMemory {
-                asked: bytes,
-                left: self.budget_bytes.saturating_sub(total),
-                what: "the budget of this rank; raise it with --budget or KUMIKI_BUDGET",
-            }),
-        }
+        book_on(self.total(), self.budget_bytes, bytes)?;
+        self.by_purpose[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Books bytes back when they have been given back.
     pub(crate) fn unbook(&self, purpose: Purpose, bytes: u64) {
         self.by_purpose[purpose as usize].fetch_sub(bytes, Ordering::Relaxed);
-        self.total.fetch_sub(bytes, Ordering::Relaxed);
+        self.total().fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Sets the bytes of a purpose that is measured rather than counted; never refuses.
     pub(crate) fn set(&self, purpose: Purpose, bytes: u64) {
         let before = self.by_purpose[purpose as usize].swap(bytes, Ordering::Relaxed);
         if bytes >= before {
-            self.total.fetch_add(bytes - before, Ordering::Relaxed);
+            self.total().fetch_add(bytes - before, Ordering::Relaxed);
         } else {
-            self.total.fetch_sub(before - bytes, Ordering::Relaxed);
+            self.total().fetch_sub(before - bytes, Ordering::Relaxed);
         }
     }
 
+    /// Sets the bytes of a purpose that others book on the total.
+    pub(crate) fn note(&self, purpose: Purpose, bytes: u64) {
+        self.by_purpose[purpose as usize].store(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn left(&self) -> u64 {
-        self.budget_bytes.saturating_sub(self.total.load(Ordering::Relaxed))
+        self.budget_bytes.saturating_sub(self.total().load(Ordering::Relaxed))
     }
 
     pub(crate) fn of(&self, purpose: Purpose) -> u64 {
@@ -197,7 +215,11 @@ mod tests {
 
     #[test]
     fn a_budget_is_never_exceeded_and_says_what_is_left() {
-        let books = Books::new(100);
+        let alone = kumiki_net::agent::bootstrap::attach(None, 0).unwrap().arena;
+        let config = kumiki_net::shm::arena::Config { budget_bytes: 100, ..*alone.config() };
+        let arena = Arena::create(config).unwrap();
+        arena.prepare_rank(0).unwrap();
+        let books = Books::new(Arc::new(arena), 0);
         books.book(Purpose::Heap, 60).unwrap();
         let error = books.book(Purpose::Operation, 50).unwrap_err();
         assert!(matches!(error, Error::OutOfMemory { asked: 50, left: 40, .. }), "{error}");

@@ -13,6 +13,8 @@
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
 //! | `serve.rs`, `protocol.rs` | what frames mean and what is done when they come |
+//! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
+//! | `call.rs` | work that another rank does for us: services and calls |
 //! | `progress.rs`, `barrier.rs` | who polls, who sleeps, how all ranks meet |
 //! | `ledger.rs`, `measure.rs` | what it all costs |
 
@@ -20,15 +22,18 @@ mod access;
 mod address;
 mod atomic;
 mod barrier;
+mod call;
 mod copy;
 mod core;
 mod error;
 mod handle;
 mod heap;
 mod ledger;
+mod local;
 mod measure;
 mod operations;
 mod order;
+mod pool;
 mod progress;
 mod protocol;
 mod region;
@@ -38,10 +43,14 @@ mod world;
 pub use address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use atomic::{AtomicOp, AtomicWord};
 pub use bytemuck::{Pod, Zeroable};
+pub use call::{Call, Service};
 pub use error::{Error, Fate, Result};
 pub use handle::Handle;
+pub use kumiki_net::agent::bootstrap::{Attachment, STARTER_BYTES};
 pub use kumiki_net::Rank;
 pub use ledger::{Entry, Ledger, Purpose};
+pub use local::{Local, Locked, Span};
 pub use order::Order;
+pub use pool::Pool;
 pub use region::{Lent, Region, RegionKey, Registered};
 pub use world::World;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What became of an operation that was launched.
-enum Launched {
+pub(crate) enum Launched {
     /// It is complete; an atomic has its old value.
     Done(Option<u64>),
     /// It is in the table and will be completed by an answer.
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// Starts an operation now.
-    fn launch(&self, id: u64, action: Action) -> Result<Launched> {
+    pub(crate) fn launch(&self, id: u64, action: Action) -> Result<Launched> {
         let core = self.core();
         if let Action::Atomic { dst: Some(dst), call } = action {
             // The word is changed before its old value goes to another rank: what that needs must be there first.
@@ -354,15 +354,15 @@ impl World {
     /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
     fn transfer(&self, dst: Side, src: Side, bytes: u64) -> Result<()> {
         let action = Action::Copy { dst, src, bytes };
-        self.call(action).map(drop)
+        self.perform(action).map(drop)
     }
 
     /// Does one operation that nobody holds a handle to, and waits for it.
-    fn call(&self, action: Action) -> Result<Option<u64>> {
-        self.core().note(self.try_call(action))
+    fn perform(&self, action: Action) -> Result<Option<u64>> {
+        self.core().note(self.try_perform(action))
     }
 
-    fn try_call(&self, action: Action) -> Result<Option<u64>> {
+    fn try_perform(&self, action: Action) -> Result<Option<u64>> {
         let core = self.core();
         core.check_usable()?;
         let id = core.new_internal();
@@ -412,7 +412,7 @@ impl World {
         }
         // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
         let call = AtomicCall { target: target.address, generation: target.generation, code, first, second };
-        let old = self.call(Action::Atomic { dst: None, call })?;
+        let old = self.perform(Action::Atomic { dst: None, call })?;
         old.map(W::narrow).ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
     }
 

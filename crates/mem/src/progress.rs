@@ -3,6 +3,7 @@
 //! The [`Engine`] is the transport and the table of operations behind one lock. A thread that waits polls it inline;
 //! the service thread polls it when nobody does. Nobody sleeps while holding the lock.
 
+use crate::call::{self, Calls};
 use crate::core::Core;
 use crate::error::Fate;
 use crate::handle::{Action, Client, Operation, Operations, OPERATION_BYTES};
@@ -39,6 +40,8 @@ pub(crate) struct Engine {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) operations: Operations,
+    /// Requests and replies of calls.
+    pub(crate) calls: Calls,
     /// Barrier signals received, by round: the latest epoch.
     pub(crate) signals: [u64; BARRIER_ROUNDS],
     pub(crate) channel: Option<Channel>,
@@ -100,6 +103,11 @@ impl Engine {
         if !self.state.suspects.is_empty() {
             self.judge_suspects(core);
         }
+        if self.state.calls.has_stalled() {
+            let mut out = Outbox::default();
+            call::serve_stalled(&mut Receiver { core, state: &mut self.state }, &mut out);
+            self.send_all(core, out);
+        }
         self.start_ready(core)?;
         Ok(happened)
     }
@@ -155,7 +163,8 @@ impl Engine {
     fn next_deadline_ms(&self) -> Option<u64> {
         let transport = self.transport.as_ref().and_then(|transport| transport.wake_up_at());
         let suspects = self.state.suspects.iter().map(|suspect| suspect.until_ms);
-        suspects.chain(transport).min()
+        let stalled = self.state.calls.has_stalled().then_some(0);
+        suspects.chain(transport).chain(stalled).min()
     }
 }
 
@@ -196,7 +205,7 @@ impl Receiver<'_> {
     pub(crate) fn note_pending(&self) {
         let pending = if self.state.operations.is_quiet() { 0 } else { self.state.operations.len().max(1) };
         self.core.pending.store(pending as u64, Ordering::Release);
-        let bytes = self.state.operations.len() as u64 * OPERATION_BYTES;
+        let bytes = self.state.operations.len() as u64 * OPERATION_BYTES + self.state.calls.bytes();
         self.core.books.set(Purpose::Operation, bytes);
     }
 
@@ -227,7 +236,10 @@ impl Receiver<'_> {
 }
 
 impl Sink for Receiver<'_> {
-    fn part(&mut self, _from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+    fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        if matches!(header.kind, protocol::CALL | protocol::RETURN) {
+            return self.state.calls.part(from, header, at, bytes);
+        }
         let landed = serve::land(self.core, &self.state.operations, header, at, bytes);
         if !landed && header.kind == protocol::DATA {
             self.state.operations.spoil(header.op);
@@ -239,7 +251,10 @@ impl Sink for Receiver<'_> {
     }
 
     fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        serve::fill(self.core, &self.state.operations, source, offset, place)
+        self.state
+            .calls
+            .fill(source, offset, place)
+            .unwrap_or_else(|| serve::fill(self.core, &self.state.operations, source, offset, place))
     }
 
     fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
@@ -248,6 +263,7 @@ impl Sink for Receiver<'_> {
 
     fn lost(&mut self, peer: Rank, error: kumiki_net::Error, out: &mut Outbox) {
         let error = Error::from(error);
+        self.state.calls.forget_peer(peer);
         let place = self.core.arena.place(peer).map(|word| word.load());
         let alive = place.is_some_and(|place| place.status == Status::Alive);
         let error = match place {

@@ -10,6 +10,8 @@
 //! | Value | owner → initiator, answer to Atomic | `b` old value |
 //! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
 //! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch |
+//! | Call | initiator → whoever does the work | `a` service, `c` length, payload: the request |
+//! | Return | answer to Call | `c` length, `flags` status, payload: the reply, or the error in words |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
 //!
 //! `op` is the initiator's number and comes back in the answer; `generation` and `generation_b` name the registration
@@ -32,6 +34,8 @@ pub(crate) const DONE: u8 = FIRST_USER_KIND + 6;
 pub(crate) const SIGNAL: u8 = FIRST_USER_KIND + 7;
 pub(crate) const NUDGE: u8 = FIRST_USER_KIND + 8;
 pub(crate) const NUDGED: u8 = FIRST_USER_KIND + 9;
+pub(crate) const CALL: u8 = FIRST_USER_KIND + 10;
+pub(crate) const RETURN: u8 = FIRST_USER_KIND + 11;
 
 const OK: u8 = 0;
 const BOUNDS: u8 = 1;
@@ -40,6 +44,7 @@ const LOST: u8 = 3;
 const LOST_UNKNOWN: u8 = 4;
 const CLOSED: u8 = 5;
 const OTHER: u8 = 6;
+const OUT_OF_MEMORY: u8 = 7;
 
 /// A question: something that is answered.
 pub(crate) fn question(header: Header, payload: Payload) -> Message {
@@ -98,6 +103,44 @@ pub(crate) fn result_of(from: Rank, header: &Header) -> Result<()> {
         LOST_UNKNOWN => lost(Fate::Unknown),
         CLOSED => Err(Error::PeerLost { rank: from, fate: Fate::NotDone, why: "it is finalizing".into() }),
         _ => Err(Error::Refused(format!("{from} could not do it"))),
+    }
+}
+
+/// An error as the payload of a Return: a status, two numbers, and the error in words.
+pub(crate) fn error_bytes(error: &Error) -> Vec<u8> {
+    let (status, b, c, text) = match error {
+        Error::Bounds { address, bytes, .. } => (BOUNDS, *address, *bytes, String::new()),
+        Error::Misuse(text) => (MISUSE, 0, 0, text.clone()),
+        Error::PeerLost { rank, fate: Fate::NotDone, .. } => (LOST, rank.0 as u64, 0, String::new()),
+        Error::PeerLost { rank, fate: Fate::Unknown, .. } => (LOST_UNKNOWN, rank.0 as u64, 0, String::new()),
+        Error::OutOfMemory { asked, left, .. } => (OUT_OF_MEMORY, *asked, *left, String::new()),
+        Error::Closed(text) => (CLOSED, 0, 0, text.clone()),
+        other => (OTHER, 0, 0, other.to_string()),
+    };
+    let mut bytes = vec![status];
+    bytes.extend_from_slice(&b.to_le_bytes());
+    bytes.extend_from_slice(&c.to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+    bytes
+}
+
+/// The error that a Return carries.
+pub(crate) fn error_from_bytes(from: Rank, bytes: &[u8]) -> Error {
+    let word =
+        |at: usize| bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let text = || String::from_utf8_lossy(bytes.get(17..).unwrap_or_default()).into_owned();
+    match bytes.first() {
+        Some(&MISUSE) => Error::Misuse(text()),
+        Some(&OUT_OF_MEMORY) => {
+            Error::OutOfMemory { asked: word(1), left: word(9), what: "the pool or the budget of the owner" }
+        }
+        Some(&OTHER) | Some(&OK) | None => Error::Refused(format!("{from} could not do it: {}", text())),
+        Some(&status) => {
+            let header = Header { flags: status, b: word(1), c: word(9), ..Header::default() };
+            result_of(from, &header)
+                .err()
+                .unwrap_or_else(|| Error::Refused(format!("{from} could not do it")))
+        }
     }
 }
 

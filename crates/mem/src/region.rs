@@ -5,7 +5,7 @@
 //! ([`World::register_raw`]). Each has one slot in the rank's table, or several in a row if it is larger than a
 //! slot spans.
 
-use crate::address::{GlobalAddress, GlobalPtr, STARTER_SLOT};
+use crate::address::{GlobalAddress, GlobalPtr, POOL_SLOT, STARTER_SLOT};
 use crate::core::Core;
 use crate::heap::{Heap, GRAIN_BYTES};
 use crate::ledger::Purpose;
@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
 /// The first slot that regions of the program get.
-const FIRST_SLOT: u16 = STARTER_SLOT + 1;
+const FIRST_SLOT: u16 = POOL_SLOT + 1;
 /// Private bytes of the tables for one region, for the ledger.
 const RECORD_BYTES: u64 = 96;
 /// Allocations from here on are checked against the memory that the control group still allows.
@@ -282,7 +282,7 @@ fn check_colour(colour: u32) -> Result<u8> {
 }
 
 /// A failure to commit memory is the machine being full.
-fn out_of_memory(error: kumiki_net::Error) -> Error {
+pub(crate) fn out_of_memory(error: kumiki_net::Error) -> Error {
     match error {
         kumiki_net::Error::System { errno: 12 | 28, .. } => {
             Error::OutOfMemory { asked: 0, left: 0, what: "the memory of the machine" }
@@ -292,7 +292,7 @@ fn out_of_memory(error: kumiki_net::Error) -> Error {
 }
 
 /// Refuses what the control group or the machine cannot hold, before the kernel kills somebody for it.
-fn check_machine(bytes: u64) -> Result<()> {
+pub(crate) fn check_machine(bytes: u64) -> Result<()> {
     match kumiki_net::os::machine::memory_left() {
         Some(left) if left < bytes => Err(Error::OutOfMemory {
             asked: bytes,
@@ -708,8 +708,8 @@ mod tests {
     fn slots_in_a_row_are_found_among_used_ones_and_a_full_table_says_so() {
         let world = narrow_world();
         let mut kept = Vec::new();
-        // 4094 slots: every second one stays in use, so no two free ones are in a row.
-        let mut single: Vec<_> = (0..4094).map(|_| world.alloc::<u8>(1).unwrap()).collect();
+        // 4093 slots: every second one stays in use, so no two free ones are in a row.
+        let mut single: Vec<_> = (0..4093).map(|_| world.alloc::<u8>(1).unwrap()).collect();
         let full = world.alloc::<u8>(1).unwrap_err();
         assert!(matches!(full, Error::OutOfMemory { asked: 1, .. }), "{full}");
         while let (Some(one), Some(_)) = (single.pop(), single.pop()) {

@@ -6,6 +6,7 @@
 use crate::access::Reach;
 use crate::address::GlobalAddress;
 use crate::atomic;
+use crate::call;
 use crate::copy;
 use crate::core::Core;
 use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
@@ -40,6 +41,7 @@ pub(crate) fn start(core: &Core, id: u64, action: Action) -> Result<Started> {
     match action {
         Action::Copy { dst, src, bytes } => start_copy(core, id, dst, src, bytes),
         Action::Atomic { call, .. } => start_atomic(core, id, call),
+        Action::Call { to, service, bytes } => Ok(Started::Sent(to, call::request(id, service, bytes))),
     }
 }
 
@@ -94,7 +96,7 @@ pub(crate) fn ahead(core: &Core, operations: &Operations, next: Action) -> Optio
     let same_way = |operation: &Operation| match operation.action {
         Action::Copy { .. } => ends(core, operation.action)
             .is_some_and(|ends| ends.1 == to && (ends.0 == from || matches!(next, Action::Atomic { .. }))),
-        Action::Atomic { .. } => false,
+        Action::Atomic { .. } | Action::Call { .. } => false,
     };
     let (id, previous) = operations.latest().find(|(_, operation)| same_way(operation))?;
     let keeps_order = match (previous.peer, question_kind(core, previous.action), question_kind(core, next)) {
@@ -120,6 +122,7 @@ fn ends(core: &Core, action: Action) -> Option<(Rank, Rank)> {
     match action {
         Action::Copy { dst, src, .. } => Some((rank(src)?, rank(dst)?)),
         Action::Atomic { call, .. } => Some((core.rank, core.format.rank(call.target))),
+        Action::Call { .. } => None,
     }
 }
 
@@ -131,7 +134,7 @@ fn old_value_stays_here(core: &Core, action: Action) -> bool {
     match action {
         Action::Atomic { dst: Some(dst), .. } => core.format.rank(dst) == core.rank,
         Action::Atomic { dst: None, .. } => true,
-        Action::Copy { .. } => false,
+        Action::Copy { .. } | Action::Call { .. } => false,
     }
 }
 
@@ -157,6 +160,7 @@ fn question_kind(core: &Core, action: Action) -> Option<(u8, Rank)> {
                 (None, None) => None,
             }
         }
+        Action::Call { to, .. } => Some((protocol::CALL, to)),
     }
 }
 
@@ -345,6 +349,13 @@ pub(crate) fn frame(
             out.messages.push((from, answer(header, Payload::None, path)));
         }
         protocol::NUDGED => return true,
+        protocol::CALL if header.flags & FLAG_MORE == 0 => call::serve(receiver, from, path, header, out),
+        protocol::RETURN if header.flags & FLAG_MORE != 0 => {}
+        protocol::RETURN => {
+            let result = call::take_reply(receiver, from, header);
+            take_answer(receiver, from, header.op, result, out);
+            return true;
+        }
         protocol::DATA if header.flags & FLAG_MORE != 0 => {}
         protocol::DATA => {
             let whole =

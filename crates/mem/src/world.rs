@@ -1,6 +1,7 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
-use crate::address::{AddressFormat, STARTER_SLOT};
+use crate::address::{AddressFormat, POOL_SLOT, STARTER_SLOT};
+use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
@@ -73,15 +74,15 @@ impl World {
     /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
     /// when every rank has joined.
     pub fn init() -> Result<World> {
-        World::init_with_starter(bootstrap::STARTER_BYTES)
+        World::init_with(bootstrap::STARTER_BYTES, &[])
     }
 
-    /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many: neither a launcher
-    /// nor `KUMIKI_STARTER`.
-    pub fn init_with_starter(bytes: u64) -> Result<World> {
+    /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many (neither a launcher
+    /// nor `KUMIKI_STARTER`), and with what this rank does for others; every rank must give the same table.
+    pub fn init_with(starter_bytes: u64, services: &'static [Service]) -> Result<World> {
         let measure = crate::measure::Measurement::begin();
-        let attachment = bootstrap::attach(None, bytes)?;
-        let world = World::from_attachment(attachment)?;
+        let attachment = bootstrap::attach(None, starter_bytes)?;
+        let world = World::from_attachment(attachment, services)?;
         if let Some(measure) = measure {
             measure.finish(&world)?;
         }
@@ -89,13 +90,13 @@ impl World {
     }
 
     /// The world of an attachment that somebody else made.
-    pub fn from_attachment(attachment: Attachment) -> Result<World> {
+    pub fn from_attachment(attachment: Attachment, services: &'static [Service]) -> Result<World> {
         process::watch_forks();
         let config = *attachment.arena.config();
         let arena = attachment.arena.clone();
         let place = arena.place(attachment.rank).map(|word| word.load());
         let place = place.ok_or_else(|| Error::misuse(format!("there is no {}", attachment.rank)))?;
-        let books = Books::new(config.budget_bytes);
+        let books = Books::new(arena.clone(), place.local);
         books.book(Purpose::World, std::mem::size_of::<Core>() as u64 + 1024)?;
         books.book(Purpose::ArenaControl, 2 * kumiki_net::os::memory::PAGE_BYTES)?;
         books.book(Purpose::Starter, arena.heap_start())?;
@@ -114,7 +115,8 @@ impl World {
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
             books,
-            registry: Mutex::new(Registry::new(arena.heap_start()..arena.slice_bytes())),
+            services,
+            registry: Mutex::new(Registry::new(arena.heap_start()..arena.pool_start())),
             engine: Mutex::new(Engine::new(attachment.channel.clone())),
             waiting: Waiting { spin_ns: AtomicU64::new(spin_ns(&config)?), ..Waiting::default() },
             completion: OnceLock::new(),
@@ -123,6 +125,7 @@ impl World {
             arena,
         };
         core.publish_starter()?;
+        core.publish_pool()?;
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         let world = World {
             core: Arc::new(core),
@@ -240,7 +243,7 @@ impl World {
         } else {
             attachment.arena.prepare_rank(attachment.local)?;
         }
-        World::from_attachment(attachment)
+        World::from_attachment(attachment, self.core.services)
     }
 
     /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
@@ -377,6 +380,9 @@ impl World {
                 + footprint.queued_bytes;
             core.books.set(Purpose::Connection, bytes);
         }
+        // Neighbours change the pool of this rank, so its bytes are measured; they are in the total already.
+        let pool_bytes = self.local().pool(self.rank()).map_or(0, |pool| pool.len());
+        core.books.note(Purpose::Data, pool_bytes);
         Ledger {
             entries: Purpose::ALL
                 .iter()
@@ -428,6 +434,15 @@ impl Core {
         let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
         let bytes = self.arena.config().starter_bytes;
         entry.publish(RegionView { kind: Kind::Arena, base: 0, bytes, generation: 1, colour: 0 });
+        Ok(())
+    }
+
+    /// Publishes the pool in its fixed slot, still without a byte.
+    fn publish_pool(&self) -> Result<()> {
+        let entry = self.arena.region(self.local, POOL_SLOT as usize);
+        let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
+        let base = self.arena.pool_start();
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
         Ok(())
     }
 

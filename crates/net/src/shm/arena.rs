@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! head | world table | node table | control 0 | regions 0 | control 1 | …   | slice 0 | slice 1 | …
-//!      | 8 B a rank  | 64 B a node|    4 KiB  | 64 KiB virtual (touched as used) | starter memory, heap
+//!      | 8 B a rank  | 64 B a node|    4 KiB  | 64 KiB virtual (touched as used) | starter memory, heap, pool
 //! ```
 //! The small parts of all ranks lie close together, so that touching many of them costs few page tables; the
 //! slices lie at a fixed large stride, so that a global address becomes a pointer by arithmetic.
@@ -135,9 +135,10 @@ fn page_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// The stride of the slices: room for the machine's memory in every slice, as far as addresses go round.
+/// The stride of the slices: room for the machine's memory in both halves of every slice, as far as addresses go round.
 fn choose_stride(config: &Config) -> u64 {
-    let wish = memory::machine_bytes().max(1 << 32).next_power_of_two();
+    // Twice, because the heap and the pool have half of it each.
+    let wish = 2 * memory::machine_bytes().max(1 << 32).next_power_of_two();
     let most = MAX_ARENA_BYTES / (config.local_ranks.max(1) as u64).next_power_of_two();
     wish.min(most).max(MIN_STRIDE)
 }
@@ -155,7 +156,7 @@ impl Arena {
     /// Makes a new arena; what the agent does. The world and node tables are still empty.
     pub fn create(config: Config) -> Result<Arena> {
         let layout = Layout::new(&config, choose_stride(&config))?;
-        if page_up(config.starter_bytes) > layout.stride / 2 {
+        if page_up(config.starter_bytes) > layout.stride / 4 {
             return Err(Error::Misuse(format!(
                 "starter memory of {} bytes does not fit",
                 config.starter_bytes
@@ -199,7 +200,7 @@ impl Arena {
             return refuse("it is of another version; use one build of Kumiki on a node");
         }
         let layout = Layout::new(&config, stride)?;
-        if total != bytes || layout.total != bytes || config.starter_bytes > stride / 2 {
+        if total != bytes || layout.total != bytes || config.starter_bytes > stride / 4 {
             return refuse("its head contradicts its size");
         }
         Ok(Arena { mapping, fd, config, layout })
@@ -287,7 +288,7 @@ impl Arena {
         memory::commit(self.fd.as_fd(), page, PAGE_BYTES)
     }
 
-    /// Bytes of a slice: starter memory first, then the heap.
+    /// Bytes of a slice: starter memory first, then the heap; the pool is the second half.
     #[inline]
     pub fn slice_bytes(&self) -> u64 {
         self.layout.stride
@@ -296,6 +297,11 @@ impl Arena {
     /// Where the heap starts in a slice.
     pub fn heap_start(&self) -> u64 {
         page_up(self.config.starter_bytes.max(1))
+    }
+
+    /// Where the pool starts in a slice, and the heap ends.
+    pub fn pool_start(&self) -> u64 {
+        self.layout.stride / 2
     }
 
     /// The first byte of the slice of the `local`-th rank. The pages behind it may not be committed.

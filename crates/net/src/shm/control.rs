@@ -72,10 +72,11 @@ pub struct Control {
     pub pid: AtomicU32,
     /// How many barriers the rank has passed.
     pub barriers: AtomicU32,
-    /// Bytes of the slice that are committed (starter memory and heap).
-    pub heap_bytes: AtomicU64,
-    /// Bytes of private memory that the rank's ledger holds.
-    pub ledger_bytes: AtomicU64,
+    /// Bytes that the rank's ledger holds against its budget. Here, because neighbours that allocate in the rank's pool
+    /// book there what they take.
+    pub booked: AtomicU64,
+    /// The lock of the rank's pool (see `lock.rs`).
+    pub pool_lock: AtomicU64,
     /// Private bytes of the process before and after init, as the kernel counts them; 0 if not asked for.
     pub private_before: AtomicU64,
     /// See `private_before`.

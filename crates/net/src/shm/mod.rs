@@ -8,6 +8,7 @@
 //! | `region.rs` | one entry of a region table: published, read and retired without a lock |
 //! | `hazard.rs` | who is touching a private region right now, so that it is not freed under them |
 //! | `barrier.rs` | the barrier of the ranks of a node |
+//! | `lock.rs` | a lock that names its holder, so that the death of the holder does not keep it |
 //!
 //! No structure here holds a blocking lock. Each says what a SIGKILL between two of its stores leaves behind.
 #![allow(unsafe_code)]
@@ -18,6 +19,7 @@ pub mod barrier;
 #[cfg(not(loom))]
 pub mod control;
 pub mod hazard;
+pub mod lock;
 pub mod region;
 #[cfg(not(loom))]
 pub mod world;

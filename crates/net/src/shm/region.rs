@@ -66,6 +66,13 @@ impl RegionEntry {
         self.place.store(generation | kind << KIND_SHIFT | view.base, Ordering::Release);
     }
 
+    /// Changes the length of a region that stays where it is. A reader sees the old length or the new one.
+    pub fn resize(&self, bytes: u64) {
+        debug_assert!(bytes <= LOW_BITS);
+        let extent = self.extent.load(Ordering::Relaxed);
+        self.extent.store(extent & !LOW_BITS | bytes, Ordering::Release);
+    }
+
     /// Makes the entry free. Only the owner of the table does this.
     pub fn retire(&self) {
         self.place.store(0, Ordering::Release);

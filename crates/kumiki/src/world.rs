@@ -1,0 +1,67 @@
+//! The world as programs see it: the global memory of `kumiki-mem`, and the services of the data structures.
+
+use crate::data;
+use crate::Result;
+use kumiki_mem::Attachment;
+use std::ops::Deref;
+
+/// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
+///
+/// Everything that can be done with memory comes from [`kumiki_mem::World`], to which this dereferences; the structures
+/// in [`data`](crate::data) take a reference to it.
+///
+/// ```
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::init()?;
+/// let counter = world.starter::<u64>(0)?;
+/// world.fetch_add(counter, 1)?;
+/// world.sync()?;
+/// assert_eq!(world.get(counter)?, world.ranks() as u64);
+/// world.finalize()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct World(kumiki_mem::World);
+
+impl World {
+    /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
+    /// when every rank has joined.
+    pub fn init() -> Result<World> {
+        World::init_with_starter(kumiki_mem::STARTER_BYTES)
+    }
+
+    /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many: neither a launcher
+    /// nor `KUMIKI_STARTER`.
+    pub fn init_with_starter(bytes: u64) -> Result<World> {
+        kumiki_mem::World::init_with(bytes, data::SERVICES).map(World)
+    }
+
+    /// The world of an attachment that somebody else made.
+    pub fn from_attachment(attachment: Attachment) -> Result<World> {
+        kumiki_mem::World::from_attachment(attachment, data::SERVICES).map(World)
+    }
+
+    /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions and data
+    /// structures are gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left
+    /// the world.
+    pub fn reset(self, new_rank: u32) -> Result<World> {
+        self.0.reset(new_rank).map(World)
+    }
+
+    /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
+    /// tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
+    /// counts as lost. It is a barrier like [`sync`](kumiki_mem::World::sync), so it meets a `sync` of the others: a
+    /// rank that gives up while others go on should say so with [`abort`](kumiki_mem::World::abort), not finalize.
+    pub fn finalize(self) -> Result<()> {
+        self.0.finalize()
+    }
+}
+
+impl Deref for World {
+    type Target = kumiki_mem::World;
+
+    #[inline]
+    fn deref(&self) -> &kumiki_mem::World {
+        &self.0
+    }
+}

@@ -1,0 +1,349 @@
+//! Calls: work that the rank which owns the memory does for us, in one round trip.
+//!
+//! A layer above gives a table of [services](Service) when the world is made, the same on every rank. A call carries
+//! the number of a service and a request; whoever polls at the other rank runs the service over its node's memory and
+//! sends the reply. A service never waits: one that meets a lock held by somebody else is run again a little later, so
+//! it must take its locks before it changes anything.
+
+use crate::core::Core;
+use crate::error::Fate;
+use crate::handle::{Action, FIRST_INTERNAL};
+use crate::local::Local;
+use crate::operations::Launched;
+use crate::progress::Receiver;
+use crate::protocol::{self, answer, inline, question};
+use crate::world::World;
+use crate::{Error, Result};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, INLINE_BYTES};
+use kumiki_net::shm::control::Activity;
+use kumiki_net::wire::Header;
+use kumiki_net::Rank;
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+
+/// `Source::kind` for the request of a call; the place is the number of the operation.
+const SOURCE_REQUEST: u64 = 3;
+/// `Source::kind` for the reply to a call; the place is its number here.
+const SOURCE_REPLY: u64 = 4;
+/// The most bytes of a request or a reply: larger things are copied.
+const MAX_CALL_BYTES: u64 = 16 << 20;
+/// A buffer that is kept for the next request is no longer than this.
+const SPARE_BYTES: usize = 4096;
+/// `flags` of a Return whose payload is an error.
+const FAILED: u8 = 1;
+
+/// Work that every rank does for the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// What it is called in errors.
+    pub name: &'static str,
+    /// Does it: reads the request of a rank and writes the reply. An error goes back to the caller.
+    pub serve: fn(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()>,
+}
+
+/// Requests and replies on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// Our own calls, by number of the operation.
+    own: HashMap<u64, Own>,
+    /// Requests of others that are still arriving, by sender and number.
+    arriving: Vec<((Rank, u64), Vec<u8>)>,
+    /// Requests that met a lock, in the order they came.
+    stalled: VecDeque<Request>,
+    /// Replies that are not sent yet.
+    replies: HashMap<u64, (Rank, Vec<u8>)>,
+    next_reply: u64,
+    /// A buffer for the next request.
+    spare: Vec<u8>,
+    /// Bytes of all of these, for the ledger.
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Own {
+    request: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Request {
+    from: Rank,
+    path: u32,
+    op: u64,
+    service: u64,
+    bytes: Vec<u8>,
+}
+
+impl Calls {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn has_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    /// A part of a request or of a reply has come.
+    pub(crate) fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        let offset = header.d.saturating_add(at as u64);
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > header.c.min(MAX_CALL_BYTES) {
+            return;
+        }
+        let place = if header.kind == protocol::RETURN {
+            match self.own.get_mut(&header.op) {
+                Some(own) => &mut own.reply,
+                None => return,
+            }
+        } else {
+            let key = (from, header.op);
+            let index = self.arriving.iter().position(|(other, _)| *other == key);
+            let index = index.unwrap_or_else(|| {
+                self.arriving.push((key, std::mem::take(&mut self.spare)));
+                self.arriving.len() - 1
+            });
+            &mut self.arriving[index].1
+        };
+        // Parts come in order; what does not is caught by the length when the frame is complete.
+        if place.len() as u64 == offset {
+            place.extend_from_slice(bytes);
+            self.bytes += bytes.len() as u64;
+        }
+    }
+
+    /// Fills a piece of a payload that is about to be sent; `None` if the source is not ours.
+    pub(crate) fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Option<bool> {
+        let bytes = match source.kind {
+            SOURCE_REQUEST => self.own.get(&source.place).map(|own| &own.request),
+            SOURCE_REPLY => self.replies.get(&source.place).map(|(_, reply)| reply),
+            _ => return None,
+        };
+        let Some(bytes) = bytes else { return Some(false) };
+        let range = offset as usize..(offset as usize).saturating_add(place.len());
+        let last = range.end == bytes.len();
+        let Some(piece) = bytes.get(range) else { return Some(false) };
+        place.copy_from_slice(piece);
+        if last && source.kind == SOURCE_REPLY {
+            let sent = self.replies.remove(&source.place);
+            self.recycle(sent.map(|(_, bytes)| bytes).unwrap_or_default());
+        }
+        Some(true)
+    }
+
+    /// A peer is gone: nothing of it will be answered.
+    pub(crate) fn forget_peer(&mut self, peer: Rank) {
+        self.arriving.retain(|((from, _), _)| *from != peer);
+        self.stalled.retain(|request| request.from != peer);
+        self.replies.retain(|_, (to, _)| *to != peer);
+        let arriving = self.arriving.iter().map(|(_, bytes)| bytes.len());
+        let stalled = self.stalled.iter().map(|request| request.bytes.len());
+        let replies = self.replies.values().map(|(_, bytes)| bytes.len());
+        let own = self.own.values().map(|own| own.request.len() + own.reply.len());
+        self.bytes = arriving.chain(stalled).chain(replies).chain(own).sum::<usize>() as u64;
+    }
+
+    /// Takes the request that has come wholly; `None` if its length is wrong.
+    fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
+        let index = self.arriving.iter().position(|(key, _)| *key == (from, header.op));
+        let bytes = index.map(|index| self.arriving.swap_remove(index).1).unwrap_or_default();
+        (bytes.len() as u64 == header.c).then_some(bytes)
+    }
+
+    fn recycle(&mut self, mut bytes: Vec<u8>) {
+        self.bytes -= bytes.len() as u64;
+        if self.spare.capacity() == 0 && bytes.capacity() <= SPARE_BYTES {
+            bytes.clear();
+            self.spare = bytes;
+        }
+    }
+
+    fn begin(&mut self, id: u64, request: Vec<u8>) {
+        self.bytes += request.len() as u64;
+        self.own.insert(id, Own { request, reply: Vec::new() });
+    }
+
+    fn end(&mut self, id: u64) -> Vec<u8> {
+        let Some(Own { request, reply }) = self.own.remove(&id) else { return Vec::new() };
+        self.bytes -= (request.len() + reply.len()) as u64;
+        reply
+    }
+}
+
+/// The message that asks for work.
+pub(crate) fn request(id: u64, service: u8, bytes: u64) -> Message {
+    let header = Header { kind: protocol::CALL, op: id, a: service as u64, c: bytes, ..Header::default() };
+    let payload = match bytes {
+        0 => Payload::None,
+        _ => Payload::Lazy(Source { place: id, kind: SOURCE_REQUEST }, bytes),
+    };
+    question(header, payload)
+}
+
+/// A request is complete: does what it asks.
+pub(crate) fn serve(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    let Some(bytes) = receiver.state.calls.arrived(from, header) else {
+        let wrong = Err(Error::misuse("the request of a call is not as long as its header says"));
+        return out.messages.push((from, protocol::done(header.op, &wrong, path)));
+    };
+    let request = Request { from, path, op: header.op, service: header.a, bytes };
+    // Requests of one rank are done in the order they came.
+    if receiver.state.calls.stalled.iter().any(|other| other.from == from) {
+        return receiver.state.calls.stalled.push_back(request);
+    }
+    if let Some(request) = attempt(receiver, request, out) {
+        receiver.state.calls.stalled.push_back(request);
+    }
+}
+
+/// Tries again what met a lock.
+pub(crate) fn serve_stalled(receiver: &mut Receiver<'_>, out: &mut Outbox) {
+    let mut waiting = std::mem::take(&mut receiver.state.calls.stalled);
+    let mut still: VecDeque<Request> = VecDeque::new();
+    while let Some(request) = waiting.pop_front() {
+        if still.iter().any(|other| other.from == request.from) {
+            still.push_back(request);
+        } else if let Some(request) = attempt(receiver, request, out) {
+            still.push_back(request);
+        }
+    }
+    receiver.state.calls.stalled = still;
+}
+
+/// Runs a service once. Gives the request back if it met a lock.
+fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> Option<Request> {
+    let busy = Cell::new(false);
+    let local = Local { core: receiver.core, busy: Some(&busy) };
+    let mut reply = Vec::new();
+    let served = run(local, request.service, request.from, &request.bytes, &mut reply);
+    if busy.get() {
+        return Some(request);
+    }
+    let flags = if served.is_err() { FAILED } else { 0 };
+    if let Err(error) = served {
+        reply = protocol::error_bytes(&error);
+    }
+    let header =
+        Header { kind: protocol::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
+    let calls = &mut receiver.state.calls;
+    calls.recycle(request.bytes);
+    let payload = match reply.len() {
+        0 => Payload::None,
+        1..=INLINE_BYTES => inline(&reply),
+        bytes => {
+            calls.next_reply += 1;
+            calls.bytes += bytes as u64;
+            calls.replies.insert(calls.next_reply, (request.from, reply));
+            Payload::Lazy(Source { place: calls.next_reply, kind: SOURCE_REPLY }, bytes as u64)
+        }
+    };
+    out.messages.push((request.from, answer(header, payload, request.path)));
+    None
+}
+
+fn run(local: Local<'_>, service: u64, from: Rank, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    let service = usize::try_from(service).ok().and_then(|index| local.core.services.get(index));
+    match service {
+        Some(service) => (service.serve)(local, from.0, request, reply),
+        None => {
+            Err(Error::Refused("there is no such service; is the other rank of the same version?".into()))
+        }
+    }
+}
+
+/// How a call ended, when its reply is complete.
+pub(crate) fn take_reply(receiver: &mut Receiver<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
+    let Some(own) = receiver.state.calls.own.get(&header.op) else { return Ok(None) };
+    if own.reply.len() as u64 != header.c {
+        let why = format!("its reply has {} bytes and should have {}", own.reply.len(), header.c);
+        return Err(Error::PeerLost { rank: from, fate: Fate::Unknown, why });
+    }
+    if header.flags & !FLAG_MORE == FAILED {
+        return Err(protocol::error_from_bytes(from, &own.reply));
+    }
+    Ok(None)
+}
+
+/// A call that is under way. Dropping it forgets it; the work may be done all the same.
+pub struct Call<'w> {
+    core: &'w Core,
+    id: u64,
+    /// The reply of a call that was done at once.
+    ready: Option<Result<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Call({})", self.id)
+    }
+}
+
+impl Call<'_> {
+    /// Waits for the reply.
+    pub fn wait(mut self) -> Result<Vec<u8>> {
+        if let Some(ready) = self.ready.take() {
+            return self.core.note(ready);
+        }
+        let (core, id) = (self.core, self.id);
+        let waited = core.wait_until(Activity::Complete, None, |engine| {
+            let result = engine.state.operations.take_result_of(id)?;
+            let reply = engine.state.calls.end(id);
+            Receiver { core, state: &mut engine.state }.note_pending();
+            Some(result.map(|()| reply))
+        });
+        core.note(waited.and_then(|reply| reply))
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if self.id == 0 {
+            return;
+        }
+        let mut engine = self.core.engine();
+        engine.state.operations.remove(self.id);
+        let _ = engine.state.operations.take_result_of(self.id);
+        engine.state.calls.end(self.id);
+        Receiver { core: self.core, state: &mut engine.state }.note_pending();
+    }
+}
+
+impl World {
+    /// What can be done on this node without a message.
+    #[inline]
+    pub fn local(&self) -> Local<'_> {
+        Local { core: self.core(), busy: None }
+    }
+
+    /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
+    /// in the order started.
+    pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
+        let core: &Core = self.core();
+        core.check_usable()?;
+        let bytes = request.len() as u64;
+        if bytes > MAX_CALL_BYTES {
+            return Err(Error::misuse(format!(
+                "a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent"
+            )));
+        }
+        if rank == core.rank.0 {
+            let mut reply = Vec::new();
+            let served = run(self.local(), service as u64, core.rank, &request, &mut reply);
+            return Ok(Call { core, id: 0, ready: Some(served.map(|()| reply)) });
+        }
+        self.local().check_alive(rank)?;
+        let id = core.new_internal();
+        debug_assert!(id >= FIRST_INTERNAL);
+        core.engine().state.calls.begin(id, request);
+        let call = Call { core, id, ready: None };
+        match self.launch(id, Action::Call { to: Rank(rank), service, bytes }) {
+            Ok(Launched::Underway) => Ok(call),
+            Ok(Launched::Done(_)) => Err(Error::misuse("a call cannot be done without its reply")),
+            Err(error) => core.note(Err(error)),
+        }
+    }
+
+    /// Calls a rank and waits for the reply.
+    pub fn call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Vec<u8>> {
+        self.start_call(rank, service, request)?.wait()
+    }
+}

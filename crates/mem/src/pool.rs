@@ -1,0 +1,142 @@
+//! The pool of a rank: arena memory in which every rank of the node may allocate, without the owner's help.
+//!
+//! It has a fixed slot, so every rank knows the address of every other's. It begins without a byte and grows and
+//! shrinks at its end, by whoever holds its lock; what it takes is booked on its owner's budget. What lies in it is the
+//! business of the layer above, which keeps its allocator there.
+
+use crate::address::{GlobalAddress, POOL_SLOT};
+use crate::ledger;
+use crate::local::{Local, Locked, Span};
+use crate::region::{check_machine, out_of_memory};
+use crate::{Error, Result};
+use kumiki_net::os::memory::PAGE_BYTES;
+use kumiki_net::shm::region::RegionEntry;
+use kumiki_net::shm::world::Status;
+use kumiki_net::Rank;
+use std::sync::atomic::Ordering;
+
+/// Growth from here on is checked against the memory that the control group still allows.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// The pool of a rank of this node.
+#[derive(Clone, Copy)]
+pub struct Pool<'a> {
+    local: Local<'a>,
+    owner: Rank,
+    owner_local: u32,
+    entry: &'a RegionEntry,
+}
+
+impl std::fmt::Debug for Pool<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pool(of {}, {} bytes)", self.owner, self.len())
+    }
+}
+
+impl<'a> Local<'a> {
+    /// The pool of a live rank of this node.
+    #[inline]
+    pub fn pool(self, rank: u32) -> Result<Pool<'a>> {
+        let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
+        let place = place.ok_or_else(|| Error::misuse(format!("there is no rank {rank}")))?;
+        if place.status != Status::Alive {
+            self.core.check_alive(Rank(rank), place)?;
+        }
+        let entry = self.core.arena.region(place.local, POOL_SLOT as usize);
+        match entry {
+            Some(entry) if place.node == self.core.node => {
+                Ok(Pool { local: self, owner: Rank(rank), owner_local: place.local, entry })
+            }
+            _ => Err(Error::misuse(format!("rank {rank} is on another node"))),
+        }
+    }
+
+    /// Whether an address lies in the pool of its rank, wherever that is.
+    #[inline]
+    pub fn is_in_pool(self, address: GlobalAddress) -> bool {
+        self.core.format.slot(address) == POOL_SLOT
+    }
+
+    /// The offset of an address in the pool of its rank.
+    #[inline]
+    pub fn pool_offset(self, address: GlobalAddress) -> u64 {
+        self.core.format.offset(address)
+    }
+
+    /// The address of a byte of the pool of any rank.
+    #[inline]
+    pub fn pool_address(self, rank: u32, offset: u64) -> GlobalAddress {
+        self.core.format.address(Rank(rank), POOL_SLOT, offset)
+    }
+}
+
+impl<'a> Pool<'a> {
+    /// Bytes that it has now: a multiple of a page.
+    #[inline]
+    pub fn len(self) -> u64 {
+        self.entry.view().map_or(0, |view| view.bytes)
+    }
+
+    /// Whether it has no memory now.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The most bytes that it can have: what a slot spans and a slice holds.
+    pub fn limit(self) -> u64 {
+        let arena = &self.local.core.arena;
+        self.local.core.format.slot_span().min(arena.slice_bytes() - arena.pool_start())
+    }
+
+    /// All its memory.
+    #[inline]
+    pub fn span(self) -> Span<'a> {
+        let arena = &self.local.core.arena;
+        let bytes = self.len().min(arena.slice_bytes() - arena.pool_start());
+        // SAFETY: the pool lies in the slice of a rank of this node, behind its start.
+        let base = unsafe { arena.slice(self.owner_local).add(arena.pool_start() as usize) };
+        Span::new(base, bytes, self.local.pool_address(self.owner.0, 0))
+    }
+
+    /// Takes the pool's lock; see [`Local::lock`].
+    #[inline]
+    pub fn lock(self) -> Result<Locked<'a>> {
+        let control = self.local.core.arena.control(self.owner_local);
+        let control = control.ok_or_else(|| Error::misuse(format!("{} has no control block", self.owner)))?;
+        self.local.lock(&control.pool_lock)
+    }
+
+    /// Gives the pool another length, in whole pages; the caller holds its lock. New memory is zero. Memory that is cut
+    /// off goes back to the system.
+    pub fn resize(self, bytes: u64, _held: &Locked<'_>) -> Result<()> {
+        let core = self.local.core;
+        let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
+        let start = core.arena.pool_start();
+        let Some(control) = core.arena.control(self.owner_local) else { return Ok(()) };
+        if bytes > before {
+            let more = bytes - before;
+            if bytes > self.limit() {
+                return Err(Error::OutOfMemory {
+                    asked: more,
+                    left: self.limit() - before,
+                    what: "the pool of a rank",
+                });
+            }
+            if more >= LARGE_BYTES {
+                check_machine(more)?;
+            }
+            ledger::book_on(&control.booked, core.arena.config().budget_bytes, more)?;
+            let committed = core.arena.commit_slice(self.owner_local, start + before, more);
+            if let Err(error) = committed {
+                control.booked.fetch_sub(more, Ordering::Relaxed);
+                return Err(out_of_memory(error));
+            }
+            self.entry.resize(bytes);
+        } else if bytes < before {
+            self.entry.resize(bytes);
+            core.arena.release_slice(self.owner_local, start + bytes, before - bytes)?;
+            control.booked.fetch_sub(before - bytes, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
