@@ -18,8 +18,11 @@
 #![forbid(unsafe_code)]
 
 mod deadlock;
+pub mod description;
 mod engine;
 mod error;
+pub mod goal;
+pub mod mgen;
 mod network;
 mod options;
 pub mod patterns;
@@ -27,7 +30,9 @@ mod program;
 mod random;
 mod report;
 mod short;
+pub mod source;
 mod time;
+mod words;
 
 pub use deadlock::{Blocked, Deadlock};
 pub use engine::simulate;

@@ -76,7 +76,7 @@ pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), E
 }
 
 /// Refuses sizes that cannot be built.
-fn check(network: &Network) -> Result<(), Error> {
+pub(crate) fn check(network: &Network) -> Result<(), Error> {
     network.parameters.check()?;
     match network.nodes() {
         0 => Err(Error::Network(format!("{} has no nodes", network.name))),
