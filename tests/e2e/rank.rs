@@ -33,7 +33,7 @@ fn carry_out(step: &str) {
     let number = || value.parse::<i32>().unwrap();
     let mut attached = ATTACHED.lock().unwrap();
     match verb {
-        "attach" => match bootstrap::attach(None) {
+        "attach" => match bootstrap::attach(None, bootstrap::STARTER_BYTES) {
             Ok(attachment) => {
                 let ranks = attachment.arena.config().ranks;
                 say(&format!("attached {} of {ranks}", attachment.rank));
@@ -47,7 +47,9 @@ fn carry_out(step: &str) {
         "leave" => attached.take().unwrap().leave().unwrap(),
         "cycles" => {
             for cycle in 0..number() {
-                if let Err(error) = bootstrap::attach(None).and_then(|mut attachment| attachment.leave()) {
+                if let Err(error) = bootstrap::attach(None, bootstrap::STARTER_BYTES)
+                    .and_then(|mut attachment| attachment.leave())
+                {
                     say(&format!("cycle {cycle} failed: {error}"));
                     std::process::exit(9);
                 }
