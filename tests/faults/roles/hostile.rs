@@ -24,7 +24,7 @@ const ROOM_BYTES: u64 = 4096;
 const CANARY: u8 = 0xc5;
 
 pub(crate) fn play() -> Result<()> {
-    let attachment = bootstrap::attach(None)?;
+    let attachment = bootstrap::attach(None, bootstrap::STARTER_BYTES)?;
     let (arena, job) = (attachment.arena.clone(), attachment.job);
     let secret = Secret::from_bytes(*attachment.secret.expose());
     let world = World::from_attachment(attachment)?;

@@ -98,7 +98,7 @@ impl Tally {
 
 /// Ranks 0 and 1 add to a counter of rank 2, which is killed; rank 3, its neighbour, still sees its memory.
 pub(crate) fn atomics() -> Result<()> {
-    let attachment = bootstrap::attach(None)?;
+    let attachment = bootstrap::attach(None, bootstrap::STARTER_BYTES)?;
     let arena = attachment.arena.clone();
     let world = World::from_attachment(attachment)?;
     let counter = world.starter::<u64>(2)?;
