@@ -5,6 +5,7 @@ mod cli;
 mod job;
 mod launch;
 mod rank;
+mod sim;
 mod ssh;
 mod strangers;
 mod tools;

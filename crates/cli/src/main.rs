@@ -7,7 +7,7 @@ mod commands;
 mod help;
 
 use clap::{FromArgMatches, Parser, Subcommand};
-use commands::{agent, completions, demo, doctor, info, man, mem, rank, run, selftest};
+use commands::{agent, completions, demo, doctor, info, man, mem, rank, run, selftest, sim};
 use std::process::ExitCode;
 
 /// One global memory across processes and machines.
@@ -29,6 +29,7 @@ enum Command {
     Selftest(selftest::Arguments),
     Mem(mem::Arguments),
     Bench(bench::Arguments),
+    Sim(sim::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
@@ -61,6 +62,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
         Command::Agent(arguments) => agent::run(&arguments),
     }
 }

@@ -28,6 +28,7 @@ mod options;
 pub mod patterns;
 mod program;
 mod random;
+pub mod replay;
 mod report;
 mod short;
 pub mod source;

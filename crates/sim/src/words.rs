@@ -44,11 +44,16 @@ pub(crate) fn words<'a>(source: &'a Source, start: usize, line: &'a str, marks: 
 
 /// The lines of a source with where they begin, without what follows a `#`.
 pub(crate) fn lines(source: &Source) -> impl Iterator<Item = (usize, &str)> {
+    lines_with_comments(source).map(|(start, line)| (start, line.split('#').next().unwrap_or("")))
+}
+
+/// The lines of a source with where they begin.
+pub(crate) fn lines_with_comments(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     let mut start = 0;
     source.text.split_inclusive('\n').map(move |line| {
         let at = start;
         start += line.len();
-        (at, line.split('#').next().unwrap_or("").trim_end_matches(['\n', '\r']))
+        (at, line.trim_end_matches(['\n', '\r']))
     })
 }
 

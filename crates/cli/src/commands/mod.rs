@@ -11,6 +11,7 @@ pub(crate) mod mem;
 pub(crate) mod rank;
 pub(crate) mod run;
 pub(crate) mod selftest;
+pub(crate) mod sim;
 
 use std::io::Write;
 

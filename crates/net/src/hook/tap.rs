@@ -20,6 +20,8 @@ pub(super) trait Hook: Send {
     fn received(&mut self, _from: Rank, _header: &Header) {}
     /// A peer is lost.
     fn lost(&mut self, _peer: Rank) {}
+    /// Somebody has looked for traffic, and found so much.
+    fn polled(&mut self, _happened: usize) {}
     /// The next message that was kept back and must go now.
     fn due(&mut self) -> Option<(Rank, Message)> {
         None
@@ -119,6 +121,7 @@ impl<H: Hook> Transport for Tap<H> {
             self.inner.send(to, message, &mut TapSink { sink, hook: &mut self.hook })?;
         }
         let happened = self.inner.poll(&mut TapSink { sink, hook: &mut self.hook })?;
+        self.hook.polled(happened);
         self.break_connections();
         Ok(happened)
     }

@@ -2,6 +2,9 @@
 //!
 //! All ranks append to one file: each collects its events and writes whole lines at a time. The launcher begins the
 //! file with `[` and ends it; a reader of the format does not mind if the end is missing.
+//!
+//! An event says how long its thread had waited for it (`waited`, in microseconds), so that a replay can tell waiting
+//! from computing. Events of the service thread have `tid` 1: the program was doing something else meanwhile.
 
 use super::tap::{payload_bytes, Hook};
 use crate::contract::Message;
@@ -20,6 +23,15 @@ pub(super) struct Trace {
     rank: Rank,
     path: PathBuf,
     text: String,
+    /// Since when the program has looked for traffic and found none.
+    waits_since_ns: Option<u64>,
+}
+
+/// The thread that serves others while the program computes.
+const SERVICE_THREAD: &str = "kumiki-service";
+
+fn is_service_thread() -> bool {
+    std::thread::current().name() == Some(SERVICE_THREAD)
 }
 
 impl Trace {
@@ -29,16 +41,23 @@ impl Trace {
             "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},\n",
             rank.0
         );
-        Trace { rank, path, text }
+        Trace { rank, path, text, waits_since_ns: None }
     }
 
     fn event(&mut self, name: &str, peer: Rank, header: &Header, bytes: u64) {
-        let microseconds = time::now_ns() as f64 / 1000.0;
+        let now_ns = time::now_ns();
+        let thread = is_service_thread() as u8;
+        let since_ns = if thread == 0 { self.waits_since_ns.take() } else { None };
+        let waited = since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)) as f64 / 1000.0;
         let _ = writeln!(
             self.text,
-            "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{name} kind {}\",\"ts\":{microseconds:.3},\"pid\":{},\"tid\":0,\
-             \"args\":{{\"peer\":{},\"op\":{},\"bytes\":{bytes}}}}},",
-            header.kind, self.rank.0, peer.0, header.op
+            "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{name} kind {}\",\"ts\":{:.3},\"pid\":{},\"tid\":{thread},\
+             \"args\":{{\"peer\":{},\"op\":{},\"bytes\":{bytes},\"waited\":{waited:.3}}}}},",
+            header.kind,
+            now_ns as f64 / 1000.0,
+            self.rank.0,
+            peer.0,
+            header.op
         );
         if self.text.len() > BATCH_BYTES {
             self.write();
@@ -67,6 +86,12 @@ impl Hook for Trace {
 
     fn lost(&mut self, peer: Rank) {
         self.event("lost", peer, &Header::default(), 0);
+    }
+
+    fn polled(&mut self, happened: usize) {
+        if happened == 0 && self.waits_since_ns.is_none() && !is_service_thread() {
+            self.waits_since_ns = Some(time::now_ns());
+        }
     }
 
     fn ended(&mut self, _transport: &'static str) {

@@ -1,0 +1,52 @@
+//! `kumiki sim`: the network simulator from the command line.
+//!
+//! | file | what |
+//! |---|---|
+//! | `input.rs` | programs and networks by whatever the user calls them, and the options that all runs share |
+//! | `run.rs`, `report.rs`, `pictures.rs`, `progress.rs` | one run, and what is shown of it |
+//! | `compare.rs` | several runs side by side |
+//! | `pacing.rs` | the table and chart of docs/pacing.md |
+//! | `calibrate.rs`, `predict.rs`, `patterns.rs` | the parameters of this machine, and prediction beside measurement |
+//! | `format.rs` | the formatter of MGEN |
+
+mod compare;
+mod format;
+mod input;
+mod pictures;
+mod progress;
+mod report;
+mod run;
+
+use super::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki sim run shift-pairwise --net torus:8x8x8 --bytes 64K
+  kumiki sim run examples/sim/programs/halo.mgen --net k-rack --param bytes=16K
+  kumiki sim compare ring halo --net torus:8x8 --net infiniband --ranks 64 --png nets.png
+  kumiki sim fmt examples/sim/programs/halo.mgen
+
+docs/mgen.md is the language of programs; `kumiki sim run --help` lists patterns, networks and options.";
+
+/// Predict what communication takes on a simulated network.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    Run(Box<run::Arguments>),
+    Compare(Box<compare::Arguments>),
+    Fmt(format::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    match &arguments.what {
+        What::Run(arguments) => run::run(arguments),
+        What::Compare(arguments) => compare::run(arguments),
+        What::Fmt(arguments) => format::run(arguments),
+    }
+}
