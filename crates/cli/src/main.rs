@@ -7,7 +7,7 @@ mod commands;
 mod help;
 
 use clap::{FromArgMatches, Parser, Subcommand};
-use commands::{agent, completions, demo, doctor, info, man, mem, rank, run, selftest, sim};
+use commands::{acprun, agent, cc, completions, demo, doctor, info, man, mem, rank, run, selftest, sim};
 use std::process::ExitCode;
 
 /// One global memory across processes and machines.
@@ -30,12 +30,16 @@ enum Command {
     Mem(mem::Arguments),
     Bench(bench::Arguments),
     Sim(sim::Arguments),
+    Acprun(acprun::Arguments),
+    Cc(cc::Arguments),
+    #[command(name = "c++")]
+    Cxx(cc::CxxArguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
 
 fn main() -> ExitCode {
-    let done = rank::early().unwrap_or_else(|| {
+    let done = rank::early().or_else(foreign).unwrap_or_else(|| {
         let arguments = Arguments::from_arg_matches(&help::command().get_matches());
         dispatch(arguments.unwrap_or_else(|error| error.exit()).command)
     });
@@ -45,6 +49,27 @@ fn main() -> ExitCode {
             eprintln!("kumiki: {message}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// What has a command line that is not ours to parse: `acprun`, `acpcc` and `acpc++`, which are names of this program, and
+/// the commands of the same kind.
+fn foreign() -> Option<commands::Outcome> {
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_default();
+    let called = std::path::Path::new(&called).file_name()?.to_str()?.to_owned();
+    let words: Vec<std::ffi::OsString> = words.collect();
+    let asked = |name: &str| {
+        words.first().is_some_and(|word| word == name) && words.get(1).is_none_or(|word| word != "--help")
+    };
+    match called.as_str() {
+        "acprun" => Some(acprun::run(&words)),
+        "acpcc" => Some(cc::run(cc::Language::C, &words)),
+        "acpc++" => Some(cc::run(cc::Language::Cxx, &words)),
+        _ if asked("acprun") => Some(acprun::run(&words[1..])),
+        _ if asked("cc") => Some(cc::run(cc::Language::C, &words[1..])),
+        _ if asked("c++") => Some(cc::run(cc::Language::Cxx, &words[1..])),
+        _ => None,
     }
 }
 
@@ -63,6 +88,9 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Acprun(arguments) => acprun::run(&arguments.words),
+        Command::Cc(arguments) => cc::run(cc::Language::C, &arguments.words),
+        Command::Cxx(arguments) => cc::run(cc::Language::Cxx, &arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),
     }
 }

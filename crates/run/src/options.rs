@@ -32,6 +32,8 @@ pub struct Options {
     pub hosts: Option<String>,
     /// A file of hosts.
     pub hostfile: Option<PathBuf>,
+    /// Deal the ranks out to the hosts in turn, instead of filling one host after the other.
+    pub cyclic: bool,
     /// Ranks of each node.
     pub per_node: Option<u32>,
     /// Nodes to make of this one machine.
@@ -74,6 +76,7 @@ impl Default for Options {
             ranks: None,
             hosts: None,
             hostfile: None,
+            cyclic: false,
             per_node: None,
             virtual_nodes: None,
             network_namespaces: false,

@@ -41,7 +41,27 @@ pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
         return wrong(&format!("{ranks} ranks are more than the {MAX_RANKS} that a job can have"));
     }
     let (names, capacities) = places(options, &hosts, ranks)?;
+    if options.cyclic {
+        return Ok(deal(ranks, names));
+    }
     fill(ranks, names, &capacities)
+}
+
+/// Deals the ranks out in turn; a name that comes more than once is one node with several turns.
+fn deal(ranks: u32, names: Names) -> Vec<PlannedNode> {
+    let mut nodes: Vec<PlannedNode> = Vec::new();
+    let turns: Vec<usize> = names
+        .into_iter()
+        .map(|(host, name)| {
+            nodes.iter().position(|node| node.name == name).unwrap_or_else(|| {
+                nodes.push(PlannedNode { host, name, ranks: Vec::new() });
+                nodes.len() - 1
+            })
+        })
+        .collect();
+    (0..ranks).for_each(|rank| nodes[turns[rank as usize % turns.len()]].ranks.push(rank));
+    nodes.retain(|node| !node.ranks.is_empty());
+    nodes
 }
 
 fn count_slots(hosts: &[Host], per_node: Option<u32>, virtual_nodes: Option<u32>) -> Result<u32> {
@@ -182,6 +202,22 @@ mod tests {
         let nodes = plan(&options).unwrap();
         assert_eq!(nodes[0].ranks, [0, 1, 2]);
         assert_eq!(nodes[1].ranks, [3, 4]);
+    }
+
+    #[test]
+    fn ranks_are_dealt_out_in_turn() {
+        let of = |hosts: &str, ranks| Options {
+            hosts: Some(hosts.into()),
+            ranks: Some(ranks),
+            cyclic: true,
+            ..Options::default()
+        };
+        let dealt = |hosts, ranks| -> Vec<(String, Vec<u32>)> {
+            plan(&of(hosts, ranks)).unwrap().into_iter().map(|node| (node.name, node.ranks)).collect()
+        };
+        assert_eq!(dealt("a,b", 5), [("a".into(), vec![0, 2, 4]), ("b".into(), vec![1, 3])]);
+        assert_eq!(dealt("a,a,b", 4), [("a".into(), vec![0, 1, 3]), ("b".into(), vec![2])]);
+        assert_eq!(dealt("a,b,c", 2), [("a".into(), vec![0]), ("b".into(), vec![1])]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The commands. Each has its arguments and a `run` that returns the exit code, or a message for the user.
 
+pub(crate) mod acprun;
 pub(crate) mod agent;
+pub(crate) mod cc;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// File of hosts: one `name slots=N` or `name:N` a line.
     #[arg(long, value_name = "FILE", env = "KUMIKI_HOSTFILE")]
     hostfile: Option<PathBuf>,
+    /// Deal the ranks out to the hosts in turn, instead of filling one host after the other.
+    #[arg(long, env = "KUMIKI_CYCLIC")]
+    cyclic: bool,
     /// Ranks of each node.
     #[arg(long, value_name = "P", env = "KUMIKI_PPN")]
     ppn: Option<u32>,
@@ -119,6 +122,7 @@ fn options(arguments: Arguments) -> Options {
         ranks: arguments.ranks,
         hosts: arguments.hosts,
         hostfile: arguments.hostfile,
+        cyclic: arguments.cyclic,
         per_node: arguments.ppn,
         virtual_nodes: arguments.virtual_nodes,
         network_namespaces: arguments.netns,

@@ -12,6 +12,7 @@ use super::control::Control;
 use super::region::RegionEntry;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::world::{NodeWord, PlaceWord, MAX_PER_WORLD};
+use crate::environment;
 use crate::os::memory::{self, Mapping, PAGE_BYTES};
 use crate::{Error, Rank, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -135,12 +136,15 @@ fn page_up(bytes: u64) -> u64 {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// The stride of the slices: room for the machine's memory in both halves of every slice, as far as addresses go round.
-fn choose_stride(config: &Config) -> u64 {
+/// The stride of the slices: room for the machine's memory in both halves of every slice, as far as addresses go round;
+/// or what `KUMIKI_SLICE` says.
+fn choose_stride(config: &Config) -> Result<u64> {
     // Twice, because the heap and the pool have half of it each.
     let wish = 2 * memory::machine_bytes().max(1 << 32).next_power_of_two();
     let most = MAX_ARENA_BYTES / (config.local_ranks.max(1) as u64).next_power_of_two();
-    wish.min(most).max(MIN_STRIDE)
+    let wish = environment::bytes("KUMIKI_SLICE")?
+        .map_or(wish, |bytes| bytes.clamp(MIN_STRIDE, 1 << 46).next_power_of_two());
+    Ok(wish.min(most).max(MIN_STRIDE))
 }
 
 /// A process's view of its node's arena.
@@ -155,7 +159,7 @@ pub struct Arena {
 impl Arena {
     /// Makes a new arena; what the agent does. The world and node tables are still empty.
     pub fn create(config: Config) -> Result<Arena> {
-        let layout = Layout::new(&config, choose_stride(&config))?;
+        let layout = Layout::new(&config, choose_stride(&config)?)?;
         if page_up(config.starter_bytes) > layout.stride / 4 {
             return Err(Error::Misuse(format!(
                 "starter memory of {} bytes does not fit",

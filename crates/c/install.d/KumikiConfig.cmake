@@ -1,0 +1,20 @@
+# find_package(Kumiki) gives the targets Kumiki::Kumiki (dynamic) and Kumiki::Static.
+get_filename_component(_kumiki_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
+
+if(NOT TARGET Kumiki::Kumiki)
+  add_library(Kumiki::Kumiki SHARED IMPORTED)
+  set_target_properties(Kumiki::Kumiki PROPERTIES
+    IMPORTED_LOCATION "${_kumiki_prefix}/lib/libkumiki.so"
+    INTERFACE_INCLUDE_DIRECTORIES "${_kumiki_prefix}/include")
+endif()
+
+if(NOT TARGET Kumiki::Static)
+  add_library(Kumiki::Static STATIC IMPORTED)
+  set_target_properties(Kumiki::Static PROPERTIES
+    IMPORTED_LOCATION "${_kumiki_prefix}/lib/libkumiki.a"
+    INTERFACE_LINK_LIBRARIES "rt;pthread;m;dl"
+    INTERFACE_INCLUDE_DIRECTORIES "${_kumiki_prefix}/include")
+endif()
+
+set(Kumiki_ACPRUN "${_kumiki_prefix}/bin/acprun")
+unset(_kumiki_prefix)

@@ -1,0 +1,138 @@
+//! Start, end, barrier, who is who.
+
+use super::options::{self, Options};
+use super::{complain, edge, RANK, WORLD};
+use crate::guard::misuse;
+use kumiki::{Result, World};
+use std::ffi::{c_char, c_int, CStr};
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::sync::OnceLock;
+
+/// Starter memory of a process without a launcher.
+const STARTER_BYTES: u64 = 10240;
+
+/// What the first `acp_init` was told; later ones go by it.
+static OPTIONS: OnceLock<Options> = OnceLock::new();
+
+/// Joins the world; returns when all processes have.
+///
+/// # Safety
+/// `argc` and `argv` must be those of `main`, or NULL.
+#[no_mangle]
+pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    edge("acp_init", -1, || {
+        // SAFETY: as the caller promises.
+        let options = unsafe { take_options(argc, argv) };
+        let options = *OPTIONS.get_or_init(|| options);
+        WORLD.enter(|| join(&options))?;
+        WORLD.with(|world| {
+            RANK.store(world.rank().into(), Ordering::Relaxed);
+            Ok(0)
+        })
+    })
+}
+
+fn join(options: &Options) -> Result<World> {
+    let world = World::init_with_starter(options.starter_bytes.unwrap_or(STARTER_BYTES))?;
+    let (wanted, are) = (options.processes.unwrap_or(0), u64::from(world.ranks()));
+    if wanted > 1 && are != wanted {
+        world.finalize()?;
+        let message =
+            format!("--acp-nprocs {wanted}: this process is one of {are}; start it with acprun -np {wanted}");
+        return Err(misuse(message));
+    }
+    Ok(world)
+}
+
+/// Takes the `--acp-` options out of the arguments of the program. A wrong one ends it.
+///
+/// # Safety
+/// As [`acp_init`].
+unsafe fn take_options(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Options {
+    if argc.is_null() || argv.is_null() {
+        return Options::default();
+    }
+    // SAFETY: not NULL, so they are those of `main`.
+    let (count, vector) = unsafe { (usize::try_from(*argc).unwrap_or(0), *argv) };
+    if count == 0 || vector.is_null() {
+        return Options::default();
+    }
+    // SAFETY: `main` has `argc` pointers in `argv`, each NULL or a text.
+    let pointers: Vec<*mut c_char> = unsafe { std::slice::from_raw_parts(vector, count) }.to_vec();
+    let text = |pointer: &*mut c_char| match pointer.is_null() {
+        true => &[][..],
+        // SAFETY: as above.
+        false => unsafe { CStr::from_ptr(*pointer) }.to_bytes(),
+    };
+    let arguments: Vec<&[u8]> = pointers.iter().map(text).collect();
+    let (options, left) = options::take(&arguments).unwrap_or_else(|message| {
+        complain(&format!("acp_init: {message}"));
+        let usage = options::usage(&String::from_utf8_lossy(arguments[0]));
+        let _ = std::io::stderr().write_all(usage.as_bytes());
+        std::process::exit(1);
+    });
+    if left.len() < count {
+        // SAFETY: fewer pointers than before, and NULL behind the last, where a longer list has been.
+        unsafe {
+            left.iter().enumerate().for_each(|(to, &from)| *vector.add(to) = pointers[from]);
+            *vector.add(left.len()) = std::ptr::null_mut();
+            *argc = left.len() as c_int;
+        }
+    }
+    options
+}
+
+/// Completes this process's operations, waits for all processes, and leaves the world.
+#[no_mangle]
+pub extern "C" fn acp_finalize() -> c_int {
+    edge("acp_finalize", -1, || {
+        WORLD.replace(|world| world.finalize().map(|()| None))?;
+        RANK.store(-1, Ordering::Relaxed);
+        Ok(0)
+    })
+}
+
+/// Frees everything, and goes on as another rank. All processes call it, with different numbers.
+#[no_mangle]
+pub extern "C" fn acp_reset(rank: c_int) -> c_int {
+    edge("acp_reset", -1, || {
+        let wanted = u32::try_from(rank).map_err(|_| misuse(format!("rank {rank} cannot be")))?;
+        WORLD.replace(|world| world.reset(wanted).map(Some))?;
+        RANK.store(rank.into(), Ordering::Relaxed);
+        Ok(0)
+    })
+}
+
+/// Ends the whole job.
+///
+/// # Safety
+/// `str` must be a text, or NULL.
+#[no_mangle]
+pub unsafe extern "C" fn acp_abort(str: *const c_char) {
+    // SAFETY: not NULL, so it is a text.
+    let text = if str.is_null() { c"" } else { unsafe { CStr::from_ptr(str) } };
+    let message = format!("acp_abort: {}", text.to_string_lossy());
+    // Where there is a world, this tells the launcher, and does not return.
+    edge("acp_abort", (), || WORLD.with(|world| world.abort(&message)));
+    complain(&message);
+    std::process::exit(1);
+}
+
+/// Waits until all processes have come here.
+#[no_mangle]
+pub extern "C" fn acp_sync() -> c_int {
+    edge("acp_sync", -1, || WORLD.with(|world| world.sync().map(|()| 0)))
+}
+
+/// The number of this process.
+#[no_mangle]
+pub extern "C" fn acp_rank() -> c_int {
+    edge("acp_rank", -1, || WORLD.with(|world| Ok(world.rank() as c_int)))
+}
+
+/// How many processes there are.
+#[no_mangle]
+pub extern "C" fn acp_procs() -> c_int {
+    edge("acp_procs", -1, || WORLD.with(|world| Ok(world.ranks() as c_int)))
+}

@@ -1,0 +1,48 @@
+//! The functions of `acp.h`: a thin layer on the calls of Kumiki.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
+//! | `infrastructure.rs` | start, end, barrier, who is who |
+//! | `memory.rs` | registration and global addresses |
+//! | `operations.rs` | copies, atomics, completion |
+//! | `heap.rs` | memory on any rank |
+//!
+//! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
+//! for failure.
+
+pub mod heap;
+pub mod infrastructure;
+pub mod memory;
+pub mod operations;
+mod options;
+
+use crate::guard::guard;
+use crate::place::Place;
+use kumiki::Error;
+use std::io::Write;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// The world of `acp_init`.
+pub(crate) static WORLD: Place = Place::new();
+
+/// The rank of this process, for messages; -1 while it has none.
+static RANK: AtomicI64 = AtomicI64::new(-1);
+
+/// The body of a function of `acp.h`: says why it failed, and gives `failed` then.
+pub(crate) fn edge<T>(name: &str, failed: T, body: impl FnOnce() -> Result<T, Error>) -> T {
+    match guard(body) {
+        Ok(value) => value,
+        Err(failure) => {
+            complain(&format!("{name}: {failure}"));
+            failed
+        }
+    }
+}
+
+/// One line on standard error, with the rank. Nothing is done about a standard error that is closed.
+fn complain(message: &str) {
+    let rank = RANK.load(Ordering::Relaxed);
+    let who = if rank < 0 { String::new() } else { format!("rank {rank}: ") };
+    let _ = std::io::stderr().write_all(format!("acp: {who}{message}\n").as_bytes());
+}

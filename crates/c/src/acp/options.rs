@@ -1,0 +1,180 @@
+//! The arguments that the launcher of ACP adds to those of a program: `--acp-NAME VALUE`.
+//!
+//! Our own launcher adds none, but programs are started by hand with them, too. They are taken out of the arguments wherever
+//! they are. A program that has called `getopt` before has had its arguments sorted: options first, then everything else;
+//! the values then stand in the same order behind all options.
+
+/// What an option takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// A number, perhaps with K, M or G.
+    Number,
+    /// Anything.
+    Text,
+}
+
+/// The options, and what they are for.
+const OPTIONS: [(&str, Kind, &str); 17] = [
+    ("size-smem", Kind::Number, "bytes of starter memory"),
+    ("size-smem-cl", Kind::Number, "memory of the communication library; taken as it is needed"),
+    ("size-smem-dl", Kind::Number, "memory of the data library; taken as it is needed"),
+    ("malloc-hook-small", Kind::Number, "of no effect"),
+    ("malloc-hook-large", Kind::Number, "of no effect"),
+    ("malloc-hook-huge", Kind::Number, "of no effect"),
+    ("malloc-hook-low", Kind::Number, "of no effect"),
+    ("malloc-hook-high", Kind::Number, "of no effect"),
+    ("ethernet-speed", Kind::Number, "of no effect"),
+    ("taskid", Kind::Text, "of no effect"),
+    ("portfile", Kind::Text, "of no effect"),
+    ("offsetrank", Kind::Number, "of no effect"),
+    ("myrank", Kind::Number, "rank, which the launcher knows"),
+    ("nprocs", Kind::Number, "number of processes, which the launcher knows"),
+    ("port-local", Kind::Number, "of no effect"),
+    ("host-remote", Kind::Text, "of no effect"),
+    ("port-remote", Kind::Number, "of no effect"),
+];
+
+const PREFIX: &str = "--acp-";
+
+/// What the arguments say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Options {
+    /// Starter memory.
+    pub(super) starter_bytes: Option<u64>,
+    /// How many processes there should be.
+    pub(super) processes: Option<u64>,
+}
+
+/// Takes the options out of arguments: what they say, and the indices of the arguments that are left, in order.
+pub(super) fn take(arguments: &[&[u8]]) -> Result<(Options, Vec<usize>), String> {
+    let texts: Vec<String> =
+        arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let end = texts.iter().position(|word| word == "--").unwrap_or(texts.len());
+    let mut taken = vec![false; texts.len()];
+    let mut found = Vec::new();
+    let mut sorted = false;
+    for (at, word) in texts.iter().enumerate().take(end).skip(1) {
+        let Some(rest) = word.strip_prefix(PREFIX).filter(|_| !taken[at]) else { continue };
+        let (name, inline) = match rest.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (rest, None),
+        };
+        let option = OPTIONS.iter().find(|(known, ..)| *known == name);
+        let option = *option.ok_or_else(|| format!("there is no option {PREFIX}{name}"))?;
+        taken[at] = true;
+        let value = inline.or_else(|| {
+            let next = texts.get(at + 1).filter(|next| at + 1 < end && fits(option.1, next))?;
+            taken[at + 1] = true;
+            Some(next.clone())
+        });
+        sorted |= value.is_none();
+        found.push((at, option, value));
+    }
+    if sorted {
+        find_sorted_values(&texts, &mut taken, &mut found)?;
+    }
+    let mut options = Options::default();
+    for (_, (name, kind, _), value) in found {
+        let value = value.filter(|value| fits(kind, value));
+        let value = value.ok_or_else(|| format!("{PREFIX}{name} needs a value"))?;
+        match name {
+            "size-smem" => options.starter_bytes = number(&value),
+            "nprocs" => options.processes = number(&value),
+            _ => {}
+        }
+    }
+    Ok((options, (0..texts.len()).filter(|&index| !taken[index]).collect()))
+}
+
+type Found = (usize, (&'static str, Kind, &'static str), Option<String>);
+
+/// After `getopt` has sorted the arguments: gives each option, in order, the next argument behind all options that it can take.
+fn find_sorted_values(texts: &[String], taken: &mut [bool], found: &mut [Found]) -> Result<(), String> {
+    for (at, _, value) in found.iter_mut().filter(|(at, ..)| !texts[*at].contains('=')) {
+        if value.take().is_some() {
+            taken[*at + 1] = false;
+        }
+    }
+    let last = texts.iter().rposition(|word| word.starts_with('-') && word.len() > 1).unwrap_or(0);
+    let mut from = last + 1;
+    for (_, (name, kind, _), value) in found.iter_mut().filter(|(.., value)| value.is_none()) {
+        let next = (from..texts.len()).find(|&index| fits(*kind, &texts[index]));
+        let next = next.ok_or_else(|| format!("{PREFIX}{name} needs a value"))?;
+        taken[next] = true;
+        *value = Some(texts[next].clone());
+        from = next + 1;
+    }
+    Ok(())
+}
+
+fn fits(kind: Kind, value: &str) -> bool {
+    match kind {
+        Kind::Number => number(value).is_some(),
+        Kind::Text => !value.is_empty() && !value.starts_with("--"),
+    }
+}
+
+/// A number, perhaps with K, M or G (powers of 1024).
+fn number(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.strip_suffix(['K', 'k']) {
+        Some(digits) => (digits, 10),
+        None => match text.strip_suffix(['M', 'm']) {
+            Some(digits) => (digits, 20),
+            None => text.strip_suffix(['G', 'g']).map_or((text, 0), |digits| (digits, 30)),
+        },
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The text for somebody who gave a wrong option.
+pub(super) fn usage(program: &str) -> String {
+    let mut text = format!("usage: {program} [--acp-NAME VALUE]... [arguments of the program]\n");
+    for (name, _, meaning) in OPTIONS {
+        text.push_str(&format!("  {PREFIX}{name:<18} {meaning}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(line: &str) -> Result<(Options, String), String> {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let (options, left) = take(&words)?;
+        let left: Vec<&str> = left.iter().map(|&at| std::str::from_utf8(words[at]).unwrap()).collect();
+        Ok((options, left.join(" ")))
+    }
+
+    #[test]
+    fn pairs_are_taken_wherever_they_are() {
+        let (options, left) =
+            taken("p a --acp-size-smem 4096 -v --acp-nprocs 4 b --acp-taskid x7 -n 3").unwrap();
+        assert_eq!(left, "p a -v b -n 3");
+        assert_eq!(options, Options { starter_bytes: Some(4096), processes: Some(4) });
+        let (options, left) = taken("p --acp-size-smem=2M -- --acp-what").unwrap();
+        assert_eq!((options.starter_bytes, left.as_str()), (Some(2 << 20), "p -- --acp-what"));
+        assert_eq!(taken("p x y").unwrap().1, "p x y");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(taken("p --acp-size 4").unwrap_err(), "there is no option --acp-size");
+        for line in ["p --acp-size-smem", "p --acp-size-smem x", "p --acp-nprocs --acp-size-smem 4"] {
+            assert!(taken(line).unwrap_err().contains("needs a value"), "{line}");
+        }
+    }
+
+    #[test]
+    fn values_that_getopt_has_moved_are_found() {
+        // Was: p -r 5 file --acp-size-smem 4096 --acp-nprocs 1 -v
+        let (options, left) = taken("p -r 5 --acp-size-smem --acp-nprocs -v file 4096 1").unwrap();
+        assert_eq!((options.starter_bytes, options.processes), (Some(4096), Some(1)));
+        assert_eq!(left, "p -r 5 -v file");
+    }
+
+    #[test]
+    fn the_usage_names_every_option() {
+        assert!(OPTIONS.iter().all(|(name, ..)| usage("p").contains(name)));
+    }
+}

@@ -1,0 +1,140 @@
+//! Init, finalize, who is who, barrier, versions and messages.
+
+use super::{edge, edge_or, give, limit, place, KumikiWorld};
+use crate::guard::misuse;
+use crate::place::Place;
+use crate::status;
+use kumiki::World;
+use std::ffi::{c_char, c_int, CStr};
+
+/// The version of the library.
+#[no_mangle]
+pub extern "C" fn kumiki_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// What went wrong last in this thread; good until its next failure.
+#[no_mangle]
+pub extern "C" fn kumiki_last_error() -> *const c_char {
+    status::last()
+}
+
+/// The name of a status.
+#[no_mangle]
+pub extern "C" fn kumiki_status_name(code: c_int) -> *const c_char {
+    status::name(code).as_ptr()
+}
+
+/// Joins the world that the environment describes; returns when all ranks have.
+///
+/// # Safety
+/// `world` must be writable, or NULL.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_init(world: *mut *mut KumikiWorld) -> c_int {
+    edge(|| {
+        // SAFETY: as the caller promises.
+        unsafe { give(world, "the world", std::ptr::null_mut()) }?;
+        let place = Box::new(KumikiWorld(Place::new()));
+        place.0.enter(World::init)?;
+        // SAFETY: as the caller promises.
+        unsafe { give(world, "the world", Box::into_raw(place)) }
+    })
+}
+
+/// Completes this rank's operations, waits for all ranks, leaves the world and frees it.
+///
+/// # Safety
+/// `world` must come from [`kumiki_init`]; it is gone afterwards, whatever the status.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
+    edge(|| {
+        if world.is_null() {
+            return Err(misuse("the world is NULL; a world of acp_init ends with acp_finalize"));
+        }
+        // SAFETY: it came from `Box::into_raw` in `kumiki_init`, and the caller does not use it again.
+        let place = unsafe { Box::from_raw(world) };
+        place.0.replace(|world| world.finalize().map(|()| None))
+    })
+}
+
+/// Renumbers the ranks and starts over; all ranks call it, with different numbers.
+///
+/// # Safety
+/// `world` must be a world, or NULL for that of `acp_init`.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_reset(world: *mut KumikiWorld, new_rank: u32) -> c_int {
+    // SAFETY: as the caller promises.
+    edge(|| unsafe { place(world) }.replace(|world| world.reset(new_rank).map(Some)))
+}
+
+/// Ends the whole job with a message. Returns only if there is no world.
+///
+/// # Safety
+/// `world` must be a world, or NULL for that of `acp_init`; `message` must be a text, or NULL.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_abort(world: *const KumikiWorld, message: *const c_char) -> c_int {
+    edge(|| {
+        // SAFETY: not NULL, so it is a text.
+        let text = if message.is_null() { c"" } else { unsafe { CStr::from_ptr(message) } };
+        // SAFETY: as the caller promises.
+        unsafe { place(world) }.with(|world| world.abort(&text.to_string_lossy()))
+    })
+}
+
+/// A function that asks the world for a number.
+macro_rules! question {
+    ($name:ident, $ask:ident, $doc:literal) => {
+        #[doc = $doc]
+        /// -1 if there is no world.
+        ///
+        /// # Safety
+        /// `world` must be a world, or NULL for that of `acp_init`.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(world: *const KumikiWorld) -> i64 {
+            // SAFETY: as the caller promises.
+            edge_or(-1, || unsafe { place(world) }.with(|world| Ok(world.$ask() as i64)))
+        }
+    };
+}
+
+question!(kumiki_rank, rank, "This rank's number.");
+question!(kumiki_ranks, ranks, "How many ranks there are.");
+question!(kumiki_node, node, "The index of this rank's node.");
+question!(kumiki_nodes, nodes, "How many nodes there are.");
+question!(kumiki_starter_bytes, starter_bytes, "Bytes of starter memory of each rank.");
+
+/// The node of a rank; -1 if there is none.
+///
+/// # Safety
+/// `world` must be a world, or NULL for that of `acp_init`.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_node_of(world: *const KumikiWorld, rank: u32) -> i64 {
+    edge_or(-1, || {
+        // SAFETY: as the caller promises.
+        unsafe { place(world) }.with(|world| {
+            let node = world.node_of(rank);
+            node.map(i64::from)
+                .ok_or_else(|| misuse(format!("rank {rank}: there are {} ranks", world.ranks())))
+        })
+    })
+}
+
+/// Waits until every rank has come here.
+///
+/// # Safety
+/// `world` must be a world, or NULL for that of `acp_init`.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_sync(world: *const KumikiWorld) -> c_int {
+    // SAFETY: as the caller promises.
+    edge(|| unsafe { place(world) }.with(|world| world.sync()))
+}
+
+/// As [`kumiki_sync`], for at most this long; the rank is still in the barrier after a time-out.
+///
+/// # Safety
+/// `world` must be a world, or NULL for that of `acp_init`.
+#[no_mangle]
+pub unsafe extern "C" fn kumiki_sync_for(world: *const KumikiWorld, milliseconds: u64) -> c_int {
+    // SAFETY: as the caller promises.
+    edge(|| unsafe { place(world) }.with(|world| world.sync_for(limit(milliseconds))))
+}

@@ -1,0 +1,24 @@
+//! Kumiki for C: what `kumiki.h` and `acp.h` declare.
+//!
+//! Two interfaces on the same calls of [`kumiki`]. `kumiki.h` is our own: every call gives a status, and says why it
+//! failed. `acp.h` is that of ACP 3.0.0, for programs that exist: where it has no place for an error, a line on standard
+//! error says it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `guard.rs` | the wrapper around every function: a panic never crosses |
+//! | `place.rs` | where a world is kept between the calls of a C program |
+//! | `status.rs` | error codes, and the message of the last failure |
+//! | `api/` | the functions of `kumiki.h` |
+//! | `acp/` | the functions of `acp.h` |
+//!
+//! `unsafe` is at this edge only, where pointers come from C; what lies behind is safe Rust.
+
+pub mod acp;
+pub mod api;
+mod guard;
+mod place;
+mod status;
+
+#[cfg(test)]
+mod tests;

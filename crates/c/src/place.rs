@@ -1,0 +1,140 @@
+//! Where a world is kept between the calls of a C program, with the memory that it holds for the program.
+
+use crate::guard::misuse;
+use kumiki::{Error, GlobalAddress, Region, RegionKey, Result, World};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+/// How long ending a world waits for other threads that are inside a call.
+const OTHERS: Duration = Duration::from_secs(10);
+
+/// A world, while there is one. Calls share it; joining, leaving and renumbering need it alone.
+pub(crate) struct Place {
+    world: RwLock<Option<World>>,
+    held: Mutex<BTreeMap<u64, Held>>,
+}
+
+/// Memory of this rank that the program has, by its first address.
+pub(crate) enum Held {
+    /// Memory of the program, which it has vouched for.
+    Registered {
+        /// What the library knows it by.
+        key: RegionKey,
+        /// Where it begins.
+        start: usize,
+        /// How long it is.
+        bytes: usize,
+    },
+    /// Memory of the arena; it is given back when this is dropped.
+    Allocated(#[allow(dead_code)] Region<u8>),
+}
+
+impl Place {
+    /// A place without a world.
+    pub(crate) const fn new() -> Place {
+        Place { world: RwLock::new(None), held: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// Does something in the world.
+    pub(crate) fn with<T>(&self, body: impl FnOnce(&World) -> Result<T>) -> Result<T> {
+        let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
+        match world.as_ref() {
+            Some(world) => body(world),
+            None => Err(Error::Closed("there is no world: init has not been called, or finalize has".into())),
+        }
+    }
+
+    /// Makes a world.
+    pub(crate) fn enter(&self, join: impl FnOnce() -> Result<World>) -> Result<()> {
+        let mut world = self.exclusive()?;
+        if world.is_some() {
+            return Err(misuse("init was called twice without finalize"));
+        }
+        *world = Some(join()?);
+        Ok(())
+    }
+
+    /// Ends the world: what `end` gives is the next one.
+    pub(crate) fn replace(&self, end: impl FnOnce(World) -> Result<Option<World>>) -> Result<()> {
+        let mut place = self.exclusive()?;
+        let Some(world) = place.take() else {
+            return Err(Error::Closed("there is no world: init has not been called, or finalize has".into()));
+        };
+        let next = end(world);
+        // The others have come to the end, too: nobody touches this memory any more.
+        self.held().clear();
+        *place = next?;
+        Ok(())
+    }
+
+    /// The world alone. Other threads of the program may be inside a call, but not for ever.
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<World>>> {
+        let until = Instant::now() + OTHERS;
+        loop {
+            // Never queues: a call that is made from within a call (a comparison, say) would wait for us, and we for it.
+            match self.world.try_write() {
+                Ok(world) => return Ok(world),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(misuse("another thread is inside a call of the library; let it return first"))
+                }
+            }
+        }
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, BTreeMap<u64, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers memory of the program; gives its first address.
+    ///
+    /// # Safety
+    /// As [`World::register_raw`].
+    pub(crate) unsafe fn register(
+        &self,
+        pointer: *mut u8,
+        bytes: usize,
+        colour: u32,
+    ) -> Result<GlobalAddress> {
+        if pointer.is_null() {
+            return Err(misuse("the memory to register is at NULL"));
+        }
+        self.with(|world| {
+            // SAFETY: as the caller promises.
+            let key = unsafe { world.register_raw(pointer, bytes, colour) }?;
+            let held = Held::Registered { key, start: pointer as usize, bytes };
+            self.held().insert(key.address.bits(), held);
+            Ok(key.address)
+        })
+    }
+
+    /// Takes registered memory back.
+    pub(crate) fn unregister(&self, address: u64) -> Result<()> {
+        self.with(|world| {
+            let key = match self.held().get(&address) {
+                Some(Held::Registered { key, .. }) => *key,
+                _ => return Err(misuse(format!("{address:#x} is no registration of this process"))),
+            };
+            world.unregister_raw(key)?;
+            self.held().remove(&address);
+            Ok(())
+        })
+    }
+
+    /// The address of a byte of registered memory.
+    pub(crate) fn address_in(&self, registration: u64, pointer: usize) -> Result<GlobalAddress> {
+        match self.held().get(&registration) {
+            Some(Held::Registered { key, start, bytes }) => {
+                let offset = pointer.checked_sub(*start).filter(|offset| offset < bytes || pointer == *start);
+                offset.map(|offset| key.address.add(offset as u64)).ok_or_else(|| {
+                    misuse(format!("{pointer:#x} is not in the {bytes} bytes registered at {start:#x}"))
+                })
+            }
+            _ => Err(misuse(format!("{registration:#x} is no registration of this process"))),
+        }
+    }
+}

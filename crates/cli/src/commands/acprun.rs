@@ -1,0 +1,269 @@
+//! `kumiki acprun`, also under the name `acprun`: starts programs written for ACP, with the options that the launcher of ACP has.
+
+use super::{run, Outcome};
+use kumiki_run::environment;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// Starter memory of each rank when nobody says how much.
+const STARTER_BYTES: u64 = 1024;
+
+const USAGE: &str = "\
+usage: acprun [options] program [arguments]
+
+  -n, -np N                          number of processes (also --acp-np=N, --acp-nprocs=N)
+  -smemsize, -startermemsize BYTES   starter memory of each process, 1024 if not given (also --acp-startermemsize=BYTES)
+  -machinefile, -nodefile FILE       hosts, one a line, used in turn (also --acp-nodefile=FILE)
+  -host, -node A,B                   the same as a list
+  -rsh, -ssh, -remoteshell COMMAND   what reaches another host; ssh if not given
+  -h, -v                             this text; the version
+
+Accepted, and of no effect here: -smemsize-cl BYTES, -smemsize-dl BYTES (memory is taken as it is needed); -net, -ndev, -envnet
+DEVICE; -mhooksmall, -mhooklarge, -mhookhuge; -mhooklow N, -mhookhigh N; -ethspeed N; -debug. Options of `kumiki run` are taken from the environment (`kumiki info`), for instance
+KUMIKI_VIRTUAL_NODES=2. The exit code is that of the first process that failed.
+";
+
+const EXAMPLES: &str = "\
+Examples:
+  acprun -np 4 ./heat                          four processes on this machine
+  acprun -np 4 -smemsize 1M ./heat             with a mebibyte of starter memory each
+  acprun -np 8 -nodefile hosts ./heat          on the hosts of a file, in turn
+  kumiki acprun -h                             every option";
+
+/// Start a program written for ACP.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Options of acprun, the program, and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// What the command line asks for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Wanted {
+    processes: Option<u32>,
+    starter_bytes: Option<u64>,
+    hosts: Vec<String>,
+    remote_shell: Option<String>,
+    /// Options that were accepted and have no effect.
+    idle: Vec<String>,
+    help: bool,
+    version: bool,
+    command: Vec<OsString>,
+}
+
+/// Starts the program and stays until it has ended.
+pub(crate) fn run(words: &[OsString]) -> Outcome {
+    super::warn_of_unknown_variables();
+    let wanted = match parse(words) {
+        Ok(wanted) => wanted,
+        Err(message) => {
+            eprintln!("acprun: {message}\n{USAGE}");
+            return Ok(1);
+        }
+    };
+    if wanted.help {
+        return super::print(USAGE);
+    }
+    if wanted.version {
+        return super::print(concat!(
+            "acprun (Kumiki ",
+            env!("CARGO_PKG_VERSION"),
+            "), the interface of ACP 3.0.0\n"
+        ));
+    }
+    for option in &wanted.idle {
+        eprintln!(
+            "acprun: {option} has no effect: Kumiki uses shared memory and TCP, and needs no such setting"
+        );
+    }
+    run::run_words(words_for_run(wanted)?)
+}
+
+/// The same in the words of `kumiki run`, so that what acprun has no option for can be set in the environment.
+fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
+    let mut line: Vec<OsString> = Vec::new();
+    let mut add = |name: &str, value: String| line.extend([OsString::from(name), value.into()]);
+    if let Some(processes) = wanted.processes {
+        add("-n", processes.to_string());
+    }
+    let said = environment::bytes("KUMIKI_STARTER").map_err(|error| error.to_string())?;
+    if wanted.starter_bytes.is_some() || said.is_none() {
+        add("--starter", wanted.starter_bytes.unwrap_or(STARTER_BYTES).to_string());
+    }
+    if let Some(command) = &wanted.remote_shell {
+        add("--ssh", command.clone());
+    }
+    let all_here = wanted.remote_shell.is_none() && wanted.hosts.iter().all(|host| is_here(host));
+    if !wanted.hosts.is_empty() && !all_here {
+        add("--host", wanted.hosts.join(","));
+        line.push("--cyclic".into());
+    }
+    line.push("--".into());
+    line.extend(found(wanted.command));
+    Ok(line)
+}
+
+/// Whether a host is this machine under a name that every machine has, or its own.
+fn is_here(host: &str) -> bool {
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    ["localhost", "127.0.0.1", "::1"].contains(&host) || host == own.trim()
+}
+
+/// A program in the current folder may be named without `./`, if there is none of that name elsewhere.
+fn found(mut command: Vec<OsString>) -> Vec<OsString> {
+    let Some(program) = command.first_mut() else { return command };
+    let is_name = !program.as_encoded_bytes().contains(&b'/');
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let elsewhere = std::env::split_paths(&path).any(|folder| folder.join(&program).is_file());
+    if is_name && !elsewhere && Path::new(&program).is_file() {
+        *program = Path::new(".").join(&program).into();
+    }
+    command
+}
+
+fn parse(words: &[OsString]) -> Result<Wanted, String> {
+    let mut wanted = Wanted::default();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        if text == "--" {
+            wanted.command = rest.cloned().collect();
+            break;
+        }
+        if !text.starts_with('-') {
+            wanted.command = std::iter::once(word).chain(rest).cloned().collect();
+            break;
+        }
+        let (name, inline) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (&*text, None),
+        };
+        let mut value = || {
+            let value =
+                inline.clone().or_else(|| rest.next().map(|word| word.to_string_lossy().into_owned()));
+            value.filter(|value| !value.is_empty()).ok_or_else(|| format!("{name} needs a value"))
+        };
+        option(&mut wanted, name, &mut value)?;
+    }
+    if wanted.command.is_empty() && !wanted.help && !wanted.version {
+        return Err("no program was given".into());
+    }
+    Ok(wanted)
+}
+
+/// Takes one option.
+fn option(
+    wanted: &mut Wanted,
+    name: &str,
+    value: &mut dyn FnMut() -> Result<String, String>,
+) -> Result<(), String> {
+    let bytes = |value: String| {
+        environment::parse_bytes(&value)
+            .ok_or_else(|| format!("{name} {value}: it should be a size such as 4096 or 1M"))
+    };
+    match name {
+        "-n" | "-np" | "--acp-n" | "--acp-np" | "--acp-nprocs" => {
+            let value = value()?;
+            let processes = value.parse().ok().filter(|&processes| processes > 0);
+            wanted.processes =
+                Some(processes.ok_or_else(|| format!("{name} {value}: it should be a number, 1 or more"))?);
+        }
+        "-smemsize" | "-startermemsize" | "--acp-startermemsize" => {
+            wanted.starter_bytes = Some(bytes(value()?)?)
+        }
+        "-smemsize-dl" | "-smemsize-cl" | "--acp-startermemsize-dl" | "--acp-startermemsize-cl" => {
+            idle_number(wanted, name, &bytes(value()?)?.to_string())
+        }
+        "-machinefile" | "-nodefile" | "--acp-nodefile" => wanted.hosts = read_hosts(&value()?)?,
+        "-host" | "-node" => wanted.hosts = value()?.split(',').map(|host| host.trim().to_owned()).collect(),
+        "-net" | "-ndev" | "-envnet" | "--acp-envnet" => {
+            let device = value()?;
+            idle_number(wanted, name, &device);
+        }
+        "-rsh" | "-ssh" | "-remoteshell" => wanted.remote_shell = Some(value()?),
+        "-mhooksmall" | "-mhooklarge" | "-mhookhuge" | "-debug" => wanted.idle.push(name.to_owned()),
+        "-mhooklow" | "-mhookhigh" | "-ethspeed" => {
+            let number = value()?;
+            idle_number(wanted, name, &number);
+        }
+        "-multirun" | "-portfile" | "-offsetrank" => {
+            return Err(format!("{name}: several jobs cannot be joined to one yet"));
+        }
+        "-h" | "-help" | "--help" => wanted.help = true,
+        "-v" | "-version" | "--version" => wanted.version = true,
+        _ => return Err(format!("there is no option {name}")),
+    }
+    Ok(())
+}
+
+fn idle_number(wanted: &mut Wanted, name: &str, value: &str) {
+    wanted.idle.push(format!("{name} {value}"));
+}
+
+/// The hosts of a file, one a line; `#` begins a comment.
+fn read_hosts(path: &str) -> Result<Vec<String>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
+    let hosts: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+    match hosts.is_empty() {
+        true => Err(format!("{path} names no host")),
+        false => Ok(hosts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Wanted, String> {
+        parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_end_at_the_program() {
+        let wanted = parsed("-np 4 -smemsize 2K ./a -np 9 -x").unwrap();
+        assert_eq!((wanted.processes, wanted.starter_bytes), (Some(4), Some(2048)));
+        assert_eq!(wanted.command, ["./a", "-np", "9", "-x"]);
+        let wanted = parsed("--acp-nprocs=3 --acp-startermemsize=5 --acp-envnet=udp a").unwrap();
+        assert_eq!((wanted.processes, wanted.starter_bytes), (Some(3), Some(5)));
+        assert_eq!(wanted.idle, ["--acp-envnet udp"]);
+    }
+
+    #[test]
+    fn every_option_of_the_usage_is_taken() {
+        let line = "-n 2 -startermemsize 9 -smemsize-cl 1 --acp-startermemsize-cl=1 --acp-startermemsize-dl=1 \
+                    -host a,b -node a -rsh x -ssh y -remoteshell z -net ib -ndev udp -envnet tofu -mhooksmall \
+                    -mhooklarge -mhookhuge -mhooklow 1 -mhookhigh 2 -ethspeed 1000 -debug ./a";
+        let line: Vec<&str> = line.split_whitespace().collect();
+        let wanted = parsed(&line.join(" ")).unwrap();
+        assert_eq!((wanted.hosts, wanted.remote_shell), (vec!["a".to_string()], Some("z".into())));
+        assert_eq!(wanted.idle.len(), 13);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (line, said) in [
+            ("-np", "needs a value"),
+            ("-np x a", "1 or more"),
+            ("-np 0 a", "1 or more"),
+            ("-what a", "there is no option -what"),
+            ("-np 4", "no program"),
+            ("-smemsize big a", "a size"),
+            ("-nodefile /nowhere/at/all a", "cannot read"),
+            ("-multirun a", "cannot be joined"),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn hosts_that_are_this_machine_need_no_remote_shell() {
+        let words = |line: &str| words_for_run(parsed(line).unwrap()).unwrap();
+        assert!(!words("-np 2 -host localhost,127.0.0.1 ./a").contains(&"--host".into()));
+        assert!(words("-np 2 -host localhost,other ./a").contains(&"--cyclic".into()));
+        assert!(words("-np 2 -ssh x -host localhost ./a").contains(&"--host".into()));
+    }
+}

@@ -1,0 +1,80 @@
+//! The headers in every language standard, and what the library exports.
+
+use crate::stage::{program_source, repository, succeed, Stage};
+use crate::{test, Test};
+use std::collections::BTreeSet;
+use std::process::Command;
+
+pub(crate) fn tests() -> Vec<Test> {
+    vec![
+        test("headers::every_standard", every_standard),
+        test("headers::the_library_exports_what_they_declare_and_nothing_else", exports),
+        test("headers::pkg_config", pkg_config),
+    ]
+}
+
+/// No warning in any of them, even with `-pedantic`.
+fn every_standard(stage: &Stage) {
+    let c = ["c89", "gnu89", "c99", "gnu99", "c11", "gnu17"].map(|standard| ("gcc", "c", standard));
+    let cxx = ["c++98", "gnu++98", "c++11", "c++17", "c++20"].map(|standard| ("g++", "c++", standard));
+    for (compiler, language, standard) in c.into_iter().chain(cxx) {
+        succeed(
+            Command::new(compiler)
+                .args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", language])
+                .arg(format!("-std={standard}"))
+                .arg("-I")
+                .arg(stage.path("include"))
+                .arg(program_source("header")),
+        );
+    }
+}
+
+/// The names of the functions that a header declares.
+pub(crate) fn declared(header: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(repository().join("crates/c/include").join(header)).expect("a header");
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let mut names = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with(['#', ' ', '/', '}'])) {
+        let Some((before, _)) = line.split_once('(') else { continue };
+        names.extend(before.rsplit(|letter| !is_name(letter)).next().map(str::to_owned));
+    }
+    names
+}
+
+fn exports(stage: &Stage) {
+    let library = stage.path("lib/libkumiki.so");
+    let table = succeed(Command::new("nm").args(["-D", "--defined-only", "-f", "posix"]).arg(&library));
+    let exported: BTreeSet<String> =
+        table.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect();
+    let mut wanted = declared("kumiki.h");
+    assert!(wanted.len() > 30, "{wanted:?}");
+    wanted.extend(declared("acp.h"));
+    let missing: Vec<_> = wanted.difference(&exported).filter(|name| !is_not_there_yet(name)).collect();
+    let surplus: Vec<_> = exported.difference(&wanted).collect();
+    assert!(missing.is_empty() && surplus.is_empty(), "missing: {missing:?}\nsurplus: {surplus:?}");
+    let dynamic = succeed(Command::new("readelf").arg("-d").arg(&library));
+    assert!(dynamic.contains("soname: [libkumiki.so.0.1]"), "{dynamic}");
+}
+
+/// What `acp.h` declares and the library has not: programs that use it do not link, rather than go wrong.
+fn is_not_there_yet(name: &str) -> bool {
+    !include_str!("../../crates/c/include/kumiki.h").contains(name)
+}
+
+fn pkg_config(stage: &Stage) {
+    let ask = |words: &[&str]| {
+        let mut command = Command::new("pkg-config");
+        succeed(command.env("PKG_CONFIG_PATH", stage.path("lib/pkgconfig")).args(words).arg("kumiki"))
+    };
+    assert_eq!(ask(&["--modversion"]).trim(), env!("CARGO_PKG_VERSION"));
+    let flags = ask(&["--cflags", "--libs"]);
+    let program = stage.path("built/by-pkg-config");
+    succeed(
+        Command::new("gcc")
+            .arg(program_source("kumiki_api"))
+            .args(flags.split_whitespace())
+            .arg("-o")
+            .arg(&program),
+    );
+    succeed(&mut stage.acprun(&["-np", "2"], &program, &[]));
+}

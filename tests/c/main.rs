@@ -1,0 +1,47 @@
+//! C and C++ programs against the installed library: the wrappers compile them, `acprun` starts them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `stage.rs` | an installation of what was built, compiling and running |
+//! | `headers.rs` | the headers in every language standard, and what the library exports |
+//! | `suites.rs` | the programs, on 1 to 4 ranks, in shared memory and over TCP |
+//! | `launcher.rs` | `acprun` and its options |
+//! | `memory_checkers.rs` | AddressSanitizer and valgrind |
+//! | `programs/` | the programs, each in the common part of C and C++ |
+
+mod headers;
+mod launcher;
+mod memory_checkers;
+mod stage;
+mod suites;
+
+use libtest_mimic::{Arguments, Trial};
+use std::process::ExitCode;
+
+/// A test, and what it is called.
+type Test = (String, Box<dyn FnOnce(&stage::Stage) + Send>);
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let stage = std::sync::Arc::new(stage::Stage::new());
+    let tests = headers::tests()
+        .into_iter()
+        .chain(suites::tests())
+        .chain(launcher::tests())
+        .chain(memory_checkers::tests());
+    let trials = tests.map(|(name, body): Test| {
+        let stage = stage.clone();
+        Trial::test(name, move || {
+            body(&stage);
+            Ok(())
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    stage.clear();
+    conclusion.exit_code()
+}
+
+/// A test from its name and what it does.
+fn test(name: impl Into<String>, body: impl FnOnce(&stage::Stage) + Send + 'static) -> Test {
+    (name.into(), Box::new(body))
+}
