@@ -20,6 +20,7 @@ mod job;
 mod orders;
 mod programs;
 mod reset;
+mod sequences;
 mod stage;
 mod strangers;
 mod sync;
@@ -82,6 +83,8 @@ const TOPICS: &[Topic] = &[
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
+    topic("vector", &[NODES], sequences::vector),
+    topic("deque", &[NODES], sequences::deque),
     topic("programs", &[NODES, PRIVATE], programs::programs),
     process("reset", &[NODES, PRIVATE], reset::reset),
 ];
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
     trials.extend(reset::trials());
     trials.extend(hooks::trials());
     trials.extend(connections::trials());
+    trials.extend(sequences::trials());
     trials.extend(strangers::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -119,6 +123,8 @@ fn other_body(name: &str) -> Option<Body> {
         "abort" => Body::World(abort::abort),
         "reset_to_one" => Body::Process(reset::reset_to_one),
         "reset_outside" => Body::Process(reset::reset_outside),
+        "sequence_budget" => Body::World(sequences::sequence_budget),
+        "sequence_messages" => Body::World(sequences::sequence_messages),
         "all_to_all" => Body::World(connections::all_to_all),
         _ => return None,
     })

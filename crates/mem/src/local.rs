@@ -53,6 +53,15 @@ impl<'a> Local<'a> {
         self.core.arena.place(Rank(rank)).is_some_and(|word| word.load().node == self.core.node)
     }
 
+    /// Whether a rank of this node is alive, and this process may touch its arena memory: what a span that is kept for
+    /// longer must be asked before each use.
+    #[inline]
+    pub fn can_touch(self, rank: u32) -> bool {
+        let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
+        place.is_some_and(|place| place.node == self.core.node && place.status == Status::Alive)
+            && !process::is_forked_child()
+    }
+
     /// The rank that an address belongs to.
     #[inline]
     pub fn rank_of(self, address: GlobalAddress) -> u32 {

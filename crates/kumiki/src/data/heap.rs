@@ -159,8 +159,9 @@ pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Ve
     Ok(())
 }
 
-/// The heap of a rank of this node, with its lock held.
-struct Heap<'a> {
+/// The heap of a rank of this node, with its lock held. Who needs several blocks, or gives one up for another, opens it
+/// once: a service that has changed something cannot be run again because it met a lock.
+pub(crate) struct Heap<'a> {
     pool: Pool<'a>,
     span: Span<'a>,
     held: Locked<'a>,
@@ -197,7 +198,7 @@ fn list_for(length: u64) -> (u64, u64) {
 }
 
 impl<'a> Heap<'a> {
-    fn open(local: Local<'a>, rank: u32) -> Result<Heap<'a>> {
+    pub(crate) fn open(local: Local<'a>, rank: u32) -> Result<Heap<'a>> {
         let pool = local.pool(rank)?;
         let held = pool.lock()?;
         let inherited = held.is_inherited();
@@ -212,7 +213,15 @@ impl<'a> Heap<'a> {
         self.span.load(MAGIC_AT).is_ok_and(|magic| magic == MAGIC)
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<GlobalAddress> {
+    /// Frees a block of this heap.
+    pub(crate) fn free(&mut self, address: GlobalAddress) -> Result<()> {
+        if !self.local.is_in_pool(address) || self.local.rank_of(address) != self.rank {
+            return Err(Error::Misuse(format!("free of {address:#x}, which is not of this heap")));
+        }
+        self.release(self.local.pool_offset(address))
+    }
+
+    pub(crate) fn allocate(&mut self, bytes: u64) -> Result<GlobalAddress> {
         let asked = bytes.checked_add(WORD).and_then(|bytes| bytes.checked_next_multiple_of(8));
         let too_large =
             Error::OutOfMemory { asked: bytes, left: self.pool.limit(), what: "the pool of a rank" };

@@ -21,7 +21,6 @@ impl Writer {
     }
 
     /// One more byte string.
-    #[allow(dead_code)]
     pub(crate) fn bytes(mut self, bytes: &[u8]) -> Writer {
         self.0.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         self.0.extend_from_slice(bytes);
@@ -63,7 +62,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The next byte string.
-    #[allow(dead_code)]
     pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let count = self.word()?;
         self.take(usize::try_from(count).unwrap_or(usize::MAX))

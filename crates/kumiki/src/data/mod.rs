@@ -6,18 +6,34 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `vector.rs`, `deque.rs` | elements on one rank |
+//! | `sequence.rs` | what their handles share |
+//! | `ring.rs` | the bytes of both, on this node |
 //! | `heap.rs` | global malloc and free: the allocator of each rank's pool |
 //! | `message.rs` | requests and replies as bytes |
 
+mod deque;
 mod heap;
 mod message;
+mod ring;
+mod sequence;
+mod vector;
 
+pub use deque::Deque;
 pub use heap::HeapUse;
+pub use sequence::Elements;
+pub use vector::Vector;
 
 use kumiki_mem::Service;
 
-/// The number of the heap's service.
+/// The numbers of the services.
 pub(crate) const HEAP: u8 = 0;
+pub(crate) const VECTOR: u8 = 1;
+pub(crate) const DEQUE: u8 = 2;
 
 /// What every rank does for the others, by number.
-pub(crate) static SERVICES: &[Service] = &[Service { name: "heap", serve: heap::serve }];
+pub(crate) static SERVICES: &[Service] = &[
+    Service { name: "heap", serve: heap::serve },
+    Service { name: "vector", serve: ring::serve_vector },
+    Service { name: "deque", serve: ring::serve_deque },
+];
