@@ -37,8 +37,8 @@ impl World {
     }
 
     /// The world of an attachment that somebody else made.
-    pub fn from_attachment(attachment: Attachment) -> Result<World> {
-        kumiki_mem::World::from_attachment(attachment, data::SERVICES).map(World)
+    pub fn attach(attachment: Attachment) -> Result<World> {
+        kumiki_mem::World::attach(attachment, data::SERVICES).map(World)
     }
 
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions and data

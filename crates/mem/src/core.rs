@@ -8,6 +8,7 @@ use crate::ledger::Books;
 use crate::progress::Engine;
 use crate::region::Registry;
 use crate::{Error, Result};
+use kumiki_net::contract::Server;
 use kumiki_net::os::descriptor::Event;
 use kumiki_net::os::process;
 use kumiki_net::shm::arena::{Arena, Phase};
@@ -37,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) has_transport: AtomicBool,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
     pub(crate) closed: AtomicBool,
+    /// Whether time and messages are the simulator's: then waiting is sleeping.
+    pub(crate) simulated: bool,
     /// Whether the program was ever given an error: dropping the world then does not finalize it.
     pub(crate) faulted: AtomicBool,
     pub(crate) books: Books,
@@ -74,6 +77,13 @@ pub(crate) struct Waiting {
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.
     pub(crate) spin_ns: AtomicU64,
+}
+
+impl Server for Core {
+    fn serve(&self) {
+        // What went wrong is told to whoever waits for it.
+        let _ = self.poll_once(&mut |_| None::<()>);
+    }
 }
 
 impl Core {

@@ -303,6 +303,8 @@ impl Sink for Receiver<'_> {
 
 /// Decides between spinning, yielding and sleeping.
 pub(crate) struct Patience {
+    /// Whether to sleep at once.
+    none: bool,
     spin_ns: u64,
     since_ns: u64,
     turns: u32,
@@ -318,6 +320,7 @@ const YIELD_TURNS: u32 = 64;
 impl Patience {
     pub(crate) fn new(core: &Core) -> Patience {
         Patience {
+            none: core.simulated,
             spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed),
             since_ns: 0,
             turns: 0,
@@ -340,6 +343,9 @@ impl Patience {
     /// One more turn without success. True when it is time to sleep.
     #[inline]
     pub(crate) fn exhausted(&mut self) -> bool {
+        if self.none {
+            return true;
+        }
         self.turns += 1;
         if self.spin_ns == 0 {
             if self.turns <= YIELD_TURNS {
@@ -414,7 +420,7 @@ impl Core {
     }
 
     /// One look at the engine: (what `done` found, how much happened, when it wants to be polled again).
-    fn poll_once<T>(
+    pub(crate) fn poll_once<T>(
         &self,
         done: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> (Option<T>, Result<usize>, Option<u64>) {

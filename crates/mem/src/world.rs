@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::auth::{JobId, Secret};
-use kumiki_net::contract::{Closing, Footprint};
+use kumiki_net::contract::{Closing, Footprint, Server, Transport};
 use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::control::Activity;
@@ -20,7 +20,7 @@ use kumiki_net::shm::region::{Kind, RegionView};
 use kumiki_net::tcp::{Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 /// The stack of the service thread: it calls nothing deep.
@@ -57,6 +57,8 @@ pub struct World {
     service: Mutex<Option<std::thread::JoinHandle<()>>>,
     secret: Arc<Secret>,
     job: JobId,
+    /// A transport that came with the attachment, until it is installed.
+    given: Mutex<Option<Box<dyn Transport>>>,
 }
 
 /// What is left of an attachment when its arena has become shared.
@@ -82,7 +84,7 @@ impl World {
     pub fn init_with(starter_bytes: u64, services: &'static [Service]) -> Result<World> {
         let measure = crate::measure::Measurement::begin();
         let attachment = bootstrap::attach(None, starter_bytes)?;
-        let world = World::from_attachment(attachment, services)?;
+        let world = World::attach(attachment, services)?;
         if let Some(measure) = measure {
             measure.finish(&world)?;
         }
@@ -90,8 +92,9 @@ impl World {
     }
 
     /// The world of an attachment that somebody else made.
-    pub fn from_attachment(attachment: Attachment, services: &'static [Service]) -> Result<World> {
+    pub fn attach(mut attachment: Attachment, services: &'static [Service]) -> Result<World> {
         process::watch_forks();
+        let given = attachment.transport.take();
         let config = *attachment.arena.config();
         let arena = attachment.arena.clone();
         let place = arena.place(attachment.rank).map(|word| word.load());
@@ -116,6 +119,7 @@ impl World {
             faulted: AtomicBool::new(false),
             books,
             services,
+            simulated: given.is_some(),
             registry: Mutex::new(Registry::new(arena.heap_start()..arena.pool_start())),
             engine: Mutex::new(Engine::new(attachment.channel.clone())),
             waiting: Waiting { spin_ns: AtomicU64::new(spin_ns(&config)?), ..Waiting::default() },
@@ -133,6 +137,7 @@ impl World {
             service: Mutex::new(None),
             secret: Arc::new(secret),
             job,
+            given: Mutex::new(given),
         };
         if config.nodes > 1 {
             world.ensure_transport()?;
@@ -205,6 +210,10 @@ impl World {
 
     /// Ends the whole job with a message, from any rank. Does not return.
     pub fn abort(&self, message: &str) -> ! {
+        // A simulated rank is a thread: the others go on, or end with the run.
+        if self.core.simulated {
+            std::panic::panic_any(format!("rank {} aborts: {message}", self.rank()));
+        }
         // In a forked child the engine may be held by a thread that does not exist there.
         let forked = process::is_forked_child();
         let channel = if forked { None } else { self.core.engine().state.channel.clone() };
@@ -243,7 +252,7 @@ impl World {
         } else {
             attachment.arena.prepare_rank(attachment.local)?;
         }
-        World::from_attachment(attachment, self.core.services)
+        World::attach(attachment, self.core.services)
     }
 
     /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
@@ -342,14 +351,26 @@ impl World {
             connection_cap: connection_cap(config.connection_cap)?,
         };
         let channel = engine.state.channel.clone();
-        let tcp = Tcp::new(setup, channel.as_ref().map(|channel| channel.as_fd()))?;
-        let transport = hook::wrap(Box::new(tcp), self.core.rank)?;
+        let given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let mut transport = match given {
+            Some(transport) => transport,
+            None => {
+                let tcp = Tcp::new(setup, channel.as_ref().map(|channel| channel.as_fd()))?;
+                hook::wrap(Box::new(tcp), self.core.rank)?
+            }
+        };
+        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
         self.core.books.book(Purpose::Connection, transport.footprint().fixed_bytes)?;
-        self.core.books.book(Purpose::Thread, SERVICE_STACK_BYTES as u64)?;
+        if !served {
+            self.core.books.book(Purpose::Thread, SERVICE_STACK_BYTES as u64)?;
+        }
         engine.install(transport)?;
         let sleeper = engine.sleeper.clone();
         drop(engine);
         self.core.has_transport.store(true, Ordering::Release);
+        if served {
+            return Ok(());
+        }
         let core = self.core.clone();
         let thread = std::thread::Builder::new()
             .name("kumiki-service".into())

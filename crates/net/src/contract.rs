@@ -22,7 +22,7 @@
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Set by the transport on every piece of a large payload but the last.
 pub const FLAG_MORE: u8 = 0x80;
@@ -109,6 +109,12 @@ pub trait Sleeper: Send + Sync {
     fn wake(&self);
 }
 
+/// Whoever answers for a rank while its program computes.
+pub trait Server: Send + Sync {
+    /// Takes what has come, and answers it.
+    fn serve(&self);
+}
+
 /// How far a transport is with closing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Closing {
@@ -170,4 +176,9 @@ pub trait Transport: Send {
     fn footprint(&self) -> Footprint;
     /// Does something bad to the connection with a peer.
     fn inject(&mut self, peer: Rank, fault: Fault);
+    /// Whether the transport itself calls the server when something has come and nobody polls. Otherwise a thread is
+    /// started that does.
+    fn serve_with(&mut self, _server: Weak<dyn Server>) -> bool {
+        false
+    }
 }

@@ -27,7 +27,7 @@ pub(crate) fn play() -> Result<()> {
     let attachment = bootstrap::attach(None, bootstrap::STARTER_BYTES)?;
     let (arena, job) = (attachment.arena.clone(), attachment.job);
     let secret = Secret::from_bytes(*attachment.secret.expose());
-    let world = World::from_attachment(attachment)?;
+    let world = World::attach(attachment)?;
     let canaries = [guard(&world)?, guard(&world)?, guard(&world)?];
     // The middle one is the target, an earlier one is freed: its address is stale.
     let stale = world.alloc::<u8>(ROOM_BYTES as usize)?;

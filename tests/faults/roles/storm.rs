@@ -100,7 +100,7 @@ impl Tally {
 pub(crate) fn atomics() -> Result<()> {
     let attachment = bootstrap::attach(None, bootstrap::STARTER_BYTES)?;
     let arena = attachment.arena.clone();
-    let world = World::from_attachment(attachment)?;
+    let world = World::attach(attachment)?;
     let counter = world.starter::<u64>(2)?;
     world.sync()?;
     match world.rank() {

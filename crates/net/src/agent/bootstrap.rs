@@ -9,6 +9,7 @@
 use super::channel::{Channel, FromAgent, ToAgent};
 use super::stranger::{self, Hosted};
 use crate::auth::{JobId, Secret};
+use crate::contract::Transport;
 use crate::environment;
 use crate::os::{self, descriptor, futex, time};
 use crate::shm::arena::{Arena, Config, Phase};
@@ -21,7 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const STARTER_BYTES: u64 = 4096;
 
 /// A process's place in a world.
-#[derive(Debug)]
 pub struct Attachment {
     /// The arena of its node.
     pub arena: Arc<Arena>,
@@ -35,8 +35,16 @@ pub struct Attachment {
     pub job: JobId,
     /// The line to the node agent; `None` in a world of one.
     pub channel: Option<Channel>,
+    /// How other ranks are reached, if not over TCP.
+    pub transport: Option<Box<dyn Transport>>,
     /// What this process does for others, when no launcher of ours started it.
     hosted: Option<Hosted>,
+}
+
+impl std::fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Attachment({} of {:?})", self.rank, self.job)
+    }
 }
 
 /// The line to the agent that this process inherited; kept for as long as it lives, so that it can attach again.
@@ -57,6 +65,17 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
 }
 
 impl Attachment {
+    /// A place in a world that needs no agent: alone, or over a transport that keeps its own peace.
+    pub fn new(
+        arena: Arc<Arena>,
+        rank: Rank,
+        transport: Option<Box<dyn Transport>>,
+        job: JobId,
+    ) -> Attachment {
+        let secret = Secret::from_bytes([0; 32]);
+        Attachment { arena, rank, local: 0, secret, job, channel: None, transport, hosted: None }
+    }
+
     /// Leaves the world in an orderly way. The process may attach again afterwards.
     ///
     /// A process that hosts the agent of its node, or the hub, waits until the ranks that need it have left too, or
@@ -95,8 +114,16 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
         match channel.receive(limit_ms)? {
             Some(FromAgent::Welcome { arena, rank, local, job, secret }) => {
                 let arena = Arc::new(Arena::attach(arena)?);
-                let mut attachment =
-                    Attachment { arena, rank, local, secret, job, channel: Some(channel), hosted: None };
+                let mut attachment = Attachment {
+                    arena,
+                    rank,
+                    local,
+                    secret,
+                    job,
+                    channel: Some(channel),
+                    transport: None,
+                    hosted: None,
+                };
                 return match wait_until_ready(&attachment, start_ms, limit_ms) {
                     Ok(()) => Ok(attachment),
                     Err(late @ Error::Timeout { .. }) => Err(late),
@@ -212,8 +239,7 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
     }
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
-    let arena = Arc::new(arena);
-    Ok(Attachment { arena, rank: Rank(0), local: 0, secret, job: JobId(job), channel: None, hosted: None })
+    Ok(Attachment { secret, ..Attachment::new(Arc::new(arena), Rank(0), None, JobId(job)) })
 }
 
 /// The part of a configuration that the environment decides when there is no launcher.

@@ -16,6 +16,8 @@ use crate::environment;
 use crate::os::memory::{self, Mapping, PAGE_BYTES};
 use crate::{Error, Rank, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x01");
 /// Slots in a region table.
@@ -150,11 +152,29 @@ fn choose_stride(config: &Config) -> Result<u64> {
 /// A process's view of its node's arena.
 #[derive(Debug)]
 pub struct Arena {
-    mapping: Mapping,
-    fd: OwnedFd,
+    whole: Arc<Whole>,
+    /// The start of the mapping, here because every access needs it.
+    base: NonNull<u8>,
+    /// The changing words: at the head, or one of `whole.seats`.
+    shared: NonNull<Shared>,
     config: Config,
     layout: Layout,
 }
+
+/// What the views of one arena hold together.
+#[derive(Debug)]
+struct Whole {
+    mapping: Mapping,
+    fd: OwnedFd,
+    /// The changing words of the nodes that an arena was split into.
+    seats: Box<[Shared]>,
+}
+
+// SAFETY: both pointers are into memory that `whole` keeps, which is `Send` and `Sync` and touched through atomics, or
+// through pointers whose users have their own rules.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
 
 impl Arena {
     /// Makes a new arena; what the agent does. The world and node tables are still empty.
@@ -169,8 +189,8 @@ impl Arena {
         let fd = memory::create_sealed(c"kumiki-arena", layout.total)?;
         memory::commit(fd.as_fd(), 0, layout.controls)?;
         let mapping = Mapping::new(fd.as_fd(), layout.total)?;
-        let arena = Arena { mapping, fd, config, layout };
-        let head = arena.mapping.start().cast::<Head>().as_ptr();
+        let arena = Arena::over(mapping, fd, config, layout);
+        let head = arena.base.cast::<Head>().as_ptr();
         // SAFETY: the mapping is larger than a `Head`, page-aligned, committed, and nobody else has it yet.
         unsafe {
             (&raw mut (*head).slice_stride).write(layout.stride);
@@ -207,7 +227,40 @@ impl Arena {
         if total != bytes || layout.total != bytes || config.starter_bytes > stride / 4 {
             return refuse("its head contradicts its size");
         }
-        Ok(Arena { mapping, fd, config, layout })
+        Ok(Arena::over(mapping, fd, config, layout))
+    }
+
+    /// A view of a mapping that is as long as the layout says.
+    fn over(mapping: Mapping, fd: OwnedFd, config: Config, layout: Layout) -> Arena {
+        let base = mapping.start();
+        let head = base.cast::<Head>().as_ptr();
+        // SAFETY: the mapping is longer than a `Head`, so the field is inside of it; no reference is made.
+        let shared = unsafe { NonNull::new_unchecked(&raw mut (*head).shared) };
+        Arena { whole: Arc::new(Whole { mapping, fd, seats: Box::new([]) }), base, shared, config, layout }
+    }
+
+    /// Makes one node of each rank of an arena that nobody else has: for a world whose nodes are all in this process, as
+    /// in the simulator. The views share the world table; each has its own changing words.
+    pub fn split(self) -> Result<Vec<Arena>> {
+        let Arena { whole, base, config, layout, .. } = self;
+        let only = || Error::Misuse("an arena that others have cannot be split".into());
+        let Whole { mapping, fd, .. } = Arc::into_inner(whole).ok_or_else(only)?;
+        let nodes = config.local_ranks;
+        // SAFETY: made of atomics, for which all zero is valid, and what a new arena has.
+        let seats = (0..nodes).map(|_| unsafe { std::mem::zeroed::<Shared>() }).collect();
+        let whole = Arc::new(Whole { mapping, fd, seats });
+        let view = |node: u32| Arena {
+            base,
+            shared: NonNull::from(&whole.seats[node as usize]),
+            config: Config { node, nodes, local_ranks: 1, ..config },
+            layout: Layout {
+                controls: layout.controls + CONTROL_STRIDE * node as u64,
+                slices: layout.slices + layout.stride * node as u64,
+                ..layout
+            },
+            whole: whole.clone(),
+        };
+        Ok((0..nodes).map(view).collect())
     }
 
     /// What the agent decided.
@@ -218,15 +271,15 @@ impl Arena {
 
     /// The descriptor, to hand on.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.whole.fd.as_fd()
     }
 
     /// The changing words at the head.
     #[inline]
     pub fn shared(&self) -> &Shared {
-        // SAFETY: the head is mapped for as long as `self` lives and was committed at creation; `Shared` is made
-        // of atomics, for which every bit pattern is valid.
-        unsafe { &(*self.mapping.start().cast::<Head>().as_ptr()).shared }
+        // SAFETY: the words live as long as `self.whole`, in the head, which was committed at creation, or beside
+        // it; `Shared` is made of atomics, for which every bit pattern is valid.
+        unsafe { self.shared.as_ref() }
     }
 
     /// The word of a rank, `None` if there is no such rank.
@@ -278,18 +331,18 @@ impl Arena {
             return Err(Error::Misuse(format!("there is no local rank {local}")));
         }
         let control = self.layout.controls + CONTROL_STRIDE * local as u64;
-        memory::release(self.fd.as_fd(), control, CONTROL_STRIDE)?;
-        memory::commit(self.fd.as_fd(), control, 2 * PAGE_BYTES)?;
+        memory::release(self.whole.fd.as_fd(), control, CONTROL_STRIDE)?;
+        memory::commit(self.whole.fd.as_fd(), control, 2 * PAGE_BYTES)?;
         let slice = self.slice_offset(local);
-        memory::release(self.fd.as_fd(), slice, self.layout.stride)?;
-        memory::commit(self.fd.as_fd(), slice, page_up(self.config.starter_bytes.max(1)))
+        memory::release(self.whole.fd.as_fd(), slice, self.layout.stride)?;
+        memory::commit(self.whole.fd.as_fd(), slice, page_up(self.config.starter_bytes.max(1)))
     }
 
     /// Commits the page of the region table that holds `slot` of the `local`-th rank.
     pub fn commit_slot(&self, local: u32, slot: usize) -> Result<()> {
         let offset = CONTROL_STRIDE * local as u64 + PAGE_BYTES + 16 * slot as u64;
         let page = (self.layout.controls + offset) / PAGE_BYTES * PAGE_BYTES;
-        memory::commit(self.fd.as_fd(), page, PAGE_BYTES)
+        memory::commit(self.whole.fd.as_fd(), page, PAGE_BYTES)
     }
 
     /// Bytes of a slice: starter memory first, then the heap; the pool is the second half.
@@ -317,17 +370,17 @@ impl Arena {
 
     /// Commits a range of a slice.
     pub fn commit_slice(&self, local: u32, offset: u64, bytes: u64) -> Result<()> {
-        memory::commit(self.fd.as_fd(), self.slice_offset(local) + offset, bytes)
+        memory::commit(self.whole.fd.as_fd(), self.slice_offset(local) + offset, bytes)
     }
 
     /// Gives a range of a slice back to the system.
     pub fn release_slice(&self, local: u32, offset: u64, bytes: u64) -> Result<()> {
-        memory::release(self.fd.as_fd(), self.slice_offset(local) + offset, bytes)
+        memory::release(self.whole.fd.as_fd(), self.slice_offset(local) + offset, bytes)
     }
 
     /// Bytes of real memory that the whole arena occupies.
     pub fn occupied_bytes(&self) -> Result<u64> {
-        memory::file_bytes(self.fd.as_fd()).map(|(_, occupied)| occupied)
+        memory::file_bytes(self.whole.fd.as_fd()).map(|(_, occupied)| occupied)
     }
 
     /// Arena bytes of a rank beside its starter memory and heap.
@@ -343,7 +396,7 @@ impl Arena {
     #[inline]
     fn at(&self, offset: u64) -> *mut u8 {
         // SAFETY: callers pass offsets inside the layout, which is as long as the mapping.
-        unsafe { self.mapping.start().as_ptr().add(offset as usize) }
+        unsafe { self.base.as_ptr().add(offset as usize) }
     }
 }
 
