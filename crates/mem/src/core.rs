@@ -1,6 +1,6 @@
 //! What every part of a world shares: who we are, where memory is, the books, and the engine.
 
-use crate::address::AddressFormat;
+use crate::address::{AddressFormat, GlobalAddress};
 use crate::barrier::Passage;
 use crate::call::Service;
 use crate::handle::FIRST_INTERNAL;
@@ -14,8 +14,12 @@ use kumiki_net::os::process;
 use kumiki_net::shm::arena::{Arena, Phase};
 use kumiki_net::shm::control::Control;
 use kumiki_net::Rank;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// How often a simulated rank may look at one place before it sleeps.
+const LOOKS: u32 = 8;
 
 /// The shared state of a world in one process.
 pub(crate) struct Core {
@@ -119,6 +123,26 @@ impl Core {
             return Err(Error::Closed(format!("the job is ending: {}", self.arena.shared().reason())));
         }
         Ok(())
+    }
+
+    /// In simulated time, memory changes only while its reader sleeps: a rank that looks at one place again and again
+    /// sleeps until something comes.
+    #[cold]
+    pub(crate) fn breathe(&self, address: GlobalAddress) {
+        thread_local!(static LOOKED: Cell<(u64, u32)> = const { Cell::new((0, 0)) });
+        if !self.simulated {
+            return;
+        }
+        let (last, times) = LOOKED.get();
+        let times = if last == address.bits() { times + 1 } else { 0 };
+        LOOKED.set((address.bits(), times));
+        if times >= LOOKS {
+            let sleeper = self.engine().sleeper.clone();
+            if let Some(sleeper) = sleeper {
+                let _ = sleeper.sleep(1);
+            }
+            let _ = self.poll_once(&mut |_| None::<()>);
+        }
     }
 
     /// Whether there is nothing to complete. Fails in a forked child, which has no operations of its own.

@@ -9,6 +9,7 @@ use crate::world::{deadline_after, World};
 use crate::{copy, serve, Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::descriptor::Event;
+use kumiki_net::os::time;
 use kumiki_net::shm::control::Activity;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -328,6 +329,9 @@ impl World {
     pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
         let bytes = std::mem::size_of::<T>();
         let mut value = T::zeroed();
+        if time::may_be_virtual() {
+            self.core().breathe(from.address);
+        }
         if let Some(pointer) = self.core().direct(from.address, from.generation, bytes as u64) {
             // SAFETY: the source was checked for a `T`; every bit pattern is a `T`.
             unsafe { copy::move_bytes((&mut value as *mut T).cast(), pointer, bytes) };
@@ -348,6 +352,9 @@ impl World {
     pub fn get_slice<T: Pod>(&self, from: GlobalPtr<T>, into: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
         let src = Side::Global(from.address, from.generation);
+        if time::may_be_virtual() {
+            self.core().breathe(from.address);
+        }
         self.transfer(Side::Lent(bytes.as_mut_ptr() as usize), src, bytes.len() as u64)
     }
 
@@ -393,6 +400,9 @@ impl World {
     fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
         let bytes = std::mem::size_of::<W>();
         let (code, first, second) = operation.encode();
+        if time::may_be_virtual() {
+            self.core().breathe(target.address);
+        }
         if let Some(pointer) = self.core().direct(target.address, target.generation, bytes as u64) {
             if pointer as usize % bytes == 0 {
                 // SAFETY: the word was checked to be in bounds and is aligned.

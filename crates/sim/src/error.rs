@@ -22,6 +22,14 @@ pub enum Error {
         /// What was wrong and what would be right.
         what: String,
     },
+    /// A real program in virtual time is stuck, or could not be started.
+    #[error("{what} (seed {seed})")]
+    Stuck {
+        /// To repeat it.
+        seed: u64,
+        /// Who waits for whom.
+        what: String,
+    },
     /// Nothing can move any more: the program waits in a circle, a receive has no send, or the network's buffers wait for each other.
     #[error("{0}")]
     Deadlock(Box<Deadlock>),

@@ -14,6 +14,7 @@
 //! | `queue` | the queue of events: a timing wheel, and a heap to compare it with |
 //! | `fabric` | the packet network: buffers, credits, arbitration |
 //! | `engine` | ranks, messages and the loop over events |
+//! | `live` | real programs in virtual time, and faults by seed |
 //! | `bound` | the time below which no schedule can be |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod description;
 mod engine;
 mod error;
 pub mod goal;
+mod live;
 pub mod mgen;
 mod network;
 mod options;
@@ -38,6 +40,7 @@ mod words;
 pub use deadlock::{Blocked, Deadlock};
 pub use engine::simulate;
 pub use error::Error;
+pub use live::{compute, now, run, Cluster, Crash, End, Faults, Outage, Outcome};
 pub use network::{
     ChannelRule, Dimension, Graph, GraphLink, Network, Parameters, Routing, RoutingTable, Ties, Topology,
 };

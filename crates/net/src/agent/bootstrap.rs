@@ -37,6 +37,8 @@ pub struct Attachment {
     pub channel: Option<Channel>,
     /// How other ranks are reached, if not over TCP.
     pub transport: Option<Box<dyn Transport>>,
+    /// Told when it leaves in an orderly way, where there is no agent to tell.
+    pub departure: Option<Box<dyn FnOnce() + Send>>,
     /// What this process does for others, when no launcher of ours started it.
     hosted: Option<Hosted>,
 }
@@ -73,7 +75,17 @@ impl Attachment {
         job: JobId,
     ) -> Attachment {
         let secret = Secret::from_bytes([0; 32]);
-        Attachment { arena, rank, local: 0, secret, job, channel: None, transport, hosted: None }
+        Attachment {
+            arena,
+            rank,
+            local: 0,
+            secret,
+            job,
+            channel: None,
+            transport,
+            departure: None,
+            hosted: None,
+        }
     }
 
     /// Leaves the world in an orderly way. The process may attach again afterwards.
@@ -82,6 +94,9 @@ impl Attachment {
     /// are gone.
     pub fn leave(&mut self) -> Result<()> {
         let left = self.channel.take().map_or(Ok(()), |channel| channel.send(&ToAgent::Leave));
+        if let Some(departure) = self.departure.take() {
+            departure();
+        }
         if let Some(hosted) = self.hosted.take() {
             hosted.wait();
         }
@@ -122,6 +137,7 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
                     job,
                     channel: Some(channel),
                     transport: None,
+                    departure: None,
                     hosted: None,
                 };
                 return match wait_until_ready(&attachment, start_ms, limit_ms) {
