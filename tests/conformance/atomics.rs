@@ -105,19 +105,19 @@ pub(crate) fn one_word(stage: &Stage) {
         let place = GlobalPtr::<u64>::from_address(word);
         let half = GlobalPtr::<u32>::from_address(word.add(12));
         let olds = stage.block(8 * ROUNDS as usize);
-        let typed = std::thread::scope(|scope| {
-            let by_handle = scope.spawn(|| {
+        let mut typed: Vec<u64> = Vec::new();
+        stage.at_once([
+            Box::new(|| {
                 for round in 0..ROUNDS {
                     let old = olds.address().add(8 * round);
                     stage.world.atomic(old, word, AtomicOp::Add(1u64), Order::None).expect("atomic");
                     stage.world.fetch_add(half, 3).expect("add to the narrow word");
                 }
-            });
-            let typed: Vec<u64> =
-                (0..ROUNDS).map(|_| stage.world.fetch_add(place, 1).expect("fetch_add")).collect();
-            by_handle.join().expect("a thread");
-            typed
-        });
+            }) as Box<dyn FnOnce() + Send>,
+            Box::new(|| {
+                typed.extend((0..ROUNDS).map(|_| stage.world.fetch_add(place, 1).expect("fetch_add")))
+            }),
+        ]);
         stage.complete_all();
         stage.sync();
         let total = 2 * ROUNDS * stage.ranks() as u64;

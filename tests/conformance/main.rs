@@ -21,6 +21,7 @@ mod orders;
 mod programs;
 mod reset;
 mod sequences;
+mod simulated;
 mod stage;
 mod strangers;
 mod sync;
@@ -111,6 +112,7 @@ fn main() -> ExitCode {
     trials.extend(connections::trials());
     trials.extend(sequences::trials());
     trials.extend(strangers::trials());
+    trials.extend(simulated::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

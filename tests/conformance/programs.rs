@@ -202,14 +202,12 @@ fn execute(stage: &Stage, field: &Field, steps: &[Step]) {
     }
     stage.sync();
     for phase in 0..4 {
-        std::thread::scope(|scope| {
-            for thread in 0..THREADS {
-                let actor = stage.me() as u64 * THREADS + thread;
-                let mine = steps.iter().filter(move |step| step.phase == phase && step.actor == actor);
-                let mine: Vec<Step> = mine.copied().collect();
-                scope.spawn(move || act(stage, field, &mine));
-            }
-        });
+        stage.at_once((0..THREADS).map(|thread| {
+            let actor = stage.me() as u64 * THREADS + thread;
+            let mine = steps.iter().filter(move |step| step.phase == phase && step.actor == actor);
+            let mine: Vec<Step> = mine.copied().collect();
+            Box::new(move || act(stage, field, &mine)) as Box<dyn FnOnce() + Send>
+        }));
         stage.complete_all();
         stage.sync();
     }

@@ -1,6 +1,6 @@
 //! What the ranks of every topic share: the world, memory of the way's kind, and telling each other addresses.
 
-use crate::way::{self, Memory, ProcessVm, Way};
+use crate::way::{self, Memory, ProcessVm, Way, SIMULATED};
 use crate::{other_body, Body, TOPICS};
 use kumiki::{GlobalAddress, GlobalPtr, Handle, Order, Region, Registered, Result, World};
 use std::process::ExitCode;
@@ -54,6 +54,19 @@ fn refuse_process_vm() {
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &filter) == 0
     };
     assert!(installed, "a system call filter: {}", std::io::Error::last_os_error());
+}
+
+impl Stage {
+    /// Does several things at once, each in a thread of its own; one after the other where a rank has one thread only.
+    pub(crate) fn at_once<'a>(&self, things: impl IntoIterator<Item = Box<dyn FnOnce() + Send + 'a>>) {
+        if self.way.nodes == SIMULATED {
+            return things.into_iter().for_each(|thing| thing());
+        }
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = things.into_iter().map(|thing| scope.spawn(thing)).collect();
+            threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
+        });
+    }
 }
 
 /// Memory of a rank that all can address.

@@ -41,6 +41,9 @@ impl Way {
     }
 }
 
+/// `nodes` of the ways whose ranks are simulated.
+pub(crate) const SIMULATED: u32 = u32::MAX;
+
 const fn way(name: &'static str, nodes: u32, memory: Memory, process_vm: ProcessVm) -> Way {
     Way { name, nodes, memory, process_vm }
 }
@@ -64,6 +67,12 @@ pub(crate) const NODES: &[Way] = EVERY.first_chunk::<3>().expect("there are eigh
 pub(crate) const PRIVATE: &[Way] = &[
     way("private", 1, Memory::Private, ProcessVm::Auto),
     way("private_off", 1, Memory::Private, ProcessVm::Off),
+];
+
+/// Those in virtual time, in one process.
+pub(crate) const SIM: &[Way] = &[
+    way("sim", SIMULATED, Memory::Arena, ProcessVm::Off),
+    way("sim_private", SIMULATED, Memory::Private, ProcessVm::Off),
 ];
 
 /// The way of a name.

@@ -142,7 +142,13 @@ impl Clock for Hall {
 }
 
 impl Hall {
-    pub(super) fn new(arenas: Vec<Arc<Arena>>, carrier: Carrier, plan: Plan, patience: Time, limit: Time) -> Hall {
+    pub(super) fn new(
+        arenas: Vec<Arc<Arena>>,
+        carrier: Carrier,
+        plan: Plan,
+        patience: Time,
+        limit: Time,
+    ) -> Hall {
         let seat = |_| Seat {
             mood: Mood::Ready,
             ticket: 0,
@@ -283,7 +289,9 @@ impl Hall {
                 continue;
             }
             let entry = state.queue.pop();
-            let stuck = entry.as_ref().is_none_or(|entry| entry.0.at > self.limit.min(state.alive_at + self.patience));
+            let stuck = entry
+                .as_ref()
+                .is_none_or(|entry| entry.0.at > self.limit.min(state.alive_at + self.patience));
             let Some(Reverse(Entry { at, event, .. })) = entry.filter(|_| !stuck) else {
                 let why = self.who_waits(&state);
                 state.verdict = Some(why);
