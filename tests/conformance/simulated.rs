@@ -24,7 +24,7 @@ const REAL_ONLY: &[&str] = &[
     "heap_memory_goes_back",
 ];
 /// Seeds of each topic, if nobody says how many.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 12;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();

@@ -84,7 +84,7 @@ fn whoever_looks_at_its_own_memory_sees_what_comes() {
 
 #[test]
 fn faults_that_heal_change_nothing_but_the_time() {
-    for seed in 0..200 {
+    for seed in 0..500 {
         let cluster = Cluster::new(5, Network::torus(&[5])).seed(seed).faults(Faults::harmless(seed, 5));
         let outcome = cluster.run(|attachment| {
             let world = World::attach(attachment).expect("attached");
@@ -100,7 +100,7 @@ fn faults_that_heal_change_nothing_but_the_time() {
 #[test]
 fn a_crash_anywhere_ends_in_errors_that_name_it_and_never_in_a_hang() {
     let mut crashes = 0;
-    for seed in 0..300 {
+    for seed in 0..500 {
         let faults = Faults::deadly(seed, 4, 40);
         let victim = faults.crashes[0].rank;
         let cluster = Cluster::new(4, Network::torus(&[4])).seed(seed).faults(faults);
@@ -127,7 +127,7 @@ fn a_crash_anywhere_ends_in_errors_that_name_it_and_never_in_a_hang() {
             }
         }
     }
-    assert!(crashes > 100, "the faults do crash ranks: {crashes} of 300");
+    assert!(crashes > 100, "the faults do crash ranks: {crashes} of 500");
 }
 
 #[test]
