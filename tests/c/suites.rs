@@ -10,6 +10,8 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("copy", &[]),
     ("atomics", &[]),
     ("heap", &[]),
+    ("vector", &[]),
+    ("deque", &[]),
     ("kumiki_api", &[]),
 ];
 

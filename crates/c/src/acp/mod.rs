@@ -7,15 +7,20 @@
 //! | `memory.rs` | registration and global addresses |
 //! | `operations.rs` | copies, atomics, completion |
 //! | `heap.rs` | memory on any rank |
+//! | `types.rs` | structs that several of them use |
+//! | `vector.rs`, `deque.rs` | bytes on one rank |
 //!
 //! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
 //! for failure.
 
+pub mod deque;
 pub mod heap;
 pub mod infrastructure;
 pub mod memory;
 pub mod operations;
 mod options;
+pub mod types;
+pub mod vector;
 
 use crate::guard::guard;
 use crate::place::Place;

@@ -1,0 +1,40 @@
+//! The structs of `acp.h`, and what they are in Rust.
+
+use crate::guard::misuse;
+use kumiki::{GlobalAddress, GlobalPtr, Result};
+use std::ffi::c_int;
+
+/// `acp_element_t`: a place in global memory and its length.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Element {
+    /// The first byte.
+    pub ga: u64,
+    /// How many there are.
+    pub size: usize,
+}
+
+/// `acp_pair_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pair {
+    /// The key of a map, or the first piece of a deque's range.
+    pub first: Element,
+    /// The value, or the second piece.
+    pub second: Element,
+}
+
+/// A pointer to bytes in global memory.
+pub(super) fn pointer(ga: u64) -> GlobalPtr<u8> {
+    GlobalPtr::from_address(GlobalAddress::from_bits(ga))
+}
+
+/// A rank as C gives it.
+pub(super) fn rank_of(rank: c_int) -> Result<u32> {
+    u32::try_from(rank).map_err(|_| misuse(format!("rank {rank} cannot be")))
+}
+
+/// An index as C gives it.
+pub(super) fn index_of(index: c_int) -> Result<u64> {
+    u64::try_from(index).map_err(|_| misuse(format!("index {index} cannot be")))
+}
