@@ -25,6 +25,7 @@ mod simulated;
 mod stage;
 mod strangers;
 mod sync;
+mod tables;
 mod threads;
 mod typed;
 mod way;
@@ -86,6 +87,9 @@ const TOPICS: &[Topic] = &[
     topic("malloc", &[NODES], heap::malloc),
     topic("vector", &[NODES], sequences::vector),
     topic("deque", &[NODES], sequences::deque),
+    topic("map_model", &[NODES], tables::map_model),
+    topic("set_model", &[NODES], tables::set_model),
+    topic("whole_tables", &[NODES], tables::whole_tables),
     topic("programs", &[NODES, PRIVATE], programs::programs),
     process("reset", &[NODES, PRIVATE], reset::reset),
 ];
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
     trials.extend(sequences::trials());
     trials.extend(strangers::trials());
     trials.extend(simulated::trials());
+    trials.extend(tables::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -127,6 +132,7 @@ fn other_body(name: &str) -> Option<Body> {
         "reset_outside" => Body::Process(reset::reset_outside),
         "sequence_budget" => Body::World(sequences::sequence_budget),
         "sequence_messages" => Body::World(sequences::sequence_messages),
+        "table_budget" => Body::World(tables::table_budget),
         "all_to_all" => Body::World(connections::all_to_all),
         _ => return None,
     })

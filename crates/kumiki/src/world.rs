@@ -21,7 +21,11 @@ use std::ops::Deref;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct World(kumiki_mem::World);
+pub struct World {
+    memory: kumiki_mem::World,
+    /// What this process knows of hash tables that others made.
+    tables: data::Directories,
+}
 
 impl World {
     /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
@@ -33,19 +37,28 @@ impl World {
     /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many: neither a launcher
     /// nor `KUMIKI_STARTER`.
     pub fn init_with_starter(bytes: u64) -> Result<World> {
-        kumiki_mem::World::init_with(bytes, data::SERVICES).map(World)
+        kumiki_mem::World::init_with(bytes, data::SERVICES).map(World::over)
     }
 
     /// The world of an attachment that somebody else made.
     pub fn attach(attachment: Attachment) -> Result<World> {
-        kumiki_mem::World::attach(attachment, data::SERVICES).map(World)
+        kumiki_mem::World::attach(attachment, data::SERVICES).map(World::over)
+    }
+
+    fn over(memory: kumiki_mem::World) -> World {
+        World { memory, tables: data::Directories::default() }
+    }
+
+    /// What this process knows of hash tables that others made.
+    pub(crate) fn tables(&self) -> &data::Directories {
+        &self.tables
     }
 
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions and data
     /// structures are gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left
     /// the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        self.0.reset(new_rank).map(World)
+        self.memory.reset(new_rank).map(World::over)
     }
 
     /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
@@ -53,7 +66,7 @@ impl World {
     /// counts as lost. It is a barrier like [`sync`](kumiki_mem::World::sync), so it meets a `sync` of the others: a
     /// rank that gives up while others go on should say so with [`abort`](kumiki_mem::World::abort), not finalize.
     pub fn finalize(self) -> Result<()> {
-        self.0.finalize()
+        self.memory.finalize()
     }
 }
 
@@ -62,6 +75,6 @@ impl Deref for World {
 
     #[inline]
     fn deref(&self) -> &kumiki_mem::World {
-        &self.0
+        &self.memory
     }
 }

@@ -131,6 +131,12 @@ impl<'a> Local<'a> {
         }
     }
 
+    /// Whether a service met a lock that somebody else holds. Whoever asks deals with it: a service that has done a part
+    /// of its work replies with that part, instead of being run again as a whole.
+    pub fn met_lock(self) -> bool {
+        self.busy.is_some_and(Cell::take)
+    }
+
     /// Whether the holder of a lock is no longer alive. A word that no rank can have written counts as dead.
     fn is_gone(self, holder: OwnerTag) -> bool {
         let ranks = (0..self.ranks()).filter_map(|rank| self.core.arena.place(Rank(rank)));

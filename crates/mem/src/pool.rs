@@ -18,6 +18,10 @@ use std::sync::atomic::Ordering;
 /// Growth from here on is checked against the memory that the control group still allows.
 const LARGE_BYTES: u64 = 1 << 20;
 
+/// What a pool leaves of its owner's budget: a rank that others have filled can still start operations, and so give
+/// memory back.
+const RESERVE_BYTES: u64 = 64 << 10;
+
 /// The pool of a rank of this node.
 #[derive(Clone, Copy)]
 pub struct Pool<'a> {
@@ -125,7 +129,9 @@ impl<'a> Pool<'a> {
             if more >= LARGE_BYTES {
                 check_machine(more)?;
             }
-            ledger::book_on(&control.booked, core.arena.config().budget_bytes, more)?;
+            let budget_bytes = core.arena.config().budget_bytes;
+            let budget_bytes = budget_bytes - RESERVE_BYTES.min(budget_bytes / 16);
+            ledger::book_on(&control.booked, budget_bytes, more)?;
             let committed = core.arena.commit_slice(self.owner_local, start + before, more);
             if let Err(error) = committed {
                 control.booked.fetch_sub(more, Ordering::Relaxed);

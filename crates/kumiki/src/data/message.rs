@@ -20,11 +20,22 @@ impl Writer {
         self
     }
 
+    /// One more byte.
+    pub(crate) fn byte(mut self, byte: u8) -> Writer {
+        self.0.push(byte);
+        self
+    }
+
     /// One more byte string.
     pub(crate) fn bytes(mut self, bytes: &[u8]) -> Writer {
         self.0.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         self.0.extend_from_slice(bytes);
         self
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// All of it.
@@ -42,7 +53,8 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+    /// The next bytes, as many as the reader knows there are.
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         let short = || Error::Misuse("a message of the data library is too short".into());
         let (head, rest) = self.0.split_at_checked(count).ok_or_else(short)?;
         self.0 = rest;
@@ -68,7 +80,6 @@ impl<'a> Reader<'a> {
     }
 
     /// Whether nothing is left.
-    #[allow(dead_code)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,0 +1,263 @@
+//! Maps: keys with values, spread over ranks.
+
+use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
+use super::{Cursor, Extent, RawTable};
+use crate::{Pod, Result, World};
+use std::marker::PhantomData;
+
+/// A map from byte strings to byte strings, spread over ranks, that all ranks use at once.
+///
+/// Each operation on a key is atomic, and takes one lock (on this node) or one round trip (to another one). The map
+/// holds no empty values: inserting one removes the key.
+///
+/// ```
+/// use kumiki::data::{Insert, Map};
+///
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::init()?;
+/// let ranks: Vec<u32> = (0..world.ranks()).collect();
+/// let map = Map::create(&world, &ranks, 1024, world.rank())?;
+/// assert_eq!(map.insert(b"joint", b"dovetail")?, Insert::New);
+/// assert_eq!(map.insert(b"joint", b"mortise")?, Insert::Exists);
+/// assert_eq!(map.get(b"joint")?.as_deref(), Some(&b"dovetail"[..]));
+/// assert!(map.remove(b"joint")?);
+/// map.destroy()?;
+/// # world.finalize()
+/// # }
+/// ```
+///
+/// Another rank uses the same map with what [`raw`](Self::raw) gives:
+///
+/// ```
+/// # use kumiki::{data::{Map, RawTable}, World};
+/// # fn main() -> kumiki::Result<()> {
+/// # let world = World::init()?;
+/// let place = world.starter::<[u64; 3]>(0)?;
+/// if world.rank() == 0 {
+///     world.put(place, Map::create(&world, &[0], 64, 0)?.raw().words())?;
+/// }
+/// world.sync()?;
+/// let map = Map::from_raw(&world, RawTable::from_words(world.get(place)?))?;
+/// map.insert(&world.rank().to_le_bytes(), b"was here")?;
+/// # world.sync()?;
+/// # assert_eq!(map.len()?, world.ranks() as u64);
+/// # world.finalize()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Map<'w>(Core<'w>);
+
+/// What became of an insertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Insert {
+    /// The key was not there, and now is.
+    New,
+    /// The key was there; its value is as it was.
+    Exists,
+    /// The value was empty: the key is not there (any more).
+    Removed,
+}
+
+table_methods!(Map, Kind::Map);
+
+fn pair<'k>(key: &'k [u8], value: &'k [u8]) -> Item<'k> {
+    Item { key, value, number: 0 }
+}
+
+impl<'w> Map<'w> {
+    /// Gives a key a value, unless it has one.
+    #[inline]
+    pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<Insert> {
+        if value.is_empty() {
+            return self.remove(key).map(|_| Insert::Removed);
+        }
+        let new = self.0.run(Op::Insert, pair(key, value), &mut ())?;
+        Ok(if new == 1 { Insert::New } else { Insert::Exists })
+    }
+
+    /// Gives a key a value, in place of the one it may have. Others see the old value or the new one.
+    #[inline]
+    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if value.is_empty() {
+            return self.remove(key).map(drop);
+        }
+        self.0.run(Op::Put, pair(key, value), &mut ()).map(drop)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        let answer = self.0.run(Op::Get, pair(key, &[]), &mut value)?;
+        Ok((answer > 0).then_some(value))
+    }
+
+    /// Copies the value of a key into a buffer, as much as fits, and gives how long it is. On this node nothing is
+    /// allocated.
+    #[inline]
+    pub fn get_into(&self, key: &[u8], mut buffer: &mut [u8]) -> Result<Option<usize>> {
+        let answer = self.0.run(Op::Get, pair(key, &[]), &mut buffer)?;
+        Ok(answer.checked_sub(1).map(|bytes| bytes as usize))
+    }
+
+    /// Removes a key. False if it was not there.
+    pub fn remove(&self, key: &[u8]) -> Result<bool> {
+        self.0.run(Op::Remove, pair(key, &[]), &mut ()).map(|removed| removed > 0)
+    }
+
+    /// Inserts many at once, and gives what became of each, in their order. Keys for other nodes travel together, in
+    /// several messages at once; which of two equal keys in one batch comes first is not said.
+    pub fn insert_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(&self, pairs: &[(K, V)]) -> Result<Vec<Insert>> {
+        let mut done = vec![Insert::Exists; pairs.len()];
+        let (mut numbers, mut items) = (Vec::new(), Vec::new());
+        for (number, (key, value)) in pairs.iter().enumerate() {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            match value.is_empty() {
+                true => done[number] = self.insert(key, value)?,
+                false => {
+                    numbers.push(number);
+                    items.push(pair(key, value));
+                }
+            }
+        }
+        self.0.run_many(Op::Insert, &items, |item, new, _| {
+            done[numbers[item]] = if new == 1 { Insert::New } else { Insert::Exists };
+        })?;
+        Ok(done)
+    }
+
+    /// The values of many keys, in their order; see [`insert_many`](Self::insert_many) for what it costs.
+    pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Vec<u8>>>> {
+        let items: Vec<Item<'_>> = keys.iter().map(|key| pair(key.as_ref(), &[])).collect();
+        let mut found = vec![None; items.len()];
+        self.0.run_many(Op::Get, &items, |item, answer, value| {
+            found[item] = (answer > 0).then(|| value.to_vec());
+        })?;
+        Ok(found)
+    }
+
+    /// Removes many keys at once; whether each was there, in their order.
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
+        let items: Vec<Item<'_>> = keys.iter().map(|key| pair(key.as_ref(), &[])).collect();
+        let mut removed = vec![false; items.len()];
+        self.0.run_many(Op::Remove, &items, |item, answer, _| removed[item] = answer > 0)?;
+        Ok(removed)
+    }
+
+    /// All keys and values, fetched many at a time. What others insert or remove meanwhile may be among them or not.
+    pub fn iter(&self) -> Result<MapIter<'_>> {
+        self.0.scan(Scope::Everywhere).map(MapIter)
+    }
+
+    /// The keys and values in the memory of this rank; nothing is sent.
+    pub fn iter_local(&self) -> Result<MapIter<'_>> {
+        self.0.scan(Scope::Mine).map(MapIter)
+    }
+
+    /// Where key and value of an element are.
+    pub fn dereference(&self, cursor: Cursor) -> Result<(Extent, Extent)> {
+        self.0.dereference(cursor).map(|(key, value, _)| (key, value))
+    }
+}
+
+/// Goes through a [`Map`].
+#[derive(Debug)]
+pub struct MapIter<'t>(Scan<'t>);
+
+impl Iterator for MapIter<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().map(|element| element.map(|element| (element.key, element.value)))
+    }
+}
+
+/// A [`Map`] whose keys and values are plain data.
+///
+/// ```
+/// use kumiki::data::TypedMap;
+///
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::init()?;
+/// let map = TypedMap::<u64, [f64; 3]>::create(&world, &[0], 256, 0)?;
+/// map.insert(7, [0.5, 1.0, 2.0])?;
+/// assert_eq!(map.get(7)?, Some([0.5, 1.0, 2.0]));
+/// assert_eq!(map.get_many(&[7, 8])?, [Some([0.5, 1.0, 2.0]), None]);
+/// # map.into_bytes().destroy()?;
+/// # world.finalize()
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TypedMap<'w, K, V> {
+    map: Map<'w>,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<'w, K: Pod, V: Pod> TypedMap<'w, K, V> {
+    /// As [`Map::create`].
+    pub fn create(world: &'w World, ranks: &[u32], slots: u64, rank: u32) -> Result<Self> {
+        Map::create(world, ranks, slots, rank).map(Self::from_bytes)
+    }
+
+    /// As [`Map::from_raw`].
+    pub fn from_raw(world: &'w World, raw: RawTable) -> Result<Self> {
+        Map::from_raw(world, raw).map(Self::from_bytes)
+    }
+
+    /// A map seen as one of these types. Values of another length are not found.
+    pub fn from_bytes(map: Map<'w>) -> Self {
+        TypedMap { map, types: PhantomData }
+    }
+
+    /// The map itself, which has all the operations on the whole of it.
+    pub fn as_bytes(&self) -> &Map<'w> {
+        &self.map
+    }
+
+    /// Gives the map back.
+    pub fn into_bytes(self) -> Map<'w> {
+        self.map
+    }
+
+    /// As [`Map::insert`].
+    #[inline]
+    pub fn insert(&self, key: K, value: V) -> Result<Insert> {
+        self.map.insert(bytemuck::bytes_of(&key), bytemuck::bytes_of(&value))
+    }
+
+    /// As [`Map::put`].
+    #[inline]
+    pub fn put(&self, key: K, value: V) -> Result<()> {
+        self.map.put(bytemuck::bytes_of(&key), bytemuck::bytes_of(&value))
+    }
+
+    /// The value of a key. On this node nothing is allocated.
+    #[inline]
+    pub fn get(&self, key: K) -> Result<Option<V>> {
+        let mut value = V::zeroed();
+        let found = self.map.get_into(bytemuck::bytes_of(&key), bytemuck::bytes_of_mut(&mut value))?;
+        Ok((found == Some(size_of::<V>())).then_some(value))
+    }
+
+    /// As [`Map::remove`].
+    pub fn remove(&self, key: K) -> Result<bool> {
+        self.map.remove(bytemuck::bytes_of(&key))
+    }
+
+    /// As [`Map::insert_many`].
+    pub fn insert_many(&self, pairs: &[(K, V)]) -> Result<Vec<Insert>> {
+        let bytes: Vec<(&[u8], &[u8])> =
+            pairs.iter().map(|(key, value)| (bytemuck::bytes_of(key), bytemuck::bytes_of(value))).collect();
+        self.map.insert_many(&bytes)
+    }
+
+    /// As [`Map::get_many`].
+    pub fn get_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
+        let keys: Vec<&[u8]> = keys.iter().map(bytemuck::bytes_of).collect();
+        let items: Vec<Item<'_>> = keys.iter().map(|key| pair(key, &[])).collect();
+        let mut found = vec![None; items.len()];
+        self.map.0.run_many(Op::Get, &items, |item, answer, value| {
+            found[item] = (answer > 0).then(|| bytemuck::try_pod_read_unaligned(value).ok()).flatten();
+        })?;
+        Ok(found)
+    }
+}

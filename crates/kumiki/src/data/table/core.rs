@@ -1,0 +1,421 @@
+//! A table of any kind, from the side of whoever uses it: which part a key belongs to, and doing things there.
+
+use super::directory::{Directory, Entry};
+use super::layout::*;
+use super::part;
+use super::slot::{self, Item, Op, Sink};
+use super::{Cursor, RawTable};
+use crate::data::crc::crc64;
+use crate::data::message::{Reader, Writer};
+use crate::data::TABLE;
+use crate::{Error, GlobalAddress, GlobalPtr, Result, World};
+use kumiki_mem::{Call, Local};
+use std::collections::hash_map::RandomState;
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+/// The most bytes of a key and its value together.
+pub(crate) const LARGEST_ITEM: usize = 8 << 20;
+
+/// A handle, and where the parts are.
+#[derive(Debug)]
+pub(crate) struct Core<'w> {
+    pub(crate) world: &'w World,
+    pub(crate) kind: Kind,
+    pub(crate) raw: RawTable,
+    pub(crate) directory: Arc<Directory>,
+    /// Whether the handle came from elsewhere, so that what is known of it may be old.
+    foreign: bool,
+}
+
+/// Which parts something is done with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    Everywhere,
+    /// Only the parts in the memory of this rank.
+    Mine,
+}
+
+impl Scope {
+    #[inline]
+    pub(super) fn has(self, world: &World, entry: &Entry) -> bool {
+        self == Scope::Everywhere || entry.rank == world.rank()
+    }
+}
+
+/// A reply to a request about one part; `None` if the table has been destroyed.
+pub(crate) fn read_reply(reply: &[u8]) -> Result<Option<Reader<'_>>> {
+    let mut reply = Reader::new(reply);
+    Ok((reply.byte()? == part::DONE).then_some(reply))
+}
+
+impl<'w> Core<'w> {
+    pub(crate) fn create(
+        world: &'w World,
+        kind: Kind,
+        ranks: &[u32],
+        slots: u64,
+        rank: u32,
+    ) -> Result<Core<'w>> {
+        if ranks.is_empty() || slots == 0 {
+            let what = format!("a {} needs at least one rank and one slot", kind.name());
+            return Err(Error::Misuse(what));
+        }
+        if let Some(wrong) = ranks.iter().chain([&rank]).find(|&&rank| rank >= world.ranks()) {
+            return Err(Error::Misuse(format!(
+                "there is no rank {wrong}: the last is {}",
+                world.ranks() - 1
+            )));
+        }
+        let block = world.malloc(HEADER_BYTES + 8 * ranks.len() as u64, rank)?;
+        let address = block.add(HEADER_BYTES);
+        let nonce = new_nonce(address);
+        let made = make_parts(world, kind, nonce, address, ranks, slots);
+        let written = made.and_then(|addresses| {
+            let header = [kind.directory_mark(), nonce, ranks.len() as u64, slots];
+            let words: Vec<u64> = header.into_iter().chain(addresses.iter().copied()).collect();
+            match world.put_slice(GlobalPtr::from_address(block), &words) {
+                Ok(()) => Ok(addresses),
+                Err(error) => {
+                    unmake_parts(world, kind, nonce, &addresses);
+                    Err(error)
+                }
+            }
+        });
+        let addresses = match written {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                let _ = world.free(block);
+                return Err(error);
+            }
+        };
+        let raw = RawTable { address, ranks: ranks.len() as u64, slots };
+        let directory = Arc::new(Directory::new(world, kind, nonce, &addresses));
+        Ok(Core { world, kind, raw, directory, foreign: false })
+    }
+
+    pub(crate) fn from_raw(world: &'w World, kind: Kind, raw: RawTable) -> Result<Core<'w>> {
+        let directory = match world.tables().find(kind, raw) {
+            Some(directory) if raw.slots > 0 => directory,
+            _ => world.tables().keep(raw, Directory::read(world, kind, raw)?),
+        };
+        Ok(Core { world, kind, raw, directory, foreign: true })
+    }
+
+    pub(crate) fn destroy(self) -> Result<()> {
+        let directory = self.current()?;
+        // Nobody can find the table from here on.
+        let block = GlobalAddress::from_bits(self.raw.address.bits() - HEADER_BYTES);
+        self.world.put(GlobalPtr::from_address(block), 0u64)?;
+        self.world.tables().forget(self.raw.address);
+        let swept = self.sweep(&directory, Scope::Everywhere, part::UNMAKE, part::unmake);
+        swept.and(self.world.free(block))
+    }
+
+    /// The directory as it is now: read again, if the handle came from elsewhere.
+    pub(crate) fn current(&self) -> Result<Arc<Directory>> {
+        if !self.foreign {
+            return Ok(self.directory.clone());
+        }
+        let fresh = Directory::read(self.world, self.kind, self.raw)?;
+        if fresh.nonce == self.directory.nonce {
+            return Ok(self.directory.clone());
+        }
+        Ok(self.world.tables().keep(self.raw, fresh))
+    }
+
+    /// Where a key belongs: the index of its part, and its slot.
+    #[inline]
+    pub(crate) fn place(&self, key: &[u8]) -> (usize, u64) {
+        let hash = crc64(key) >> 16;
+        ((hash / self.raw.slots % self.raw.ranks) as usize, hash % self.raw.slots)
+    }
+
+    /// Does something with one key, where it belongs: here, or in one round trip.
+    #[inline]
+    pub(crate) fn run(&self, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Result<u64> {
+        check_item(item)?;
+        let (index, slot) = self.place(item.key);
+        if let Some(answer) = self.run_at(&self.directory, index, slot, op, item, sink)? {
+            return Ok(answer);
+        }
+        self.run_again(index, slot, op, item, sink)
+    }
+
+    #[inline]
+    fn run_at(
+        &self,
+        directory: &Directory,
+        index: usize,
+        slot: u64,
+        op: Op,
+        item: Item<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<u64>> {
+        let (entry, part) = (&directory.entries[index], directory.part(index));
+        if entry.near {
+            return part::apply(self.world.local(), part, slot, op, item, sink);
+        }
+        let request = write_item(part.request(part::EXECUTE).byte(op as u8), slot, op, item);
+        let reply = self.world.call(entry.rank, TABLE, request.finish())?;
+        let Some(mut reply) = read_reply(&reply)? else { return Ok(None) };
+        let (_done, answer) = (reply.word()?, reply.word()?);
+        sink.accept(part::read_value(&mut reply, op, answer)?);
+        Ok(Some(answer))
+    }
+
+    /// The table was not there: it has been destroyed, or this handle is of a new one in the place of an old one.
+    #[cold]
+    fn run_again(
+        &self,
+        index: usize,
+        slot: u64,
+        op: Op,
+        item: Item<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<u64> {
+        let fresh = self.current()?;
+        let answer = match fresh.nonce == self.directory.nonce {
+            true => None,
+            false => self.run_at(&fresh, index, slot, op, item, sink)?,
+        };
+        answer.ok_or_else(|| part::destroyed(self.kind))
+    }
+
+    /// Where a key is.
+    pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Cursor>> {
+        let element = self.run(Op::Find, Item { key, value: &[], number: 0 }, &mut ())?;
+        let (index, slot) = self.place(key);
+        let cursor = Cursor { index: index as u64, slot, element: GlobalAddress::from_bits(element) };
+        Ok((element != 0).then_some(cursor))
+    }
+
+    /// Elements of all parts, those of other nodes asked at the same time.
+    pub(crate) fn size(&self, scope: Scope) -> Result<u64> {
+        let directory = self.current()?;
+        let gone = || part::destroyed(self.kind);
+        let (mut calls, mut sum) = (Vec::new(), 0u64);
+        for (index, entry) in directory.entries.iter().enumerate() {
+            if !scope.has(self.world, entry) {
+                continue;
+            }
+            let part = directory.part(index);
+            match entry.near {
+                true => sum += part::size(self.world.local(), part)?.ok_or_else(gone)?,
+                false => {
+                    let request = part.request(part::SIZE).finish();
+                    calls.push(self.world.start_call(entry.rank, TABLE, request)?);
+                }
+            }
+        }
+        for call in calls {
+            sum += read_reply(&call.wait()?)?.ok_or_else(gone)?.word()?;
+        }
+        Ok(sum)
+    }
+
+    pub(crate) fn clear(&self, scope: Scope) -> Result<()> {
+        let directory = self.current()?;
+        self.sweep(&directory, scope, part::CLEAR, part::clear)
+    }
+
+    /// Does something with all slots of the parts, piece by piece. A part that fails does not keep the others from it.
+    fn sweep(
+        &self,
+        directory: &Directory,
+        scope: Scope,
+        code: u8,
+        here: fn(Local<'_>, Part, u64) -> Result<Option<u64>>,
+    ) -> Result<()> {
+        let request = |part: Part, from| part.request(code).word(from).finish();
+        self.for_each_part(directory, scope, request, here)
+    }
+
+    /// Exchanges the elements with another table of the same kind.
+    pub(crate) fn swap(&self, other: &Core<'_>) -> Result<()> {
+        if self.raw == other.raw {
+            return Ok(());
+        }
+        let (mine, theirs) = (self.current()?, other.current()?);
+        let alike = self.raw.slots == other.raw.slots && mine.entries.len() == theirs.entries.len();
+        let pairs = || mine.entries.iter().zip(&theirs.entries);
+        if alike && pairs().all(|(mine, theirs)| mine.rank == theirs.rank) {
+            return self.swap_slots(&mine, &theirs);
+        }
+        // Different places: what each will hold is copied first, so that nothing is lost if memory runs out.
+        let for_self = self.copy_like(self, other)?;
+        let for_other = match self.copy_like(other, self) {
+            Ok(copy) => copy,
+            Err(error) => return for_self.destroy().and(Err(error)),
+        };
+        let exchanged = self
+            .clear(Scope::Everywhere)
+            .and_then(|()| other.clear(Scope::Everywhere))
+            .and_then(|()| self.swap(&for_self))
+            .and_then(|()| other.swap(&for_other));
+        exchanged.and(for_self.destroy()).and(for_other.destroy())
+    }
+
+    /// A new table that is laid out like `shape` and holds what `contents` does.
+    fn copy_like(&self, shape: &Core<'_>, contents: &Core<'_>) -> Result<Core<'w>> {
+        let ranks: Vec<u32> = shape.current()?.entries.iter().map(|entry| entry.rank).collect();
+        let rank = self.world.local().rank_of(shape.raw.address);
+        let copy = Core::create(self.world, self.kind, &ranks, shape.raw.slots, rank)?;
+        match copy.merge(contents, Scope::Everywhere) {
+            Ok(()) => Ok(copy),
+            Err(error) => copy.destroy().and(Err(error)),
+        }
+    }
+
+    fn swap_slots(&self, mine: &Directory, theirs: &Directory) -> Result<()> {
+        // The part of the other table at the same index.
+        let other = |part: Part| {
+            let index = mine.entries.iter().position(|entry| entry.address == part.address).unwrap_or(0);
+            theirs.part(index)
+        };
+        let request = |part: Part, from| {
+            let other = other(part);
+            let request = part.request(part::SWAP).byte(other.kind as u8).word(other.nonce);
+            request.word(other.address.bits()).word(from).finish()
+        };
+        let here = |local: Local<'_>, part: Part, from| part::swap(local, part, other(part), from);
+        self.for_each_part(mine, Scope::Everywhere, request, here)
+    }
+
+    /// Runs something piece by piece on all parts of a scope, on those of other nodes at the same time.
+    fn for_each_part(
+        &self,
+        directory: &Directory,
+        scope: Scope,
+        request: impl Fn(Part, u64) -> Vec<u8>,
+        here: impl Fn(Local<'_>, Part, u64) -> Result<Option<u64>>,
+    ) -> Result<()> {
+        let mut failed = Ok(());
+        let mut note = |error: Error| {
+            if failed.is_ok() {
+                failed = Err(error);
+            }
+        };
+        let mut calls: VecDeque<(u32, Part, Call<'_>)> = VecDeque::new();
+        let start = |rank, part, from| {
+            self.world.start_call(rank, TABLE, request(part, from)).map(|call| (rank, part, call))
+        };
+        let chosen = |entry: &Entry| scope.has(self.world, entry);
+        for (index, entry) in directory.entries.iter().enumerate().filter(|(_, entry)| chosen(entry)) {
+            if !entry.near {
+                match start(entry.rank, directory.part(index), 0) {
+                    Ok(call) => calls.push_back(call),
+                    Err(error) => note(error),
+                }
+            }
+        }
+        for (index, entry) in directory.entries.iter().enumerate().filter(|(_, entry)| chosen(entry)) {
+            let mut from = if entry.near { 0 } else { part::FINISHED };
+            while from != part::FINISHED {
+                from = match here(self.world.local(), directory.part(index), from) {
+                    Ok(Some(from)) => from,
+                    other => {
+                        note(other.err().unwrap_or_else(|| part::destroyed(self.kind)));
+                        part::FINISHED
+                    }
+                };
+            }
+        }
+        while let Some((rank, part, call)) = calls.pop_front() {
+            let reply = call.wait();
+            let next = reply.and_then(|reply| match read_reply(&reply)? {
+                Some(mut reply) => reply.word(),
+                None => Err(part::destroyed(self.kind)),
+            });
+            match next {
+                Ok(part::FINISHED) => {}
+                Ok(from) => match start(rank, part, from) {
+                    Ok(call) => calls.push_back(call),
+                    Err(error) => note(error),
+                },
+                Err(error) => note(error),
+            }
+        }
+        failed
+    }
+}
+
+/// Refuses what is too long for a message, wherever it would go: placement changes no behaviour.
+#[inline]
+pub(crate) fn check_item(item: Item<'_>) -> Result<()> {
+    let bytes = item.key.len() + item.value.len();
+    match bytes <= LARGEST_ITEM {
+        true => Ok(()),
+        false => Err(Error::Misuse(format!(
+            "a key and value of {bytes} bytes; at most {LARGEST_ITEM}: keep the address of a block instead"
+        ))),
+    }
+}
+
+pub(crate) fn write_item(request: Writer, slot: u64, op: Op, item: Item<'_>) -> Writer {
+    let mut request = request.word(slot).bytes(item.key);
+    if op.takes_value() {
+        request = request.bytes(item.value);
+    }
+    if op == Op::Add {
+        request = request.word(item.number);
+    }
+    request
+}
+
+/// A number that no other table has had.
+fn new_nonce(address: GlobalAddress) -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u64(address.bits());
+    // 0 is what memory holds that was never a table.
+    hasher.finish().clamp(1, u64::MAX - 1)
+}
+
+/// Makes the rows of slots, those on other nodes at the same time. When one fails the others are given back.
+fn make_parts(
+    world: &World,
+    kind: Kind,
+    nonce: u64,
+    owner: GlobalAddress,
+    ranks: &[u32],
+    slots: u64,
+) -> Result<Vec<u64>> {
+    enum Made<'w> {
+        Here(Result<u64>),
+        There(Result<Call<'w>>),
+    }
+    let local = world.local();
+    let request = Part { kind, nonce, address: owner }.request(part::MAKE).word(slots).finish();
+    let make = |&rank: &u32| match local.is_near(rank) {
+        true => {
+            Made::Here(slot::make(local, rank, kind, nonce, owner.bits(), slots).map(GlobalAddress::bits))
+        }
+        false => Made::There(world.start_call(rank, TABLE, request.clone())),
+    };
+    let started: Vec<Made<'_>> = ranks.iter().map(make).collect();
+    let finish = |made: Made<'_>| match made {
+        Made::Here(made) => made,
+        Made::There(call) => {
+            let reply = call?.wait()?;
+            read_reply(&reply)?.ok_or_else(|| part::destroyed(kind))?.word()
+        }
+    };
+    let made: Vec<Result<u64>> = started.into_iter().map(finish).collect();
+    match made.iter().find_map(|made| made.as_ref().err().cloned()) {
+        None => Ok(made.into_iter().flatten().collect()),
+        Some(error) => {
+            let addresses: Vec<u64> = made.into_iter().flatten().collect();
+            unmake_parts(world, kind, nonce, &addresses);
+            Err(error)
+        }
+    }
+}
+
+/// Gives rows of slots back that nobody has seen.
+fn unmake_parts(world: &World, kind: Kind, nonce: u64, addresses: &[u64]) {
+    let directory = Arc::new(Directory::new(world, kind, nonce, addresses));
+    let raw = RawTable { address: GlobalAddress::NULL, ranks: addresses.len() as u64, slots: 1 };
+    let core = Core { world, kind, raw, directory: directory.clone(), foreign: false };
+    let _ = core.sweep(&directory, Scope::Everywhere, part::UNMAKE, part::unmake);
+}

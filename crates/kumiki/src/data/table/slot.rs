@@ -1,0 +1,488 @@
+//! A slot and its elements: the algorithms of all three kinds of table, over the memory of the slot's node.
+//!
+//! A slot is changed under its lock only. A SIGKILL between two stores leaves a list that can be walked from its head by
+//! the `next` links, with whole elements: an element is written before the one store that links it, and the one store
+//! that unlinks it comes before everything else. What may be wrong then is the tail, the count and a `previous` link;
+//! whoever takes over the lock makes them anew from the `next` links. At worst a block that was not linked yet, or not
+//! freed yet, stays taken: one for each rank that is killed.
+
+use super::layout::*;
+use crate::data::heap::{self, Heap};
+use crate::{Error, GlobalAddress, Result};
+use kumiki_mem::{Local, Locked, Pool, Span};
+
+/// What can be done with one key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Op {
+    /// The address of its element, or 0.
+    Find = 1,
+    /// Map: the bytes of its value and one more, or 0; the value goes to the sink.
+    Get = 2,
+    /// Map and set: 1 if it was not there, and now is; otherwise 0, and nothing changes.
+    Insert = 3,
+    /// Map: 1 if it was not there; otherwise 0, and the value is replaced.
+    Put = 4,
+    /// 0 if it was not there; otherwise 1, of a multiset how often it was.
+    Remove = 5,
+    /// Multiset: counts it so many times more; how often it is there then.
+    Add = 6,
+    /// Multiset: counts it once less; how often it was there.
+    Take = 7,
+    /// Multiset: how often it is there.
+    Count = 8,
+}
+
+impl Op {
+    pub(super) fn from_code(code: u8) -> Option<Op> {
+        use Op::*;
+        [Find, Get, Insert, Put, Remove, Add, Take, Count].into_iter().find(|&op| op as u8 == code)
+    }
+
+    /// Whether a value goes with it.
+    pub(super) fn takes_value(self) -> bool {
+        matches!(self, Op::Insert | Op::Put)
+    }
+
+    /// Whether tables of a kind know it.
+    pub(super) fn suits(self, kind: Kind) -> bool {
+        match self {
+            Op::Find | Op::Remove => true,
+            Op::Get | Op::Put => kind == Kind::Map,
+            Op::Insert => kind != Kind::Multiset,
+            Op::Add | Op::Take | Op::Count => kind == Kind::Multiset,
+        }
+    }
+}
+
+/// One key and what goes with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item<'k> {
+    pub(crate) key: &'k [u8],
+    /// Of [`Op::Insert`] and [`Op::Put`].
+    pub(crate) value: &'k [u8],
+    /// Of [`Op::Add`].
+    pub(crate) number: u64,
+}
+
+/// Where the value goes that [`Op::Get`] finds.
+pub(crate) trait Sink {
+    /// Takes a value out of a span.
+    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()>;
+    /// Takes a value that came in a message.
+    fn accept(&mut self, value: &[u8]);
+}
+
+/// For operations without a value.
+impl Sink for () {
+    #[inline]
+    fn take(&mut self, _span: Span<'_>, _at: u64, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn accept(&mut self, _value: &[u8]) {}
+}
+
+/// Takes what fits.
+impl Sink for &mut [u8] {
+    #[inline]
+    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()> {
+        let fits = self.len().min(bytes as usize);
+        span.read(at, &mut self[..fits])
+    }
+
+    #[inline]
+    fn accept(&mut self, value: &[u8]) {
+        let fits = self.len().min(value.len());
+        self[..fits].copy_from_slice(&value[..fits]);
+    }
+}
+
+/// Appends it.
+impl Sink for Vec<u8> {
+    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()> {
+        if bytes > span.len() {
+            return Err(damaged());
+        }
+        let start = self.len();
+        self.resize(start + bytes as usize, 0);
+        span.read(at, &mut self[start..])
+    }
+
+    fn accept(&mut self, value: &[u8]) {
+        self.extend_from_slice(value);
+    }
+}
+
+#[cold]
+fn damaged() -> Error {
+    Error::Misuse("a table is damaged: somebody wrote into its slots or elements".into())
+}
+
+/// The slots of one entry of a directory, in the memory of a rank of this node.
+#[derive(Clone, Copy)]
+pub(super) struct Slots<'a> {
+    local: Local<'a>,
+    pool: Pool<'a>,
+    rank: u32,
+    kind: Kind,
+    nonce: u64,
+    /// The address of the first byte of the pool.
+    base: u64,
+    /// The offset of the first slot.
+    at: u64,
+    /// How many there are.
+    pub(super) count: u64,
+}
+
+impl<'a> Slots<'a> {
+    /// Finds them; `None` if the table has been destroyed.
+    #[inline]
+    pub(super) fn open(local: Local<'a>, part: Part) -> Result<Option<Slots<'a>>> {
+        let rank = local.rank_of(part.address);
+        let pool = local.pool(rank)?;
+        let base = local.pool_address(rank, 0).bits();
+        let at = part.address.bits().wrapping_sub(base);
+        let header = at.checked_sub(HEADER_BYTES).map(|at| pool.span().part(at, HEADER_BYTES));
+        let Some(Ok(header)) = header else { return Ok(None) };
+        if header.load(MARK_AT)? != part.kind.slots_mark() || header.load(NONCE_AT)? != part.nonce {
+            return Ok(None);
+        }
+        let count = header.load(SLOTS_AT)?;
+        Ok(Some(Slots { local, pool, rank, kind: part.kind, nonce: part.nonce, base, at, count }))
+    }
+
+    /// Locks one; `None` if the table has been destroyed meanwhile.
+    #[inline]
+    pub(super) fn lock(&self, slot: u64) -> Result<Option<Slot<'a>>> {
+        if slot >= self.count {
+            return Err(Error::Misuse(format!("slot {slot} of a {} with {}", self.kind.name(), self.count)));
+        }
+        let at = self.at + SLOT_BYTES * slot;
+        let span = self.pool.span();
+        let held = self.local.lock(span.word(at)?)?;
+        if span.load(self.at - HEADER_BYTES + NONCE_AT)? != self.nonce {
+            return Ok(None);
+        }
+        let inherited = held.is_inherited();
+        // The pool may have grown while we waited, and with it the elements of this slot.
+        let slot = Slot { slots: *self, span: self.pool.span(), at, _held: held };
+        if inherited {
+            slot.repair()?;
+        }
+        Ok(Some(slot))
+    }
+
+    /// Elements in all slots, as the counts say now.
+    pub(super) fn elements(&self) -> Result<u64> {
+        let span = self.pool.span();
+        let count = |slot| span.load(self.at + SLOT_BYTES * slot + COUNT_AT);
+        (0..self.count).try_fold(0u64, |sum, slot| Ok(sum.wrapping_add(count(slot)?)))
+    }
+
+    /// The first slot from `from` on that is not empty, as the heads say now; without locks.
+    pub(super) fn first_used(&self, from: u64) -> Result<u64> {
+        let span = self.pool.span();
+        for slot in from..self.count {
+            if span.load(self.at + SLOT_BYTES * slot + HEAD_AT)? != 0 {
+                return Ok(slot);
+            }
+        }
+        Ok(self.count)
+    }
+
+    /// From now on nobody finds the table here.
+    pub(super) fn refuse(&mut self, nonce: u64) -> Result<()> {
+        self.nonce = nonce;
+        self.pool.span().store(self.at - HEADER_BYTES + NONCE_AT, nonce)
+    }
+
+    /// Gives their memory back; they must be empty.
+    pub(super) fn release(self) -> Result<()> {
+        let mut heap = Heap::open(self.local, self.rank)?;
+        self.pool.span().store(self.at - HEADER_BYTES + MARK_AT, 0)?;
+        heap.free(GlobalAddress::from_bits(self.base + self.at - HEADER_BYTES))
+    }
+}
+
+/// Makes a row of empty slots in the memory of a rank of this node.
+pub(super) fn make(
+    local: Local<'_>,
+    rank: u32,
+    kind: Kind,
+    nonce: u64,
+    owner: u64,
+    slots: u64,
+) -> Result<GlobalAddress> {
+    let bytes = slots.checked_mul(SLOT_BYTES).and_then(|bytes| bytes.checked_add(HEADER_BYTES));
+    let too_many = || Error::Misuse(format!("a {} with {slots} slots on a rank", kind.name()));
+    let bytes = bytes.ok_or_else(too_many)?;
+    let block = heap::allocate(local, rank, bytes)?;
+    let span = local.span(block, bytes)?;
+    span.clear(0, bytes)?;
+    span.store(OWNER_AT, owner)?;
+    span.store(SLOTS_AT, slots)?;
+    span.store(NONCE_AT, nonce)?;
+    span.store(MARK_AT, kind.slots_mark())?;
+    Ok(block.add(HEADER_BYTES))
+}
+
+/// A slot whose lock we hold.
+pub(super) struct Slot<'a> {
+    slots: Slots<'a>,
+    /// The whole pool.
+    span: Span<'a>,
+    /// The offset of the slot in the pool.
+    at: u64,
+    _held: Locked<'a>,
+}
+
+impl<'a> Slot<'a> {
+    /// The offset in the pool of an element whose address was found in memory.
+    #[inline]
+    fn offset(&self, address: u64) -> Result<u64> {
+        let offset = address.wrapping_sub(self.slots.base);
+        if offset < self.span.len() {
+            Ok(offset)
+        } else {
+            Err(damaged())
+        }
+    }
+
+    #[inline]
+    fn head(&self) -> Result<u64> {
+        self.span.load(self.at + HEAD_AT)
+    }
+
+    /// Calls with the offset of each element, in the order of insertion, until that says true; gives that element.
+    #[inline]
+    fn walk(&self, mut wanted: impl FnMut(u64) -> Result<bool>) -> Result<Option<u64>> {
+        let mut address = self.head()?;
+        // More elements than the pool has room for: the list has been made a ring by somebody's stray write.
+        let mut left = self.span.len() / 32;
+        while address != 0 {
+            let element = self.offset(address)?;
+            if wanted(element)? {
+                return Ok(Some(element));
+            }
+            address = self.span.load(element + NEXT_AT)?;
+            left = left.checked_sub(1).ok_or_else(damaged)?;
+        }
+        Ok(None)
+    }
+
+    /// The element of a key.
+    #[inline]
+    fn find(&self, key: &[u8]) -> Result<Option<u64>> {
+        let (span, kind) = (self.span, self.slots.kind);
+        self.walk(|element| {
+            Ok(span.load(element + kind.key_bytes_at())? == key.len() as u64
+                && span.matches(element + kind.key_at(), key)?)
+        })
+    }
+
+    /// Where the value of an element of a map is: offset and bytes.
+    #[inline]
+    fn value(&self, element: u64) -> Result<(u64, u64)> {
+        let whole = self.span.load(element + THIRD_AT)?;
+        let key_bytes = self.span.load(element + self.slots.kind.key_bytes_at())?;
+        let bytes = whole.checked_sub(8).and_then(|bytes| bytes.checked_sub(key_bytes));
+        match bytes {
+            Some(bytes) if whole <= self.span.len() => Ok((element + 32 + key_bytes, bytes)),
+            _ => Err(damaged()),
+        }
+    }
+
+    /// Writes a whole element into a block; nothing leads to it yet.
+    fn fill(&self, element: u64, item: Item<'_>, next: u64, previous: u64) -> Result<()> {
+        let (span, kind) = (self.span, self.slots.kind);
+        let key_bytes = item.key.len() as u64;
+        span.store(element + NEXT_AT, next)?;
+        span.store(element + PREVIOUS_AT, previous)?;
+        match kind {
+            Kind::Map => span.store(element + THIRD_AT, 8 + key_bytes + item.value.len() as u64)?,
+            Kind::Set => {}
+            Kind::Multiset => span.store(element + THIRD_AT, item.number)?,
+        }
+        span.store(element + kind.key_bytes_at(), key_bytes)?;
+        span.write(element + kind.key_at(), item.key)?;
+        span.write(element + kind.key_at() + key_bytes, item.value)
+    }
+
+    fn element_bytes(&self, item: Item<'_>) -> u64 {
+        self.slots.kind.key_at() + (item.key.len() + item.value.len()) as u64
+    }
+
+    /// Appends an element for a key that is not there.
+    fn append(&mut self, item: Item<'_>) -> Result<()> {
+        let address = heap::allocate(self.slots.local, self.slots.rank, self.element_bytes(item))?.bits();
+        self.span = self.slots.pool.span();
+        let tail = self.span.load(self.at + TAIL_AT)?;
+        self.fill(self.offset(address)?, item, 0, tail)?;
+        match tail {
+            0 => self.span.store(self.at + HEAD_AT, address)?,
+            tail => self.span.store(self.offset(tail)? + NEXT_AT, address)?,
+        }
+        self.span.store(self.at + TAIL_AT, address)?;
+        self.add_to_count(1)
+    }
+
+    fn add_to_count(&self, change: i64) -> Result<()> {
+        let count = self.span.load(self.at + COUNT_AT)?;
+        self.span.store(self.at + COUNT_AT, count.wrapping_add_signed(change))
+    }
+
+    /// Makes `new` stand between the neighbours of an element: the store to its predecessor does it.
+    fn relink(&self, element: u64, new: Option<u64>) -> Result<()> {
+        let (next, previous) = (self.span.load(element + NEXT_AT)?, self.span.load(element + PREVIOUS_AT)?);
+        match previous {
+            0 => self.span.store(self.at + HEAD_AT, new.unwrap_or(next))?,
+            previous => self.span.store(self.offset(previous)? + NEXT_AT, new.unwrap_or(next))?,
+        }
+        match next {
+            0 => self.span.store(self.at + TAIL_AT, new.unwrap_or(previous)),
+            next => self.span.store(self.offset(next)? + PREVIOUS_AT, new.unwrap_or(previous)),
+        }
+    }
+
+    /// Takes an element out. The heap is locked before anything changes: a service may be run again until then.
+    fn remove(&mut self, element: u64) -> Result<()> {
+        let mut heap = Heap::open(self.slots.local, self.slots.rank)?;
+        self.relink(element, None)?;
+        self.add_to_count(-1)?;
+        heap.free(GlobalAddress::from_bits(self.slots.base + element))
+    }
+
+    /// Puts another element in the place of one: its value is the old one or the new one, never a mixture.
+    fn replace(&mut self, element: u64, item: Item<'_>) -> Result<()> {
+        let mut heap = Heap::open(self.slots.local, self.slots.rank)?;
+        let address = heap.allocate(self.element_bytes(item))?.bits();
+        self.span = self.slots.pool.span();
+        let (next, previous) = (self.span.load(element + NEXT_AT)?, self.span.load(element + PREVIOUS_AT)?);
+        self.fill(self.offset(address)?, item, next, previous)?;
+        self.relink(element, Some(address))?;
+        heap.free(GlobalAddress::from_bits(self.slots.base + element))
+    }
+
+    /// Does something with one key. Locks are taken before anything is changed.
+    #[inline]
+    pub(super) fn apply(&mut self, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Result<u64> {
+        let found = self.find(item.key)?;
+        match (op, found) {
+            (Op::Find, Some(element)) => Ok(self.slots.base + element),
+            (Op::Get, Some(element)) => {
+                let (at, bytes) = self.value(element)?;
+                sink.take(self.span, at, bytes)?;
+                Ok(bytes + 1)
+            }
+            (Op::Find | Op::Get | Op::Remove | Op::Take | Op::Count, None) => Ok(0),
+            (Op::Insert, Some(_)) => Ok(0),
+            (Op::Insert | Op::Put, None) => self.append(item).map(|()| 1),
+            (Op::Put, Some(element)) => self.replace(element, item).map(|()| 0),
+            (Op::Add, None) => match item.number {
+                0 => Ok(0),
+                number => self.append(item).map(|()| number),
+            },
+            (Op::Add, Some(element)) => {
+                let count = self.span.load(element + THIRD_AT)?.saturating_add(item.number);
+                self.span.store(element + THIRD_AT, count).map(|()| count)
+            }
+            (Op::Count, Some(element)) => self.span.load(element + THIRD_AT),
+            (Op::Take, Some(element)) => {
+                let count = self.span.load(element + THIRD_AT)?;
+                match count {
+                    0 | 1 => self.remove(element)?,
+                    _ => self.span.store(element + THIRD_AT, count - 1)?,
+                }
+                Ok(count)
+            }
+            (Op::Remove, Some(element)) => {
+                let count = match self.slots.kind {
+                    Kind::Multiset => self.span.load(element + THIRD_AT)?,
+                    Kind::Map | Kind::Set => 1,
+                };
+                self.remove(element).map(|()| count)
+            }
+        }
+    }
+
+    /// Removes everything, from the head on; gives how many there were.
+    pub(super) fn clear(&mut self) -> Result<u64> {
+        let mut removed = 0;
+        if self.head()? == 0 {
+            return Ok(removed);
+        }
+        let mut heap = Heap::open(self.slots.local, self.slots.rank)?;
+        loop {
+            let head = self.head()?;
+            if head == 0 {
+                self.span.store(self.at + TAIL_AT, 0)?;
+                self.span.store(self.at + COUNT_AT, 0)?;
+                return Ok(removed);
+            }
+            let next = self.span.load(self.offset(head)? + NEXT_AT)?;
+            self.span.store(self.at + HEAD_AT, next)?;
+            heap.free(GlobalAddress::from_bits(head))?;
+            // Freeing may cut the pool, but not below elements that are still there.
+            removed += 1;
+        }
+    }
+
+    /// Writes the elements behind the first `skip` to `into`, until it has `limit` bytes: number, key and value of each.
+    /// Gives how many elements it has passed, or `None` at the end of the list.
+    pub(super) fn list(&self, skip: u64, limit: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+        let kind = self.slots.kind;
+        let mut passed = 0;
+        let stopped = self.walk(|element| {
+            if passed >= skip {
+                if into.len() >= limit {
+                    return Ok(true);
+                }
+                let number = if kind == Kind::Multiset { self.span.load(element + THIRD_AT)? } else { 0 };
+                let key_bytes = self.span.load(element + kind.key_bytes_at())?;
+                into.extend_from_slice(&number.to_le_bytes());
+                into.extend_from_slice(&key_bytes.to_le_bytes());
+                into.take(self.span, element + kind.key_at(), key_bytes)?;
+                let (at, bytes) = if kind == Kind::Map { self.value(element)? } else { (element, 0) };
+                into.extend_from_slice(&bytes.to_le_bytes());
+                into.take(self.span, at, bytes)?;
+            }
+            passed += 1;
+            Ok(false)
+        })?;
+        Ok(stopped.map(|_| passed))
+    }
+
+    /// The address of the element behind another one of this slot, or of the first one behind 0; 0 if there is none.
+    pub(super) fn after(&self, address: u64) -> Result<u64> {
+        if address == 0 {
+            return self.head();
+        }
+        // The list is looked through, because the element may have been removed, and its memory be something else's.
+        let element = self.walk(|element| Ok(self.slots.base + element == address))?;
+        element.map_or(Ok(0), |element| self.span.load(element + NEXT_AT))
+    }
+
+    /// Exchanges all elements with another slot of the same rank.
+    pub(super) fn swap(&mut self, other: &mut Slot<'_>) -> Result<()> {
+        for at in [HEAD_AT, TAIL_AT, COUNT_AT] {
+            let (mine, theirs) = (self.span.load(self.at + at)?, other.span.load(other.at + at)?);
+            self.span.store(self.at + at, theirs)?;
+            other.span.store(other.at + at, mine)?;
+        }
+        Ok(())
+    }
+
+    /// Makes tail, count and `previous` links anew.
+    fn repair(&self) -> Result<()> {
+        let (mut previous, mut count) = (0, 0);
+        self.walk(|element| {
+            self.span.store(element + PREVIOUS_AT, previous)?;
+            previous = self.slots.base + element;
+            count += 1;
+            Ok(false)
+        })?;
+        self.span.store(self.at + TAIL_AT, previous)?;
+        self.span.store(self.at + COUNT_AT, count)
+    }
+}
