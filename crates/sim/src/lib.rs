@@ -18,10 +18,13 @@
 //! | `bound` | the time below which no schedule can be |
 #![forbid(unsafe_code)]
 
+mod bound;
+mod clock;
 mod deadlock;
 pub mod description;
 mod engine;
 mod error;
+mod fabric;
 pub mod goal;
 mod live;
 pub mod mgen;
@@ -29,12 +32,14 @@ mod network;
 mod options;
 pub mod patterns;
 mod program;
+mod queue;
 mod random;
 pub mod replay;
 mod report;
 mod short;
 pub mod source;
 mod time;
+mod wiring;
 mod words;
 
 pub use deadlock::{Blocked, Deadlock};

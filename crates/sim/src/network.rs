@@ -152,7 +152,8 @@ pub struct Parameters {
     pub credit_delay: Time,
     /// Network interfaces of a node; messages take them in turn.
     pub nics: u32,
-    /// How fast an interface injects and ejects; `None` is as fast as the router's links take and give.
+    /// How fast an interface injects and ejects; `None` is as fast as the router's links take and give. A description that sets the
+    /// link bandwidth and not this one means interfaces of that bandwidth.
     pub nic_bandwidth: Option<Bandwidth>,
     /// How many packets of an interface can wait for the router at once, each for its own output.
     pub injection_slots: u32,
@@ -191,8 +192,8 @@ impl Default for Parameters {
             channel_rule: ChannelRule::default(),
             credit_delay: Time::ZERO,
             nics: 1,
-            nic_bandwidth: None,
-            injection_slots: 4,
+            nic_bandwidth: Some(Bandwidth::from_bytes_per_second(5_000_000_000)),
+            injection_slots: 1,
             ranks_per_node: 1,
             send_overhead: Time::ZERO,
             recv_overhead: Time::ZERO,
@@ -271,8 +272,9 @@ impl Parameters {
             ("injection_slots", self.injection_slots),
             ("ranks_per_node", self.ranks_per_node),
         ] {
-            if value == 0 || value > 1024 {
-                return wrong(&format!("{name} must be between 1 and 1024, not {value}"));
+            let most = if name == "ranks_per_node" { 4096 } else { 32 };
+            if value == 0 || value > most {
+                return wrong(&format!("{name} must be between 1 and {most}, not {value}"));
             }
         }
         Ok(())
@@ -311,9 +313,11 @@ named!(Routing, "routing",
     "random" => Routing::Random, "ecmp" => Routing::Ecmp);
 
 impl Network {
-    /// A network of this topology with the parameters that nothing else is said about.
+    /// A network of this topology with the parameters that nothing else is said about. A router of a grid has four interfaces, because
+    /// one could not use its many links; other nodes have one.
     pub fn new(name: &str, topology: Topology) -> Network {
-        Network { name: name.to_owned(), topology, parameters: Parameters::default() }
+        let nics = if matches!(topology, Topology::Grid(_)) { 4 } else { 1 };
+        Network { name: name.to_owned(), topology, parameters: Parameters { nics, ..Parameters::default() } }
     }
 
     /// A torus with one link in each direction: `torus(&[8, 8, 8])`.

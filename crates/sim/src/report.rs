@@ -16,6 +16,12 @@ pub struct Report {
     /// The link-load bound: the time that the busiest link needs for the bytes it has to carry; where steps are synchronised, the sum
     /// over the steps. No schedule is faster.
     pub bound: Time,
+    /// The same bound for what links really carried, which ties and routing decided.
+    pub carried: Time,
+    /// The time that the busiest network interface needs; zero when interfaces are as fast as the links.
+    pub nic_bound: Time,
+    /// The longest way without load; where steps are synchronised, summed over the steps.
+    pub flight: Time,
     /// What the time is above the bound for, largest first.
     pub causes: Vec<Cause>,
     /// When each rank was done.

@@ -24,8 +24,12 @@ pub(crate) fn parse(text: &str) -> Result<Network, Error> {
         }
     };
     let mut network = Network::new(&format!("{kind}:{sizes}"), topology);
-    for (name, value) in settings.rest() {
-        set(&mut network.parameters, &name, &value)?;
+    let settings = settings.rest();
+    for (name, value) in &settings {
+        set(&mut network.parameters, name, value)?;
+    }
+    if !settings.iter().any(|(name, _)| name == "nic_bandwidth") {
+        network.parameters.nic_bandwidth = Some(network.parameters.link_bandwidth);
     }
     check(&network)?;
     Ok(network)

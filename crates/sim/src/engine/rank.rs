@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::Handle;
+use crate::{Handle, Order};
 
 /// The part of a rank's state that its script may look at.
 #[derive(Default)]
@@ -16,7 +16,6 @@ pub(crate) struct RankState {
     flags: HashMap<u64, u64>,
 }
 
-#[allow(dead_code)]
 impl RankState {
     /// A new operation.
     pub(crate) fn issue(&mut self) -> Handle {
@@ -54,6 +53,16 @@ impl RankState {
     /// Whether an operation and all before it are complete.
     pub(crate) fn is_complete_up_to(&self, handle: Handle) -> bool {
         handle.0 < self.first
+    }
+
+    /// Whether what an operation is ordered behind is complete.
+    pub(crate) fn allows(&self, order: Order, own: Handle) -> bool {
+        match order {
+            Order::None => true,
+            Order::Handle(before) => self.is_complete(before),
+            Order::All => self.first >= own.0,
+            Order::Continue => self.is_complete(Handle(own.0.wrapping_sub(1))),
+        }
     }
 
     /// How many operations are not complete.

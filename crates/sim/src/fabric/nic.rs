@@ -1,0 +1,181 @@
+//! Network interfaces. An interface sends its messages one after the other, packet by packet, into a few slots; each packet in a slot asks the router
+//! for its own output. Between the packets of a message lies the message's gap: that is pacing.
+
+use super::{event, Fabric, Packet};
+use crate::queue::Queue;
+use crate::wiring::{Way, NONE};
+
+/// A message on its way into the network.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    /// Its number.
+    pub(crate) message: u32,
+    /// From which node to which.
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// Its size.
+    pub(crate) bytes: u64,
+    /// Idle time between its packets.
+    pub(crate) gap_ps: u64,
+}
+
+/// A message in the queue of an interface.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    outgoing: Outgoing,
+    /// Packets sent so far.
+    sent: u32,
+    /// The message behind it.
+    next: u32,
+}
+
+/// One interface.
+pub(super) struct Nic {
+    /// When the next packet may enter.
+    next_ps: u64,
+    /// The first and the last message that wait.
+    head: u32,
+    tail: u32,
+    /// A bit for each slot that is free.
+    free: u32,
+    /// Whether an event for the next packet is on its way.
+    timed: bool,
+}
+
+const _: () = assert!(size_of::<Nic>() == 24);
+
+impl Nic {
+    pub(super) fn new(free: u32) -> Nic {
+        Nic { next_ps: 0, head: NONE, tail: NONE, free, timed: false }
+    }
+}
+
+impl Fabric<'_> {
+    /// Takes a message for an interface of its node.
+    pub(crate) fn send(&mut self, outgoing: Outgoing, nic: u32, now: u64, events: &mut impl Queue) {
+        let message = outgoing.message as usize;
+        if self.missing.len() <= message {
+            self.missing.resize(message + 1, 0);
+        }
+        self.missing[message] = self.packets_of(outgoing.bytes);
+        let nic = outgoing.from * self.nics_per_node + nic;
+        let waiting = Waiting { outgoing, sent: 0, next: NONE };
+        let index = match self.unused_waiting.pop() {
+            Some(index) => {
+                self.waiting[index as usize] = waiting;
+                index
+            }
+            None => {
+                self.waiting.push(waiting);
+                self.waiting.len() as u32 - 1
+            }
+        };
+        let state = &mut self.nics[nic as usize];
+        let last = std::mem::replace(&mut state.tail, index);
+        match state.head {
+            NONE => state.head = index,
+            _ => self.waiting[last as usize].next = index,
+        }
+        self.pump(nic, now, events);
+    }
+
+    fn payload_bytes(&self) -> u32 {
+        self.packet_bytes - self.header_bytes
+    }
+
+    fn packets_of(&self, bytes: u64) -> u32 {
+        bytes.div_ceil(u64::from(self.payload_bytes())).max(1) as u32
+    }
+
+    /// An interface may send again.
+    pub(super) fn nic_ready(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
+        self.nics[nic as usize].timed = false;
+        self.pump(nic, now, events);
+    }
+
+    /// A slot has become free.
+    pub(super) fn slot_free(&mut self, slot: usize, now: u64, events: &mut impl Queue) {
+        let nic = slot / self.slots as usize;
+        self.nics[nic].free |= 1 << (slot % self.slots as usize);
+        self.pump(nic as u32, now, events);
+    }
+
+    /// Puts packets into slots while there are slots and it is time.
+    fn pump(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
+        loop {
+            let state = &mut self.nics[nic as usize];
+            if state.free == 0 || state.head == NONE {
+                return;
+            }
+            if now < state.next_ps {
+                if !state.timed {
+                    state.timed = true;
+                    events.push(state.next_ps, event::NIC | u64::from(nic));
+                }
+                return;
+            }
+            let slot = state.free.trailing_zeros();
+            state.free &= !(1 << slot);
+            let packet = self.next_packet(nic, now);
+            let index = self.keep(packet);
+            let queue = self.links * self.channels + (nic * self.slots + slot) as usize;
+            self.packets[index as usize].queue = queue as u32;
+            self.join(queue, index, now, events);
+        }
+    }
+
+    /// The next packet of an interface, and when the one after it may follow.
+    fn next_packet(&mut self, nic: u32, now: u64) -> Packet {
+        let payload = u64::from(self.payload_bytes());
+        let head = self.nics[nic as usize].head;
+        let Waiting { outgoing: front, sent: index, next } = self.waiting[head as usize];
+        let sent = u64::from(index) * payload;
+        let last = front.bytes.saturating_sub(sent) <= payload;
+        let bytes = (front.bytes - sent).min(payload) as u32 + self.header_bytes;
+        let salt = self.wiring.salt(front.from, front.to, index, || self.random.next());
+        let nic_ps = match self.speeds.last() {
+            Some(speed) if self.nic_limited && bytes == self.packet_bytes => speed.packet_ps,
+            Some(speed) if self.nic_limited => speed.bandwidth.time_of(u64::from(bytes)).as_ps(),
+            _ => 0,
+        };
+        let state = &mut self.nics[nic as usize];
+        let pause = match (last, front.gap_ps) {
+            (true, _) | (_, 0) => nic_ps,
+            (_, gap) => nic_ps.max(self.speeds[0].packet_ps) + gap,
+        };
+        state.next_ps = now + pause;
+        match last {
+            true => {
+                state.head = next;
+                self.unused_waiting.push(head);
+            }
+            false => self.waiting[head as usize].sent += 1,
+        }
+        Packet {
+            arrived: now,
+            tail_in: now + nic_ps,
+            message: front.message,
+            next: NONE,
+            queue: NONE,
+            bytes,
+            end: self.wiring.router_of(front.to),
+            way: Way::to(front.to, salt),
+            nic: (nic % self.nics_per_node) as u8,
+            last,
+        }
+    }
+
+    fn keep(&mut self, packet: Packet) -> u32 {
+        match self.unused.pop() {
+            Some(index) => {
+                self.packets[index as usize] = packet;
+                index
+            }
+            None => {
+                self.packets.push(packet);
+                self.most_in_flight = self.packets.len() as u64;
+                self.packets.len() as u32 - 1
+            }
+        }
+    }
+}
