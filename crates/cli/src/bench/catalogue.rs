@@ -96,7 +96,11 @@ impl Metric {
 
 /// The metrics whose name contains one of the words of a pattern.
 pub(super) fn select(pattern: Option<&str>, quick: bool) -> Result<Vec<Metric>, String> {
-    let all = all(quick);
+    choose(all(quick), pattern)
+}
+
+/// Those of a list whose name contains one of the words of a pattern.
+pub(super) fn choose(all: Vec<Metric>, pattern: Option<&str>) -> Result<Vec<Metric>, String> {
     let Some(pattern) = pattern else { return Ok(all) };
     let words: Vec<&str> = pattern.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let chosen: Vec<Metric> =

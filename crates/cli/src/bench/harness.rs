@@ -4,10 +4,10 @@
 use super::catalogue::{How, Metric, Place, Session};
 use super::contender::{Contender, NoAnswer};
 use super::launch;
-use super::peers::Peer;
 use super::report::{PeerColumn, Report, Row};
 use super::statistics::Samples;
 use std::io::{IsTerminal, Write};
+use std::process::Command;
 
 /// The most ranks with which peers are started without being asked to: more take them minutes.
 const PEER_START_UP_RANKS: u32 = 32;
@@ -19,10 +19,26 @@ const SIGKILL: i32 = 9;
 /// From this load on the machine is said to be busy.
 const BUSY_LOAD: f64 = 0.5;
 
+/// Something to compare with: a program that answers lines as our own job does.
+pub(super) trait Rival {
+    /// What reports call it.
+    fn name(&self) -> &str;
+    /// Whether it can be measured with so many ranks there.
+    fn is_for(&self, _place: Place, _ranks: u32) -> bool {
+        true
+    }
+    /// Whether it has an answer to this line.
+    fn knows(&self, _line: &str) -> bool {
+        true
+    }
+    /// The command that starts it with so many ranks.
+    fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String>;
+}
+
 /// What to run.
 pub(super) struct Plan {
     pub(super) samples: u32,
-    pub(super) peers: Vec<Peer>,
+    pub(super) peers: Vec<Box<dyn Rival>>,
     pub(super) startup_peers: bool,
 }
 
@@ -79,15 +95,15 @@ fn key(metric: &Metric) -> Option<Session> {
 }
 
 /// The contenders of a session.
-struct Stage {
+struct Stage<'p> {
     ours: Contender,
-    peers: Vec<(String, Contender)>,
+    peers: Vec<(&'p dyn Rival, Contender)>,
     /// Peers that could not be started.
-    absent: Vec<(String, String)>,
+    absent: Vec<(&'p dyn Rival, String)>,
 }
 
-impl Stage {
-    fn open(plan: &Plan, group: &[Metric], floor: &mut Option<Contender>) -> Result<Stage, String> {
+impl<'p> Stage<'p> {
+    fn open(plan: &'p Plan, group: &[Metric], floor: &mut Option<Contender>) -> Result<Stage<'p>, String> {
         let session = group[0].session;
         let needs = |wanted: fn(&How) -> bool| group.iter().any(|metric| wanted(&metric.how));
         if floor.is_none() && needs(|how| matches!(how, How::Ask { floors, .. } if !floors.is_empty())) {
@@ -98,12 +114,14 @@ impl Stage {
         let ours = Contender::start(command, true)
             .map_err(|error| format!("kumiki with {} ranks: {error}", session.ranks))?;
         let mut stage = Stage { ours, peers: Vec::new(), absent: Vec::new() };
-        if needs(|how| matches!(how, How::Ask { peers: Some(_), .. })) {
-            for peer in plan.peers.iter().filter(|peer| peer.is_for(session.place, session.ranks)) {
-                match Contender::start(peer.command(session.ranks, &[]), false) {
-                    Ok(contender) => stage.peers.push((peer.name.clone(), contender)),
-                    Err(error) => stage.absent.push((peer.name.clone(), error)),
-                }
+        let asked = |peer: &dyn Rival| {
+            let knows = |how: &How| matches!(how, How::Ask { peers: Some(line), .. } if peer.knows(line));
+            group.iter().any(|metric| knows(&metric.how)) && peer.is_for(session.place, session.ranks)
+        };
+        for peer in plan.peers.iter().map(|peer| &**peer).filter(|peer| asked(*peer)) {
+            match peer.command(session.ranks, &[]).and_then(|command| Contender::start(command, false)) {
+                Ok(contender) => stage.peers.push((peer, contender)),
+                Err(error) => stage.absent.push((peer, error)),
             }
         }
         Ok(stage)
@@ -113,9 +131,11 @@ impl Stage {
         let How::Ask { ours, floors, peers } = &metric.how else { return Row::new(metric) };
         let mut row = Row::new(metric);
         row.floors = floors.iter().map(|(name, _)| (*name, Samples::default())).collect();
-        if peers.is_some() {
-            row.peers.extend(self.peers.iter().map(|(name, _)| PeerColumn::new(name)));
-            row.peers.extend(self.absent.iter().map(|(name, error)| PeerColumn::failed(name, error)));
+        if let Some(line) = peers {
+            let here = self.peers.iter().filter(|(peer, _)| peer.knows(line));
+            row.peers.extend(here.map(|(peer, _)| PeerColumn::new(peer.name())));
+            let absent = self.absent.iter().filter(|(peer, _)| peer.knows(line));
+            row.peers.extend(absent.map(|(peer, error)| PeerColumn::failed(peer.name(), error)));
         }
         // Ten seconds of waiting are one sample.
         let rounds = if metric.unit == "%" { 1 } else { samples };
@@ -140,8 +160,9 @@ impl Stage {
 
     fn ask_peers(&mut self, line: &str, row: &mut Row) {
         let mut gone = Vec::new();
-        for (name, contender) in &mut self.peers {
-            let column = row.peers.iter_mut().find(|column| column.name == *name && column.error.is_none());
+        for (peer, contender) in &mut self.peers {
+            let column =
+                row.peers.iter_mut().find(|column| column.name == peer.name() && column.error.is_none());
             let Some(column) = column else { continue };
             match contender.ask(line) {
                 Ok(answer) => {
@@ -151,11 +172,11 @@ impl Stage {
                 Err(NoAnswer::Refused(error)) => column.error = Some(error),
                 Err(NoAnswer::Gone(error)) => {
                     column.error = Some(error.clone());
-                    gone.push((name.clone(), error));
+                    gone.push((*peer, error));
                 }
             }
         }
-        self.peers.retain(|(name, _)| !gone.iter().any(|(lost, _)| lost == name));
+        self.peers.retain(|(peer, _)| !gone.iter().any(|(lost, _)| lost.name() == peer.name()));
         self.absent.extend(gone);
     }
 
@@ -180,9 +201,10 @@ fn start_up(plan: &Plan, metric: &Metric) -> Row {
     let ranks = metric.session.ranks;
     let mut row = Row::new(metric);
     let with_peers = ranks <= PEER_START_UP_RANKS || plan.startup_peers;
-    let peers: Vec<&Peer> =
-        plan.peers.iter().filter(|peer| with_peers && peer.is_for(Place::Shm, ranks)).collect();
-    row.peers = peers.iter().map(|peer| PeerColumn::new(&peer.name)).collect();
+    let peers: Vec<&dyn Rival> = plan.peers.iter().map(|peer| &**peer).collect();
+    let peers: Vec<&dyn Rival> =
+        peers.into_iter().filter(|peer| with_peers && peer.is_for(Place::Shm, ranks)).collect();
+    row.peers = peers.iter().map(|peer| PeerColumn::new(peer.name())).collect();
     let rounds = if ranks >= MANY_RANKS { plan.samples.min(FEW_SAMPLES) } else { plan.samples };
     for round in 0..rounds {
         match launch::job(Place::Shm, ranks, &["rank", "probe"]).and_then(launch::time) {
@@ -194,7 +216,7 @@ fn start_up(plan: &Plan, metric: &Metric) -> Row {
             continue;
         }
         for (peer, column) in peers.iter().zip(&mut row.peers).filter(|(_, column)| column.error.is_none()) {
-            match launch::time(peer.command(ranks, &["init"])) {
+            match peer.command(ranks, &["init"]).and_then(launch::time) {
                 Ok(seconds) => column.samples.push(seconds),
                 Err(error) => column.error = Some(error),
             }
@@ -213,12 +235,13 @@ fn memory(plan: &Plan, metric: &Metric) -> Row {
     }
     // Peers say what a rank has in all: the bare program is a small part of it.
     for peer in plan.peers.iter().filter(|peer| ranks <= 2 && peer.is_for(Place::Shm, ranks)) {
-        let answer = Contender::start(peer.command(ranks, &[]), false).and_then(|mut contender| {
+        let started = peer.command(ranks, &[]).and_then(|command| Contender::start(command, false));
+        let answer = started.and_then(|mut contender| {
             let answer = contender.ask("mem");
             contender.end();
             answer.map_err(|error| format!("{error:?}"))
         });
-        let mut column = PeerColumn::new(&peer.name);
+        let mut column = PeerColumn::new(peer.name());
         match answer {
             Ok(answer) => answer.samples.into_iter().for_each(|bytes| column.samples.push(bytes / 1024.0)),
             Err(error) => column.error = Some(error),

@@ -8,10 +8,12 @@
 //! | `peers.rs` | the MPI libraries of this machine, and how each is built and started |
 //! | `launch.rs` | start-up time and memory, which need a job for each sample |
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
+//! | `data/` | the same for data structures |
 //! | `worker.rs`, `ours.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
 
 mod catalogue;
 mod contender;
+mod data;
 mod floor;
 mod harness;
 mod launch;
@@ -49,6 +51,7 @@ pub(crate) struct Arguments {
 #[derive(clap::Subcommand)]
 enum What {
     Mem(MemArguments),
+    Data(data::DataArguments),
     /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
     #[command(hide = true)]
     Worker,
@@ -87,6 +90,7 @@ pub(crate) struct MemArguments {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Mem(arguments) => mem(arguments),
+        What::Data(arguments) => data::run(arguments),
         What::Worker => worker::serve(),
     }
 }
@@ -100,7 +104,7 @@ fn mem(arguments: &MemArguments) -> Outcome {
     }
     let plan = harness::Plan {
         samples: arguments.samples.unwrap_or(if arguments.quick { 3 } else { 9 }),
-        peers: peers::find(&arguments.peers)?,
+        peers: peers::find(&arguments.peers)?.into_iter().map(|peer| Box::new(peer) as _).collect(),
         startup_peers: arguments.startup_peers,
     };
     let mut report = report::Report::new(arguments.json);

@@ -3,6 +3,7 @@
 //! `benches/peers/` has the table, the program and what is known of each library; both are built into this command.
 
 use super::catalogue::Place;
+use super::harness::Rival;
 use kumiki_run::environment;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,13 +33,16 @@ pub(super) struct Peer {
     scratch: PathBuf,
 }
 
-impl Peer {
-    pub(super) fn is_for(&self, place: Place, ranks: u32) -> bool {
+impl Rival for Peer {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_for(&self, place: Place, ranks: u32) -> bool {
         self.tcp == (place == Place::Tcp) && self.max_ranks.is_none_or(|most| ranks <= most)
     }
 
-    /// The command that starts its program with so many ranks.
-    pub(super) fn command(&self, ranks: u32, arguments: &[&str]) -> Command {
+    fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String> {
         let few = ranks as usize <= kumiki_run::system::allowed_cores().len();
         let (environment, flags) = if few {
             (&self.few_environment, &self.few_flags)
@@ -52,7 +56,7 @@ impl Peer {
         }
         command.args(&self.flags).args(flags).arg("-n").arg(ranks.to_string());
         command.arg(&self.program).args(arguments).current_dir(&self.scratch);
-        command
+        Ok(command)
     }
 }
 
@@ -135,7 +139,7 @@ fn build(folder: &Path, peers: &mut Vec<Peer>) -> Result<(), String> {
 
 /// The folder of the peers: as the variable says, the nearest `target/peers` above this command or the current
 /// directory, or one among the temporary files.
-fn folder() -> Result<PathBuf, String> {
+pub(super) fn folder() -> Result<PathBuf, String> {
     if let Some(folder) = environment::text(FOLDER_VARIABLE).map_err(|error| error.to_string())? {
         return std::path::absolute(&folder).map_err(|error| format!("{FOLDER_VARIABLE}: {error}"));
     }

@@ -3,6 +3,7 @@
 //! It speaks as `benches/peers/rma.c` does. Between two lines rank 0 is in a read and the others are asleep in a
 //! barrier, so that other contenders have the machine.
 
+use super::data::{Data, Redis};
 use super::floor::Floor;
 use super::ours::Ours;
 use crate::commands::Outcome;
@@ -88,13 +89,17 @@ pub(super) fn serve() -> Outcome {
     }
     let mut ours = Ours::new(&world);
     let mut floor = Floor::new(&world);
+    let mut data = Data::new(&world);
+    let mut redis = Redis::new(&world);
     while let Some(line) = next_line(&world).map_err(|error| error.to_string())? {
         let answer = match Request::parse(&line) {
             None => json!({"metric": line, "error": "not `METRIC REPS`"}),
             Some(request) => {
-                let (unit, measured) = match request.metric.strip_prefix("floor.") {
-                    Some(_) => floor.measure(&request),
-                    None => ours.measure(&request),
+                let (unit, measured) = match request.metric.split_once('.') {
+                    Some(("floor", _)) => floor.measure(&request),
+                    Some(("data", _)) => data.measure(&request),
+                    Some(("redis", _)) => redis.measure(&request),
+                    _ => ours.measure(&request),
                 };
                 answer(&request, unit, measured)
             }
@@ -103,7 +108,7 @@ pub(super) fn serve() -> Outcome {
             say(format_args!("{answer}"));
         }
     }
-    drop((ours, floor));
+    drop((ours, floor, data, redis));
     world.finalize().map_err(|error| error.to_string())?;
     Ok(0)
 }

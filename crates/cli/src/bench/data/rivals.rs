@@ -1,0 +1,87 @@
+//! The contenders beside Kumiki: a C++ program that is built here, and clients of a Redis server.
+
+use super::super::catalogue::Place;
+use super::super::harness::Rival;
+use super::super::{launch, peers};
+use std::path::PathBuf;
+use std::process::Command;
+
+const PROGRAM: &str = include_str!("../../../../../benches/peers/local.cpp");
+
+/// The C++ library in one process.
+struct Std {
+    program: PathBuf,
+}
+
+impl Rival for Std {
+    fn name(&self) -> &str {
+        "std"
+    }
+
+    fn knows(&self, line: &str) -> bool {
+        line.starts_with("std.")
+    }
+
+    fn command(&self, _ranks: u32, _arguments: &[&str]) -> Result<Command, String> {
+        Ok(Command::new(&self.program))
+    }
+}
+
+/// Clients of a Redis server, one for each rank of a job.
+struct RedisClients;
+
+impl Rival for RedisClients {
+    fn name(&self) -> &str {
+        "redis"
+    }
+
+    fn knows(&self, line: &str) -> bool {
+        line.starts_with("redis.")
+    }
+
+    fn command(&self, ranks: u32, _arguments: &[&str]) -> Result<Command, String> {
+        launch::job(Place::Shm, ranks, &["bench", "worker"])
+    }
+}
+
+/// The peers that are wanted and can be measured here. Says on standard error what cannot.
+pub(super) fn find(list: &str) -> Result<Vec<Box<dyn Rival>>, String> {
+    let wanted: Vec<&str> = match list {
+        "auto" => vec!["std", "redis"],
+        "none" => vec![],
+        names => names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect(),
+    };
+    let mut found: Vec<Box<dyn Rival>> = Vec::new();
+    for name in wanted {
+        match name {
+            "std" => match build() {
+                Ok(program) => found.push(Box::new(Std { program })),
+                Err(why) => eprintln!("kumiki: the C++ library is left out: {why}"),
+            },
+            "redis" if super::redis::is_installed() => found.push(Box::new(RedisClients)),
+            "redis" => {
+                eprintln!("kumiki: Redis is left out: install redis-server (apt-get install redis-server)")
+            }
+            other => return Err(format!("--peers {other}: there is no such peer; known are std, redis")),
+        }
+    }
+    Ok(found)
+}
+
+/// Builds the C++ program, unless that has been done.
+fn build() -> Result<PathBuf, String> {
+    let folder = peers::folder()?;
+    let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(wrong)?;
+    let (source, program) = (folder.join("local.cpp"), folder.join("local"));
+    let fresh = std::fs::read_to_string(&source).is_ok_and(|text| text == PROGRAM) && program.exists();
+    if !fresh {
+        std::fs::write(&source, PROGRAM).map_err(wrong)?;
+        let output = Command::new("g++").args(["-O2", "-o"]).arg(&program).arg(&source).output();
+        let output = output.map_err(|error| format!("g++ cannot be started ({error}); install g++"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
+        }
+    }
+    Ok(program)
+}
