@@ -4,7 +4,11 @@ use serde_json::Value;
 use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_kumiki")).arg("bench").arg("mem").args(arguments).output().unwrap()
+    bench_of("mem", arguments)
+}
+
+fn bench_of(what: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_kumiki")).arg("bench").arg(what).args(arguments).output().unwrap()
 }
 
 #[test]
@@ -38,4 +42,22 @@ fn wrong_questions_are_answered_with_what_would_be_right() {
     assert!(String::from_utf8_lossy(&peer.stderr).contains("openmpi4"));
     let list = bench(&["--list", "--only", "barrier"]);
     assert!(list.status.success() && String::from_utf8_lossy(&list.stdout).contains("barrier.shm.16"));
+}
+
+#[test]
+fn the_structures_are_measured_and_right() {
+    let output = bench_of("data", &["--quick", "--samples", "1", "--peers", "none", "--json"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() >= 15, "{} rows", rows.len());
+    for row in &rows {
+        assert!(row.get("error").is_none(), "{row}");
+        assert!(row["kumiki"].as_f64().is_some_and(|value| value > 0.0), "{row}");
+    }
+    let bytes = rows.iter().find(|row| row["metric"] == "map.entry_bytes").unwrap();
+    assert!(bytes["kumiki"].as_f64().unwrap() <= 48.0, "{bytes}");
+    let peer = bench_of("data", &["--peers", "memcached"]);
+    assert_eq!(peer.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&peer.stderr).contains("std, redis"));
 }
