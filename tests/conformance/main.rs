@@ -17,6 +17,7 @@ mod hooks;
 mod huge;
 mod identity;
 mod job;
+mod lists;
 mod orders;
 mod programs;
 mod reset;
@@ -90,6 +91,9 @@ const TOPICS: &[Topic] = &[
     topic("map_model", &[NODES], tables::map_model),
     topic("set_model", &[NODES], tables::set_model),
     topic("whole_tables", &[NODES], tables::whole_tables),
+    topic("list", &[NODES], lists::list),
+    topic("workspace", &[NODES], lists::workspace),
+    topic("counter", &[NODES], lists::counter),
     topic("programs", &[NODES, PRIVATE], programs::programs),
     process("reset", &[NODES, PRIVATE], reset::reset),
 ];
@@ -115,6 +119,7 @@ fn main() -> ExitCode {
     trials.extend(hooks::trials());
     trials.extend(connections::trials());
     trials.extend(sequences::trials());
+    trials.extend(lists::trials());
     trials.extend(strangers::trials());
     trials.extend(simulated::trials());
     trials.extend(tables::trials());
@@ -130,6 +135,7 @@ fn other_body(name: &str) -> Option<Body> {
         "abort" => Body::World(abort::abort),
         "reset_to_one" => Body::Process(reset::reset_to_one),
         "reset_outside" => Body::Process(reset::reset_outside),
+        "list_budget" => Body::World(lists::list_budget),
         "sequence_budget" => Body::World(sequences::sequence_budget),
         "sequence_messages" => Body::World(sequences::sequence_messages),
         "table_budget" => Body::World(tables::table_budget),

@@ -31,7 +31,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"pool\0\0\0\x01");
 /// Powers of two that have lists, and lists of each.
 const POWERS: u64 = 44;
 const LISTS: u64 = 8;
-const _: () = assert!(HEADS_AT + 8 * POWERS * LISTS <= FIRST_BLOCK);
+const HEADS_END: u64 = HEADS_AT + 8 * POWERS * LISTS;
+/// A word for whoever has something to tell to all ranks.
+const NOTICE_AT: u64 = FIRST_BLOCK - 8;
+const _: () = assert!(HEADS_END <= NOTICE_AT);
 
 /// The word before each block: the length of word and block, flags, check.
 const WORD: u64 = 8;
@@ -129,6 +132,12 @@ impl World {
 /// Allocates in the pool of a rank of this node.
 pub(crate) fn allocate(local: Local<'_>, rank: u32, bytes: u64) -> Result<GlobalAddress> {
     Heap::open(local, rank)?.allocate(bytes)
+}
+
+/// The address of a word in the pool of a rank that all ranks know, for work that they do together. It is there once
+/// something was allocated on that rank.
+pub(crate) fn notice(local: Local<'_>, rank: u32) -> GlobalAddress {
+    local.pool_address(rank, NOTICE_AT)
 }
 
 /// Frees a block of the pool of a rank of this node.
@@ -455,7 +464,7 @@ impl<'a> Heap<'a> {
         if !self.is_made() {
             return Ok(());
         }
-        self.span.clear(POWERS_AT, FIRST_BLOCK - POWERS_AT)?;
+        self.span.clear(POWERS_AT, HEADS_END - POWERS_AT)?;
         let (mut blocks, mut bytes, mut at, mut previous_free) = (0, 0, FIRST_BLOCK, false);
         let mut open: Option<(u64, u64)> = None;
         loop {

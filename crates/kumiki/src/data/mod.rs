@@ -7,6 +7,9 @@
 //! | file | what |
 //! |---|---|
 //! | `vector.rs`, `deque.rs` | elements on one rank |
+//! | `list` | elements on the ranks that the program says |
+//! | `workspace.rs` | one block over all ranks |
+//! | `counter.rs` | a number that all ranks draw from |
 //! | `sequence.rs` | what their handles share |
 //! | `ring.rs` | the bytes of both, on this node |
 //! | `map.rs`, `set.rs`, `multiset.rs` | hash tables spread over ranks |
@@ -14,9 +17,11 @@
 //! | `heap.rs` | global malloc and free: the allocator of each rank's pool |
 //! | `message.rs` | requests and replies as bytes |
 
+mod counter;
 mod crc;
 mod deque;
 mod heap;
+mod list;
 mod map;
 mod message;
 mod multiset;
@@ -25,9 +30,12 @@ mod sequence;
 mod set;
 mod table;
 mod vector;
+mod workspace;
 
+pub use counter::Counter;
 pub use deque::Deque;
 pub use heap::HeapUse;
+pub use list::{Element, List, Payloads, Position};
 pub use map::{Insert, Map, MapIter, TypedMap};
 pub use multiset::{Multiset, MultisetIter};
 pub use sequence::Elements;
@@ -35,6 +43,7 @@ pub use set::{Set, SetIter};
 pub(crate) use table::Directories;
 pub use table::{Cursor, Extent, RawTable};
 pub use vector::Vector;
+pub use workspace::{Chunk, Workspace};
 
 use kumiki_mem::Service;
 
@@ -43,6 +52,7 @@ pub(crate) const HEAP: u8 = 0;
 pub(crate) const VECTOR: u8 = 1;
 pub(crate) const DEQUE: u8 = 2;
 pub(crate) const TABLE: u8 = 3;
+pub(crate) const LIST: u8 = 4;
 
 /// What every rank does for the others, by number.
 pub(crate) static SERVICES: &[Service] = &[
@@ -50,4 +60,5 @@ pub(crate) static SERVICES: &[Service] = &[
     Service { name: "vector", serve: ring::serve_vector },
     Service { name: "deque", serve: ring::serve_deque },
     Service { name: "table", serve: table::serve },
+    Service { name: "list", serve: list::chain::serve },
 ];

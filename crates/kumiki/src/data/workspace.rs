@@ -1,0 +1,298 @@
+//! Workspaces: one block spread over all ranks.
+
+use super::heap;
+use crate::{Error, GlobalAddress, GlobalPtr, Handle, Order, Result, World};
+
+/// Copies that are under way at once.
+const WINDOW: usize = 64;
+/// Bytes of this rank's heap that a read or write of many chunks borrows.
+const BORROWED: u64 = 1 << 20;
+/// Instead of the address of a rank's part: it has no memory for it.
+const FAILED: u64 = u64::MAX;
+
+/// A block of bytes in chunks, which lie on consecutive ranks and wrap round. Every rank reads and writes at any offset.
+///
+/// Making and destroying it is collective: all ranks do it, with the same arguments. Reading and writing is each rank's
+/// own business, in any order and at once; what overlaps is mixed by whole accesses of a chunk. The chunks of one access
+/// are copied at the same time. When a rank dies, what is on other ranks stays; access to its chunks fails.
+///
+/// ```
+/// # fn main() -> kumiki::Result<()> {
+/// use kumiki::{data::Workspace, World};
+///
+/// let world = World::init()?;
+/// let workspace = Workspace::create_with(&world, 1000, 0, 64)?;
+/// if world.rank() == 0 {
+///     workspace.write(100, b"over the edge of a chunk")?;
+/// }
+/// world.sync()?;
+/// let mut text = [0; 24];
+/// workspace.read(100, &mut text)?;
+/// assert_eq!(&text, b"over the edge of a chunk");
+/// workspace.destroy()?;
+/// # world.finalize()
+/// # }
+/// ```
+pub struct Workspace<'w> {
+    world: &'w World,
+    bytes: u64,
+    start: u32,
+    chunk: u64,
+    /// On rank 0: the addresses of all parts.
+    table: GlobalAddress,
+    parts: Vec<GlobalAddress>,
+}
+
+/// A chunk of a workspace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// Where it is.
+    pub address: GlobalAddress,
+    /// The rank that it is on.
+    pub rank: u32,
+    /// Its length: that of all but the last are the same.
+    pub bytes: u64,
+}
+
+impl std::fmt::Debug for Workspace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Workspace({} bytes, chunks of {} from rank {})", self.bytes, self.chunk, self.start)
+    }
+}
+
+impl<'w> Workspace<'w> {
+    /// Makes a workspace of zeros, with one chunk on each rank. Collective.
+    pub fn create(world: &'w World, bytes: u64) -> Result<Self> {
+        Self::create_with(world, bytes, 0, bytes.div_ceil(world.ranks() as u64).max(1))
+    }
+
+    /// Makes a workspace of zeros, in chunks of a length, the first of them on a rank. Collective.
+    pub fn create_with(world: &'w World, bytes: u64, start: u32, chunk: u64) -> Result<Self> {
+        if start >= world.ranks() || chunk == 0 {
+            return Err(Error::Misuse(format!(
+                "a workspace from rank {start} on in chunks of {chunk} bytes; there are {} ranks, and a chunk has bytes",
+                world.ranks()
+            )));
+        }
+        let mut workspace =
+            Workspace { world, bytes, start, chunk, table: GlobalAddress::NULL, parts: Vec::new() };
+        let notice = GlobalPtr::<u64>::from_address(heap::notice(world.local(), 0));
+        let made = if world.rank() == 0 { workspace.make_table(notice) } else { Ok(()) };
+        world.sync()?;
+        workspace.table = GlobalAddress::from_bits(world.get(notice).unwrap_or(0));
+        if workspace.table.is_null() {
+            world.sync()?;
+            made?;
+            return Err(no_memory(bytes, "rank 0 has none for a workspace"));
+        }
+        let own = workspace.make_part();
+        let told = own.as_ref().map_or(FAILED, |part| part.bits());
+        let table = GlobalPtr::<u64>::from_address(workspace.table);
+        world.put(table.add(world.rank() as u64), told)?;
+        world.sync()?;
+        let mut parts = vec![0; world.ranks() as usize];
+        world.get_slice(table, &mut parts)?;
+        if parts.contains(&FAILED) {
+            // Everybody sees it, and frees its own.
+            world.sync()?;
+            workspace.free_own(*own.as_ref().unwrap_or(&GlobalAddress::NULL))?;
+            own?;
+            return Err(no_memory(bytes, "another rank has none for its part of a workspace"));
+        }
+        workspace.parts = parts.into_iter().map(GlobalAddress::from_bits).collect();
+        Ok(workspace)
+    }
+
+    fn make_table(&self, notice: GlobalPtr<u64>) -> Result<()> {
+        let table = self.world.malloc(8 * self.world.ranks() as u64, 0);
+        let told = table.as_ref().map_or(0, |table| table.bits());
+        // Without any memory there is no notice either, which says the same.
+        let written = self.world.put(notice, told);
+        table.and(written)
+    }
+
+    /// This rank's part, zeroed.
+    fn make_part(&self) -> Result<GlobalAddress> {
+        let (me, ranks) = (self.world.rank(), self.world.ranks());
+        let chunks = self.bytes.div_ceil(self.chunk);
+        let first = (me + ranks - self.start) % ranks;
+        let own = chunks.saturating_sub(first as u64).div_ceil(ranks as u64);
+        let Some(bytes) = own.checked_mul(self.chunk) else {
+            return Err(no_memory(self.bytes, "a workspace is longer than memory can be"));
+        };
+        if bytes == 0 {
+            return Ok(GlobalAddress::NULL);
+        }
+        let part = self.world.malloc(bytes, me)?;
+        self.world.local().span(part, bytes)?.clear(0, bytes)?;
+        Ok(part)
+    }
+
+    fn free_own(&self, part: GlobalAddress) -> Result<()> {
+        let freed = if part.is_null() { Ok(()) } else { self.world.free(part) };
+        if self.world.rank() == 0 {
+            self.world.free(self.table)?;
+        }
+        freed
+    }
+
+    /// Frees it. Collective.
+    pub fn destroy(self) -> Result<()> {
+        self.world.sync()?;
+        self.free_own(self.parts[self.world.rank() as usize])
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The length of its chunks.
+    pub fn chunk_bytes(&self) -> u64 {
+        self.chunk
+    }
+
+    /// Its chunks, in order.
+    pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
+        self.pieces(0, self.bytes)
+    }
+
+    /// The parts of chunks that a range is made of; the range must be inside.
+    fn pieces(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Chunk> + '_ {
+        let (mut at, end) = (offset, offset + bytes);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (number, inside) = (at / self.chunk, at % self.chunk);
+            let ranks = self.parts.len() as u64;
+            let rank = (self.start as u64 + number) % ranks;
+            let address = self.parts[rank as usize].add(number / ranks * self.chunk + inside);
+            let bytes = (self.chunk - inside).min(end - at);
+            at += bytes;
+            Some(Chunk { address, rank: rank as u32, bytes })
+        })
+    }
+
+    fn check(&self, offset: u64, bytes: u64) -> Result<()> {
+        if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
+            return Ok(());
+        }
+        Err(Error::Misuse(format!("{bytes} bytes at {offset} of a workspace of {}", self.bytes)))
+    }
+
+    /// Copies bytes from an offset on to any place in global memory.
+    pub fn read_to(&self, offset: u64, place: GlobalAddress, bytes: u64) -> Result<()> {
+        self.check(offset, bytes)?;
+        self.copy_all(offset, place, bytes, |there, here| (here, there))
+    }
+
+    /// Copies bytes of any place in global memory to an offset.
+    pub fn write_from(&self, offset: u64, place: GlobalAddress, bytes: u64) -> Result<()> {
+        self.check(offset, bytes)?;
+        self.copy_all(offset, place, bytes, |there, here| (there, here))
+    }
+
+    /// Copies between chunks and a place, many at the same time. `direct` gives destination and source.
+    fn copy_all(
+        &self,
+        offset: u64,
+        mut place: GlobalAddress,
+        bytes: u64,
+        direct: impl Fn(GlobalAddress, GlobalAddress) -> (GlobalAddress, GlobalAddress),
+    ) -> Result<()> {
+        let mut handles: std::collections::VecDeque<Handle> = std::collections::VecDeque::new();
+        let mut copied = Ok(());
+        for piece in self.pieces(offset, bytes) {
+            let (to, from) = direct(piece.address, place);
+            match self.world.copy(to, from, piece.bytes, Order::None) {
+                Ok(handle) => handles.push_back(handle),
+                Err(error) => {
+                    copied = Err(error);
+                    break;
+                }
+            }
+            place = place.add(piece.bytes);
+            if handles.len() >= WINDOW {
+                let oldest = handles.pop_front().map_or(Ok(()), |handle| self.world.complete_one(handle));
+                copied = oldest.and(copied);
+            }
+        }
+        handles.into_iter().fold(copied, |copied, handle| self.world.complete_one(handle).and(copied))
+    }
+
+    /// Reads bytes from an offset on.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.check(offset, into.len() as u64)?;
+        if !self.is_worth_borrowing(offset, into.len() as u64) {
+            return self.read_in_turn(offset, into);
+        }
+        let borrowed = BORROWED.min(into.len() as u64);
+        let Ok(place) = self.world.malloc(borrowed, self.world.rank()) else {
+            return self.read_in_turn(offset, into);
+        };
+        let mut at = offset;
+        let mut read = Ok(());
+        for piece in into.chunks_mut(borrowed as usize) {
+            read = read.and_then(|()| self.read_to(at, place, piece.len() as u64));
+            read = read.and_then(|()| self.world.get_slice(GlobalPtr::from_address(place), piece));
+            at += piece.len() as u64;
+        }
+        self.world.free(place).and(read)
+    }
+
+    /// Writes bytes to an offset.
+    pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
+        self.check(offset, from.len() as u64)?;
+        if !self.is_worth_borrowing(offset, from.len() as u64) {
+            return self.write_in_turn(offset, from);
+        }
+        let borrowed = BORROWED.min(from.len() as u64);
+        let Ok(place) = self.world.malloc(borrowed, self.world.rank()) else {
+            return self.write_in_turn(offset, from);
+        };
+        let mut at = offset;
+        let mut written = Ok(());
+        for piece in from.chunks(borrowed as usize) {
+            written = written.and_then(|()| self.world.put_slice(GlobalPtr::from_address(place), piece));
+            written = written.and_then(|()| self.write_from(at, place, piece.len() as u64));
+            at += piece.len() as u64;
+        }
+        self.world.free(place).and(written)
+    }
+
+    /// Whether several pieces are on other nodes: they are copied at the same time, from or to memory that can be named.
+    fn is_worth_borrowing(&self, offset: u64, bytes: u64) -> bool {
+        let local = self.world.local();
+        self.pieces(offset, bytes).filter(|piece| !local.is_near(piece.rank)).nth(1).is_some()
+    }
+
+    fn read_in_turn(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+        let mut rest = into;
+        for piece in self.pieces(offset, rest.len() as u64) {
+            let (part, after) = rest.split_at_mut(piece.bytes as usize);
+            self.world.get_slice(GlobalPtr::from_address(piece.address), part)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn write_in_turn(&self, offset: u64, from: &[u8]) -> Result<()> {
+        let mut rest = from;
+        for piece in self.pieces(offset, rest.len() as u64) {
+            let (part, after) = rest.split_at(piece.bytes as usize);
+            self.world.put_slice(GlobalPtr::from_address(piece.address), part)?;
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+fn no_memory(asked: u64, what: &'static str) -> Error {
+    Error::OutOfMemory { asked, left: 0, what }
+}
