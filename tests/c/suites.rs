@@ -12,6 +12,9 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("heap", &[]),
     ("vector", &[]),
     ("deque", &[]),
+    ("map", &[]),
+    ("set", &[]),
+    ("multiset", &[]),
     ("kumiki_api", &[]),
 ];
 

@@ -9,6 +9,7 @@
 //! | `heap.rs` | memory on any rank |
 //! | `types.rs` | structs that several of them use |
 //! | `vector.rs`, `deque.rs` | bytes on one rank |
+//! | `tables.rs` | maps, sets and multisets |
 //!
 //! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
 //! for failure.
@@ -19,6 +20,7 @@ pub mod infrastructure;
 pub mod memory;
 pub mod operations;
 mod options;
+pub mod tables;
 pub mod types;
 pub mod vector;
 
