@@ -11,6 +11,7 @@ mod bounds;
 mod budget;
 mod connections;
 mod copy;
+mod examples;
 mod fork;
 mod heap;
 mod hooks;
@@ -120,6 +121,7 @@ fn main() -> ExitCode {
     trials.extend(connections::trials());
     trials.extend(sequences::trials());
     trials.extend(lists::trials());
+    trials.extend(examples::trials());
     trials.extend(strangers::trials());
     trials.extend(simulated::trials());
     trials.extend(tables::trials());
@@ -135,6 +137,7 @@ fn other_body(name: &str) -> Option<Body> {
         "abort" => Body::World(abort::abort),
         "reset_to_one" => Body::Process(reset::reset_to_one),
         "reset_outside" => Body::Process(reset::reset_outside),
+        "example_kmer" => Body::Process(examples::kmer),
         "list_budget" => Body::World(lists::list_budget),
         "sequence_budget" => Body::World(sequences::sequence_budget),
         "sequence_messages" => Body::World(sequences::sequence_messages),

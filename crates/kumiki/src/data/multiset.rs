@@ -74,6 +74,11 @@ impl<'w> Multiset<'w> {
         self.many(Op::Count, keys)
     }
 
+    /// Removes many keys, however often they are there; gives how often that was, in their order.
+    pub fn remove_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<u64>> {
+        self.many(Op::Remove, keys)
+    }
+
     fn many<K: AsRef<[u8]>>(&self, op: Op, keys: &[K]) -> Result<Vec<u64>> {
         let items: Vec<Item<'_>> = keys.iter().map(|key| counted(key.as_ref(), 1)).collect();
         let mut counts = vec![0; items.len()];
