@@ -73,28 +73,20 @@ impl Private {
 impl Core {
     /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the
     /// error, if it is one). This is the path of every same-node access, so it is short.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn direct(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Option<*mut u8> {
         if kumiki_net::os::process::is_forked_child() {
             return None;
         }
-        let place = self.arena.place(self.format.rank(address))?.load();
-        if place.node != self.node || place.status != Status::Alive {
-            return None;
-        }
-        let view = self.arena.region(place.local, self.format.slot(address) as usize)?.view()?;
-        let offset = self.format.offset(address);
-        let fits = offset.checked_add(bytes).is_some_and(|end| end <= view.bytes);
-        if !fits || view.kind != Kind::Arena || (generation != 0 && generation != view.generation) {
-            return None;
-        }
+        let local = self.arena.place(self.format.rank(address))?.local_on(self.node)?;
+        let entry = self.arena.region(local, self.format.slot(address) as usize)?;
         // What the table says is read once and checked against the slice, whoever wrote it.
-        let start = view.base + offset;
-        if start.checked_add(bytes)? > self.arena.slice_bytes() {
+        let start = entry.in_slice(generation, self.format.offset(address), bytes)?;
+        if start + bytes > self.arena.slice_bytes() {
             return None;
         }
         // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
-        Some(unsafe { self.arena.slice(place.local).add(start as usize) })
+        Some(unsafe { self.arena.slice(local).add(start as usize) })
     }
 
     /// How `bytes` at `address` can be reached, after all checks that can be made here.

@@ -84,8 +84,8 @@ impl AddressFormat {
 
     #[inline]
     pub(crate) fn rank(&self, address: GlobalAddress) -> Rank {
-        // With one rank the shift is 64: no bits, rank 0.
-        Rank(address.0.checked_shr(self.rank_shift).unwrap_or(0) as u32)
+        // In two steps: with one rank the shift is 64, no bits, rank 0.
+        Rank((address.0 >> 1 >> ((self.rank_shift - 1) & 63)) as u32)
     }
 
     #[inline]

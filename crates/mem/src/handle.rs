@@ -91,6 +91,8 @@ pub(crate) struct Operation {
     pub(crate) condition: Condition,
 }
 
+/// So many places of the table stay when it is empty.
+const KEPT_OPERATIONS: usize = 16;
 /// Bytes of the table for one operation: the ledger's figure.
 pub(crate) const OPERATION_BYTES: u64 = 192;
 const _: () = assert!(std::mem::size_of::<Operation>() + 8 <= OPERATION_BYTES as usize);
@@ -98,14 +100,15 @@ const _: () = assert!(std::mem::size_of::<Operation>() + 8 <= OPERATION_BYTES as
 /// The operations that are not complete, and the failures not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
-    incomplete: BTreeMap<u64, Operation>,
+    /// By number, in order. Most are added at one end and leave at the other, and the memory stays for the next.
+    incomplete: VecDeque<(u64, Operation)>,
     failures: BTreeMap<u64, Error>,
     /// Numbers of operations that wait for their condition, in the order issued.
     deferred: VecDeque<u64>,
     /// Operations of which some data could not be put in its place.
     spoiled: BTreeSet<u64>,
     /// Old values of atomics whose caller waits for them, by number.
-    pub(crate) values: BTreeMap<u64, u64>,
+    values: Vec<(u64, u64)>,
 }
 
 impl Operations {
@@ -113,21 +116,29 @@ impl Operations {
         if operation.peer.is_none() {
             self.deferred.push_back(id);
         }
-        self.incomplete.insert(id, operation);
+        match self.find(id) {
+            Ok(index) => self.incomplete[index].1 = operation,
+            Err(index) => self.incomplete.insert(index, (id, operation)),
+        }
+    }
+
+    /// Where an operation is, or where it would be.
+    fn find(&self, id: u64) -> std::result::Result<usize, usize> {
+        self.incomplete.binary_search_by_key(&id, |(number, _)| *number)
     }
 
     pub(crate) fn get(&self, id: u64) -> Option<&Operation> {
-        self.incomplete.get(&id)
+        self.find(id).ok().map(|index| &self.incomplete[index].1)
     }
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Operation> {
-        self.incomplete.get_mut(&id)
+        self.find(id).ok().map(|index| &mut self.incomplete[index].1)
     }
 
     /// The incomplete operations of the program, the latest first.
     pub(crate) fn latest(&self) -> impl Iterator<Item = (u64, &Operation)> {
-        let of_program = self.incomplete.range(..FIRST_INTERNAL);
-        of_program.rev().map(|(&id, operation)| (id, operation))
+        let of_program = self.find(FIRST_INTERNAL).unwrap_or_else(|index| index);
+        self.incomplete.range(..of_program).rev().map(|(id, operation)| (*id, operation))
     }
 
     /// Incomplete operations of the program.
@@ -142,7 +153,7 @@ impl Operations {
 
     /// Some data of an operation could not be put in its place: it has failed, whatever the answer says.
     pub(crate) fn spoil(&mut self, id: u64) {
-        if self.incomplete.contains_key(&id) {
+        if self.find(id).is_ok() {
             self.spoiled.insert(id);
         }
     }
@@ -156,7 +167,22 @@ impl Operations {
     pub(crate) fn remove(&mut self, id: u64) -> Option<Operation> {
         self.deferred.retain(|&deferred| deferred != id);
         self.spoiled.remove(&id);
-        self.incomplete.remove(&id)
+        let (_, operation) = self.find(id).ok().and_then(|index| self.incomplete.remove(index))?;
+        if self.incomplete.is_empty() && self.incomplete.capacity() > KEPT_OPERATIONS {
+            self.incomplete = VecDeque::new();
+        }
+        Some(operation)
+    }
+
+    /// Keeps the old value of an atomic until its caller takes it.
+    pub(crate) fn keep_value(&mut self, id: u64, value: u64) {
+        self.values.push((id, value));
+    }
+
+    /// The old value of an atomic, given once.
+    pub(crate) fn take_value(&mut self, id: u64) -> Option<u64> {
+        let index = self.values.iter().position(|(number, _)| *number == id)?;
+        Some(self.values.swap_remove(index).1)
     }
 
     /// Keeps a failure of an operation of the program until it is told.
@@ -168,15 +194,14 @@ impl Operations {
     pub(crate) fn holds(&self, condition: Condition) -> bool {
         match condition {
             Condition::Free => true,
-            Condition::UpTo(id) => self.incomplete.range(..=id).next().is_none(),
-            Condition::Exactly(id) => !self.incomplete.contains_key(&id),
+            Condition::UpTo(id) => self.incomplete.front().is_none_or(|(first, _)| *first > id),
+            Condition::Exactly(id) => self.find(id).is_err(),
         }
     }
 
     /// The next deferred operation whose condition holds.
     pub(crate) fn next_ready(&mut self) -> Option<u64> {
-        let ready =
-            |id: &u64| self.incomplete.get(id).is_some_and(|operation| self.holds(operation.condition));
+        let ready = |id: &u64| self.get(*id).is_some_and(|operation| self.holds(operation.condition));
         let index = self.deferred.iter().position(ready)?;
         self.deferred.remove(index)
     }
@@ -186,6 +211,9 @@ impl Operations {
         if !self.holds(Condition::UpTo(id)) {
             return None;
         }
+        if self.failures.is_empty() {
+            return Some(Ok(()));
+        }
         let later = self.failures.split_off(&(id.saturating_add(1)));
         let told = std::mem::replace(&mut self.failures, later);
         Some(told.into_values().next().map_or(Ok(()), Err))
@@ -193,7 +221,7 @@ impl Operations {
 
     /// Whether this one operation is complete, and how it ended.
     pub(crate) fn take_result_of(&mut self, id: u64) -> Option<Result<()>> {
-        if self.incomplete.contains_key(&id) {
+        if self.find(id).is_ok() {
             return None;
         }
         Some(self.failures.remove(&id).map_or(Ok(()), Err))
@@ -201,17 +229,17 @@ impl Operations {
 
     /// Numbers of the incomplete operations that wait for an answer of `peer`.
     pub(crate) fn waiting_for(&self, peer: Rank) -> Vec<u64> {
-        self.incomplete.iter().filter(|(_, op)| op.peer == Some(peer)).map(|(&id, _)| id).collect()
+        self.incomplete.iter().filter(|(_, op)| op.peer == Some(peer)).map(|(id, _)| *id).collect()
     }
 
     /// Who must answer the oldest incomplete operation up to `id`.
     pub(crate) fn oldest_peer(&self, id: u64) -> Option<Rank> {
-        self.incomplete.range(..=id).find_map(|(_, op)| op.peer)
+        self.incomplete.iter().take_while(|(number, _)| *number <= id).find_map(|(_, op)| op.peer)
     }
 
     /// Every peer that must answer something.
     pub(crate) fn peers(&self) -> Vec<Rank> {
-        let mut peers: Vec<Rank> = self.incomplete.values().filter_map(|op| op.peer).collect();
+        let mut peers: Vec<Rank> = self.incomplete.iter().filter_map(|(_, op)| op.peer).collect();
         peers.sort_unstable();
         peers.dedup();
         peers

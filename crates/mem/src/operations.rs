@@ -99,14 +99,13 @@ impl World {
         let mut engine = core.engine();
         self.check_room()?;
         engine.state.operations.insert(id, operation);
-        Receiver { core, state: &mut engine.state }.note_pending();
         let sent = engine.send(core, peer, message);
-        if let Err(error) = sent {
+        if sent.is_err() {
             engine.state.operations.remove(id);
-            Receiver { core, state: &mut engine.state }.note_pending();
-            return Err(error);
         }
-        Ok(Launched::Underway)
+        // The message is on its way: the rest need not be hurried.
+        Receiver { core, state: &mut engine.state }.note_pending();
+        sent.map(|()| Launched::Underway)
     }
 
     /// Puts an operation in the table, to be started when its condition holds.
@@ -321,7 +320,7 @@ impl World {
     }
 
     /// Writes one element; it is at its place when this returns.
-    #[inline]
+    #[inline(always)]
     pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
         let bytes = std::mem::size_of::<T>();
         if let Some(pointer) = self.core().direct(to.address, to.generation, bytes as u64) {
@@ -329,22 +328,35 @@ impl World {
             unsafe { copy::move_bytes(pointer, (&value as *const T).cast(), bytes) };
             return Ok(());
         }
+        self.put_far(to, value)
+    }
+
+    /// As [`put`](Self::put), where the place is not mapped here.
+    #[inline(never)]
+    fn put_far<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
         self.put_slice(to, std::slice::from_ref(&value))
     }
 
     /// Reads one element.
-    #[inline]
+    #[inline(always)]
     pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
         let bytes = std::mem::size_of::<T>();
-        let mut value = T::zeroed();
         if time::may_be_virtual() {
             self.core().breathe(from.address);
         }
         if let Some(pointer) = self.core().direct(from.address, from.generation, bytes as u64) {
+            let mut value = T::zeroed();
             // SAFETY: the source was checked for a `T`; every bit pattern is a `T`.
             unsafe { copy::move_bytes((&mut value as *mut T).cast(), pointer, bytes) };
             return Ok(value);
         }
+        self.get_far(from)
+    }
+
+    /// As [`get`](Self::get), where the place is not mapped here.
+    #[inline(never)]
+    fn get_far<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
+        let mut value = T::zeroed();
         self.get_slice(from, std::slice::from_mut(&mut value))?;
         Ok(value)
     }
@@ -389,7 +401,7 @@ impl World {
             if result.is_some() {
                 Receiver { core, state: &mut engine.state }.note_pending();
             }
-            result.map(|result| result.map(|()| engine.state.operations.values.remove(&id)))
+            result.map(|result| result.map(|()| engine.state.operations.take_value(id)))
         });
         match result {
             Ok(result) => result,
@@ -404,7 +416,7 @@ impl World {
     }
 
     /// Changes a word and gives back its old value.
-    #[inline]
+    #[inline(always)]
     fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
         let bytes = std::mem::size_of::<W>();
         let (code, first, second) = operation.encode();
@@ -428,7 +440,14 @@ impl World {
                 return Ok(W::narrow(old));
             }
         }
+        self.fetch_far(target, operation)
+    }
+
+    /// As [`fetch`](Self::fetch), where the word is not mapped here, or not aligned.
+    #[inline(never)]
+    fn fetch_far<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
         // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
+        let (code, first, second) = operation.encode();
         let call = AtomicCall { target: target.address, generation: target.generation, code, first, second };
         let old = self.perform(Action::Atomic { dst: None, call })?;
         old.map(W::narrow).ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))

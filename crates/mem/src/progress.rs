@@ -96,6 +96,7 @@ impl Engine {
     }
 
     /// Does what can be done now. Returns how many things happened.
+    #[inline]
     pub(crate) fn poll(&mut self, core: &Core) -> Result<usize> {
         let Some(transport) = self.transport.as_mut() else { return Ok(0) };
         let mut receiver = Receiver { core, state: &mut self.state };
@@ -193,7 +194,7 @@ impl Receiver<'_> {
                     Err(error) => self.state.operations.keep_failure(id, error),
                 }
             }
-            (Ok(Some(old)), _) => drop(self.state.operations.values.insert(id, old)),
+            (Ok(Some(old)), _) => self.state.operations.keep_value(id, old),
             (Ok(None), _) => {}
             (Err(error), _) => self.state.operations.keep_failure(id, error),
         }
@@ -206,7 +207,9 @@ impl Receiver<'_> {
         let pending = if self.state.operations.is_quiet() { 0 } else { self.state.operations.len().max(1) };
         self.core.pending.store(pending as u64, Ordering::Release);
         let bytes = self.state.operations.len() as u64 * OPERATION_BYTES + self.state.calls.bytes();
-        self.core.books.set(Purpose::Operation, bytes);
+        if self.core.books.of(Purpose::Operation) != bytes {
+            self.core.books.set(Purpose::Operation, bytes);
+        }
     }
 
     /// Fails everything that waits for an answer of `peer`.
@@ -375,16 +378,19 @@ impl Core {
         deadline_ms: Option<u64>,
         mut done: impl FnMut(&mut Engine) -> Option<T>,
     ) -> Result<T> {
+        if let Some(value) = done(&mut self.engine()) {
+            return Ok(value);
+        }
         let mut patience = Patience::new(self);
-        let mut announced = false;
-        let started_ms = time::now_ms();
+        // Since when, once the wait is long enough to look at the clock.
+        let mut since_ms = None;
         let nudge_every_ms = (self.arena.config().peer_timeout_ms as u64 / 2).max(1);
-        let mut nudge_at_ms = started_ms + nudge_every_ms;
+        let mut nudge_at_ms = 0;
         self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         self.waiting.inline.fetch_add(1, Ordering::SeqCst);
         let result = loop {
             let seen = self.waiting.progress.load(Ordering::SeqCst);
-            let (found, happened, wake_up) = self.poll_once(&mut done);
+            let (found, happened) = self.poll_once(&mut done);
             match (found, happened) {
                 (Some(value), _) => break Ok(value),
                 (None, Err(error)) => break Err(error),
@@ -395,12 +401,13 @@ impl Core {
             if !tired && !patience.must_look_up() {
                 continue;
             }
-            if !announced {
-                announced = true;
-                let peer = self.engine().state.operations.oldest_peer(u64::MAX);
-                self.control().begin_wait(activity, peer.map_or(NOBODY, |peer| peer.0), started_ms);
-            }
             let now_ms = time::now_ms();
+            let started_ms = *since_ms.get_or_insert_with(|| {
+                let peer = self.engine().state.operations.oldest_peer(u64::MAX);
+                self.control().begin_wait(activity, peer.map_or(NOBODY, |peer| peer.0), now_ms);
+                nudge_at_ms = now_ms + nudge_every_ms;
+                now_ms
+            });
             if deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
                 break Err(self.timeout(activity, now_ms - started_ms));
             }
@@ -412,31 +419,28 @@ impl Core {
                 self.nudge();
             }
             if tired {
-                self.sleep(seen, wake_up, deadline_ms, now_ms);
+                self.sleep(seen, deadline_ms, now_ms);
             }
         };
-        self.leave_wait(announced);
+        self.leave_wait(since_ms.is_some());
         result
     }
 
-    /// One look at the engine: (what `done` found, how much happened, when it wants to be polled again).
+    /// One look at the engine: what `done` found, and how much happened.
+    #[inline]
     pub(crate) fn poll_once<T>(
         &self,
         done: &mut impl FnMut(&mut Engine) -> Option<T>,
-    ) -> (Option<T>, Result<usize>, Option<u64>) {
+    ) -> (Option<T>, Result<usize>) {
         let mut engine = self.engine();
-        if let Some(value) = done(&mut engine) {
-            return (Some(value), Ok(0), None);
-        }
         let happened = engine.poll(self);
         let found = done(&mut engine);
-        let wake_up = engine.next_deadline_ms();
         let stirred = std::mem::take(&mut engine.state.stirred);
         drop(engine);
         if stirred {
             self.wake_sleepers();
         }
-        (found, happened, wake_up)
+        (found, happened)
     }
 
     fn leave_wait(&self, announced: bool) {
@@ -511,10 +515,12 @@ impl Core {
 
     /// Sleeps until something may have happened: as the poller, or on the word that the poller changes.
     /// `seen` is what `progress` was before the last look: if it has changed, somebody else got what we wait for.
-    fn sleep(&self, seen: u32, wake_up: Option<u64>, deadline_ms: Option<u64>, now_ms: u64) {
-        let until = [wake_up, deadline_ms].into_iter().flatten().min().unwrap_or(u64::MAX);
+    fn sleep(&self, seen: u32, deadline_ms: Option<u64>, now_ms: u64) {
+        let engine = self.engine();
+        let until = engine.next_deadline_ms().into_iter().chain(deadline_ms).min().unwrap_or(u64::MAX);
         let slice_ms = until.saturating_sub(now_ms).clamp(1, SLICE_MS);
-        let sleeper = self.engine().sleeper.clone();
+        let sleeper = engine.sleeper.clone();
+        drop(engine);
         match sleeper {
             Some(sleeper) if !self.waiting.poller.swap(true, Ordering::SeqCst) => {
                 // Whoever makes progress changes the word, then looks for a poller to wake; we are the poller, then
@@ -568,7 +574,7 @@ impl Core {
     fn serve_while_busy(&self) {
         let mut patience = Patience::new(self);
         loop {
-            let (_, happened, _) = self.poll_once(&mut |_| None::<()>);
+            let (_, happened) = self.poll_once(&mut |_| None::<()>);
             match happened {
                 Ok(count) if count > 0 => patience.renew(),
                 Ok(_) => {}

@@ -29,7 +29,7 @@ pub const FLAG_MORE: u8 = 0x80;
 /// The most bytes that a message can carry inline.
 pub const INLINE_BYTES: usize = 16;
 /// The most bytes of one piece of a lazy payload.
-pub const PIECE_BYTES: usize = 128 * 1024;
+pub const PIECE_BYTES: usize = 144 * 1024;
 
 /// Where the bytes of a lazy payload come from: two words that only the [`Sink`] understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

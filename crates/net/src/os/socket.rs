@@ -198,9 +198,10 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usiz
     check("recv", got).map(|n| n as usize)
 }
 
-/// Makes a TCP socket fit for us: no delay of small frames, and an error, not silence, when the peer's
+/// Makes a TCP socket fit for us: no delay of small frames, no pacing, and an error, not silence, when the peer's
 /// machine has been unreachable for `timeout_ms`.
 pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    avoid_pacing(fd);
     let seconds = (timeout_ms / 1000).max(3) as i32;
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")?;
@@ -210,22 +211,40 @@ pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)")
 }
 
+/// Takes the place of congestion control that paces (BBR sets a timer for every few segments) with one that does not.
+/// Whatever else the administrator has chosen stays.
+fn avoid_pacing(fd: BorrowedFd<'_>) {
+    let mut name = [0u8; 16];
+    let mut bytes = name.len() as libc::socklen_t;
+    // SAFETY: `name` is valid for writes of `bytes`, which is valid for writes itself.
+    let got = unsafe {
+        let place = name.as_mut_ptr().cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, place, &mut bytes)
+    };
+    if got != 0 || !name.starts_with(b"bbr") {
+        return;
+    }
+    // Reno is in every kernel. Where neither may be chosen, it works as it is.
+    for other in [&b"cubic"[..], b"reno"] {
+        // SAFETY: `other` is valid for reads of its length.
+        let set = unsafe {
+            let (place, bytes) = (other.as_ptr().cast(), other.len() as libc::socklen_t);
+            libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, place, bytes)
+        };
+        if set == 0 {
+            return;
+        }
+    }
+}
+
+/// The most bytes that a segment of this TCP connection carries.
+pub fn segment_bytes(fd: BorrowedFd<'_>) -> Result<u32> {
+    read_option(fd, libc::IPPROTO_TCP, libc::TCP_MAXSEG, "getsockopt(TCP_MAXSEG)").map(|bytes| bytes as u32)
+}
+
 /// The pending error of a socket, 0 if there is none: how a non-blocking connect ended.
 pub fn pending_error(fd: BorrowedFd<'_>) -> Result<i32> {
-    let mut value = 0i32;
-    let mut bytes = 4 as libc::socklen_t;
-    // SAFETY: `value` and `bytes` are valid for writes of their sizes.
-    let done = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ERROR,
-            (&mut value as *mut i32).cast(),
-            &mut bytes,
-        )
-    };
-    check("getsockopt(SO_ERROR)", done as i64)?;
-    Ok(value)
+    read_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, "getsockopt(SO_ERROR)")
 }
 
 /// Starts to connect to an address without waiting for it.
@@ -298,6 +317,16 @@ fn to_sockaddr(address: &std::net::SocketAddr) -> (libc::sockaddr_storage, libc:
         }
     };
     (storage, length as libc::socklen_t)
+}
+
+fn read_option(fd: BorrowedFd<'_>, level: i32, name: i32, call: &'static str) -> Result<i32> {
+    let mut value = 0i32;
+    let mut bytes = 4 as libc::socklen_t;
+    // SAFETY: `value` and `bytes` are valid for writes of their sizes.
+    let done =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, (&mut value as *mut i32).cast(), &mut bytes) };
+    check(call, done as i64)?;
+    Ok(value)
 }
 
 fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32, call: &'static str) -> Result<()> {

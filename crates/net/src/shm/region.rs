@@ -99,6 +99,25 @@ impl RegionEntry {
         Self::decode(place, extent)
     }
 
+    /// Where `bytes` at `offset` of a region of the arena lie in the owner's slice. `None` if this is no such region, or
+    /// not of this generation (0: of any), or too short. The path of every same-node access, so it is short.
+    #[inline]
+    pub fn in_slice(&self, generation: u16, offset: u64, bytes: u64) -> Option<u64> {
+        let place = self.place.load(Ordering::Acquire);
+        let extent = self.extent.load(Ordering::Acquire);
+        let found = place >> KIND_SHIFT;
+        let wanted = (generation as u64) << (GENERATION_SHIFT - KIND_SHIFT);
+        // An entry of the arena has nothing but its generation up there; a free one not even that.
+        if found == 0 || (found != wanted && (generation != 0 || found & 15 != 0)) {
+            return None;
+        }
+        let whole = extent & LOW_BITS;
+        if (place ^ extent) >> GENERATION_SHIFT != 0 || bytes > whole || offset > whole - bytes {
+            return None;
+        }
+        Some((place & LOW_BITS) + offset)
+    }
+
     /// As [`view`](Self::view), ordered after an announcement in a hazard slot.
     pub fn view_announced(&self) -> Option<RegionView> {
         fence(Ordering::SeqCst);
@@ -178,5 +197,26 @@ mod tests {
         assert_eq!(entry.view(), Some(view));
         entry.retire();
         assert_eq!(entry.view(), None);
+    }
+
+    #[test]
+    fn only_what_lies_in_a_region_of_the_arena_has_a_place_in_its_slice() {
+        let entry = RegionEntry::new();
+        assert_eq!(entry.in_slice(0, 0, 0), None);
+        let view = RegionView { kind: Kind::Arena, base: 4096, bytes: 100, generation: 5, colour: 3 };
+        entry.publish(view);
+        for generation in [0, 5] {
+            assert_eq!(entry.in_slice(generation, 0, 100), Some(4096));
+            assert_eq!(entry.in_slice(generation, 92, 8), Some(4188));
+            assert_eq!(entry.in_slice(generation, 100, 0), Some(4196));
+            assert_eq!(entry.in_slice(generation, 93, 8), None);
+            assert_eq!(entry.in_slice(generation, u64::MAX, 2), None);
+            assert_eq!(entry.in_slice(generation, 1, u64::MAX), None);
+        }
+        assert_eq!(entry.in_slice(4, 0, 1), None);
+        entry.retire();
+        assert_eq!(entry.in_slice(0, 0, 0), None);
+        entry.publish(RegionView { kind: Kind::Private, ..view });
+        assert_eq!((entry.in_slice(0, 0, 1), entry.in_slice(5, 0, 1)), (None, None));
     }
 }

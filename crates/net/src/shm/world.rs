@@ -135,6 +135,15 @@ impl PlaceWord {
         }
     }
 
+    /// The index of the rank among those of `node`, if it is there and alive.
+    #[inline]
+    pub fn local_on(&self, node: u32) -> Option<u32> {
+        let word = self.0.load(Ordering::Acquire);
+        let wanted = (Status::Alive as u64) << LOCAL_BITS | node as u64;
+        // The cause, in the bits above the status, is only set on ranks that are gone.
+        (word >> LOCAL_BITS == wanted).then_some((word & MASK) as u32)
+    }
+
     /// Changes status and cause, keeps the place. Only the agent of the node does this.
     pub fn set_status(&self, status: Status, cause: Cause) {
         self.store(Place { status, cause, ..self.load() });

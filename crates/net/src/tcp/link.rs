@@ -1,7 +1,7 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
 use crate::auth::{Identity, Secret};
-use crate::contract::{Message, Outbox, Path, Payload, Sink, FLAG_MORE, INLINE_BYTES, PIECE_BYTES};
+use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, INLINE_BYTES, PIECE_BYTES};
 use crate::os::{socket, time};
 use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
@@ -12,10 +12,21 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(super) const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
 const RECEIVE_BYTES: usize = 256 * 1024;
 
-/// Bytes of a frame that the socket did not take yet.
+/// Where the payload starts in the buffer of a large frame. The header ends there; buffers of the allocator start at a
+/// sixteenth byte, so that the payload lies on cache lines as its source does.
+const LEAD_BYTES: usize = 112;
+const _: () = assert!(LEAD_BYTES >= FRAME_HEADER_BYTES);
+/// About so much payload has a frame of a large message; the last may have a little more.
+const USUAL_PIECE_BYTES: usize = 128 * 1024;
+const _: () = assert!(USUAL_PIECE_BYTES < PIECE_BYTES);
+/// A payload is copied and summed in blocks that stay in the innermost cache between the two.
+const BLOCK_BYTES: usize = 16 * 1024;
+
+/// Bytes of a frame that the socket did not take yet: those from `start` to `end`.
 struct Unsent {
     bytes: Vec<u8>,
     start: usize,
+    end: usize,
 }
 
 /// The state of one connection. The size is the budget of design §9 for a connected peer.
@@ -33,6 +44,8 @@ pub(super) struct Link {
     pub(super) first_attempt_ms: u64,
     /// How far the first message of the queue has been sent.
     progress: u64,
+    /// The most payload of one frame; 0 until the first large one.
+    piece_bytes: u32,
     /// Its place in the table of its transport.
     pub(super) index: u32,
     pub(super) fd: OwnedFd,
@@ -66,19 +79,14 @@ impl Buffers {
         (self.scratch.capacity() + self.spare.iter().map(Vec::capacity).sum::<usize>()) as u64
     }
 
-    /// A buffer of this many bytes, which hold whatever they held before: clearing what is about to be overwritten
-    /// would cost a pass over memory.
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        let mut buffer =
-            self.spare.pop().unwrap_or_else(|| Vec::with_capacity(FRAME_HEADER_BYTES + PIECE_BYTES));
-        buffer.resize(bytes, 0);
-        buffer
+    /// A buffer for a frame of the largest size. It holds whatever it held before: clearing what is about to be
+    /// overwritten would cost a pass over memory.
+    fn take(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_else(|| vec![0; LEAD_BYTES + PIECE_BYTES])
     }
 
-    fn give(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < 2 && buffer.capacity() >= PIECE_BYTES {
-            // Its length says how much of it was ever written; growing it back later clears the rest once.
-            buffer.resize(buffer.len().max(FRAME_HEADER_BYTES + PIECE_BYTES), 0);
+    fn give(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < 2 && buffer.len() == LEAD_BYTES + PIECE_BYTES {
             self.spare.push(buffer);
         }
     }
@@ -116,6 +124,7 @@ impl Link {
             stalled_until_ms: 0,
             first_attempt_ms: now_ms,
             progress: 0,
+            piece_bytes: 0,
             index: u32::MAX,
             fd,
             peer,
@@ -134,6 +143,21 @@ impl Link {
         self.queue.push_back(message);
     }
 
+    /// Sends a small message at once if nothing goes before it. `None`: it must wait its turn; otherwise whether all of
+    /// it went.
+    pub(super) fn send_now(&mut self, message: &Message) -> Result<Option<bool>> {
+        let payload = match &message.payload {
+            Payload::None => &[][..],
+            Payload::Inline(bytes, length) => &bytes[..(*length as usize).min(bytes.len())],
+            Payload::Lazy(..) => return Ok(None),
+        };
+        let is_next = self.established && self.queue.is_empty() && self.unsent.is_none();
+        if !is_next || self.stalled_until_ms != 0 || !self.may_go_on(message) {
+            return Ok(None);
+        }
+        self.send_small(message, payload).map(Some)
+    }
+
     /// The messages that were never sent, for another attempt.
     pub(super) fn take_queue(&mut self) -> VecDeque<Message> {
         std::mem::take(&mut self.queue)
@@ -142,6 +166,11 @@ impl Link {
     /// Whether closing it now would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
+    }
+
+    /// Whether all that can be done here is to read: nothing to send, no goodbye, no fault.
+    pub(super) fn is_plain(&self) -> bool {
+        self.established && !self.has_output() && !self.parting && self.stalled_until_ms == 0
     }
 
     /// Whether it plays dead just now.
@@ -259,7 +288,7 @@ impl Link {
     ) -> Result<usize> {
         let left = self.wire.payload_left() as usize;
         if left > 0 {
-            let taken = left.min(bytes.len());
+            let taken = left.min(bytes.len()).min(BLOCK_BYTES);
             let at = self.incoming.payload_bytes - left as u32;
             let from = self.peer.unwrap_or_default();
             sink.part(from, &self.incoming, at, &bytes[..taken]);
@@ -299,65 +328,92 @@ impl Link {
     /// Sends the next frame of the first message. Returns whether to go on with the next one.
     fn send_front(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink, out: &mut Outbox) -> Result<bool> {
         let Some(message) = self.queue.front().copied() else { return Ok(false) };
-        if !self.may_go_on(message) {
+        if !self.may_go_on(&message) {
             return Ok(false);
         }
         match message.payload {
-            Payload::None => self.finish_small(message, &[]),
+            Payload::None => self.finish_small(&message, &[]),
             Payload::Inline(bytes, length) => {
-                self.finish_small(message, &bytes[..(length as usize).min(bytes.len())])
+                self.finish_small(&message, &bytes[..(length as usize).min(bytes.len())])
             }
             Payload::Lazy(source, total) => {
-                let piece = (total - self.progress).min(PIECE_BYTES as u64) as usize;
+                let piece = self.next_piece(total - self.progress);
                 let last = self.progress + piece as u64 == total;
-                let mut header = message.header;
-                header.d = self.progress;
-                header.flags |= if last { 0 } else { FLAG_MORE };
-                let mut buffer = buffers.take(FRAME_HEADER_BYTES + piece);
-                if !sink.fill(source, self.progress, &mut buffer[FRAME_HEADER_BYTES..]) {
+                let mut buffer = buffers.take();
+                let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
+                let place = &mut buffer[LEAD_BYTES..end];
+                let Some(payload_crc) = fill(sink, source, self.progress, place) else {
                     buffers.give(buffer);
-                    self.pop(message);
+                    self.leave_queue();
                     sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
                     return Ok(true);
-                }
-                let header = header.with_payload(&buffer[FRAME_HEADER_BYTES..]);
-                let sealed = self.seal(message, header)?;
-                buffer[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
+                };
+                let header = Header {
+                    d: self.progress,
+                    flags: message.header.flags | if last { 0 } else { FLAG_MORE },
+                    payload_bytes: piece as u32,
+                    payload_crc,
+                    ..message.header
+                };
+                let sealed = self.seal(&message, header)?;
+                buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
                 self.progress += piece as u64;
                 if last {
-                    self.pop(message);
+                    self.leave_queue();
+                    self.unanswered += message.expects_answer as u32;
                 }
-                self.send_owned(buffer, buffers)
+                self.send_owned(Unsent { bytes: buffer, start, end }, buffers)
             }
         }
     }
 
-    fn finish_small(&mut self, message: Message, payload: &[u8]) -> Result<bool> {
+    /// How much of what is left goes into the next frame: header and payload fill segments of the network, so that no
+    /// frame drags a segment of a few bytes behind it.
+    fn next_piece(&mut self, left: u64) -> usize {
+        if self.piece_bytes == 0 {
+            let segment = socket::segment_bytes(self.fd.as_fd()).unwrap_or(0) as usize;
+            self.piece_bytes = piece_of_segments(segment) as u32;
+        }
+        // The last frame takes a small rest along.
+        let piece = if left <= PIECE_BYTES as u64 { left } else { self.piece_bytes as u64 };
+        piece as usize
+    }
+
+    fn finish_small(&mut self, message: &Message, payload: &[u8]) -> Result<bool> {
+        let sent = self.send_small(message, payload)?;
+        self.leave_queue();
+        Ok(sent)
+    }
+
+    fn send_small(&mut self, message: &Message, payload: &[u8]) -> Result<bool> {
         let header = Header {
             payload_bytes: payload.len() as u32,
             payload_crc: if payload.is_empty() { 0 } else { frame::checksum(payload) },
             ..message.header
         };
         let sealed = self.seal(message, header)?;
+        self.unanswered += message.expects_answer as u32;
+        if payload.is_empty() {
+            return self.send_bytes(&sealed);
+        }
         let mut bytes = [0; FRAME_HEADER_BYTES + INLINE_BYTES];
         bytes[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
         let end = FRAME_HEADER_BYTES + payload.len();
         bytes[FRAME_HEADER_BYTES..end].copy_from_slice(payload);
-        self.pop(message);
         self.send_bytes(&bytes[..end])
     }
 
-    fn pop(&mut self, message: Message) {
+    /// Takes the first message from the queue.
+    fn leave_queue(&mut self) {
         self.queue.pop_front();
         if self.queue.is_empty() && self.queue.capacity() > 8 {
             self.queue = VecDeque::new();
         }
         self.progress = 0;
-        self.unanswered += message.expects_answer as u32;
     }
 
     /// A goodbye of the peer stops new questions, not answers and not what has been begun.
-    fn may_go_on(&self, message: Message) -> bool {
+    fn may_go_on(&self, message: &Message) -> bool {
         if message.path != Path::Route || self.progress > 0 {
             self.wire.may_reply()
         } else {
@@ -381,7 +437,7 @@ impl Link {
         unasked
     }
 
-    fn seal(&mut self, message: Message, header: Header) -> Result<[u8; FRAME_HEADER_BYTES]> {
+    fn seal(&mut self, message: &Message, header: Header) -> Result<[u8; FRAME_HEADER_BYTES]> {
         let begun =
             message.path != Path::Route || header.d > 0 && matches!(message.payload, Payload::Lazy(..));
         let sealed = if begun { self.wire.seal_reply(header) } else { self.wire.seal(header) };
@@ -407,32 +463,32 @@ impl Link {
             return Ok(true);
         }
         let rest = bytes[sent..].to_vec();
-        self.unsent = Some(Box::new(Unsent { bytes: rest, start: 0 }));
+        self.unsent = Some(Box::new(Unsent { start: 0, end: rest.len(), bytes: rest }));
         Ok(false)
     }
 
-    fn send_owned(&mut self, mut bytes: Vec<u8>, buffers: &mut Buffers) -> Result<bool> {
+    /// Sends a large frame, and keeps it if the socket does not take all. Returns whether all went.
+    fn send_owned(&mut self, mut frame: Unsent, buffers: &mut Buffers) -> Result<bool> {
         if std::mem::take(&mut self.drop_next) {
-            buffers.give(bytes);
+            buffers.give(frame.bytes);
             return Ok(true);
         }
         if std::mem::take(&mut self.corrupt_next) {
-            let middle = bytes.len() / 2;
-            bytes[middle] ^= 1;
+            frame.bytes[(frame.start + frame.end) / 2] ^= 1;
         }
-        let sent = self.try_send(&bytes)?;
-        if sent == bytes.len() {
-            buffers.give(bytes);
+        frame.start += self.try_send(&frame.bytes[frame.start..frame.end])?;
+        if frame.start == frame.end {
+            buffers.give(frame.bytes);
             return Ok(true);
         }
-        self.unsent = Some(Box::new(Unsent { bytes, start: sent }));
+        self.unsent = Some(Box::new(frame));
         Ok(false)
     }
 
     fn flush_unsent(&mut self, buffers: &mut Buffers) -> Result<bool> {
         let Some(mut unsent) = self.unsent.take() else { return Ok(true) };
-        unsent.start += self.try_send(&unsent.bytes[unsent.start..])?;
-        if unsent.start == unsent.bytes.len() {
+        unsent.start += self.try_send(&unsent.bytes[unsent.start..unsent.end])?;
+        if unsent.start == unsent.end {
             buffers.give(unsent.bytes);
             return Ok(true);
         }
@@ -460,9 +516,42 @@ impl Link {
     }
 }
 
+/// Fills a payload from the sink and sums it up. `None` when the sink has it no more.
+fn fill(sink: &mut dyn Sink, source: Source, offset: u64, place: &mut [u8]) -> Option<u32> {
+    let mut crc = 0;
+    let mut at = offset;
+    for block in place.chunks_mut(BLOCK_BYTES) {
+        if !sink.fill(source, at, block) {
+            return None;
+        }
+        crc = frame::checksum_more(crc, block);
+        at += block.len() as u64;
+    }
+    Some(crc)
+}
+
+/// The payload of a frame that fills whole segments with its header; of whole cache lines.
+fn piece_of_segments(segment: usize) -> usize {
+    let segments = USUAL_PIECE_BYTES.checked_div(segment).unwrap_or(0);
+    match (segments * segment).saturating_sub(FRAME_HEADER_BYTES) & !63 {
+        0 => USUAL_PIECE_BYTES,
+        piece => piece,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_frame_fills_whole_segments() {
+        // Loopback, Ethernet, a segment larger than a piece, and no answer of the system.
+        assert_eq!(piece_of_segments(65_483), 2 * 65_483 - 72 - 14);
+        assert!(piece_of_segments(1448) + FRAME_HEADER_BYTES <= 90 * 1448);
+        assert!(piece_of_segments(1448) + FRAME_HEADER_BYTES > 90 * 1448 - 64);
+        assert_eq!(piece_of_segments(1 << 20), USUAL_PIECE_BYTES);
+        assert_eq!(piece_of_segments(0), USUAL_PIECE_BYTES);
+    }
 
     #[test]
     fn a_connected_peer_costs_at_most_half_a_kibibyte() {

@@ -32,8 +32,10 @@ pub const CONNECTION_BYTES: u64 = std::mem::size_of::<Link>() as u64;
 const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
 const WAKE_TOKEN: u64 = u64::MAX - 1;
-/// Every so many polls look at all links, not at the hot one alone.
+/// After so many polls of the hot link alone all are looked at. Twice as many each time that nothing was found on the
+/// others, up to the second figure.
 const POLLS_PER_ROUND: u32 = 8;
+const MOST_POLLS_PER_ROUND: u32 = 64;
 /// How long to wait before a failed call is tried again.
 const RETRY_MS: u64 = 20;
 
@@ -110,7 +112,9 @@ pub struct Tcp {
     outbox: Outbox,
     /// The link with the latest traffic: looked at first, by itself, because its next bytes are likely the next.
     hot: Option<u32>,
+    /// Polls of the hot link alone since all were looked at, and how many there may be.
     polls: u32,
+    polls_per_round: u32,
 }
 
 /// Sleeps on the descriptors of a transport.
@@ -158,6 +162,7 @@ impl Tcp {
             outbox: Outbox::default(),
             hot: None,
             polls: 0,
+            polls_per_round: POLLS_PER_ROUND,
         })
     }
 
@@ -368,10 +373,26 @@ impl Tcp {
         link.used = self.tick;
         self.hot = Some(index);
         let was_established = link.established;
-        let received = self.with_link(index, sink, out, |link, buffers, setup, sink, out| {
+        let received = self.receive(index, sink, out);
+        self.received(index, was_established, received, sink, out)
+    }
+
+    fn receive(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> Option<Received> {
+        self.with_link(index, sink, out, |link, buffers, setup, sink, out| {
             let admit = |identity| admit(&setup.arena, identity);
             link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out)
-        });
+        })
+    }
+
+    /// After something was read from a link, or it broke. Whether something happened.
+    fn received(
+        &mut self,
+        index: u32,
+        was_established: bool,
+        received: Option<Received>,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> usize {
         match received {
             Some(Received::Finished) => {
                 self.flush(index, sink, out);
@@ -463,14 +484,23 @@ impl Tcp {
                 }
             },
         };
+        let Some(link) = self.links[index as usize].as_mut() else { return Ok(()) };
         self.tick += 1;
-        let tick = self.tick;
-        if let Some(link) = self.links[index as usize].as_mut() {
-            link.used = tick;
-            self.hot = Some(index);
-            link.push(message);
-            if link.established {
-                self.flush(index, sink, out);
+        link.used = self.tick;
+        self.hot = Some(index);
+        match link.send_now(&message) {
+            Ok(Some(true)) => {}
+            Ok(Some(false)) => self.watch_writes(index, true),
+            Ok(None) => {
+                link.push(message);
+                if link.established {
+                    self.flush(index, sink, out);
+                }
+            }
+            Err(error) => {
+                // It counts among those that are lost with the link.
+                link.push(message);
+                self.fail(index, error, sink, out);
             }
         }
         Ok(())
@@ -569,13 +599,26 @@ impl Tcp {
     /// Looks at one link only: a turn of a spinning wait costs one system call.
     fn poll_one(&mut self, index: u32, sink: &mut dyn Sink) -> usize {
         let mut out = std::mem::take(&mut self.outbox);
-        if self.links[index as usize].as_ref().is_some_and(|link| link.has_output()) {
-            self.flush(index, sink, &mut out);
-        }
-        let happened = self.readable(index, sink, &mut out);
+        let link = self.links[index as usize].as_ref();
+        let happened = if link.is_some_and(|link| link.is_plain()) {
+            self.receive_plain(index, sink, &mut out)
+        } else {
+            if link.is_some_and(|link| link.has_output()) {
+                self.flush(index, sink, &mut out);
+            }
+            self.readable(index, sink, &mut out)
+        };
         self.settle_outbox(&mut out, sink);
         self.outbox = out;
         happened
+    }
+
+    /// Reads from a link on which nothing else is to be done. Most turns of a wait end here, with nothing.
+    fn receive_plain(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
+        match self.receive(index, sink, out) {
+            Some(Received::Bytes(0)) => 0,
+            received => self.received(index, true, received, sink, out),
+        }
     }
 
     /// Looks at everything.
@@ -585,6 +628,9 @@ impl Tcp {
         events.clear();
         self.sleeper.epoll.wait(0, |token, readiness| events.push((token, readiness)))?;
         let mut happened = 0;
+        let elsewhere = events.iter().any(|&(token, _)| Some(token) != self.hot.map(u64::from));
+        self.polls_per_round =
+            if elsewhere { POLLS_PER_ROUND } else { (self.polls_per_round * 2).min(MOST_POLLS_PER_ROUND) };
         for &(token, readiness) in &events {
             if token == AGENT_TOKEN {
                 sink.agent(&mut out);
@@ -627,14 +673,19 @@ impl Transport for Tcp {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
-        self.polls = self.polls.wrapping_add(1);
         let slept = self.sleeper.slept.load(Ordering::Relaxed);
         if slept {
             self.sleeper.slept.store(false, Ordering::Relaxed);
         }
         match self.hot {
-            Some(hot) if !slept && self.polls % POLLS_PER_ROUND != 0 => Ok(self.poll_one(hot, sink)),
-            _ => self.poll_all(sink),
+            Some(hot) if !slept && self.polls < self.polls_per_round => {
+                self.polls += 1;
+                Ok(self.poll_one(hot, sink))
+            }
+            _ => {
+                self.polls = 0;
+                self.poll_all(sink)
+            }
         }
     }
 
