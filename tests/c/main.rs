@@ -5,10 +5,12 @@
 //! | `stage.rs` | an installation of what was built, compiling and running |
 //! | `headers.rs` | the headers in every language standard, and what the library exports |
 //! | `suites.rs` | the programs, on 1 to 4 ranks, in shared memory and over TCP |
+//! | `examples.rs` | the examples in C, with their expected output |
 //! | `launcher.rs` | `acprun` and its options |
 //! | `memory_checkers.rs` | AddressSanitizer and valgrind |
 //! | `programs/` | the programs, each in the common part of C and C++ |
 
+mod examples;
 mod headers;
 mod launcher;
 mod memory_checkers;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let tests = headers::tests()
         .into_iter()
         .chain(suites::tests())
+        .chain(examples::tests())
         .chain(launcher::tests())
         .chain(memory_checkers::tests());
     let trials = tests.map(|(name, body): Test| {

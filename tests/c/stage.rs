@@ -80,11 +80,12 @@ impl Stage {
         command
     }
 
-    /// Compiles a program of `programs/` with every warning an error; gives where it is.
+    /// Compiles a program of `programs/`, or an example, with every warning an error; gives where it is.
     pub(crate) fn compile(&self, name: &str, language: Language, more: &[&str]) -> PathBuf {
         let tag: String =
             more.iter().flat_map(|word| word.chars()).filter(char::is_ascii_alphanumeric).collect();
-        let program = self.path("built").join(format!("{name}-{}-{tag}", language.name()));
+        let file = name.replace('/', "-");
+        let program = self.path("built").join(format!("{file}-{}-{tag}", language.name()));
         let source = program_source(name);
         let mut command = self.command(language.wrapper());
         command.args(["-Wall", "-Wextra", "-Werror", "-g", "-O1", "-pthread"]).args(language.flags());
@@ -100,9 +101,10 @@ impl Stage {
     }
 }
 
-/// Where a program of `programs/` lies.
+/// Where a program of `programs/` lies, or an example.
 pub(crate) fn program_source(name: &str) -> PathBuf {
-    repository().join("tests/c/programs").join(format!("{name}.c"))
+    let folder = if name.starts_with("examples/") { "" } else { "tests/c/programs" };
+    repository().join(folder).join(format!("{name}.c"))
 }
 
 /// The root of the repository.
