@@ -57,8 +57,8 @@ fn exports(stage: &Stage) {
 }
 
 /// What `acp.h` declares and the library has not: programs that use it do not link, rather than go wrong.
-fn is_not_there_yet(name: &str) -> bool {
-    !include_str!("../../crates/c/include/kumiki.h").contains(name)
+pub(crate) fn is_not_there_yet(name: &str) -> bool {
+    name.ends_with("_ch") || name.contains("segbuf")
 }
 
 fn pkg_config(stage: &Stage) {

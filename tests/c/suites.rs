@@ -1,7 +1,9 @@
 //! The programs, each compiled as C and as C++ without a warning, on 1 to 4 ranks, in shared memory and over TCP.
 
-use crate::stage::{succeed, Language, Stage};
+use crate::headers::{declared, is_not_there_yet};
+use crate::stage::{program_source, succeed, Language, Stage};
 use crate::{test, Test};
+use std::collections::BTreeSet;
 
 /// A program, and the arguments it gets.
 pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
@@ -12,9 +14,11 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("heap", &[]),
     ("vector", &[]),
     ("deque", &[]),
+    ("list", &[]),
     ("map", &[]),
     ("set", &[]),
     ("multiset", &[]),
+    ("workspace", &[]),
     ("kumiki_api", &[]),
 ];
 
@@ -28,6 +32,7 @@ pub(crate) fn tests() -> Vec<Test> {
         })
         .collect();
     tests.push(test("c::statically_linked", statically_linked));
+    tests.push(test("c::every_function_in_one_program", every_function));
     tests
 }
 
@@ -60,4 +65,34 @@ fn statically_linked(stage: &Stage) {
     let libraries = [archive.to_str().expect("a path"), "-lpthread", "-lm", "-ldl", "-lrt"];
     let program = stage.compile("copy", Language::C, &libraries);
     succeed(&mut stage.acprun(&["-np", "2"], &program, &[]));
+}
+
+/// All programs in one, which starts and ends a world for each; together they call every function that there is.
+fn every_function(stage: &Stage) {
+    let program = stage.path("built/every");
+    let objects: Vec<String> = PROGRAMS
+        .iter()
+        .map(|(name, _)| *name)
+        .filter(|name| *name != "kumiki_api")
+        .chain(["failures"])
+        .map(|name| {
+            let object = stage.path(&format!("built/{name}.o"));
+            let mut compile = stage.command("acpcc");
+            compile.args(["-Wall", "-Wextra", "-Werror", "-c"]).arg(format!("-Dmain={name}_main"));
+            succeed(compile.arg(program_source(name)).arg("-o").arg(&object));
+            object.to_str().expect("a path").to_owned()
+        })
+        .collect();
+    succeed(stage.command("acpcc").arg(program_source("every")).args(&objects).arg("-o").arg(&program));
+    let called = succeed(std::process::Command::new("nm").args(["-u", "-f", "posix"]).arg(&program));
+    let called: BTreeSet<&str> = called.lines().filter_map(|line| line.split([' ', '@']).next()).collect();
+    let never: Vec<String> = declared("acp.h")
+        .into_iter()
+        .filter(|name| !called.contains(name.as_str()) && !is_not_there_yet(name))
+        .collect();
+    assert!(never.is_empty(), "never called: {never:?}");
+    for nodes in ["1", "2"] {
+        let mut job = stage.acprun(&["-np", "3", "-smemsize", "10240"], &program, &[]);
+        succeed(job.env("KUMIKI_VIRTUAL_NODES", nodes));
+    }
 }

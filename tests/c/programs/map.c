@@ -77,6 +77,7 @@ static void check_alone(void)
     acp_map_it_t it;
     uint64_t key, sum;
     CHECK(acp_empty_map(map) && acp_size_map(map) == 0 && is_end(map, acp_begin_map(map)));
+    CHECK(is_end(map, acp_end_map(map)));
     for (key = 0; key < KEYS; key++)
         CHECK(acp_insert_map(map, pair_of(key, key * 10)) == 1);
     CHECK(acp_insert_map(map, pair_of(5, 99)) == 0 && value_of(map, 5) == 50);

@@ -9,7 +9,9 @@
 //! | `heap.rs` | memory on any rank |
 //! | `types.rs` | structs that several of them use |
 //! | `vector.rs`, `deque.rs` | bytes on one rank |
+//! | `list.rs` | lists |
 //! | `tables.rs` | maps, sets and multisets |
+//! | `workspace.rs` | one block over all ranks |
 //!
 //! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
 //! for failure.
@@ -17,12 +19,14 @@
 pub mod deque;
 pub mod heap;
 pub mod infrastructure;
+pub mod list;
 pub mod memory;
 pub mod operations;
 mod options;
 pub mod tables;
 pub mod types;
 pub mod vector;
+pub mod workspace;
 
 use crate::guard::guard;
 use crate::place::Place;

@@ -6,23 +6,12 @@ use super::types::{pointer, rank_of, Element, Pair};
 use super::{edge, WORLD};
 use crate::guard::misuse;
 use kumiki::data::{self, Cursor, Extent, RawTable};
-use kumiki::{GlobalAddress, Result, World};
+use kumiki::{GlobalAddress, Result};
 use std::ffi::c_int;
 
 impl From<Extent> for Element {
     fn from(extent: Extent) -> Element {
         Element { ga: extent.address.bits(), size: extent.bytes as usize }
-    }
-}
-
-impl Element {
-    /// Its bytes, from wherever they are.
-    fn read(self, world: &World) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.size];
-        if !bytes.is_empty() {
-            world.get_slice(pointer(self.ga), &mut bytes)?;
-        }
-        Ok(bytes)
     }
 }
 

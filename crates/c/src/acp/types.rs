@@ -1,7 +1,7 @@
 //! The structs of `acp.h`, and what they are in Rust.
 
 use crate::guard::misuse;
-use kumiki::{GlobalAddress, GlobalPtr, Result};
+use kumiki::{GlobalAddress, GlobalPtr, Result, World};
 use std::ffi::c_int;
 
 /// `acp_element_t`: a place in global memory and its length.
@@ -22,6 +22,17 @@ pub struct Pair {
     pub first: Element,
     /// The value, or the second piece.
     pub second: Element,
+}
+
+impl Element {
+    /// Its bytes, from wherever they are.
+    pub(super) fn read(self, world: &World) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.size];
+        if !bytes.is_empty() {
+            world.get_slice(pointer(self.ga), &mut bytes)?;
+        }
+        Ok(bytes)
+    }
 }
 
 /// A pointer to bytes in global memory.

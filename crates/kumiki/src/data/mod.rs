@@ -43,7 +43,7 @@ pub use set::{Set, SetIter};
 pub(crate) use table::Directories;
 pub use table::{Cursor, Extent, RawTable};
 pub use vector::Vector;
-pub use workspace::{Chunk, Workspace};
+pub use workspace::{Chunk, RawWorkspace, Workspace};
 
 use kumiki_mem::Service;
 

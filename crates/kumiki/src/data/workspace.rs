@@ -43,6 +43,16 @@ pub struct Workspace<'w> {
     parts: Vec<GlobalAddress>,
 }
 
+/// What a rank knows of a workspace, without the world: for languages that cannot keep a [`Workspace`] itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RawWorkspace {
+    bytes: u64,
+    start: u32,
+    chunk: u64,
+    table: GlobalAddress,
+    parts: Vec<GlobalAddress>,
+}
+
 /// A chunk of a workspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunk {
@@ -101,6 +111,18 @@ impl<'w> Workspace<'w> {
         }
         workspace.parts = parts.into_iter().map(GlobalAddress::from_bits).collect();
         Ok(workspace)
+    }
+
+    /// It without the world.
+    pub fn into_raw(self) -> RawWorkspace {
+        let Workspace { bytes, start, chunk, table, parts, .. } = self;
+        RawWorkspace { bytes, start, chunk, table, parts }
+    }
+
+    /// What [`into_raw`](Self::into_raw) gave, in the same world.
+    pub fn from_raw(world: &'w World, raw: RawWorkspace) -> Workspace<'w> {
+        let RawWorkspace { bytes, start, chunk, table, parts } = raw;
+        Workspace { world, bytes, start, chunk, table, parts }
     }
 
     fn make_table(&self, notice: GlobalPtr<u64>) -> Result<()> {
