@@ -221,6 +221,7 @@ mod tests {
         peer.program = "/p/rma".into();
         let words = |ranks| -> Vec<String> {
             peer.command(ranks, &["init"])
+                .expect("a command")
                 .get_args()
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect()
