@@ -16,6 +16,8 @@ use super::message::{unknown, Reader, Writer};
 use super::{DEQUE, VECTOR};
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::{Local, Span};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 /// The index that means the end, whatever the size is.
 pub(crate) const END: u64 = u64::MAX;
@@ -386,9 +388,18 @@ impl<'a> Ring<'a> {
         Ok(ring)
     }
 
-    /// What a handle keeps to add to its end quickly.
-    pub(crate) fn tail(&self) -> Tail<'a> {
-        Tail { header: self.header, body: self.body, rank: self.rank }
+    /// What a handle of a vector keeps to add to its end quickly.
+    pub(crate) fn tail(&self) -> Result<Tail<'a>> {
+        let (size_at, capacity_at, state_at) = Kind::Vector.places();
+        let word = |at: u64| self.header.word(at);
+        Ok(Tail {
+            body_word: word(0)?,
+            size: word(size_at)?,
+            capacity: word(capacity_at)?,
+            state: word(state_at)?,
+            body: self.body,
+            rank: self.rank,
+        })
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -739,7 +750,10 @@ impl<'a> Ring<'a> {
 /// The end of a vector on this node, kept for the next element. It holds only while the header still names the same body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail<'a> {
-    header: Span<'a>,
+    body_word: &'a AtomicU64,
+    size: &'a AtomicU64,
+    capacity: &'a AtomicU64,
+    state: &'a AtomicU64,
     body: Span<'a>,
     rank: u32,
 }
@@ -747,37 +761,31 @@ pub(crate) struct Tail<'a> {
 impl Tail<'_> {
     /// The size, if the vector is what it was.
     #[inline]
-    fn size(&self, local: Local<'_>) -> Result<Option<u64>> {
-        const { assert!(matches!(Kind::Vector.places(), (8, 16, 24))) };
-        let same = local.can_touch(self.rank)
-            && self.header.load(0)? == self.body.address().bits()
-            && self.header.load(16)? == self.body.len()
-            && self.header.load(24)? == WHOLE;
-        let size = self.header.load(8)?;
-        Ok((same && size <= self.body.len()).then_some(size))
+    fn size(&self, local: Local<'_>) -> Option<u64> {
+        let same = self.body_word.load(Acquire) == self.body.address().bits()
+            && self.capacity.load(Acquire) == self.body.len()
+            && self.state.load(Acquire) == WHOLE;
+        let size = self.size.load(Acquire);
+        (same && size <= self.body.len() && local.can_touch(self.rank)).then_some(size)
     }
 
     /// Adds bytes at the end; false if that is not so simple.
     #[inline]
-    pub(crate) fn push(&self, local: Local<'_>, bytes: &[u8]) -> Result<bool> {
-        let Some(size) = self.size(local)? else { return Ok(false) };
-        if self.body.len() - size < bytes.len() as u64 {
-            return Ok(false);
+    pub(crate) fn push(&self, local: Local<'_>, bytes: &[u8]) -> bool {
+        let Some(size) = self.size(local) else { return false };
+        // What does not fit is refused by the span, and nothing is written.
+        if self.body.write(size, bytes).is_err() {
+            return false;
         }
-        self.body.write(size, bytes)?;
-        self.header.store(8, size + bytes.len() as u64)?;
-        Ok(true)
+        self.size.store(size + bytes.len() as u64, Release);
+        true
     }
 
     /// Reads bytes; false if that is not so simple.
     #[inline]
-    pub(crate) fn read(&self, local: Local<'_>, at: u64, into: &mut [u8]) -> Result<bool> {
-        let Some(size) = self.size(local)? else { return Ok(false) };
-        if at.checked_add(into.len() as u64).is_none_or(|end| end > size) {
-            return Ok(false);
-        }
-        self.body.read(at, into)?;
-        Ok(true)
+    pub(crate) fn read(&self, local: Local<'_>, at: u64, into: &mut [u8]) -> bool {
+        let Some(size) = self.size(local) else { return false };
+        at.checked_add(into.len() as u64).is_some_and(|end| end <= size) && self.body.read(at, into).is_ok()
     }
 }
 

@@ -68,7 +68,7 @@ impl<'w, T: Pod> Vector<'w, T> {
         let (at, mut value) = (bytes_of_count::<T>(index)?, T::zeroed());
         let bytes = bytemuck::bytes_of_mut(&mut value);
         if let Some(tail) = &self.tail {
-            if tail.read(self.sequence.world.local(), at, bytes)? {
+            if tail.read(self.sequence.world.local(), at, bytes) {
                 return Ok(value);
             }
         }
@@ -81,7 +81,7 @@ impl<'w, T: Pod> Vector<'w, T> {
     pub fn push(&mut self, value: T) -> Result<()> {
         let bytes = bytemuck::bytes_of(&value);
         if let Some(tail) = &self.tail {
-            if tail.push(self.sequence.world.local(), bytes)? {
+            if tail.push(self.sequence.world.local(), bytes) {
                 return Ok(());
             }
         }
@@ -94,7 +94,7 @@ impl<'w, T: Pod> Vector<'w, T> {
         self.sequence.insert(END, bytes)?;
         let local = self.sequence.world.local();
         self.tail = match local.can_touch(self.rank()) {
-            true => Some(Ring::open(local, Kind::Vector, self.address())?.tail()),
+            true => Some(Ring::open(local, Kind::Vector, self.address())?.tail()?),
             false => None,
         };
         Ok(())
