@@ -14,6 +14,7 @@ mod copy;
 mod examples;
 mod fork;
 mod heap;
+mod histories;
 mod hooks;
 mod huge;
 mod identity;
@@ -91,6 +92,8 @@ const TOPICS: &[Topic] = &[
     topic("deque", &[NODES], sequences::deque),
     topic("map_model", &[NODES], tables::map_model),
     topic("set_model", &[NODES], tables::set_model),
+    topic("linearizable", &[NODES], histories::linearizable),
+    topic("linearizable_malloc", &[NODES], histories::linearizable_malloc),
     topic("whole_tables", &[NODES], tables::whole_tables),
     topic("list", &[NODES], lists::list),
     topic("workspace", &[NODES], lists::workspace),
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
     trials.extend(strangers::trials());
     trials.extend(simulated::trials());
     trials.extend(tables::trials());
+    trials.extend(histories::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

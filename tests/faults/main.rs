@@ -27,6 +27,7 @@ mod signals;
 mod space;
 mod strangers;
 mod stuck;
+mod tables;
 
 use runner::Test;
 
@@ -46,6 +47,7 @@ fn main() -> std::process::ExitCode {
         resources::TESTS,
         repeated::TESTS,
         foreign::TESTS,
+        tables::TESTS,
     ]
     .concat();
     runner::run(&tests)

@@ -6,6 +6,7 @@ mod hostile;
 mod memory;
 mod plain;
 mod storm;
+mod tables;
 mod victim;
 
 use kumiki::{Error, Result};
@@ -20,6 +21,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "victim" => victim::play(),
         "big-put" => storm::big_put(),
         "atomic-storm" => storm::atomics(),
+        "table-storm" => tables::play(),
         "steady" => plain::steady(),
         "idle" => plain::idle(),
         "meet" => plain::meet(),

@@ -91,14 +91,14 @@ impl<'w> Core<'w> {
             }
         };
         let raw = RawTable { address, ranks: ranks.len() as u64, slots };
-        let directory = Arc::new(Directory::new(world, kind, nonce, &addresses));
+        let directory = Arc::new(Directory::new(world, kind, nonce, slots, &addresses));
         Ok(Core { world, kind, raw, directory, foreign: false })
     }
 
     pub(crate) fn from_raw(world: &'w World, kind: Kind, raw: RawTable) -> Result<Core<'w>> {
         let directory = match world.tables().find(kind, raw) {
-            Some(directory) if raw.slots > 0 => directory,
-            _ => world.tables().keep(raw, Directory::read(world, kind, raw)?),
+            Some(directory) => directory,
+            None => world.tables().keep(raw, Directory::read(world, kind, raw)?),
         };
         Ok(Core { world, kind, raw, directory, foreign: true })
     }
@@ -123,6 +123,27 @@ impl<'w> Core<'w> {
             return Ok(self.directory.clone());
         }
         Ok(self.world.tables().keep(self.raw, fresh))
+    }
+
+    /// The same for a scope: for the parts of this rank it is known here whether the table still exists.
+    pub(crate) fn current_for(&self, scope: Scope) -> Result<Arc<Directory>> {
+        let is_here = |index| part::is_there(self.world.local(), self.directory.part(index));
+        let entries = || self.directory.entries.iter().enumerate();
+        let mut mine = entries().filter(|(_, entry)| Scope::Mine.has(self.world, entry));
+        match scope == Scope::Mine && mine.all(|(index, _)| is_here(index)) {
+            true => Ok(self.directory.clone()),
+            false => self.current(),
+        }
+    }
+
+    /// Tries something with the directory that is known, and again with a new one if that is of a table that is gone.
+    pub(crate) fn try_both<T>(&self, try_with: impl Fn(&Directory) -> Result<Option<T>>) -> Result<T> {
+        if let Some(done) = try_with(&self.directory)? {
+            return Ok(done);
+        }
+        let fresh = self.current()?;
+        let done = if fresh.nonce == self.directory.nonce { None } else { try_with(&fresh)? };
+        done.ok_or_else(|| part::destroyed(self.kind))
     }
 
     /// Where a key belongs: the index of its part, and its slot.
@@ -176,10 +197,8 @@ impl<'w> Core<'w> {
         sink: &mut impl Sink,
     ) -> Result<u64> {
         let fresh = self.current()?;
-        let answer = match fresh.nonce == self.directory.nonce {
-            true => None,
-            false => self.run_at(&fresh, index, slot, op, item, sink)?,
-        };
+        let is_new = fresh.nonce != self.directory.nonce;
+        let answer = if is_new { self.run_at(&fresh, index, slot, op, item, sink)? } else { None };
         answer.ok_or_else(|| part::destroyed(self.kind))
     }
 
@@ -193,30 +212,34 @@ impl<'w> Core<'w> {
 
     /// Elements of all parts, those of other nodes asked at the same time.
     pub(crate) fn size(&self, scope: Scope) -> Result<u64> {
-        let directory = self.current()?;
-        let gone = || part::destroyed(self.kind);
+        self.try_both(|directory| self.size_of(directory, scope))
+    }
+
+    fn size_of(&self, directory: &Directory, scope: Scope) -> Result<Option<u64>> {
         let (mut calls, mut sum) = (Vec::new(), 0u64);
         for (index, entry) in directory.entries.iter().enumerate() {
             if !scope.has(self.world, entry) {
                 continue;
             }
             let part = directory.part(index);
-            match entry.near {
-                true => sum += part::size(self.world.local(), part)?.ok_or_else(gone)?,
-                false => {
-                    let request = part.request(part::SIZE).finish();
-                    calls.push(self.world.start_call(entry.rank, TABLE, request)?);
-                }
+            if entry.near {
+                let Some(elements) = part::size(self.world.local(), part)? else { return Ok(None) };
+                sum += elements;
+            } else {
+                let request = part.request(part::SIZE).finish();
+                calls.push(self.world.start_call(entry.rank, TABLE, request)?);
             }
         }
         for call in calls {
-            sum += read_reply(&call.wait()?)?.ok_or_else(gone)?.word()?;
+            let reply = call.wait()?;
+            let Some(mut reply) = read_reply(&reply)? else { return Ok(None) };
+            sum += reply.word()?;
         }
-        Ok(sum)
+        Ok(Some(sum))
     }
 
     pub(crate) fn clear(&self, scope: Scope) -> Result<()> {
-        let directory = self.current()?;
+        let directory = self.current_for(scope)?;
         self.sweep(&directory, scope, part::CLEAR, part::clear)
     }
 
@@ -414,8 +437,73 @@ fn make_parts(
 
 /// Gives rows of slots back that nobody has seen.
 fn unmake_parts(world: &World, kind: Kind, nonce: u64, addresses: &[u64]) {
-    let directory = Arc::new(Directory::new(world, kind, nonce, addresses));
+    let directory = Arc::new(Directory::new(world, kind, nonce, 1, addresses));
     let raw = RawTable { address: GlobalAddress::NULL, ranks: addresses.len() as u64, slots: 1 };
     let core = Core { world, kind, raw, directory: directory.clone(), foreign: false };
     let _ = core.sweep(&directory, Scope::Everywhere, part::UNMAKE, part::unmake);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Insert, Map};
+    use crate::GlobalPtr;
+
+    /// The words of the only slot of a map.
+    fn slot(world: &World, map: &Map<'_>) -> GlobalPtr<u64> {
+        let row = world.get(GlobalPtr::<u64>::from_address(map.raw().address)).expect("the directory");
+        GlobalPtr::from_address(GlobalAddress::from_bits(row))
+    }
+
+    /// A lock whose holder is gone, and everything behind it that a kill can leave wrong.
+    fn abandon(world: &World, map: &Map<'_>) {
+        let slot = slot(world, map);
+        let head =
+            GlobalPtr::<u64>::from_address(GlobalAddress::from_bits(world.get(slot.add(1)).expect("head")));
+        // The tag of a thread of the thousandth rank of this node.
+        world.put(slot, 1000 << 32).expect("lock");
+        world.put(slot.add(2), head.address().bits()).expect("tail");
+        world.put(slot.add(3), 77).expect("count");
+        if !head.address().is_null() {
+            world.put(head.add(1), head.address().bits()).expect("previous");
+        }
+    }
+
+    #[test]
+    fn what_a_dead_rank_left_is_repaired_by_whoever_comes_next() {
+        let world = World::init().expect("a world of one");
+        let map = Map::create(&world, &[0], 1, 0).expect("a map");
+        abandon(&world, &map);
+        assert!(map.is_empty().expect("a length"));
+        for number in 0..10u8 {
+            assert_eq!(map.insert(&[number], b"value").expect("inserted"), Insert::New);
+        }
+        abandon(&world, &map);
+        assert_eq!(map.len().expect("a length"), 10);
+        abandon(&world, &map);
+        assert!(map.remove(&[0]).expect("removed") && map.remove(&[9]).expect("removed"));
+        abandon(&world, &map);
+        map.put(&[20], b"last").expect("put");
+        let keys: Vec<u8> = map.iter().expect("a scan").map(|pair| pair.expect("a pair").0[0]).collect();
+        assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8, 20]);
+        let words: Vec<u64> =
+            (0..4).map(|at| world.get(slot(&world, &map).add(at)).expect("a word")).collect();
+        let last = map.find(&[20]).expect("found").expect("there").element.bits();
+        assert_eq!((words[0], words[2], words[3]), (0, last, 9));
+        abandon(&world, &map);
+        map.destroy().expect("destroyed");
+        assert_eq!(world.heap_use(0).expect("use").blocks, 0);
+    }
+
+    #[test]
+    fn a_list_that_was_made_a_ring_is_an_error_and_no_hang() {
+        let world = World::init().expect("a world of one");
+        let map = Map::create(&world, &[0], 1, 0).expect("a map");
+        map.insert(b"one", b"1").expect("inserted");
+        let head = world.get(slot(&world, &map).add(1)).expect("head");
+        world.put(GlobalPtr::from_address(GlobalAddress::from_bits(head)), head).expect("a ring");
+        assert!(matches!(map.contains(b"other"), Err(Error::Misuse(_))));
+        world.put(GlobalPtr::from_address(GlobalAddress::from_bits(head)), 5u64).expect("nowhere");
+        assert!(matches!(map.contains(b"other"), Err(Error::Misuse(_))));
+    }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Directory {
     pub(super) kind: Kind,
     /// The number of the table.
     pub(super) nonce: u64,
+    /// Slots of each entry.
+    slots: u64,
     pub(super) entries: Box<[Entry]>,
 }
 
@@ -35,14 +37,14 @@ pub(super) struct Entry {
 }
 
 impl Directory {
-    pub(super) fn new(world: &World, kind: Kind, nonce: u64, addresses: &[u64]) -> Directory {
+    pub(super) fn new(world: &World, kind: Kind, nonce: u64, slots: u64, addresses: &[u64]) -> Directory {
         let local = world.local();
         let entry = |&bits: &u64| {
             let address = GlobalAddress::from_bits(bits);
             let rank = local.rank_of(address);
             Entry { address, rank, near: local.is_near(rank) }
         };
-        Directory { kind, nonce, entries: addresses.iter().map(entry).collect() }
+        Directory { kind, nonce, slots, entries: addresses.iter().map(entry).collect() }
     }
 
     /// Reads it from memory.
@@ -62,7 +64,7 @@ impl Directory {
         if header[0] != kind.directory_mark() || header[2] != raw.ranks || header[3] != raw.slots {
             return Err(part::destroyed(kind));
         }
-        Ok(Directory::new(world, kind, header[1], addresses))
+        Ok(Directory::new(world, kind, header[1], raw.slots, addresses))
     }
 
     /// A part, as its owner is asked for it.
@@ -85,7 +87,8 @@ impl Directories {
     pub(super) fn find(&self, kind: Kind, raw: RawTable) -> Option<Arc<Directory>> {
         let kept = self.kept();
         let directory = kept.get(&raw.address)?;
-        let fits = directory.kind == kind && directory.entries.len() as u64 == raw.ranks;
+        let shape = (directory.entries.len() as u64, directory.slots);
+        let fits = directory.kind == kind && shape == (raw.ranks, raw.slots);
         fits.then(|| directory.clone())
     }
 

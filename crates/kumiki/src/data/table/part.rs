@@ -52,9 +52,14 @@ pub(super) fn apply(
     slot.apply(op, item, sink).map(Some)
 }
 
+/// Whether a part of this node still belongs to its table.
+pub(super) fn is_there(local: Local<'_>, part: Part) -> bool {
+    Slots::open(local, part).is_ok_and(|slots| slots.is_some())
+}
+
 /// Elements of a part.
 pub(super) fn size(local: Local<'_>, part: Part) -> Result<Option<u64>> {
-    Slots::open(local, part)?.map(|slots| slots.elements()).transpose()
+    Slots::open(local, part)?.map_or(Ok(None), |slots| slots.elements())
 }
 
 /// Removes elements from slot `from` on; gives where to go on.

@@ -44,7 +44,7 @@ pub(crate) struct Scan<'t> {
 
 impl<'w> Core<'w> {
     pub(crate) fn scan(&self, scope: Scope) -> Result<Scan<'_>> {
-        let directory = self.current()?;
+        let directory = self.current_for(scope)?;
         let (piece, used, failed) = (Vec::new(), 0, false);
         Ok(Scan { core: self, scope, directory, index: 0, place: (0, 0), coming: None, piece, used, failed })
     }
@@ -98,24 +98,25 @@ impl<'w> Core<'w> {
     }
 
     pub(crate) fn begin(&self) -> Result<Cursor> {
-        let directory = self.current()?;
-        self.first_from(&directory, 0, |_| true)
+        self.try_both(|directory| self.first_from(directory, 0, |_| true))
     }
 
     /// The first element in the memory of this rank; the end if there is none.
     pub(crate) fn begin_local(&self) -> Result<Cursor> {
-        let (me, directory) = (self.world.rank() as usize, self.current()?);
-        self.first_from(&directory, 0, |index| directory.entries[index].rank as usize == me)
+        self.try_both(|directory| {
+            self.first_from(directory, 0, |index| Scope::Mine.has(self.world, &directory.entries[index]))
+        })
     }
 
     /// What comes behind the last element in the memory of this rank; the end if it has none.
     pub(crate) fn end_local(&self) -> Result<Cursor> {
-        let (me, directory) = (self.world.rank(), self.current()?);
         if self.begin_local()? == self.end() {
             return Ok(self.end());
         }
-        let last = directory.entries.iter().rposition(|entry| entry.rank == me);
-        self.first_from(&directory, last.map_or(0, |last| last + 1), |_| true)
+        self.try_both(|directory| {
+            let last = directory.entries.iter().rposition(|entry| Scope::Mine.has(self.world, entry));
+            self.first_from(directory, last.map_or(0, |last| last + 1), |_| true)
+        })
     }
 
     /// The element behind a cursor.
@@ -123,29 +124,32 @@ impl<'w> Core<'w> {
         if cursor.index >= self.raw.ranks || cursor.element.is_null() {
             return Ok(self.end());
         }
-        let directory = self.current()?;
         let index = cursor.index as usize;
-        match self.next_in(&directory, index, cursor.slot, cursor.element.bits())? {
-            Some(cursor) => Ok(cursor),
-            None => self.first_from(&directory, index + 1, |_| true),
-        }
+        self.try_both(|directory| {
+            match self.next_in(directory, index, cursor.slot, cursor.element.bits())? {
+                Some(next) if next.element.is_null() => self.first_from(directory, index + 1, |_| true),
+                next => Ok(next),
+            }
+        })
     }
 
+    /// The first element of the chosen parts, or the end; `None` if the table has been destroyed.
     fn first_from(
         &self,
         directory: &Directory,
         from: usize,
         chosen: impl Fn(usize) -> bool,
-    ) -> Result<Cursor> {
+    ) -> Result<Option<Cursor>> {
         for index in (from..directory.entries.len()).filter(|&index| chosen(index)) {
-            if let Some(cursor) = self.next_in(directory, index, 0, 0)? {
-                return Ok(cursor);
+            match self.next_in(directory, index, 0, 0)? {
+                Some(cursor) if cursor.element.is_null() => {}
+                cursor => return Ok(cursor),
             }
         }
-        Ok(self.end())
+        Ok(Some(self.end()))
     }
 
-    /// The next element of the same part.
+    /// The next element of the same part, with a null address if there is none; `None` if the table has been destroyed.
     fn next_in(
         &self,
         directory: &Directory,
@@ -165,9 +169,10 @@ impl<'w> Core<'w> {
                 }
             }
         };
-        let (slot, element) = found.ok_or_else(|| part::destroyed(self.kind))?;
-        let element = GlobalAddress::from_bits(element);
-        Ok((!element.is_null()).then_some(Cursor { index: index as u64, slot, element }))
+        Ok(found.map(|(slot, element)| {
+            let element = GlobalAddress::from_bits(element);
+            Cursor { index: index as u64, slot, element }
+        }))
     }
 
     /// Where key and value (of a map) of an element are, and the counter of a multiset.

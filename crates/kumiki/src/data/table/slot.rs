@@ -173,11 +173,24 @@ impl<'a> Slots<'a> {
         Ok(Some(slot))
     }
 
-    /// Elements in all slots, as the counts say now.
-    pub(super) fn elements(&self) -> Result<u64> {
+    /// Elements in all slots, as the counts say now; `None` if the table has been destroyed meanwhile.
+    pub(super) fn elements(&self) -> Result<Option<u64>> {
         let span = self.pool.span();
-        let count = |slot| span.load(self.at + SLOT_BYTES * slot + COUNT_AT);
-        (0..self.count).try_fold(0u64, |sum, slot| Ok(sum.wrapping_add(count(slot)?)))
+        let mut sum = 0u64;
+        for slot in 0..self.count {
+            let at = self.at + SLOT_BYTES * slot;
+            // Whoever holds the lock may be dead, and the count half-way.
+            let waited = match span.load(at)? {
+                0 => None,
+                _ => match self.lock(slot)? {
+                    None => return Ok(None),
+                    locked => locked,
+                },
+            };
+            sum = sum.wrapping_add(span.load(at + COUNT_AT)?);
+            drop(waited);
+        }
+        Ok(Some(sum))
     }
 
     /// The first slot from `from` on that is not empty, as the heads say now; without locks.
