@@ -4,7 +4,7 @@
 //! the `next` links, with whole elements: an element is written before the one store that links it, and the one store
 //! that unlinks it comes before everything else. What may be wrong then is the tail, the count and a `previous` link;
 //! whoever takes over the lock makes them anew from the `next` links. At worst a block that was not linked yet, or not
-//! freed yet, stays taken: one for each rank that is killed.
+//! freed yet, stays taken: one for each rank that is killed. (A swap of two slots changes two heads; see there.)
 
 use super::layout::*;
 use crate::data::heap::{self, Heap};
@@ -476,12 +476,19 @@ impl<'a> Slot<'a> {
         element.map_or(Ok(0), |element| self.span.load(element + NEXT_AT))
     }
 
-    /// Exchanges all elements with another slot of the same rank.
-    pub(super) fn swap(&mut self, other: &mut Slot<'_>) -> Result<()> {
-        for at in [HEAD_AT, TAIL_AT, COUNT_AT] {
-            let (mine, theirs) = (self.span.load(self.at + at)?, other.span.load(other.at + at)?);
-            self.span.store(self.at + at, theirs)?;
-            other.span.store(other.at + at, mine)?;
+    /// Exchanges all elements with another slot of the same rank. No element is ever in both: a kill between the stores to
+    /// the heads leaves the elements of one slot in neither.
+    pub(super) fn swap(&mut self, other: &mut Slot<'a>) -> Result<()> {
+        let words = |slot: &Slot<'_>| -> Result<[u64; 3]> {
+            let load = |at| slot.span.load(slot.at + at);
+            Ok([load(HEAD_AT)?, load(TAIL_AT)?, load(COUNT_AT)?])
+        };
+        let (mine, theirs) = (words(self)?, words(other)?);
+        self.span.store(self.at + HEAD_AT, 0)?;
+        for (slot, words) in [(other, mine), (self, theirs)] {
+            for (at, word) in [HEAD_AT, TAIL_AT, COUNT_AT].into_iter().zip(words) {
+                slot.span.store(slot.at + at, word)?;
+            }
         }
         Ok(())
     }
