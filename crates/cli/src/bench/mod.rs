@@ -9,6 +9,7 @@
 //! | `launch.rs` | start-up time and memory, which need a job for each sample |
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
 //! | `data/` | the same for data structures |
+//! | `sim.rs` | the simulator, beside SimGrid |
 //! | `worker.rs`, `ours.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
 
 mod catalogue;
@@ -20,6 +21,7 @@ mod launch;
 mod ours;
 mod peers;
 mod report;
+mod sim;
 mod statistics;
 mod worker;
 
@@ -52,6 +54,7 @@ pub(crate) struct Arguments {
 enum What {
     Mem(MemArguments),
     Data(data::DataArguments),
+    Sim(sim::Arguments),
     /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
     #[command(hide = true)]
     Worker,
@@ -91,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Mem(arguments) => mem(arguments),
         What::Data(arguments) => data::run(arguments),
+        What::Sim(arguments) => sim::run(arguments),
         What::Worker => worker::serve(),
     }
 }

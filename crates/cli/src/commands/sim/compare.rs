@@ -51,17 +51,17 @@ pub(crate) struct Arguments {
 }
 
 /// One run of the comparison.
-struct Case {
-    program: String,
-    net: String,
-    settings: Settings,
+pub(super) struct Case {
+    pub(super) program: String,
+    pub(super) net: String,
+    pub(super) settings: Settings,
     /// What distinguishes it beside program and network.
-    differs: String,
+    pub(super) differs: String,
 }
 
 /// What became of it.
-struct Outcomes {
-    report: Report,
+pub(super) struct Outcomes {
+    pub(super) report: Report,
     parameters: Vec<(String, String)>,
 }
 
@@ -138,7 +138,7 @@ fn cases(arguments: &Arguments) -> Result<Vec<Case>, String> {
 }
 
 /// Runs all cases, as many at a time as there are cores.
-fn run_all(cases: &[Case]) -> Vec<Result<Outcomes, String>> {
+pub(super) fn run_all(cases: &[Case]) -> Vec<Result<Outcomes, String>> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<Outcomes, String>>>> =

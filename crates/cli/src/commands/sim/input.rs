@@ -62,6 +62,30 @@ pub(crate) struct Settings {
     pub(crate) uncontended: bool,
 }
 
+impl Default for Settings {
+    /// As the command line without options.
+    fn default() -> Settings {
+        Settings {
+            ranks: None,
+            bytes: 64 << 10,
+            messages: 1,
+            steps: Steps::All,
+            sync_steps: false,
+            pacing: Pacing::Off,
+            buffers: None,
+            ties: None,
+            seed: 1,
+            set: Vec::new(),
+            parameters: Vec::new(),
+            imbalance: Time::ZERO,
+            window: 4,
+            compute_scale: 1.0,
+            multiply: 1,
+            uncontended: false,
+        }
+    }
+}
+
 /// A program that can be simulated.
 pub(crate) enum Program {
     Pattern(Box<Pattern>),

@@ -12,6 +12,7 @@
 mod compare;
 mod format;
 mod input;
+mod pacing;
 mod pictures;
 mod progress;
 mod report;
@@ -40,6 +41,7 @@ pub(crate) struct Arguments {
 enum What {
     Run(Box<run::Arguments>),
     Compare(Box<compare::Arguments>),
+    Pacing(pacing::Arguments),
     Fmt(format::Arguments),
 }
 
@@ -47,6 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Run(arguments) => run::run(arguments),
         What::Compare(arguments) => compare::run(arguments),
+        What::Pacing(arguments) => pacing::run(arguments),
         What::Fmt(arguments) => format::run(arguments),
     }
 }

@@ -1,0 +1,207 @@
+//! `kumiki bench sim`: how fast the simulator is, beside SimGrid on the same pattern.
+//!
+//! Every run is a process of its own, so that its CPU time and its memory are its own.
+
+use super::peers;
+use crate::chart::bytes_text;
+use crate::commands::Outcome;
+use serde_json::{json, Value};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+const PROGRAM: &str = include_str!("../../../../benches/peers/simgrid.cpp");
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki bench sim                  512 nodes, all steps, and 8,192 nodes, sampled; SimGrid beside it (some minutes)
+  kumiki bench sim --quick          fewer steps
+  kumiki bench sim --peers none --json
+
+SimGrid's flow model knows no packets, buffers or credits; where all steps are in time with each other it has little to do.
+`./x peers` installs it (libsimgrid-dev).";
+
+/// The simulator: packet-hops a second, memory, CPU time, beside SimGrid.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Compare with SimGrid if it is here (auto), or not (none).
+    #[arg(long, value_name = "WHICH", default_value = "auto", value_parser = ["auto", "none"])]
+    peers: String,
+    /// Fewer steps.
+    #[arg(long)]
+    quick: bool,
+    /// One JSON object a line instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A measurement: what is simulated, and what SimGrid is asked for beside it.
+struct Case {
+    name: &'static str,
+    arguments: Vec<String>,
+    /// Mode, sizes, bytes and steps for SimGrid, and how many steps it would have to run in all.
+    peer: Option<[String; 4]>,
+}
+
+/// What a run gave.
+struct Measured {
+    time_us: f64,
+    cpu_seconds: f64,
+    wall_seconds: f64,
+    peak_rss_bytes: f64,
+    packet_hops: Option<f64>,
+}
+
+const LINK_BYTES_PER_SECOND: &str = "5000000000";
+const SECONDS_PER_HOP: &str = "1e-7";
+
+fn cases(quick: bool) -> Vec<Case> {
+    let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+    let steps = if quick { "50" } else { "511" };
+    // SimGrid's free-running model needs minutes for what is seconds here: it runs fewer steps.
+    let free_steps = if quick { "10" } else { "50" };
+    let common = "--threads 1 --json --bytes 64K --net torus:8x8x8,buffers=2 --ties plus";
+    let peer = |mode: &str, steps: &str| Some(["8x8x8", "65536", steps, mode].map(String::from));
+    let mut cases = vec![
+        Case {
+            name: "512 nodes, shift-pairwise, in step",
+            arguments: words(&format!("run shift-pairwise --sync-steps --steps {steps} {common}")),
+            peer: peer("sync", steps),
+        },
+        Case {
+            name: "512 nodes, shift-pairwise, free-running",
+            arguments: words(&format!("run shift-pairwise --steps {free_steps} {common}")),
+            peer: peer("free", free_steps),
+        },
+    ];
+    let sampled = if quick { "sample:3:1" } else { "sample:17:1" };
+    for pacing in ["off", "overlap"] {
+        let name = if pacing == "off" {
+            "8,192 nodes, sampled steps, unpaced"
+        } else {
+            "8,192 nodes, sampled steps, paced"
+        };
+        let line = format!(
+            "run shift-pairwise --net torus:128x64 --bytes 16K --steps {sampled} --sync-steps --buffers 2 --pacing {pacing} \
+             --threads 1 --json"
+        );
+        cases.push(Case { name, arguments: words(&line), peer: None });
+    }
+    cases
+}
+
+pub(super) fn run(arguments: &Arguments) -> Outcome {
+    let program =
+        std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    let simgrid = if arguments.peers == "none" { None } else { build_simgrid()? };
+    if !arguments.json {
+        println!(
+            "{:<42} {:>14} {:>10} {:>10} {:>12} {:>16}",
+            "", "predicted", "CPU s", "wall s", "memory", "packet-hops/s"
+        );
+    }
+    for case in cases(arguments.quick) {
+        let ours = measure(Command::new(&program).arg("sim").args(&case.arguments))
+            .map_err(|error| format!("{}: {error}", case.name))?;
+        let peer = match (&case.peer, &simgrid) {
+            (Some([sizes, bytes, steps, mode]), Some(path)) => {
+                let mut command = Command::new(path);
+                command.args([
+                    "--log=root.thres:critical",
+                    mode,
+                    sizes,
+                    bytes,
+                    steps,
+                    LINK_BYTES_PER_SECOND,
+                    SECONDS_PER_HOP,
+                ]);
+                Some(measure(&mut command).map_err(|error| format!("SimGrid: {error}"))?)
+            }
+            _ => None,
+        };
+        show(&case, &ours, peer.as_ref(), arguments.json);
+    }
+    Ok(0)
+}
+
+fn show(case: &Case, ours: &Measured, peer: Option<&Measured>, as_json: bool) {
+    let rate = |of: &Measured| of.packet_hops.map(|hops| hops / of.cpu_seconds.max(1e-9));
+    let values = |of: &Measured| {
+        json!({
+            "time_us": of.time_us, "cpu_seconds": of.cpu_seconds, "wall_seconds": of.wall_seconds,
+            "peak_rss_bytes": of.peak_rss_bytes, "packet_hops": of.packet_hops, "packet_hops_per_second": rate(of),
+        })
+    };
+    if as_json {
+        println!("{}", json!({"case": case.name, "kumiki": values(ours), "simgrid": peer.map(values)}));
+        return;
+    }
+    let line = |name: &str, of: &Measured| {
+        let rate = rate(of).map_or("-".to_string(), |rate| format!("{:.2} million", rate / 1e6));
+        println!(
+            "{name:<42} {:>11.1} µs {:>10.2} {:>10.2} {:>12} {rate:>16}",
+            of.time_us,
+            of.cpu_seconds,
+            of.wall_seconds,
+            bytes_text(of.peak_rss_bytes)
+        );
+    };
+    line(case.name, ours);
+    if let Some(peer) = peer {
+        line("  SimGrid, flows", peer);
+    }
+}
+
+/// Runs a command that prints one JSON object.
+fn measure(command: &mut Command) -> Result<Measured, String> {
+    let started = Instant::now();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+    let wall_seconds = started.elapsed().as_secs_f64();
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or("");
+    let value: Value = serde_json::from_str(last).map_err(|error| format!("it printed `{last}`: {error}"))?;
+    let number = |key: &str| value[key].as_f64().ok_or_else(|| format!("it did not say {key}"));
+    Ok(Measured {
+        time_us: number("time_us")?,
+        cpu_seconds: number("cpu_seconds")?,
+        wall_seconds,
+        peak_rss_bytes: number("peak_rss_bytes")?,
+        packet_hops: value["packet_hops"].as_f64(),
+    })
+}
+
+/// Builds the program of the peer, unless that has been done; `None` if SimGrid is not here.
+fn build_simgrid() -> Result<Option<PathBuf>, String> {
+    if !Path::new("/usr/include/simgrid/s4u.hpp").exists() {
+        eprintln!(
+            "kumiki: SimGrid was not found to compare with; `./x peers` installs it. Going on without."
+        );
+        return Ok(None);
+    }
+    let folder = peers::folder()?;
+    let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(wrong)?;
+    let (source, program) = (folder.join("simgrid.cpp"), folder.join("simgrid"));
+    if program.exists() && std::fs::read_to_string(&source).is_ok_and(|text| text == PROGRAM) {
+        return Ok(Some(program));
+    }
+    std::fs::write(&source, PROGRAM).map_err(wrong)?;
+    let mut command = Command::new("c++");
+    command.args(["-O2", "-o"]).arg(&program).arg(&source).arg("-lsimgrid").stdin(Stdio::null());
+    match command.output() {
+        Ok(output) if output.status.success() => Ok(Some(program)),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            eprintln!("kumiki: c++ cannot build simgrid.cpp, so SimGrid is left out: {said}");
+            Ok(None)
+        }
+        Err(error) => {
+            eprintln!("kumiki: c++: {error}; SimGrid is left out");
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! `kumiki sim pacing`: what packet pacing does to an all-to-all, as the page docs/pacing.md with its chart.
+
+use super::compare::{self, Case, Outcomes};
+use super::input::Settings;
+use crate::chart::{Lines, Series, Unit};
+use crate::commands::Outcome;
+use kumiki_sim::{Pacing, Steps, Time};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki sim pacing                                  print the page
+  kumiki sim pacing --quick                          small networks only, in seconds
+  kumiki sim pacing --out docs/pacing.md --png docs/images/pacing.png";
+
+/// Show what packet pacing does to an all-to-all: the tables and the chart of docs/pacing.md.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Write the page into this file instead of printing it.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Draw the chart into this file.
+    #[arg(long, value_name = "FILE.png")]
+    png: Option<PathBuf>,
+    /// Networks of up to 1,024 nodes only.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Bytes of each message.
+const BYTES: u64 = 16 << 10;
+/// Sampled steps.
+const STEPS: u32 = 17;
+const SEED: u64 = 1;
+const QUICK_NODES: u64 = 1024;
+
+/// One network and pattern, unpaced and paced.
+#[derive(Clone)]
+struct Pair {
+    pattern: &'static str,
+    net: &'static str,
+    buffers: u32,
+    imbalance: Time,
+}
+
+/// What the two runs gave.
+struct Gain {
+    pair: Pair,
+    nodes: u64,
+    unpaced: Outcomes,
+    paced: Outcomes,
+}
+
+impl Gain {
+    fn gain(&self) -> f64 {
+        self.unpaced.report.time.as_us() / self.paced.report.time.as_us().max(1e-9)
+    }
+}
+
+const GROWTH_2D: &[&str] = &["torus:16x16", "torus:32x32", "torus:64x64", "torus:128x64"];
+const GROWTH_3D: &[&str] = &["torus:8x8x8", "torus:16x8x8", "torus:16x16x16", "torus:32x16x16"];
+const DEPTHS: &[u32] = &[2, 4, 8];
+
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let started = Instant::now();
+    let pair = |pattern, net, buffers, imbalance| Pair { pattern, net, buffers, imbalance };
+    let (flat, deep) = match arguments.quick {
+        true => ("torus:32x32", "torus:16x8x8"),
+        false => ("torus:128x64", "torus:32x16x16"),
+    };
+    let mut pairs = Vec::new();
+    for net in GROWTH_2D.iter().chain(GROWTH_3D) {
+        for depth in DEPTHS {
+            pairs.push(pair("shift-pairwise", *net, *depth, Time::ZERO));
+        }
+    }
+    for microseconds in [1, 5, 20, 50] {
+        pairs.push(pair("shift-pairwise", flat, 2, Time::from_us(microseconds)));
+    }
+    for net in [flat, deep] {
+        pairs.push(pair("xor-pairwise", net, 2, Time::ZERO));
+        pairs.push(pair("random-ring", net, 2, Time::ZERO));
+    }
+    if arguments.quick {
+        pairs.retain(|pair| nodes(pair.net) <= QUICK_NODES);
+    }
+    let gains = measure(&pairs)?;
+    let page = page(&gains, flat, deep, started.elapsed().as_secs_f64(), arguments.png.is_some());
+    if let Some(path) = &arguments.png {
+        draw(&gains, path)?;
+    }
+    match &arguments.out {
+        Some(path) => {
+            std::fs::write(path, page)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            Ok(0)
+        }
+        None => super::super::print(&page),
+    }
+}
+
+fn nodes(net: &str) -> u64 {
+    kumiki_sim::Network::parse_short(net).map_or(u64::MAX, |network| network.nodes())
+}
+
+fn measure(pairs: &[Pair]) -> Result<Vec<Gain>, String> {
+    let case = |pair: &Pair, pacing: Pacing| Case {
+        program: pair.pattern.into(),
+        net: pair.net.into(),
+        settings: Settings {
+            bytes: BYTES,
+            // A random ring has one step that is repeated with other rings.
+            steps: Steps::Sample { count: STEPS, seed: SEED },
+            sync_steps: true,
+            pacing,
+            buffers: Some(pair.buffers),
+            imbalance: pair.imbalance,
+            ..Settings::default()
+        },
+        differs: format!("pacing {pacing}"),
+    };
+    let cases: Vec<Case> =
+        pairs.iter().flat_map(|pair| [case(pair, Pacing::Off), case(pair, Pacing::Overlap)]).collect();
+    let mut results = compare::run_all(&cases).into_iter();
+    let mut gains = Vec::new();
+    for pair in pairs {
+        let mut next = || results.next().unwrap_or_else(|| Err("it was not run".into()));
+        let wrong = |error| format!("{} on {}: {error}", pair.pattern, pair.net);
+        let (unpaced, paced) = (next().map_err(wrong)?, next().map_err(wrong)?);
+        gains.push(Gain { pair: pair.clone(), nodes: nodes(pair.net), unpaced, paced });
+    }
+    Ok(gains)
+}
+
+fn page(gains: &[Gain], flat: &str, deep: &str, seconds: f64, with_chart: bool) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_page(&mut text, gains, flat, deep, seconds, with_chart);
+    text
+}
+
+fn write_page(
+    text: &mut String,
+    gains: &[Gain],
+    flat: &str,
+    deep: &str,
+    seconds: f64,
+    with_chart: bool,
+) -> std::fmt::Result {
+    writeln!(text, "# Packet pacing\n")?;
+    writeln!(
+        text,
+        "<!-- Made by `kumiki sim pacing --out docs/pacing.md --png docs/images/pacing.png`; do not edit. -->\n\n\
+         A sender that leaves a gap between the packets of a message keeps the buffers on its way free for others. The gap of a message is\n\
+         (overlap − 1) packet times, where overlap is the largest number of messages of the same step on any link of its way. All numbers\n\
+         are simulated: messages of {} KiB, {STEPS} steps drawn by seed {SEED}, all ranks in step, ties split, packets of 2 KiB,\n\
+         5 GB/s links, 100 ns a hop. *Bound* is the link-load bound of the same steps: no schedule is faster. Made in {seconds:.0} s.\n",
+        BYTES >> 10
+    )?;
+    if with_chart {
+        writeln!(text, "![gain against the number of nodes](images/pacing.png)\n")?;
+    }
+    let rows = |text: &mut String, wanted: &dyn Fn(&Pair) -> bool| -> std::fmt::Result {
+        writeln!(
+            text,
+            "| network | nodes | buffers | bound µs | unpaced µs | paced µs | gain | paced / bound |"
+        )?;
+        writeln!(text, "|---|---|---|---|---|---|---|---|")?;
+        for gain in gains.iter().filter(|gain| wanted(&gain.pair)) {
+            writeln!(
+                text,
+                "| {} | {} | {} | {:.0} | {:.0} | {:.0} | **{:.2}** | {:.2} |",
+                gain.pair.net,
+                gain.nodes,
+                gain.pair.buffers,
+                gain.paced.report.bound.as_us(),
+                gain.unpaced.report.time.as_us(),
+                gain.paced.report.time.as_us(),
+                gain.gain(),
+                gain.paced.report.ratio().unwrap_or(0.0)
+            )?;
+        }
+        writeln!(text)
+    };
+    let plain = |pair: &Pair| pair.pattern == "shift-pairwise" && pair.imbalance == Time::ZERO;
+    writeln!(text, "## Pairwise exchange on the largest tori\n")?;
+    rows(text, &|pair| plain(pair) && (pair.net == flat || pair.net == deep))?;
+    writeln!(text, "The gain is a property of shallow buffers: with deep ones packets wait there without being in anybody's way.\n")?;
+    writeln!(text, "## Growth with the number of nodes\n")?;
+    rows(text, &|pair| plain(pair) && pair.buffers == 2)?;
+    writeln!(text, "## Imbalance\n\nEach rank computes for a random time up to this before each step, on {flat} with buffers of 2 packets.\n")?;
+    writeln!(text, "| imbalance | unpaced µs | paced µs | gain |\n|---|---|---|---|")?;
+    for gain in gains.iter().filter(|gain| {
+        gain.pair.pattern == "shift-pairwise" && gain.pair.net == flat && gain.pair.buffers == 2
+    }) {
+        let (unpaced, paced) = (gain.unpaced.report.time.as_us(), gain.paced.report.time.as_us());
+        writeln!(text, "| {} | {unpaced:.0} | {paced:.0} | **{:.2}** |", gain.pair.imbalance, gain.gain())?;
+    }
+    writeln!(text, "\n## Other schedules\n\nThe same gaps do not help everywhere: what they do depends on the schedule.\n")?;
+    for pattern in ["xor-pairwise", "random-ring"] {
+        writeln!(text, "{pattern}:\n")?;
+        rows(text, &|pair| pair.pattern == pattern)?;
+    }
+    writeln!(text, "Again by hand: `kumiki sim run shift-pairwise --net {flat} --bytes 16K --steps sample:{STEPS}:{SEED} --sync-steps --buffers 2 --pacing overlap`.")
+}
+
+fn draw(gains: &[Gain], path: &std::path::Path) -> Result<(), String> {
+    let series = |name: &str, nets: &[&str], buffers: u32| Series {
+        name: format!("{name}, buffers of {buffers}"),
+        points: gains
+            .iter()
+            .filter(|gain| gain.pair.pattern == "shift-pairwise" && gain.pair.imbalance == Time::ZERO)
+            .filter(|gain| gain.pair.buffers == buffers && nets.contains(&gain.pair.net))
+            .map(|gain| (gain.nodes as f64, gain.gain()))
+            .collect(),
+    };
+    let mut all = Vec::new();
+    for buffers in [2, 4] {
+        all.push(series("2-D torus", GROWTH_2D, buffers));
+        all.push(series("3-D torus", GROWTH_3D, buffers));
+    }
+    Lines {
+        title: "Packet pacing: pairwise exchange, 16 KiB".into(),
+        subtitle: "time without pacing / time with it, simulated; more is better".into(),
+        x_label: "nodes".into(),
+        y_label: "gain".into(),
+        x_unit: Unit::Number(""),
+        y_unit: Unit::Number("×"),
+        series: all,
+    }
+    .save(path)
+}
