@@ -6,19 +6,23 @@
 //! | `run.rs`, `report.rs`, `pictures.rs`, `progress.rs` | one run, and what is shown of it |
 //! | `compare.rs` | several runs side by side |
 //! | `pacing.rs` | the table and chart of docs/pacing.md |
-//! | `calibrate.rs`, `predict.rs`, `patterns.rs` | the parameters of this machine, and prediction beside measurement |
+//! | `calibrate.rs`, `predict.rs`, `real.rs` | the parameters of this machine, and prediction beside measurement |
 //! | `format.rs` | the formatter of MGEN |
 
+mod calibrate;
 mod compare;
 mod format;
 mod input;
 mod pacing;
 mod pictures;
+mod predict;
 mod progress;
+mod real;
 mod report;
 mod run;
 
 use super::Outcome;
+pub(crate) use real::rank;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +45,8 @@ pub(crate) struct Arguments {
 enum What {
     Run(Box<run::Arguments>),
     Compare(Box<compare::Arguments>),
+    Calibrate(calibrate::Arguments),
+    Predict(predict::Arguments),
     Pacing(pacing::Arguments),
     Fmt(format::Arguments),
 }
@@ -49,6 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Run(arguments) => run::run(arguments),
         What::Compare(arguments) => compare::run(arguments),
+        What::Calibrate(arguments) => calibrate::run(arguments),
+        What::Predict(arguments) => predict::run(arguments),
         What::Pacing(arguments) => pacing::run(arguments),
         What::Fmt(arguments) => format::run(arguments),
     }
