@@ -94,6 +94,13 @@ enum Item {
     },
 }
 
+impl Item {
+    /// Whether the rank does it to another one.
+    fn is_issued(&self) -> bool {
+        matches!(self, Item::Put { .. } | Item::Get { .. } | Item::Atomic { .. } | Item::Send { .. })
+    }
+}
+
 /// A trace, ready to be simulated.
 #[derive(Debug)]
 pub struct Replay {
@@ -117,18 +124,18 @@ impl Replay {
     /// The same for `times` as many ranks, where every rank does the same relative to its own number; refused where
     /// one does not.
     pub fn multiplied(mut self, source: &Source, times: u32) -> Result<Replay, Mistake> {
-        let same = |one: &Item, other: &Item| match (one, other) {
-            (Item::Compute(_), Item::Compute(_)) => true,
-            (one, other) => one == other,
+        // What a rank does to others is its program; when others' messages came is a matter of timing.
+        let issued = |program: &[(Item, Span)]| -> Vec<(Item, Span)> {
+            program.iter().filter(|(item, _)| item.is_issued()).copied().collect()
         };
-        let first = &self.programs[0];
+        let first = issued(&self.programs[0]);
         for (rank, program) in self.programs.iter().enumerate().skip(1) {
-            let pairs = first.iter().zip(program);
-            let different = pairs.clone().find(|((one, _), (other, _))| !same(one, other));
+            let program = issued(program);
+            let different = first.iter().zip(&program).find(|((one, _), (other, _))| one != other);
             let place = match different {
                 Some((_, (_, place))) => *place,
                 None if first.len() != program.len() => {
-                    let longer = if program.len() > first.len() { program } else { first };
+                    let longer = if program.len() > first.len() { &program } else { &first };
                     longer[first.len().min(program.len())].1
                 }
                 None => continue,
@@ -264,7 +271,7 @@ fn program(rank: u32, ranks: u32, events: &[Event]) -> Vec<(Item, Span)> {
                 maker.issued += 1;
             }
             (false, ..) => {
-                let offset = maker.offset(event.peer);
+                let offset = maker.offset_of_sender(event.peer);
                 maker.items.push((Item::Receive { offset, bytes: event.bytes }, event.place));
                 maker.issued += 1;
                 maker.items.push((Item::Wait { back: 1 }, event.place));
@@ -288,8 +295,17 @@ struct Maker {
 impl Maker {
     /// How far a peer is, on the shorter way around.
     fn offset(&self, peer: u32) -> i64 {
+        self.shorter(peer as i64 - self.rank as i64)
+    }
+
+    /// The same for a peer that sends: the way back of its own way, also where both ways are as long.
+    fn offset_of_sender(&self, peer: u32) -> i64 {
+        -self.shorter(self.rank as i64 - peer as i64)
+    }
+
+    fn shorter(&self, distance: i64) -> i64 {
         let ranks = self.ranks as i64;
-        let offset = (peer as i64 - self.rank as i64).rem_euclid(ranks);
+        let offset = distance.rem_euclid(ranks);
         if offset > ranks / 2 {
             offset - ranks
         } else {
@@ -317,7 +333,7 @@ impl Maker {
         *puts += 1;
         if !event.service && event.waited_us > 0.0 {
             let count = std::mem::take(puts);
-            let offset = self.offset(event.peer);
+            let offset = self.offset_of_sender(event.peer);
             self.items.push((Item::AwaitPuts { offset, count }, event.place));
         }
     }

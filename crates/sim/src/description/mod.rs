@@ -230,6 +230,8 @@ impl Reader<'_> {
         let table = self.table(field, "parameters")?;
         let known: Vec<&str> = network.parameters.list().iter().map(|(name, _)| *name).collect();
         self.known(table, &known, "parameters")?;
+        // Interfaces are as fast as the links unless something else is said, as in short forms.
+        let own_interfaces = table.get("nic_bandwidth").is_some() || table.get("link_bandwidth").is_none();
         for (key, value) in table {
             let text = match value.get_ref() {
                 DeValue::String(text) => text.to_string(),
@@ -244,6 +246,9 @@ impl Reader<'_> {
                 let message = error.to_string();
                 self.source.mistake(span(value), message.trim_start_matches("network: ").to_string())
             })?;
+        }
+        if !own_interfaces {
+            network.parameters.nic_bandwidth = Some(network.parameters.link_bandwidth);
         }
         Ok(())
     }

@@ -215,15 +215,8 @@ impl Program {
     pub(crate) fn parameters(&self, settings: &Settings) -> Vec<(String, String)> {
         let mut list: Vec<(&str, String)> = Vec::new();
         match self {
-            Program::Pattern(pattern) => {
-                list.push(("bytes", pattern.bytes.to_string()));
-                list.push(("messages", pattern.messages.to_string()));
-                list.push(("steps", pattern.steps.to_string()));
-                list.push(("imbalance", pattern.imbalance.to_string()));
-                if pattern.kind == PatternKind::Alltoall {
-                    list.push(("window", pattern.window.to_string()));
-                }
-            }
+            // The report has those of a pattern.
+            Program::Pattern(_) | Program::Schedule(_) => {}
             Program::Language(program) => {
                 let value = |value: &mgen::Value| match value {
                     mgen::Value::Number(number) => number.to_string(),
@@ -234,7 +227,6 @@ impl Program {
                     program.parameters().iter().map(|(name, given)| (format!("param.{name}"), value(given)));
                 return named.collect();
             }
-            Program::Schedule(_) => {}
             Program::Trace(_) => {
                 list.push(("compute_scale", settings.compute_scale.to_string()));
                 list.push(("multiply", settings.multiply.to_string()));

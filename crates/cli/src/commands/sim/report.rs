@@ -145,9 +145,8 @@ fn write_queueing(text: &mut String, queueing: &Histogram) -> std::fmt::Result {
         return Ok(());
     }
     writeln!(text, "\n  waiting of packets at each hop")?;
-    let last = queueing.counts.iter().rposition(|count| *count > 0).unwrap_or(0);
     let most = queueing.counts.iter().copied().max().unwrap_or(1).max(1);
-    for (bucket, count) in queueing.counts.iter().enumerate().take(last + 1) {
+    for (bucket, count) in queueing.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
         let name = match bucket {
             0 => "none".to_string(),
             1 => "up to 1 ns".to_string(),
