@@ -88,3 +88,157 @@ fn the_formatter_rewrites_and_checks() {
     assert_eq!(std::fs::read_to_string(&file.0).unwrap(), "if rank == 0 {\n    send 8 to 1\n}\n");
     assert!(sim(&["fmt", "--check", file.name()]).status.success());
 }
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let output = sim(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_run_gives_exactly_the_fields_that_were_promised() {
+    let value =
+        json(&["run", "ring", "--net", "torus:4x4x4", "--messages", "16", "--bytes", "64K", "--json"]);
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(|key| key.as_str()).collect();
+    keys.sort_unstable();
+    let promised = [
+        "bound_us",
+        "cpu_seconds",
+        "net",
+        "packet_hops",
+        "packets",
+        "parameters",
+        "pattern",
+        "peak_rss_bytes",
+        "ranks",
+        "time_us",
+    ];
+    assert_eq!(keys, promised);
+    assert_eq!((&value["pattern"], &value["ranks"]), (&"ring".into(), &64.into()));
+    let (time, bound) = (value["time_us"].as_f64().unwrap(), value["bound_us"].as_f64().unwrap());
+    assert!((bound - 209.7152).abs() < 0.01 && time >= bound && time < bound * 1.05, "{time} {bound}");
+    assert_eq!(value["parameters"]["buffer_packets"], "4");
+}
+
+#[test]
+fn the_report_names_bound_causes_links_and_parameters() {
+    let output = sim(&[
+        "run",
+        "examples/sim/programs/halo.mgen",
+        "--net",
+        "k-rack",
+        "--ranks",
+        "64",
+        "--param",
+        "bytes=8K",
+    ]);
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for part in [
+        "predicted time",
+        "link-load bound",
+        "hottest links",
+        "waiting of packets",
+        "param.bytes",
+        "8192",
+        "buffer_packets",
+    ] {
+        assert!(said.contains(part), "{part} is not in:\n{said}");
+    }
+}
+
+#[test]
+fn pictures_and_time_lines_are_written() {
+    let (picture, line) = (File::new("heat.png", ""), File::new("line.json", ""));
+    let arguments =
+        ["run", "halo", "--net", "torus:4x4x4", "--heatmap", picture.name(), "--timeline", line.name()];
+    let output = sim(&arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(std::fs::read(&picture.0).unwrap().starts_with(b"\x89PNG"));
+    let events: Vec<serde_json::Value> = serde_json::from_slice(&std::fs::read(&line.0).unwrap()).unwrap();
+    assert!(events.iter().any(|event| event["ph"] == "b" && event["name"] == "send"), "{}", events.len());
+}
+
+#[test]
+fn runs_are_compared_side_by_side() {
+    let chart = File::new("compare.png", "");
+    let arguments = [
+        "compare",
+        "shift-pairwise",
+        "xor-pairwise",
+        "--net",
+        "torus:4x4",
+        "--net",
+        "fattree:levels=2,arity=4",
+        "--pacings",
+        "off,overlap",
+        "--depths",
+        "2,8",
+        "--sync-steps",
+        "--png",
+        chart.name(),
+    ];
+    let table = text(&sim(&arguments).stdout);
+    assert_eq!(table.lines().count(), 1 + 16, "{table}");
+    assert!(table.contains("pacing overlap, buffers 8") && table.contains("beside"), "{table}");
+    assert!(std::fs::read(&chart.0).unwrap().starts_with(b"\x89PNG"));
+    let vary = [
+        "compare",
+        "examples/sim/programs/allreduce.mgen",
+        "--net",
+        "torus:4x4",
+        "--vary",
+        "algorithm=0,1,2,3",
+        "--json",
+    ];
+    let lines = text(&sim(&vary).stdout);
+    let times: Vec<f64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["time_us"].as_f64().unwrap())
+        .collect();
+    assert_eq!(times.len(), 4, "{lines}");
+    assert!(times[1] < times[0], "a ring should win for a megabyte: {times:?}");
+}
+
+#[test]
+fn a_program_that_waits_for_itself_is_reported() {
+    let file = File::new("stuck.mgen", "recv 8 from (rank + 1) % ranks\nsend 8 to (rank - 1) % ranks\n");
+    let output = sim(&["run", file.name(), "--net", "torus:4"]);
+    let said = text(&output.stderr);
+    assert!(!output.status.success() && said.contains("deadlock") && said.contains("circle"), "{said}");
+}
+
+#[test]
+fn a_trace_of_a_real_run_is_replayed() {
+    let trace = File::new("trace.json", "");
+    let kumiki = env!("CARGO_BIN_EXE_kumiki");
+    let run = [
+        "run",
+        "-n",
+        "3",
+        "--virtual-nodes",
+        "3",
+        "--trace",
+        trace.name(),
+        "--",
+        kumiki,
+        "rank",
+        "sim",
+        "ring",
+        "4096",
+    ];
+    let done = Command::new(kumiki).args(run).output().unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let value = json(&["run", trace.name(), "--net", "torus:3", "--json"]);
+    assert!(value["packets"].as_u64().unwrap() > 100 && value["time_us"].as_f64().unwrap() > 0.0, "{value}");
+    let slow = json(&["run", trace.name(), "--net", "torus:3,bandwidth=1MB/s", "--json"]);
+    assert!(slow["time_us"].as_f64() > value["time_us"].as_f64(), "{slow} {value}");
+}
+
+#[test]
+fn the_page_on_pacing_is_made() {
+    let output = sim(&["pacing", "--quick"]);
+    let page = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(page.contains("| torus:32x32 | 1024 | 2 |") && page.contains("## Imbalance"), "{page}");
+}
