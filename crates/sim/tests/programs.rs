@@ -30,7 +30,7 @@ fn run(ranks: u32, text: &str) -> Report {
 
 /// Microseconds of a program of two ranks on a network without latency and overheads.
 fn time(text: &str) -> f64 {
-    let network = network("torus:2,latency=0,router_delay=0,bandwidth=1GB/s,packet=1024");
+    let network = network("mesh:2,latency=0,router_delay=0,bandwidth=1GB/s,packet=1024");
     run_on(&network, 2, text).unwrap_or_else(|error| panic!("{text}: {error}")).time.as_us()
 }
 
@@ -137,7 +137,7 @@ fn what_goes_wrong_while_running_has_its_place_and_rank() {
         ("assert rank == 0, \"only one, please\"", vec!["only one, please", "on rank 1"]),
         (
             "alltoall 8 by pairwise\nallgather 8 by recursive-doubling\nbcast 8 from 5",
-            vec!["t.mgen:3:1", "no rank"],
+            vec!["t.mgen:3:14", "there is no such rank"],
         ),
         ("if rank == 0 { recv 8 from 1 }", vec!["deadlock", "rank 0 waits"]),
         ("recv 8 from (rank + 1) % ranks\nsend 8 to (rank + 1) % ranks", vec!["deadlock", "circle"]),

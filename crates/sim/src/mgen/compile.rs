@@ -522,6 +522,18 @@ impl<'a> Compiler<'a> {
             Some(root) => Some(root),
             None => self.clause(operation, "to")?,
         };
+        if let Some(root) = &root {
+            let number =
+                |value| Box::new(Expr { at: root.at, kind: ExprKind::Constant(Value::Number(value)) });
+            let ranks = Expr { at: root.at, kind: ExprKind::Ranks };
+            let low = Expr {
+                at: root.at,
+                kind: ExprKind::Binary(Binary::GreaterEqual, Box::new(root.clone()), number(0)),
+            };
+            let high = binary(root.at, Binary::Less, root.clone(), ranks);
+            let said = Some("there is no such rank".to_string());
+            self.emit(Instruction::Assert(binary(root.at, Binary::And, low, high), said));
+        }
         let arguments = vec![
             bytes.unwrap_or_else(|| constant(Value::Number(0))),
             root.unwrap_or_else(|| constant(Value::Number(0))),

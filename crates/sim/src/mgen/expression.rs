@@ -60,19 +60,15 @@ impl Parser<'_> {
     /// A primary, perhaps with a unit of time.
     fn postfix(&mut self) -> Parsed<Expression> {
         let inner = self.primary()?;
-        let may_have_unit = matches!(inner.kind, ExpressionKind::Number(_) | ExpressionKind::Parentheses(_));
         let next = self.peek();
         let unit = (next.kind == Kind::Word).then(|| Unit::parse(self.text(next))).flatten();
         match unit {
-            Some(unit) if may_have_unit => {
+            Some(unit) => {
                 self.take();
                 Ok(Expression {
                     at: inner.at.to(next.at),
                     kind: ExpressionKind::Timed(Box::new(inner), unit),
                 })
-            }
-            Some(_) => {
-                self.wrong("an operator; a unit stands behind a number or parentheses, as in `(n + 1) us`")
             }
             None => self.whole_number(inner),
         }

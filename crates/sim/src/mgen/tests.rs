@@ -49,7 +49,6 @@ fn mistakes_have_a_place_and_say_what_was_expected() {
         ("let a = (1 + 2", (1, 15), "`)` that closes"),
         ("if 1 {}\n# no\nelse {}", (3, 1), "`else` must follow"),
         ("send 8 to 1 tag 2 tag 3", (1, 19), "here twice"),
-        ("let a = rank us", (1, 14), "a unit stands behind a number"),
         ("proc a() {}\nproc a() {}", (2, 6), "two procedures `a`"),
         ("let min = 1", (1, 5), "a function of the language"),
         ("assert 1, 2", (1, 11), "in double quotes"),

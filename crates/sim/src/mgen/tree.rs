@@ -141,7 +141,7 @@ pub struct Expression {
 pub enum ExpressionKind {
     /// A number as written, such as `64K` or `1_000`.
     Number(String),
-    /// A number or an expression in parentheses with a unit of time.
+    /// A value with a unit of time.
     Timed(Box<Expression>, Unit),
     /// A variable, a parameter, `rank` or `ranks`.
     Name(String),
