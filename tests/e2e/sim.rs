@@ -156,7 +156,11 @@ fn pictures_and_time_lines_are_written() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(std::fs::read(&picture.0).unwrap().starts_with(b"\x89PNG"));
     let events: Vec<serde_json::Value> = serde_json::from_slice(&std::fs::read(&line.0).unwrap()).unwrap();
-    assert!(events.iter().any(|event| event["ph"] == "b" && event["name"] == "send"), "{}", events.len());
+    assert!(
+        events.iter().any(|event| event["ph"] == "b" && event["args"]["bytes"] == 65536),
+        "{}",
+        events.len()
+    );
 }
 
 #[test]
