@@ -47,6 +47,11 @@ fn options(stage: &Stage) {
     let hosts = hosts.to_str().expect("a path");
     let said = succeed(&mut stage.acprun(&["-n", "3", "-nodefile", hosts, "-ndev", "udp"], &program, &[]));
     assert_eq!(said.matches("-ndev udp has no effect").count(), 1, "{said}");
+    // 70 MiB do not fit into 64; a small limit is none.
+    for (limit, code) in [("64M", 3), ("4096", 0)] {
+        let mut job = stage.acprun(&["-np", "2", "-smemsize-dl", limit], &program, &["heap", "73400320"]);
+        fail(&mut job, code, "");
+    }
     fail(&mut stage.acprun(&["-np", "2", "-nonsense"], &program, &[]), 1, "there is no option -nonsense");
     let help = succeed(stage.command("acprun").arg("-h"));
     assert!(help.contains("-machinefile") && help.contains("usage: acprun"), "{help}");

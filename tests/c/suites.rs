@@ -67,23 +67,26 @@ fn statically_linked(stage: &Stage) {
     succeed(&mut stage.acprun(&["-np", "2"], &program, &[]));
 }
 
-/// All programs in one, which starts and ends a world for each; together they call every function that there is.
+/// All programs in one, which starts and ends a world for each.
+pub(crate) fn all_in_one(stage: &Stage, name: &str) -> std::path::PathBuf {
+    let program = stage.path("built").join(name);
+    let mut link = stage.command("acpcc");
+    link.args(["-g", "-O1"]).arg(program_source("every"));
+    let names = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| *name != "kumiki_api");
+    for part in names.chain(["failures"]) {
+        let object = stage.path("built").join(format!("{name}-{part}.o"));
+        let mut compile = stage.command("acpcc");
+        compile.args(["-Wall", "-Wextra", "-Werror", "-g", "-O1", "-c"]).arg(format!("-Dmain={part}_main"));
+        succeed(compile.arg(program_source(part)).arg("-o").arg(&object));
+        link.arg(object);
+    }
+    succeed(link.arg("-o").arg(&program));
+    program
+}
+
+/// Together the programs call every function that there is.
 fn every_function(stage: &Stage) {
-    let program = stage.path("built/every");
-    let objects: Vec<String> = PROGRAMS
-        .iter()
-        .map(|(name, _)| *name)
-        .filter(|name| *name != "kumiki_api")
-        .chain(["failures"])
-        .map(|name| {
-            let object = stage.path(&format!("built/{name}.o"));
-            let mut compile = stage.command("acpcc");
-            compile.args(["-Wall", "-Wextra", "-Werror", "-c"]).arg(format!("-Dmain={name}_main"));
-            succeed(compile.arg(program_source(name)).arg("-o").arg(&object));
-            object.to_str().expect("a path").to_owned()
-        })
-        .collect();
-    succeed(stage.command("acpcc").arg(program_source("every")).args(&objects).arg("-o").arg(&program));
+    let program = all_in_one(stage, "every");
     let called = succeed(std::process::Command::new("nm").args(["-u", "-f", "posix"]).arg(&program));
     let called: BTreeSet<&str> = called.lines().filter_map(|line| line.split([' ', '@']).next()).collect();
     let never: Vec<String> = declared("acp.h")

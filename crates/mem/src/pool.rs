@@ -86,10 +86,11 @@ impl<'a> Pool<'a> {
         self.len() == 0
     }
 
-    /// The most bytes that it can have: what a slot spans and a slice holds.
+    /// The most bytes that it can have: what a slot spans and a slice holds, and the job allows.
     pub fn limit(self) -> u64 {
         let arena = &self.local.core.arena;
-        self.local.core.format.slot_span().min(arena.slice_bytes() - arena.pool_start())
+        let room = self.local.core.format.slot_span().min(arena.slice_bytes() - arena.pool_start());
+        room.min(arena.config().pool_bytes)
     }
 
     /// All its memory.
@@ -122,8 +123,8 @@ impl<'a> Pool<'a> {
             if bytes > self.limit() {
                 return Err(Error::OutOfMemory {
                     asked: more,
-                    left: self.limit() - before,
-                    what: "the pool of a rank",
+                    left: self.limit().saturating_sub(before),
+                    what: "the pool of a rank; --pool or KUMIKI_POOL may limit it",
                 });
             }
             if more >= LARGE_BYTES {

@@ -76,6 +76,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_SSH", "ssh", Launcher, "Command that reaches another host (`--ssh`)."),
     variable("KUMIKI_PEER_TIMEOUT", "15s", Launcher, "How long a peer may be silent before it counts as lost (`--peer-timeout`)."),
     variable("KUMIKI_BUDGET", "none", Launcher, "Memory that the library may take for a rank (`--budget`), for instance `4M`."),
+    variable("KUMIKI_POOL", "none", Launcher, "The most memory of a rank that its own and other ranks' `malloc` and data structures may take (`--pool`), for instance `64M`."),
     variable("KUMIKI_STARTER", "4096", Launcher, "Bytes of starter memory of each rank (`--starter`)."),
     variable("KUMIKI_CONNECTIONS", "256", Launcher, "The most TCP connections of a rank (`--connections`); the least recently used is closed first."),
     variable("KUMIKI_PROCESS_VM", "auto", Launcher, "Use `process_vm_readv` and `process_vm_writev` for private regions on a node: auto or off."),

@@ -64,6 +64,7 @@ fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>)
             peer_timeout_ms: options.peer_timeout.as_millis().clamp(100, 1 << 30) as u32,
             starter_bytes: options.starter_bytes,
             budget_bytes: options.budget_bytes.unwrap_or(u64::MAX),
+            pool_bytes: options.pool_bytes.unwrap_or(u64::MAX),
             connection_cap: options.connections.max(1),
             continue_on_loss: options.on_loss == OnLoss::Continue,
             allow_process_vm,

@@ -54,6 +54,8 @@ pub struct Options {
     pub peer_timeout: Duration,
     /// Memory that the library may take for a rank.
     pub budget_bytes: Option<u64>,
+    /// The most memory of a rank for `malloc` and data structures.
+    pub pool_bytes: Option<u64>,
     /// Starter memory of each rank.
     pub starter_bytes: u64,
     /// The most TCP connections of a rank.
@@ -87,6 +89,7 @@ impl Default for Options {
             timeout: None,
             peer_timeout: Duration::from_secs(15),
             budget_bytes: None,
+            pool_bytes: None,
             starter_bytes: 4096,
             connections: 256,
             trace: None,

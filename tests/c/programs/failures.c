@@ -23,6 +23,8 @@ int main(int argc, char **argv)
         CHECK(acp_copy(word_ga(acp_rank(), 0), word_ga(acp_rank(), 0) + bytes - 1, 1, 0) > 0);
         CHECK(acp_copy(word_ga(acp_rank(), 0), word_ga(acp_rank(), 0) + bytes, 1, 0) == 0);
     }
+    if (strcmp(what, "heap") == 0)
+        CHECK(acp_malloc((size_t)atoi(argv[2]), acp_rank()) != ACP_GA_NULL);
     CHECK(strcmp(what, "twice") != 0 || acp_init(&argc, &argv) == -1);
     CHECK(acp_finalize() == 0);
     CHECK(acp_finalize() == -1 && acp_rank() == -1 && acp_sync() == -1);

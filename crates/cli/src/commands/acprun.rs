@@ -7,19 +7,22 @@ use std::path::Path;
 
 /// Starter memory of each rank when nobody says how much.
 const STARTER_BYTES: u64 = 1024;
+/// Less memory than this for the data library is no limit.
+const DATA_BYTES: u64 = 64 << 20;
 
 const USAGE: &str = "\
 usage: acprun [options] program [arguments]
 
   -n, -np N                          number of processes (also --acp-np=N, --acp-nprocs=N)
   -smemsize, -startermemsize BYTES   starter memory of each process, 1024 if not given (also --acp-startermemsize=BYTES)
+  -smemsize-dl BYTES                 the most memory of each process for the data library, if 64M or more; less is no limit
   -machinefile, -nodefile FILE       hosts, one a line, used in turn (also --acp-nodefile=FILE)
   -host, -node A,B                   the same as a list
   -rsh, -ssh, -remoteshell COMMAND   what reaches another host; ssh if not given
   -h, -v                             this text; the version
 
-Accepted, and of no effect here: -smemsize-cl BYTES, -smemsize-dl BYTES (memory is taken as it is needed); -net, -ndev, -envnet
-DEVICE; -mhooksmall, -mhooklarge, -mhookhuge; -mhooklow N, -mhookhigh N; -ethspeed N; -debug. Options of `kumiki run` are taken from the environment (`kumiki info`), for instance
+Accepted, and of no effect here: -smemsize-cl BYTES; -net, -ndev, -envnet DEVICE; -mhooksmall, -mhooklarge, -mhookhuge;
+-mhooklow N, -mhookhigh N; -ethspeed N; -debug. Options of `kumiki run` are taken from the environment (`kumiki info`), for instance
 KUMIKI_VIRTUAL_NODES=2. The exit code is that of the first process that failed.
 ";
 
@@ -44,6 +47,7 @@ pub(crate) struct Arguments {
 struct Wanted {
     processes: Option<u32>,
     starter_bytes: Option<u64>,
+    data_bytes: Option<u64>,
     hosts: Vec<String>,
     remote_shell: Option<String>,
     /// Options that were accepted and have no effect.
@@ -91,6 +95,10 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     let said = environment::bytes("KUMIKI_STARTER").map_err(|error| error.to_string())?;
     if wanted.starter_bytes.is_some() || said.is_none() {
         add("--starter", wanted.starter_bytes.unwrap_or(STARTER_BYTES).to_string());
+    }
+    // Old programs ask for too little, and count on getting more.
+    if let Some(bytes) = wanted.data_bytes.filter(|&bytes| bytes >= DATA_BYTES) {
+        add("--pool", bytes.to_string());
     }
     if let Some(command) = &wanted.remote_shell {
         add("--ssh", command.clone());
@@ -173,7 +181,8 @@ fn option(
         "-smemsize" | "-startermemsize" | "--acp-startermemsize" => {
             wanted.starter_bytes = Some(bytes(value()?)?)
         }
-        "-smemsize-dl" | "-smemsize-cl" | "--acp-startermemsize-dl" | "--acp-startermemsize-cl" => {
+        "-smemsize-dl" | "--acp-startermemsize-dl" => wanted.data_bytes = Some(bytes(value()?)?),
+        "-smemsize-cl" | "--acp-startermemsize-cl" => {
             idle_number(wanted, name, &bytes(value()?)?.to_string())
         }
         "-machinefile" | "-nodefile" | "--acp-nodefile" => wanted.hosts = read_hosts(&value()?)?,
@@ -239,7 +248,14 @@ mod tests {
         let line: Vec<&str> = line.split_whitespace().collect();
         let wanted = parsed(&line.join(" ")).unwrap();
         assert_eq!((wanted.hosts, wanted.remote_shell), (vec!["a".to_string()], Some("z".into())));
-        assert_eq!(wanted.idle.len(), 13);
+        assert_eq!(wanted.idle.len(), 12);
+    }
+
+    #[test]
+    fn little_memory_for_data_is_no_limit() {
+        let words = |line: &str| words_for_run(parsed(line).unwrap()).unwrap();
+        assert!(!words("-smemsize-dl 1000 ./a").contains(&"--pool".into()));
+        assert!(words("--acp-startermemsize-dl=100M ./a").contains(&"--pool".into()));
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub(crate) struct Arguments {
     /// Memory that the library may take for each rank (64K, 4M).
     #[arg(long, value_name = "BYTES", value_parser = bytes, env = "KUMIKI_BUDGET")]
     budget: Option<u64>,
+    /// The most memory of a rank that malloc and data structures of all ranks may take.
+    #[arg(long, value_name = "BYTES", value_parser = bytes, env = "KUMIKI_POOL")]
+    pool: Option<u64>,
     /// Starter memory of each rank.
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "4096", env = "KUMIKI_STARTER")]
     starter: u64,
@@ -136,6 +139,7 @@ fn options(arguments: Arguments) -> Options {
         timeout: arguments.timeout,
         peer_timeout: arguments.peer_timeout,
         budget_bytes: arguments.budget,
+        pool_bytes: arguments.pool,
         starter_bytes: arguments.starter,
         connections: arguments.connections,
         trace: arguments.trace,

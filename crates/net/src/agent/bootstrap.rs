@@ -271,6 +271,7 @@ pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
         peer_timeout_ms: timeout.clamp(100, u32::MAX as u128 / 2) as u32,
         starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(starter_bytes),
         budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(u64::MAX),
+        pool_bytes: environment::bytes("KUMIKI_POOL")?.unwrap_or(u64::MAX),
         connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(256).max(1),
         continue_on_loss: (environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"))
             as u32,

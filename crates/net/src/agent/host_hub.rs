@@ -186,6 +186,7 @@ fn template(call: &Call) -> Result<Launch> {
         peer_timeout_ms: config.peer_timeout_ms,
         starter_bytes: config.starter_bytes,
         budget_bytes: config.budget_bytes,
+        pool_bytes: config.pool_bytes,
         connection_cap: config.connection_cap,
         continue_on_loss: environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"),
         allow_process_vm: config.allow_process_vm != 0,

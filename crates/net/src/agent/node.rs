@@ -312,6 +312,7 @@ impl Node {
             peer_timeout_ms: launch.peer_timeout_ms,
             starter_bytes: launch.starter_bytes,
             budget_bytes: launch.budget_bytes,
+            pool_bytes: launch.pool_bytes,
             connection_cap: launch.connection_cap,
             continue_on_loss: launch.continue_on_loss as u32,
             allow_process_vm: launch.allow_process_vm as u32,

@@ -101,6 +101,8 @@ pub struct Launch {
     pub starter_bytes: u64,
     /// The budget of a rank.
     pub budget_bytes: u64,
+    /// The most bytes of a rank's pool.
+    pub pool_bytes: u64,
     /// The most TCP connections of a rank.
     pub connection_cap: u32,
     /// Whether the job goes on when a rank is lost.
@@ -437,6 +439,7 @@ fn write_launch(w: Writer, launch: &Launch) -> Writer {
         .word(launch.peer_timeout_ms)
         .long(launch.starter_bytes)
         .long(launch.budget_bytes)
+        .long(launch.pool_bytes)
         .word(launch.connection_cap)
         .flag(launch.continue_on_loss)
         .flag(launch.allow_process_vm);
@@ -467,6 +470,7 @@ fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
         peer_timeout_ms: r.word()?,
         starter_bytes: r.long()?,
         budget_bytes: r.long()?,
+        pool_bytes: r.long()?,
         connection_cap: r.word()?,
         continue_on_loss: r.flag()?,
         allow_process_vm: r.flag()?,
@@ -513,7 +517,7 @@ mod tests {
         let listen =
             prop_oneof![Just(Listen::Loopback), Just(Listen::Reached), address().prop_map(Listen::Address)];
         let bytes = || vec(any::<u8>(), 0..20);
-        let numbers = (any::<[u32; 7]>(), any::<[u64; 3]>(), any::<[bool; 6]>(), any::<[u8; 32]>());
+        let numbers = (any::<[u32; 7]>(), any::<[u64; 4]>(), any::<[bool; 6]>(), any::<[u8; 32]>());
         let lists = (vec(any::<u32>(), 0..9), bytes(), vec((bytes(), bytes()), 0..4), vec(bytes(), 0..4));
         (numbers, lists, listen).prop_map(|((words, longs, flags, secret), lists, listen)| Launch {
             job: longs[0],
@@ -527,6 +531,7 @@ mod tests {
             peer_timeout_ms: words[5],
             starter_bytes: longs[1],
             budget_bytes: longs[2],
+            pool_bytes: longs[3],
             connection_cap: words[6],
             continue_on_loss: flags[0],
             allow_process_vm: flags[1],

@@ -50,6 +50,8 @@ pub struct Config {
     pub starter_bytes: u64,
     /// Private and heap bytes that the library may take for each rank; `u64::MAX` if there is no budget.
     pub budget_bytes: u64,
+    /// The most bytes that the pool of a rank may have, where all ranks allocate.
+    pub pool_bytes: u64,
     /// The most TCP connections of a rank.
     pub connection_cap: u32,
     /// 1 if the job goes on when a rank is lost.
@@ -509,6 +511,7 @@ mod tests {
             peer_timeout_ms: 15_000,
             starter_bytes: 1024,
             budget_bytes: u64::MAX,
+            pool_bytes: u64::MAX,
             connection_cap: 256,
             continue_on_loss: 0,
             allow_process_vm: 1,

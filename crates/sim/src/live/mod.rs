@@ -244,6 +244,7 @@ impl Cluster {
             peer_timeout_ms: self.peer_timeout.as_millis().min(u128::from(u32::MAX)) as u32,
             starter_bytes: self.starter_bytes,
             budget_bytes: self.budget_bytes,
+            pool_bytes: u64::MAX,
             connection_cap: u32::MAX,
             continue_on_loss: 1,
             allow_process_vm: 0,

@@ -350,6 +350,7 @@ fn empty_launch() -> Launch {
         peer_timeout_ms: 10_000,
         starter_bytes: 0,
         budget_bytes: 0,
+        pool_bytes: 0,
         connection_cap: 1,
         continue_on_loss: false,
         allow_process_vm: false,
