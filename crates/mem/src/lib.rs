@@ -49,7 +49,7 @@ pub use handle::Handle;
 pub use kumiki_net::agent::bootstrap::{Attachment, STARTER_BYTES};
 pub use kumiki_net::Rank;
 pub use ledger::{Entry, Ledger, Purpose};
-pub use local::{Local, Locked, Span};
+pub use local::{Change, Local, Locked, Span};
 pub use order::Order;
 pub use pool::Pool;
 pub use region::{Lent, Region, RegionKey, Registered};

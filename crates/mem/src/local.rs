@@ -92,12 +92,34 @@ impl<'a> Local<'a> {
 
     /// Takes a lock, waiting for its holder; for at most the peer timeout. When the holder is gone the lock is taken
     /// over, and [`Locked::is_inherited`] says so: what it guards may be half changed.
+    #[inline]
     pub fn lock(self, word: &'a AtomicU64) -> Result<Locked<'a>> {
         let tag = OwnerTag::new(self.core.local, thread_number());
         if lock::try_lock(word, tag).is_ok() {
             return Ok(Locked { word, inherited: false });
         }
         self.lock_slowly(word, tag)
+    }
+
+    /// The version of what a lock guards, to read it without the lock; `None` while somebody changes it. What is read is
+    /// right if the version [has not changed](Self::is_unchanged) afterwards, and may be anything otherwise.
+    #[inline]
+    pub fn version(self, word: &AtomicU64) -> Option<u64> {
+        lock::version(word)
+    }
+
+    /// Whether nothing has begun to change since the [`version`](Self::version) was asked for.
+    #[inline]
+    pub fn is_unchanged(self, word: &AtomicU64, version: u64) -> bool {
+        lock::is_unchanged(word, version)
+    }
+
+    /// Says to those who read without the lock, which the caller holds, that what it guards changes until the guard is
+    /// dropped.
+    #[inline]
+    pub fn begin_change(self, word: &'a AtomicU64) -> Change<'a> {
+        lock::begin_change(word);
+        Change(word)
     }
 
     #[cold]
@@ -161,10 +183,17 @@ impl<'a> Local<'a> {
 }
 
 /// A number for this thread, for the tags of locks.
+#[inline]
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    thread_local!(static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed));
-    NUMBER.with(|number| *number)
+    thread_local!(static NUMBER: Cell<u32> = const { Cell::new(0) });
+    match NUMBER.get() {
+        0 => {
+            NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            NUMBER.get()
+        }
+        number => number,
+    }
 }
 
 /// A lock that is held; dropping it frees it.
@@ -186,6 +215,17 @@ impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
         lock::unlock(self.word);
+    }
+}
+
+/// A change of what a lock guards; dropping it ends the change. It must end before the lock is freed.
+#[derive(Debug)]
+pub struct Change<'a>(&'a AtomicU64);
+
+impl Drop for Change<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        lock::end_change(self.0);
     }
 }
 
@@ -263,6 +303,18 @@ impl<'a> Span<'a> {
         }
         // SAFETY: aligned, inside the span, mapped for `'a`; every bit pattern is valid.
         Ok(unsafe { &*pointer.cast::<AtomicU64>() })
+    }
+
+    /// `count` words from `at`, which must be aligned.
+    #[inline]
+    pub fn words(self, at: u64, count: usize) -> Result<&'a [AtomicU64]> {
+        let pointer = self.at(at, 8 * count as u64)?;
+        if pointer as usize % 8 != 0 {
+            return Err(self.outside(at, 8));
+        }
+        // SAFETY: aligned, inside the span, mapped for `'a`; every bit pattern is valid, and nobody has a plain
+        // reference to arena memory.
+        Ok(unsafe { std::slice::from_raw_parts(pointer.cast::<AtomicU64>(), count) })
     }
 
     /// Reads the word at `at`.

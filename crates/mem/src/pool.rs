@@ -10,6 +10,7 @@ use crate::local::{Local, Locked, Span};
 use crate::region::{check_machine, out_of_memory};
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
+use kumiki_net::os::process;
 use kumiki_net::shm::region::RegionEntry;
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
@@ -43,6 +44,9 @@ impl<'a> Local<'a> {
     pub fn pool(self, rank: u32) -> Result<Pool<'a>> {
         let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
         let place = place.ok_or_else(|| Error::misuse(format!("there is no rank {rank}")))?;
+        if process::is_forked_child() {
+            self.core.check_usable()?;
+        }
         if place.status != Status::Alive {
             self.core.check_alive(Rank(rank), place)?;
         }
@@ -87,6 +91,7 @@ impl<'a> Pool<'a> {
     }
 
     /// The most bytes that it can have: what a slot spans and a slice holds, and the job allows.
+    #[inline]
     pub fn limit(self) -> u64 {
         let arena = &self.local.core.arena;
         let room = self.local.core.format.slot_span().min(arena.slice_bytes() - arena.pool_start());

@@ -8,6 +8,10 @@
 //! A block is at most one eighth longer than the shortest list that surely fits it, and free neighbours are always one
 //! block; [`HeapUse`] says what that comes to.
 //!
+//! Short blocks that are freed first go to quick lists, one for each length, as they are: most are asked for again at
+//! once, and short blocks are cut several at a time. A quick list that is full, a heap that has no room, and one that empties give their blocks to the lists proper,
+//! where they are merged.
+//!
 //! A SIGKILL between two stores leaves a row of blocks that can be walked: a word of a block is written only when
 //! what lies behind it fits. Whoever takes over the lock walks them and makes the lists anew; at worst the block that
 //! the dead rank was about to get stays taken.
@@ -16,33 +20,45 @@ use super::message::{unknown, Reader, Writer};
 use super::HEAP;
 use crate::{Error, GlobalAddress, Result, World};
 use kumiki_mem::{Local, Locked, Pool, Span};
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
-/// `magic`, `end`, `blocks`, `bytes`, map of lists, maps of lists by power, heads of lists; blocks begin on the next page.
+/// `magic`, `end`, `blocks`, a spare word, map of lists, maps of lists by power, heads of lists; blocks begin on the next page.
 const MAGIC_AT: u64 = 0;
 const END_AT: u64 = 8;
 const BLOCKS_AT: u64 = 16;
-const BYTES_AT: u64 = 24;
 const POWERS_AT: u64 = 32;
 const MAPS_AT: u64 = 40;
 const HEADS_AT: u64 = MAPS_AT + 8 * POWERS;
+/// For each short length, the first block of its quick list and how many there are.
+const QUICK_AT: u64 = HEADS_AT + 8 * POWERS * LISTS;
 const FIRST_BLOCK: u64 = 4096;
 const MAGIC: u64 = u64::from_le_bytes(*b"pool\0\0\0\x01");
 
 /// Powers of two that have lists, and lists of each.
 const POWERS: u64 = 44;
 const LISTS: u64 = 8;
-const HEADS_END: u64 = HEADS_AT + 8 * POWERS * LISTS;
 /// A word for whoever has something to tell to all ranks.
 const NOTICE_AT: u64 = FIRST_BLOCK - 8;
-const _: () = assert!(HEADS_END <= NOTICE_AT);
+const QUICK_END: u64 = QUICK_AT + 16 * QUICK_LISTS;
+const _: () = assert!(QUICK_END <= NOTICE_AT);
 
 /// The word before each block: the length of word and block, flags, check.
 const WORD: u64 = 8;
 const FREE: u64 = 1;
 const PREVIOUS_FREE: u64 = 2;
+/// In a quick list: free, but not to be merged.
+const QUICK: u64 = 4;
+const FLAGS: u64 = FREE | PREVIOUS_FREE | QUICK;
 const LENGTH_BITS: u64 = ((1 << 44) - 1) & !7;
 /// The word, two links and, at its end, the length: what a free block holds.
 const SHORTEST: u64 = 32;
+
+/// Lengths up to this have quick lists, of at most so many blocks each.
+const QUICK_LENGTH: u64 = 288;
+const QUICK_LISTS: u64 = QUICK_LENGTH / 8 + 1;
+const QUICK_BLOCKS: u64 = 64;
+/// Short blocks that are cut at a time.
+const CARVED: u64 = 16;
 
 /// The first piece of memory of a pool; what an empty heap keeps.
 const FIRST_BYTES: u64 = 64 << 10;
@@ -232,13 +248,88 @@ impl<'a> Heap<'a> {
 
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<GlobalAddress> {
         let asked = bytes.checked_add(WORD).and_then(|bytes| bytes.checked_next_multiple_of(8));
-        let too_large =
-            Error::OutOfMemory { asked: bytes, left: self.pool.limit(), what: "the pool of a rank" };
-        let length = asked.filter(|&length| length <= self.pool.limit()).ok_or(too_large)?.max(SHORTEST);
+        let limit = self.pool.limit();
+        let too_large = || Error::OutOfMemory { asked: bytes, left: limit, what: "the pool of a rank" };
+        let length = asked.filter(|&length| length <= limit).ok_or_else(too_large)?.max(SHORTEST);
+        if length <= QUICK_LENGTH {
+            if let Some(at) = self.take_quick(length)? {
+                return Ok(self.local.pool_address(self.rank, at + WORD));
+            }
+        }
+        self.allocate_slowly(length)
+    }
+
+    /// Takes the first block of a quick list.
+    #[inline]
+    fn take_quick(&self, length: u64) -> Result<Option<u64>> {
+        let list = quick_at(length);
+        // A pool without memory has no lists yet.
+        let at = if self.span.is_empty() { 0 } else { self.span.load(list)? };
+        if at == 0 {
+            return Ok(None);
+        }
+        let block = self.span.words(at, 2)?;
+        let list = self.span.words(list, 2)?;
+        // Out of the list first: a block that is in no list is lost at worst, one that is in use and in a list would be
+        // given twice.
+        list[0].store(block[1].load(Relaxed), Release);
+        list[1].store(list[1].load(Relaxed).wrapping_sub(1), Release);
+        block[0].store(block[0].load(Relaxed) & !QUICK, Release);
+        self.count(1)?;
+        Ok(Some(at))
+    }
+
+    /// Puts a block in use into its quick list; false if that is full.
+    #[inline]
+    fn give_quick(&self, at: u64, word: u64, length: u64) -> Result<bool> {
+        let list = self.span.words(quick_at(length), 2)?;
+        let blocks = list[1].load(Relaxed);
+        if blocks >= QUICK_BLOCKS {
+            return Ok(false);
+        }
+        let block = self.span.words(at, 2)?;
+        block[1].store(list[0].load(Relaxed), Release);
+        block[0].store(word | QUICK, Release);
+        list[0].store(at, Release);
+        list[1].store(blocks + 1, Release);
+        self.count(-1)?;
+        Ok(true)
+    }
+
+    /// Gives the blocks of the quick lists to the lists proper. Whether there were any.
+    #[cold]
+    fn flush(&mut self) -> Result<bool> {
+        let mut any = false;
+        if !self.is_made() {
+            return Ok(false);
+        }
+        for length in (SHORTEST..=QUICK_LENGTH).step_by(8) {
+            let list = quick_at(length);
+            loop {
+                let at = self.span.load(list)?;
+                if at == 0 {
+                    break;
+                }
+                any = true;
+                self.span.store(list, self.span.load(at + 8)?)?;
+                let word = self.span.load(at)? & !QUICK;
+                self.span.store(at, word)?;
+                self.merge(at, word)?;
+            }
+            self.span.store(list + 8, 0)?;
+        }
+        Ok(any)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(&mut self, length: u64) -> Result<GlobalAddress> {
         let at = match self.find(length)? {
             Some(at) => at,
             None => {
-                self.grow(length)?;
+                if !self.flush()? || self.find(length)?.is_none() {
+                    self.grow(length)?;
+                }
                 let none =
                     || Error::Refused("the heap of a rank is damaged: it grew and still has no room".into());
                 self.find(length)?.ok_or_else(none)?
@@ -249,8 +340,9 @@ impl<'a> Heap<'a> {
         self.unlink(at, whole)?;
         let rest = whole - length;
         let length = if rest >= SHORTEST {
-            self.write_free(at + length, rest, 0)?;
-            self.link(at + length, rest)?;
+            let cut = self.carve(at + length, rest, length)?;
+            self.write_free(at + length + cut, rest - cut, 0)?;
+            self.link(at + length + cut, rest - cut)?;
             length
         } else {
             let next = at + whole;
@@ -258,15 +350,36 @@ impl<'a> Heap<'a> {
             whole
         };
         self.span.store(at, check(at) | length | word & PREVIOUS_FREE)?;
-        self.count(1, length)?;
+        self.count(1)?;
         Ok(self.local.pool_address(self.rank, at + WORD))
     }
 
-    /// Notes that blocks were taken (or given back, when `blocks` is negative).
-    fn count(&self, blocks: i64, length: u64) -> Result<()> {
-        let change = if blocks < 0 { (length as i64).wrapping_neg() } else { length as i64 };
-        self.span.store(BLOCKS_AT, self.span.load(BLOCKS_AT)?.wrapping_add_signed(blocks))?;
-        self.span.store(BYTES_AT, self.span.load(BYTES_AT)?.wrapping_add_signed(change))
+    /// Cuts blocks of a short length off the front of a free range, for their quick list, which is empty. The range is still
+    /// inside a free block: nobody sees the new words before that one is made shorter. How many bytes were cut.
+    fn carve(&self, at: u64, bytes: u64, length: u64) -> Result<u64> {
+        if length > QUICK_LENGTH {
+            return Ok(0);
+        }
+        let count = ((bytes - SHORTEST) / length).min(CARVED - 1);
+        for index in (0..count).rev() {
+            let place = at + index * length;
+            let next = if index + 1 == count { 0 } else { place + length };
+            self.span.store(place + 8, next)?;
+            self.span.store(place, check(place) | length | QUICK)?;
+        }
+        if count > 0 {
+            self.span.store(quick_at(length), at)?;
+            self.span.store(quick_at(length) + 8, count)?;
+        }
+        Ok(count * length)
+    }
+
+    /// Notes that blocks were taken, or given back when `blocks` is negative.
+    #[inline]
+    fn count(&self, blocks: i64) -> Result<()> {
+        let word = self.span.word(BLOCKS_AT)?;
+        word.store(word.load(Relaxed).wrapping_add_signed(blocks), Release);
+        Ok(())
     }
 
     /// A free block of at least this length.
@@ -306,17 +419,31 @@ impl<'a> Heap<'a> {
         if at % 8 != 0 || at < FIRST_BLOCK + WORD || at >= end {
             return wrong("lies outside the heap");
         }
-        let mut at = at - WORD;
+        let at = at - WORD;
         let word = self.span.load(at)?;
-        let mut length = word & LENGTH_BITS;
+        let length = word & LENGTH_BITS;
         let fits = length >= SHORTEST && at.checked_add(length).is_some_and(|next| next < end);
-        if word & !(LENGTH_BITS | FREE | PREVIOUS_FREE) != check(at) || !fits {
+        if word & !(LENGTH_BITS | FLAGS) != check(at) || !fits {
             return wrong("is not the start of a block, or was freed before");
         }
-        if word & FREE != 0 {
+        if word & (FREE | QUICK) != 0 {
             return wrong("was freed before");
         }
-        self.count(-1, length)?;
+        if length > QUICK_LENGTH || !self.give_quick(at, word, length)? {
+            self.count(-1)?;
+            self.merge(at, word)?;
+        }
+        // What an empty heap keeps is short: quick lists may stay in it.
+        if self.span.len() > FIRST_BYTES && self.span.load(BLOCKS_AT)? == 0 {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Makes a block that is no longer in use a free one, together with its free neighbours.
+    fn merge(&mut self, at: u64, word: u64) -> Result<()> {
+        let mut at = at;
+        let mut length = word & LENGTH_BITS;
         let next = at + length;
         let next_word = self.span.load(next)?;
         if next_word & FREE != 0 {
@@ -464,18 +591,18 @@ impl<'a> Heap<'a> {
         if !self.is_made() {
             return Ok(());
         }
-        self.span.clear(POWERS_AT, HEADS_END - POWERS_AT)?;
-        let (mut blocks, mut bytes, mut at, mut previous_free) = (0, 0, FIRST_BLOCK, false);
+        self.span.clear(POWERS_AT, QUICK_END - POWERS_AT)?;
+        let (mut blocks, mut at, mut previous_free) = (0, FIRST_BLOCK, false);
         let mut open: Option<(u64, u64)> = None;
         loop {
             let word = self.span.load(at)?;
             let length = word & LENGTH_BITS;
-            if word & !(LENGTH_BITS | FREE | PREVIOUS_FREE) != check(at) {
+            if word & !(LENGTH_BITS | FLAGS) != check(at) {
                 return Err(Error::Misuse(
                     "the heap of a rank is damaged: somebody wrote behind a block".into(),
                 ));
             }
-            if word & FREE != 0 && length >= SHORTEST {
+            if word & (FREE | QUICK) != 0 && length >= SHORTEST {
                 // Free neighbours that were not merged yet become one.
                 open = Some(open.map_or((at, length), |(start, before)| (start, before + length)));
             } else {
@@ -490,16 +617,16 @@ impl<'a> Heap<'a> {
                 if length == 0 {
                     break;
                 }
-                (blocks, bytes) = (blocks + 1, bytes + length);
+                blocks += 1;
             }
             at += length;
         }
         self.span.store(BLOCKS_AT, blocks)?;
-        self.span.store(BYTES_AT, bytes)?;
         self.span.store(END_AT, at + WORD)
     }
 
-    fn measure(&self) -> Result<HeapUse> {
+    fn measure(&mut self) -> Result<HeapUse> {
+        self.flush()?;
         let pool_bytes = self.pool.len();
         if !self.is_made() {
             return Ok(HeapUse { pool_bytes, ..HeapUse::default() });
@@ -515,9 +642,24 @@ impl<'a> Heap<'a> {
                 at = self.span.load(at + 8)?;
             }
         }
-        let (used_bytes, blocks) = (self.span.load(BYTES_AT)?, self.span.load(BLOCKS_AT)?);
+        let (mut used_bytes, mut at) = (0, FIRST_BLOCK);
+        loop {
+            let word = self.span.load(at)?;
+            match word & LENGTH_BITS {
+                0 => break,
+                length if word & FREE == 0 => used_bytes += length,
+                _ => {}
+            }
+            at += word & LENGTH_BITS;
+        }
+        let blocks = self.span.load(BLOCKS_AT)?;
         Ok(HeapUse { pool_bytes, used_bytes, blocks, largest_free_bytes })
     }
+}
+
+#[inline]
+fn quick_at(length: u64) -> u64 {
+    QUICK_AT + 2 * length
 }
 
 #[inline]
@@ -537,11 +679,11 @@ mod tests {
             if !self.is_made() {
                 return Ok(());
             }
-            let (mut at, mut was_free, mut free, mut blocks, mut bytes) = (FIRST_BLOCK, false, 0, 0, 0);
+            let (mut at, mut was_free, mut free, mut blocks) = (FIRST_BLOCK, false, 0, 0);
             loop {
                 let word = self.span.load(at)?;
                 let length = word & LENGTH_BITS;
-                assert_eq!(word & !(LENGTH_BITS | FREE | PREVIOUS_FREE), check(at), "check at {at}");
+                assert_eq!(word & !(LENGTH_BITS | FLAGS), check(at), "check at {at}");
                 assert_eq!(word & PREVIOUS_FREE != 0, was_free, "flag at {at}");
                 let is_free = word & FREE != 0;
                 assert!(!(is_free && was_free), "two free neighbours at {at}");
@@ -551,14 +693,14 @@ mod tests {
                 if is_free {
                     assert_eq!(self.span.load(at + length - WORD)?, length);
                     free += 1;
-                } else {
-                    (blocks, bytes) = (blocks + 1, bytes + length);
+                } else if word & QUICK == 0 {
+                    blocks += 1;
                 }
                 was_free = is_free;
                 at += length;
             }
             assert_eq!(self.span.load(END_AT)?, at + WORD);
-            assert_eq!((self.span.load(BLOCKS_AT)?, self.span.load(BYTES_AT)?), (blocks, bytes));
+            assert_eq!(self.span.load(BLOCKS_AT)?, blocks);
             let mut listed = 0;
             for power in 0..POWERS {
                 for list in 0..LISTS {

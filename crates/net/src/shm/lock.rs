@@ -3,8 +3,11 @@
 //! It never blocks by itself: whoever wants it tries, and decides how long. A tag says which rank of the node holds it,
 //! so whoever waits can see that the holder is gone and take the lock over, with the duty to repair what it guards. A
 //! SIGKILL leaves the word free (before or after the owner's time) or with the tag of the dead.
+//!
+//! What a lock guards can also be read without it, if the holder keeps a *version* beside it: a word that is odd while
+//! something changes. A SIGKILL leaves it odd, until whoever takes the lock over has repaired what it guards.
 
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{fence, AtomicU64, Ordering};
 
 /// Who holds a lock: the rank of the node, and something that tells its threads apart. Never 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +43,33 @@ pub fn take_over(word: &AtomicU64, dead: OwnerTag, tag: OwnerTag) -> bool {
 #[inline]
 pub fn unlock(word: &AtomicU64) {
     word.store(0, Ordering::Release);
+}
+
+/// Something is about to change; the caller holds the lock.
+#[inline]
+pub fn begin_change(version: &AtomicU64) {
+    version.store(version.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
+    // A reader that sees anything of the change sees this too.
+    fence(Ordering::Release);
+}
+
+/// The change is complete; the caller still holds the lock.
+#[inline]
+pub fn end_change(version: &AtomicU64) {
+    version.store((version.load(Ordering::Relaxed) | 1).wrapping_add(1), Ordering::Release);
+}
+
+/// The version of what is to be read; `None` while it changes.
+#[inline]
+pub fn version(version: &AtomicU64) -> Option<u64> {
+    Some(version.load(Ordering::Acquire)).filter(|number| number & 1 == 0)
+}
+
+/// Whether nothing has begun to change since [`version`] was asked for. What was read in between is right then.
+#[inline]
+pub fn is_unchanged(version: &AtomicU64, number: u64) -> bool {
+    fence(Ordering::Acquire);
+    version.load(Ordering::Relaxed) == number
 }
 
 #[cfg(all(test, not(loom)))]
@@ -101,6 +131,30 @@ mod loom_models {
             assert_eq!(recovered, 1);
             // SAFETY: both threads have ended.
             shared.1.with(|count| assert_eq!(unsafe { *count }, 2));
+        });
+    }
+
+    /// A reader without the lock sees both words of one change, or knows that it does not.
+    #[test]
+    fn loom_what_is_read_without_the_lock_is_whole_or_known_to_be_torn() {
+        loom::model(|| {
+            let shared = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)));
+            let writer = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    begin_change(&shared.0);
+                    shared.1.store(2, Ordering::Release);
+                    shared.2.store(2, Ordering::Release);
+                    end_change(&shared.0);
+                })
+            };
+            if let Some(before) = version(&shared.0) {
+                let pair = (shared.1.load(Ordering::Acquire), shared.2.load(Ordering::Acquire));
+                if is_unchanged(&shared.0, before) {
+                    assert_eq!(pair, (before, before));
+                }
+            }
+            assert!(writer.join().is_ok());
         });
     }
 }

@@ -24,6 +24,8 @@ pub(super) const OWNER_AT: u64 = 16;
 /// Slots of each entry.
 pub(super) const SLOTS_AT: u64 = 24;
 
+/// Bytes of the version of a slot. Versions lie behind the slots, one for each.
+pub(super) const VERSION_BYTES: u64 = 8;
 /// Bytes of a slot, whose first word is its lock.
 pub(super) const SLOT_BYTES: u64 = 32;
 pub(super) const HEAD_AT: u64 = 8;

@@ -48,8 +48,7 @@ pub(super) fn apply(
     sink: &mut impl Sink,
 ) -> Result<Option<u64>> {
     let Some(slots) = Slots::open(local, part)? else { return Ok(None) };
-    let Some(mut slot) = slots.lock(slot)? else { return Ok(None) };
-    slot.apply(op, item, sink).map(Some)
+    slots.apply(slot, op, item, sink)
 }
 
 /// Whether a part of this node still belongs to its table.
@@ -221,9 +220,7 @@ fn execute(local: Local<'_>, part: Part, mut request: Reader<'_>, reply: &mut Ve
         let (slot, item) = read_item(&mut request, op)?;
         let answer_at = reply.len();
         reply.resize(answer_at + 8, 0);
-        let answer =
-            slots.lock(slot).and_then(|slot| slot.map(|mut slot| slot.apply(op, item, reply)).transpose());
-        match answer {
+        match slots.apply(slot, op, item, reply) {
             Ok(Some(answer)) => reply[answer_at..answer_at + 8].copy_from_slice(&answer.to_le_bytes()),
             Ok(None) => {
                 reply.truncate(1);

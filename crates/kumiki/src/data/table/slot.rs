@@ -1,6 +1,7 @@
 //! A slot and its elements: the algorithms of all three kinds of table, over the memory of the slot's node.
 //!
-//! A slot is changed under its lock only. A SIGKILL between two stores leaves a list that can be walked from its head by
+//! A slot is changed under its lock only. It is read without: whoever reads looks at the slot's version before and
+//! after, and reads again with the lock if somebody was there. A SIGKILL between two stores leaves a list that can be walked from its head by
 //! the `next` links, with whole elements: an element is written before the one store that links it, and the one store
 //! that unlinks it comes before everything else. What may be wrong then is the tail, the count and a `previous` link;
 //! whoever takes over the lock makes them anew from the `next` links. At worst a block that was not linked yet, or not
@@ -9,7 +10,7 @@
 use super::layout::*;
 use crate::data::heap::{self, Heap};
 use crate::{Error, GlobalAddress, Result};
-use kumiki_mem::{Local, Locked, Pool, Span};
+use kumiki_mem::{Change, Local, Locked, Pool, Span};
 
 /// What can be done with one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,12 @@ impl Op {
     pub(super) fn from_code(code: u8) -> Option<Op> {
         use Op::*;
         [Find, Get, Insert, Put, Remove, Add, Take, Count].into_iter().find(|&op| op as u8 == code)
+    }
+
+    /// Whether it changes nothing.
+    #[inline]
+    pub(super) fn only_reads(self) -> bool {
+        matches!(self, Op::Find | Op::Get | Op::Count)
     }
 
     /// Whether a value goes with it.
@@ -70,6 +77,14 @@ pub(crate) trait Sink {
     fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()>;
     /// Takes a value that came in a message.
     fn accept(&mut self, value: &[u8]);
+    /// Where it is now, for [`undo`](Self::undo).
+    #[inline]
+    fn mark(&self) -> usize {
+        0
+    }
+    /// Forgets what was taken since the mark.
+    #[inline]
+    fn undo(&mut self, _mark: usize) {}
 }
 
 /// For operations without a value.
@@ -112,6 +127,14 @@ impl Sink for Vec<u8> {
     fn accept(&mut self, value: &[u8]) {
         self.extend_from_slice(value);
     }
+
+    fn mark(&self) -> usize {
+        self.len()
+    }
+
+    fn undo(&mut self, mark: usize) {
+        self.truncate(mark);
+    }
 }
 
 #[cold]
@@ -152,6 +175,12 @@ impl<'a> Slots<'a> {
         Ok(Some(Slots { local, pool, rank, kind: part.kind, nonce: part.nonce, base, at, count }))
     }
 
+    /// Where the version of a slot is: behind the slots.
+    #[inline]
+    fn version_at(&self, slot: u64) -> u64 {
+        self.at + SLOT_BYTES * self.count + VERSION_BYTES * slot
+    }
+
     /// Locks one; `None` if the table has been destroyed meanwhile.
     #[inline]
     pub(super) fn lock(&self, slot: u64) -> Result<Option<Slot<'a>>> {
@@ -166,11 +195,50 @@ impl<'a> Slots<'a> {
         }
         let inherited = held.is_inherited();
         // The pool may have grown while we waited, and with it the elements of this slot.
-        let slot = Slot { slots: *self, span: self.pool.span(), at, _held: held };
+        let change = self.local.begin_change(self.pool.span().word(self.version_at(slot))?);
+        let slot = Slot { slots: *self, span: self.pool.span(), at, _held: Some((change, held)) };
         if inherited {
             slot.repair()?;
         }
         Ok(Some(slot))
+    }
+
+    /// Does something with one key; `None` if the table has been destroyed.
+    #[inline]
+    pub(super) fn apply(
+        &self,
+        slot: u64,
+        op: Op,
+        item: Item<'_>,
+        sink: &mut impl Sink,
+    ) -> Result<Option<u64>> {
+        if op.only_reads() {
+            if let Some(found) = self.peek(slot, op, item, sink) {
+                return Ok(Some(found));
+            }
+        }
+        let Some(mut slot) = self.lock(slot)? else { return Ok(None) };
+        slot.apply(op, item, sink).map(Some)
+    }
+
+    /// Does something that changes nothing, without the lock. `None` if that was not possible: somebody has the lock, or had
+    /// it meanwhile, or the table is gone; with the lock it will be found out.
+    #[inline]
+    fn peek(&self, slot: u64, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Option<u64> {
+        let (span, at) = (self.pool.span(), self.at + SLOT_BYTES * slot);
+        let word = span.word(self.version_at(slot)).ok().filter(|_| slot < self.count)?;
+        let version = self.local.version(word)?;
+        let mark = sink.mark();
+        // Links that change under us lead anywhere in the pool, and nowhere else.
+        let found = Slot { slots: *self, span, at, _held: None }.apply(op, item, sink);
+        let nonce = span.load(self.at - HEADER_BYTES + NONCE_AT);
+        match found {
+            Ok(found) if nonce == Ok(self.nonce) && self.local.is_unchanged(word, version) => Some(found),
+            _ => {
+                sink.undo(mark);
+                None
+            }
+        }
     }
 
     /// Elements in all slots, as the counts say now; `None` if the table has been destroyed meanwhile.
@@ -227,7 +295,8 @@ pub(super) fn make(
     owner: u64,
     slots: u64,
 ) -> Result<GlobalAddress> {
-    let bytes = slots.checked_mul(SLOT_BYTES).and_then(|bytes| bytes.checked_add(HEADER_BYTES));
+    let bytes =
+        slots.checked_mul(SLOT_BYTES + VERSION_BYTES).and_then(|bytes| bytes.checked_add(HEADER_BYTES));
     let too_many = || Error::Misuse(format!("a {} with {slots} slots on a rank", kind.name()));
     let bytes = bytes.ok_or_else(too_many)?;
     let block = heap::allocate(local, rank, bytes)?;
@@ -240,14 +309,15 @@ pub(super) fn make(
     Ok(block.add(HEADER_BYTES))
 }
 
-/// A slot whose lock we hold.
+/// A slot whose lock we hold, or that we read and then see whether somebody held it meanwhile.
 pub(super) struct Slot<'a> {
     slots: Slots<'a>,
     /// The whole pool.
     span: Span<'a>,
     /// The offset of the slot in the pool.
     at: u64,
-    _held: Locked<'a>,
+    /// In this order: the change ends before the lock is freed.
+    _held: Option<(Change<'a>, Locked<'a>)>,
 }
 
 impl<'a> Slot<'a> {
