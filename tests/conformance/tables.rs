@@ -214,11 +214,17 @@ fn layout(stage: &Stage, map: &Map<'_>, all: &BTreeMap<Vec<u8>, Vec<u8>>) {
                 (previous, element, count) = (element, head[0], count + 1);
                 cursor = map.next(cursor).unwrap();
             }
-            assert_eq!((words[0], words[2], words[3]), (0, previous, count));
+            assert_eq!((words[2], words[3]), (previous, count));
             found += count;
         }
     }
     assert_eq!((found as usize, cursor), (all.len(), map.end()));
+    // Cursors take locks; when everybody is through, all are free.
+    stage.sync();
+    for slot in directory.iter().flat_map(|&slots| (0..raw.slots).map(move |slot| slots + 32 * slot)) {
+        assert_eq!(stage.word(GlobalAddress::from_bits(slot)), 0, "the lock of a slot");
+    }
+    stage.sync();
     assert_eq!(map.find(b"nothing").unwrap(), None);
     // Local cursors go through the part of this rank.
     let (mut cursor, end, mut count) = (map.begin_local().unwrap(), map.end_local().unwrap(), 0);
