@@ -364,6 +364,11 @@ impl World {
     /// Writes elements from memory that need not be registered; they are at their place when this returns.
     pub fn put_slice<T: Pod>(&self, to: GlobalPtr<T>, values: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
+        if let Some(pointer) = self.core().direct(to.address, to.generation, bytes.len() as u64) {
+            // SAFETY: the destination was checked for all of them; they are only read.
+            unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            return Ok(());
+        }
         let dst = Side::Global(to.address, to.generation);
         self.transfer(dst, Side::Lent(bytes.as_ptr() as usize), bytes.len() as u64)
     }
@@ -371,10 +376,15 @@ impl World {
     /// Reads elements into memory that need not be registered.
     pub fn get_slice<T: Pod>(&self, from: GlobalPtr<T>, into: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
-        let src = Side::Global(from.address, from.generation);
         if time::may_be_virtual() {
             self.core().breathe(from.address);
         }
+        if let Some(pointer) = self.core().direct(from.address, from.generation, bytes.len() as u64) {
+            // SAFETY: the source was checked for all of them; the destination is the caller's.
+            unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
+            return Ok(());
+        }
+        let src = Side::Global(from.address, from.generation);
         self.transfer(Side::Lent(bytes.as_mut_ptr() as usize), src, bytes.len() as u64)
     }
 
