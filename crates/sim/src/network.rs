@@ -157,6 +157,9 @@ pub struct Parameters {
     pub nic_bandwidth: Option<Bandwidth>,
     /// How many packets of an interface can wait for the router at once, each for its own output.
     pub injection_slots: u32,
+    /// Room that the buffer ahead must have for a packet to enter a network of rings, in packets (at most the buffer). With 1, packets that
+    /// enter take the places that those on their way wait for, and saturated rings come nearly to a stop.
+    pub injection_room: u32,
     /// Ranks that share a node; rank `r` is on node `r / ranks_per_node`.
     pub ranks_per_node: u32,
     /// CPU time to start an operation.
@@ -194,6 +197,7 @@ impl Default for Parameters {
             nics: 1,
             nic_bandwidth: Some(Bandwidth::from_bytes_per_second(5_000_000_000)),
             injection_slots: 1,
+            injection_room: 2,
             ranks_per_node: 1,
             send_overhead: Time::ZERO,
             recv_overhead: Time::ZERO,
@@ -244,6 +248,7 @@ impl Parameters {
             ("nics", self.nics.to_string()),
             ("nic_bandwidth", nic),
             ("injection_slots", self.injection_slots.to_string()),
+            ("injection_room", self.injection_room.to_string()),
             ("ranks_per_node", self.ranks_per_node.to_string()),
             ("send_overhead", self.send_overhead.to_string()),
             ("recv_overhead", self.recv_overhead.to_string()),
@@ -270,6 +275,7 @@ impl Parameters {
             ("lanes", self.lanes),
             ("nics", self.nics),
             ("injection_slots", self.injection_slots),
+            ("injection_room", self.injection_room),
             ("ranks_per_node", self.ranks_per_node),
         ] {
             let most = if name == "ranks_per_node" { 4096 } else { 32 };

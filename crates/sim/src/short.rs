@@ -57,6 +57,7 @@ pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), E
         "nic_bandwidth" if value == "links" => parameters.nic_bandwidth = None,
         "nic_bandwidth" => parameters.nic_bandwidth = Some(read(name, value)?),
         "injection_slots" | "slots" => parameters.injection_slots = read(name, value)?,
+        "injection_room" => parameters.injection_room = read(name, value)?,
         "ranks_per_node" => parameters.ranks_per_node = read(name, value)?,
         "send_overhead" => parameters.send_overhead = read(name, value)?,
         "recv_overhead" => parameters.recv_overhead = read(name, value)?,

@@ -1,6 +1,8 @@
 //! The packet network: virtual cut-through with credits. A packet waits in a queue (a virtual channel at the far end of a link, or a slot of a
 //! network interface) until the output it wants is free and the next buffer has room; then its head is at the next router a hop later, and
-//! its tail leaves a packet time later, which frees output and buffer. Outputs serve their queues in turn. Two events a packet and hop.
+//! its tail leaves a packet time later, which frees the output. Outputs serve their queues in turn. Two events a packet and hop.
+//! On rings a packet from an interface enters only where there is room for one more behind it: otherwise those that enter would take
+//! every place that those on their way wait for.
 //!
 //! | file | what |
 //! |---|---|
@@ -62,6 +64,7 @@ struct Packet {
 const _: () = assert!(size_of::<Packet>() <= 64);
 
 /// Where packets wait: a virtual channel at the end of a link, or a slot of an interface.
+#[derive(Clone, Copy)]
 struct Input {
     head: u32,
     tail: u32,
@@ -74,6 +77,7 @@ struct Input {
 }
 
 /// A link, or the way out to an interface.
+#[derive(Clone, Copy)]
 struct Output {
     /// Carried so far.
     bytes: u64,
@@ -84,6 +88,8 @@ struct Output {
     table: u32,
     /// The bit of the queue that was served last.
     last: u16,
+    /// The queues with lower bits than this belong to links, the others to interfaces.
+    through: u16,
     speed: u16,
     busy: bool,
 }
@@ -114,6 +120,10 @@ pub(crate) struct Fabric<'a> {
     packet_bytes: u32,
     header_bytes: u32,
     credit_ps: u64,
+    /// Room that a packet from an interface needs ahead.
+    entrance: u16,
+    /// Queues whose first packet has begun to leave: their senders are to be told.
+    left: Vec<u32>,
     /// Speeds of links, and the interface's last.
     speeds: Vec<Speed>,
     nic_limited: bool,
@@ -132,7 +142,6 @@ pub(crate) struct Fabric<'a> {
     unused_waiting: Vec<u32>,
     random: Random,
     found: Vec<Candidate>,
-    withdrawn: Vec<Candidate>,
     /// For the engine, which empties it.
     pub(crate) notes: Vec<Note>,
     pub(crate) packet_hops: u64,
@@ -166,6 +175,12 @@ impl<'a> Fabric<'a> {
             packet_bytes,
             header_bytes: parameters.header_bytes,
             credit_ps: parameters.credit_delay.as_ps(),
+            entrance: if wiring.has_rings() {
+                parameters.injection_room.min(parameters.buffer_packets) as u16
+            } else {
+                1
+            },
+            left: Vec::new(),
             nic_limited: parameters.nic_bandwidth.is_some(),
             speeds,
             outputs: Vec::new(),
@@ -181,7 +196,6 @@ impl<'a> Fabric<'a> {
             unused_waiting: Vec::new(),
             random: Random::of(seed, 0xfab, 0),
             found: Vec::new(),
-            withdrawn: Vec::new(),
             notes: Vec::new(),
             packet_hops: 0,
             delivered: 0,
@@ -227,6 +241,11 @@ impl<'a> Fabric<'a> {
             }
         }
         let mut tables = Vec::with_capacity(of_router.len());
+        let link_queues = self.links * self.channels;
+        let throughs: Vec<u16> = of_router
+            .iter()
+            .map(|queues| queues.iter().filter(|&&queue| (queue as usize) < link_queues).count() as u16)
+            .collect();
         for queues in &of_router {
             tables.push(self.queue_of_bit.len() as u32);
             self.queue_of_bit.extend_from_slice(queues);
@@ -238,6 +257,7 @@ impl<'a> Fabric<'a> {
             packet: NONE,
             table: tables[router as usize],
             last: 0,
+            through: throughs[router as usize],
             speed,
             busy: false,
         };
@@ -264,6 +284,18 @@ impl<'a> Fabric<'a> {
             event::CREDIT => self.credit(value as usize, now, events),
             _ => self.drained(value as usize, now, events),
         }
+        self.tell_senders(now, events);
+    }
+
+    /// Tells senders of room, which may let them send, which makes room for others.
+    #[inline]
+    fn tell_senders(&mut self, now: u64, events: &mut impl Queue) {
+        let mut told = 0;
+        while let Some(&channel) = self.left.get(told) {
+            told += 1;
+            self.credit(channel as usize, now, events);
+        }
+        self.left.clear();
     }
 
     /// A head has come to the end of its link.
@@ -293,7 +325,7 @@ impl<'a> Fabric<'a> {
 
     /// The first packet of a queue asks for where it wants to go.
     fn request(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
-        let Input { head, router, bit, .. } = self.inputs[queue];
+        let Input { head, router, .. } = self.inputs[queue];
         let packet = &mut self.packets[head as usize];
         if packet.end == router {
             if !self.nic_limited {
@@ -302,27 +334,57 @@ impl<'a> Fabric<'a> {
             }
             let output =
                 self.links + (packet.way.dest * self.nics_per_node) as usize + usize::from(packet.nic);
-            self.ask(output, 0, bit, now, events);
+            self.ask(output, 0, queue, now, events);
         } else if self.wiring.several_ways {
-            let mut found = std::mem::take(&mut self.found);
-            self.wiring.candidates(&packet.way, router, &mut found);
-            for candidate in &found {
-                self.set_request(candidate.link as usize, usize::from(candidate.class), bit);
-            }
-            for candidate in &found {
-                self.arbitrate(candidate.link as usize, now, events);
-            }
-            self.found = found;
+            self.ask_all(queue, now, events);
         } else {
             let next = self.wiring.next(&mut packet.way, router);
-            self.ask(next.link as usize, usize::from(next.class), bit, now, events);
+            self.ask(next.link as usize, usize::from(next.class), queue, now, events);
         }
     }
 
+    /// A queue asks for one output. One that is free has nobody waiting who could use it: whoever comes is served at once, or waits for room.
     #[inline]
-    fn ask(&mut self, output: usize, class: usize, bit: u16, now: u64, events: &mut impl Queue) {
-        self.set_request(output, class, bit);
-        self.arbitrate(output, now, events);
+    fn ask(&mut self, output: usize, class: usize, queue: usize, now: u64, events: &mut impl Queue) {
+        let bit = self.inputs[queue].bit;
+        match self.open(output, class, bit) {
+            Some(channel) => self.transmit(output, queue, channel, now, events),
+            None => self.set_request(output, class, bit),
+        }
+    }
+
+    /// A queue asks for every output that its packet may take, and takes the first that is open.
+    fn ask_all(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
+        let Input { head, router, bit, .. } = self.inputs[queue];
+        let mut found = std::mem::take(&mut self.found);
+        self.wiring.candidates(&self.packets[head as usize].way, router, &mut found);
+        let open = found.iter().find_map(|candidate| {
+            let output = candidate.link as usize;
+            self.open(output, usize::from(candidate.class), bit).map(|channel| (output, channel))
+        });
+        match open {
+            Some((output, channel)) => {
+                let way = &mut self.packets[head as usize].way;
+                way.hops = way.hops.saturating_add(1);
+                self.transmit(output, queue, channel, now, events);
+            }
+            None => found.iter().for_each(|candidate| {
+                self.set_request(candidate.link as usize, usize::from(candidate.class), bit)
+            }),
+        }
+        self.found = found;
+    }
+
+    /// The channel that a queue could send to through an output now.
+    #[inline]
+    fn open(&self, output: usize, class: usize, bit: u16) -> Option<usize> {
+        let out = &self.outputs[output];
+        if out.busy {
+            return None;
+        }
+        let needed = if bit < out.through { 1 } else { self.entrance };
+        let (channel, room) = self.room(output, class);
+        (room >= needed).then_some(channel)
     }
 
     #[inline]
@@ -331,92 +393,87 @@ impl<'a> Fabric<'a> {
         self.requests[word] |= 1 << (bit % 64);
     }
 
-    /// Gives a free output to the next queue that asks for it and whose packet has room ahead.
-    #[inline]
+    /// Gives an output that has become free to the next queue that asks for it and whose packet has room ahead.
     fn arbitrate(&mut self, output: usize, now: u64, events: &mut impl Queue) {
-        if self.outputs[output].busy {
-            return;
-        }
         let last = self.outputs[output].last;
-        let granted = if self.words == 1 {
-            next_bit(self.eligible(output, 0), last)
-        } else {
-            self.next_of_words(output, last)
+        let bit = match self.words {
+            1 => next_bit(self.eligible(output, 0), last),
+            _ => next_of_words(self.words, last, |word| self.eligible(output, word)),
         };
-        if let Some(bit) = granted {
-            self.grant(output, bit, now, events);
+        let Some(bit) = bit else { return };
+        for class in (0..self.classes).rev() {
+            let word = (output * self.classes + class) * self.words + usize::from(bit / 64);
+            if self.requests[word] & 1 << (bit % 64) != 0 {
+                if let Some(channel) = self.open(output, class, bit) {
+                    self.serve(output, class, bit, channel, now, events);
+                    return;
+                }
+            }
         }
+    }
+
+    /// A queue that has asked for an output sends through it.
+    #[inline]
+    fn serve(
+        &mut self,
+        output: usize,
+        class: usize,
+        bit: u16,
+        channel: usize,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        let queue = self.queue_of_bit[self.outputs[output].table as usize + usize::from(bit)] as usize;
+        if self.wiring.several_ways && output < self.links {
+            self.withdraw(queue, bit);
+        } else {
+            let word = (output * self.classes + class) * self.words + usize::from(bit / 64);
+            self.requests[word] &= !(1 << (bit % 64));
+        }
+        self.transmit(output, queue, channel, now, events);
     }
 
     /// One word of the queues that ask for an output and have room ahead.
     #[inline]
     fn eligible(&self, output: usize, word: usize) -> u64 {
         let first = output * self.classes * self.words + word;
+        let through = ones(usize::from(self.outputs[output].through).saturating_sub(64 * word));
         let mut eligible = 0;
         for class in 0..self.classes {
             let asked = self.requests[first + class * self.words];
-            if asked != 0 && self.room(output, class).is_some() {
-                eligible |= asked;
+            if asked != 0 {
+                let room = self.room(output, class).1;
+                if room >= self.entrance {
+                    eligible |= asked;
+                } else if room > 0 {
+                    eligible |= asked & through;
+                }
             }
         }
         eligible
     }
 
-    /// The channel of a class with the most room behind an output, if there is any.
+    /// The channel of a class with the most room behind an output, and how much it has.
     #[inline]
-    fn room(&self, output: usize, class: usize) -> Option<usize> {
+    fn room(&self, output: usize, class: usize) -> (usize, u16) {
         if output >= self.links {
-            return Some(0);
+            return (0, u16::MAX);
         }
         let first = output * self.channels + class * self.lanes;
-        if self.lanes == 1 {
-            return (self.credits[first] > 0).then_some(first);
+        let mut best = (first, self.credits[first]);
+        for channel in first + 1..first + self.lanes {
+            if self.credits[channel] > best.1 {
+                best = (channel, self.credits[channel]);
+            }
         }
-        let best =
-            (first..first + self.lanes).max_by_key(|&channel| (self.credits[channel], usize::MAX - channel));
-        best.filter(|&channel| self.credits[channel] > 0)
+        best
     }
 
-    fn next_of_words(&self, output: usize, last: u16) -> Option<u16> {
-        let start = usize::from(last / 64);
-        for turn in 0..=self.words {
-            let word = (start + turn) % self.words;
-            let mut bits = self.eligible(output, word);
-            let up_to = (!0u64 << (last % 64)) << 1;
-            if turn == 0 {
-                bits &= up_to;
-            } else if turn == self.words {
-                bits &= !up_to;
-            }
-            if bits != 0 {
-                return Some((word * 64) as u16 + bits.trailing_zeros() as u16);
-            }
-        }
-        None
-    }
-
-    /// A queue sends its first packet through an output.
-    fn grant(&mut self, output: usize, bit: u16, now: u64, events: &mut impl Queue) {
-        let queue = self.queue_of_bit[self.outputs[output].table as usize + usize::from(bit)];
-        let (word, mask) = (usize::from(bit / 64), 1u64 << (bit % 64));
-        let mut class = 0;
-        let mut channel = 0;
-        for candidate in 0..self.classes {
-            let at = (output * self.classes + candidate) * self.words + word;
-            if self.requests[at] & mask == 0 {
-                continue;
-            }
-            if let Some(room) = self.room(output, candidate) {
-                self.requests[at] &= !mask;
-                (class, channel) = (candidate, room);
-                break;
-            }
-        }
-        let index = self.inputs[queue as usize].head;
-        if self.wiring.several_ways && output < self.links {
-            self.withdraw(queue as usize, index, bit);
-        }
-        let input = &mut self.inputs[queue as usize];
+    /// A queue sends its first packet through an output into a channel.
+    fn transmit(&mut self, output: usize, queue: usize, channel: usize, now: u64, events: &mut impl Queue) {
+        let input = &mut self.inputs[queue];
+        let index = input.head;
+        let bit = input.bit;
         let packet = &mut self.packets[index as usize];
         input.head = packet.next;
         input.sending = true;
@@ -430,13 +487,13 @@ impl<'a> Fabric<'a> {
         // A tail cannot leave before it has come: a fast link behind a slow one waits for it.
         let tail = (now + ps).max(packet.tail_in);
         out.busy = true;
-        out.source = queue;
+        out.source = queue as u32;
         out.packet = index;
         out.last = bit;
         out.bytes += u64::from(packet.bytes);
         self.queueing.add(Time::from_ps(now - packet.arrived));
         if output < self.links {
-            debug_assert_eq!(channel, output * self.channels + class * self.lanes + channel % self.lanes);
+            debug_assert_eq!(channel / self.channels, output);
             self.credits[channel] -= 1;
             packet.queue = channel as u32;
             packet.tail_in = tail + speed.hop_ps;
@@ -444,7 +501,7 @@ impl<'a> Fabric<'a> {
             events.push(now + speed.hop_ps, event::HEAD | u64::from(index));
         }
         events.push(tail, event::TAIL | output as u64);
-        self.leave(queue as usize, tail, now, events);
+        self.leave(queue, tail, now, events);
     }
 
     /// The first packet of a queue has begun to leave. Its room empties as it goes, and the next packet fills it no faster than its link
@@ -455,38 +512,39 @@ impl<'a> Fabric<'a> {
         if queue >= self.links * self.channels {
             return;
         }
-        let upstream = &self.outputs[queue / self.channels];
+        let upstream = &self.outputs[self.output_of(queue)];
         let at =
             tail.saturating_sub(self.speeds[usize::from(upstream.speed)].packet_ps).max(now) + self.credit_ps;
         if at == now {
-            self.credit(queue, now, events);
+            self.left.push(queue as u32);
         } else {
             events.push(at, event::CREDIT | queue as u64);
         }
     }
 
     /// Takes back what a packet with several ways has asked for.
-    fn withdraw(&mut self, queue: usize, index: u32, bit: u16) {
-        let mut found = std::mem::take(&mut self.withdrawn);
-        let way = &mut self.packets[index as usize].way;
-        self.wiring.candidates(way, self.inputs[queue].router, &mut found);
+    fn withdraw(&mut self, queue: usize, bit: u16) {
+        let Input { head, router, .. } = self.inputs[queue];
+        let mut found = std::mem::take(&mut self.found);
+        let way = &mut self.packets[head as usize].way;
+        self.wiring.candidates(way, router, &mut found);
         way.hops = way.hops.saturating_add(1);
         for candidate in &found {
             let first = candidate.link as usize * self.classes + usize::from(candidate.class);
             self.requests[first * self.words + usize::from(bit / 64)] &= !(1 << (bit % 64));
         }
-        self.withdrawn = found;
+        self.found = found;
     }
 
     /// A tail has left an output: the output is free, and so is the place in the buffer.
     fn tail(&mut self, output: usize, now: u64, events: &mut impl Queue) {
-        let out = &mut self.outputs[output];
-        out.busy = false;
-        let (queue, index) = (out.source as usize, out.packet);
-        self.vacate(queue, index, now, events);
+        // While it still counts as busy, the next packet of the queue only asks: others may have waited longer.
+        let Output { source, packet, .. } = self.outputs[output];
+        self.vacate(source as usize, packet, now, events);
         if output >= self.links {
-            self.deliver(index);
+            self.deliver(packet);
         }
+        self.outputs[output].busy = false;
         self.arbitrate(output, now, events);
     }
 
@@ -508,15 +566,38 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The sender of a link learns of room in a buffer.
+    /// The sender of a link learns of room in a buffer: a free output serves whoever waited for it.
     #[inline]
     fn credit(&mut self, channel: usize, now: u64, events: &mut impl Queue) {
         self.credits[channel] += 1;
-        let output = channel / self.channels;
+        let output = self.output_of(channel);
+        let Output { busy, last, through, .. } = self.outputs[output];
+        if busy {
+            return;
+        }
         let class = usize::from(self.inputs[channel].class);
         let first = (output * self.classes + class) * self.words;
-        if self.requests[first..first + self.words].iter().any(|&word| word != 0) {
-            self.arbitrate(output, now, events);
+        let room = self.credits[channel];
+        let asked = |word: usize| match room >= self.entrance {
+            true => self.requests[first + word],
+            false => self.requests[first + word] & ones(usize::from(through).saturating_sub(64 * word)),
+        };
+        let bit = match self.words {
+            1 => next_bit(asked(0), last),
+            words => next_of_words(words, last, asked),
+        };
+        if let Some(bit) = bit {
+            self.serve(output, class, bit, channel, now, events);
+        }
+    }
+
+    /// The link that feeds a queue.
+    #[inline]
+    fn output_of(&self, queue: usize) -> usize {
+        match self.channels {
+            1 => queue,
+            2 => queue / 2,
+            channels => queue / channels,
         }
     }
 
@@ -526,7 +607,7 @@ impl<'a> Fabric<'a> {
         input.sending = true;
         let packet = &self.packets[input.head as usize];
         // At the rate of the link it came over; from a slot, at that of the network's links.
-        let speed = match self.outputs.get(queue / self.channels) {
+        let speed = match self.outputs.get(self.output_of(queue)) {
             Some(link) if queue < self.links * self.channels => usize::from(link.speed),
             _ => 0,
         };
@@ -576,6 +657,35 @@ impl<'a> Fabric<'a> {
             + self.queue_of_bit.capacity() * size_of::<u32>()
             + self.nics.capacity() * size_of::<Nic>()
     }
+}
+
+/// The lowest so many bits.
+#[inline]
+fn ones(count: usize) -> u64 {
+    if count >= 64 {
+        !0
+    } else {
+        (1 << count) - 1
+    }
+}
+
+/// The same over several words.
+fn next_of_words(words: usize, last: u16, bits_of: impl Fn(usize) -> u64) -> Option<u16> {
+    let start = usize::from(last / 64);
+    let after = (!0u64 << (last % 64)) << 1;
+    for turn in 0..=words {
+        let word = (start + turn) % words;
+        let mut bits = bits_of(word);
+        if turn == 0 {
+            bits &= after;
+        } else if turn == words {
+            bits &= !after;
+        }
+        if bits != 0 {
+            return Some((word * 64) as u16 + bits.trailing_zeros() as u16);
+        }
+    }
+    None
 }
 
 /// The first set bit after the last one served, around the end.

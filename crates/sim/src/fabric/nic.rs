@@ -77,6 +77,7 @@ impl Fabric<'_> {
             _ => self.waiting[last as usize].next = index,
         }
         self.pump(nic, now, events);
+        self.tell_senders(now, events);
     }
 
     fn payload_bytes(&self) -> u32 {

@@ -251,6 +251,11 @@ impl Wiring {
         matches!(self.routing, Choice::Deterministic | Choice::Ecmp) || matches!(self.ways, Ways::Table(_))
     }
 
+    /// Whether packets go through rings in which buffers could all fill up.
+    pub(crate) fn has_rings(&self) -> bool {
+        matches!(&self.ways, Ways::Grid(grid) if grid.shape().any(|(size, wraps)| wraps && size > 3))
+    }
+
     /// The name of a link, for people.
     pub(crate) fn link_name(&self, link: u32) -> String {
         let Link { from, to, lane, .. } = self.links[link as usize];
