@@ -17,7 +17,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::report::Histogram;
 use crate::wiring::{Candidate, Speed, Way, Wiring, NONE};
-use crate::{Parameters, Time};
+use crate::{ChannelRule, Parameters, Time};
 pub(crate) use nic::Outgoing;
 use nic::{Nic, Waiting};
 
@@ -175,11 +175,7 @@ impl<'a> Fabric<'a> {
             packet_bytes,
             header_bytes: parameters.header_bytes,
             credit_ps: parameters.credit_delay.as_ps(),
-            entrance: if wiring.has_rings() {
-                parameters.injection_room.min(parameters.buffer_packets) as u16
-            } else {
-                1
-            },
+            entrance: entrance(wiring, parameters),
             left: Vec::new(),
             nic_limited: parameters.nic_bandwidth.is_some(),
             speeds,
@@ -656,6 +652,15 @@ impl<'a> Fabric<'a> {
             + self.credits.capacity() * size_of::<u16>()
             + self.queue_of_bit.capacity() * size_of::<u32>()
             + self.nics.capacity() * size_of::<Nic>()
+    }
+}
+
+/// Room that a packet from an interface needs ahead. Without a rule for channels, rings are to deadlock: then nothing keeps a place free either.
+fn entrance(wiring: &Wiring, parameters: &Parameters) -> u16 {
+    if wiring.has_rings() && parameters.channel_rule != ChannelRule::None {
+        parameters.injection_room.min(parameters.buffer_packets) as u16
+    } else {
+        1
     }
 }
 

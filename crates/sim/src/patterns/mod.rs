@@ -221,9 +221,8 @@ impl Prepared {
         let step = self.chosen[index];
         match self.pattern.kind {
             PatternKind::Ring | PatternKind::AllreduceRing => to((rank + 1) % ranks),
-            PatternKind::ShiftPairwise | PatternKind::Alltoall => {
-                to(((u64::from(rank) + u64::from(step) + 1) % u64::from(ranks)) as u32);
-            }
+            PatternKind::ShiftPairwise => to(self.shifted(rank, step)),
+            PatternKind::Alltoall => to(self.shifted(rank, self.in_own_order(rank, step))),
             PatternKind::XorPairwise => to(rank ^ (step + 1)),
             PatternKind::BarrierDissemination => {
                 to(((u64::from(rank) + (1u64 << step)) % u64::from(ranks)) as u32);
@@ -241,6 +240,23 @@ impl Prepared {
             }
             PatternKind::Halo => self.neighbours(rank, to),
         }
+    }
+
+    /// The rank that is a step further on than the step's number, around the end.
+    fn shifted(&self, rank: u32, step: u32) -> u32 {
+        ((u64::from(rank) + u64::from(step) + 1) % u64::from(self.pattern.ranks)) as u32
+    }
+
+    /// Every rank goes through the steps of an all-to-all in an order of its own, so that at any time all dimensions of a network are in use.
+    fn in_own_order(&self, rank: u32, step: u32) -> u32 {
+        let steps = u64::from(self.total);
+        let mut random = Random::of(self.pattern.seed, 0xa11, u64::from(rank));
+        let start = random.below(steps);
+        let mut stride = 1 + random.below(steps);
+        while greatest_common_divisor(stride, steps) != 1 {
+            stride = 1 + random.below(steps);
+        }
+        ((start + u64::from(step) * stride) % steps) as u32
     }
 
     /// Both neighbours of a rank in each dimension of the grid, without itself.
@@ -326,6 +342,14 @@ impl Workload for OneStep<'_> {
             self.prepared.messages_of(self.index, message);
         }
         step == 0
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
     }
 }
 
