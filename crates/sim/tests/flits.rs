@@ -168,7 +168,7 @@ impl Torus {
             let output = first + port * CHANNELS + channel;
             if index / CHANNELS != NODE {
                 let sender = self.neighbour(router, index / CHANNELS);
-                let feeding = (sender * PORTS + (index / CHANNELS ^ 1)) * CHANNELS + index % CHANNELS;
+                let feeding = (sender * PORTS + ((index / CHANNELS) ^ 1)) * CHANNELS + index % CHANNELS;
                 self.returning.push_back((now + 1, feeding));
             }
             if port == NODE {

@@ -28,7 +28,7 @@ pub enum PatternKind {
     ShiftPairwise,
     /// All-to-all in steps: in step `s` rank `r` sends to `r xor s`. The number of ranks must be a power of two.
     XorPairwise,
-    /// All-to-all without steps: every rank sends to `r + 1`, `r + 2`, … as fast as its window allows.
+    /// All-to-all without steps: every rank sends to all others in an order of its own, as fast as its window allows.
     Alltoall,
     /// The ranks form a ring in random order; everyone sends to both neighbours.
     RandomRing,
@@ -222,7 +222,7 @@ impl Prepared {
         match self.pattern.kind {
             PatternKind::Ring | PatternKind::AllreduceRing => to((rank + 1) % ranks),
             PatternKind::ShiftPairwise => to(self.shifted(rank, step)),
-            PatternKind::Alltoall => to(self.shifted(rank, self.in_own_order(rank, step))),
+            PatternKind::Alltoall => to(self.shifted(rank, self.chosen[self.in_own_order(rank, index)])),
             PatternKind::XorPairwise => to(rank ^ (step + 1)),
             PatternKind::BarrierDissemination => {
                 to(((u64::from(rank) + (1u64 << step)) % u64::from(ranks)) as u32);
@@ -247,16 +247,17 @@ impl Prepared {
         ((u64::from(rank) + u64::from(step) + 1) % u64::from(self.pattern.ranks)) as u32
     }
 
-    /// Every rank goes through the steps of an all-to-all in an order of its own, so that at any time all dimensions of a network are in use.
-    fn in_own_order(&self, rank: u32, step: u32) -> u32 {
-        let steps = u64::from(self.total);
+    /// Every rank goes through the chosen steps of an all-to-all in an order of its own, so that at any time all dimensions of a network are
+    /// in use.
+    fn in_own_order(&self, rank: u32, index: usize) -> usize {
+        let steps = self.chosen.len() as u64;
         let mut random = Random::of(self.pattern.seed, 0xa11, u64::from(rank));
         let start = random.below(steps);
         let mut stride = 1 + random.below(steps);
         while greatest_common_divisor(stride, steps) != 1 {
             stride = 1 + random.below(steps);
         }
-        ((start + u64::from(step) * stride) % steps) as u32
+        ((start + index as u64 * stride) % steps) as usize
     }
 
     /// Both neighbours of a rank in each dimension of the grid, without itself.
@@ -396,7 +397,8 @@ mod tests {
     #[test]
     fn in_every_step_as_many_messages_come_as_go() {
         let network = Network::torus(&[4, 4, 2]);
-        for &kind in PatternKind::ALL {
+        // In an all-to-all without steps it is so over the whole.
+        for &kind in PatternKind::ALL.iter().filter(|&&kind| kind != PatternKind::Alltoall) {
             let prepared = Pattern::new(kind, &network).prepare(true).unwrap();
             for index in 0..prepared.chosen().len() {
                 let mut sent = vec![0; 32];
@@ -422,6 +424,17 @@ mod tests {
             }
             assert_eq!(met.iter().filter(|met| **met).count(), 15);
         }
+    }
+
+    #[test]
+    fn a_part_of_an_all_to_all_brings_everyone_as_much_as_it_takes() {
+        let network = Network::torus(&[4, 4]);
+        let mut pattern = Pattern::new(PatternKind::Alltoall, &network);
+        pattern.steps = "5".parse().unwrap();
+        let prepared = pattern.prepare(false).unwrap();
+        let mut received = [0; 16];
+        (0..5).for_each(|index| prepared.messages_of(index, &mut |_, to, _| received[to as usize] += 1));
+        assert_eq!(received, [5; 16]);
     }
 
     #[test]
