@@ -33,8 +33,8 @@ const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
 const WAKE_TOKEN: u64 = u64::MAX - 1;
 /// After so many polls of the hot link alone all are looked at. Twice as many each time that nothing was found on the
-/// others, up to the second figure.
-const POLLS_PER_ROUND: u32 = 8;
+/// others, up to the second figure: two ranks that ask each other have two links, and both are hot.
+const POLLS_PER_ROUND: u32 = 1;
 const MOST_POLLS_PER_ROUND: u32 = 64;
 /// How long to wait before a failed call is tried again.
 const RETRY_MS: u64 = 20;
