@@ -51,6 +51,8 @@ pub(crate) fn enter() -> Result<(), String> {
             check("mount(tmpfs)", mounted)?;
         }
     }
+    // Where we were may lie under one of them, and launchers want to know where they are.
+    std::env::set_current_dir("/").map_err(|error| error.to_string())?;
     raise_loopback()?;
     OWN.store(true, Ordering::Relaxed);
     Ok(())
