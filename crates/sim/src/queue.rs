@@ -44,11 +44,11 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel that one turn of which covers at least this time.
-    pub(crate) fn new(span_ps: u64) -> Wheel {
+    /// A wheel of which one turn covers at least this time, with room for so many events in each slot to begin with.
+    pub(crate) fn new(span_ps: u64, room: usize) -> Wheel {
         let slot_ps = (span_ps / SLOTS + 1).next_power_of_two();
         Wheel {
-            slots: vec![Vec::new(); SLOTS as usize],
+            slots: (0..SLOTS).map(|_| Vec::with_capacity(room)).collect(),
             occupied: [0; (SLOTS / 64) as usize],
             shift: slot_ps.trailing_zeros(),
             current: 0,
@@ -202,7 +202,7 @@ mod tests {
             delays in prop::collection::vec(prop_oneof![0..3u64, 0..1000u64, 0..5_000_000u64], 1..300),
             span in 1..1_000_000u64,
         ) {
-            let wheel = order_of(&mut Wheel::new(span), &delays);
+            let wheel = order_of(&mut Wheel::new(span, 0), &delays);
             let heap = order_of(&mut Heap::default(), &delays);
             prop_assert_eq!(wheel, heap);
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn events_of_one_time_come_out_as_they_went_in() {
-        let mut wheel = Wheel::new(1000);
+        let mut wheel = Wheel::new(1000, 4);
         // The first goes to the heap because it is far away, the others are pushed when it is near.
         wheel.push(5000, 0);
         wheel.push(4500, 1);

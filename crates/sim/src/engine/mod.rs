@@ -99,7 +99,9 @@ fn run_with<'a>(run: Run<'a>, pacer: Pacer<'a>) -> Result<(Report, Vec<Noted>), 
     // Nearly every event lies a hop or a packet time ahead; the wheel covers both.
     let span = run.parameters.hop() + run.parameters.packet_time();
     match run.options.queue {
-        EventQueue::Wheel => Simulation::new(run, pacer, Wheel::new(span.as_ps() * 5 / 4)).run(),
+        EventQueue::Wheel => {
+            Simulation::new(run, pacer, Wheel::new(span.as_ps() * 5 / 4, run.wiring.links.len() / 256)).run()
+        }
         EventQueue::Heap => Simulation::new(run, pacer, Heap::default()).run(),
     }
 }

@@ -39,7 +39,8 @@ pub(crate) mod event {
     pub(crate) const VALUE: u64 = (1 << 56) - 1;
 }
 
-/// A packet in the network.
+/// A packet in the network. It lies in one cache line.
+#[repr(align(64))]
 struct Packet {
     /// When its head came to where it is.
     arrived: u64,
@@ -295,7 +296,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// A head has come to the end of its link.
-    #[inline]
+    #[inline(always)]
     fn head(&mut self, index: u32, now: u64, events: &mut impl Queue) {
         let packet = &mut self.packets[index as usize];
         packet.arrived = now;
@@ -304,7 +305,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// A packet joins a queue, and asks for its output if it is the first there.
-    #[inline]
+    #[inline(always)]
     fn join(&mut self, queue: usize, index: u32, now: u64, events: &mut impl Queue) {
         let input = &mut self.inputs[queue];
         if input.head == NONE {
@@ -340,7 +341,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// A queue asks for one output. One that is free has nobody waiting who could use it: whoever comes is served at once, or waits for room.
-    #[inline]
+    #[inline(always)]
     fn ask(&mut self, output: usize, class: usize, queue: usize, now: u64, events: &mut impl Queue) {
         let bit = self.inputs[queue].bit;
         match self.open(output, class, bit) {
@@ -372,7 +373,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// The channel that a queue could send to through an output now.
-    #[inline]
+    #[inline(always)]
     fn open(&self, output: usize, class: usize, bit: u16) -> Option<usize> {
         let out = &self.outputs[output];
         if out.busy {
@@ -383,7 +384,7 @@ impl<'a> Fabric<'a> {
         (room >= needed).then_some(channel)
     }
 
-    #[inline]
+    #[inline(always)]
     fn set_request(&mut self, output: usize, class: usize, bit: u16) {
         let word = (output * self.classes + class) * self.words + usize::from(bit / 64);
         self.requests[word] |= 1 << (bit % 64);
@@ -409,7 +410,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// A queue that has asked for an output sends through it.
-    #[inline]
+    #[inline(always)]
     fn serve(
         &mut self,
         output: usize,
@@ -430,7 +431,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// One word of the queues that ask for an output and have room ahead.
-    #[inline]
+    #[inline(always)]
     fn eligible(&self, output: usize, word: usize) -> u64 {
         let first = output * self.classes * self.words + word;
         let through = ones(usize::from(self.outputs[output].through).saturating_sub(64 * word));
@@ -450,7 +451,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// The channel of a class with the most room behind an output, and how much it has.
-    #[inline]
+    #[inline(always)]
     fn room(&self, output: usize, class: usize) -> (usize, u16) {
         if output >= self.links {
             return (0, u16::MAX);
@@ -503,7 +504,7 @@ impl<'a> Fabric<'a> {
     /// The first packet of a queue has begun to leave. Its room empties as it goes, and the next packet fills it no faster than its link
     /// carries it: so the sender may start when the rest of the one is gone by the time that the other has come. Between links of one
     /// speed that is at once, as with credits that are counted in flits.
-    #[inline]
+    #[inline(always)]
     fn leave(&mut self, queue: usize, tail: u64, now: u64, events: &mut impl Queue) {
         if queue >= self.links * self.channels {
             return;
@@ -545,6 +546,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// The first packet of a queue is gone: its place is free, and the next one asks.
+    #[inline]
     fn vacate(&mut self, queue: usize, index: u32, now: u64, events: &mut impl Queue) {
         let input = &mut self.inputs[queue];
         input.sending = false;
@@ -588,7 +590,7 @@ impl<'a> Fabric<'a> {
     }
 
     /// The link that feeds a queue.
-    #[inline]
+    #[inline(always)]
     fn output_of(&self, queue: usize) -> usize {
         match self.channels {
             1 => queue,

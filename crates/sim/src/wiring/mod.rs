@@ -173,7 +173,7 @@ impl Wiring {
 
     /// The link that a packet at a router takes next. Call it once a hop: the packet remembers where it is.
     /// The packet must not be at its destination, and there must be one way only ([`Wiring::several_ways`]).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&self, way: &mut Way, router: u32) -> Candidate {
         let candidate = match &self.ways {
             Ways::Grid(grid) => grid.next(way, router),
