@@ -65,7 +65,7 @@ impl Bench {
         let program = program.map_err(|error| format!("cannot tell where this program is: {error}"))?;
         let mut command = Command::new(program);
         command.args(["bench", "mem", "--quick", "--peers", "none", "--json"]);
-        command.args(["--only", "put8,barrier,busy.put8"]).stdin(Stdio::null());
+        command.args(["--only", "put8.tcp.handle,busy.put8.tcp"]).stdin(Stdio::null());
         let output = command.output().map_err(|error| error.to_string())?;
         if !output.status.success() {
             return Err(format!("kumiki bench: {}", String::from_utf8_lossy(&output.stderr).trim()));

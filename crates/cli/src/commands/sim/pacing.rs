@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let mut pairs = Vec::new();
     for net in GROWTH_2D.iter().chain(GROWTH_3D) {
-        for depth in DEPTHS {
+        // Deep buffers are of interest where there is most to gain.
+        for depth in DEPTHS.iter().filter(|depth| **depth < 8 || *net == flat || *net == deep) {
             pairs.push(pair("shift-pairwise", *net, *depth, Time::ZERO));
         }
     }
