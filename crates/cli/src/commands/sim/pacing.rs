@@ -158,7 +158,7 @@ fn write_page(
          A sender that leaves a gap between the packets of a message keeps the buffers on its way free for others. The gap of a message is\n\
          (overlap − 1) packet times, where overlap is the largest number of messages of the same step on any link of its way. All numbers\n\
          are simulated: messages of {} KiB, {STEPS} steps drawn by seed {SEED}, all ranks in step, ties split, packets of 2 KiB,\n\
-         5 GB/s links, 100 ns a hop. *Bound* is the link-load bound of the same steps: no schedule is faster. Made in {seconds:.0} s.\n",
+         5 GB/s links, 100 ns a hop, four interfaces a node with one injection slot each. *Bound* is the link-load bound of the same steps: no schedule is faster. Made in {seconds:.0} s.\n",
         BYTES >> 10
     )?;
     if with_chart {
@@ -200,7 +200,7 @@ fn write_page(
         let (unpaced, paced) = (gain.unpaced.report.time.as_us(), gain.paced.report.time.as_us());
         writeln!(text, "| {} | {unpaced:.0} | {paced:.0} | **{:.2}** |", gain.pair.imbalance, gain.gain())?;
     }
-    writeln!(text, "\n## Other schedules\n\nThe same gaps do not help everywhere: what they do depends on the schedule.\n")?;
+    writeln!(text, "\n## Other schedules\n\nThe same gaps do not help everywhere as much: what they do depends on the schedule.\n")?;
     for pattern in ["xor-pairwise", "random-ring"] {
         writeln!(text, "{pattern}:\n")?;
         rows(text, &|pair| pair.pattern == pattern)?;
