@@ -1,5 +1,6 @@
 //! The commands that look at the machine and at the build, and the help of all of them.
 
+use crate::strangers::Folder;
 use serde_json::Value;
 use std::process::{Command, Output};
 
@@ -18,23 +19,6 @@ fn output(command: &mut Command) -> (Output, String, String) {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     (output, out, err)
-}
-
-/// A folder that is gone when the test is over.
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("kumiki-e2e-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Every command that users see, as the words after `kumiki`, from the names of the manual pages.

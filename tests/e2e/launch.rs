@@ -172,18 +172,19 @@ fn a_timeout_ends_the_job_with_a_report() {
 
 #[test]
 fn one_interrupt_is_passed_on_and_two_kill() {
-    let polite = "trap 'echo polite; exit 0' INT; while :; do sleep 0.05; done";
+    // The shells' children are there once the traps are set (the quotes tell their command lines from the script); a
+    // trap runs at once when the shell waits.
+    let polite = "trap 'echo polite; kill $!; exit 0' INT; sleep 12\"\"34 & wait; wait";
     let job = Job::new(&["-n", "2"], &["sh", "-c", polite]).start();
-    job.wait_for(2, "while");
-    std::thread::sleep(Duration::from_millis(200));
+    job.wait_for(2, "sleep 1234");
     job.signal(libc::SIGINT);
     let ended = job.wait();
     assert_eq!(ended.code(), Some(130));
     assert_eq!(ended.stdout().matches("polite").count(), 2);
 
-    let stubborn = "trap '' INT TERM; while :; do sleep 0.05; done";
+    let stubborn = "trap '' INT TERM; sleep 12\"\"34";
     let job = Job::new(&["-n", "2"], &["sh", "-c", stubborn]).start();
-    job.wait_for(2, "while");
+    job.wait_for(2, "sleep 1234");
     job.signal(libc::SIGINT);
     std::thread::sleep(Duration::from_millis(100));
     job.signal(libc::SIGINT);
@@ -191,7 +192,7 @@ fn one_interrupt_is_passed_on_and_two_kill() {
 
     for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
         let job = Job::new(&["-n", "2"], &["sh", "-c", stubborn]).start();
-        job.wait_for(2, "while");
+        job.wait_for(2, "sleep 1234");
         job.signal(signal);
         assert_eq!(job.wait().code(), Some(code), "killed after the grace");
     }

@@ -67,12 +67,22 @@ fn carry_out(step: &str) {
             }
             say(&format!("lost {}", shared.first_lost().unwrap()));
         }
+        "meet" => meet(std::path::Path::new(value), attached.as_ref().unwrap()),
         "pester" => pester(attached.as_ref().unwrap().arena.node(0).unwrap().load().unwrap()),
         "exit" => std::process::exit(number()),
         "abort" => std::process::abort(),
         "sleep_ms" => std::thread::sleep(Duration::from_millis(number() as u64)),
         "say" => say(value),
         other => panic!("unknown step {other}"),
+    }
+}
+
+/// Waits until every rank has come this far: each leaves a file in the folder.
+fn meet(folder: &std::path::Path, attachment: &bootstrap::Attachment) {
+    std::fs::write(folder.join(attachment.rank.0.to_string()), "").unwrap();
+    let ranks = attachment.arena.config().ranks;
+    while (0..ranks).any(|rank| !folder.join(rank.to_string()).exists()) {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

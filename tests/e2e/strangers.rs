@@ -92,7 +92,10 @@ fn a_stranger_that_dies_is_noticed() {
     let folder = Folder::new("dies");
     let secret = secret_file(&folder, "secret", &[7; 40], 0o600);
     for nodes in [1, 3] {
-        let ends = strangers(3, nodes, "attach 2:exit=3 lost leave", &secret);
+        // It dies once everybody is in: whoever is still on the way would only be told that the job is ending.
+        let meeting = Folder::new(&format!("dies-{nodes}"));
+        let action = format!("attach meet={} 2:exit=3 lost leave", meeting.0.display());
+        let ends = strangers(3, nodes, &action, &secret);
         assert_eq!(ends[2].0, Some(3));
         for (code, text) in &ends[..2] {
             assert_eq!(*code, Some(0), "{text}");
