@@ -28,7 +28,7 @@ const SLOTS: u64 = 1024;
 /// A timing wheel. A slot holds the events of a short span of time in the order in which they came; it is sorted when its turn comes.
 /// What lies further ahead than a turn of the wheel waits in a heap.
 pub(crate) struct Wheel {
-    slots: Vec<Vec<Entry>>,
+    slots: Box<[Vec<Entry>; SLOTS as usize]>,
     /// One bit a slot: whether it holds anything.
     occupied: [u64; (SLOTS / 64) as usize],
     /// A slot spans 2^shift picoseconds.
@@ -48,7 +48,7 @@ impl Wheel {
     pub(crate) fn new(span_ps: u64, room: usize) -> Wheel {
         let slot_ps = (span_ps / SLOTS + 1).next_power_of_two();
         Wheel {
-            slots: (0..SLOTS).map(|_| Vec::with_capacity(room)).collect(),
+            slots: Box::new(std::array::from_fn(|_| Vec::with_capacity(room))),
             occupied: [0; (SLOTS / 64) as usize],
             shift: slot_ps.trailing_zeros(),
             current: 0,
@@ -59,10 +59,21 @@ impl Wheel {
         }
     }
 
+    #[inline(always)]
     fn put(&mut self, slot: u64, entry: Entry) {
         let index = (slot % SLOTS) as usize;
         self.slots[index].push(entry);
         self.occupied[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Takes an event that does not go into a slot of the wheel.
+    #[cold]
+    fn put_aside(&mut self, slot: u64, entry: Entry) {
+        if slot <= self.current {
+            return self.put_now(entry);
+        }
+        self.far.push(Reverse((entry.time, self.pushed_far, entry.event)));
+        self.pushed_far += 1;
     }
 
     /// Puts an event into the slot that is being given out, behind those of the same time.
@@ -129,13 +140,10 @@ impl Queue for Wheel {
     fn push(&mut self, time: u64, event: u64) {
         let slot = time >> self.shift;
         let entry = Entry { time, event };
-        if slot <= self.current {
-            self.put_now(entry);
-        } else if slot < self.current + SLOTS {
+        if slot.wrapping_sub(self.current + 1) < SLOTS - 1 {
             self.put(slot, entry);
         } else {
-            self.far.push(Reverse((time, self.pushed_far, event)));
-            self.pushed_far += 1;
+            self.put_aside(slot, entry);
         }
     }
 

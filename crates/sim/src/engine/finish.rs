@@ -89,7 +89,7 @@ impl<Q: Queue> Simulation<'_, Q> {
             report.packets = fabric.delivered;
             report.packet_hops = fabric.packet_hops;
             report.packets_in_flight = fabric.most_in_flight;
-            report.queueing = fabric.queueing.clone();
+            report.queueing = fabric.queueing();
             report.router_bytes = (fabric.bytes() + run.wiring.bytes()) as u64;
             report.links = link_uses(run.wiring, fabric.link_bytes());
         }

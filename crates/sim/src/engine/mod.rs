@@ -278,12 +278,15 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
             } else {
                 self.handle(word & !event::VALUE, (word & event::VALUE) as u32);
             }
-            if let Some(error) = self.failed.take() {
-                return Err(error);
+            if self.failed.is_some() {
+                break;
             }
             if self.handled & PROGRESS_MASK == 0 {
                 self.tell_progress();
             }
+        }
+        if let Some(error) = self.failed.take() {
+            return Err(error);
         }
         if self.ended < self.ranks.len() as u32 {
             return Err(Error::Deadlock(Box::new(self.diagnose())));

@@ -1,7 +1,9 @@
 //! What is known about one rank: its outstanding operations and its flags.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
+use crate::random::mix;
 use crate::{Handle, Order};
 
 /// The part of a rank's state that its script may look at.
@@ -13,7 +15,25 @@ pub(crate) struct RankState {
     first: u64,
     /// How many are not complete.
     outstanding: u32,
-    flags: HashMap<u64, u64>,
+    flags: HashMap<u64, u64, BuildHasherDefault<FlagHasher>>,
+}
+
+/// Hashes the number of a flag: programs choose it, not strangers.
+#[derive(Default)]
+struct FlagHasher(u64);
+
+impl Hasher for FlagHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = mix(self.0 ^ number);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl RankState {

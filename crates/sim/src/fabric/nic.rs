@@ -33,20 +33,20 @@ pub(super) struct Waiting {
 pub(super) struct Nic {
     /// When the next packet may enter.
     next_ps: u64,
-    /// The first and the last message that wait.
-    head: u32,
+    /// The last message that waits; the one behind it is the first.
     tail: u32,
     /// A bit for each slot that is free.
     free: u32,
-    /// Whether an event for the next packet is on its way.
-    timed: bool,
 }
 
-const _: () = assert!(size_of::<Nic>() == 24);
+const _: () = assert!(size_of::<Nic>() == 16);
 
 impl Nic {
+    /// The bit of `next_ps` that says whether an event for the next packet is on its way.
+    const TIMED: u64 = 1 << 63;
+
     pub(super) fn new(free: u32) -> Nic {
-        Nic { next_ps: 0, head: NONE, tail: NONE, free, timed: false }
+        Nic { next_ps: 0, tail: NONE, free }
     }
 }
 
@@ -70,14 +70,22 @@ impl Fabric<'_> {
                 self.waiting.len() as u32 - 1
             }
         };
-        let state = &mut self.nics[nic as usize];
-        let last = std::mem::replace(&mut state.tail, index);
-        match state.head {
-            NONE => state.head = index,
-            _ => self.waiting[last as usize].next = index,
+        // The messages of an interface lie in a circle.
+        let last = std::mem::replace(&mut self.nics[nic as usize].tail, index);
+        let first = match last {
+            NONE => index,
+            _ => std::mem::replace(&mut self.waiting[last as usize].next, index),
+        };
+        self.waiting[index as usize].next = first;
+        match self.plain {
+            true => self.pump_and_tell::<true>(nic, now, events),
+            false => self.pump_and_tell::<false>(nic, now, events),
         }
-        self.pump(nic, now, events);
-        self.tell_senders(now, events);
+    }
+
+    fn pump_and_tell<const PLAIN: bool>(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
+        self.pump::<PLAIN>(nic, now, events);
+        self.tell_senders::<PLAIN>(now, events);
     }
 
     fn payload_bytes(&self) -> u32 {
@@ -89,29 +97,29 @@ impl Fabric<'_> {
     }
 
     /// An interface may send again.
-    pub(super) fn nic_ready(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
-        self.nics[nic as usize].timed = false;
-        self.pump(nic, now, events);
+    pub(super) fn nic_ready<const PLAIN: bool>(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
+        self.nics[nic as usize].next_ps &= !Nic::TIMED;
+        self.pump::<PLAIN>(nic, now, events);
     }
 
     /// A slot has become free.
-    pub(super) fn slot_free(&mut self, slot: usize, now: u64, events: &mut impl Queue) {
+    pub(super) fn slot_free<const PLAIN: bool>(&mut self, slot: usize, now: u64, events: &mut impl Queue) {
         let nic = slot / self.slots as usize;
         self.nics[nic].free |= 1 << (slot % self.slots as usize);
-        self.pump(nic as u32, now, events);
+        self.pump::<PLAIN>(nic as u32, now, events);
     }
 
     /// Puts packets into slots while there are slots and it is time.
-    fn pump(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
+    fn pump<const PLAIN: bool>(&mut self, nic: u32, now: u64, events: &mut impl Queue) {
         loop {
             let state = &mut self.nics[nic as usize];
-            if state.free == 0 || state.head == NONE {
+            if state.free == 0 || state.tail == NONE {
                 return;
             }
             if now < state.next_ps {
-                if !state.timed {
-                    state.timed = true;
+                if state.next_ps & Nic::TIMED == 0 {
                     events.push(state.next_ps, event::NIC | u64::from(nic));
+                    state.next_ps |= Nic::TIMED;
                 }
                 return;
             }
@@ -119,16 +127,17 @@ impl Fabric<'_> {
             state.free &= !(1 << slot);
             let packet = self.next_packet(nic, now);
             let index = self.keep(packet);
-            let queue = self.links * self.channels + (nic * self.slots + slot) as usize;
-            self.packets[index as usize].queue = queue as u32;
-            self.join(queue, index, now, events);
+            let queue = self.link_queues + (nic * self.slots + slot) as usize;
+            (self.inputs[queue].head, self.inputs[queue].tail) = (index, index);
+            self.request::<PLAIN>(queue, now, events);
         }
     }
 
     /// The next packet of an interface, and when the one after it may follow.
     fn next_packet(&mut self, nic: u32, now: u64) -> Packet {
         let payload = u64::from(self.payload_bytes());
-        let head = self.nics[nic as usize].head;
+        let tail = self.nics[nic as usize].tail;
+        let head = self.waiting[tail as usize].next;
         let Waiting { outgoing: front, sent: index, next } = self.waiting[head as usize];
         let sent = u64::from(index) * payload;
         let last = front.bytes.saturating_sub(sent) <= payload;
@@ -147,7 +156,11 @@ impl Fabric<'_> {
         state.next_ps = now + pause;
         match last {
             true => {
-                state.head = next;
+                if head == tail {
+                    state.tail = NONE;
+                } else {
+                    self.waiting[tail as usize].next = next;
+                }
                 self.unused_waiting.push(head);
             }
             false => self.waiting[head as usize].sent += 1,

@@ -6,7 +6,6 @@ use crate::wiring::NONE;
 impl Fabric<'_> {
     /// The circle of buffers, each named by the link that feeds it and what its first packet waits for.
     pub(crate) fn credit_circle(&self) -> Vec<String> {
-        let link_queues = self.links * self.channels;
         let mut seen = vec![false; self.inputs.len()];
         for start in 0..self.inputs.len() {
             let mut path = Vec::new();
@@ -25,7 +24,7 @@ impl Fabric<'_> {
                 .position(|&queue| queue == at && self.waits_for(*path.last().unwrap()) == Some(at))
             {
                 let circle = &path[first..];
-                debug_assert!(circle.iter().all(|&queue| queue < link_queues));
+                debug_assert!(circle.iter().all(|&queue| queue < self.link_queues));
                 return (0..circle.len())
                     .map(|index| self.describe(circle[index], circle[(index + 1) % circle.len()]))
                     .collect();
@@ -37,14 +36,12 @@ impl Fabric<'_> {
     /// The full buffer that the first packet of a queue waits for.
     fn waits_for(&self, queue: usize) -> Option<usize> {
         let input = &self.inputs[queue];
-        if input.head == NONE || input.sending {
+        if input.head == NONE {
             return None;
         }
-        let (word, mask) = (usize::from(input.bit / 64), 1u64 << (input.bit % 64));
         for link in self.wiring.links_of(input.router) {
             for class in 0..self.classes {
-                let at = (link as usize * self.classes + class) * self.words + word;
-                if self.requests[at] & mask != 0 {
+                if self.asks(link as usize, class, input.bit) {
                     return Some(link as usize * self.channels + class * self.lanes);
                 }
             }

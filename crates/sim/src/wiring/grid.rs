@@ -5,6 +5,9 @@ use super::{Candidate, Choice, Link, Parts, Way, Ways, Wiring, NONE};
 use crate::network::Dimension;
 use crate::{ChannelRule, Error, Parameters};
 
+/// Bit `i` says whether the number `i` has an odd number of set bits.
+const PARITY: u32 = 0x6996;
+
 /// Where no wrap-around link lies ahead.
 const NO_WRAP: u16 = u16::MAX;
 
@@ -117,38 +120,22 @@ impl Grid {
     }
 
     /// How a packet moves in one dimension; `None` when it is where it should be.
-    #[inline]
+    #[inline(always)]
     fn leg(&self, dimension: usize, from: u32, to: u32, salt: u32) -> Option<Leg> {
         let (at, end) = (self.coordinate(from, dimension), self.coordinate(to, dimension));
-        if at == end {
-            return None;
-        }
-        let dim = &self.dimensions[dimension];
-        let straight = at.abs_diff(end);
-        let rising_inside = end > at;
-        let around = dim.size - straight;
-        let inside = !dim.wraps
-            || straight < around
-            || (straight == around && rising_inside == (salt >> dimension & 1 == 0));
-        Some(if inside {
-            Leg { rising: rising_inside, hops: straight, wrap: NO_WRAP }
-        } else {
-            let rising = !rising_inside;
-            let wrap = if rising { dim.size - 1 - at } else { at };
-            Leg { rising, hops: around, wrap }
-        })
+        (at != end).then(|| self.dimensions[dimension].leg(at, end, salt >> dimension))
     }
 
     /// The first port of a direction, moved on by the lane that the packet takes.
-    #[inline]
+    #[inline(always)]
     fn port_of(&self, dimension: usize, rising: bool, salt: u32) -> u16 {
         let dim = &self.dimensions[dimension];
         let lane = if dim.links == 1 { 0 } else { (salt >> 8) as u16 % dim.links };
         dim.first_port + if rising { 0 } else { dim.links } + lane
     }
 
-    #[inline]
-    pub(super) fn next(&self, way: &mut Way, router: u32) -> Candidate {
+    #[inline(always)]
+    pub(crate) fn next(&self, way: &mut Way, router: u32) -> Candidate {
         if way.left == 0 {
             self.turn(way, router);
         }
@@ -163,17 +150,21 @@ impl Grid {
     }
 
     /// Enters the next dimension.
+    #[inline(always)]
     fn turn(&self, way: &mut Way, router: u32) {
-        for dimension in 0..self.dimensions.len() {
-            if let Some(leg) = self.leg(dimension, router, way.dest, way.salt) {
-                way.port = self.port_of(dimension, leg.rising, way.salt);
-                way.left = leg.hops;
-                way.wrap = leg.wrap;
-                way.class = u8::from(self.rule == ChannelRule::Wrap && leg.wrap != NO_WRAP);
-                return;
-            }
+        let count = self.dimensions.len();
+        let at = &self.coordinates[router as usize * count..][..count];
+        let end = &self.coordinates[way.dest as usize * count..][..count];
+        let mut dimension = usize::from(way.dimension);
+        while at[dimension] == end[dimension] {
+            dimension += 1;
         }
-        unreachable!("a packet at its destination is not routed");
+        let leg = self.dimensions[dimension].leg(at[dimension], end[dimension], way.salt >> dimension);
+        way.dimension = dimension as u8 + 1;
+        way.port = self.port_of(dimension, leg.rising, way.salt);
+        way.left = leg.hops;
+        way.wrap = leg.wrap;
+        way.class = u8::from((self.rule == ChannelRule::Wrap) & (leg.wrap != NO_WRAP));
     }
 
     /// Every productive link on the adaptive class (one of them, drawn, unless the routing is adaptive), and dimension order on an escape class.
@@ -214,7 +205,7 @@ impl Grid {
         for dimension in 0..self.dimensions.len() {
             // Each mask has the lowest bit, so that two packets in a row always differ, and no two masks are alike.
             let mask = 1 | (dimension as u32) << 1;
-            let turn = (index & mask).count_ones() ^ u32::from(self.coordinate(from, dimension));
+            let turn = (PARITY >> (index & mask)) ^ u32::from(self.coordinate(from, dimension));
             bits |= (turn & 1) << dimension;
         }
         bits
@@ -278,6 +269,26 @@ impl Grid {
 
     pub(super) fn bytes(&self) -> usize {
         self.coordinates.len() * size_of::<u16>()
+    }
+}
+
+impl Dim {
+    /// The move from one coordinate to another; the lowest bit of the salt decides a tie. Which way it is nobody can foresee: without branches it
+    /// takes less time.
+    #[inline(always)]
+    fn leg(&self, at: u16, end: u16, salt: u32) -> Leg {
+        let straight = at.abs_diff(end);
+        let around = self.size.wrapping_sub(straight);
+        let rising_inside = end > at;
+        let chosen = (straight == around) & (rising_inside == (salt & 1 == 0));
+        let inside = !self.wraps | (straight < around) | chosen;
+        let rising = rising_inside == inside;
+        let ahead = if rising { self.size - 1 - at } else { at };
+        Leg {
+            rising,
+            hops: if inside { straight } else { around },
+            wrap: if inside { NO_WRAP } else { ahead },
+        }
     }
 }
 

@@ -90,7 +90,8 @@ pub(crate) struct Way {
     pub(crate) dest: u32,
     /// Bits that decide where there is a choice; the low ones decide ties of the dimensions.
     pub(crate) salt: u32,
-    /// In a grid: the port of the dimension it is in, hops left in it, hops before the wrap-around link.
+    /// In a grid: the next dimension, the port of the one it is in, hops left in it, hops before the wrap-around link.
+    dimension: u8,
     port: u16,
     left: u16,
     wrap: u16,

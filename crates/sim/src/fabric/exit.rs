@@ -1,0 +1,87 @@
+//! How packets leave the network: through an interface that takes one packet after the other, or, where interfaces are as fast as the links, at once.
+
+use super::{event, Fabric, Note, TOLD};
+use crate::queue::Queue;
+use crate::report::Histogram;
+use crate::wiring::NONE;
+use crate::Time;
+
+impl Fabric<'_> {
+    /// The first packet of a queue is at the router of its node.
+    pub(super) fn request_exit<const PLAIN: bool>(
+        &mut self,
+        queue: usize,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        let output = self.exit_of(self.inputs[queue].head);
+        if self.nic_limited && self.outputs[output].until > now {
+            self.wait::<PLAIN>(output, 0, queue, now, events);
+        } else {
+            self.exit::<PLAIN>(output, queue, now, events);
+        }
+    }
+
+    /// The way out that a packet takes.
+    fn exit_of(&self, packet: u32) -> usize {
+        let packet = &self.packets[packet as usize];
+        self.links + (packet.way.dest * self.nics_per_node) as usize + usize::from(packet.nic)
+    }
+
+    /// The first packet of a queue begins to leave the network.
+    fn exit<const PLAIN: bool>(&mut self, output: usize, queue: usize, now: u64, events: &mut impl Queue) {
+        let from_link = queue < self.link_queues;
+        // Without an interface that limits it, at the rate of the link it came over; from a slot, at that of the network's links.
+        let speed = match (self.nic_limited, from_link) {
+            (true, _) => self.speeds.len() - 1,
+            (false, true) => usize::from(self.outputs[self.link_of::<PLAIN>(queue)].speed),
+            (false, false) => 0,
+        };
+        let speed = &self.speeds[speed];
+        let input = &mut self.inputs[queue];
+        let index = input.head;
+        let packet = &mut self.packets[index as usize];
+        input.head = std::mem::replace(&mut packet.next, NONE);
+        input.gone = TOLD;
+        packet.queue = queue as u32;
+        let ps = match packet.bytes == self.packet_bytes {
+            true => speed.packet_ps,
+            false => speed.bandwidth.time_of(u64::from(packet.bytes)).as_ps(),
+        };
+        let tail = (now + ps).max(packet.tail_in);
+        self.waited[Histogram::bucket(Time::from_ps(now - packet.arrived))] += 1;
+        let out = &mut self.outputs[output];
+        (out.until, out.last) = (TOLD, input.bit);
+        events.push(tail, event::EXIT | u64::from(index));
+        if from_link {
+            self.make_room::<PLAIN>(queue, tail, now, events);
+        }
+    }
+
+    /// The tail of a packet has left the network.
+    pub(super) fn exited<const PLAIN: bool>(&mut self, index: u32, now: u64, events: &mut impl Queue) {
+        let queue = self.packets[index as usize].queue as usize;
+        // While it still counts as busy, the next packet of the queue only asks: others may have waited longer.
+        self.vacate::<PLAIN>(queue, now, events);
+        let output = self.exit_of(index);
+        self.deliver(index);
+        if self.nic_limited {
+            self.outputs[output].until = now;
+            if let Some(queue) = self.next_for_exit::<PLAIN>(output) {
+                self.exit::<PLAIN>(output, queue, now, events);
+            }
+        }
+    }
+
+    /// A packet is where it should be.
+    fn deliver(&mut self, index: u32) {
+        let message = self.packets[index as usize].message;
+        self.unused.push(index);
+        self.delivered += 1;
+        let missing = &mut self.missing[message as usize];
+        *missing -= 1;
+        if *missing == 0 {
+            self.notes.push(Note::Delivered(message));
+        }
+    }
+}

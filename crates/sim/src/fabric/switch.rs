@@ -1,0 +1,462 @@
+//! What happens to a packet between two queues: the first of a queue asks for an output, a free output serves those who ask in turn, and what is
+//! served joins the next queue. `PLAIN` says that the network is a plain one, where the same is simpler.
+
+use super::{event, Fabric, Input, Note, Output, TOLD};
+use crate::queue::Queue;
+use crate::report::Histogram;
+use crate::wiring::{Ways, NONE};
+use crate::Time;
+
+impl Fabric<'_> {
+    /// The first packet of a queue asks for where it wants to go.
+    pub(super) fn request<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
+        let Input { head, router, .. } = self.inputs[queue];
+        let packet = &mut self.packets[head as usize];
+        if packet.end == router {
+            return self.request_exit::<PLAIN>(queue, now, events);
+        }
+        let next = match &self.wiring.ways {
+            Ways::Grid(grid) if PLAIN => grid.next(&mut packet.way, router),
+            _ if self.wiring.several_ways => return self.ask_all::<PLAIN>(queue, now, events),
+            _ => self.wiring.next(&mut packet.way, router),
+        };
+        self.ask::<PLAIN>(next.link as usize, usize::from(next.class), queue, now, events);
+    }
+
+    /// A queue asks for a link. One that is free has nobody waiting who could use it: whoever comes is served at once, or waits for room.
+    #[inline(always)]
+    fn ask<const PLAIN: bool>(
+        &mut self,
+        link: usize,
+        class: usize,
+        queue: usize,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        match self.open::<PLAIN>(link, class, queue, now) {
+            Some(channel) => self.transmit::<PLAIN>(link, queue, channel, now, events),
+            None => self.wait::<PLAIN>(link, class, queue, now, events),
+        }
+    }
+
+    /// A queue asks for every link that its packet may take, and takes the first that is open.
+    fn ask_all<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
+        let Input { head, router, .. } = self.inputs[queue];
+        let mut found = std::mem::take(&mut self.found);
+        self.wiring.candidates(&self.packets[head as usize].way, router, &mut found);
+        let open = found.iter().find_map(|candidate| {
+            let link = candidate.link as usize;
+            self.open::<PLAIN>(link, usize::from(candidate.class), queue, now).map(|channel| (link, channel))
+        });
+        match open {
+            Some((link, channel)) => {
+                let way = &mut self.packets[head as usize].way;
+                way.hops = way.hops.saturating_add(1);
+                self.transmit::<PLAIN>(link, queue, channel, now, events);
+            }
+            None => found.iter().for_each(|candidate| {
+                self.wait::<PLAIN>(candidate.link as usize, usize::from(candidate.class), queue, now, events)
+            }),
+        }
+        self.found = found;
+    }
+
+    /// The channel that a queue could send to over a link now.
+    #[inline(always)]
+    fn open<const PLAIN: bool>(&self, link: usize, class: usize, queue: usize, now: u64) -> Option<usize> {
+        if self.outputs[link].until > now {
+            return None;
+        }
+        let needed = if queue < self.link_queues { 1 } else { self.entrance };
+        let (channel, room) = self.room::<PLAIN>(link, class);
+        (room >= needed).then_some(channel)
+    }
+
+    /// A queue waits for an output: until it is free, or has room behind it.
+    #[inline(always)]
+    pub(super) fn wait<const PLAIN: bool>(
+        &mut self,
+        output: usize,
+        class: usize,
+        queue: usize,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        let (word, mask) = self.requests_of::<PLAIN>(output, class, self.inputs[queue].bit);
+        *word |= mask;
+        let out = &mut self.outputs[output];
+        if out.until > now && out.until != TOLD {
+            events.push(out.until, event::TAIL | output as u64);
+            out.until = TOLD;
+        }
+    }
+
+    /// The word in which a queue's request for an output is kept, and its bit there.
+    #[inline(always)]
+    fn requests_of<const PLAIN: bool>(&mut self, output: usize, class: usize, bit: u16) -> (&mut u32, u32) {
+        if PLAIN {
+            (&mut self.outputs[output].requests[class & 1], 1 << (bit % 32))
+        } else {
+            let (word, mask) = self.place(output, class, bit);
+            (&mut self.requests[word], mask)
+        }
+    }
+
+    /// The same as a place in the table of requests, in a network that is not plain.
+    #[inline(always)]
+    fn place(&self, output: usize, class: usize, bit: u16) -> (usize, u32) {
+        let bit = usize::from(bit);
+        ((output * self.classes + class) * self.words + bit / WORD, 1 << (bit % WORD))
+    }
+
+    /// Whether a queue asks for an output.
+    pub(super) fn asks(&self, output: usize, class: usize, bit: u16) -> bool {
+        match self.plain {
+            true => self.outputs[output].requests[class] & 1 << bit != 0,
+            false => {
+                let (word, mask) = self.place(output, class, bit);
+                self.requests[word] & mask != 0
+            }
+        }
+    }
+
+    /// Whether any queue asks for an output.
+    #[inline(always)]
+    fn is_asked_for<const PLAIN: bool>(&self, output: usize) -> bool {
+        if PLAIN {
+            return self.outputs[output].requests != [0; 2];
+        }
+        let words = self.classes * self.words;
+        self.requests[output * words..][..words].iter().any(|&word| word != 0)
+    }
+
+    /// Gives a link that has become free to the next queue that asks for it and whose packet has room ahead.
+    #[inline(always)]
+    fn arbitrate<const PLAIN: bool>(&mut self, link: usize, now: u64, events: &mut impl Queue) {
+        let last = self.outputs[link].last;
+        if PLAIN {
+            let eligible = [self.eligible::<PLAIN>(link, 0, 0), self.eligible::<PLAIN>(link, 1, 0)];
+            if let Some(bit) = next_bit(eligible[0] | eligible[1], last) {
+                let class = usize::from(eligible[1] & 1 << (bit % 32) != 0);
+                self.serve::<PLAIN>(link, class, bit, 2 * link + class, now, events);
+            }
+            return;
+        }
+        let any = |word: usize| {
+            (0..self.classes).fold(0, |bits, class| bits | self.eligible::<PLAIN>(link, class, word))
+        };
+        let Some(bit) = next_of_words(self.words, last, any) else { return };
+        for class in (0..self.classes).rev() {
+            let word = usize::from(bit) / WORD;
+            if self.eligible::<PLAIN>(link, class, word) & 1 << (usize::from(bit) % WORD) != 0 {
+                let channel = self.room::<PLAIN>(link, class).0;
+                return self.serve::<PLAIN>(link, class, bit, channel, now, events);
+            }
+        }
+    }
+
+    /// One word of the queues that ask for a link on a class and have room ahead.
+    #[inline(always)]
+    fn eligible<const PLAIN: bool>(&self, link: usize, class: usize, word: usize) -> u32 {
+        let out = &self.outputs[link];
+        let asked = match PLAIN {
+            true => out.requests[class],
+            false => self.requests[(link * self.classes + class) * self.words + word],
+        };
+        if asked == 0 {
+            return 0;
+        }
+        self.allowed(self.room::<PLAIN>(link, class).1, out.through, word) & asked
+    }
+
+    /// The queues that may send where there is so much room: if there is little, only those of links.
+    #[inline(always)]
+    fn allowed(&self, room: u16, through: u16, word: usize) -> u32 {
+        match room {
+            room if room >= self.entrance => !0,
+            0 => 0,
+            _ => ones(usize::from(through).saturating_sub(WORD * word)),
+        }
+    }
+
+    /// The channel of a class with the most room behind a link, and how much it has.
+    #[inline(always)]
+    fn room<const PLAIN: bool>(&self, link: usize, class: usize) -> (usize, u16) {
+        if PLAIN {
+            let channel = 2 * link + class;
+            return (channel, self.inputs[channel].room);
+        }
+        let first = link * self.channels + class * self.lanes;
+        let mut best = (first, self.inputs[first].room);
+        for channel in first + 1..first + self.lanes {
+            if self.inputs[channel].room > best.1 {
+                best = (channel, self.inputs[channel].room);
+            }
+        }
+        best
+    }
+
+    /// A queue that has asked for a link sends over it.
+    #[inline(always)]
+    fn serve<const PLAIN: bool>(
+        &mut self,
+        link: usize,
+        class: usize,
+        bit: u16,
+        channel: usize,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        let queue = self.queue_of_bit[self.outputs[link].table as usize + usize::from(bit)] as usize;
+        if !PLAIN && self.wiring.several_ways {
+            self.withdraw(queue, bit);
+        } else {
+            let (word, mask) = self.requests_of::<PLAIN>(link, class, bit);
+            *word &= !mask;
+        }
+        self.transmit::<PLAIN>(link, queue, channel, now, events);
+    }
+
+    /// Takes back what a packet with several ways has asked for.
+    fn withdraw(&mut self, queue: usize, bit: u16) {
+        let Input { head, router, .. } = self.inputs[queue];
+        let mut found = std::mem::take(&mut self.found);
+        let way = &mut self.packets[head as usize].way;
+        self.wiring.candidates(way, router, &mut found);
+        way.hops = way.hops.saturating_add(1);
+        for candidate in &found {
+            let (word, mask) = self.place(candidate.link as usize, usize::from(candidate.class), bit);
+            self.requests[word] &= !mask;
+        }
+        self.found = found;
+    }
+
+    /// A queue sends its first packet over a link into a channel.
+    fn transmit<const PLAIN: bool>(
+        &mut self,
+        link: usize,
+        queue: usize,
+        channel: usize,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        let asked = self.is_asked_for::<PLAIN>(link);
+        let from_link = queue < self.link_queues;
+        let input = &mut self.inputs[queue];
+        let index = input.head;
+        let packet = &mut self.packets[index as usize];
+        let out = &mut self.outputs[link];
+        let speed = if PLAIN { &self.speed } else { &self.speeds[usize::from(out.speed)] };
+        let ps = match packet.bytes == self.packet_bytes {
+            true => speed.packet_ps,
+            false => speed.bandwidth.time_of(u64::from(packet.bytes)).as_ps(),
+        };
+        // A tail cannot leave before it has come: a fast link behind a slow one waits for it.
+        let tail = (now + ps).max(packet.tail_in);
+        let arrival = now + speed.hop_ps;
+        let waited = now - packet.arrived;
+        packet.arrived = arrival;
+        packet.tail_in = tail + speed.hop_ps;
+        let next = std::mem::replace(&mut packet.next, NONE);
+        let told = asked | (next != NONE) | !from_link;
+        let until = if told { TOLD } else { tail };
+        out.until = until;
+        out.source = if told { queue as u32 } else { NONE };
+        out.last = input.bit;
+        out.carried += u64::from(packet.bytes);
+        input.gone = until;
+        input.head = next;
+        self.waited[Histogram::bucket(Time::from_ps(waited))] += 1;
+        self.packet_hops += 1;
+        self.join(channel, index, arrival, events);
+        if told {
+            events.push(tail, event::TAIL | link as u64);
+        }
+        if from_link {
+            self.make_room::<PLAIN>(queue, tail, now, events);
+        }
+    }
+
+    /// A packet is on its way to a queue. Nobody overtakes it on its link, so it joins at once; if nobody is in front of it, it asks for its
+    /// output when its head is there and the packet before it gone.
+    #[inline(always)]
+    fn join(&mut self, queue: usize, index: u32, arrival: u64, events: &mut impl Queue) {
+        let input = &mut self.inputs[queue];
+        input.room -= 1;
+        let last = std::mem::replace(&mut input.tail, index);
+        if input.head != NONE {
+            self.packets[last as usize].next = index;
+            return;
+        }
+        input.head = index;
+        if input.gone != TOLD {
+            events.push(arrival.max(input.gone), event::HEAD | queue as u64);
+        }
+    }
+
+    /// The first packet of a queue has begun to leave. Its room empties as it goes, and the next packet fills it no faster than its link
+    /// carries it: so the sender may start when the rest of the one is gone by the time that the other has come. Between links of one
+    /// speed that is at once, as with credits that are counted in flits.
+    #[inline(always)]
+    pub(super) fn make_room<const PLAIN: bool>(
+        &mut self,
+        queue: usize,
+        tail: u64,
+        now: u64,
+        events: &mut impl Queue,
+    ) {
+        let upstream = &self.outputs[self.link_of::<PLAIN>(queue)];
+        let speed = if PLAIN { &self.speed } else { &self.speeds[usize::from(upstream.speed)] };
+        let at = tail.saturating_sub(speed.packet_ps).max(now) + self.credit_ps;
+        if at > now {
+            events.push(at, event::CREDIT | queue as u64);
+        } else {
+            self.inputs[queue].room += 1;
+            // Those who wait are served when all that this event does is done.
+            if upstream.until <= now {
+                self.left.push(queue as u32);
+            }
+        }
+    }
+
+    /// The sender of a link learns later of room in a buffer.
+    pub(super) fn credit<const PLAIN: bool>(&mut self, channel: usize, now: u64, events: &mut impl Queue) {
+        self.inputs[channel].room += 1;
+        self.use_room::<PLAIN>(channel, now, events);
+    }
+
+    /// Serves those who waited for room, which may make room for others.
+    #[inline(always)]
+    pub(super) fn tell_senders<const PLAIN: bool>(&mut self, now: u64, events: &mut impl Queue) {
+        if self.left.is_empty() {
+            return;
+        }
+        let mut told = 0;
+        while let Some(&channel) = self.left.get(told) {
+            told += 1;
+            self.use_room::<PLAIN>(channel as usize, now, events);
+        }
+        self.left.clear();
+    }
+
+    /// There is room in a buffer: if the link to it is free, it serves whoever waited for that.
+    #[inline(always)]
+    fn use_room<const PLAIN: bool>(&mut self, channel: usize, now: u64, events: &mut impl Queue) {
+        let link = self.link_of::<PLAIN>(channel);
+        let Output { until, last, through, requests, .. } = self.outputs[link];
+        if until > now {
+            return;
+        }
+        let class = if PLAIN { channel % 2 } else { channel % self.channels / self.lanes };
+        let room = self.inputs[channel].room;
+        let bit = if PLAIN {
+            next_bit(requests[class] & self.allowed(room, through, 0), last)
+        } else {
+            let first = (link * self.classes + class) * self.words;
+            let asked = |word: usize| self.requests[first + word] & self.allowed(room, through, word);
+            next_of_words(self.words, last, asked)
+        };
+        if let Some(bit) = bit {
+            self.serve::<PLAIN>(link, class, bit, channel, now, events);
+        }
+    }
+
+    /// The link that feeds a queue.
+    #[inline(always)]
+    pub(super) fn link_of<const PLAIN: bool>(&self, queue: usize) -> usize {
+        if PLAIN {
+            queue / 2
+        } else {
+            queue / self.channels
+        }
+    }
+
+    /// A tail has left a link: the link is free, and so is the queue that sent.
+    #[inline(always)]
+    pub(super) fn tail<const PLAIN: bool>(&mut self, link: usize, now: u64, events: &mut impl Queue) {
+        // While it still counts as busy, the next packet of the queue only asks: others may have waited longer.
+        let source = self.outputs[link].source;
+        if source != NONE {
+            self.vacate::<PLAIN>(source as usize, now, events);
+        }
+        self.outputs[link].until = now;
+        self.arbitrate::<PLAIN>(link, now, events);
+    }
+
+    /// A packet is gone from the queue it was in: the next one asks, if its head is there.
+    #[inline(always)]
+    pub(super) fn vacate<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
+        let input = &mut self.inputs[queue];
+        if queue < self.link_queues {
+            input.gone = now;
+            if input.head != NONE {
+                match self.packets[input.head as usize].arrived {
+                    arrived if arrived > now => events.push(arrived, event::HEAD | queue as u64),
+                    _ => self.request::<PLAIN>(queue, now, events),
+                }
+            }
+        } else {
+            let packet = &self.packets[input.tail as usize];
+            if packet.last {
+                self.notes.push(Note::Sent(packet.message));
+            }
+            self.slot_free::<PLAIN>(queue - self.link_queues, now, events);
+        }
+    }
+
+    /// The next queue that asks for the way out to an interface.
+    pub(super) fn next_for_exit<const PLAIN: bool>(&mut self, output: usize) -> Option<usize> {
+        let Output { last, table, requests, .. } = self.outputs[output];
+        let bit = if PLAIN {
+            next_bit(requests[0], last)
+        } else {
+            let first = output * self.classes * self.words;
+            next_of_words(self.words, last, |word| self.requests[first + word])
+        }?;
+        let (word, mask) = self.requests_of::<PLAIN>(output, 0, bit);
+        *word &= !mask;
+        Some(self.queue_of_bit[table as usize + usize::from(bit)] as usize)
+    }
+}
+
+/// Bits of a word of requests.
+pub(super) const WORD: usize = 32;
+
+/// The lowest so many bits.
+#[inline]
+fn ones(count: usize) -> u32 {
+    if count >= WORD {
+        !0
+    } else {
+        (1 << count) - 1
+    }
+}
+
+/// The first set bit after the last one served, around the end, over several words.
+fn next_of_words(words: usize, last: u16, bits_of: impl Fn(usize) -> u32) -> Option<u16> {
+    let start = usize::from(last) / WORD;
+    let after = (!0u32 << (usize::from(last) % WORD)) << 1;
+    for turn in 0..=words {
+        let word = (start + turn) % words;
+        let mut bits = bits_of(word);
+        if turn == 0 {
+            bits &= after;
+        } else if turn == words {
+            bits &= !after;
+        }
+        if bits != 0 {
+            return Some((word * WORD) as u16 + bits.trailing_zeros() as u16);
+        }
+    }
+    None
+}
+
+/// The same in one word.
+#[inline]
+fn next_bit(bits: u32, last: u16) -> Option<u16> {
+    if bits == 0 {
+        return None;
+    }
+    let after = bits & ((!0u32 << last) << 1);
+    Some(if after != 0 { after.trailing_zeros() } else { bits.trailing_zeros() } as u16)
+}
