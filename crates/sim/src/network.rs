@@ -213,6 +213,9 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// The deepest buffers that can be simulated.
+    pub const MOST_BUFFER_PACKETS: u32 = 32_767;
+
     /// The time that the head of a packet needs for one hop.
     pub fn hop(&self) -> Time {
         self.link_latency + self.router_delay
@@ -268,8 +271,12 @@ impl Parameters {
         if self.packet_bytes == 0 {
             return wrong("packet_bytes must be at least 1");
         }
-        if self.buffer_packets == 0 || self.buffer_packets > u32::from(u16::MAX) {
-            return wrong("buffer_packets must be between 1 and 65535");
+        if self.buffer_packets == 0 || self.buffer_packets > Parameters::MOST_BUFFER_PACKETS {
+            return wrong(&format!(
+                "buffer_packets must be between 1 and {}, not {}",
+                Parameters::MOST_BUFFER_PACKETS,
+                self.buffer_packets
+            ));
         }
         for (name, value) in [
             ("lanes", self.lanes),

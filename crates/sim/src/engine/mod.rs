@@ -202,6 +202,8 @@ struct Simulation<'a, Q: Queue> {
     events: Q,
     now: u64,
     handled: u64,
+    /// How many were handled when progress was told last.
+    told: u64,
     carrier: Carrier<'a>,
     ranks: Vec<Rank<'a>>,
     messages: Messages,
@@ -226,8 +228,8 @@ struct Simulation<'a, Q: Queue> {
     started: CpuClock,
 }
 
-/// How many events lie between two reports of progress, as a mask.
-const PROGRESS_MASK: u64 = (1 << 18) - 1;
+/// How many events lie between two reports of progress, at least.
+const EVENTS_TO_TELL: u64 = 1 << 18;
 
 impl<'a, Q: Queue> Simulation<'a, Q> {
     fn new(run: Run<'a>, pacer: Pacer<'a>, events: Q) -> Simulation<'a, Q> {
@@ -241,6 +243,7 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
             events,
             now: 0,
             handled: 0,
+            told: 0,
             carrier,
             ranks,
             messages: Messages::default(),
@@ -269,19 +272,18 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
         for rank in 0..self.ranks.len() as u32 {
             self.events.push(0, kind::RESUME | u64::from(rank));
         }
-        while let Some((time, word)) = self.events.pop() {
+        while let Some((time, word)) = self.next_event() {
             debug_assert!(time >= self.now, "time does not go back");
             self.now = time;
-            self.handled += 1;
-            if word < event::ENGINE {
-                self.handle_packet(word);
-            } else {
-                self.handle(word & !event::VALUE, (word & event::VALUE) as u32);
+            match word {
+                event::NOTES => self.take_notes(),
+                _ => self.handle(word & !event::VALUE, (word & event::VALUE) as u32),
             }
             if self.failed.is_some() {
                 break;
             }
-            if self.handled & PROGRESS_MASK == 0 {
+            if self.handled >= self.told + EVENTS_TO_TELL {
+                self.told = self.handled;
                 self.tell_progress();
             }
         }
@@ -294,15 +296,22 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
         Ok(self.finish())
     }
 
-    #[inline]
-    fn handle_packet(&mut self, word: u64) {
+    /// The next event for ranks: those of packets are handled on the way to it.
+    fn next_event(&mut self) -> Option<(u64, u64)> {
+        match &mut self.carrier {
+            Carrier::Packets(fabric) => fabric.run(&mut self.events, &mut self.handled),
+            Carrier::Uncontended(_) => {
+                self.handled += 1;
+                self.events.pop()
+            }
+        }
+    }
+
+    /// What the network has to say of messages.
+    fn take_notes(&mut self) {
         let Carrier::Packets(fabric) = &mut self.carrier else {
             unreachable!("only packets have such events")
         };
-        fabric.handle(self.now, word, &mut self.events);
-        if fabric.notes.is_empty() {
-            return;
-        }
         let mut notes = std::mem::take(&mut fabric.notes);
         for note in notes.drain(..) {
             match note {

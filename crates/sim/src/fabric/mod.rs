@@ -43,6 +43,8 @@ pub(crate) mod event {
     pub(crate) const CREDIT: u64 = 3 << 56;
     /// A packet has left the network.
     pub(crate) const EXIT: u64 = 4 << 56;
+    /// No event of the queue: there are notes for the engine.
+    pub(crate) const NOTES: u64 = 7 << 56;
     /// The first kind of the engine.
     pub(crate) const ENGINE: u64 = 8 << 56;
     /// The part that is not the kind.
@@ -85,11 +87,27 @@ struct Input {
     router: u32,
     /// Its bit in the requests of the router's outputs.
     bit: u16,
-    /// How many more packets its sender may send.
-    room: u16,
+    /// How many more packets its sender may send, and whether anybody waits for that.
+    room: Room,
 }
 
 const _: () = assert!(size_of::<Input>() == 24);
+
+/// Room in a buffer.
+#[derive(Clone, Copy)]
+struct Room(u16);
+
+impl Room {
+    /// The bit that says that the link to the buffer is free but somebody who asks for it needs more room.
+    const AWAITED: u16 = 1 << 15;
+    /// The most packets of a buffer.
+    const MOST: u16 = Room::AWAITED - 1;
+
+    #[inline(always)]
+    fn packets(self) -> u16 {
+        self.0 & Room::MOST
+    }
+}
 
 /// The time of a tail that has an event of its own, which is to be waited for.
 const TOLD: u64 = u64::MAX;
@@ -140,6 +158,8 @@ pub(crate) struct Fabric<'a> {
     packet_bytes: u32,
     header_bytes: u32,
     credit_ps: u64,
+    /// The time of the latest of its events.
+    now: u64,
     /// Room that a packet from an interface needs ahead.
     entrance: u16,
     /// Queues whose first packet has begun to leave: their senders are to be told.
@@ -202,6 +222,7 @@ impl<'a> Fabric<'a> {
             packet_bytes,
             header_bytes: parameters.header_bytes,
             credit_ps: parameters.credit_delay.as_ps(),
+            now: 0,
             entrance: entrance(wiring, parameters),
             left: Vec::new(),
             nic_limited: parameters.nic_bandwidth.is_some(),
@@ -236,7 +257,7 @@ impl<'a> Fabric<'a> {
         let wiring = self.wiring;
         let nics = wiring.nodes as usize * self.nics_per_node as usize;
         let mut of_router: Vec<Vec<u32>> = vec![Vec::new(); wiring.routers as usize];
-        let empty = Input { gone: 0, head: NONE, tail: NONE, router: NONE, bit: 0, room };
+        let empty = Input { gone: 0, head: NONE, tail: NONE, router: NONE, bit: 0, room: Room(room) };
         let add = |inputs: &mut Vec<Input>, of_router: &mut Vec<Vec<u32>>, router: u32| {
             let queues = &mut of_router[router as usize];
             let bit = queues.len() as u16;
@@ -297,17 +318,34 @@ impl<'a> Fabric<'a> {
         self.outputs.shrink_to_fit();
     }
 
-    /// Handles one of its events.
-    #[inline]
-    pub(crate) fn handle(&mut self, now: u64, event: u64, events: &mut impl Queue) {
+    /// Handles its events until one comes that is for the engine, or there are notes. Counts those that came.
+    pub(crate) fn run(&mut self, events: &mut impl Queue, handled: &mut u64) -> Option<(u64, u64)> {
         match self.plain {
-            true => self.handle_in::<true>(now, event, events),
-            false => self.handle_in::<false>(now, event, events),
+            true => self.run_in::<true>(events, handled),
+            false => self.run_in::<false>(events, handled),
         }
     }
 
+    fn run_in<const PLAIN: bool>(
+        &mut self,
+        events: &mut impl Queue,
+        handled: &mut u64,
+    ) -> Option<(u64, u64)> {
+        while self.notes.is_empty() {
+            let (now, event) = events.pop()?;
+            *handled += 1;
+            if event >= event::ENGINE {
+                return Some((now, event));
+            }
+            self.now = now;
+            self.handle::<PLAIN>(now, event, events);
+        }
+        Some((self.now, event::NOTES))
+    }
+
+    /// Handles one of its events.
     #[inline(always)]
-    fn handle_in<const PLAIN: bool>(&mut self, now: u64, event: u64, events: &mut impl Queue) {
+    fn handle<const PLAIN: bool>(&mut self, now: u64, event: u64, events: &mut impl Queue) {
         let value = (event & event::VALUE) as u32;
         match event & !event::VALUE {
             event::HEAD => self.request::<PLAIN>(value as usize, now, events),

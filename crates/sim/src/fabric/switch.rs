@@ -1,7 +1,7 @@
 //! What happens to a packet between two queues: the first of a queue asks for an output, a free output serves those who ask in turn, and what is
 //! served joins the next queue. `PLAIN` says that the network is a plain one, where the same is simpler.
 
-use super::{event, Fabric, Input, Note, Output, TOLD};
+use super::{event, Fabric, Input, Note, Output, Room, TOLD};
 use crate::queue::Queue;
 use crate::report::Histogram;
 use crate::wiring::{Ways, NONE};
@@ -85,9 +85,31 @@ impl Fabric<'_> {
         let (word, mask) = self.requests_of::<PLAIN>(output, class, self.inputs[queue].bit);
         *word |= mask;
         let out = &mut self.outputs[output];
-        if out.until > now && out.until != TOLD {
+        if out.until <= now {
+            self.await_room::<PLAIN>(output, class);
+        } else if out.until != TOLD {
             events.push(out.until, event::TAIL | output as u64);
             out.until = TOLD;
+        }
+    }
+
+    /// A free link of a plain network waits for room where anybody asks for it.
+    #[inline(always)]
+    fn await_room_if_asked(&mut self, link: usize) {
+        let requests = self.outputs[link].requests;
+        for class in (0..2).filter(|&class| requests[class] != 0) {
+            self.await_room::<true>(link, class);
+        }
+    }
+
+    /// A free link waits for room in the buffers of a class.
+    #[inline(always)]
+    fn await_room<const PLAIN: bool>(&mut self, link: usize, class: usize) {
+        if PLAIN {
+            self.inputs[2 * link + class].room.0 |= Room::AWAITED;
+        } else {
+            let first = link * self.channels + class * self.lanes;
+            self.inputs[first..][..self.lanes].iter_mut().for_each(|input| input.room.0 |= Room::AWAITED);
         }
     }
 
@@ -136,16 +158,21 @@ impl Fabric<'_> {
         let last = self.outputs[link].last;
         if PLAIN {
             let eligible = [self.eligible::<PLAIN>(link, 0, 0), self.eligible::<PLAIN>(link, 1, 0)];
-            if let Some(bit) = next_bit(eligible[0] | eligible[1], last) {
-                let class = usize::from(eligible[1] & 1 << (bit % 32) != 0);
-                self.serve::<PLAIN>(link, class, bit, 2 * link + class, now, events);
+            match next_bit(eligible[0] | eligible[1], last) {
+                Some(bit) => {
+                    let class = usize::from(eligible[1] & 1 << (bit % 32) != 0);
+                    self.serve::<PLAIN>(link, class, bit, 2 * link + class, now, events);
+                }
+                None => self.await_room_if_asked(link),
             }
             return;
         }
         let any = |word: usize| {
             (0..self.classes).fold(0, |bits, class| bits | self.eligible::<PLAIN>(link, class, word))
         };
-        let Some(bit) = next_of_words(self.words, last, any) else { return };
+        let Some(bit) = next_of_words(self.words, last, any) else {
+            return (0..self.classes).for_each(|class| self.await_room::<PLAIN>(link, class));
+        };
         for class in (0..self.classes).rev() {
             let word = usize::from(bit) / WORD;
             if self.eligible::<PLAIN>(link, class, word) & 1 << (usize::from(bit) % WORD) != 0 {
@@ -184,13 +211,14 @@ impl Fabric<'_> {
     fn room<const PLAIN: bool>(&self, link: usize, class: usize) -> (usize, u16) {
         if PLAIN {
             let channel = 2 * link + class;
-            return (channel, self.inputs[channel].room);
+            return (channel, self.inputs[channel].room.packets());
         }
         let first = link * self.channels + class * self.lanes;
-        let mut best = (first, self.inputs[first].room);
+        let mut best = (first, self.inputs[first].room.packets());
         for channel in first + 1..first + self.lanes {
-            if self.inputs[channel].room > best.1 {
-                best = (channel, self.inputs[channel].room);
+            let room = self.inputs[channel].room.packets();
+            if room > best.1 {
+                best = (channel, room);
             }
         }
         best
@@ -282,7 +310,7 @@ impl Fabric<'_> {
     #[inline(always)]
     fn join(&mut self, queue: usize, index: u32, arrival: u64, events: &mut impl Queue) {
         let input = &mut self.inputs[queue];
-        input.room -= 1;
+        input.room.0 -= 1;
         let last = std::mem::replace(&mut input.tail, index);
         if input.head != NONE {
             self.packets[last as usize].next = index;
@@ -305,23 +333,25 @@ impl Fabric<'_> {
         now: u64,
         events: &mut impl Queue,
     ) {
-        let upstream = &self.outputs[self.link_of::<PLAIN>(queue)];
-        let speed = if PLAIN { &self.speed } else { &self.speeds[usize::from(upstream.speed)] };
+        let speed = match PLAIN {
+            true => &self.speed,
+            false => &self.speeds[usize::from(self.outputs[self.link_of::<PLAIN>(queue)].speed)],
+        };
         let at = tail.saturating_sub(speed.packet_ps).max(now) + self.credit_ps;
         if at > now {
-            events.push(at, event::CREDIT | queue as u64);
-        } else {
-            self.inputs[queue].room += 1;
-            // Those who wait are served when all that this event does is done.
-            if upstream.until <= now {
-                self.left.push(queue as u32);
-            }
+            return events.push(at, event::CREDIT | queue as u64);
+        }
+        let room = &mut self.inputs[queue].room.0;
+        *room += 1;
+        // Those who wait are served when all that this event does is done.
+        if *room & Room::AWAITED != 0 {
+            self.left.push(queue as u32);
         }
     }
 
     /// The sender of a link learns later of room in a buffer.
     pub(super) fn credit<const PLAIN: bool>(&mut self, channel: usize, now: u64, events: &mut impl Queue) {
-        self.inputs[channel].room += 1;
+        self.inputs[channel].room.0 += 1;
         self.use_room::<PLAIN>(channel, now, events);
     }
 
@@ -343,12 +373,13 @@ impl Fabric<'_> {
     #[inline(always)]
     fn use_room<const PLAIN: bool>(&mut self, channel: usize, now: u64, events: &mut impl Queue) {
         let link = self.link_of::<PLAIN>(channel);
+        let room = self.inputs[channel].room.packets();
+        self.inputs[channel].room = Room(room);
         let Output { until, last, through, requests, .. } = self.outputs[link];
         if until > now {
             return;
         }
         let class = if PLAIN { channel % 2 } else { channel % self.channels / self.lanes };
-        let room = self.inputs[channel].room;
         let bit = if PLAIN {
             next_bit(requests[class] & self.allowed(room, through, 0), last)
         } else {
@@ -356,8 +387,9 @@ impl Fabric<'_> {
             let asked = |word: usize| self.requests[first + word] & self.allowed(room, through, word);
             next_of_words(self.words, last, asked)
         };
-        if let Some(bit) = bit {
-            self.serve::<PLAIN>(link, class, bit, channel, now, events);
+        match bit {
+            Some(bit) => self.serve::<PLAIN>(link, class, bit, channel, now, events),
+            None => self.await_room::<PLAIN>(link, class),
         }
     }
 
