@@ -58,7 +58,9 @@ impl World {
     /// structures are gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left
     /// the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        self.memory.reset(new_rank).map(World::over)
+        let World { memory, tables } = self;
+        drop(tables);
+        memory.reset(new_rank).map(World::over)
     }
 
     /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot

@@ -3,6 +3,8 @@
 //! Booking comes before taking. When the budget is spent the caller gets
 //! [`OutOfMemory`](crate::Error::OutOfMemory) with what was asked and what is left; the library never grows silently.
 
+use crate::core::Core;
+use crate::world::World;
 use crate::{Error, Result};
 use kumiki_net::shm::arena::Arena;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,11 +31,13 @@ pub enum Purpose {
     Thread,
     /// Data structures that live in global memory.
     Data,
+    /// What this process knows of hash tables: where their parts are.
+    Directory,
 }
 
 impl Purpose {
     /// All purposes, in the order of reports.
-    pub const ALL: [Purpose; 9] = [
+    pub const ALL: [Purpose; 10] = [
         Purpose::World,
         Purpose::ArenaControl,
         Purpose::Starter,
@@ -43,6 +47,7 @@ impl Purpose {
         Purpose::Operation,
         Purpose::Thread,
         Purpose::Data,
+        Purpose::Directory,
     ];
 
     /// The name in reports.
@@ -57,6 +62,7 @@ impl Purpose {
             Purpose::Operation => "operations",
             Purpose::Thread => "threads",
             Purpose::Data => "data structures",
+            Purpose::Directory => "table directories",
         }
     }
 
@@ -142,6 +148,33 @@ impl Books {
     }
 }
 
+/// Bytes that stay booked until it is dropped: what a layer above takes for itself.
+pub struct Booking {
+    core: Arc<Core>,
+    purpose: Purpose,
+    bytes: u64,
+}
+
+impl std::fmt::Debug for Booking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Booking({} bytes, {})", self.bytes, self.purpose.name())
+    }
+}
+
+impl Drop for Booking {
+    fn drop(&mut self) {
+        self.core.books.unbook(self.purpose, self.bytes);
+    }
+}
+
+impl World {
+    /// Books private memory that the caller is about to take.
+    pub fn book(&self, purpose: Purpose, bytes: u64) -> Result<Booking> {
+        self.core().books.book(purpose, bytes)?;
+        Ok(Booking { core: self.core().clone(), purpose, bytes })
+    }
+}
+
 /// One line of the ledger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
@@ -195,9 +228,9 @@ impl std::fmt::Display for Ledger {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for entry in self.entries.iter().filter(|entry| entry.bytes > 0) {
             let place = if entry.purpose.is_arena() { "arena" } else { "private" };
-            writeln!(f, "{:<16} {:<8} {:>12}", entry.purpose.name(), place, entry.bytes)?;
+            writeln!(f, "{:<17} {:<8} {:>12}", entry.purpose.name(), place, entry.bytes)?;
         }
-        writeln!(f, "{:<16} {:<8} {:>12}", "page tables", "kernel", self.page_table_bytes)?;
+        writeln!(f, "{:<17} {:<8} {:>12}", "page tables", "kernel", self.page_table_bytes)?;
         write!(
             f,
             "per peer: {} unknown, {} known, {} connected ({} now)",

@@ -48,7 +48,7 @@ pub use error::{Error, Fate, Result};
 pub use handle::Handle;
 pub use kumiki_net::agent::bootstrap::{Attachment, STARTER_BYTES};
 pub use kumiki_net::Rank;
-pub use ledger::{Entry, Ledger, Purpose};
+pub use ledger::{Booking, Entry, Ledger, Purpose};
 pub use local::{Change, Local, Locked, Span};
 pub use order::Order;
 pub use pool::Pool;

@@ -41,6 +41,12 @@ impl<'a> Local<'a> {
         self.core.rank.0
     }
 
+    /// The number of this rank among those of its node.
+    #[inline]
+    pub fn index(self) -> u32 {
+        self.core.local
+    }
+
     /// How many ranks there are.
     #[inline]
     pub fn ranks(self) -> u32 {
@@ -101,6 +107,45 @@ impl<'a> Local<'a> {
         self.lock_slowly(word, tag)
     }
 
+    /// Takes a lock if nobody has it.
+    #[inline]
+    pub fn try_lock(self, word: &'a AtomicU64) -> Option<Locked<'a>> {
+        let tag = OwnerTag::new(self.core.local, thread_number());
+        lock::try_lock(word, tag).ok().map(|()| Locked { word, inherited: false })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(self, word: &'a AtomicU64, tag: OwnerTag) -> Result<Locked<'a>> {
+        let mut since_ms = None;
+        let mut rounds = 0;
+        loop {
+            for _ in 0..SPINS {
+                if word.load(Ordering::Relaxed) == 0 && lock::try_lock(word, tag).is_ok() {
+                    return Ok(Locked { word, inherited: false });
+                }
+                std::hint::spin_loop();
+            }
+            let Err(holder) = lock::try_lock(word, tag) else { return Ok(Locked { word, inherited: false }) };
+            if self.is_gone(holder.local()) && lock::take_over(word, holder, tag) {
+                return Ok(Locked { word, inherited: true });
+            }
+            rounds += 1;
+            if let Some(busy) = self.busy.filter(|_| rounds >= SERVING_ROUNDS) {
+                busy.set(true);
+                return Err(Error::Timeout { what: "a lock of this node".into(), after_ms: 0 });
+            }
+            self.core.check_usable()?;
+            let now_ms = time::now_ms();
+            let since_ms = *since_ms.get_or_insert(now_ms);
+            if now_ms - since_ms > self.core.arena.config().peer_timeout_ms as u64 {
+                let what = format!("waiting for a lock that rank {} holds", self.rank_at(holder.local()));
+                return Err(Error::Timeout { what, after_ms: now_ms - since_ms });
+            }
+            process::yield_now();
+        }
+    }
+
     /// The version of what a lock guards, to read it without the lock; `None` while somebody changes it. What is read is
     /// right if the version [has not changed](Self::is_unchanged) afterwards, and may be anything otherwise.
     #[inline]
@@ -122,48 +167,17 @@ impl<'a> Local<'a> {
         Change(word)
     }
 
-    #[cold]
-    fn lock_slowly(self, word: &'a AtomicU64, tag: OwnerTag) -> Result<Locked<'a>> {
-        let mut since_ms = None;
-        let mut rounds = 0;
-        loop {
-            for _ in 0..SPINS {
-                if word.load(Ordering::Relaxed) == 0 && lock::try_lock(word, tag).is_ok() {
-                    return Ok(Locked { word, inherited: false });
-                }
-                std::hint::spin_loop();
-            }
-            let Err(holder) = lock::try_lock(word, tag) else { return Ok(Locked { word, inherited: false }) };
-            if self.is_gone(holder) && lock::take_over(word, holder, tag) {
-                return Ok(Locked { word, inherited: true });
-            }
-            rounds += 1;
-            if let Some(busy) = self.busy.filter(|_| rounds >= SERVING_ROUNDS) {
-                busy.set(true);
-                return Err(Error::Timeout { what: "a lock of this node".into(), after_ms: 0 });
-            }
-            self.core.check_usable()?;
-            let now_ms = time::now_ms();
-            let since_ms = *since_ms.get_or_insert(now_ms);
-            if now_ms - since_ms > self.core.arena.config().peer_timeout_ms as u64 {
-                let what = format!("waiting for a lock that rank {} holds", self.rank_at(holder.local()));
-                return Err(Error::Timeout { what, after_ms: now_ms - since_ms });
-            }
-            process::yield_now();
-        }
-    }
-
     /// Whether a service met a lock that somebody else holds. Whoever asks deals with it: a service that has done a part
     /// of its work replies with that part, instead of being run again as a whole.
     pub fn met_lock(self) -> bool {
         self.busy.is_some_and(Cell::take)
     }
 
-    /// Whether the holder of a lock is no longer alive. A word that no rank can have written counts as dead.
-    fn is_gone(self, holder: OwnerTag) -> bool {
+    /// Whether a rank of this node, the holder of a lock, is no longer alive. One that never was counts as dead.
+    fn is_gone(self, holder: u32) -> bool {
         let ranks = (0..self.ranks()).filter_map(|rank| self.core.arena.place(Rank(rank)));
         let mut here = ranks.map(|word| word.load()).filter(|place| place.node == self.core.node);
-        !here.any(|place| place.local == holder.local() && place.status == Status::Alive)
+        !here.any(|place| place.local == holder && place.status == Status::Alive)
     }
 
     fn rank_at(self, local: u32) -> u32 {
@@ -196,6 +210,23 @@ fn thread_number() -> u32 {
     }
 }
 
+/// Lets the processor fetch a cache line, to be written. Nothing is read: any address will do.
+#[inline]
+pub(crate) fn fetch_to_write(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch touches no memory that the program can see, and does not fault.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pstl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}
+
 /// A lock that is held; dropping it frees it.
 #[derive(Debug)]
 pub struct Locked<'a> {
@@ -208,6 +239,12 @@ impl Locked<'_> {
     #[inline]
     pub fn is_inherited(&self) -> bool {
         self.inherited
+    }
+
+    /// Leaves the lock to whoever comes next, who then inherits it too: what it guards could not be repaired.
+    pub fn leave(self) {
+        lock::leave(self.word);
+        std::mem::forget(self);
     }
 }
 
@@ -329,6 +366,14 @@ impl<'a> Span<'a> {
         self.word(at).map(|word| word.store(value, Ordering::Release))
     }
 
+    /// Says that the bytes at `at` will be read, or written, soon: a hint to the processor.
+    #[inline]
+    pub fn prepare(self, at: u64) {
+        if at < self.bytes {
+            fetch_to_write(self.base.wrapping_add(at as usize));
+        }
+    }
+
     /// A part of it.
     #[inline]
     pub fn part(self, at: u64, bytes: u64) -> Result<Span<'a>> {
@@ -373,6 +418,12 @@ impl<'a> Span<'a> {
     /// Whether the bytes at `at` are these.
     #[inline]
     pub fn matches(self, at: u64, bytes: &[u8]) -> Result<bool> {
+        if let Ok(bytes) = <[u8; 8]>::try_from(bytes) {
+            // A key of one word is the common one.
+            let mut word = [0; 8];
+            self.read(at, &mut word)?;
+            return Ok(word == bytes);
+        }
         let mut place = self.at(at, bytes.len() as u64)?;
         let mut buffer = [0u8; 64];
         for piece in bytes.chunks(buffer.len()) {

@@ -6,15 +6,15 @@
 
 use crate::address::{GlobalAddress, POOL_SLOT};
 use crate::ledger;
-use crate::local::{Local, Locked, Span};
+use crate::local::{self, Local, Locked, Span};
 use crate::region::{check_machine, out_of_memory};
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
+use kumiki_net::shm::control::Control;
 use kumiki_net::shm::region::RegionEntry;
-use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Growth from here on is checked against the memory that the control group still allows.
 const LARGE_BYTES: u64 = 1 << 20;
@@ -30,6 +30,7 @@ pub struct Pool<'a> {
     owner: Rank,
     owner_local: u32,
     entry: &'a RegionEntry,
+    control: &'a Control,
 }
 
 impl std::fmt::Debug for Pool<'_> {
@@ -42,21 +43,29 @@ impl<'a> Local<'a> {
     /// The pool of a live rank of this node.
     #[inline]
     pub fn pool(self, rank: u32) -> Result<Pool<'a>> {
-        let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
-        let place = place.ok_or_else(|| Error::misuse(format!("there is no rank {rank}")))?;
+        self.live_pool(rank).ok_or_else(|| self.why_no_pool(rank))
+    }
+
+    /// The pool of a rank, if that is alive and on this node: [`pool`](Self::pool) says why not.
+    #[inline]
+    pub fn live_pool(self, rank: u32) -> Option<Pool<'a>> {
         if process::is_forked_child() {
-            self.core.check_usable()?;
+            return None;
         }
-        if place.status != Status::Alive {
-            self.core.check_alive(Rank(rank), place)?;
-        }
-        let entry = self.core.arena.region(place.local, POOL_SLOT as usize);
-        match entry {
-            Some(entry) if place.node == self.core.node => {
-                Ok(Pool { local: self, owner: Rank(rank), owner_local: place.local, entry })
-            }
-            _ => Err(Error::misuse(format!("rank {rank} is on another node"))),
-        }
+        let arena = &self.core.arena;
+        let owner_local = arena.place(Rank(rank))?.local_on(self.core.node)?;
+        let entry = arena.region(owner_local, POOL_SLOT as usize)?;
+        let control = arena.control(owner_local)?;
+        Some(Pool { local: self, owner: Rank(rank), owner_local, entry, control })
+    }
+
+    #[cold]
+    fn why_no_pool(self, rank: u32) -> Error {
+        let Some(place) = self.core.arena.place(Rank(rank)).map(|word| word.load()) else {
+            return Error::misuse(format!("there is no rank {rank}"));
+        };
+        let wrong = self.core.check_usable().and_then(|()| self.core.check_alive(Rank(rank), place));
+        wrong.err().unwrap_or_else(|| Error::misuse(format!("rank {rank} is on another node")))
     }
 
     /// Whether an address lies in the pool of its rank, wherever that is.
@@ -82,7 +91,7 @@ impl<'a> Pool<'a> {
     /// Bytes that it has now: a multiple of a page.
     #[inline]
     pub fn len(self) -> u64 {
-        self.entry.view().map_or(0, |view| view.bytes)
+        self.entry.bytes()
     }
 
     /// Whether it has no memory now.
@@ -111,9 +120,25 @@ impl<'a> Pool<'a> {
     /// Takes the pool's lock; see [`Local::lock`].
     #[inline]
     pub fn lock(self) -> Result<Locked<'a>> {
-        let control = self.local.core.arena.control(self.owner_local);
-        let control = control.ok_or_else(|| Error::misuse(format!("{} has no control block", self.owner)))?;
-        self.local.lock(&control.pool_lock)
+        self.local.lock(&self.control.pool.lock)
+    }
+
+    /// Takes the pool's lock if nobody has it.
+    #[inline]
+    pub fn try_lock(self) -> Option<Locked<'a>> {
+        self.local.try_lock(&self.control.pool.lock)
+    }
+
+    /// The number of blocks in use, beside the lock. Whoever holds that keeps it.
+    #[inline]
+    pub fn blocks(self) -> &'a AtomicU64 {
+        &self.control.pool.blocks
+    }
+
+    /// Says that the pool will be locked soon: a hint to the processor.
+    #[inline]
+    pub fn prepare_lock(self) {
+        local::fetch_to_write((&raw const self.control.pool).cast());
     }
 
     /// Gives the pool another length, in whole pages; the caller holds its lock. New memory is zero. Memory that is cut
@@ -122,7 +147,7 @@ impl<'a> Pool<'a> {
         let core = self.local.core;
         let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
         let start = core.arena.pool_start();
-        let Some(control) = core.arena.control(self.owner_local) else { return Ok(()) };
+        let control = self.control;
         if bytes > before {
             let more = bytes - before;
             if bytes > self.limit() {

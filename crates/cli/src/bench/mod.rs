@@ -67,6 +67,16 @@ pub(crate) struct MemArguments {
     /// Which MPI libraries to compare with: auto (all found), none, or names such as openmpi4,mpich.
     #[arg(long, value_name = "LIST", default_value = "auto")]
     peers: String,
+    #[command(flatten)]
+    options: Options,
+    /// Start peers with 256 ranks too: each takes up to a minute of the whole machine.
+    #[arg(long)]
+    startup_peers: bool,
+}
+
+/// What every comparison can be told.
+#[derive(clap::Args)]
+struct Options {
     /// Fewer and shorter samples.
     #[arg(long)]
     quick: bool,
@@ -82,12 +92,33 @@ pub(crate) struct MemArguments {
     /// Draw the ratios as a chart into this file.
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
-    /// Start peers with 256 ranks too: each takes up to a minute of the whole machine.
-    #[arg(long)]
-    startup_peers: bool,
     /// List the metrics and their bounds, and measure nothing.
     #[arg(long)]
     list: bool,
+}
+
+impl Options {
+    /// Measures these metrics and reports them, or lists them if that is all that is asked for.
+    fn compare(
+        &self,
+        metrics: &[catalogue::Metric],
+        peers: impl FnOnce() -> Result<Vec<Box<dyn harness::Rival>>, String>,
+        startup_peers: bool,
+    ) -> Outcome {
+        if self.list {
+            report::list(metrics);
+            return Ok(0);
+        }
+        let samples = self.samples.unwrap_or(if self.quick { 3 } else { 9 });
+        let plan = harness::Plan { samples, peers: peers()?, startup_peers };
+        let mut report = report::Report::new(self.json);
+        harness::run(&plan, metrics, &mut report)?;
+        report.finish();
+        if let Some(path) = &self.png {
+            report.draw(path)?;
+        }
+        Ok(0)
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -101,21 +132,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 fn mem(arguments: &MemArguments) -> Outcome {
     crate::commands::warn_of_unknown_variables();
-    let metrics = catalogue::select(arguments.only.as_deref(), arguments.quick)?;
-    if arguments.list {
-        report::list(&metrics);
-        return Ok(0);
-    }
-    let plan = harness::Plan {
-        samples: arguments.samples.unwrap_or(if arguments.quick { 3 } else { 9 }),
-        peers: peers::find(&arguments.peers)?.into_iter().map(|peer| Box::new(peer) as _).collect(),
-        startup_peers: arguments.startup_peers,
-    };
-    let mut report = report::Report::new(arguments.json);
-    harness::run(&plan, &metrics, &mut report)?;
-    report.finish();
-    if let Some(path) = &arguments.png {
-        report.draw(path)?;
-    }
-    Ok(0)
+    let options = &arguments.options;
+    let metrics = catalogue::select(options.only.as_deref(), options.quick)?;
+    let peers = || Ok(peers::find(&arguments.peers)?.into_iter().map(|peer| Box::new(peer) as _).collect());
+    options.compare(&metrics, peers, arguments.startup_peers)
 }

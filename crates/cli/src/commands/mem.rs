@@ -4,6 +4,7 @@
 //! it has a place for the line of each rank, however many, and nobody needs to read meanwhile.
 
 use super::job::Job;
+use super::objects::Objects;
 use super::Outcome;
 use crate::chart::{bytes_text, Bars, Group, Scale, Unit};
 use kumiki_run::system;
@@ -31,6 +32,7 @@ Examples:
   kumiki mem -n 1024 --json --png mem.png
 
 Private memory is what smaps_rollup calls Anonymous: heap, stacks and changed data, not the arena and not pages of files.
+What an object of global memory takes beyond what the program keeps in it is measured here: some are made, and divided by.
 The node's total is the sum of the proportional set sizes (PSS) of its ranks; with several nodes, that of the largest.";
 
 /// Measure the memory that joining a world adds to each rank.
@@ -74,7 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(code);
     }
     let lines = read_lines(&File::from(file), bytes)?;
-    let summary = Summary::new(&lines, arguments.ranks)?;
+    let mut summary = Summary::new(&lines, arguments.ranks)?;
+    summary.objects =
+        Objects::measure().inspect_err(|why| eprintln!("kumiki: objects are left out: {why}")).ok();
     if let Some(path) = &arguments.png {
         summary.chart().save(path)?;
     }
@@ -153,6 +157,7 @@ struct Summary {
     page_tables: Spread,
     node_pss_bytes: u64,
     init_seconds: f64,
+    objects: Option<Objects>,
 }
 
 impl Summary {
@@ -185,11 +190,12 @@ impl Summary {
             page_tables: added("page_tables_before", "page_tables_after"),
             node_pss_bytes: (0..nodes).map(pss).max().unwrap_or(0),
             init_seconds: all("init_ns").max as f64 / 1e9,
+            objects: None,
         })
     }
 
     fn json(&self) -> Value {
-        json!({
+        let mut report = json!({
             "ranks": self.ranks,
             "added_private_bytes": {
                 "min": self.added.min, "median": self.added.median, "max": self.added.max,
@@ -198,7 +204,11 @@ impl Summary {
             "page_table_bytes_per_rank": self.page_tables.median,
             "node_pss_bytes": self.node_pss_bytes,
             "init_seconds": self.init_seconds,
-        })
+        });
+        if let Some(objects) = &self.objects {
+            report["object_bytes"] = objects.json();
+        }
+        report
     }
 
     fn table(&self) -> String {
@@ -217,6 +227,10 @@ impl Summary {
         text += &self.arena.row("arena", None);
         text += &self.control.row("  beside starter memory and heap", Some(CONTROL_BUDGET_BYTES));
         text += &self.page_tables.row("page tables added by init", None);
+        if let Some(objects) = &self.objects {
+            text += "\n";
+            text += &objects.table();
+        }
         text
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod info;
 pub(crate) mod job;
 pub(crate) mod man;
 pub(crate) mod mem;
+mod objects;
 pub(crate) mod rank;
 pub(crate) mod run;
 pub(crate) mod selftest;

@@ -359,6 +359,7 @@ impl Arena {
     }
 
     /// Where the pool starts in a slice, and the heap ends.
+    #[inline]
     pub fn pool_start(&self) -> u64 {
         self.layout.stride / 2
     }

@@ -57,6 +57,16 @@ impl std::fmt::Display for Activity {
 /// A rank that no one in particular is waited for.
 pub const NOBODY: u32 = u32::MAX;
 
+/// What whoever allocates in a rank's pool touches first, in a cache line of its own.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct PoolWords {
+    /// The lock of the pool (see `lock.rs`).
+    pub lock: AtomicU64,
+    /// Blocks in use; changed under the lock.
+    pub blocks: AtomicU64,
+}
+
 /// The shared words; all zero at start.
 #[repr(C, align(4096))]
 #[derive(Debug)]
@@ -75,12 +85,12 @@ pub struct Control {
     /// Bytes that the rank's ledger holds against its budget. Here, because neighbours that allocate in the rank's pool
     /// book there what they take.
     pub booked: AtomicU64,
-    /// The lock of the rank's pool (see `lock.rs`).
-    pub pool_lock: AtomicU64,
     /// Private bytes of the process before and after init, as the kernel counts them; 0 if not asked for.
     pub private_before: AtomicU64,
     /// See `private_before`.
     pub private_after: AtomicU64,
+    /// What guards the rank's pool.
+    pub pool: PoolWords,
     /// Regions that this rank touches in other ranks' private memory.
     pub hazards: Hazards,
 }

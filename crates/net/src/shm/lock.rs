@@ -14,7 +14,11 @@ use super::sync::{fence, AtomicU64, Ordering};
 pub struct OwnerTag(u64);
 
 impl OwnerTag {
+    /// A tag of somebody who is gone: no node has as many ranks.
+    pub const GONE: OwnerTag = OwnerTag(u64::MAX);
+
     /// The tag of a thread of the `local`-th rank of the node.
+    #[inline]
     pub fn new(local: u32, thread: u32) -> OwnerTag {
         OwnerTag((local as u64 + 1) << 32 | thread as u64)
     }
@@ -43,6 +47,11 @@ pub fn take_over(word: &AtomicU64, dead: OwnerTag, tag: OwnerTag) -> bool {
 #[inline]
 pub fn unlock(word: &AtomicU64) {
     word.store(0, Ordering::Release);
+}
+
+/// Leaves a lock that this thread holds as a dead holder does: whoever comes next takes it over, and repairs what it guards.
+pub fn leave(word: &AtomicU64) {
+    word.store(OwnerTag::GONE.0, Ordering::Release);
 }
 
 /// Something is about to change; the caller holds the lock.
@@ -87,6 +96,8 @@ mod tests {
         assert!(!take_over(&word, first, second));
         unlock(&word);
         assert_eq!(try_lock(&word, first), Ok(()));
+        leave(&word);
+        assert!(try_lock(&word, second).is_err_and(|holder| take_over(&word, holder, second)));
     }
 }
 

@@ -99,6 +99,18 @@ impl RegionEntry {
         Self::decode(place, extent)
     }
 
+    /// Bytes of the region that the entry describes; 0 if it is free.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        let place = self.place.load(Ordering::Acquire);
+        let extent = self.extent.load(Ordering::Acquire);
+        match place >> GENERATION_SHIFT {
+            0 => 0,
+            generation if generation != extent >> GENERATION_SHIFT => 0,
+            _ => extent & LOW_BITS,
+        }
+    }
+
     /// Where `bytes` at `offset` of a region of the arena lie in the owner's slice. `None` if this is no such region, or
     /// not of this generation (0: of any), or too short. The path of every same-node access, so it is short.
     #[inline]
@@ -194,9 +206,9 @@ mod tests {
             colour: 3,
         };
         entry.publish(view);
-        assert_eq!(entry.view(), Some(view));
+        assert_eq!((entry.view(), entry.bytes()), (Some(view), view.bytes));
         entry.retire();
-        assert_eq!(entry.view(), None);
+        assert_eq!((entry.view(), entry.bytes()), (None, 0));
     }
 
     #[test]

@@ -15,9 +15,7 @@ mod rivals;
 pub(super) use ours::Data;
 pub(super) use redis::Redis;
 
-use super::{harness, report};
 use crate::commands::Outcome;
-use std::path::PathBuf;
 
 /// Keys of the maps, on each side.
 const KEYS: u64 = 100_000;
@@ -42,45 +40,14 @@ pub(crate) struct DataArguments {
     /// Which peers to compare with: auto (all found), none, or std, redis.
     #[arg(long, value_name = "LIST", default_value = "auto")]
     peers: String,
-    /// Fewer samples.
-    #[arg(long)]
-    quick: bool,
-    /// Only metrics whose name contains this; several are separated by commas.
-    #[arg(long, value_name = "PATTERN")]
-    only: Option<String>,
-    /// Samples of each contender.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    samples: Option<u32>,
-    /// One JSON object a line instead of tables.
-    #[arg(long)]
-    json: bool,
-    /// Draw the ratios as a chart into this file.
-    #[arg(long, value_name = "FILE")]
-    png: Option<PathBuf>,
-    /// List the metrics and their bounds, and measure nothing.
-    #[arg(long)]
-    list: bool,
+    #[command(flatten)]
+    options: super::Options,
 }
 
 pub(super) fn run(arguments: &DataArguments) -> Outcome {
     crate::commands::warn_of_unknown_variables();
-    let metrics = super::catalogue::choose(catalogue::all(), arguments.only.as_deref())?;
-    if arguments.list {
-        report::list(&metrics);
-        return Ok(0);
-    }
-    let plan = harness::Plan {
-        samples: arguments.samples.unwrap_or(if arguments.quick { 3 } else { 9 }),
-        peers: rivals::find(&arguments.peers)?,
-        startup_peers: false,
-    };
-    let mut report = report::Report::new(arguments.json);
-    harness::run(&plan, &metrics, &mut report)?;
-    report.finish();
-    if let Some(path) = &arguments.png {
-        report.draw(path)?;
-    }
-    Ok(0)
+    let metrics = super::catalogue::choose(catalogue::all(), arguments.options.only.as_deref())?;
+    arguments.options.compare(&metrics, || rivals::find(&arguments.peers), false)
 }
 
 /// The i-th key, the same for every contender.

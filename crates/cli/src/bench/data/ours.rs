@@ -61,14 +61,6 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Nanoseconds of one operation when all ranks do it at once: those of the slowest.
-    fn together(&mut self, request: &Request, mut work: impl FnMut(u64) -> Done<()>) -> Measured {
-        together(self.world, &mut self.sampler, request, |count| {
-            let began = Instant::now();
-            work(count).map(|()| began.elapsed())
-        })
-    }
-
     /// Nanoseconds of one operation that rank 0 does while the others sleep.
     fn alone(
         &mut self,
@@ -177,9 +169,9 @@ impl<'a> Data<'a> {
         }
         world.sync().map_err(text)?;
         let mut next = 0;
-        let measured = self.together(request, |count| match name {
-            "find" => finds_of(&map, &mut next, count),
-            "find_many" => finds_many_of(&map, &mut next, count),
+        let measured = together(world, &mut self.sampler, request, |count| match name {
+            "find" => timed(|| finds_of(&map, &mut next, count)),
+            "find_many" => timed(|| finds_many_of(&map, &mut next, count)),
             "insert" => inserts_of(&map, &value, first, &mut next, count),
             _ => inserts_many_of(&map, &value, first, &mut next, count),
         });
@@ -190,7 +182,7 @@ impl<'a> Data<'a> {
         measured
     }
 
-    /// Bytes of an entry of a map beside its key and its value; its part of the slots included.
+    /// Bytes of an entry of a map beside its key and its value; without its slot, which a table has also when it is empty.
     fn entry_bytes(&mut self) -> Measured {
         let world = self.world;
         if world.rank() != 0 {
@@ -255,6 +247,13 @@ fn own_key(first: u64, index: u64) -> [u8; 8] {
     (first + index % KEYS).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
 }
 
+/// How long something takes.
+fn timed(work: impl FnOnce() -> Done<()>) -> Done<Duration> {
+    let began = Instant::now();
+    work().map(|()| began.elapsed())
+}
+
+/// Empties the map of this rank's keys when all are in; that is not what is measured.
 fn empty(map: &Map<'_>, first: u64, next: u64) -> Done<()> {
     if next > 0 && next % KEYS == 0 {
         let keys: Vec<_> = (0..KEYS).map(|index| own_key(first, index)).collect();
@@ -263,29 +262,40 @@ fn empty(map: &Map<'_>, first: u64, next: u64) -> Done<()> {
     Ok(())
 }
 
-fn inserts_of(map: &Map<'_>, value: &[u8], first: u64, next: &mut u64, count: u64) -> Done<()> {
-    for _ in 0..count {
+/// Inserts that many new keys, and says how long that took.
+fn inserts_of(map: &Map<'_>, value: &[u8], first: u64, next: &mut u64, count: u64) -> Done<Duration> {
+    let (mut time, mut left) = (Duration::ZERO, count);
+    while left > 0 {
         empty(map, first, *next)?;
-        if map.insert(&own_key(first, *next), value).map_err(text)? != Insert::New {
-            return Err("a new key was there".into());
-        }
-        *next += 1;
+        let run = left.min(KEYS - *next % KEYS);
+        time += timed(|| {
+            (*next..*next + run).try_for_each(|index| {
+                match map.insert(&own_key(first, index), value).map_err(text)? {
+                    Insert::New => Ok(()),
+                    _ => Err("a new key was there".into()),
+                }
+            })
+        })?;
+        (left, *next) = (left - run, *next + run);
     }
-    Ok(())
+    Ok(time)
 }
 
-fn inserts_many_of(map: &Map<'_>, value: &[u8], first: u64, next: &mut u64, count: u64) -> Done<()> {
-    let mut left = count;
+fn inserts_many_of(map: &Map<'_>, value: &[u8], first: u64, next: &mut u64, count: u64) -> Done<Duration> {
+    let (mut time, mut left) = (Duration::ZERO, count);
     while left > 0 {
         empty(map, first, *next)?;
         let batch = left.min(BATCH).min(KEYS - *next % KEYS);
-        let pairs: Vec<_> = (0..batch).map(|index| (own_key(first, *next + index), value)).collect();
-        if map.insert_many(&pairs).map_err(text)?.iter().any(|insert| *insert != Insert::New) {
-            return Err("a new key of a batch was there".into());
-        }
+        time += timed(|| {
+            let pairs: Vec<_> = (0..batch).map(|index| (own_key(first, *next + index), value)).collect();
+            match map.insert_many(&pairs).map_err(text)?.iter().all(|insert| *insert == Insert::New) {
+                true => Ok(()),
+                false => Err("a new key of a batch was there".into()),
+            }
+        })?;
         (left, *next) = (left - batch, *next + batch);
     }
-    Ok(())
+    Ok(time)
 }
 
 /// Samples of what all ranks do at once: rank 0 says how often, and takes the longest time.

@@ -13,7 +13,7 @@ use kumiki_mem::{Call, Local};
 use std::collections::hash_map::RandomState;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most bytes of a key and its value together.
 pub(crate) const LARGEST_ITEM: usize = 8 << 20;
@@ -24,7 +24,9 @@ pub(crate) struct Core<'w> {
     pub(crate) world: &'w World,
     pub(crate) kind: Kind,
     pub(crate) raw: RawTable,
-    pub(crate) directory: Arc<Directory>,
+    directory: Arc<Directory>,
+    /// The directory of a new table in the place of an old one, if what was known of it was old.
+    renewed: OnceLock<Arc<Directory>>,
     /// Whether the handle came from elsewhere, so that what is known of it may be old.
     foreign: bool,
 }
@@ -68,6 +70,7 @@ impl<'w> Core<'w> {
                 world.ranks() - 1
             )));
         }
+        let booked = Directory::book(world, ranks.len() as u64)?;
         let block = world.malloc(HEADER_BYTES + 8 * ranks.len() as u64, rank)?;
         let address = block.add(HEADER_BYTES);
         let nonce = new_nonce(address);
@@ -91,8 +94,8 @@ impl<'w> Core<'w> {
             }
         };
         let raw = RawTable { address, ranks: ranks.len() as u64, slots };
-        let directory = Arc::new(Directory::new(world, kind, nonce, slots, &addresses));
-        Ok(Core { world, kind, raw, directory, foreign: false })
+        let directory = Arc::new(Directory::new(world, kind, nonce, slots, &addresses, booked));
+        Ok(Core { world, kind, raw, directory, renewed: OnceLock::new(), foreign: false })
     }
 
     pub(crate) fn from_raw(world: &'w World, kind: Kind, raw: RawTable) -> Result<Core<'w>> {
@@ -100,7 +103,7 @@ impl<'w> Core<'w> {
             Some(directory) => directory,
             None => world.tables().keep(raw, Directory::read(world, kind, raw)?),
         };
-        Ok(Core { world, kind, raw, directory, foreign: true })
+        Ok(Core { world, kind, raw, directory, renewed: OnceLock::new(), foreign: true })
     }
 
     pub(crate) fn destroy(self) -> Result<()> {
@@ -113,36 +116,46 @@ impl<'w> Core<'w> {
         swept.and(self.world.free(block))
     }
 
+    /// The directory as it was last read.
+    #[inline]
+    pub(crate) fn known(&self) -> &Arc<Directory> {
+        self.renewed.get().unwrap_or(&self.directory)
+    }
+
     /// The directory as it is now: read again, if the handle came from elsewhere.
     pub(crate) fn current(&self) -> Result<Arc<Directory>> {
         if !self.foreign {
             return Ok(self.directory.clone());
         }
         let fresh = Directory::read(self.world, self.kind, self.raw)?;
-        if fresh.nonce == self.directory.nonce {
-            return Ok(self.directory.clone());
+        if fresh.nonce == self.known().nonce {
+            return Ok(self.known().clone());
         }
-        Ok(self.world.tables().keep(self.raw, fresh))
+        let fresh = self.world.tables().keep(self.raw, fresh);
+        // Only the first is remembered here: a handle that outlives more tables than that reads the directory each time.
+        let _ = self.renewed.set(fresh.clone());
+        Ok(fresh)
     }
 
     /// The same for a scope: for the parts of this rank it is known here whether the table still exists.
     pub(crate) fn current_for(&self, scope: Scope) -> Result<Arc<Directory>> {
-        let is_here = |index| part::is_there(self.world.local(), self.directory.part(index));
-        let entries = || self.directory.entries.iter().enumerate();
+        let is_here = |index| part::is_there(self.world.local(), self.known().part(index));
+        let entries = || self.known().entries.iter().enumerate();
         let mut mine = entries().filter(|(_, entry)| Scope::Mine.has(self.world, entry));
         match scope == Scope::Mine && mine.all(|(index, _)| is_here(index)) {
-            true => Ok(self.directory.clone()),
+            true => Ok(self.known().clone()),
             false => self.current(),
         }
     }
 
     /// Tries something with the directory that is known, and again with a new one if that is of a table that is gone.
     pub(crate) fn try_both<T>(&self, try_with: impl Fn(&Directory) -> Result<Option<T>>) -> Result<T> {
-        if let Some(done) = try_with(&self.directory)? {
+        let known = self.known().clone();
+        if let Some(done) = try_with(&known)? {
             return Ok(done);
         }
         let fresh = self.current()?;
-        let done = if fresh.nonce == self.directory.nonce { None } else { try_with(&fresh)? };
+        let done = if fresh.nonce == known.nonce { None } else { try_with(&fresh)? };
         done.ok_or_else(|| part::destroyed(self.kind))
     }
 
@@ -158,10 +171,11 @@ impl<'w> Core<'w> {
     pub(crate) fn run(&self, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Result<u64> {
         check_item(item)?;
         let (index, slot) = self.place(item.key);
-        if let Some(answer) = self.run_at(&self.directory, index, slot, op, item, sink)? {
+        let known = self.known();
+        if let Some(answer) = self.run_at(known, index, slot, op, item, sink)? {
             return Ok(answer);
         }
-        self.run_again(index, slot, op, item, sink)
+        self.run_again(known.nonce, index, slot, op, item, sink)
     }
 
     #[inline]
@@ -190,6 +204,7 @@ impl<'w> Core<'w> {
     #[cold]
     fn run_again(
         &self,
+        old: u64,
         index: usize,
         slot: u64,
         op: Op,
@@ -197,7 +212,7 @@ impl<'w> Core<'w> {
         sink: &mut impl Sink,
     ) -> Result<u64> {
         let fresh = self.current()?;
-        let is_new = fresh.nonce != self.directory.nonce;
+        let is_new = fresh.nonce != old;
         let answer = if is_new { self.run_at(&fresh, index, slot, op, item, sink)? } else { None };
         answer.ok_or_else(|| part::destroyed(self.kind))
     }
@@ -411,9 +426,7 @@ fn make_parts(
     let local = world.local();
     let request = Part { kind, nonce, address: owner }.request(part::MAKE).word(slots).finish();
     let make = |&rank: &u32| match local.is_near(rank) {
-        true => {
-            Made::Here(slot::make(local, rank, kind, nonce, owner.bits(), slots).map(GlobalAddress::bits))
-        }
+        true => Made::Here(slot::make(local, rank, kind, nonce, slots).map(GlobalAddress::bits)),
         false => Made::There(world.start_call(rank, TABLE, request.clone())),
     };
     let started: Vec<Made<'_>> = ranks.iter().map(make).collect();
@@ -437,9 +450,10 @@ fn make_parts(
 
 /// Gives rows of slots back that nobody has seen.
 fn unmake_parts(world: &World, kind: Kind, nonce: u64, addresses: &[u64]) {
-    let directory = Arc::new(Directory::new(world, kind, nonce, 1, addresses));
+    let directory = Arc::new(Directory::new(world, kind, nonce, 1, addresses, None));
     let raw = RawTable { address: GlobalAddress::NULL, ranks: addresses.len() as u64, slots: 1 };
-    let core = Core { world, kind, raw, directory: directory.clone(), foreign: false };
+    let core =
+        Core { world, kind, raw, directory: directory.clone(), renewed: OnceLock::new(), foreign: false };
     let _ = core.sweep(&directory, Scope::Everywhere, part::UNMAKE, part::unmake);
 }
 
@@ -493,6 +507,65 @@ mod tests {
         abandon(&world, &map);
         map.destroy().expect("destroyed");
         assert_eq!(world.heap_use(0).expect("use").blocks, 0);
+    }
+
+    /// A swap that was killed between any two of its stores is done or not done: nothing is lost.
+    #[test]
+    fn a_swap_that_was_cut_off_is_completed_or_undone() {
+        let world = World::init().expect("a world of one");
+        for stores in 0..=10 {
+            for look_at_second_first in [false, true] {
+                let (one, two) = (Map::create(&world, &[0], 1, 0), Map::create(&world, &[0], 1, 0));
+                let (one, two) = (one.expect("a map"), two.expect("a map"));
+                // In the order of their places, as whoever swaps them locks them.
+                let (low, high) = if slot(&world, &one).address() < slot(&world, &two).address() {
+                    (one, two)
+                } else {
+                    (two, one)
+                };
+                (0..3u8).for_each(|key| assert_eq!(low.insert(&[key], b"low"), Ok(Insert::New)));
+                high.insert(&[9], b"high").expect("inserted");
+                cut_off_swap(&world, slot(&world, &low), slot(&world, &high), stores);
+                let lens = match look_at_second_first {
+                    true => [high.len().expect("a length"), low.len().expect("a length")],
+                    false => {
+                        let low = low.len().expect("a length");
+                        [high.len().expect("a length"), low]
+                    }
+                };
+                assert_eq!(lens, if stores < 5 { [1, 3] } else { [3, 1] }, "after {stores} stores");
+                let (few, many) = if stores < 5 { (&high, &low) } else { (&low, &high) };
+                assert_eq!(few.get(&[9]).expect("read").as_deref(), Some(&b"high"[..]));
+                assert!((0..3u8).all(|key| many.contains(&[key]).expect("read")));
+                assert_eq!(many.iter().expect("a scan").count(), 3);
+                low.destroy().expect("destroyed");
+                high.destroy().expect("destroyed");
+            }
+        }
+        assert_eq!(world.heap_use(0).expect("use").blocks, 0);
+    }
+
+    /// Does the first so many stores of a swap, holding both locks, and dies.
+    fn cut_off_swap(world: &World, low: GlobalPtr<u64>, high: GlobalPtr<u64>, stores: usize) {
+        let get = |place: GlobalPtr<u64>| world.get(place).expect("a word");
+        let offset = |place: GlobalPtr<u64>| world.local().pool_offset(place.address());
+        let (low_was, high_was) =
+            ([1, 2, 3].map(|at| get(low.add(at))), [1, 2, 3].map(|at| get(high.add(at))));
+        let swap = [
+            (low.add(2), high_was[0]),
+            (low.add(3), SWAPPING | offset(high)),
+            (high.add(2), low_was[0]),
+            (high.add(3), SWAPPING | offset(low)),
+            (low.add(1), high_was[0]),
+            (high.add(1), low_was[0]),
+            (high.add(3), low_was[2]),
+            (high.add(2), low_was[1]),
+            (low.add(3), high_was[2]),
+            (low.add(2), high_was[1]),
+        ];
+        for (place, word) in swap.into_iter().take(stores).chain([(low, 1000 << 32), (high, 1000 << 32)]) {
+            world.put(place, word).expect("a word");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::layout::*;
 use super::part;
 use super::RawTable;
 use crate::{Error, GlobalAddress, GlobalPtr, Result, World};
+use kumiki_mem::{Booking, Purpose};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +24,10 @@ pub(crate) struct Directory {
     /// Slots of each entry.
     slots: u64,
     pub(super) entries: Box<[Entry]>,
+    _booked: Option<Booking>,
 }
+
+const _: () = assert!(size_of::<Entry>() == 16 && size_of::<Directory>() <= 80);
 
 /// One entry of it.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +41,28 @@ pub(super) struct Entry {
 }
 
 impl Directory {
-    pub(super) fn new(world: &World, kind: Kind, nonce: u64, slots: u64, addresses: &[u64]) -> Directory {
+    pub(super) fn new(
+        world: &World,
+        kind: Kind,
+        nonce: u64,
+        slots: u64,
+        addresses: &[u64],
+        booked: Option<Booking>,
+    ) -> Directory {
         let local = world.local();
         let entry = |&bits: &u64| {
             let address = GlobalAddress::from_bits(bits);
             let rank = local.rank_of(address);
             Entry { address, rank, near: local.is_near(rank) }
         };
-        Directory { kind, nonce, slots, entries: addresses.iter().map(entry).collect() }
+        let entries = addresses.iter().map(entry).collect();
+        Directory { kind, nonce, slots, entries, _booked: booked }
+    }
+
+    /// Books the memory of a directory with so many entries.
+    pub(super) fn book(world: &World, entries: u64) -> Result<Option<Booking>> {
+        let bytes = size_of::<Directory>() as u64 + size_of::<Entry>() as u64 * entries;
+        world.book(Purpose::Directory, bytes).map(Some)
     }
 
     /// Reads it from memory.
@@ -53,6 +71,7 @@ impl Directory {
         if raw.address.is_null() || raw.ranks == 0 || raw.slots == 0 || raw.ranks > limit {
             return Err(part::destroyed(kind));
         }
+        let booked = Directory::book(world, raw.ranks)?;
         let mut words = vec![0u64; (HEADER_BYTES / 8 + raw.ranks) as usize];
         let start = GlobalAddress::from_bits(raw.address.bits().wrapping_sub(HEADER_BYTES));
         match world.get_slice(GlobalPtr::from_address(start), &mut words) {
@@ -64,7 +83,7 @@ impl Directory {
         if header[0] != kind.directory_mark() || header[2] != raw.ranks || header[3] != raw.slots {
             return Err(part::destroyed(kind));
         }
-        Ok(Directory::new(world, kind, header[1], raw.slots, addresses))
+        Ok(Directory::new(world, kind, header[1], raw.slots, addresses, booked))
     }
 
     /// A part, as its owner is asked for it.

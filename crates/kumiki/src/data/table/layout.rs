@@ -19,18 +19,23 @@ use super::super::message::{unknown, Reader, Writer};
 pub(super) const HEADER_BYTES: u64 = 32;
 pub(super) const MARK_AT: u64 = 0;
 pub(super) const NONCE_AT: u64 = 8;
-/// Of a directory, its entries; of a row of slots, the address of the directory.
-pub(super) const OWNER_AT: u64 = 16;
+/// Of a row of slots, the address of the block that it lies in.
+pub(super) const BLOCK_AT: u64 = 16;
 /// Slots of each entry.
 pub(super) const SLOTS_AT: u64 = 24;
 
-/// Bytes of the version of a slot. Versions lie behind the slots, one for each.
-pub(super) const VERSION_BYTES: u64 = 8;
 /// Bytes of a slot, whose first word is its lock.
 pub(super) const SLOT_BYTES: u64 = 32;
+/// Bytes of the version of a slot. Versions lie behind the slots, one for each.
+pub(super) const VERSION_BYTES: u64 = 8;
+/// A row of slots begins with a cache line, so that no slot lies in two.
+pub(super) const ROW_ALIGNMENT: u64 = 64;
 pub(super) const HEAD_AT: u64 = 8;
 pub(super) const TAIL_AT: u64 = 16;
 pub(super) const COUNT_AT: u64 = 24;
+/// In the count of a slot that is being exchanged with another one: the rest is the offset of the other in the pool, and
+/// the tail is the head that this slot will have. Only seen under the lock, or behind somebody who died with it.
+pub(super) const SWAPPING: u64 = 1 << 63;
 
 /// Of an element.
 pub(super) const NEXT_AT: u64 = 0;

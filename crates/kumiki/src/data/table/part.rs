@@ -172,8 +172,7 @@ pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Ve
     let words: Option<[u64; 2]> = match code {
         EXECUTE => return execute(local, part, request, reply),
         MAKE => {
-            let (owner, slots) = (part.address.bits(), request.word()?);
-            let made = slot::make(local, local.rank(), part.kind, part.nonce, owner, slots)?;
+            let made = slot::make(local, local.rank(), part.kind, part.nonce, request.word()?)?;
             Some([made.bits(), 0])
         }
         UNMAKE => unmake(local, part, request.word()?)?.map(|slot| [slot, 0]),

@@ -5,7 +5,8 @@
 //! the `next` links, with whole elements: an element is written before the one store that links it, and the one store
 //! that unlinks it comes before everything else. What may be wrong then is the tail, the count and a `previous` link;
 //! whoever takes over the lock makes them anew from the `next` links. At worst a block that was not linked yet, or not
-//! freed yet, stays taken: one for each rank that is killed. (A swap of two slots changes two heads; see there.)
+//! freed yet, stays taken: one for each rank that is killed. A swap of two slots changes two heads: what it is about to do
+//! stands in their tails and counts meanwhile, so that whoever takes over the locks completes it or undoes it.
 
 use super::layout::*;
 use crate::data::heap::{self, Heap};
@@ -190,17 +191,44 @@ impl<'a> Slots<'a> {
         let at = self.at + SLOT_BYTES * slot;
         let span = self.pool.span();
         let held = self.local.lock(span.word(at)?)?;
+        let inherited = held.is_inherited();
         if span.load(self.at - HEADER_BYTES + NONCE_AT)? != self.nonce {
+            if inherited {
+                held.leave();
+            }
             return Ok(None);
         }
-        let inherited = held.is_inherited();
         // The pool may have grown while we waited, and with it the elements of this slot.
-        let change = self.local.begin_change(self.pool.span().word(self.version_at(slot))?);
-        let slot = Slot { slots: *self, span: self.pool.span(), at, _held: Some((change, held)) };
+        let span = self.pool.span();
+        let change = self.local.begin_change(span.word(self.version_at(slot))?);
+        let slot = Slot { slots: *self, span, at, held: Some((change, held)) };
         if inherited {
-            slot.repair()?;
+            return slot.repaired().map(Some);
         }
         Ok(Some(slot))
+    }
+
+    /// The row of the slot at this offset, which is the `index`-th there: one of a table with as many slots on this rank.
+    fn row_of(&self, at: u64, index: u64) -> Result<Slots<'a>> {
+        let row =
+            at.checked_sub(SLOT_BYTES * index).filter(|&row| row >= HEADER_BYTES).ok_or_else(damaged)?;
+        let nonce = self.pool.span().load(row - HEADER_BYTES + NONCE_AT)?;
+        Ok(Slots { at: row, nonce, ..*self })
+    }
+
+    /// Says that an element will be added or removed soon: what that takes is fetched while the slot is.
+    #[inline]
+    fn prepare(&self, slot: u64, item: Item<'_>) {
+        if slot < self.count {
+            self.pool.span().prepare(self.at + SLOT_BYTES * slot);
+            self.pool.span().prepare(self.version_at(slot));
+        }
+        heap::prepare(self.local, self.rank, self.element_bytes(item));
+    }
+
+    #[inline]
+    fn element_bytes(&self, item: Item<'_>) -> u64 {
+        self.kind.key_at() + (item.key.len() + item.value.len()) as u64
     }
 
     /// Does something with one key; `None` if the table has been destroyed.
@@ -216,6 +244,8 @@ impl<'a> Slots<'a> {
             if let Some(found) = self.peek(slot, op, item, sink) {
                 return Ok(Some(found));
             }
+        } else {
+            self.prepare(slot, item);
         }
         let Some(mut slot) = self.lock(slot)? else { return Ok(None) };
         slot.apply(op, item, sink).map(Some)
@@ -230,7 +260,7 @@ impl<'a> Slots<'a> {
         let version = self.local.version(word)?;
         let mark = sink.mark();
         // Links that change under us lead anywhere in the pool, and nowhere else.
-        let found = Slot { slots: *self, span, at, _held: None }.apply(op, item, sink);
+        let found = Slot { slots: *self, span, at, held: None }.apply(op, item, sink);
         let nonce = span.load(self.at - HEADER_BYTES + NONCE_AT);
         match found {
             Ok(found) if nonce == Ok(self.nonce) && self.local.is_unchanged(word, version) => Some(found),
@@ -281,32 +311,28 @@ impl<'a> Slots<'a> {
     /// Gives their memory back; they must be empty.
     pub(super) fn release(self) -> Result<()> {
         let mut heap = Heap::open(self.local, self.rank)?;
-        self.pool.span().store(self.at - HEADER_BYTES + MARK_AT, 0)?;
-        heap.free(GlobalAddress::from_bits(self.base + self.at - HEADER_BYTES))
+        let header = self.pool.span().part(self.at - HEADER_BYTES, HEADER_BYTES)?;
+        header.store(MARK_AT, 0)?;
+        heap.free(GlobalAddress::from_bits(header.load(BLOCK_AT)?))
     }
 }
 
 /// Makes a row of empty slots in the memory of a rank of this node.
-pub(super) fn make(
-    local: Local<'_>,
-    rank: u32,
-    kind: Kind,
-    nonce: u64,
-    owner: u64,
-    slots: u64,
-) -> Result<GlobalAddress> {
+pub(super) fn make(local: Local<'_>, rank: u32, kind: Kind, nonce: u64, slots: u64) -> Result<GlobalAddress> {
     let bytes =
         slots.checked_mul(SLOT_BYTES + VERSION_BYTES).and_then(|bytes| bytes.checked_add(HEADER_BYTES));
     let too_many = || Error::Misuse(format!("a {} with {slots} slots on a rank", kind.name()));
-    let bytes = bytes.ok_or_else(too_many)?;
-    let block = heap::allocate(local, rank, bytes)?;
-    let span = local.span(block, bytes)?;
+    let bytes = bytes.filter(|&bytes| bytes < 1 << 60).ok_or_else(too_many)?;
+    let block = heap::allocate(local, rank, bytes + ROW_ALIGNMENT)?;
+    let row = (local.pool_offset(block) + HEADER_BYTES).next_multiple_of(ROW_ALIGNMENT);
+    let header = local.pool_address(rank, row - HEADER_BYTES);
+    let span = local.span(header, bytes)?;
     span.clear(0, bytes)?;
-    span.store(OWNER_AT, owner)?;
+    span.store(BLOCK_AT, block.bits())?;
     span.store(SLOTS_AT, slots)?;
     span.store(NONCE_AT, nonce)?;
     span.store(MARK_AT, kind.slots_mark())?;
-    Ok(block.add(HEADER_BYTES))
+    Ok(header.add(HEADER_BYTES))
 }
 
 /// A slot whose lock we hold, or that we read and then see whether somebody held it meanwhile.
@@ -317,7 +343,7 @@ pub(super) struct Slot<'a> {
     /// The offset of the slot in the pool.
     at: u64,
     /// In this order: the change ends before the lock is freed.
-    _held: Option<(Change<'a>, Locked<'a>)>,
+    held: Option<(Change<'a>, Locked<'a>)>,
 }
 
 impl<'a> Slot<'a> {
@@ -392,13 +418,10 @@ impl<'a> Slot<'a> {
         span.write(element + kind.key_at() + key_bytes, item.value)
     }
 
-    fn element_bytes(&self, item: Item<'_>) -> u64 {
-        self.slots.kind.key_at() + (item.key.len() + item.value.len()) as u64
-    }
-
     /// Appends an element for a key that is not there.
     fn append(&mut self, item: Item<'_>) -> Result<()> {
-        let address = heap::allocate(self.slots.local, self.slots.rank, self.element_bytes(item))?.bits();
+        let address =
+            heap::allocate(self.slots.local, self.slots.rank, self.slots.element_bytes(item))?.bits();
         self.span = self.slots.pool.span();
         let tail = self.span.load(self.at + TAIL_AT)?;
         self.fill(self.offset(address)?, item, 0, tail)?;
@@ -439,7 +462,7 @@ impl<'a> Slot<'a> {
     /// Puts another element in the place of one: its value is the old one or the new one, never a mixture.
     fn replace(&mut self, element: u64, item: Item<'_>) -> Result<()> {
         let mut heap = Heap::open(self.slots.local, self.slots.rank)?;
-        let address = heap.allocate(self.element_bytes(item))?.bits();
+        let address = heap.allocate(self.slots.element_bytes(item))?.bits();
         self.span = self.slots.pool.span();
         let (next, previous) = (self.span.load(element + NEXT_AT)?, self.span.load(element + PREVIOUS_AT)?);
         self.fill(self.offset(address)?, item, next, previous)?;
@@ -546,25 +569,72 @@ impl<'a> Slot<'a> {
         element.map_or(Ok(0), |element| self.span.load(element + NEXT_AT))
     }
 
-    /// Exchanges all elements with another slot of the same rank. No element is ever in both: a kill between the stores to
-    /// the heads leaves the elements of one slot in neither.
+    /// Exchanges all elements with another slot of the same rank, whose offset is higher. What is about to be done stands in
+    /// both before the store to the head of this one decides it; see [`settle`](Self::settle).
     pub(super) fn swap(&mut self, other: &mut Slot<'a>) -> Result<()> {
         let words = |slot: &Slot<'_>| -> Result<[u64; 3]> {
             let load = |at| slot.span.load(slot.at + at);
             Ok([load(HEAD_AT)?, load(TAIL_AT)?, load(COUNT_AT)?])
         };
         let (mine, theirs) = (words(self)?, words(other)?);
-        self.span.store(self.at + HEAD_AT, 0)?;
-        for (slot, words) in [(other, mine), (self, theirs)] {
-            for (at, word) in [HEAD_AT, TAIL_AT, COUNT_AT].into_iter().zip(words) {
-                slot.span.store(slot.at + at, word)?;
-            }
+        if mine[0] == theirs[0] {
+            return Ok(());
+        }
+        for (slot, partner, head) in [(&*self, other.at, theirs[0]), (&*other, self.at, mine[0])] {
+            slot.span.store(slot.at + TAIL_AT, head)?;
+            slot.span.store(slot.at + COUNT_AT, SWAPPING | partner)?;
+        }
+        self.span.store(self.at + HEAD_AT, theirs[0])?;
+        other.span.store(other.at + HEAD_AT, mine[0])?;
+        // The count first: a tail that is not what it was about to be must not be taken for it.
+        for (slot, words) in [(&*other, mine), (&*self, theirs)] {
+            slot.span.store(slot.at + COUNT_AT, words[2])?;
+            slot.span.store(slot.at + TAIL_AT, words[1])?;
         }
         Ok(())
     }
 
+    /// After a death in a swap: gives this slot the head that it had before, or that it should have got. The swap was
+    /// done if the lower slot of the two has its new head. The lower one keeps what it says about the swap until the
+    /// higher one is settled, so that it can be asked.
+    fn settle(&self) -> Result<()> {
+        let count = self.span.load(self.at + COUNT_AT)?;
+        let partner = count & !SWAPPING;
+        if count & SWAPPING == 0 {
+            return Ok(());
+        }
+        if partner > self.at {
+            // Whoever dies in a swap holds both locks: whoever takes the other over settles it, and it may be us.
+            let index = (self.at - self.slots.at) / SLOT_BYTES;
+            return self.slots.row_of(partner, index)?.lock(index).map(drop);
+        }
+        let of_partner = |at| self.span.load(partner + at);
+        let names_us = of_partner(COUNT_AT)? == SWAPPING | self.at;
+        if names_us && of_partner(HEAD_AT)? == of_partner(TAIL_AT)? {
+            self.span.store(self.at + HEAD_AT, self.span.load(self.at + TAIL_AT)?)?;
+        }
+        Ok(())
+    }
+
+    /// Makes right what a dead holder of the lock left. If that cannot be done now, whoever comes next tries.
+    #[cold]
+    fn repaired(mut self) -> Result<Slot<'a>> {
+        match self.repair() {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                if let Some((change, held)) = self.held.take() {
+                    // Who reads without the lock must not think that all is well: the version stays as it is.
+                    std::mem::forget(change);
+                    held.leave();
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Makes tail, count and `previous` links anew.
     fn repair(&self) -> Result<()> {
+        self.settle()?;
         let (mut previous, mut count) = (0, 0);
         self.walk(|element| {
             self.span.store(element + PREVIOUS_AT, previous)?;
@@ -572,7 +642,7 @@ impl<'a> Slot<'a> {
             count += 1;
             Ok(false)
         })?;
-        self.span.store(self.at + TAIL_AT, previous)?;
-        self.span.store(self.at + COUNT_AT, count)
+        self.span.store(self.at + COUNT_AT, count)?;
+        self.span.store(self.at + TAIL_AT, previous)
     }
 }

@@ -1,0 +1,173 @@
+//! Global malloc and free: the allocator of each rank's pool.
+//!
+//! Any rank of the node allocates in the pool of any other directly, under the pool's lock; a rank of another node asks
+//! the owner.
+//!
+//! | file | what |
+//! |---|---|
+//! | `blocks.rs` | blocks side by side, the lists of free ones, growing, merging, repairing |
+//! | `quick.rs` | short blocks that are freed and asked for again: the way most calls go |
+
+mod blocks;
+mod quick;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use blocks::Heap;
+
+use super::message::{unknown, Reader, Writer};
+use super::HEAP;
+use crate::{Error, GlobalAddress, Result, World};
+use blocks::{FIRST_BLOCK, NOTICE_AT, WORD};
+use kumiki_mem::Local;
+
+const MALLOC: u8 = 1;
+const RELEASE: u8 = 2;
+const USE: u8 = 3;
+
+/// What the heap of a rank holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HeapUse {
+    /// Bytes that the pool has taken from the system.
+    pub pool_bytes: u64,
+    /// Bytes in blocks that are in use, the word before each included.
+    pub used_bytes: u64,
+    /// Blocks in use.
+    pub blocks: u64,
+    /// The longest free block.
+    pub largest_free_bytes: u64,
+}
+
+impl HeapUse {
+    /// The part of the free bytes that the longest free block does not hold: 0 is none, close to 1 is bad.
+    pub fn fragmentation(&self) -> f64 {
+        let free = self.pool_bytes.saturating_sub(self.used_bytes + FIRST_BLOCK + WORD);
+        match free {
+            0 => 0.0,
+            _ => 1.0 - (self.largest_free_bytes as f64 / free as f64).min(1.0),
+        }
+    }
+}
+
+impl World {
+    /// Allocates `bytes` in the memory of a rank, without that rank's help. The memory is not cleared. Anybody can
+    /// [`free`](Self::free) it.
+    ///
+    /// ```
+    /// # fn main() -> kumiki::Result<()> {
+    /// let world = kumiki::World::init()?;
+    /// let place = world.malloc(64, world.rank())?;
+    /// world.put(kumiki::GlobalPtr::from_address(place), 42u64)?;
+    /// world.free(place)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn malloc(&self, bytes: u64, rank: u32) -> Result<GlobalAddress> {
+        match quick::allocate(self.local(), rank, bytes) {
+            Some(address) => Ok(address),
+            None => self.malloc_slowly(bytes, rank),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn malloc_slowly(&self, bytes: u64, rank: u32) -> Result<GlobalAddress> {
+        let local = self.local();
+        if local.is_near(rank) {
+            return Heap::open(local, rank)?.allocate(bytes);
+        }
+        local.check_alive(rank)?;
+        let reply = self.call(rank, HEAP, Writer::new(MALLOC).word(bytes).finish())?;
+        Reader::new(&reply).word().map(GlobalAddress::from_bits)
+    }
+
+    /// Frees a block of [`malloc`](Self::malloc), whoever allocated it. A block that was freed before, or an address that
+    /// is no block, is [`Misuse`](Error::Misuse).
+    #[inline]
+    pub fn free(&self, address: GlobalAddress) -> Result<()> {
+        match quick::release(self.local(), address) {
+            Some(()) => Ok(()),
+            None => self.free_slowly(address),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_slowly(&self, address: GlobalAddress) -> Result<()> {
+        let local = self.local();
+        let rank = local.rank_of(address);
+        if address.is_null() || local.is_near(rank) {
+            return release_slowly(local, address);
+        }
+        local.check_alive(rank)?;
+        self.call(rank, HEAP, Writer::new(RELEASE).word(address.bits()).finish()).map(drop)
+    }
+
+    /// What the heap of a rank holds now.
+    pub fn heap_use(&self, rank: u32) -> Result<HeapUse> {
+        let local = self.local();
+        if local.is_near(rank) {
+            return Heap::open(local, rank)?.measure();
+        }
+        let reply = self.call(rank, HEAP, Writer::new(USE).finish())?;
+        let mut reply = Reader::new(&reply);
+        Ok(HeapUse {
+            pool_bytes: reply.word()?,
+            used_bytes: reply.word()?,
+            blocks: reply.word()?,
+            largest_free_bytes: reply.word()?,
+        })
+    }
+}
+
+/// Allocates in the pool of a rank of this node.
+#[inline]
+pub(crate) fn allocate(local: Local<'_>, rank: u32, bytes: u64) -> Result<GlobalAddress> {
+    match quick::allocate(local, rank, bytes) {
+        Some(address) => Ok(address),
+        None => Heap::open(local, rank)?.allocate(bytes),
+    }
+}
+
+/// Says that a block of so many bytes will be allocated soon: the processor fetches what that takes, if it can be seen.
+#[inline]
+pub(crate) fn prepare(local: Local<'_>, rank: u32, bytes: u64) {
+    quick::prepare(local, rank, bytes);
+}
+
+/// The address of a word in the pool of a rank that all ranks know, for work that they do together. It is there once
+/// something was allocated on that rank.
+pub(crate) fn notice(local: Local<'_>, rank: u32) -> GlobalAddress {
+    local.pool_address(rank, NOTICE_AT)
+}
+
+/// Frees a block of the pool of a rank of this node.
+fn release_slowly(local: Local<'_>, address: GlobalAddress) -> Result<()> {
+    if address.is_null() || !local.is_in_pool(address) {
+        return Err(Error::Misuse(format!("free of {:#x}, which malloc never gave", address)));
+    }
+    Heap::open(local, local.rank_of(address))?.release(local.pool_offset(address))
+}
+
+/// Does it for a rank of another node.
+pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    let mut request = Reader::new(request);
+    let mut tell = |word: u64| reply.extend_from_slice(&word.to_le_bytes());
+    match request.byte()? {
+        MALLOC => tell(allocate(local, local.rank(), request.word()?)?.bits()),
+        RELEASE => {
+            let address = GlobalAddress::from_bits(request.word()?);
+            if quick::release(local, address).is_none() {
+                release_slowly(local, address)?;
+            }
+        }
+        USE => {
+            let HeapUse { pool_bytes, used_bytes, blocks, largest_free_bytes } =
+                Heap::open(local, local.rank())?.measure()?;
+            [pool_bytes, used_bytes, blocks, largest_free_bytes].into_iter().for_each(tell);
+        }
+        code => return Err(unknown(code)),
+    }
+    Ok(())
+}
