@@ -1,13 +1,13 @@
 //! Lists against sequential models, their elements on every rank; workspaces and counters.
 
 use crate::job::Job;
-use crate::stage::{assert_same, patterned, Stage};
+use crate::stage::{assert_same, part, patterned, Stage};
 use crate::way::{self, NODES};
 use kumiki::data::{Counter, List, Position, Workspace};
 use kumiki::{Error, GlobalPtr};
 use libtest_mimic::Trial;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
 
 const CASES: u32 = 10;
 
@@ -38,10 +38,6 @@ fn step() -> impl Strategy<Value = Step> {
             bytes,
         },
     )
-}
-
-fn part(fraction: u16, end: usize) -> usize {
-    (fraction as usize * (end + 1)) >> 16
 }
 
 /// What a list should hold: payloads and their ranks.
@@ -225,27 +221,15 @@ fn whole(
     Ok(())
 }
 
-fn all_freed(stage: &Stage) {
-    stage.sync();
-    let heap = stage.world.heap_use(stage.me()).expect("heap_use");
-    assert_eq!((heap.blocks, heap.used_bytes), (0, 0), "everything was freed");
-    stage.sync();
-}
-
 pub(crate) fn list(stage: &Stage) {
     for target in 0..stage.ranks() {
-        let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-        let mut seed = [9; 32];
-        (seed[0], seed[1]) = (stage.me() as u8, target as u8);
-        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
         let programs = (prop::collection::vec(step(), 1..30), 0..stage.ranks());
-        let outcome = runner.run(&programs, |(steps, second)| against_model(stage, [target, second], &steps));
-        if let Err(error) = outcome {
-            panic!("{error}");
-        }
+        stage.cases(CASES, [9, target as u8], programs, |(steps, second)| {
+            against_model(stage, [target, second], &steps)
+        });
     }
     edges(stage, (stage.me() + 1) % stage.ranks());
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 /// The end, what is no element, values, iteration, and what a dead rank leaves.
@@ -309,10 +293,10 @@ pub(crate) fn list_budget(stage: &Stage) {
     assert_eq!(list.to_vec().expect("to_vec").len(), count);
     assert!(list.iter().all(|payload| payload.expect("payload") == data));
     list.destroy().expect("destroy");
-    all_freed(stage);
+    stage.expect_all_freed();
     let refused = Workspace::create(&stage.world, 64 << 20);
     assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}");
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 /// Every rank writes its stripes of a workspace and reads everybody's.
@@ -351,7 +335,7 @@ pub(crate) fn workspace(stage: &Stage) {
         assert!(matches!(outside, Err(Error::Misuse(_))), "{outside:?}");
         workspace.destroy().expect("destroy");
     }
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 /// Every number is drawn once.
@@ -376,7 +360,7 @@ pub(crate) fn counter(stage: &Stage) {
     assert_eq!(sums.iter().sum::<u64>(), total * (total - 1) / 2, "each number once");
     stage.sync();
     own.destroy().expect("destroy");
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -12,6 +12,7 @@ mod budget;
 mod connections;
 mod copy;
 mod examples;
+mod exhausted;
 mod fork;
 mod heap;
 mod histories;
@@ -125,6 +126,7 @@ fn main() -> ExitCode {
     trials.extend(sequences::trials());
     trials.extend(lists::trials());
     trials.extend(examples::trials());
+    trials.extend(exhausted::trials());
     trials.extend(strangers::trials());
     trials.extend(simulated::trials());
     trials.extend(tables::trials());
@@ -141,6 +143,7 @@ fn other_body(name: &str) -> Option<Body> {
         "abort" => Body::World(abort::abort),
         "reset_to_one" => Body::Process(reset::reset_to_one),
         "reset_outside" => Body::Process(reset::reset_outside),
+        "exhausted" => Body::World(exhausted::exhausted),
         "example_kmer" => Body::Process(examples::kmer),
         "list_budget" => Body::World(lists::list_budget),
         "sequence_budget" => Body::World(sequences::sequence_budget),

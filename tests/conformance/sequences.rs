@@ -1,13 +1,13 @@
 //! Vectors and deques against sequential models: random operations from every rank on sequences of every rank.
 
 use crate::job::Job;
-use crate::stage::{assert_same, patterned, Stage};
+use crate::stage::{assert_same, part, patterned, Stage};
 use crate::way::{self, NODES};
 use kumiki::data::{Deque, Vector};
 use kumiki::{Error, GlobalAddress, GlobalPtr};
 use libtest_mimic::{Failed, Trial};
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
 
 const CASES: u32 = 12;
 /// Longer than what travels in one request.
@@ -30,11 +30,6 @@ fn step() -> impl Strategy<Value = Step> {
     (0..18u8, any::<bool>(), any::<bool>(), any::<[u16; 3]>(), bytes).prop_map(
         |(code, one, other, [at, from, count], bytes)| Step { code, one, other, at, from, count, bytes },
     )
-}
-
-/// A place in 0 to `end`.
-fn part(fraction: u16, end: usize) -> usize {
-    (fraction as usize * (end + 1)) >> 16
 }
 
 /// What the test needs to know of a vector or a deque.
@@ -210,28 +205,13 @@ type Case = fn(&Stage, [u32; 2], u64, &[Step]) -> Result<(), TestCaseError>;
 
 fn random(stage: &Stage, case: Case) {
     for target in 0..stage.ranks() {
-        let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
-        let mut seed = [7; 32];
-        (seed[0], seed[1]) = (stage.me() as u8, target as u8);
-        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
         let programs = (prop::collection::vec(step(), 1..40), 0..40u64, any::<bool>());
-        let outcome = runner.run(&programs, |(steps, capacity, apart)| {
+        stage.cases(CASES, [7, target as u8], programs, |(steps, capacity, apart)| {
             let second = (target + apart as u32) % stage.ranks();
             case(stage, [target, second], capacity, &steps)
         });
-        if let Err(error) = outcome {
-            panic!("{error}");
-        }
     }
-    all_freed(stage);
-}
-
-/// Everything that was made is gone.
-fn all_freed(stage: &Stage) {
-    stage.sync();
-    let heap = stage.world.heap_use(stage.me()).expect("heap_use");
-    assert_eq!((heap.blocks, heap.used_bytes), (0, 0), "everything was freed");
-    stage.sync();
+    stage.expect_all_freed();
 }
 
 pub(crate) fn vector(stage: &Stage) {
@@ -241,7 +221,7 @@ pub(crate) fn vector(stage: &Stage) {
     handed_over(stage);
     half_changed(stage, next);
     edges(stage, next);
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 pub(crate) fn deque(stage: &Stage) {
@@ -249,7 +229,7 @@ pub(crate) fn deque(stage: &Stage) {
     let next = (stage.me() + 1) % stage.ranks();
     wrapped(stage, next);
     both_ends(stage, next);
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 fn typed(stage: &Stage, rank: u32) {
@@ -419,7 +399,7 @@ pub(crate) fn sequence_budget(stage: &Stage) {
     assert!(vector.to_vec().expect("to_vec") == found);
     vector.destroy().expect("destroy");
     deque.destroy().expect("destroy");
-    all_freed(stage);
+    stage.expect_all_freed();
 }
 
 /// Rank 0 puts bytes into the middle of a vector of `SEQUENCE_BYTES` on rank 1, and takes them out.

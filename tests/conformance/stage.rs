@@ -3,6 +3,8 @@
 use crate::way::{self, Memory, ProcessVm, Way, SIMULATED};
 use crate::{other_body, Body, TOPICS};
 use kumiki::{GlobalAddress, GlobalPtr, Handle, Order, Region, Registered, Result, World};
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use std::process::ExitCode;
 
 /// Starter memory below this is for [`Stage::exchange`]; topics use what is above.
@@ -162,9 +164,37 @@ impl Stage {
         values
     }
 
+    /// Every block of every rank was freed. All ranks must call it.
+    pub(crate) fn expect_all_freed(&self) {
+        self.sync();
+        let heap = self.world.heap_use(self.me()).expect("heap_use");
+        assert_eq!((heap.blocks, heap.used_bytes), (0, 0), "rank {} has memory that nobody frees", self.me());
+        self.sync();
+    }
+
+    /// Runs cases that are the same in every run, and differ from rank to rank and by `seed`.
+    pub(crate) fn cases<T: std::fmt::Debug>(
+        &self,
+        count: u32,
+        seed: [u8; 2],
+        strategy: impl Strategy<Value = T>,
+        test: impl Fn(T) -> std::result::Result<(), TestCaseError>,
+    ) {
+        let config = Config { cases: count, failure_persistence: None, ..Config::default() };
+        let mut bytes = [self.me() as u8 + 1; 32];
+        bytes[..2].copy_from_slice(&seed);
+        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+        runner.run(&strategy, test).unwrap_or_else(|error| panic!("rank {}: {error}", self.me()));
+    }
+
     pub(crate) fn word(&self, from: GlobalAddress) -> u64 {
         self.world.get(GlobalPtr::from_address(from)).expect("read a word")
     }
+}
+
+/// A place in 0 to `end`.
+pub(crate) fn part(fraction: u16, end: usize) -> usize {
+    (fraction as usize * (end + 1)) >> 16
 }
 
 /// A byte that depends on everything.

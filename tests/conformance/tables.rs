@@ -7,7 +7,7 @@ use kumiki::data::{Cursor, Insert, Map, Multiset, RawTable, Set, TypedMap};
 use kumiki::{Error, GlobalAddress, World};
 use libtest_mimic::Trial;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use proptest::test_runner::TestCaseError;
 use std::collections::BTreeMap;
 
 /// Rank 0 makes something and tells the others of it.
@@ -55,24 +55,12 @@ fn key(rank: u32, number: u8) -> Vec<u8> {
     key
 }
 
-/// Runs cases that are the same in every run, and differ from rank to rank.
-fn cases<T: std::fmt::Debug>(
-    stage: &Stage,
-    strategy: impl Strategy<Value = T>,
-    test: impl Fn(T) -> std::result::Result<(), TestCaseError>,
-) {
-    let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
-    let seed = [stage.me() as u8 + 1; 32];
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
-    runner.run(&strategy, test).unwrap_or_else(|error| panic!("rank {}: {error}", stage.me()));
-}
-
 /// Every rank works on its own keys of one shared map, and always finds what its model has.
 pub(crate) fn map_model(stage: &Stage) {
     let world = &stage.world;
     let raw = shared(stage, || Map::create(world, &everybody(world), 7, stage.ranks() - 1).unwrap().raw());
     let map = Map::from_raw(world, raw).unwrap();
-    cases(stage, steps(), |steps| {
+    stage.cases(24, [1, 1], steps(), |steps| {
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for step in steps {
             check_step(stage, &map, &mut model, step)?;
@@ -111,7 +99,7 @@ pub(crate) fn map_model(stage: &Stage) {
         map.destroy().unwrap();
     }
     stage.sync();
-    nothing_left(stage);
+    stage.expect_all_freed();
 }
 
 fn check_step(
@@ -242,14 +230,6 @@ fn crc64(bytes: &[u8]) -> u64 {
     })
 }
 
-fn nothing_left(stage: &Stage) {
-    for rank in 0..stage.ranks() {
-        let heap = stage.world.heap_use(rank).unwrap();
-        assert_eq!((heap.blocks, heap.used_bytes), (0, 0), "rank {rank} has memory that nobody frees");
-    }
-    stage.sync();
-}
-
 /// Sets and multisets likewise.
 pub(crate) fn set_model(stage: &Stage) {
     let world = &stage.world;
@@ -259,7 +239,7 @@ pub(crate) fn set_model(stage: &Stage) {
     let bag = shared(stage, || Multiset::create(world, &ranks, 5, 0).unwrap().raw());
     let bag = Multiset::from_raw(world, bag).unwrap();
     let steps = proptest::collection::vec((0u8..5, 0u8..12, 0u64..4), 1..80);
-    cases(stage, steps, |steps| {
+    stage.cases(24, [1, 1], steps, |steps| {
         let mut model: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for (what, number, times) in steps {
             let key = key(stage.me(), number);
@@ -320,7 +300,7 @@ pub(crate) fn set_model(stage: &Stage) {
         set.destroy().unwrap();
     }
     stage.sync();
-    nothing_left(stage);
+    stage.expect_all_freed();
 }
 
 fn contents(map: &Map<'_>) -> BTreeMap<Vec<u8>, Vec<u8>> {
@@ -344,7 +324,7 @@ pub(crate) fn whole_tables(stage: &Stage) {
         typed(world, &ranks);
     }
     stage.sync();
-    nothing_left(stage);
+    stage.expect_all_freed();
     // Each rank moves its own part.
     let make = || {
         let map = Map::create(world, &ranks, 6, 0).unwrap();
@@ -371,7 +351,7 @@ pub(crate) fn whole_tables(stage: &Stage) {
         to.destroy().unwrap();
     }
     stage.sync();
-    nothing_left(stage);
+    stage.expect_all_freed();
 }
 
 fn exchange_maps(one: &Map<'_>, other: &Map<'_>) {
@@ -516,7 +496,7 @@ pub(crate) fn table_budget(stage: &Stage) {
         map.destroy().unwrap();
     }
     stage.sync();
-    nothing_left(stage);
+    stage.expect_all_freed();
 }
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -26,6 +26,7 @@ mod runner;
 mod signals;
 mod space;
 mod strangers;
+mod structures;
 mod stuck;
 mod tables;
 
@@ -48,6 +49,7 @@ fn main() -> std::process::ExitCode {
         repeated::TESTS,
         foreign::TESTS,
         tables::TESTS,
+        structures::TESTS,
     ]
     .concat();
     runner::run(&tests)

@@ -6,6 +6,7 @@ mod hostile;
 mod memory;
 mod plain;
 mod storm;
+mod structures;
 mod tables;
 mod victim;
 
@@ -22,6 +23,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "big-put" => storm::big_put(),
         "atomic-storm" => storm::atomics(),
         "table-storm" => tables::play(),
+        "structure-storm" => structures::play(),
         "steady" => plain::steady(),
         "idle" => plain::idle(),
         "meet" => plain::meet(),

@@ -1,6 +1,6 @@
 //! Work on the elements of many ranks at the same time: making them, freeing them, changing their links.
 
-use super::chain::{self, Task, Write, COUNT, PAYLOAD};
+use super::chain::{self, Task, Write, COUNT, MOVING, PAYLOAD, STATE, WHOLE};
 use super::List;
 use crate::data::LIST;
 use crate::{GlobalAddress, GlobalPtr, Result, World};
@@ -55,6 +55,26 @@ impl List<'_> {
             return Err(error);
         }
         Ok(elements)
+    }
+
+    /// Changes many words of this list and, perhaps, of another one. Their headers are marked meanwhile: if this rank dies in
+    /// the middle, every operation on them fails, until they are cleared or destroyed.
+    pub(super) fn change(
+        &self,
+        other: Option<GlobalAddress>,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let lists = [Some(self.address), other.filter(|&other| other != self.address)];
+        let mark = |state: u64| -> Result<()> {
+            let mut batch = Batch::new(self.world);
+            lists.into_iter().flatten().try_for_each(|list| batch.put(list.add(STATE), state))?;
+            batch.finish()
+        };
+        mark(MOVING)?;
+        let mut batch = Batch::new(self.world);
+        work(&mut batch)?;
+        batch.finish()?;
+        mark(WHOLE)
     }
 
     /// Makes an element that is too long for a request.

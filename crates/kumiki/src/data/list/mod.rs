@@ -18,7 +18,7 @@ use super::LIST;
 use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result, World};
 use batch::{Batch, MAKE_BYTES};
 use chain::{Change, Header, Node, Task, Walk};
-use chain::{COUNT, NEXT, PAYLOAD, PREVIOUS, STATE, WHOLE};
+use chain::{COUNT, MOVING, NEXT, PAYLOAD, PREVIOUS, STATE, WHOLE};
 use chain::{LEFT_COUNT, LEFT_FREE, LEFT_NEXT, LEFT_PREVIOUS};
 
 /// A place in a list: an element, or the end. It stays valid until its element is erased, also when the element moves.
@@ -322,17 +322,17 @@ impl<'w> List<'w> {
         let (Some(&first), Some(&last)) = (elements.first(), elements.last()) else {
             return Ok(Position(next));
         };
-        let mut batch = Batch::new(self.world);
         let behind = elements.iter().skip(1).chain([&next]);
         let before = [&previous].into_iter().chain(elements);
-        for ((&element, &behind), &before) in elements.iter().zip(behind).zip(before) {
-            batch.set(element, NEXT, behind)?;
-            batch.set(element, PREVIOUS, before)?;
-        }
-        batch.set(previous, NEXT, first)?;
-        batch.set(next, PREVIOUS, last)?;
-        batch.count(self.address, elements.len() as u64)?;
-        batch.finish()?;
+        self.change(None, |batch| {
+            for ((&element, &behind), &before) in elements.iter().zip(behind).zip(before) {
+                batch.set(element, NEXT, behind)?;
+                batch.set(element, PREVIOUS, before)?;
+            }
+            batch.set(previous, NEXT, first)?;
+            batch.set(next, PREVIOUS, last)?;
+            batch.count(self.address, elements.len() as u64)
+        })?;
         Ok(Position(first))
     }
 
@@ -369,11 +369,11 @@ impl<'w> List<'w> {
             return Ok(last);
         }
         let [_, previous] = self.links(first.0)?;
-        let mut batch = Batch::new(self.world);
-        batch.set(previous, NEXT, last.0)?;
-        batch.set(last.0, PREVIOUS, previous)?;
-        batch.count(self.address, (nodes.len() as u64).wrapping_neg())?;
-        batch.finish()?;
+        self.change(None, |batch| {
+            batch.set(previous, NEXT, last.0)?;
+            batch.set(last.0, PREVIOUS, previous)?;
+            batch.count(self.address, (nodes.len() as u64).wrapping_neg())
+        })?;
         self.free(nodes.iter().map(|node| node.address).collect())?;
         Ok(last)
     }
@@ -407,7 +407,9 @@ impl<'w> List<'w> {
             true => self.walk(Position(header.first), self.end(), false)?,
             false => Vec::new(),
         };
+        // In this order, and in one request: half changed until all of it is done.
         let mut batch = Batch::new(self.world);
+        batch.put(self.address.add(STATE), MOVING)?;
         batch.set(self.address, NEXT, self.address)?;
         batch.set(self.address, PREVIOUS, self.address)?;
         batch.put(self.address.add(COUNT), 0)?;

@@ -1,9 +1,8 @@
 //! Moving the elements of lists: splice, merge, sort, reverse, remove, unique, swap. None of them copies a payload.
 
-use super::batch::Batch;
-use super::chain::{Node, COUNT, MOVING, NEXT, PAYLOAD, PREVIOUS, STATE, WHOLE};
+use super::chain::{Node, COUNT, NEXT, PAYLOAD, PREVIOUS};
 use super::{Element, List, Position};
-use crate::{Error, GlobalAddress, GlobalPtr, Result};
+use crate::{Error, GlobalAddress, Result};
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 
@@ -48,18 +47,19 @@ impl List<'_> {
             return Ok(());
         }
         let [_, previous] = self.links(position.0)?;
-        let mut batch = Batch::new(self.world);
-        batch.set(before, NEXT, behind)?;
-        batch.set(behind, PREVIOUS, before)?;
-        batch.set(previous, NEXT, first)?;
-        batch.set(first, PREVIOUS, previous)?;
-        batch.set(last, NEXT, position.0)?;
-        batch.set(position.0, PREVIOUS, last)?;
-        if other.address != self.address {
-            batch.count(other.address, count.wrapping_neg())?;
-            batch.count(self.address, count)?;
-        }
-        batch.finish()
+        self.change(Some(other.address), |batch| {
+            batch.set(before, NEXT, behind)?;
+            batch.set(behind, PREVIOUS, before)?;
+            batch.set(previous, NEXT, first)?;
+            batch.set(first, PREVIOUS, previous)?;
+            batch.set(last, NEXT, position.0)?;
+            batch.set(position.0, PREVIOUS, last)?;
+            if other.address != self.address {
+                batch.count(other.address, count.wrapping_neg())?;
+                batch.count(self.address, count)?;
+            }
+            Ok(())
+        })
     }
 
     /// Moves all elements of another list into this one, where both are sorted: it stays sorted, and of equals its own come
@@ -103,11 +103,7 @@ impl List<'_> {
             order.extend(from.pop_front().map(|(address, _)| address));
         }
         order.extend(mine.into_iter().chain(theirs).map(|(address, _)| address));
-        let mut batch = Batch::new(self.world);
-        batch.set(other.address, NEXT, other.address)?;
-        batch.set(other.address, PREVIOUS, other.address)?;
-        batch.put(other.address.add(COUNT), 0)?;
-        self.relink(&before, &order, batch)
+        self.relink(&before, &order, Some(other.address))
     }
 
     /// Sorts it. Of equals the earlier stays earlier.
@@ -132,7 +128,7 @@ impl List<'_> {
             nodes.into_iter().map(|node| Ok((node.address, key(self, node)?))).collect::<Result<Vec<_>>>()?;
         keyed.sort_by(|(_, one), (_, two)| compare(one, two));
         let order: Vec<GlobalAddress> = keyed.into_iter().map(|(address, _)| address).collect();
-        self.relink(&before, &order, Batch::new(self.world))
+        self.relink(&before, &order, None)
     }
 
     /// Turns it round.
@@ -140,7 +136,7 @@ impl List<'_> {
         let nodes = self.walk(self.begin()?, self.end(), false)?;
         let before: Vec<GlobalAddress> = nodes.iter().map(|node| node.address).collect();
         let order: Vec<GlobalAddress> = before.iter().rev().copied().collect();
-        self.relink(&before, &order, Batch::new(self.world))
+        self.relink(&before, &order, None)
     }
 
     /// Removes every element with this payload; gives how many.
@@ -181,18 +177,22 @@ impl List<'_> {
         let before: Vec<GlobalAddress> = all.iter().map(|(address, _)| *address).collect();
         let order: Vec<GlobalAddress> =
             all.iter().filter(|(_, keep)| *keep).map(|(address, _)| *address).collect();
-        self.relink(&before, &order, Batch::new(self.world))?;
+        self.relink(&before, &order, None)?;
         let count = gone.len() as u64;
         self.free(gone)?;
         Ok(count)
     }
 
-    /// Gives the list another order, where that differs from what it was. The header is marked meanwhile.
-    fn relink(&self, before: &[GlobalAddress], order: &[GlobalAddress], mut batch: Batch<'_>) -> Result<()> {
+    /// Gives the list another order, where that differs from what it was; a list that gave elements to it is empty then.
+    fn relink(
+        &self,
+        before: &[GlobalAddress],
+        order: &[GlobalAddress],
+        giver: Option<GlobalAddress>,
+    ) -> Result<()> {
         if before == order {
             return Ok(());
         }
-        self.world.put(GlobalPtr::from_address(self.address.add(STATE)), MOVING)?;
         let end = self.address;
         let around = |order: &[GlobalAddress]| -> Vec<[GlobalAddress; 3]> {
             let circle: Vec<GlobalAddress> = [end].into_iter().chain(order.iter().copied()).collect();
@@ -202,18 +202,23 @@ impl List<'_> {
         };
         let old: HashMap<GlobalAddress, [GlobalAddress; 2]> =
             around(before).into_iter().map(|[node, next, previous]| (node, [next, previous])).collect();
-        for [node, next, previous] in around(order) {
-            let [old_next, old_previous] = old.get(&node).copied().unwrap_or_default();
-            if next != old_next {
-                batch.set(node, NEXT, next)?;
+        self.change(giver, |batch| {
+            if let Some(giver) = giver {
+                batch.set(giver, NEXT, giver)?;
+                batch.set(giver, PREVIOUS, giver)?;
+                batch.put(giver.add(COUNT), 0)?;
             }
-            if previous != old_previous {
-                batch.set(node, PREVIOUS, previous)?;
+            for [node, next, previous] in around(order) {
+                let [old_next, old_previous] = old.get(&node).copied().unwrap_or_default();
+                if next != old_next {
+                    batch.set(node, NEXT, next)?;
+                }
+                if previous != old_previous {
+                    batch.set(node, PREVIOUS, previous)?;
+                }
             }
-        }
-        batch.put(end.add(COUNT), order.len() as u64)?;
-        batch.finish()?;
-        self.world.put(GlobalPtr::from_address(end.add(STATE)), WHOLE)
+            batch.put(end.add(COUNT), order.len() as u64)
+        })
     }
 
     /// Exchanges what two lists hold. The elements stay where they are.
@@ -222,20 +227,20 @@ impl List<'_> {
             return Ok(());
         }
         let (mine, theirs) = (self.header()?, other.header()?);
-        let mut batch = Batch::new(self.world);
-        for (list, header, was) in
-            [(self.address, theirs, other.address), (other.address, mine, self.address)]
-        {
-            let own = |node: GlobalAddress| if node == was { list } else { node };
-            batch.set(list, NEXT, own(header.first))?;
-            batch.set(list, PREVIOUS, own(header.last))?;
-            batch.put(list.add(COUNT), header.count)?;
-            if header.first != was {
-                batch.set(header.first, PREVIOUS, list)?;
-                batch.set(header.last, NEXT, list)?;
+        let sides = [(self.address, theirs, other.address), (other.address, mine, self.address)];
+        self.change(Some(other.address), |batch| {
+            for (list, header, was) in sides {
+                let own = |node: GlobalAddress| if node == was { list } else { node };
+                batch.set(list, NEXT, own(header.first))?;
+                batch.set(list, PREVIOUS, own(header.last))?;
+                batch.put(list.add(COUNT), header.count)?;
+                if header.first != was {
+                    batch.set(header.first, PREVIOUS, list)?;
+                    batch.set(header.last, NEXT, list)?;
+                }
             }
-        }
-        batch.finish()
+            Ok(())
+        })
     }
 }
 
