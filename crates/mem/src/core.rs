@@ -21,6 +21,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 /// How often a simulated rank may look at one place before it sleeps.
 const LOOKS: u32 = 8;
 
+thread_local! {
+    /// The place that a simulated rank looked at last, and how often since something came.
+    static LOOKED: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
+}
+
 /// The shared state of a world in one process.
 pub(crate) struct Core {
     pub(crate) format: AddressFormat,
@@ -128,10 +133,9 @@ impl Core {
     /// In simulated time, memory changes only while its reader sleeps: a rank that looks at one place again and again
     /// sleeps until something comes.
     #[cold]
-    pub(crate) fn breathe(&self, address: GlobalAddress) {
-        thread_local!(static LOOKED: Cell<(u64, u32)> = const { Cell::new((0, 0)) });
+    pub(crate) fn breathe(&self, address: GlobalAddress) -> Result<()> {
         if !self.simulated {
-            return;
+            return Ok(());
         }
         let (last, times) = LOOKED.get();
         let times = if last == address.bits() { times + 1 } else { 0 };
@@ -141,8 +145,14 @@ impl Core {
             if let Some(sleeper) = sleeper {
                 let _ = sleeper.sleep(1);
             }
-            let _ = self.poll_once(&mut |_| None::<()>);
+            self.poll_once(&mut |_| None::<()>).1?;
         }
+        Ok(())
+    }
+
+    /// Something has come: whoever looks again may find what it looks for.
+    pub(crate) fn forget_looks(&self) {
+        LOOKED.set((0, 0));
     }
 
     /// Whether there is nothing to complete. Fails in a forked child, which has no operations of its own.

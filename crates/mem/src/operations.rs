@@ -299,6 +299,26 @@ impl World {
         self.core().note(result.map_or(Ok(false), |result| result.map(|()| true)))
     }
 
+    /// Takes what has come for this rank, and says whether anything had. Whoever looks at memory that others write should
+    /// call it between two looks: what comes from other nodes is then at its place at once, and not when the service
+    /// thread, which leaves the field to threads that wait, looks next.
+    pub fn progress(&self) -> Result<bool> {
+        let core = self.core();
+        if !core.has_transport.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        core.check_usable()?;
+        core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+        let mut happened = core.poll_once(&mut |_| None::<()>).1?;
+        if core.simulated && happened == 0 {
+            // Looking again and again takes no time in the simulator: whoever looks waits for the next message.
+            let sleeper = core.engine().sleeper.clone();
+            sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
+            happened = core.poll_once(&mut |_| None::<()>).1?;
+        }
+        Ok(happened > 0)
+    }
+
     /// A descriptor that becomes readable when an operation completes, for event loops and async runtimes: wait until
     /// it is readable, call [`clear_completion`](Self::clear_completion), then [`inquire`](Self::inquire).
     pub fn completion_fd(&self) -> Result<BorrowedFd<'_>> {
@@ -342,7 +362,7 @@ impl World {
     pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
         let bytes = std::mem::size_of::<T>();
         if time::may_be_virtual() {
-            self.core().breathe(from.address);
+            self.core().breathe(from.address)?;
         }
         if let Some(pointer) = self.core().direct(from.address, from.generation, bytes as u64) {
             let mut value = T::zeroed();
@@ -377,7 +397,7 @@ impl World {
     pub fn get_slice<T: Pod>(&self, from: GlobalPtr<T>, into: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
         if time::may_be_virtual() {
-            self.core().breathe(from.address);
+            self.core().breathe(from.address)?;
         }
         if let Some(pointer) = self.core().direct(from.address, from.generation, bytes.len() as u64) {
             // SAFETY: the source was checked for all of them; the destination is the caller's.
@@ -431,7 +451,7 @@ impl World {
         let bytes = std::mem::size_of::<W>();
         let (code, first, second) = operation.encode();
         if time::may_be_virtual() {
-            self.core().breathe(target.address);
+            self.core().breathe(target.address)?;
         }
         if let Some(pointer) = self.core().direct(target.address, target.generation, bytes as u64) {
             if pointer as usize % bytes == 0 {

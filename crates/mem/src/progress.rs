@@ -437,6 +437,9 @@ impl Core {
         let found = done(&mut engine);
         let stirred = std::mem::take(&mut engine.state.stirred);
         drop(engine);
+        if self.simulated && matches!(happened, Ok(1..)) {
+            self.forget_looks();
+        }
         if stirred {
             self.wake_sleepers();
         }

@@ -234,6 +234,11 @@ impl World {
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
     /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
+        if self.core.simulated {
+            return Err(Error::misuse(
+                "reset of a simulated rank: it keeps its number to the end of the run; start another run instead",
+            ));
+        }
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;

@@ -45,7 +45,7 @@ mod words;
 pub use deadlock::{Blocked, Deadlock};
 pub use engine::simulate;
 pub use error::Error;
-pub use live::{compute, now, run, Cluster, Crash, End, Faults, Outage, Outcome};
+pub use live::{compute, now, run, Cluster, Crash, End, Faults, LinkOutage, Outage, Outcome, Wire};
 pub use network::{
     ChannelRule, Dimension, Graph, GraphLink, Network, Parameters, Routing, RoutingTable, Ties, Topology,
 };

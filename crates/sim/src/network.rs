@@ -155,6 +155,8 @@ pub struct Parameters {
     /// How fast an interface injects and ejects; `None` is as fast as the router's links take and give. A description that sets the
     /// link bandwidth and not this one means interfaces of that bandwidth.
     pub nic_bandwidth: Option<Bandwidth>,
+    /// Time that an interface needs for each message beside its packets, before it begins with the next one.
+    pub message_time: Time,
     /// How many packets of an interface can wait for the router at once, each for its own output.
     pub injection_slots: u32,
     /// Room that the buffer ahead must have for a packet to enter a network of rings, in packets (at most the buffer). With 1, packets that
@@ -166,7 +168,7 @@ pub struct Parameters {
     pub send_overhead: Time,
     /// CPU time to complete a receive.
     pub recv_overhead: Time,
-    /// Time from a flag being raised to the waiting rank going on.
+    /// Time from a flag being raised until its rank can see that.
     pub flag_overhead: Time,
     /// Time of an atomic operation at its target.
     pub atomic_time: Time,
@@ -196,6 +198,7 @@ impl Default for Parameters {
             credit_delay: Time::ZERO,
             nics: 1,
             nic_bandwidth: Some(Bandwidth::from_bytes_per_second(5_000_000_000)),
+            message_time: Time::ZERO,
             injection_slots: 1,
             injection_room: 2,
             ranks_per_node: 1,
@@ -250,6 +253,7 @@ impl Parameters {
             ("credit_delay", self.credit_delay.to_string()),
             ("nics", self.nics.to_string()),
             ("nic_bandwidth", nic),
+            ("message_time", self.message_time.to_string()),
             ("injection_slots", self.injection_slots.to_string()),
             ("injection_room", self.injection_room.to_string()),
             ("ranks_per_node", self.ranks_per_node.to_string()),

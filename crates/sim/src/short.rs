@@ -63,6 +63,7 @@ pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), E
         "recv_overhead" => parameters.recv_overhead = read(name, value)?,
         "flag_overhead" => parameters.flag_overhead = read(name, value)?,
         "atomic_time" => parameters.atomic_time = read(name, value)?,
+        "message_time" => parameters.message_time = read(name, value)?,
         "barrier_time" => parameters.barrier_time = read(name, value)?,
         "memory_bandwidth" => parameters.memory_bandwidth = read(name, value)?,
         "rendezvous_bytes" | "rendezvous" if value == "off" => parameters.rendezvous_bytes = u64::MAX,

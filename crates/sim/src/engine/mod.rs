@@ -140,7 +140,7 @@ struct Run<'a> {
 /// What carries the messages.
 #[allow(clippy::large_enum_variant)] // There is one of it.
 enum Carrier<'a> {
-    Packets(Fabric<'a>),
+    Packets(Fabric<&'a Wiring>),
     Uncontended(Uncontended),
 }
 

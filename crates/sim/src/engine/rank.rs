@@ -15,7 +15,8 @@ pub(crate) struct RankState {
     first: u64,
     /// How many are not complete.
     outstanding: u32,
-    flags: HashMap<u64, u64, BuildHasherDefault<FlagHasher>>,
+    /// How often each flag is raised, and when it last was.
+    flags: HashMap<u64, (u64, u64), BuildHasherDefault<FlagHasher>>,
 }
 
 /// Hashes the number of a flag: programs choose it, not strangers.
@@ -92,25 +93,23 @@ impl RankState {
 
     /// How often a flag is raised.
     pub(crate) fn flag(&self, flag: u64) -> u64 {
-        self.flags.get(&flag).copied().unwrap_or(0)
+        self.flags.get(&flag).map_or(0, |flag| flag.0)
     }
 
     /// Raises a flag by one.
-    pub(crate) fn raise(&mut self, flag: u64) {
-        *self.flags.entry(flag).or_insert(0) += 1;
+    pub(crate) fn raise(&mut self, flag: u64, now: u64) {
+        let (count, at) = self.flags.entry(flag).or_default();
+        (*count, *at) = (*count + 1, now);
     }
 
-    /// Lowers a flag if it is high enough.
-    pub(crate) fn take_flag(&mut self, flag: u64, count: u64) -> bool {
-        let raised = self.flag(flag);
-        if raised < count {
-            return false;
-        }
-        match raised - count {
+    /// Lowers a flag if it is high enough; gives the time at which it was last raised.
+    pub(crate) fn take_flag(&mut self, flag: u64, count: u64) -> Option<u64> {
+        let (raised, at) = self.flags.get(&flag).copied().unwrap_or_default();
+        match raised.checked_sub(count)? {
             0 => self.flags.remove(&flag),
-            left => self.flags.insert(flag, left),
+            left => self.flags.insert(flag, (left, at)),
         };
-        true
+        Some(at)
     }
 }
 
@@ -135,12 +134,12 @@ mod tests {
     #[test]
     fn a_flag_is_lowered_by_what_was_waited_for() {
         let mut state = RankState::default();
-        state.raise(7);
-        assert!(!state.take_flag(7, 2));
-        state.raise(7);
-        state.raise(7);
-        assert!(state.take_flag(7, 2));
+        state.raise(7, 10);
+        assert_eq!(state.take_flag(7, 2), None);
+        state.raise(7, 20);
+        state.raise(7, 30);
+        assert_eq!(state.take_flag(7, 2), Some(30));
         assert_eq!(state.flag(7), 1);
-        assert!(state.take_flag(9, 0));
+        assert_eq!(state.take_flag(9, 0), Some(0));
     }
 }

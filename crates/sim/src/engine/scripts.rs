@@ -117,10 +117,10 @@ impl<Q: Queue> Simulation<'_, Q> {
             Blocked::Wait(Wait::Outstanding(most)) => state.outstanding() <= most,
             Blocked::Flag { flag, count } => {
                 let raised = state.take_flag(flag, count);
-                if raised {
-                    rank.cpu_ps = rank.cpu_ps.max(self.now + self.run.parameters.flag_overhead.as_ps());
+                if let Some(at) = raised {
+                    rank.cpu_ps = rank.cpu_ps.max(at + self.run.parameters.flag_overhead.as_ps());
                 }
-                raised
+                raised.is_some()
             }
             Blocked::Barrier | Blocked::Step | Blocked::Ended => false,
         };

@@ -199,6 +199,35 @@ fn flags_are_counted_and_barriers_wait_for_all() {
 }
 
 #[test]
+fn a_flag_is_seen_its_overhead_after_it_was_raised_and_at_once_if_that_is_long_ago() {
+    let net = "torus:4,flag_overhead=1us";
+    let there = Time::from_ns(100) + Time::from_ps(1600);
+    let waits = |work: u64| vec![Op::Compute(Time::from_ns(work)), Op::WaitFlag { flag: 1, count: 1 }];
+    let rank_time = |work| {
+        let programs = among(4, &[(0, vec![put(1, 8, Some(1), Order::None)]), (1, waits(work))]);
+        run(net, programs).unwrap().rank_times[1]
+    };
+    assert_eq!(rank_time(0), there + Time::from_us(1));
+    assert_eq!(rank_time(500), there + Time::from_us(1));
+    assert_eq!(rank_time(5000), Time::from_us(5));
+}
+
+#[test]
+fn an_interface_rests_after_every_message() {
+    let puts = |count| (0..count).map(|_| put(1, 64, None, Order::None)).chain([DONE]).collect::<Vec<_>>();
+    let one = Time::from_ns(200) + Time::from_ps(12_800);
+    for engine in [Engine::Packets, Engine::Uncontended] {
+        for count in [1, 4] {
+            let network = Network::parse_short("torus:4,nics=1,message_time=2us").unwrap();
+            let options = Options { engine, ..Options::default() };
+            let report = simulate(&network, &Listed(among(4, &[(0, puts(count))])), &options).unwrap();
+            let rests = Time::from_us(2) + Time::from_ps(12_800);
+            assert_eq!(report.time, one + rests * (count as u64 - 1), "{engine:?}");
+        }
+    }
+}
+
+#[test]
 fn ranks_of_one_node_copy_through_memory() {
     let network = "torus:4,ranks_per_node=2,memory_bandwidth=10GB/s";
     let report = run(network, vec![vec![send(1, 10_000, 1), DONE], vec![recv(0, 1), DONE]]).unwrap();

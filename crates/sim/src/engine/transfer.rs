@@ -132,7 +132,7 @@ impl<Q: Queue> Simulation<'_, Q> {
             },
             OperationKind::Put | OperationKind::Copy => {
                 if let Some(flag) = message.flag {
-                    self.ranks[message.to as usize].state.raise(flag);
+                    self.ranks[message.to as usize].state.raise(flag, self.now);
                     self.wake(message.to);
                 }
                 self.tell(message.to, message.initiator, kind::ACKNOWLEDGED, id);

@@ -10,6 +10,7 @@ pub(super) struct Uncontended {
     receiving_ps: Vec<u64>,
     nics: u32,
     bandwidth: Bandwidth,
+    message_ps: u64,
 }
 
 /// When a message has left and when it has come.
@@ -27,6 +28,7 @@ impl Uncontended {
             receiving_ps: vec![0; nics],
             nics: parameters.nics,
             bandwidth: nic.min(parameters.link_bandwidth),
+            message_ps: parameters.message_time.as_ps(),
         }
     }
 
@@ -44,9 +46,10 @@ impl Uncontended {
         let receiver = &mut self.receiving_ps[(nodes.1 * self.nics + nic) as usize];
         let busy = self.bandwidth.time_of(wire_bytes).as_ps() + idle_ps;
         let start = now.max(*sender);
-        *sender = start + busy;
+        let sent = start + busy;
+        *sender = sent + self.message_ps;
         let arrived = (start + flight_ps).max(*receiver) + busy;
         *receiver = arrived;
-        Passage { sent_ps: *sender, arrived_ps: arrived }
+        Passage { sent_ps: sent, arrived_ps: arrived }
     }
 }

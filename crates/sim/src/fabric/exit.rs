@@ -3,10 +3,11 @@
 use super::{event, Fabric, Note, TOLD};
 use crate::queue::Queue;
 use crate::report::Histogram;
-use crate::wiring::NONE;
+use crate::wiring::{Wiring, NONE};
 use crate::Time;
+use std::ops::Deref;
 
-impl Fabric<'_> {
+impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// The first packet of a queue is at the router of its node.
     pub(super) fn request_exit<const PLAIN: bool>(
         &mut self,

@@ -29,6 +29,7 @@ use crate::wiring::{Candidate, Speed, Way, Ways, Wiring, NONE};
 use crate::{ChannelRule, Parameters};
 pub(crate) use nic::Outgoing;
 use nic::{Nic, Waiting};
+use std::ops::Deref;
 use switch::WORD;
 
 /// Kinds of events, in the highest byte of the word. Those of the engine begin at [`event::ENGINE`].
@@ -130,6 +131,16 @@ struct Output {
     /// The queues with lower bits than this belong to links, the others to interfaces.
     through: u16,
     speed: u16,
+    health: Health,
+}
+
+/// Whether a link can be used.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Up,
+    /// It goes down when its packet has left.
+    Failing,
+    Down,
 }
 
 const _: () = assert!(size_of::<Output>() == 40);
@@ -143,9 +154,9 @@ pub(crate) enum Note {
     Delivered(u32),
 }
 
-/// The network in operation.
-pub(crate) struct Fabric<'a> {
-    wiring: &'a Wiring,
+/// The network in operation, over a wiring that it borrows or shares.
+pub(crate) struct Fabric<W: Deref<Target = Wiring>> {
+    wiring: W,
     links: usize,
     classes: usize,
     lanes: usize,
@@ -157,6 +168,8 @@ pub(crate) struct Fabric<'a> {
     /// Bytes of a full packet on the wire, and its header.
     packet_bytes: u32,
     header_bytes: u32,
+    /// What a message costs its interface beside its packets.
+    message_ps: u64,
     credit_ps: u64,
     /// The time of the latest of its events.
     now: u64,
@@ -197,9 +210,9 @@ pub(crate) struct Fabric<'a> {
     waited: [u64; Histogram::BUCKETS],
 }
 
-impl<'a> Fabric<'a> {
+impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// An empty network.
-    pub(crate) fn new(wiring: &'a Wiring, parameters: &Parameters, seed: u64) -> Fabric<'a> {
+    pub(crate) fn new(wiring: W, parameters: &Parameters, seed: u64) -> Fabric<W> {
         let links = wiring.links.len();
         let classes = usize::from(wiring.classes);
         let lanes = parameters.lanes as usize;
@@ -211,7 +224,6 @@ impl<'a> Fabric<'a> {
             speeds.push(Speed { bandwidth, hop_ps: 0, packet_ps });
         }
         let mut fabric = Fabric {
-            wiring,
             links,
             classes,
             lanes,
@@ -221,9 +233,10 @@ impl<'a> Fabric<'a> {
             slots: parameters.injection_slots,
             packet_bytes,
             header_bytes: parameters.header_bytes,
+            message_ps: parameters.message_time.as_ps(),
             credit_ps: parameters.credit_delay.as_ps(),
             now: 0,
-            entrance: entrance(wiring, parameters),
+            entrance: entrance(&wiring, parameters),
             left: Vec::new(),
             nic_limited: parameters.nic_bandwidth.is_some(),
             speed: speeds[0],
@@ -247,6 +260,7 @@ impl<'a> Fabric<'a> {
             delivered: 0,
             most_in_flight: 0,
             waited: [0; Histogram::BUCKETS],
+            wiring,
         };
         fabric.connect(parameters.buffer_packets as u16);
         fabric
@@ -254,7 +268,7 @@ impl<'a> Fabric<'a> {
 
     /// Makes queues and outputs, and tells each queue its bit at its router.
     fn connect(&mut self, room: u16) {
-        let wiring = self.wiring;
+        let wiring = &*self.wiring;
         let nics = wiring.nodes as usize * self.nics_per_node as usize;
         let mut of_router: Vec<Vec<u32>> = vec![Vec::new(); wiring.routers as usize];
         let empty = Input { gone: 0, head: NONE, tail: NONE, router: NONE, bit: 0, room: Room(room) };
@@ -300,6 +314,7 @@ impl<'a> Fabric<'a> {
             last: 0,
             through: throughs[router as usize],
             speed,
+            health: Health::Up,
         };
         self.outputs.extend(wiring.links.iter().map(|link| output(link.from, link.speed)));
         let nic_speed = self.speeds.len() as u16 - 1;

@@ -3,7 +3,8 @@
 
 use super::{event, Fabric, Packet};
 use crate::queue::Queue;
-use crate::wiring::{Way, NONE};
+use crate::wiring::{Way, Wiring, NONE};
+use std::ops::Deref;
 
 /// A message on its way into the network.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +51,7 @@ impl Nic {
     }
 }
 
-impl Fabric<'_> {
+impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// Takes a message for an interface of its node.
     pub(crate) fn send(&mut self, outgoing: Outgoing, nic: u32, now: u64, events: &mut impl Queue) {
         let message = outgoing.message as usize;
@@ -150,7 +151,8 @@ impl Fabric<'_> {
         };
         let state = &mut self.nics[nic as usize];
         let pause = match (last, front.gap_ps) {
-            (true, _) | (_, 0) => nic_ps,
+            (true, _) => nic_ps + self.message_ps,
+            (_, 0) => nic_ps,
             (_, gap) => nic_ps.max(self.speeds[0].packet_ps) + gap,
         };
         state.next_ps = now + pause;

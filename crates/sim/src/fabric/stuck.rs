@@ -1,9 +1,10 @@
 //! What to say when no event is left but packets are still in the network: the buffers wait for each other's space in a circle.
 
 use super::Fabric;
-use crate::wiring::NONE;
+use crate::wiring::{Wiring, NONE};
+use std::ops::Deref;
 
-impl Fabric<'_> {
+impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// The circle of buffers, each named by the link that feeds it and what its first packet waits for.
     pub(crate) fn credit_circle(&self) -> Vec<String> {
         let mut seen = vec![false; self.inputs.len()];

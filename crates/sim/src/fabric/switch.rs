@@ -1,13 +1,14 @@
 //! What happens to a packet between two queues: the first of a queue asks for an output, a free output serves those who ask in turn, and what is
 //! served joins the next queue. `PLAIN` says that the network is a plain one, where the same is simpler.
 
-use super::{event, Fabric, Input, Note, Output, Room, TOLD};
+use super::{event, Fabric, Health, Input, Note, Output, Room, TOLD};
 use crate::queue::Queue;
 use crate::report::Histogram;
-use crate::wiring::{Ways, NONE};
+use crate::wiring::{Ways, Wiring, NONE};
 use crate::Time;
+use std::ops::Deref;
 
-impl Fabric<'_> {
+impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// The first packet of a queue asks for where it wants to go.
     pub(super) fn request<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
         let Input { head, router, .. } = self.inputs[queue];
@@ -411,8 +412,45 @@ impl Fabric<'_> {
         if source != NONE {
             self.vacate::<PLAIN>(source as usize, now, events);
         }
-        self.outputs[link].until = now;
+        let out = &mut self.outputs[link];
+        if out.health != Health::Up {
+            (out.health, out.source) = (Health::Down, NONE);
+            return;
+        }
+        out.until = now;
         self.arbitrate::<PLAIN>(link, now, events);
+    }
+
+    /// A link goes down, or comes up again. What is on it arrives; what wants to go over it waits, or takes another way where there is one.
+    /// A link that is down counts as busy.
+    pub(crate) fn set_down(&mut self, link: u32, down: bool, now: u64, events: &mut impl Queue) {
+        let out = &mut self.outputs[link as usize];
+        match (out.health, down) {
+            (Health::Up, true) if out.until <= now => {
+                (out.health, out.until, out.source) = (Health::Down, TOLD, NONE);
+            }
+            (Health::Up, true) => {
+                out.health = Health::Failing;
+                if out.until != TOLD {
+                    events.push(out.until, event::TAIL | u64::from(link));
+                    out.until = TOLD;
+                }
+            }
+            (Health::Failing, false) => out.health = Health::Up,
+            (Health::Down, false) => {
+                (out.health, out.until) = (Health::Up, now);
+                match self.plain {
+                    true => self.serve_again::<true>(link as usize, now, events),
+                    false => self.serve_again::<false>(link as usize, now, events),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn serve_again<const PLAIN: bool>(&mut self, link: usize, now: u64, events: &mut impl Queue) {
+        self.arbitrate::<PLAIN>(link, now, events);
+        self.tell_senders::<PLAIN>(now, events);
     }
 
     /// A packet is gone from the queue it was in: the next one asks, if its head is there.

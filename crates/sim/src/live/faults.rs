@@ -13,8 +13,7 @@ pub struct Crash {
     pub operation: u64,
 }
 
-/// Ranks that cannot reach the others for some time: a link that is down is one rank against one, a partition any set
-/// against the rest.
+/// Ranks that cannot reach others for some time: one rank and another, or a partition of any set against the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// One side.
@@ -27,30 +26,55 @@ pub struct Outage {
     pub until: Time,
 }
 
+/// A link of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Between two routers that are neighbours, both ways. The routers of grids have the numbers of their nodes.
+    Between(u32, u32),
+    /// The one that this number falls on, both ways; numbers go round.
+    Drawn(u64),
+}
+
+/// A link that is down for some time. What is on it arrives; packets that want to go over it wait, or take another way where
+/// the routing is adaptive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkOutage {
+    /// Which.
+    pub wire: Wire,
+    /// When it goes down.
+    pub from: Time,
+    /// When it comes up again.
+    pub until: Time,
+}
+
 /// What goes wrong in a run. Nothing, by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// The part of messages that are lost once and sent again after [`retry`](Self::retry).
+    /// The part of packets that are lost. They are sent again after [`retry`](Self::retry), as often as it takes; a peer that
+    /// cannot be reached for the peer timeout is lost.
     pub loss: f64,
-    /// How long it takes to notice a loss.
+    /// How long it takes to notice a loss; 100 µs if zero.
     pub retry: Time,
-    /// The part of messages that are delayed, by anything up to [`delay_up_to`](Self::delay_up_to). Messages of different
-    /// pairs overtake each other; those of one pair do not, as on a connection.
+    /// The part of packets that are delayed, by anything up to [`delay_up_to`](Self::delay_up_to). Packets of a message
+    /// overtake each other, and so do messages of different pairs; those of one pair do not, as on a connection.
     pub delay: f64,
     /// See [`delay`](Self::delay).
     pub delay_up_to: Time,
-    /// Links that are down, and partitions.
+    /// Ranks that cannot reach each other, and partitions: what is sent, or still under way, is sent again when they heal.
     pub outages: Vec<Outage>,
+    /// Links that are down.
+    pub links: Vec<LinkOutage>,
     /// Ranks that crash.
     pub crashes: Vec<Crash>,
-    /// Ranks that compute and send this many times slower.
+    /// Ranks that compute, send and receive this many times slower. An overhead below 100 ns counts as that.
     pub slow: Vec<(u32, u32)>,
     /// How long it takes until everybody knows of a crash; 1 ms if zero.
     pub notice: Time,
 }
 
 impl Faults {
-    /// Loss, delays, a short outage and a slow rank, drawn from a seed: nothing that a program may notice but the time.
+    /// Loss, delays, a short partition, a link that is down for a while and a slow rank, drawn from a seed: nothing that a
+    /// program may notice but the time.
     pub fn harmless(seed: u64, ranks: u32) -> Faults {
         let mut random = Random::of(seed, 1, 0);
         let from = Time::from_us(random.below(500));
@@ -60,12 +84,15 @@ impl Faults {
             from,
             until: from + Time::from_us(1 + random.below(20_000)),
         };
+        let from = Time::from_us(random.below(500));
+        let until = from + Time::from_us(1 + random.below(20_000));
         Faults {
             loss: random.below(20) as f64 / 100.0,
             retry: Time::from_us(50 + random.below(1000)),
             delay: random.below(60) as f64 / 100.0,
             delay_up_to: Time::from_us(1 + random.below(300)),
             outages: vec![outage],
+            links: vec![LinkOutage { wire: Wire::Drawn(random.next()), from, until }],
             slow: vec![(random.below(u64::from(ranks)) as u32, 1 + random.below(50) as u32)],
             ..Faults::default()
         }
@@ -80,12 +107,17 @@ impl Faults {
     }
 }
 
+/// The least overhead of a slow rank before it is multiplied.
+const SLOW_OVERHEAD: Time = Time::from_ns(100);
+
 /// The faults of one run as they unfold.
 pub(super) struct Plan {
     faults: Faults,
     random: Random,
     /// Pairs whose connection is broken, the smaller rank first.
     severed: HashSet<(u32, u32)>,
+    /// Packets that were lost.
+    pub(super) lost: u64,
 }
 
 impl Plan {
@@ -100,43 +132,56 @@ impl Plan {
         }
         for (name, part) in [("loss", faults.loss), ("delay", faults.delay)] {
             if !(0.0..=1.0).contains(&part) {
-                return Err(Error::Options(format!(
-                    "{name} of {part}: write a part of all messages, 0 to 1"
-                )));
+                return Err(Error::Options(format!("{name} of {part}: write a part of all packets, 0 to 1")));
             }
         }
         let random = Random::of(seed, 3, 0);
-        Ok(Plan { faults: faults.clone(), random, severed: HashSet::new() })
+        Ok(Plan { faults: faults.clone(), random, severed: HashSet::new(), lost: 0 })
+    }
+
+    /// Links that are down.
+    pub(super) fn links(&self) -> &[LinkOutage] {
+        &self.faults.links
     }
 
     fn chance(&mut self, part: f64) -> bool {
         part > 0.0 && (self.random.next() >> 11) as f64 / (1u64 << 53) as f64 <= part
     }
 
-    /// How long a message is delayed by faults, and whether it never arrives.
-    pub(super) fn delay(&mut self, from: u32, to: u32, at: Time, timeout: Time, bytes: u64) -> (Time, bool) {
-        if from == to {
-            return (Time::ZERO, false);
+    /// How many of so many packets are lost.
+    pub(super) fn lose(&mut self, packets: u64) -> u64 {
+        if self.faults.loss == 0.0 {
+            return 0;
         }
-        let mut delay = Time::ZERO;
-        // Long messages are lost more often: they have more packets.
-        for _ in 0..1 + bytes / (64 << 10) {
-            while self.chance(self.faults.loss) && delay < timeout {
-                delay += self.faults.retry + Time::from_ns(1);
-            }
-        }
-        if self.chance(self.faults.delay) {
-            delay += Time::from_ps(self.random.below(self.faults.delay_up_to.as_ps() + 1));
-        }
-        let heals = self.heals(from, to, at + delay);
-        if heals.since(at) > timeout {
-            return (Time::ZERO, true);
-        }
-        (heals.since(at), false)
+        let lost = (0..packets).filter(|_| self.chance(self.faults.loss)).count() as u64;
+        self.lost += lost;
+        lost
     }
 
-    /// When two ranks that may be apart at a time can reach each other again.
-    fn heals(&self, from: u32, to: u32, at: Time) -> Time {
+    /// How long it takes until lost packets are sent again.
+    pub(super) fn retry(&self) -> Time {
+        match self.faults.retry {
+            Time::ZERO => Time::from_us(100),
+            time => time,
+        }
+    }
+
+    /// How late the latest of so many packets is.
+    pub(super) fn delay(&mut self, packets: u64) -> Time {
+        if self.faults.delay == 0.0 {
+            return Time::ZERO;
+        }
+        let mut latest = 0;
+        for _ in 0..packets {
+            if self.chance(self.faults.delay) {
+                latest = latest.max(self.random.below(self.faults.delay_up_to.as_ps() + 1));
+            }
+        }
+        Time::from_ps(latest)
+    }
+
+    /// When two ranks that may be apart at a time can reach each other again: that time, if they are not.
+    pub(super) fn heals(&self, from: u32, to: u32, at: Time) -> Time {
         let mut at = at;
         // An outage can end in the middle of another one.
         for _ in 0..=self.faults.outages.len() {
@@ -161,11 +206,22 @@ impl Plan {
         self.faults.crashes.contains(&Crash { rank, operation })
     }
 
-    /// A time of a rank that may be slow.
+    /// The time of a computation of a rank that may be slow.
     pub(super) fn stretch(&self, rank: u32, time: Time) -> Time {
-        let factor =
-            self.faults.slow.iter().find(|&&(slow, _)| slow == rank).map_or(1, |&(_, factor)| factor);
-        time * u64::from(factor.max(1))
+        time * self.slowness(rank)
+    }
+
+    /// The overhead of a message at a rank that may be slow.
+    pub(super) fn overhead(&self, rank: u32, time: Time) -> Time {
+        match self.slowness(rank) {
+            1 => time,
+            factor => time.max(SLOW_OVERHEAD) * factor,
+        }
+    }
+
+    fn slowness(&self, rank: u32) -> u64 {
+        let found = self.faults.slow.iter().find(|&&(slow, _)| slow == rank);
+        found.map_or(1, |&(_, factor)| u64::from(factor.max(1)))
     }
 
     /// How long it takes until everybody knows of a crash.

@@ -4,9 +4,10 @@
 //! wakes somebody, hands over, and sleeps. Events are ordered by time and then by the order in which they were made, so
 //! everything that happens is decided by the input.
 
-use super::carrier::Carrier;
+use super::agenda::{Agenda, Event};
+use super::carrier::{Cargo, Carrier};
 use super::faults::Plan;
-use crate::Time;
+use crate::{Error as SimError, Time};
 use kumiki_net::contract::Server;
 use kumiki_net::os::time::Clock;
 use kumiki_net::shm::arena::Arena;
@@ -14,8 +15,7 @@ use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::world::{Cause, Place, Status};
 use kumiki_net::wire::Header;
 use kumiki_net::{Error, Rank};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,50 +33,20 @@ pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
 }
 
+/// What was sent in a run, and when it ended.
+pub(super) struct Totals {
+    pub(super) time: Time,
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+    pub(super) packets: u64,
+    pub(super) packet_hops: u64,
+    pub(super) lost: u64,
+}
+
 /// What a poll finds.
 pub(super) enum News {
     Frame(Frame),
     Lost(Rank, Error),
-}
-
-#[derive(Debug)]
-enum Event {
-    /// A sleep or a computation is over, unless the rank was woken meanwhile.
-    Wake { rank: u32, ticket: u64 },
-    /// A frame has come.
-    Arrive(Box<Frame>),
-    /// The connection of two ranks has been silent for too long.
-    Sever { one: u32, other: u32 },
-    /// Everybody hears that a rank is gone.
-    Notice { rank: u32 },
-    /// The connection with a rank that has left is closed, behind everything that it sent.
-    Goodbye { from: u32, to: u32 },
-}
-
-struct Entry {
-    at: Time,
-    number: u64,
-    event: Event,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,8 +70,9 @@ struct Seat {
     called: bool,
     /// Frames it has sent: what crashes are counted in.
     operations: u64,
-    /// Until when its processor is busy sending.
-    busy_until: Time,
+    /// Until when its processor is busy sending, and receiving.
+    sends_until: Time,
+    receives_until: Time,
     server: Option<Weak<dyn Server>>,
     crashed: bool,
     /// It has finalized its world.
@@ -109,8 +80,7 @@ struct Seat {
 }
 
 struct State {
-    queue: BinaryHeap<Reverse<Entry>>,
-    next_number: u64,
+    agenda: Agenda,
     seats: Vec<Seat>,
     ready: VecDeque<u32>,
     carrier: Carrier,
@@ -118,6 +88,9 @@ struct State {
     ended: usize,
     messages: u64,
     bytes: u64,
+    /// Links that each outage takes down.
+    wires: Vec<Vec<u32>>,
+    peer_timeout: Time,
     /// When something last arrived anywhere, or a rank last computed.
     alive_at: Time,
     verdict: Option<String>,
@@ -148,21 +121,30 @@ impl Hall {
         plan: Plan,
         patience: Time,
         limit: Time,
-    ) -> Hall {
+    ) -> Result<Hall, SimError> {
         let seat = |_| Seat {
             mood: Mood::Ready,
             ticket: 0,
             news: VecDeque::new(),
             called: false,
             operations: 0,
-            busy_until: Time::ZERO,
+            sends_until: Time::ZERO,
+            receives_until: Time::ZERO,
             server: None,
             crashed: false,
             departed: false,
         };
+        let parameters = carrier.parameters();
+        let mut agenda = Agenda::new(parameters.hop() + parameters.packet_time());
+        let mut wires = Vec::new();
+        for (outage, index) in plan.links().iter().zip(0u32..) {
+            wires.push(carrier.links(outage.wire)?);
+            agenda.push(outage.from, Event::Link { outage: index, down: true });
+            agenda.push(outage.until, Event::Link { outage: index, down: false });
+        }
+        let peer_timeout = Time::from_us(u64::from(arenas[0].config().peer_timeout_ms) * 1000);
         let state = State {
-            queue: BinaryHeap::new(),
-            next_number: 0,
+            agenda,
             seats: arenas.iter().map(seat).collect(),
             ready: (0..arenas.len() as u32).collect(),
             carrier,
@@ -170,11 +152,13 @@ impl Hall {
             ended: 0,
             messages: 0,
             bytes: 0,
+            wires,
+            peer_timeout,
             alive_at: Time::ZERO,
             verdict: None,
         };
         let turns = arenas.iter().map(|_| (Mutex::new(false), Condvar::new())).collect();
-        Hall { now: AtomicU64::new(0), state: Mutex::new(state), turns, arenas, patience, limit }
+        Ok(Hall { now: AtomicU64::new(0), state: Mutex::new(state), turns, arenas, patience, limit })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -201,10 +185,13 @@ impl Hall {
         self.check_verdict();
     }
 
-    /// (time, messages, bytes, why it was given up).
-    pub(super) fn result(&self) -> (Time, u64, u64, Option<String>) {
+    /// What was sent, and why the run was given up, if it was.
+    pub(super) fn result(&self) -> (Totals, Option<String>) {
         let state = self.state();
-        (self.now(), state.messages, state.bytes, state.verdict.clone())
+        let (packets, packet_hops) = state.carrier.counts();
+        let State { messages, bytes, .. } = *state;
+        let lost = state.plan.lost;
+        (Totals { time: self.now(), messages, bytes, packets, packet_hops, lost }, state.verdict.clone())
     }
 
     /// Gives the first rank its turn; all threads have been started.
@@ -252,7 +239,7 @@ impl Hall {
         if mood == Mood::Computing {
             state.alive_at = state.alive_at.max(at);
         }
-        state.push(at, Event::Wake { rank, ticket });
+        state.agenda.push(at, Event::Wake { rank, ticket });
         drop(state);
         self.hand_on(Some(rank));
         self.check_verdict();
@@ -288,27 +275,24 @@ impl Hall {
                 state.wake_everybody();
                 continue;
             }
-            let entry = state.queue.pop();
-            let stuck = entry
-                .as_ref()
-                .is_none_or(|entry| entry.0.at > self.limit.min(state.alive_at + self.patience));
-            let Some(Reverse(Entry { at, event, .. })) = entry.filter(|_| !stuck) else {
+            let limit = self.limit.min(state.alive_at + self.patience);
+            let next = state.next_event().filter(|(at, _)| *at <= limit);
+            let Some((at, event)) = next else {
                 let why = self.who_waits(&state);
                 state.verdict = Some(why);
                 continue;
             };
             self.now.fetch_max(at.as_ps(), Ordering::Relaxed);
-            let server = self.happen(&mut state, event);
+            let servers = self.happen(&mut state, event);
             drop(state);
-            if let Some(server) = server {
-                server.serve();
-            }
+            servers.into_iter().for_each(|server| server.serve());
         }
     }
 
-    /// An event happens. Gives the server that must act on it.
-    fn happen(&self, state: &mut State, event: Event) -> Option<Arc<dyn Server>> {
-        match event {
+    /// An event happens. Gives the servers that must act on it.
+    fn happen(&self, state: &mut State, event: Event) -> Vec<Arc<dyn Server>> {
+        let now = self.now();
+        let server = match event {
             Event::Wake { rank, ticket } => {
                 let seat = &mut state.seats[rank as usize];
                 if seat.ticket == ticket && matches!(seat.mood, Mood::Asleep | Mood::Computing) {
@@ -317,33 +301,74 @@ impl Hall {
                 }
                 None
             }
-            Event::Arrive(frame) => {
-                state.alive_at = state.alive_at.max(self.now());
-                let to = frame.to.0;
-                if state.plan.is_severed(frame.from.0, to) {
-                    return None;
+            Event::Launch { flight } => {
+                state.launch(flight, now);
+                None
+            }
+            Event::Landed { flight } => return state.landed(flight, now),
+            Event::Complete { flight } => return state.complete(flight, now),
+            Event::Overdue { flight, serial } => {
+                let late = state.carrier.flight(flight).filter(|flight| flight.serial == serial);
+                if let Some((one, other)) = late.map(|flight| (flight.from, flight.to)) {
+                    self.give_up(state, one, other);
                 }
-                state.tell(to, News::Frame(*frame))
+                None
+            }
+            Event::Arrive(frame) => state.arrive(*frame, now),
+            Event::Link { outage, down } => {
+                for link in state.wires[outage as usize].clone() {
+                    state.carrier.set_down(link, down, now, &mut state.agenda);
+                }
+                None
             }
             Event::Sever { one, other } => {
-                self.sever(state, one, other);
+                self.give_up(state, one, other);
+                None
+            }
+            Event::Unreachable { rank, by } => {
+                self.declare_lost(state, rank, by);
                 None
             }
             Event::Notice { rank } => {
-                self.announce(state, rank, Status::Lost);
+                self.announce(state, rank, Status::Lost, Cause::signal(9));
                 None
             }
             Event::Goodbye { from, to } => {
                 let why = "it has finalized".to_owned();
                 state.tell(to, News::Lost(Rank(from), Error::PeerLost { rank: Rank(from), why }))
             }
+        };
+        server.into_iter().collect()
+    }
+
+    /// A rank has not reached another for the peer timeout. Its connection breaks, and it says so: then the other counts as
+    /// lost, as the agents of real nodes would have it.
+    fn give_up(&self, state: &mut State, by: u32, rank: u32) {
+        if self.sever(state, by, rank) {
+            state.agenda.push(self.now() + state.plan.notice(), Event::Unreachable { rank, by });
         }
     }
 
-    /// Breaks the connection of two ranks, which both hear of.
-    fn sever(&self, state: &mut State, one: u32, other: u32) {
-        if !state.plan.sever(one, other) {
+    /// Everybody knows that a rank could not be reached, unless one of the two is known to be gone.
+    fn declare_lost(&self, state: &mut State, rank: u32, by: u32) {
+        let is_alive = |rank: u32| {
+            self.arenas[0].place(Rank(rank)).is_some_and(|place| place.load().status == Status::Alive)
+        };
+        if !is_alive(rank) || !is_alive(by) {
             return;
+        }
+        self.announce(state, rank, Status::Lost, Cause::DISCONNECTED);
+        // To itself, it is the others that are gone.
+        self.arenas[rank as usize].shared().announce_loss(Rank(by), true);
+        for other in (0..state.seats.len() as u32).filter(|&other| other != rank) {
+            self.sever(state, rank, other);
+        }
+    }
+
+    /// Breaks the connection of two ranks, which both hear of; false if it was broken before.
+    fn sever(&self, state: &mut State, one: u32, other: u32) -> bool {
+        if !state.plan.sever(one, other) {
+            return false;
         }
         for (at, peer) in [(one, other), (other, one)] {
             let why = "nothing came from it for the peer timeout".to_owned();
@@ -351,11 +376,11 @@ impl Hall {
             // Whoever computes hears of it when it polls.
             let _ = state.tell(at, lost);
         }
+        true
     }
 
     /// Everybody knows that a rank has left or is lost, and wakes up to look.
-    fn announce(&self, state: &mut State, rank: u32, status: Status) {
-        let cause = if status == Status::Lost { Cause::signal(9) } else { Cause::UNKNOWN };
+    fn announce(&self, state: &mut State, rank: u32, status: Status, cause: Cause) {
         if let Some(place) = self.arenas[0].place(Rank(rank)) {
             place.store(Place { node: rank, local: 0, status, cause });
         }
@@ -372,11 +397,10 @@ impl Hall {
     pub(super) fn depart(&self, rank: u32) {
         let mut state = self.state();
         state.seats[rank as usize].departed = true;
-        self.announce(&mut state, rank, Status::Left);
+        self.announce(&mut state, rank, Status::Left, Cause::UNKNOWN);
         let now = self.now();
         for to in state.carrier.partners(rank) {
-            let at = state.carrier.arrival(rank, to, 0, now, Time::ZERO);
-            state.push(at, Event::Goodbye { from: rank, to });
+            state.send(rank, to, 0, Cargo::Goodbye, now);
         }
     }
 
@@ -389,7 +413,7 @@ impl Hall {
         state.ended += 1;
         if !departed {
             let at = self.now() + state.plan.notice();
-            state.push(at, Event::Notice { rank });
+            state.agenda.push(at, Event::Notice { rank });
         }
         drop(state);
         self.hand_on(None);
@@ -449,20 +473,7 @@ impl Hall {
         }
         let bytes = frame.bytes.len() as u64;
         (state.messages, state.bytes) = (state.messages + 1, state.bytes + bytes);
-        let now = self.now();
-        let overhead = state.carrier.overhead();
-        let overhead = state.plan.stretch(from, overhead);
-        let leaves = state.seats[from as usize].busy_until.max(now) + overhead;
-        state.seats[from as usize].busy_until = leaves;
-        let timeout = Time::from_us(u64::from(self.arenas[0].config().peer_timeout_ms) * 1000);
-        let (delay, gone) = state.plan.delay(from, to, leaves, timeout, bytes);
-        if gone {
-            // It is repeated until one side gives up.
-            state.push(leaves + timeout, Event::Sever { one: from, other: to });
-            return Ok(());
-        }
-        let at = state.carrier.arrival(from, to, bytes, leaves, delay);
-        state.push(at, Event::Arrive(Box::new(frame)));
+        state.send(from, to, bytes, Cargo::Frame(Box::new(frame)), self.now());
         Ok(())
     }
 
@@ -488,14 +499,123 @@ impl Hall {
                 if activity == Activity::Computing { "waits".to_owned() } else { activity.to_string() };
             let _ = write!(text, "; rank {rank} {doing}{whom}");
         }
+        let circle = state.carrier.circle();
+        if !circle.is_empty() {
+            let _ = write!(text, "; packets wait for each other: {}", circle.join("; "));
+        }
         text
     }
 }
 
 impl State {
-    fn push(&mut self, at: Time, event: Event) {
-        self.next_number += 1;
-        self.queue.push(Reverse(Entry { at, number: self.next_number, event }));
+    /// Lets packets move until something happens that concerns ranks.
+    fn next_event(&mut self) -> Option<(Time, Event)> {
+        self.carrier.run(&mut self.agenda)
+    }
+
+    /// A message is sent: first the processor of its sender is busy with it.
+    fn send(&mut self, from: u32, to: u32, bytes: u64, cargo: Cargo, now: Time) {
+        let overhead = self.plan.overhead(from, self.carrier.parameters().send_overhead);
+        let seat = &mut self.seats[from as usize];
+        let leaves = seat.sends_until.max(now) + overhead;
+        seat.sends_until = leaves;
+        let flight = self.carrier.book(from, to, bytes, leaves, cargo);
+        if !self.plan.links().is_empty() {
+            if let Some(serial) = self.carrier.flight(flight).map(|flight| flight.serial) {
+                self.agenda.push(leaves + self.peer_timeout, Event::Overdue { flight, serial });
+            }
+        }
+        match leaves == now {
+            true => self.launch(flight, now),
+            false => self.agenda.push(leaves, Event::Launch { flight }),
+        }
+    }
+
+    /// The packets of a message enter the network, if its ranks can reach each other.
+    fn launch(&mut self, index: u32, now: Time) {
+        let Some(flight) = self.carrier.flight(index) else { return };
+        let (from, to) = (flight.from, flight.to);
+        let heals = if from == to { now } else { self.plan.heals(from, to, now) };
+        if heals > now {
+            return self.relaunch(index, heals);
+        }
+        if let Some(there) = self.carrier.launch(index, now, &mut self.agenda) {
+            self.agenda.push(there, Event::Landed { flight: index });
+        }
+    }
+
+    /// A message is sent again at a time, unless its sender gives up before.
+    fn relaunch(&mut self, index: u32, at: Time) {
+        let Some(flight) = self.carrier.flight(index) else { return };
+        let (one, other) = (flight.from, flight.to);
+        let gives_up = flight.since + self.peer_timeout;
+        if at > gives_up {
+            self.carrier.forget(index);
+            self.agenda.push(gives_up, Event::Sever { one, other });
+        } else {
+            self.agenda.push(at, Event::Launch { flight: index });
+        }
+    }
+
+    /// All packets of a message have come, but for those that faults took or hold.
+    fn landed(&mut self, index: u32, now: Time) -> Vec<Arc<dyn Server>> {
+        let Some(flight) = self.carrier.flight(index) else { return Vec::new() };
+        let (from, to, bytes) = (flight.from, flight.to, flight.bytes);
+        if from == to {
+            return self.complete(index, now);
+        }
+        if self.plan.is_severed(from, to) {
+            self.carrier.forget(index);
+            return Vec::new();
+        }
+        let heals = self.plan.heals(from, to, now);
+        if heals > now {
+            self.relaunch(index, heals);
+            return Vec::new();
+        }
+        let packets = self.carrier.packets_of(bytes);
+        let lost = self.plan.lose(packets);
+        if lost > 0 {
+            self.carrier.lose(index, lost);
+            let again = now + self.plan.retry();
+            self.relaunch(index, again);
+            return Vec::new();
+        }
+        match self.plan.delay(packets) {
+            Time::ZERO => self.complete(index, now),
+            delay => {
+                self.agenda.push(now + delay, Event::Complete { flight: index });
+                Vec::new()
+            }
+        }
+    }
+
+    /// A message has come, and with it those that waited for it: their receiver is busy with each.
+    fn complete(&mut self, index: u32, now: Time) -> Vec<Arc<dyn Server>> {
+        let mut servers = Vec::new();
+        let overhead = self.carrier.parameters().recv_overhead;
+        for (from, to, cargo) in self.carrier.take(index) {
+            let overhead = self.plan.overhead(to, overhead);
+            let seat = &mut self.seats[to as usize];
+            let taken = seat.receives_until.max(now) + overhead;
+            seat.receives_until = taken;
+            match cargo {
+                Cargo::Frame(frame) if taken == now => servers.extend(self.arrive(*frame, now)),
+                Cargo::Frame(frame) => self.agenda.push(taken, Event::Arrive(frame)),
+                Cargo::Goodbye => self.agenda.push(taken, Event::Goodbye { from, to }),
+            }
+        }
+        servers
+    }
+
+    /// A frame is where it should be.
+    fn arrive(&mut self, frame: Frame, now: Time) -> Option<Arc<dyn Server>> {
+        self.alive_at = self.alive_at.max(now);
+        let to = frame.to.0;
+        if self.plan.is_severed(frame.from.0, to) {
+            return None;
+        }
+        self.tell(to, News::Frame(frame))
     }
 
     /// Something has come to a rank. Gives its server if nobody else would look.

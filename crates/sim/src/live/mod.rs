@@ -5,28 +5,31 @@
 //! runs at a time, and the order depends on nothing but the network, the seed and the program, so a run that failed can
 //! be repeated.
 //!
-//! Each rank is a node of its own. What it computes takes no time unless it says so with [`compute`]; messages take
-//! the time that the network gives them, and a rank that waits sleeps until its next message or deadline. A rank that
+//! Each rank is a node of its own to the program. What it computes takes no time unless it says so with [`compute`]. Messages
+//! are packets in the network of the engine: they meet on links and in buffers, are routed and paced. A rank that waits
+//! sleeps until its next message or deadline. A rank that
 //! computes is served all the same, as by the service thread of a real one. [`Faults`] break things on purpose.
 //!
 //! | file | what |
 //! |---|---|
-//! | `hall` | whose turn it is: the queue of events and the threads that wait for them |
+//! | `hall` | whose turn it is: the events and the threads that wait for them |
+//! | `agenda` | what will happen, by time |
 //! | `transport` | the contract of `kumiki-net`, over the hall |
-//! | `carrier` | when a message arrives |
+//! | `carrier` | messages on the packet network |
 //! | `faults` | what goes wrong, by seed |
 //!
-//! Not simulated: `reset`, several threads in one rank, waiting for anything but the world (a mutex shared by two
-//! ranks, say).
+//! Not simulated: `reset` and operations by a second thread of a rank, which are refused as misuse; waiting for anything
+//! but the world (a mutex shared by two ranks, say).
 
+mod agenda;
 mod carrier;
 mod faults;
 mod hall;
 mod transport;
 
-pub use faults::{Crash, Faults, Outage};
+pub use faults::{Crash, Faults, LinkOutage, Outage, Wire};
 
-use crate::{Error, Network, Time};
+use crate::{Error, Network, Pacing, Time};
 use hall::Hall;
 use kumiki_net::agent::bootstrap::Attachment;
 use kumiki_net::auth::JobId;
@@ -63,6 +66,7 @@ pub struct Cluster {
     peer_timeout: Duration,
     patience: Time,
     limit: Time,
+    pacing: Pacing,
 }
 
 /// How the part of one rank ended.
@@ -87,6 +91,12 @@ pub struct Outcome<T> {
     pub messages: u64,
     /// Their bytes, headers not counted.
     pub bytes: u64,
+    /// Packets that came through the network, those that were sent again included, and their hops.
+    pub packets: u64,
+    /// See [`packets`](Self::packets).
+    pub packet_hops: u64,
+    /// Packets that faults took.
+    pub lost: u64,
     /// How each rank ended.
     pub ends: Vec<End<T>>,
 }
@@ -123,6 +133,11 @@ pub fn compute(time: Time) {
     }
 }
 
+/// Whether this thread is one of a simulated rank.
+fn is_rank() -> bool {
+    HERE.with(|here| here.borrow().is_some())
+}
+
 /// The simulated time; `None` in a thread that is not a simulated rank.
 pub fn now() -> Option<Time> {
     HERE.with(|here| here.borrow().as_ref().map(|(hall, _)| hall.now()))
@@ -141,6 +156,7 @@ impl Cluster {
             peer_timeout: Duration::from_secs(15),
             patience: Time::from_seconds(600.0),
             limit: Time::from_seconds(6.0 * 3600.0),
+            pacing: Pacing::Off,
         }
     }
 
@@ -187,6 +203,12 @@ impl Cluster {
         self
     }
 
+    /// The idle time between two packets of a message: off, a time, or by hops.
+    pub fn pacing(mut self, pacing: Pacing) -> Cluster {
+        self.pacing = pacing;
+        self
+    }
+
     /// Runs `body` once for each rank, to the end of all of them.
     ///
     /// # Errors
@@ -202,9 +224,9 @@ impl Cluster {
             )));
         }
         let arenas = self.arenas().map_err(|error| Error::Options(error.to_string()))?;
-        let carrier = carrier::Carrier::new(&self.network, self.ranks)?;
+        let carrier = carrier::Carrier::new(&self.network, self.ranks, self.pacing, self.seed)?;
         let plan = faults::Plan::new(&self.faults, self.seed, self.ranks)?;
-        let hall = Arc::new(Hall::new(arenas.clone(), carrier, plan, self.patience, self.limit));
+        let hall = Arc::new(Hall::new(arenas.clone(), carrier, plan, self.patience, self.limit)?);
         let ends = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.ranks)
                 .map(|rank| {
@@ -225,10 +247,10 @@ impl Cluster {
             };
             threads.into_iter().map(end).collect::<Vec<_>>()
         });
-        let (time, messages, bytes, verdict) = hall.result();
+        let (hall::Totals { time, messages, bytes, packets, packet_hops, lost }, verdict) = hall.result();
         match verdict {
             Some(why) => Err(Error::Stuck { seed: self.seed, what: why }),
-            None => Ok(Outcome { seed: self.seed, time, messages, bytes, ends }),
+            None => Ok(Outcome { seed: self.seed, time, messages, bytes, packets, packet_hops, lost, ends }),
         }
     }
 

@@ -24,6 +24,17 @@ impl Link {
         Link { hall, rank, home: thread::current().id() }
     }
 
+    /// Time and turns belong to the threads of ranks: another one would act outside of both.
+    fn check_thread(&self) -> Result<()> {
+        match super::is_rank() {
+            true => Ok(()),
+            false => Err(Error::Misuse(format!(
+                "a second thread of simulated rank {}: a simulated rank has one thread, in which its function was called",
+                self.rank
+            ))),
+        }
+    }
+
     fn is_home(&self) -> bool {
         thread::current().id() == self.home
     }
@@ -77,6 +88,7 @@ impl Transport for Link {
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        self.check_thread()?;
         if self.is_home() {
             self.hall.count(self.rank);
         }
@@ -84,6 +96,7 @@ impl Transport for Link {
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        self.check_thread()?;
         let mut happened = 0;
         while let Some(news) = self.hall.next_news(self.rank) {
             happened += 1;
@@ -143,7 +156,7 @@ struct Rest {
 
 impl Sleeper for Rest {
     fn sleep(&self, timeout_ms: i32) -> Result<()> {
-        if self.hall.is_crashed(self.rank) {
+        if self.hall.is_crashed(self.rank) || !super::is_rank() {
             return Ok(());
         }
         self.hall.sleep(self.rank, Time::from_us(timeout_ms.max(0) as u64 * 1000));

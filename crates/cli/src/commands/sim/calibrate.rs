@@ -1,22 +1,25 @@
-//! `kumiki sim calibrate`: the parameters of this machine, from `kumiki bench` and from two ranks that put to each other.
+//! `kumiki sim calibrate`: the parameters of this machine, from a job whose ranks put to each other.
 //!
-//! Over TCP a put is a + b/B: latency and bandwidth, as they are when both sides send at once, because the same processors
-//! carry both directions here. On one node a put is a copy by the rank that puts. A rank that looks at its memory computes as
-//! far as the network is concerned, so what wakes it (the flag overhead) is how much longer a put to a computing rank takes.
+//! What is measured is small: a put and its completion, puts by both sides at once, several puts in a row, a word that goes
+//! to and fro, the barrier. None of it is a pattern that `kumiki sim predict` predicts. Rows of `kumiki bench` taken before can
+//! stand in for what they also measure.
+//!
+//! Over TCP a put takes a + b/B when both sides put at once, because the same processors carry both directions here, and each
+//! further put in a row takes the interface for some time of its own (`message_time`). On one node a put is a copy by the
+//! rank that puts. What it takes to see a word that was put (`flag_overhead`) is what a word to and fro takes beside its puts.
 
-use super::real;
+use super::real::{self, Work, STREAM};
 use crate::commands::Outcome;
 use kumiki_sim::{mgen, simulate, source::Source, Network, Options, Time};
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  kumiki sim calibrate --over tcp --out here.toml       measure this machine (half a minute) and write a network
+  kumiki sim calibrate --over tcp --out here.toml       measure this machine (a few seconds) and write a network
   kumiki sim run ring --net here.toml --bytes 64K
   kumiki sim calibrate --over shm --ranks 4 --bench bench.jsonl
-                                                        from rows of `kumiki bench mem --json` taken before";
+                                                        puts and barriers from rows of `kumiki bench mem --json`";
 
 /// Fit latency, overheads and bandwidth of this machine, and write them as a network.
 #[derive(clap::Args)]
@@ -28,7 +31,10 @@ pub(crate) struct Arguments {
     /// Ranks of the network.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=64))]
     ranks: u32,
-    /// Rows of `kumiki bench mem --json` taken before, instead of measuring them now.
+    /// The size of message at which the fit is exact, beside the smallest.
+    #[arg(long, value_name = "BYTES", default_value_t = 65536, value_parser = clap::value_parser!(u64).range(64..))]
+    bytes: u64,
+    /// Rows of `kumiki bench mem --json` taken before: short puts and the barrier are taken from there.
     #[arg(long, value_name = "FILE")]
     bench: Option<PathBuf>,
     /// Write the network into this file instead of printing it.
@@ -37,12 +43,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let bench = match &arguments.bench {
-        Some(path) => Bench::read(path)?,
-        None => Bench::measure()?,
-    };
-    let network = Calibration::fit(&bench, arguments.over == "tcp", arguments.ranks)?;
-    let text = network.toml();
+    let tcp = arguments.over == "tcp";
+    let samples = real::measure(&things(arguments.bytes), arguments.ranks, tcp)?;
+    let mut small = Small::of(&samples, arguments.bytes)?;
+    if let Some(path) = &arguments.bench {
+        small.replace(&Bench::read(path)?, &arguments.over, arguments.ranks);
+    }
+    let text = Calibration::fit(&small, tcp, arguments.ranks)?.toml();
     match &arguments.out {
         Some(path) => {
             std::fs::write(path, text)
@@ -53,27 +60,82 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
 }
 
+/// What calibration measures, in the order of [`Small`].
+pub(super) fn things(bytes: u64) -> Vec<(Work, u64)> {
+    vec![
+        (Work::Put, 8),
+        (Work::Exchange, 8),
+        (Work::Exchange, bytes),
+        (Work::Stream, 8),
+        (Work::Stream, bytes),
+        (Work::PingPong, 8),
+        (Work::Barrier, 8),
+    ]
+}
+
+/// The small measurements, in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Small {
+    /// Bytes of the longer puts.
+    bytes: f64,
+    put: f64,
+    exchange: f64,
+    long_exchange: f64,
+    stream: f64,
+    long_stream: f64,
+    ping_pong: f64,
+    barrier: f64,
+}
+
+impl Small {
+    /// From the samples of [`things`], which come first.
+    pub(super) fn of(samples: &[Vec<f64>], bytes: u64) -> Result<Small, String> {
+        let typical: Vec<f64> = samples.iter().map(|samples| undisturbed(samples)).collect();
+        let [put, exchange, long_exchange, stream, long_stream, ping_pong, barrier, ..] = typical[..] else {
+            return Err(format!("the job measured {} things", typical.len()));
+        };
+        let bytes = bytes as f64;
+        Ok(Small { bytes, put, exchange, long_exchange, stream, long_stream, ping_pong, barrier })
+    }
+
+    /// Takes from the benchmark what it has.
+    fn replace(&mut self, bench: &Bench, place: &str, ranks: u32) {
+        if let Some(ns) = bench.get(&format!("put8.{place}.handle")) {
+            self.put = ns / 1e3;
+        }
+        if let Some(us) = bench.get(&format!("barrier.{place}.{ranks}")) {
+            self.barrier = us;
+        }
+    }
+
+    /// How long a further short put takes when several are made in a row.
+    fn further(&self) -> f64 {
+        ((self.stream - self.exchange) / f64::from(STREAM - 1)).max(0.0)
+    }
+
+    /// How long a byte takes: as one put shows it, and as the further ones of a row do.
+    fn byte(&self) -> f64 {
+        let single = (self.long_exchange - self.exchange) / (self.bytes - 8.0);
+        let long_further = (self.long_stream - self.long_exchange) / f64::from(STREAM - 1);
+        let further = (long_further - self.further()) / (self.bytes - 8.0);
+        ((single + further) / 2.0).max(1e-9)
+    }
+}
+
+/// The tenth percentile: what disturbs a measurement only makes it longer.
+pub(super) fn undisturbed(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 10).copied().unwrap_or(0.0)
+}
+
 /// Rows of `kumiki bench mem --json`.
-pub(super) struct Bench {
+struct Bench {
     rows: Vec<(String, f64)>,
 }
 
 impl Bench {
-    /// What calibration needs, measured now.
-    pub(super) fn measure() -> Result<Bench, String> {
-        let program = std::env::current_exe();
-        let program = program.map_err(|error| format!("cannot tell where this program is: {error}"))?;
-        let mut command = Command::new(program);
-        command.args(["bench", "mem", "--quick", "--peers", "none", "--json"]);
-        command.args(["--only", "put8.tcp.handle,busy.put8.tcp"]).stdin(Stdio::null());
-        let output = command.output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            return Err(format!("kumiki bench: {}", String::from_utf8_lossy(&output.stderr).trim()));
-        }
-        Bench::parse("kumiki bench", &String::from_utf8_lossy(&output.stdout))
-    }
-
-    fn read(path: &std::path::Path) -> Result<Bench, String> {
+    fn read(path: &Path) -> Result<Bench, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         Bench::parse(&path.display().to_string(), &text)
@@ -97,95 +159,79 @@ impl Bench {
     fn get(&self, metric: &str) -> Option<f64> {
         self.rows.iter().find(|(name, _)| name == metric).map(|(_, value)| *value)
     }
-
-    fn need(&self, metric: &str) -> Result<f64, String> {
-        self.get(metric)
-            .ok_or_else(|| format!("the benchmark has no row {metric}; `kumiki bench mem --list` names all"))
-    }
 }
-
-/// Sizes at which two ranks put to each other.
-const SIZES: [u64; 4] = [8, 4 << 10, 64 << 10, 256 << 10];
 
 /// The parameters of this machine for so many ranks.
 pub(super) struct Calibration {
-    pub(super) tcp: bool,
-    pub(super) ranks: u32,
-    /// The time of an empty put, and how long a byte takes, in microseconds.
-    put_us: f64,
+    tcp: bool,
+    ranks: u32,
+    /// Microseconds.
     byte_us: f64,
-    barrier_us: f64,
+    put_us: f64,
+    message_us: f64,
     flag_us: f64,
+    barrier_us: f64,
     latency: Time,
 }
 
 impl Calibration {
-    /// Measures what the benchmark does not have, and fits.
-    pub(super) fn fit(bench: &Bench, tcp: bool, ranks: u32) -> Result<Calibration, String> {
-        let mut points = Vec::new();
-        for bytes in SIZES {
-            points.push((bytes as f64, real::measure("exchange", 2, bytes, tcp)?));
-        }
-        let (put_us, byte_us) = line(&points);
-        let place = if tcp { "tcp" } else { "shm" };
-        let barrier_us = match bench.get(&format!("barrier.{place}.{ranks}")) {
-            Some(barrier_us) => barrier_us,
-            None => real::measure("barrier", ranks, 8, tcp)?,
+    pub(super) fn fit(small: &Small, tcp: bool, ranks: u32) -> Result<Calibration, String> {
+        // A word that has been put is seen by whoever looks; the way there is half of the put and its completion.
+        let way = if tcp { small.put / 2.0 } else { small.exchange };
+        let mut fitted = Calibration {
+            tcp,
+            ranks,
+            byte_us: small.byte(),
+            put_us: small.exchange,
+            message_us: small.further(),
+            flag_us: (small.ping_pong / 2.0 - way).max(0.0),
+            barrier_us: small.barrier,
+            latency: Time::ZERO,
         };
-        let flag_us = match tcp {
-            true => (bench.need("busy.put8.tcp")? - bench.need("put8.tcp.handle")? / 1e3).max(0.0),
-            false => 0.0,
-        };
-        let mut fitted =
-            Calibration { tcp, ranks, put_us, byte_us, barrier_us, flag_us, latency: Time::ZERO };
         if tcp {
             fitted.latency = fitted.fit_latency()?;
         }
         Ok(fitted)
     }
 
-    /// The link latency with which a simulated empty put takes as long as a real one.
+    /// The link latency with which a simulated short put takes as long as a real one.
     fn fit_latency(&mut self) -> Result<Time, String> {
         let mut simulated = |latency: Time| -> Result<f64, String> {
             self.latency = latency;
             self.simulate("put 8 to (rank + 1) % ranks\nwait all\n")
         };
         let (without, with) = (simulated(Time::ZERO)?, simulated(Time::from_us(1))?);
-        Ok(Time::from_seconds((self.put_us - without).max(0.0) / (with - without).max(1e-9) / 1e6))
+        Ok(Time::from_seconds((self.put_us - without).max(0.0) / (with - without) / 1e6))
     }
 
     /// The network as a description.
     pub(super) fn toml(&self) -> String {
-        let bandwidth = 1e6 / self.byte_us.max(1e-9);
+        let bandwidth = 1e6 / self.byte_us;
         let ns = |us: f64| format!("{:.0}ns", us * 1e3);
-        let Calibration { ranks, .. } = self;
+        let (ranks, flag, barrier) = (self.ranks, ns(self.flag_us), ns(self.barrier_us));
         match self.tcp {
             true => format!(
                 "# This machine, fitted by `kumiki sim calibrate --over tcp --ranks {ranks}`: nodes of one rank with TCP between them.\n\
-                 name = \"here, tcp\"\ntopology = \"fattree:levels=1,arity={ranks}\"\n\n[parameters]\n\
+                 name = \"here, tcp\"\ntopology = \"fattree:down=1x{ranks},up=1\"\n\n[parameters]\n\
                  link_bandwidth = \"{bandwidth:.0}B/s\"\nlink_latency = \"{}ps\"\nrouter_delay = \"0\"\npacket_bytes = 8192\n\
-                 buffer_packets = 64\nsend_overhead = \"0\"\nflag_overhead = \"{}\"\nbarrier_time = \"{}\"\n",
+                 buffer_packets = 64\nmessage_time = \"{}\"\nflag_overhead = \"{flag}\"\nbarrier_time = \"{barrier}\"\n",
                 self.latency.as_ps(),
-                ns(self.flag_us),
-                ns(self.barrier_us)
+                ns(self.message_us),
             ),
             false => format!(
                 "# This machine, fitted by `kumiki sim calibrate --over shm --ranks {ranks}`: one node whose ranks share memory.\n\
                  name = \"here, shm\"\ntopology = \"mesh:1,ranks_per_node={ranks}\"\n\n[parameters]\n\
-                 memory_bandwidth = \"{bandwidth:.0}B/s\"\nsend_overhead = \"{}\"\nflag_overhead = \"{}\"\nbarrier_time = \"{}\"\n",
+                 memory_bandwidth = \"{bandwidth:.0}B/s\"\nsend_overhead = \"{}\"\nflag_overhead = \"{flag}\"\n\
+                 barrier_time = \"{barrier}\"\n",
                 ns(self.put_us),
-                ns(self.flag_us),
-                ns(self.barrier_us)
             ),
         }
     }
 
     /// Microseconds that a program takes on it.
     pub(super) fn simulate(&self, text: &str) -> Result<f64, String> {
-        let network: Network = kumiki_sim::description::parse(
-            &Source::new("calibration", &self.toml()),
-            std::path::Path::new(""),
-        )?;
+        let network: Network =
+            kumiki_sim::description::parse(&Source::new("calibration", &self.toml()), Path::new(""))?;
         let program = mgen::Program::new(&Source::new("prediction", text), self.ranks, &[], 0)?;
         let report = simulate(&network, &program, &Options::default());
         if let Some(mistake) = program.mistake() {
@@ -195,54 +241,56 @@ impl Calibration {
     }
 }
 
-/// The line through points that is nearest in proportion: what it is at 0, and how it rises.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let (mut w, mut wx, mut wy, mut wxx, mut wxy) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for (x, y) in points {
-        let weight = 1.0 / (y * y).max(1e-12);
-        w += weight;
-        wx += weight * x;
-        wy += weight * y;
-        wxx += weight * x * x;
-        wxy += weight * x * y;
-    }
-    let rise = (w * wxy - wx * wy) / (w * wxx - wx * wx).max(1e-30);
-    (((wy - rise * wx) / w.max(1e-30)).max(0.0), rise.max(0.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a machine would show whose parameters are round numbers: 10 µs for a put, 4 µs more for each further one, 1 ns
+    /// a byte.
+    fn small() -> Small {
+        let bytes = 65_544.0;
+        Small {
+            bytes,
+            put: 8.0,
+            exchange: 10.0,
+            long_exchange: 10.0 + 65.536,
+            stream: 22.0,
+            long_stream: 22.0 + 4.0 * 65.536,
+            ping_pong: 10.0,
+            barrier: 3.0,
+        }
+    }
+
     #[test]
-    fn a_line_is_found_again() {
-        let points: Vec<(f64, f64)> = SIZES.iter().map(|&x| (x as f64, 12.0 + x as f64 * 3e-4)).collect();
-        let (at_zero, rise) = line(&points);
-        assert!((at_zero - 12.0).abs() < 1e-6 && (rise - 3e-4).abs() < 1e-9, "{at_zero} {rise}");
+    fn a_machine_of_round_numbers_is_found_again() {
+        let fitted = Calibration::fit(&small(), true, 2).unwrap();
+        let near = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-3, "{found} {wanted}");
+        near(fitted.byte_us, 1e-3);
+        near(fitted.message_us, 4.0);
+        near(fitted.flag_us, 1.0);
+        let both = |text: &str| fitted.simulate(text).unwrap();
+        near(both("put 8 to (rank + 1) % ranks\nwait all\n"), 10.0);
+        near(both("put 65544 to (rank + 1) % ranks\nwait all\n"), 75.536);
+        near(both("repeat 4 {\nput 65544 to (rank + 1) % ranks\n}\nwait all\n"), 22.0 + 4.0 * 65.536);
+        let fitted = Calibration::fit(&small(), false, 2).unwrap();
+        near(fitted.simulate("put 65544 to (rank + 1) % ranks\nwait all\n").unwrap(), 75.544);
     }
 
     #[test]
     fn rows_of_the_benchmark_are_read_or_refused_with_their_line() {
-        let bench = Bench::parse("b", "{\"metric\":\"put8.tcp.handle\",\"kumiki\":12000.0}\n\n").unwrap();
-        assert_eq!(bench.need("put8.tcp.handle").unwrap(), 12000.0);
-        assert!(bench.need("busy.put8.tcp").unwrap_err().contains("no row busy.put8.tcp"));
+        let row = "{\"metric\":\"put8.tcp.handle\",\"kumiki\":12000.0}\n\n";
+        let mut small = small();
+        small.replace(&Bench::parse("b", row).unwrap(), "tcp", 2);
+        assert_eq!((small.put, small.barrier), (12.0, 3.0));
         assert!(Bench::parse("b", "{}\n").err().unwrap().contains("b:1: there is no \"metric\""));
     }
 
     #[test]
     fn what_is_written_can_be_read() {
         for tcp in [true, false] {
-            let fitted = Calibration {
-                tcp,
-                ranks: 4,
-                put_us: 0.05,
-                byte_us: 1e-4,
-                barrier_us: 3.0,
-                flag_us: 20.0,
-                latency: Time::from_ns(700),
-            };
+            let fitted = Calibration::fit(&small(), tcp, 4).unwrap();
             let source = Source::new("c", &fitted.toml());
-            let network = kumiki_sim::description::parse(&source, std::path::Path::new("")).unwrap();
+            let network = kumiki_sim::description::parse(&source, Path::new("")).unwrap();
             assert_eq!(network.ranks(), 4);
             assert_eq!(network.parameters.barrier_time, Time::from_us(3));
         }

@@ -1,16 +1,17 @@
 //! `kumiki sim predict`: what the simulator predicts for this machine after calibration, beside what is measured.
 
-use super::calibrate::{Bench, Calibration};
-use super::real;
+use super::calibrate::{self, undisturbed, Calibration, Small};
+use super::real::{self, Work};
 use crate::commands::Outcome;
 use serde_json::json;
 
 const EXAMPLES: &str = "\
 Examples:
-  kumiki sim predict                          2 ranks, over TCP and shared memory (about a minute)
+  kumiki sim predict                          2 ranks, over TCP and shared memory (some ten seconds)
   kumiki sim predict --ranks 2,4,8 --json
 
 Ring, halo exchange and all-to-all are written with puts and end with a barrier; `dissemination` is a barrier made of puts.
+What calibration measures and the patterns themselves take turns in one job, so that noise falls on both; of each, the tenth percentile counts.
 Where ranks outnumber the cores, they share processors, which the simulator does not know: the deviation is stated.";
 
 /// Calibrate, predict four patterns, run them for real, and compare.
@@ -21,61 +22,88 @@ pub(crate) struct Arguments {
     #[arg(short = 'n', long, value_name = "LIST", value_delimiter = ',', default_value = "2")]
     ranks: Vec<u32>,
     /// Bytes of each put.
-    #[arg(long, value_name = "BYTES", default_value_t = 65536)]
+    #[arg(long, value_name = "BYTES", default_value_t = 65536, value_parser = clap::value_parser!(u64).range(64..))]
     bytes: u64,
     /// One JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
 }
 
+/// How often a pattern is repeated in the simulation.
 const TURNS: u32 = 20;
+const PATTERNS: [Work; 4] = [Work::Ring, Work::Halo, Work::AllToAll, Work::Dissemination];
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(wrong) = arguments.ranks.iter().find(|ranks| !(2..=64).contains(*ranks)) {
         return Err(format!("--ranks {wrong}: expected 2 to 64"));
     }
-    let bench = Bench::measure()?;
     let cores = kumiki_run::system::allowed_cores().len();
     if !arguments.json {
         println!(
-            "{:<6} {:>5} {:<14} {:>12} {:>12} {:>10}",
-            "over", "ranks", "pattern", "predicted µs", "measured µs", "deviation"
+            "{:<14} {:>5} {:<4} {:>12} {:>12} {:>10}",
+            "pattern", "ranks", "over", "predicted µs", "measured µs", "deviation"
         );
     }
     for &ranks in &arguments.ranks {
         for tcp in [false, true] {
-            let fitted = Calibration::fit(&bench, tcp, ranks)?;
-            for pattern in ["ring", "halo", "alltoall", "dissemination"] {
-                let predicted = fitted.simulate(&program(pattern, arguments.bytes, tcp))? / TURNS as f64;
-                let bytes = if pattern == "dissemination" { 8 } else { arguments.bytes };
-                let measured = real::measure(pattern, ranks, bytes, tcp)?;
-                let deviation = 100.0 * (predicted / measured - 1.0);
-                let over = if tcp { "tcp" } else { "shm" };
-                let crowded = ranks as usize > cores;
-                if arguments.json {
-                    let row = json!({
-                        "over": over, "ranks": ranks, "pattern": pattern, "predicted_us": predicted,
-                        "measured_us": measured, "deviation_percent": deviation, "ranks_outnumber_cores": crowded,
-                    });
-                    println!("{row}");
-                } else {
-                    let note = if crowded { "  (more ranks than cores)" } else { "" };
-                    println!("{over:<6} {ranks:>5} {pattern:<14} {predicted:>12.3} {measured:>12.3} {deviation:>+9.1} %{note}");
-                }
+            for row in compare(ranks, tcp, arguments.bytes)? {
+                row.print(ranks as usize > cores, arguments.json);
             }
         }
     }
     Ok(0)
 }
 
+/// One line of the table.
+struct Row {
+    pattern: &'static str,
+    ranks: u32,
+    over: &'static str,
+    predicted: f64,
+    measured: f64,
+}
+
+impl Row {
+    fn print(&self, crowded: bool, as_json: bool) {
+        let Row { pattern, ranks, over, predicted, measured } = self;
+        let deviation = 100.0 * (predicted / measured - 1.0);
+        if as_json {
+            let row = json!({
+                "pattern": pattern, "ranks": ranks, "over": over, "predicted_us": predicted,
+                "measured_us": measured, "deviation_percent": deviation, "ranks_outnumber_cores": crowded,
+            });
+            return println!("{row}");
+        }
+        let note = if crowded { "  (more ranks than cores)" } else { "" };
+        println!(
+            "{pattern:<14} {ranks:>5} {over:<4} {predicted:>12.3} {measured:>12.3} {deviation:>+9.1} %{note}"
+        );
+    }
+}
+
+/// Calibrates and measures in one job, and predicts.
+fn compare(ranks: u32, tcp: bool, bytes: u64) -> Result<Vec<Row>, String> {
+    let mut things = calibrate::things(bytes);
+    let first = things.len();
+    things.extend(PATTERNS.map(|work| (work, if work == Work::Dissemination { 8 } else { bytes })));
+    let samples = real::measure(&things, ranks, tcp)?;
+    let fitted = Calibration::fit(&Small::of(&samples, bytes)?, tcp, ranks)?;
+    let row = |(work, samples): (Work, &Vec<f64>)| {
+        let predicted = fitted.simulate(&program(work, bytes, tcp))? / f64::from(TURNS);
+        let over = if tcp { "tcp" } else { "shm" };
+        Ok(Row { pattern: work.name(), ranks, over, predicted, measured: undisturbed(samples) })
+    };
+    PATTERNS.into_iter().zip(&samples[first..]).map(row).collect()
+}
+
 /// The pattern in MGEN, so many turns. On one node a put has been done when it returns: the rank that puts copies.
-fn program(pattern: &str, bytes: u64, tcp: bool) -> String {
+fn program(pattern: Work, bytes: u64, tcp: bool) -> String {
     let done = if tcp { "" } else { "wait all" };
     let put = |to: &str| format!("put {bytes} to {to}\n{done}\n");
     let body = match pattern {
-        "ring" => put("(rank + 1) % ranks"),
-        "halo" => put("(rank - 1) % ranks") + &put("(rank + 1) % ranks"),
-        "alltoall" => format!("for shift in 1..ranks {{\n{}\n}}\n", put("(rank + shift) % ranks")),
+        Work::Ring => put("(rank + 1) % ranks"),
+        Work::Halo => put("(rank - 1) % ranks") + &put("(rank + 1) % ranks"),
+        Work::AllToAll => format!("for shift in 1..ranks {{\n{}\n}}\n", put("(rank + shift) % ranks")),
         _ => {
             return format!(
                 "repeat {TURNS} {{\nlet distance = 1\nlet round = 0\nwhile distance < ranks {{\n\
@@ -94,9 +122,9 @@ mod tests {
 
     #[test]
     fn every_pattern_is_a_program() {
-        for pattern in ["ring", "halo", "alltoall", "dissemination"] {
+        for pattern in PATTERNS {
             for tcp in [false, true] {
-                let source = Source::new(pattern, &program(pattern, 64, tcp));
+                let source = Source::new(pattern.name(), &program(pattern, 64, tcp));
                 assert!(mgen::Program::new(&source, 4, &[], 0).is_ok(), "{}", source.text);
             }
         }

@@ -1,5 +1,5 @@
-//! The patterns of `kumiki sim predict` as real programs, written with puts: what the ranks of a job do, and how the job
-//! is started and asked.
+//! What `kumiki sim calibrate` and `predict` run for real: a job whose ranks do several things in turn, many times over, so
+//! that whatever disturbs the machine disturbs all of them.
 
 use crate::commands::{rank, Outcome};
 use kumiki::{GlobalPtr, Order, Region, World};
@@ -9,73 +9,134 @@ use std::ffi::OsString;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a batch of turns takes.
-const BATCH: Duration = Duration::from_millis(8);
-/// Batches, of which the median counts.
-const BATCHES: usize = 25;
-/// Words of starter memory: where a rank's region is, how many turns come, and from there on what tells of rounds.
+/// How long a batch of turns takes, in microseconds, and how many rounds there are, each with one batch of everything. Short
+/// batches are rarely disturbed; where ranks share processors, a batch must see many of their turns.
+const ALONE: (u64, usize) = (1_000, 200);
+const CROWDED: (u64, usize) = (10_000, 30);
+/// Words of starter memory: where a rank's region is, how long a batch took, the turn, and from there on what others tell
+/// of rounds.
 const REGION_WORD: u64 = 0;
-const COUNT_WORD: u64 = 1;
-const ROUND_WORD: u64 = 4;
+const TIME_WORD: u64 = 1;
+const TURN_WORD: u64 = 8;
+const ROUND_WORD: u64 = 16;
+/// Words of a cache line: what different ranks write lies apart.
+const LINE_WORDS: u64 = 8;
 /// How often a rank looks at a word before it gives the processor away.
-const LOOKS: u32 = 2000;
+const LOOKS: u32 = 1000;
+/// The round of words that nobody waits for.
+const OTHER_ROUND: u64 = 8;
+/// Puts in a row of [`Work::Stream`].
+pub(super) const STREAM: u32 = 4;
 
-/// The patterns, by name.
-pub(super) const PATTERNS: &[&str] =
-    &["put", "exchange", "barrier", "ring", "halo", "alltoall", "dissemination"];
+/// Something that ranks do over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Rank 0 puts to rank 1 and waits for the end of it; the others wait in a barrier.
+    Put,
+    /// Everybody puts to its partner (0 with 1, 2 with 3, …) and waits.
+    Exchange,
+    /// Everybody puts several times in a row, and waits once.
+    Stream,
+    /// Partners tell each other in turn, by a put, and look at their memory until they are told.
+    PingPong,
+    /// The barrier of the world.
+    Barrier,
+    /// Everybody puts to the next rank; then a barrier.
+    Ring,
+    /// Everybody puts to both neighbours; then a barrier.
+    Halo,
+    /// Everybody puts to everybody; then a barrier.
+    AllToAll,
+    /// A barrier made of puts.
+    Dissemination,
+}
 
-/// Measures a pattern: starts a job, and gives microseconds of a turn.
-pub(super) fn measure(pattern: &str, ranks: u32, bytes: u64, tcp: bool) -> Result<f64, String> {
+impl Work {
+    const ALL: [Work; 9] = [
+        Work::Put,
+        Work::Exchange,
+        Work::Stream,
+        Work::PingPong,
+        Work::Barrier,
+        Work::Ring,
+        Work::Halo,
+        Work::AllToAll,
+        Work::Dissemination,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Work::Put => "put",
+            Work::Exchange => "exchange",
+            Work::Stream => "stream",
+            Work::PingPong => "ping-pong",
+            Work::Barrier => "barrier",
+            Work::Ring => "ring",
+            Work::Halo => "halo",
+            Work::AllToAll => "alltoall",
+            Work::Dissemination => "dissemination",
+        }
+    }
+
+    fn named(name: &str) -> Option<Work> {
+        Work::ALL.into_iter().find(|work| work.name() == name)
+    }
+}
+
+/// Runs a job that does all these things with so many bytes each, and gives microseconds of a turn: for each thing, one
+/// number a round.
+pub(super) fn measure(things: &[(Work, u64)], ranks: u32, tcp: bool) -> Result<Vec<Vec<f64>>, String> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let cores = kumiki_run::system::allowed_cores().len();
-    let bind = if ranks as usize <= cores { "core" } else { "none" };
+    let crowded = ranks as usize > cores;
+    let bind = if crowded { "none" } else { "core" };
+    let (batch_us, rounds) = if crowded { CROWDED } else { ALONE };
     let nodes = if tcp { ranks } else { 1 };
     let mut command = Command::new(&program);
     command.args(["run", "--ranks", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]);
     command.args(["--bind", bind, "--timeout", "120s", "--"]).arg(&program).args(rank::words("sim"));
-    command.args([pattern, &bytes.to_string()]).stdin(Stdio::null());
-    let output = command.output().map_err(|error| error.to_string())?;
+    command.args([batch_us.to_string(), rounds.to_string()]);
+    command.args(things.iter().map(|(work, bytes)| format!("{}:{bytes}", work.name())));
+    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{pattern} with {ranks} ranks: {}", said.trim()));
+        return Err(format!("measuring with {ranks} ranks: {}", said.trim()));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let value: Value =
-        serde_json::from_str(text.trim()).map_err(|error| format!("it printed `{text}`: {error}"))?;
-    value["us"].as_f64().ok_or_else(|| format!("it printed `{text}`"))
+    let wrong = |why: String| format!("measuring with {ranks} ranks printed `{text}`: {why}");
+    let value: Value = serde_json::from_str(text.trim()).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_value(value["us"].clone()).map_err(|error| wrong(error.to_string()))
 }
 
-/// What a rank of such a job does: `PATTERN BYTES`.
+/// What a rank of such a job does: `BATCH_US ROUNDS WORK:BYTES …`.
 pub(crate) fn rank(words: Vec<OsString>) -> Outcome {
     let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
-    let [pattern, bytes] = words[..] else { return Err("rank sim PATTERN BYTES".into()) };
-    let bytes: u64 = bytes.parse().map_err(|_| format!("{bytes} is no number of bytes"))?;
-    if !PATTERNS.contains(&pattern) {
-        return Err(format!("there is no pattern {pattern}"));
-    }
+    let usage = || format!("rank sim BATCH_US ROUNDS WORK:BYTES …, not {}", words.join(" "));
+    let [batch_us, rounds, things @ ..] = &words[..] else { return Err(usage()) };
+    let number = |word: &str| word.parse::<u64>().map_err(|_| usage());
+    let (batch, rounds) = (Duration::from_micros(number(batch_us)?), number(rounds)?);
+    let thing = |word: &&str| {
+        let (name, bytes) = word.split_once(':')?;
+        Some((Work::named(name)?, bytes.parse().ok()?))
+    };
+    let things: Vec<(Work, u64)> = things.iter().map(thing).collect::<Option<_>>().ok_or_else(usage)?;
     let text = |error: kumiki::Error| error.to_string();
     let world = World::init().map_err(text)?;
-    let turns = Turns::new(&world, bytes).map_err(text)?;
-    let samples = turns.sample(pattern).map_err(text)?;
+    let turns = Turns::new(&world, things.iter().map(|thing| thing.1).max().unwrap_or(8)).map_err(text)?;
+    let samples = turns.sample(&things, batch, rounds).map_err(text)?;
     if world.rank() == 0 {
-        let us = median(samples);
-        println!("{}", json!({"pattern": pattern, "bytes": bytes, "ranks": world.ranks(), "us": us}));
+        println!("{}", json!({"us": samples}));
     }
     drop(turns);
     world.finalize().map_err(text)?;
     Ok(0)
 }
 
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// Turns of a pattern in a world.
+/// Turns of a job.
 struct Turns<'a> {
     world: &'a World,
-    bytes: u64,
+    words: u64,
     /// Held so that it stays registered.
     _mine: Region<u64>,
     /// The region of every rank: a part for what is sent, then one for each rank that may put here.
@@ -85,10 +146,11 @@ struct Turns<'a> {
 
 impl<'a> Turns<'a> {
     fn new(world: &'a World, bytes: u64) -> kumiki::Result<Turns<'a>> {
-        let words = (bytes.div_ceil(8) as usize * (world.ranks() as usize + 1)).max(1);
-        let mine: Region<u64> = world.alloc(words)?;
+        let words = bytes.div_ceil(8).max(1);
+        let all = words as usize * (world.ranks() as usize + 1);
+        let mine: Region<u64> = world.alloc(all)?;
         // Touched once, so that no page is new when it counts.
-        world.put_slice(mine.ptr(), &vec![1u64; words])?;
+        world.put_slice(mine.ptr(), &vec![1u64; all])?;
         world.put(word(world, world.rank(), REGION_WORD)?, mine.ptr().address().bits())?;
         world.sync()?;
         let region = |rank| {
@@ -96,89 +158,139 @@ impl<'a> Turns<'a> {
             Ok(GlobalPtr::from_address(kumiki::GlobalAddress::from_bits(address)))
         };
         let regions = (0..world.ranks()).map(region).collect::<kumiki::Result<Vec<_>>>()?;
-        Ok(Turns { world, bytes, _mine: mine, regions, turn: Cell::new(0) })
+        Ok(Turns { world, words, _mine: mine, regions, turn: Cell::new(0) })
     }
 
-    /// Microseconds of a turn, batch by batch. Rank 0 says how many turns a batch has; none is the end.
-    fn sample(&self, pattern: &str) -> kumiki::Result<Vec<f64>> {
-        let mut samples = Vec::new();
-        let mut count = 1u64;
-        loop {
-            if self.world.rank() == 0 {
-                let next = if samples.len() == BATCHES { 0 } else { count };
-                for rank in 0..self.world.ranks() {
-                    self.world.put(word(self.world, rank, COUNT_WORD)?, next)?;
-                }
+    /// Microseconds of a turn of each thing, round by round.
+    fn sample(&self, things: &[(Work, u64)], batch: Duration, rounds: u64) -> kumiki::Result<Vec<Vec<f64>>> {
+        let mut counts = Vec::new();
+        for &thing in things {
+            let mut count = 1;
+            while count < 1 << 20 && self.fastest(thing, count)? < batch {
+                count *= 2;
             }
-            self.world.sync()?;
-            let turns = self.world.get(word(self.world, self.world.rank(), COUNT_WORD)?)?;
-            self.world.sync()?;
-            if turns == 0 {
-                return Ok(samples);
-            }
-            let started = Instant::now();
-            (0..turns).try_for_each(|_| self.turn(pattern))?;
-            let took = started.elapsed();
-            if took < BATCH / 2 && samples.is_empty() {
-                count = (count * 4).min(1 << 20);
-            } else {
-                samples.push(took.as_secs_f64() * 1e6 / turns as f64);
-            }
-            self.world.sync()?;
+            counts.push(count);
         }
+        let mut samples = vec![Vec::new(); things.len()];
+        for _ in 0..rounds {
+            for ((&thing, &count), samples) in things.iter().zip(&counts).zip(&mut samples) {
+                let took = self.batch(thing, count)?;
+                samples.push(took.as_secs_f64() * 1e6 / count as f64);
+            }
+        }
+        Ok(samples)
     }
 
-    fn turn(&self, pattern: &str) -> kumiki::Result<()> {
+    /// The fastest of a few batches: one that was disturbed must not pass for a long one.
+    fn fastest(&self, thing: (Work, u64), count: u64) -> kumiki::Result<Duration> {
+        let mut fastest = Duration::MAX;
+        for _ in 0..3 {
+            fastest = fastest.min(self.batch(thing, count)?);
+        }
+        Ok(fastest)
+    }
+
+    /// So many turns; how long they took is what rank 0 says, to everybody.
+    fn batch(&self, (work, bytes): (Work, u64), count: u64) -> kumiki::Result<Duration> {
+        self.world.sync()?;
+        let started = Instant::now();
+        (0..count).try_for_each(|_| self.turn(work, bytes))?;
+        // Until the last has done it.
+        self.world.sync()?;
+        let took = started.elapsed();
+        if self.world.rank() == 0 {
+            for rank in 0..self.world.ranks() {
+                self.world.put(word(self.world, rank, TIME_WORD)?, took.as_nanos() as u64)?;
+            }
+        }
+        self.world.sync()?;
+        let took = self.world.get(word(self.world, self.world.rank(), TIME_WORD)?)?;
+        Ok(Duration::from_nanos(took))
+    }
+
+    fn turn(&self, work: Work, bytes: u64) -> kumiki::Result<()> {
         let (rank, ranks) = (self.world.rank(), self.world.ranks());
         let (left, right) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
-        match pattern {
-            // One rank puts, the others stand in the barrier behind it.
-            "put" if rank == 0 => {
-                self.put(right)?;
+        let partner = if rank ^ 1 < ranks { rank ^ 1 } else { left };
+        match work {
+            Work::Put if rank > 0 => return Ok(()),
+            Work::Put | Work::Exchange if bytes == 8 => return self.tell(partner, OTHER_ROUND, 0),
+            Work::Put | Work::Exchange => {
+                self.put(partner, bytes)?;
                 return self.world.complete_all();
             }
-            "put" => return Ok(()),
-            "exchange" => {
-                self.put((rank ^ 1) % ranks)?;
+            Work::Stream => {
+                (0..STREAM).try_for_each(|_| self.put(partner, bytes))?;
                 return self.world.complete_all();
             }
-            "dissemination" => return self.dissemination(),
-            "barrier" => {}
-            "ring" => self.put(right)?,
-            "halo" => {
-                self.put(left)?;
-                self.put(right)?;
+            Work::PingPong if partner ^ 1 != rank => return Ok(()),
+            Work::PingPong if rank % 2 == 0 => {
+                let turn = self.next_turn();
+                self.tell(partner, 0, turn)?;
+                return self.await_told(0, turn);
             }
-            _ => (1..ranks).try_for_each(|shift| self.put((rank + shift) % ranks))?,
+            Work::PingPong => {
+                let turn = self.next_turn();
+                self.await_told(0, turn)?;
+                return self.tell(partner, 0, turn);
+            }
+            Work::Dissemination => return self.dissemination(),
+            Work::Barrier => {}
+            Work::Ring => self.put(right, bytes)?,
+            Work::Halo => {
+                self.put(left, bytes)?;
+                self.put(right, bytes)?;
+            }
+            Work::AllToAll => (1..ranks).try_for_each(|shift| self.put((rank + shift) % ranks, bytes))?,
         }
         self.world.complete_all()?;
         self.world.sync()
     }
 
     /// Starts to put to another rank, into the part that is ours there.
-    fn put(&self, to: u32) -> kumiki::Result<()> {
-        let (rank, words) = (self.world.rank(), self.bytes.div_ceil(8));
-        let there = self.regions[to as usize].add(words * (rank as u64 + 1));
+    fn put(&self, to: u32, bytes: u64) -> kumiki::Result<()> {
+        let rank = self.world.rank();
+        let there = self.regions[to as usize].add(self.words * (u64::from(rank) + 1));
         let here = self.regions[rank as usize];
-        self.world.copy(there.address(), here.address(), self.bytes, Order::None).map(drop)
+        self.world.copy(there.address(), here.address(), bytes, Order::None).map(drop)
+    }
+
+    fn next_turn(&self) -> u64 {
+        self.turn.set(self.turn.get() + 1);
+        self.turn.get()
+    }
+
+    /// Puts a word that tells another rank of a turn.
+    fn tell(&self, to: u32, round: u64, turn: u64) -> kumiki::Result<()> {
+        let here = word(self.world, self.world.rank(), TURN_WORD)?;
+        self.world.put(here, turn)?;
+        let there = word(self.world, to, ROUND_WORD + round * LINE_WORDS)?;
+        self.world.copy(there.address(), here.address(), 8, Order::None)?;
+        self.world.complete_all()
+    }
+
+    /// Looks at its own memory until it has been told.
+    fn await_told(&self, round: u64, turn: u64) -> kumiki::Result<()> {
+        let told = word(self.world, self.world.rank(), ROUND_WORD + round * LINE_WORDS)?;
+        let mut looks = 0;
+        while self.world.get(told)? < turn {
+            self.world.progress()?;
+            looks += 1;
+            if looks > LOOKS {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
     }
 
     /// A barrier of puts: in round i, tell the rank 2^i further on, and wait to be told.
     fn dissemination(&self) -> kumiki::Result<()> {
-        let (world, rank, ranks) = (self.world, self.world.rank(), self.world.ranks());
-        let turn = self.turn.get() + 1;
-        self.turn.set(turn);
+        let (rank, ranks) = (self.world.rank(), self.world.ranks());
+        let turn = self.next_turn();
         let (mut distance, mut round) = (1, 0);
         while distance < ranks {
-            world.put(word(world, (rank + distance) % ranks, ROUND_WORD + round)?, turn)?;
-            let told = word(world, rank, ROUND_WORD + round)?;
-            let mut looks = 0;
-            while world.get(told)? < turn {
-                looks += 1;
-                if looks > LOOKS {
-                    std::thread::yield_now();
-                }
-            }
+            self.tell((rank + distance) % ranks, round, turn)?;
+            self.await_told(round, turn)?;
             (distance, round) = (distance * 2, round + 1);
         }
         Ok(())
