@@ -12,6 +12,7 @@
 
 use crate::wire::frame::TAG_BYTES;
 use constant_time_eq::constant_time_eq_16;
+use siphasher::sip128::SipHasher24;
 use std::fmt;
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -19,7 +20,7 @@ use zeroize::Zeroize;
 /// The first bytes of every handshake record.
 pub const MAGIC: [u8; 4] = *b"KMKI";
 /// The protocol version that this build speaks. It speaks no other.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// Bytes of the prefix that every handshake record of every version begins with.
 pub const PREFIX_BYTES: usize = 8;
 /// Bytes of a HELLO record.
@@ -43,11 +44,11 @@ const _: () = assert!(HELLO_BYTES + CHALLENGE_BYTES + PROOF_BYTES <= 256);
 
 // One BLAKE3 key-derivation context for each use of the secret. The role is in the context, so that what one side
 // says can never pass for what the other side must say, and so is the version.
-const HELLO_CONTEXT: &str = "kumiki wire version 1: hello of the initiator";
-const RESPONDER_CONTEXT: &str = "kumiki wire version 1: proof of the responder";
-const INITIATOR_CONTEXT: &str = "kumiki wire version 1: proof of the initiator";
-const FORWARD_CONTEXT: &str = "kumiki wire version 1: frames from initiator to responder";
-const BACKWARD_CONTEXT: &str = "kumiki wire version 1: frames from responder to initiator";
+const HELLO_CONTEXT: &str = "kumiki wire version 2: hello of the initiator";
+const RESPONDER_CONTEXT: &str = "kumiki wire version 2: proof of the responder";
+const INITIATOR_CONTEXT: &str = "kumiki wire version 2: proof of the initiator";
+const FORWARD_CONTEXT: &str = "kumiki wire version 2: frames from initiator to responder";
+const BACKWARD_CONTEXT: &str = "kumiki wire version 2: frames from responder to initiator";
 
 /// The 32 bytes that every process of a job knows and nobody else does.
 ///
@@ -103,6 +104,16 @@ impl FrameKey {
     /// The keyed hash of a message.
     pub(crate) fn hash(&self, message: &[u8]) -> blake3::Hash {
         blake3::keyed_hash(&self.0, message)
+    }
+
+    /// The tag of a frame header: 128 bits of SipHash-2-4, whose key is the first half of this one.
+    ///
+    /// It is made for short messages. A header comes with every operation of a few bytes, and its tag is computed on
+    /// both sides of both ways.
+    pub(crate) fn tag_header(&self, message: &[u8]) -> [u8; TAG_BYTES] {
+        let mut key = [0; 16];
+        key.copy_from_slice(&self.0[..16]);
+        SipHasher24::new_with_key(&key).hash(message).as_bytes()
     }
 
     /// The keyed hash of a message, cut to the length of a tag.
@@ -683,9 +694,9 @@ mod tests {
         let refusal = check_hello(&some_record(), &secret(), JobId(0x99)).unwrap_err();
         assert_eq!(refusal, Refusal::Job { theirs: JOB, ours: JobId(0x99) });
         let mut record = some_record();
-        record[4] = 2;
+        record[4] = 7;
         let refusal = check_hello(&record, &secret(), JOB).unwrap_err();
-        assert_eq!(refusal, Refusal::Version { theirs: 2, ours: 1 });
+        assert_eq!(refusal, Refusal::Version { theirs: 7, ours: PROTOCOL_VERSION });
         // Another version may have another length: its name must be known from the prefix alone.
         assert_eq!(check_hello(&record[..PREFIX_BYTES], &secret(), JOB).unwrap_err(), refusal);
     }

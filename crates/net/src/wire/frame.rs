@@ -192,7 +192,7 @@ fn tag(header: &[u8; HEADER_BYTES], key: &FrameKey, sequence: u64) -> [u8; TAG_B
     let mut block = [0; 8 + HEADER_BYTES];
     block[..8].copy_from_slice(&sequence.to_le_bytes());
     block[8..].copy_from_slice(header);
-    key.tag(&block)
+    key.tag_header(&block)
 }
 
 #[cfg(test)]

@@ -334,7 +334,7 @@ fn another_version_is_named_on_both_sides_whatever_its_length() {
     theirs[4..6].copy_from_slice(&7u16.to_le_bytes());
     let mut right = responder();
     let error = feed_all(&mut right, &theirs).unwrap_err();
-    assert_eq!(refusal(error), Refusal::Version { theirs: 7, ours: 1 });
+    assert_eq!(refusal(error), Refusal::Version { theirs: 7, ours: auth::PROTOCOL_VERSION });
     assert!(error.to_string().contains("version 7"), "{error}");
     // A responder of version 7 would answer this to us.
     let mut answer = output(&mut right);
