@@ -11,10 +11,10 @@ use crate::handle::{Action, FIRST_INTERNAL};
 use crate::local::Local;
 use crate::operations::Launched;
 use crate::progress::Receiver;
-use crate::protocol::{self, answer, inline, question};
+use crate::protocol::{self, answer, question, Few};
 use crate::world::World;
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, INLINE_BYTES};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::shm::control::Activity;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -144,6 +144,12 @@ impl Calls {
 
     /// Takes the request that has come wholly; `None` if its length is wrong.
     fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
+        if let Some(few) = Few::of(header) {
+            let mut bytes = std::mem::take(&mut self.spare);
+            bytes.extend_from_slice(few.bytes());
+            self.bytes += bytes.len() as u64;
+            return Some(bytes);
+        }
         let index = self.arriving.iter().position(|(key, _)| *key == (from, header.op));
         let bytes = index.map(|index| self.arriving.swap_remove(index).1).unwrap_or_default();
         (bytes.len() as u64 == header.c).then_some(bytes)
@@ -170,13 +176,12 @@ impl Calls {
 }
 
 /// The message that asks for work.
-pub(crate) fn request(id: u64, service: u8, bytes: u64) -> Message {
+pub(crate) fn request(id: u64, service: u8, bytes: u64, few: Option<Few>) -> Message {
     let header = Header { kind: protocol::CALL, op: id, a: service as u64, c: bytes, ..Header::default() };
-    let payload = match bytes {
-        0 => Payload::None,
-        _ => Payload::Lazy(Source { place: id, kind: SOURCE_REQUEST }, bytes),
-    };
-    question(header, payload)
+    match few {
+        Some(few) => question(few.in_header(header), Payload::None),
+        None => question(header, Payload::Lazy(Source { place: id, kind: SOURCE_REQUEST }, bytes)),
+    }
 }
 
 /// A request is complete: does what it asks.
@@ -226,14 +231,14 @@ fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> O
         Header { kind: protocol::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
     let calls = &mut receiver.state.calls;
     calls.recycle(request.bytes);
-    let payload = match reply.len() {
-        0 => Payload::None,
-        1..=INLINE_BYTES => inline(&reply),
-        bytes => {
+    let (header, payload) = match Few::new(&reply) {
+        Some(few) => (few.in_header(header), Payload::None),
+        None => {
+            let bytes = reply.len() as u64;
             calls.next_reply += 1;
-            calls.bytes += bytes as u64;
+            calls.bytes += bytes;
             calls.replies.insert(calls.next_reply, (request.from, reply));
-            Payload::Lazy(Source { place: calls.next_reply, kind: SOURCE_REPLY }, bytes as u64)
+            (header, Payload::Lazy(Source { place: calls.next_reply, kind: SOURCE_REPLY }, bytes))
         }
     };
     out.messages.push((request.from, answer(header, payload, request.path)));
@@ -252,7 +257,12 @@ fn run(local: Local<'_>, service: u64, from: Rank, request: &[u8], reply: &mut V
 
 /// How a call ended, when its reply is complete.
 pub(crate) fn take_reply(receiver: &mut Receiver<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
-    let Some(own) = receiver.state.calls.own.get(&header.op) else { return Ok(None) };
+    let calls = &mut receiver.state.calls;
+    let Some(own) = calls.own.get_mut(&header.op) else { return Ok(None) };
+    if let Some(few) = Few::of(header) {
+        calls.bytes += few.bytes().len() as u64;
+        own.reply.extend_from_slice(few.bytes());
+    }
     if own.reply.len() as u64 != header.c {
         let why = format!("its reply has {} bytes and should have {}", own.reply.len(), header.c);
         return Err(Error::PeerLost { rank: from, fate: Fate::Unknown, why });
@@ -333,9 +343,10 @@ impl World {
         self.local().check_alive(rank)?;
         let id = core.new_internal();
         debug_assert!(id >= FIRST_INTERNAL);
+        let few = Few::new(&request);
         core.engine().state.calls.begin(id, request);
         let call = Call { core, id, ready: None };
-        match self.launch(id, Action::Call { to: Rank(rank), service, bytes }) {
+        match self.launch(id, Action::Call { to: Rank(rank), service, bytes, few }) {
             Ok(Launched::Underway) => Ok(call),
             Ok(Launched::Done(_)) => Err(Error::misuse("a call cannot be done without its reply")),
             Err(error) => core.note(Err(error)),

@@ -6,6 +6,7 @@
 
 use crate::address::GlobalAddress;
 use crate::order::Condition;
+use crate::protocol::Few;
 use crate::{Error, Result};
 use kumiki_net::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -68,6 +69,8 @@ pub(crate) enum Action {
         to: Rank,
         service: u8,
         bytes: u64,
+        /// The request itself, if it fits in a header.
+        few: Option<Few>,
     },
 }
 

@@ -161,6 +161,13 @@ impl Engine {
         }
     }
 
+    /// Before anybody sleeps in the sleeper: whatever comes must wake it.
+    pub(crate) fn watch(&mut self) {
+        if let Some(transport) = self.transport.as_mut() {
+            transport.watch();
+        }
+    }
+
     fn next_deadline_ms(&self) -> Option<u64> {
         let transport = self.transport.as_ref().and_then(|transport| transport.wake_up_at());
         let suspects = self.state.suspects.iter().map(|suspect| suspect.until_ms);
@@ -317,6 +324,9 @@ pub(crate) struct Patience {
 /// Turns after which a wait looks at the clock and at the job even if something happens at every turn.
 const LOOK_UP_TURNS: u32 = 1024;
 
+/// After so many turns a wait that spins asks that what comes wake nobody else.
+const SILENCE_TURNS: u32 = 8;
+
 /// Turns of yielding before a sleep when ranks outnumber cores.
 const YIELD_TURNS: u32 = 64;
 
@@ -341,6 +351,12 @@ impl Patience {
     pub(crate) fn must_look_up(&mut self) -> bool {
         self.all_turns = self.all_turns.wrapping_add(1);
         self.all_turns % LOOK_UP_TURNS == 0
+    }
+
+    /// Whether it is time to ask for silence: this wait spins, and has not ended at once.
+    #[inline]
+    fn spins_on(&self) -> bool {
+        self.spin_ns != 0 && self.turns % SILENCE_TURNS == 0
     }
 
     /// One more turn without success. True when it is time to sleep.
@@ -386,6 +402,7 @@ impl Core {
         let mut since_ms = None;
         let nudge_every_ms = (self.arena.config().peer_timeout_ms as u64 / 2).max(1);
         let mut nudge_at_ms = 0;
+        let mut hushed = false;
         self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         self.waiting.inline.fetch_add(1, Ordering::SeqCst);
         let result = loop {
@@ -398,6 +415,9 @@ impl Core {
                 _ => {}
             }
             let tired = patience.exhausted();
+            if !hushed && patience.spins_on() {
+                hushed = self.hush();
+            }
             if !tired && !patience.must_look_up() {
                 continue;
             }
@@ -419,6 +439,7 @@ impl Core {
                 self.nudge();
             }
             if tired {
+                hushed = false;
                 self.sleep(seen, deadline_ms, now_ms);
             }
         };
@@ -516,10 +537,27 @@ impl Core {
         Ok(())
     }
 
+    /// Keeps what comes from waking anybody while this thread alone looks for it, turn after turn. The service thread
+    /// must be out of the way, as it is soon after the first message; it sees to it afterwards that it is woken again.
+    /// Whether that was asked of the transport.
+    #[cold]
+    fn hush(&self) -> bool {
+        let mut engine = self.engine();
+        let alone = self.waiting.inline.load(Ordering::SeqCst) == 1;
+        if !alone || !self.waiting.service_parked.load(Ordering::SeqCst) {
+            return false;
+        }
+        if let Some(transport) = engine.transport.as_mut() {
+            transport.hush();
+        }
+        true
+    }
+
     /// Sleeps until something may have happened: as the poller, or on the word that the poller changes.
     /// `seen` is what `progress` was before the last look: if it has changed, somebody else got what we wait for.
     fn sleep(&self, seen: u32, deadline_ms: Option<u64>, now_ms: u64) {
-        let engine = self.engine();
+        let mut engine = self.engine();
+        engine.watch();
         let until = engine.next_deadline_ms().into_iter().chain(deadline_ms).min().unwrap_or(u64::MAX);
         let slice_ms = until.saturating_sub(now_ms).clamp(1, SLICE_MS);
         let sleeper = engine.sleeper.clone();
@@ -566,7 +604,7 @@ impl Core {
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             if self.waiting.inline.load(Ordering::SeqCst) > 0 || turns != seen_turns {
                 seen_turns = turns;
-                self.park_service();
+                self.park_service(&mut seen_turns);
                 continue;
             }
             self.serve_while_busy();
@@ -592,14 +630,30 @@ impl Core {
         }
     }
 
-    /// Gets out of the way of a thread that polls inline: a short nap while it spins, a long one while it sleeps.
-    fn park_service(&self) {
-        let seen = self.waiting.service.load(Ordering::SeqCst);
-        let asleep = self.waiting.poller.load(Ordering::Acquire);
+    /// Gets out of the way of threads that poll inline, until a nap passes without one: short naps while they spin,
+    /// long ones while one of them sleeps.
+    fn park_service(&self, seen_turns: &mut u64) {
         self.waiting.service_parked.store(true, Ordering::SeqCst);
-        if !self.closed.load(Ordering::Acquire) {
-            futex::wait(&self.waiting.service, seen, if asleep { 50 } else { 1 });
+        loop {
+            let seen = self.waiting.service.load(Ordering::SeqCst);
+            let asleep = self.waiting.poller.load(Ordering::Acquire);
+            if !self.closed.load(Ordering::Acquire) {
+                futex::wait(&self.waiting.service, seen, if asleep { 50 } else { 1 });
+            }
+            let rung = self.waiting.service.load(Ordering::SeqCst) != seen;
+            let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
+            let quiet = rung || turns == std::mem::replace(seen_turns, turns);
+            let idle = || quiet && self.waiting.inline.load(Ordering::SeqCst) == 0;
+            if !idle() && !self.closed.load(Ordering::Acquire) {
+                continue;
+            }
+            // With the engine held nobody hushes the transport behind our back.
+            let mut engine = self.engine();
+            if idle() || self.closed.load(Ordering::Acquire) {
+                engine.watch();
+                self.waiting.service_parked.store(false, Ordering::SeqCst);
+                return;
+            }
         }
-        self.waiting.service_parked.store(false, Ordering::SeqCst);
     }
 }

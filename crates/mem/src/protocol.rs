@@ -3,15 +3,17 @@
 //! | kind | sender → receiver | fields |
 //! |---|---|---|
 //! | Put | initiator → owner of the destination | `a` address, `c` whole length, payload |
+//! | PutFew | the same, at most 16 bytes | `a` address, `c` length, `b` and `d` the bytes |
 //! | Get | initiator → owner of the source | `a` address, `c` length |
 //! | Copy | initiator → owner of the source | `a` source, `b` destination, `c` length |
 //! | Atomic | initiator → owner of the word | `a` address, `b`, `c` operands, `flags` operation |
 //! | Data | owner → initiator, answer to Get | payload |
+//! | DataFew | the same, at most 16 bytes | `c` length, `b` and `d` the bytes |
 //! | Value | owner → initiator, answer to Atomic | `b` old value |
 //! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
 //! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch |
-//! | Call | initiator → whoever does the work | `a` service, `c` length, payload: the request |
-//! | Return | answer to Call | `c` length, `flags` status, payload: the reply, or the error in words |
+//! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
+//! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
 //!
 //! `op` is the initiator's number and comes back in the answer; `generation` and `generation_b` name the registration
@@ -20,7 +22,7 @@
 use crate::address::GlobalAddress;
 use crate::error::Fate;
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Path, Payload, INLINE_BYTES};
+use kumiki_net::contract::{Message, Path, Payload};
 use kumiki_net::wire::{Header, FIRST_USER_KIND};
 use kumiki_net::Rank;
 
@@ -36,6 +38,8 @@ pub(crate) const NUDGE: u8 = FIRST_USER_KIND + 8;
 pub(crate) const NUDGED: u8 = FIRST_USER_KIND + 9;
 pub(crate) const CALL: u8 = FIRST_USER_KIND + 10;
 pub(crate) const RETURN: u8 = FIRST_USER_KIND + 11;
+pub(crate) const PUT_FEW: u8 = FIRST_USER_KIND + 12;
+pub(crate) const DATA_FEW: u8 = FIRST_USER_KIND + 13;
 
 const OK: u8 = 0;
 const BOUNDS: u8 = 1;
@@ -61,11 +65,51 @@ pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
     Message { header, payload, expects_answer: false, path: Path::Answer(path) }
 }
 
-/// A few bytes as a payload.
-pub(crate) fn inline(bytes: &[u8]) -> Payload {
-    let mut place = [0; INLINE_BYTES];
-    place[..bytes.len()].copy_from_slice(bytes);
-    Payload::Inline(place, bytes.len() as u8)
+/// Up to so many bytes travel in the header itself, whose tag vouches for them.
+pub(crate) const FEW_BYTES: usize = 16;
+
+/// A few bytes, on their way in a header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Few {
+    bytes: [u8; FEW_BYTES],
+    length: u8,
+}
+
+impl Few {
+    /// `None` if they are too many.
+    pub(crate) fn new(bytes: &[u8]) -> Option<Few> {
+        let mut few = Few { bytes: [0; FEW_BYTES], length: bytes.len() as u8 };
+        few.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(few)
+    }
+
+    /// Room for so many bytes; at most as many as fit.
+    pub(crate) fn zeroes(length: u64) -> Few {
+        Few { bytes: [0; FEW_BYTES], length: length.min(FEW_BYTES as u64) as u8 }
+    }
+
+    /// Those that a header carries; `None` if its `c` says that they are too many.
+    pub(crate) fn of(header: &Header) -> Option<Few> {
+        if header.c > FEW_BYTES as u64 {
+            return None;
+        }
+        let whole = u128::from(header.b) | u128::from(header.d) << 64;
+        Some(Few { bytes: whole.to_le_bytes(), length: header.c as u8 })
+    }
+
+    /// The header, with these bytes in `b` and `d` and their number in `c`.
+    pub(crate) fn in_header(self, header: Header) -> Header {
+        let whole = u128::from_le_bytes(self.bytes);
+        Header { b: whole as u64, d: (whole >> 64) as u64, c: self.length as u64, ..header }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length).min(FEW_BYTES)]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[..usize::from(self.length).min(FEW_BYTES)]
+    }
 }
 
 /// The answer that tells how an operation ended.
@@ -152,6 +196,18 @@ pub(crate) fn about(kind: u8, op: u64, address: GlobalAddress, generation: u16) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_few_bytes_travel_in_a_header() {
+        let all: Vec<u8> = (1..=FEW_BYTES as u8 + 1).collect();
+        for length in 0..=FEW_BYTES {
+            let header = Few::new(&all[..length]).unwrap().in_header(Header { a: 5, ..Header::default() });
+            assert_eq!((header.a, header.c), (5, length as u64));
+            assert_eq!(Few::of(&header).unwrap().bytes(), &all[..length]);
+        }
+        assert_eq!(Few::new(&all), None);
+        assert_eq!(Few::of(&Header { c: FEW_BYTES as u64 + 1, ..Header::default() }), None);
+    }
 
     #[test]
     fn an_error_survives_the_wire_as_far_as_it_matters() {

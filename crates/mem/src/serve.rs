@@ -12,9 +12,9 @@ use crate::core::Core;
 use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
 use crate::order::Condition;
 use crate::progress::Receiver;
-use crate::protocol::{self, about, answer, inline, question};
+use crate::protocol::{self, about, answer, question, Few, FEW_BYTES};
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, INLINE_BYTES};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 
@@ -41,7 +41,9 @@ pub(crate) fn start(core: &Core, id: u64, action: Action) -> Result<Started> {
     match action {
         Action::Copy { dst, src, bytes } => start_copy(core, id, dst, src, bytes),
         Action::Atomic { call, .. } => start_atomic(core, id, call),
-        Action::Call { to, service, bytes } => Ok(Started::Sent(to, call::request(id, service, bytes))),
+        Action::Call { to, service, bytes, few } => {
+            Ok(Started::Sent(to, call::request(id, service, bytes, few)))
+        }
     }
 }
 
@@ -56,8 +58,12 @@ fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64) -> Result<
     match (asks(core, to), asks(core, from)) {
         (Some(owner), None) => {
             let Side::Global(address, generation) = dst else { return Err(lent_elsewhere()) };
+            if let Some(few) = read_few(core, from, bytes) {
+                let header = few.in_header(about(protocol::PUT_FEW, id, address, generation));
+                return Ok(Started::Sent(owner, question(header, Payload::None)));
+            }
             let header = whole(about(protocol::PUT, id, address, generation));
-            Ok(Started::Sent(owner, question(header, source_payload(core, id, src, from, bytes))))
+            Ok(Started::Sent(owner, question(header, source_payload(id, src, bytes))))
         }
         (_, Some(owner)) => {
             let Side::Global(address, generation) = src else { return Err(lent_elsewhere()) };
@@ -187,14 +193,17 @@ fn asks(core: &Core, reach: Reach) -> Option<Rank> {
     }
 }
 
-/// The payload of a put: a few bytes at once, more when they can be sent.
-fn source_payload(core: &Core, id: u64, src: Side, from: Reach, bytes: u64) -> Payload {
-    if bytes <= INLINE_BYTES as u64 {
-        let mut place = [0; INLINE_BYTES];
-        if copy::read_here(core, from, &mut place[..bytes as usize]) {
-            return inline(&place[..bytes as usize]);
-        }
+/// A few bytes that this process can touch, read now; `None` if they are more, or cannot be read.
+fn read_few(core: &Core, from: Reach, bytes: u64) -> Option<Few> {
+    if bytes > FEW_BYTES as u64 {
+        return None;
     }
+    let mut few = Few::zeroes(bytes);
+    copy::read_here(core, from, few.bytes_mut()).then_some(few)
+}
+
+/// The payload of a put, read when it can be sent.
+fn source_payload(id: u64, src: Side, bytes: u64) -> Payload {
     let source = match src {
         Side::Global(address, generation) => global_source(address, generation),
         Side::Lent(pointer) => Source { place: pointer as u64, kind: SOURCE_LENT | id << 8 },
@@ -241,8 +250,9 @@ pub(crate) fn store_value(
         Reach::Remote(rank) => rank,
         Reach::Direct(_) => return Err(Error::Refused("memory of this node could not be written".into())),
     };
-    let header = Header { c: bytes, ..about(protocol::PUT, id, dst, 0) };
-    Ok(Some((owner, question(header, inline(value)))))
+    let few = Few::new(value).ok_or_else(|| Error::misuse("a value wider than a word"))?;
+    let header = few.in_header(about(protocol::PUT_FEW, id, dst, 0));
+    Ok(Some((owner, question(header, Payload::None))))
 }
 
 /// Whether the old value of an atomic must be sent to its place.
@@ -335,6 +345,7 @@ pub(crate) fn frame(
 ) -> bool {
     match header.kind {
         protocol::PUT => serve_put(receiver.core, from, path, header, out),
+        protocol::PUT_FEW => serve_put_few(receiver.core, from, path, header, out),
         protocol::GET => serve_get(receiver.core, from, path, header, out),
         protocol::COPY => serve_copy(receiver, from, path, header, out),
         protocol::ATOMIC => serve_atomic(receiver.core, from, path, header, out),
@@ -361,6 +372,11 @@ pub(crate) fn frame(
             let whole =
                 if receiver.state.operations.is_spoiled(header.op) { Err(spoiled(from)) } else { Ok(None) };
             take_answer(receiver, from, header.op, whole, out);
+            return true;
+        }
+        protocol::DATA_FEW => {
+            let landed = land_few(receiver, from, header);
+            take_answer(receiver, from, header.op, landed, out);
             return true;
         }
         protocol::VALUE => {
@@ -403,6 +419,34 @@ fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
     out.messages.push((from, protocol::done(header.op, &reached, path)));
 }
 
+fn serve_put_few(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    let few = Few::of(header).ok_or_else(|| Error::misuse("more bytes than a header carries"));
+    let put = few.and_then(|few| {
+        let place = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c)?;
+        copy::write_here(core, Reach::Direct(place), few.bytes()).map(drop)
+    });
+    out.messages.push((from, protocol::done(header.op, &put, path)));
+}
+
+/// Puts a few bytes of an answer where the operation wants them.
+fn land_few(receiver: &Receiver<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
+    let operation = receiver.state.operations.get(header.op);
+    let operation = operation.filter(|operation| operation.peer == Some(from));
+    let (Some(few), Some(Action::Copy { dst, bytes, .. })) =
+        (Few::of(header), operation.map(|operation| operation.action))
+    else {
+        return Err(spoiled(from));
+    };
+    if bytes != header.c {
+        return Err(spoiled(from));
+    }
+    let reach = reach_side(receiver.core, dst, bytes)?;
+    if copy::write_here(receiver.core, reach, few.bytes())? {
+        return Ok(None);
+    }
+    Err(spoiled(from))
+}
+
 /// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.
 fn owned(core: &Core, address: GlobalAddress, generation: u16, bytes: u64) -> Result<*mut u8> {
     let rank = core.format.rank(address);
@@ -419,11 +463,10 @@ fn serve_get(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
     let message = match owned(core, address, header.generation, header.c) {
         Err(error) => protocol::done(header.op, &Err(error), path),
         Ok(_) if header.c == 0 => protocol::done(header.op, &Ok(()), path),
-        Ok(pointer) if header.c <= INLINE_BYTES as u64 => {
-            let mut place = [0; INLINE_BYTES];
-            let place = &mut place[..header.c as usize];
-            copy::read_here(core, Reach::Direct(pointer), place);
-            answer(reply, inline(place), path)
+        Ok(pointer) if header.c <= FEW_BYTES as u64 => {
+            let mut few = Few::zeroes(header.c);
+            copy::read_here(core, Reach::Direct(pointer), few.bytes_mut());
+            answer(few.in_header(Header { kind: protocol::DATA_FEW, ..reply }), Payload::None, path)
         }
         Ok(_) => answer(reply, Payload::Lazy(global_source(address, header.generation), header.c), path),
     };

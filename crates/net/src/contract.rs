@@ -26,8 +26,6 @@ use std::sync::{Arc, Weak};
 
 /// Set by the transport on every piece of a large payload but the last.
 pub const FLAG_MORE: u8 = 0x80;
-/// The most bytes that a message can carry inline.
-pub const INLINE_BYTES: usize = 16;
 /// The most bytes of one piece of a lazy payload.
 pub const PIECE_BYTES: usize = 144 * 1024;
 
@@ -45,8 +43,6 @@ pub struct Source {
 pub enum Payload {
     /// Nothing.
     None,
-    /// A few bytes.
-    Inline([u8; INLINE_BYTES], u8),
     /// As many bytes as said, fetched from the sink when they can be sent.
     Lazy(Source, u64),
 }
@@ -176,6 +172,11 @@ pub trait Transport: Send {
     fn footprint(&self) -> Footprint;
     /// Does something bad to the connection with a peer.
     fn inject(&mut self, peer: Rank, fault: Fault);
+    /// The caller polls again and again, and nobody sleeps in the [`sleeper`](Self::sleeper): what comes need not be
+    /// announced there until [`watch`](Self::watch). Errors and ends still are.
+    fn hush(&mut self) {}
+    /// Announces again what comes, and what has come. Called before anybody sleeps.
+    fn watch(&mut self) {}
     /// Whether the transport itself calls the server when something has come and nobody polls. Otherwise a thread is
     /// started that does.
     fn serve_with(&mut self, _server: Weak<dyn Server>) -> bool {

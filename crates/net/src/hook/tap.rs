@@ -42,7 +42,6 @@ pub(super) trait Hook: Send {
 pub(super) fn payload_bytes(message: &Message) -> u64 {
     match message.payload {
         Payload::None => 0,
-        Payload::Inline(_, length) => length as u64,
         Payload::Lazy(_, bytes) => bytes,
     }
 }
@@ -151,6 +150,14 @@ impl<H: Hook> Transport for Tap<H> {
 
     fn inject(&mut self, peer: Rank, fault: Fault) {
         self.inner.inject(peer, fault);
+    }
+
+    fn hush(&mut self) {
+        self.inner.hush();
+    }
+
+    fn watch(&mut self) {
+        self.inner.watch();
     }
 }
 

@@ -1,7 +1,7 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
 use crate::auth::{Identity, Secret};
-use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, INLINE_BYTES, PIECE_BYTES};
+use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, PIECE_BYTES};
 use crate::os::{socket, time};
 use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
@@ -143,19 +143,17 @@ impl Link {
         self.queue.push_back(message);
     }
 
-    /// Sends a small message at once if nothing goes before it. `None`: it must wait its turn; otherwise whether all of
+    /// Sends a message without payload at once if nothing goes before it. `None`: it must wait its turn; otherwise whether all of
     /// it went.
     pub(super) fn send_now(&mut self, message: &Message) -> Result<Option<bool>> {
-        let payload = match &message.payload {
-            Payload::None => &[][..],
-            Payload::Inline(bytes, length) => &bytes[..(*length as usize).min(bytes.len())],
-            Payload::Lazy(..) => return Ok(None),
-        };
+        if message.payload != Payload::None {
+            return Ok(None);
+        }
         let is_next = self.established && self.queue.is_empty() && self.unsent.is_none();
         if !is_next || self.stalled_until_ms != 0 || !self.may_go_on(message) {
             return Ok(None);
         }
-        self.send_small(message, payload).map(Some)
+        self.send_bare(message).map(Some)
     }
 
     /// The messages that were never sent, for another attempt.
@@ -332,9 +330,10 @@ impl Link {
             return Ok(false);
         }
         match message.payload {
-            Payload::None => self.finish_small(&message, &[]),
-            Payload::Inline(bytes, length) => {
-                self.finish_small(&message, &bytes[..(length as usize).min(bytes.len())])
+            Payload::None => {
+                let sent = self.send_bare(&message)?;
+                self.leave_queue();
+                Ok(sent)
             }
             Payload::Lazy(source, total) => {
                 let piece = self.next_piece(total - self.progress);
@@ -379,28 +378,12 @@ impl Link {
         piece as usize
     }
 
-    fn finish_small(&mut self, message: &Message, payload: &[u8]) -> Result<bool> {
-        let sent = self.send_small(message, payload)?;
-        self.leave_queue();
-        Ok(sent)
-    }
-
-    fn send_small(&mut self, message: &Message, payload: &[u8]) -> Result<bool> {
-        let header = Header {
-            payload_bytes: payload.len() as u32,
-            payload_crc: if payload.is_empty() { 0 } else { frame::checksum(payload) },
-            ..message.header
-        };
+    /// Sends a message that is a header and nothing more.
+    fn send_bare(&mut self, message: &Message) -> Result<bool> {
+        let header = Header { payload_bytes: 0, payload_crc: 0, ..message.header };
         let sealed = self.seal(message, header)?;
         self.unanswered += message.expects_answer as u32;
-        if payload.is_empty() {
-            return self.send_bytes(&sealed);
-        }
-        let mut bytes = [0; FRAME_HEADER_BYTES + INLINE_BYTES];
-        bytes[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
-        let end = FRAME_HEADER_BYTES + payload.len();
-        bytes[FRAME_HEADER_BYTES..end].copy_from_slice(payload);
-        self.send_bytes(&bytes[..end])
+        self.send_bytes(&sealed)
     }
 
     /// Takes the first message from the queue.

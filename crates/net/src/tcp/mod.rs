@@ -36,6 +36,10 @@ const WAKE_TOKEN: u64 = u64::MAX - 1;
 /// others, up to the second figure: two ranks that ask each other have two links, and both are hot.
 const POLLS_PER_ROUND: u32 = 1;
 const MOST_POLLS_PER_ROUND: u32 = 64;
+/// A hushed link is looked at so often in one poll: whoever waits for it alone need not come through all layers each time.
+const LOOKS_PER_POLL: u32 = 8;
+/// A hushed link is announced to sleepers only when so many bytes wait on it. Most frames are shorter.
+const HUSHED_BYTES: u32 = 2048;
 /// How long to wait before a failed call is tried again.
 const RETRY_MS: u64 = 20;
 
@@ -115,6 +119,8 @@ pub struct Tcp {
     /// Polls of the hot link alone since all were looked at, and how many there may be.
     polls: u32,
     polls_per_round: u32,
+    /// The link whose bytes wake nobody, because it is polled all the time. It is the hot one.
+    hushed: Option<u32>,
 }
 
 /// Sleeps on the descriptors of a transport.
@@ -163,6 +169,7 @@ impl Tcp {
             hot: None,
             polls: 0,
             polls_per_round: POLLS_PER_ROUND,
+            hushed: None,
         })
     }
 
@@ -279,6 +286,7 @@ impl Tcp {
     fn remove(&mut self, index: u32) -> Option<Box<Link>> {
         let link = self.links[index as usize].take()?;
         self.hot = self.hot.filter(|&hot| hot != index);
+        self.hushed = self.hushed.filter(|&hushed| hushed != index);
         let _ = self.sleeper.epoll.remove(link.fd.as_fd());
         if let Some(peer) = link.peer {
             self.unroute(peer, index);
@@ -371,7 +379,8 @@ impl Tcp {
         }
         self.tick += 1;
         link.used = self.tick;
-        self.hot = Some(index);
+        self.heat(index);
+        let Some(link) = self.links[index as usize].as_ref() else { return 0 };
         let was_established = link.established;
         let received = self.receive(index, sink, out);
         self.received(index, was_established, received, sink, out)
@@ -484,10 +493,10 @@ impl Tcp {
                 }
             },
         };
+        self.heat(index);
         let Some(link) = self.links[index as usize].as_mut() else { return Ok(()) };
         self.tick += 1;
         link.used = self.tick;
-        self.hot = Some(index);
         match link.send_now(&message) {
             Ok(Some(true)) => {}
             Ok(Some(false)) => self.watch_writes(index, true),
@@ -596,6 +605,15 @@ impl Tcp {
         }
     }
 
+    /// This link has the latest traffic.
+    fn heat(&mut self, index: u32) {
+        if self.hot != Some(index) {
+            self.watch();
+            self.hot = Some(index);
+            self.polls_per_round = POLLS_PER_ROUND;
+        }
+    }
+
     /// Looks at one link only: a turn of a spinning wait costs one system call.
     fn poll_one(&mut self, index: u32, sink: &mut dyn Sink) -> usize {
         let mut out = std::mem::take(&mut self.outbox);
@@ -615,10 +633,14 @@ impl Tcp {
 
     /// Reads from a link on which nothing else is to be done. Most turns of a wait end here, with nothing.
     fn receive_plain(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
-        match self.receive(index, sink, out) {
-            Some(Received::Bytes(0)) => 0,
-            received => self.received(index, true, received, sink, out),
+        let looks = if self.hushed == Some(index) { LOOKS_PER_POLL } else { 1 };
+        for _ in 0..looks {
+            match self.receive(index, sink, out) {
+                Some(Received::Bytes(0)) => {}
+                received => return self.received(index, true, received, sink, out),
+            }
         }
+        0
     }
 
     /// Looks at everything.
@@ -708,7 +730,28 @@ impl Transport for Tcp {
         self.next_deadline_ms
     }
 
+    fn hush(&mut self) {
+        // Not while other links have traffic: they would take turns.
+        let Some(hot) = self.hot.filter(|_| self.polls_per_round == MOST_POLLS_PER_ROUND) else { return };
+        if self.hushed.is_some() {
+            return;
+        }
+        let Some(link) = self.links[hot as usize].as_ref().filter(|link| link.is_plain()) else { return };
+        if socket::set_low_water(link.fd.as_fd(), HUSHED_BYTES).is_ok() {
+            self.hushed = Some(hot);
+        }
+    }
+
+    fn watch(&mut self) {
+        let Some(hushed) = self.hushed.take() else { return };
+        if let Some(link) = self.links[hushed as usize].as_ref() {
+            // The kernel announces what has come meanwhile.
+            let _ = socket::set_low_water(link.fd.as_fd(), 1);
+        }
+    }
+
     fn close(&mut self, sink: &mut dyn Sink) -> Closing {
+        self.watch();
         let mut out = Outbox::default();
         let mut sending = !self.retries.is_empty() || !self.waiting.is_empty();
         for index in 0..self.links.len() as u32 {

@@ -55,7 +55,6 @@ impl Link {
         let whole = |bytes: Vec<u8>| Frame { from, to, header: message.header, bytes };
         let (source, length) = match message.payload {
             Payload::None => return self.hall.send(whole(Vec::new())),
-            Payload::Inline(bytes, count) => return self.hall.send(whole(bytes[..count as usize].to_vec())),
             Payload::Lazy(source, length) => (source, length),
         };
         let mut offset = 0;
