@@ -19,6 +19,7 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("set", &[]),
     ("multiset", &[]),
     ("workspace", &[]),
+    ("edges", &[]),
     ("kumiki_api", &[]),
 ];
 

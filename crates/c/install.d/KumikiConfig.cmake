@@ -1,4 +1,4 @@
-# find_package(Kumiki) gives the targets Kumiki::Kumiki (dynamic) and Kumiki::Static.
+# find_package(Kumiki) gives the targets Kumiki::Kumiki (dynamic; Kumiki::kumiki is the same) and Kumiki::Static.
 get_filename_component(_kumiki_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET Kumiki::Kumiki)
@@ -6,6 +6,11 @@ if(NOT TARGET Kumiki::Kumiki)
   set_target_properties(Kumiki::Kumiki PROPERTIES
     IMPORTED_LOCATION "${_kumiki_prefix}/lib/libkumiki.so"
     INTERFACE_INCLUDE_DIRECTORIES "${_kumiki_prefix}/include")
+endif()
+
+if(NOT TARGET Kumiki::kumiki)
+  add_library(Kumiki::kumiki INTERFACE IMPORTED)
+  set_target_properties(Kumiki::kumiki PROPERTIES INTERFACE_LINK_LIBRARIES Kumiki::Kumiki)
 endif()
 
 if(NOT TARGET Kumiki::Static)

@@ -1,7 +1,7 @@
 /* Every function of acp.h in one program: all the other programs, one after the other, each with a life of its own. */
 #include <stddef.h>
 
-#define PROGRAMS(X) X(failures) X(memory) X(copy) X(atomics) X(heap) X(vector) X(deque) X(list) X(map) X(set) X(multiset) X(workspace)
+#define PROGRAMS(X) X(failures) X(memory) X(copy) X(atomics) X(heap) X(vector) X(deque) X(list) X(map) X(set) X(multiset) X(workspace) X(edges)
 
 #define DECLARE(name) int name##_main(int argc, char **argv);
 PROGRAMS(DECLARE)

@@ -89,8 +89,13 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
 fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     let mut line: Vec<OsString> = Vec::new();
     let mut add = |name: &str, value: String| line.extend([OsString::from(name), value.into()]);
+    let nodes = environment::number("KUMIKI_VIRTUAL_NODES").map_err(|error| error.to_string())?;
     if let Some(processes) = wanted.processes {
         add("-n", processes.to_string());
+        // The variable stays the same for jobs of all sizes: a small one has a node for each process.
+        if nodes.is_some_and(|nodes| nodes > processes) {
+            add("--virtual-nodes", processes.to_string());
+        }
     }
     let said = environment::bytes("KUMIKI_STARTER").map_err(|error| error.to_string())?;
     if wanted.starter_bytes.is_some() || said.is_none() {

@@ -99,7 +99,11 @@ impl<'a> Heap<'a> {
         let inherited = held.is_inherited();
         let heap = Heap { pool, span: pool.span(), held, local, rank };
         if inherited {
-            heap.repair()?;
+            if let Err(error) = heap.repair() {
+                // Whoever comes next finds it as it is, and says so too.
+                heap.held.leave();
+                return Err(error);
+            }
         }
         Ok(heap)
     }
