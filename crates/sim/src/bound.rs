@@ -188,6 +188,27 @@ impl<'a> Loads<'a> {
         most
     }
 
+    /// The largest load of any link, in parts. Call [`Loads::settle`] first.
+    pub(crate) fn largest(&self) -> u64 {
+        match (&self.kind, &self.wiring.ways) {
+            (Kind::Rows { marks, .. }, Ways::Grid(grid)) => {
+                let rows = marks.chunks(2 * self.wiring.routers as usize).enumerate();
+                let most = rows.map(|(dimension, both)| {
+                    both.iter().copied().max().unwrap_or(0).max(0) as u64 / u64::from(grid.lanes(dimension))
+                });
+                most.max().unwrap_or(0)
+            }
+            (Kind::Totals(totals), Ways::Grid(grid)) => {
+                let share = |(direction, &total): (usize, &u64)| {
+                    total / u64::from(self.wiring.routers * grid.lanes(direction / 2))
+                };
+                totals.iter().enumerate().map(share).max().unwrap_or(0)
+            }
+            (Kind::Links(links), _) => links.iter().copied().max().unwrap_or(0),
+            _ => unreachable!("rows and totals are of grids"),
+        }
+    }
+
     /// How many parts [`Loads::largest_on_way`] gives for one unit.
     pub(crate) const UNIT: u64 = PARTS;
 }

@@ -27,6 +27,7 @@ mod error;
 mod fabric;
 pub mod goal;
 mod live;
+mod memory;
 pub mod mgen;
 mod network;
 mod options;

@@ -216,6 +216,9 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// The longest time that a packet may take.
+    const LONGEST: Time = Time::from_us(1_000_000);
+
     /// The deepest buffers that can be simulated.
     pub const MOST_BUFFER_PACKETS: u32 = 32_767;
 
@@ -280,6 +283,14 @@ impl Parameters {
                 "buffer_packets must be between 1 and {}, not {}",
                 Parameters::MOST_BUFFER_PACKETS,
                 self.buffer_packets
+            ));
+        }
+        if self.packet_time() > Parameters::LONGEST || self.hop() > Parameters::LONGEST {
+            return wrong(&format!(
+                "a packet takes {} on a link and {} a hop: at most {} can be simulated",
+                self.packet_time(),
+                self.hop(),
+                Parameters::LONGEST
             ));
         }
         for (name, value) in [
@@ -366,12 +377,14 @@ impl Network {
     /// How many nodes it has.
     pub fn nodes(&self) -> u64 {
         match &self.topology {
-            Topology::Grid(dimensions) => {
-                dimensions.iter().map(|dimension| u64::from(dimension.size)).product()
+            Topology::Grid(dimensions) => dimensions
+                .iter()
+                .fold(1, |nodes: u64, dimension| nodes.saturating_mul(u64::from(dimension.size))),
+            Topology::FatTree { down, .. } => {
+                down.iter().fold(1, |nodes: u64, &children| nodes.saturating_mul(u64::from(children)))
             }
-            Topology::FatTree { down, .. } => down.iter().map(|&children| u64::from(children)).product(),
             Topology::Dragonfly { groups, routers, nodes, .. } => {
-                u64::from(*groups) * u64::from(*routers) * u64::from(*nodes)
+                u64::from(*groups).saturating_mul(u64::from(*routers)).saturating_mul(u64::from(*nodes))
             }
             Topology::Graph(graph) => graph.nodes.len() as u64,
         }
@@ -379,7 +392,7 @@ impl Network {
 
     /// How many ranks fit on it.
     pub fn ranks(&self) -> u64 {
-        self.nodes() * u64::from(self.parameters.ranks_per_node)
+        self.nodes().saturating_mul(u64::from(self.parameters.ranks_per_node))
     }
 }
 

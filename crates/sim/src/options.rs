@@ -82,7 +82,8 @@ pub enum Pacing {
     /// None: packets follow each other as closely as the interface can.
     #[default]
     Off,
-    /// (overlap − 1) packet times, where overlap is the largest number of messages of the same step on a link of the way.
+    /// (overlap − 1) packet times, where overlap is the largest number of messages of the same step on any link when steps are
+    /// synchronised, and on a link of the way when they are not.
     Overlap,
     /// (hops − 1) packet times.
     Hops,

@@ -35,6 +35,24 @@ pub(crate) fn parse(text: &str) -> Result<Network, Error> {
     Ok(network)
 }
 
+fn number(name: &str, value: &str) -> Result<u32, Error> {
+    value.parse().map_err(|_| Error::Network(format!("{name}: '{value}' is no number up to {}", u32::MAX)))
+}
+
+/// A number of bytes, perhaps with K, M or G behind it.
+fn size<T: TryFrom<u64>>(name: &str, value: &str) -> Result<T, Error> {
+    let (digits, shift) = match value.char_indices().next_back() {
+        Some((at, 'K')) => (&value[..at], 10),
+        Some((at, 'M')) => (&value[..at], 20),
+        Some((at, 'G')) => (&value[..at], 30),
+        _ => (value, 0),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        Error::Network(format!("{name}: '{value}' is no size: expected something like 2048, 4K or 1M"))
+    })
+}
+
 /// Sets one parameter by its name, as short forms, options and network files write it.
 pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), Error> {
     fn read<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Error>
@@ -47,18 +65,18 @@ pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), E
         "link_bandwidth" | "bandwidth" => parameters.link_bandwidth = read(name, value)?,
         "link_latency" | "latency" => parameters.link_latency = read(name, value)?,
         "router_delay" => parameters.router_delay = read(name, value)?,
-        "packet_bytes" | "packet" => parameters.packet_bytes = read(name, value)?,
-        "header_bytes" | "header" => parameters.header_bytes = read(name, value)?,
-        "buffer_packets" | "buffers" => parameters.buffer_packets = read(name, value)?,
-        "lanes" => parameters.lanes = read(name, value)?,
+        "packet_bytes" | "packet" => parameters.packet_bytes = size(name, value)?,
+        "header_bytes" | "header" => parameters.header_bytes = size(name, value)?,
+        "buffer_packets" | "buffers" => parameters.buffer_packets = number(name, value)?,
+        "lanes" => parameters.lanes = number(name, value)?,
         "channel_rule" | "channels" => parameters.channel_rule = read(name, value)?,
         "credit_delay" => parameters.credit_delay = read(name, value)?,
-        "nics" => parameters.nics = read(name, value)?,
+        "nics" => parameters.nics = number(name, value)?,
         "nic_bandwidth" if value == "links" => parameters.nic_bandwidth = None,
         "nic_bandwidth" => parameters.nic_bandwidth = Some(read(name, value)?),
-        "injection_slots" | "slots" => parameters.injection_slots = read(name, value)?,
-        "injection_room" => parameters.injection_room = read(name, value)?,
-        "ranks_per_node" => parameters.ranks_per_node = read(name, value)?,
+        "injection_slots" | "slots" => parameters.injection_slots = number(name, value)?,
+        "injection_room" => parameters.injection_room = number(name, value)?,
+        "ranks_per_node" => parameters.ranks_per_node = number(name, value)?,
         "send_overhead" => parameters.send_overhead = read(name, value)?,
         "recv_overhead" => parameters.recv_overhead = read(name, value)?,
         "flag_overhead" => parameters.flag_overhead = read(name, value)?,
@@ -67,7 +85,7 @@ pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), E
         "barrier_time" => parameters.barrier_time = read(name, value)?,
         "memory_bandwidth" => parameters.memory_bandwidth = read(name, value)?,
         "rendezvous_bytes" | "rendezvous" if value == "off" => parameters.rendezvous_bytes = u64::MAX,
-        "rendezvous_bytes" | "rendezvous" => parameters.rendezvous_bytes = read(name, value)?,
+        "rendezvous_bytes" | "rendezvous" => parameters.rendezvous_bytes = size(name, value)?,
         "ties" => parameters.ties = read(name, value)?,
         "routing" => parameters.routing = read(name, value)?,
         _ => {

@@ -2,7 +2,7 @@
 
 use kumiki_sim::{
     run_pattern, simulate, Error, EventQueue, Gap, Network, Op, Options, Order, Pacing, Pattern, PatternKind,
-    Report, Script, Time, View, Wait, Workload,
+    Report, Script, Steps, Time, View, Wait, Workload,
 };
 use proptest::prelude::*;
 
@@ -247,4 +247,25 @@ proptest! {
         prop_assert_eq!(report.queueing.total(), report.packet_hops + report.packets);
         prop_assert_eq!(report, run(EventQueue::Heap));
     }
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_at_once() {
+    let refused = |net: &str, change: &dyn Fn(&mut Pattern)| -> String {
+        let network = match Network::parse_short(net) {
+            Ok(network) => network,
+            Err(error) => return error.to_string(),
+        };
+        let mut pattern = Pattern::new(PatternKind::Ring, &network);
+        change(&mut pattern);
+        run_pattern(&network, &pattern, &Options::default()).unwrap_err().to_string()
+    };
+    let none = |_: &mut Pattern| ();
+    assert!(refused("torus:1000000x1000000", &none).contains("at most 16777216"));
+    assert!(refused("torus:100000x100000x100000x100000x100000", &none).contains("at most 16777216"));
+    assert!(refused("torus:8x8,packet=1G,bandwidth=1B/s", &none).contains("can be simulated"));
+    assert!(refused("torus:8x8", &|pattern| pattern.bytes = u64::MAX).contains("packets"));
+    assert!(refused("torus:8x8", &|pattern| pattern.messages = 0).contains("at least 1"));
+    assert!(refused("torus:8x8", &|pattern| pattern.messages = u32::MAX).contains("memory"));
+    assert!(refused("torus:8x8", &|pattern| pattern.steps = Steps::Some(u32::MAX)).contains("65536 times"));
 }

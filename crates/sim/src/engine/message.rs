@@ -84,6 +84,11 @@ impl Messages {
         &mut self.all[index as usize]
     }
 
+    /// How many are on their way.
+    pub(super) fn count(&self) -> usize {
+        self.all.len() - self.unused.len()
+    }
+
     /// Those that are on their way.
     pub(super) fn live(&self) -> impl Iterator<Item = &Message> {
         self.all.iter().filter(|message| message.serial != 0)

@@ -207,6 +207,8 @@ struct Simulation<'a, Q: Queue> {
     carrier: Carrier<'a>,
     ranks: Vec<Rank<'a>>,
     messages: Messages,
+    /// How many there is memory for.
+    most_messages: u64,
     pacer: Pacer<'a>,
     /// Messages issued whose data is not there yet.
     undelivered: u64,
@@ -228,6 +230,9 @@ struct Simulation<'a, Q: Queue> {
     started: CpuClock,
 }
 
+/// The most time that is simulated.
+pub(crate) const LONGEST_PS: u64 = 1 << 62;
+
 /// How many events lie between two reports of progress, at least.
 const EVENTS_TO_TELL: u64 = 1 << 18;
 
@@ -247,6 +252,7 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
             carrier,
             ranks,
             messages: Messages::default(),
+            most_messages: (crate::memory::available_bytes() / crate::memory::MESSAGE_BYTES).max(1 << 16),
             pacer,
             undelivered: 0,
             delivered: 0,
@@ -274,6 +280,10 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
         }
         while let Some((time, word)) = self.next_event() {
             debug_assert!(time >= self.now, "time does not go back");
+            if time > LONGEST_PS {
+                let days = LONGEST_PS / 86_400 / 1_000_000_000_000;
+                return Err(Error::Options(format!("more than {days} days of simulated time")));
+            }
             self.now = time;
             match word {
                 event::NOTES => self.take_notes(),

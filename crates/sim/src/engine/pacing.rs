@@ -19,8 +19,8 @@ pub(super) struct Pacer<'a> {
     run: Run<'a>,
     pacing: Pacing,
     packet_ps: u64,
-    /// Messages on each link in a step, for the steps that ranks are in.
-    steps: BTreeMap<u32, Loads<'a>>,
+    /// Messages on each link in a step, and the most on any, for the steps that ranks are in.
+    steps: BTreeMap<u32, (Loads<'a>, u64)>,
     /// The messages of each step, where the workload does not know them.
     found: HashMap<u32, Vec<(u32, u32)>>,
     /// The messages of this run, when it is the one that finds them out.
@@ -65,20 +65,23 @@ impl<'a> Pacer<'a> {
             (_, Pacing::Off) => 0,
             (_, Pacing::Hops) => u64::from(self.run.wiring.hops(from, to).saturating_sub(1)) * self.packet_ps,
             (_, Pacing::Overlap) => {
-                let overlap = self.loads(step).largest_on_way(from, to);
+                let in_step = self.run.options.sync_steps;
+                let (loads, most) = self.loads(step);
+                let overlap = if in_step { *most } else { loads.largest_on_way(from, to) };
                 overlap.saturating_sub(Loads::UNIT) * self.packet_ps / Loads::UNIT
             }
         }
     }
 
     /// How many messages of a step are on each link.
-    fn loads(&mut self, step: u32) -> &Loads<'a> {
+    fn loads(&mut self, step: u32) -> &(Loads<'a>, u64) {
         if !self.steps.contains_key(&step) {
             if self.steps.len() >= KEPT {
                 self.steps.pop_first();
             }
             let loads = self.count(step);
-            self.steps.insert(step, loads);
+            let most = loads.largest();
+            self.steps.insert(step, (loads, most));
         }
         &self.steps[&step]
     }

@@ -231,6 +231,9 @@ impl<Q: Queue> Simulation<'_, Q> {
                 );
             }
         }
+        if !self.check_size(index, message.bytes) {
+            return;
+        }
         let peer = if message.to == index { message.from } else { message.to };
         let rank = &mut self.ranks[index as usize];
         message.handle = rank.state.issue();
@@ -332,6 +335,27 @@ impl<Q: Queue> Simulation<'_, Q> {
             self.fail(index, format!("waits for operation {}, which is not issued yet", handle.0));
         }
         issued
+    }
+
+    /// Refuses messages that are too large to be counted in packets, and more of them than there is memory for.
+    fn check_size(&mut self, index: u32, bytes: u64) -> bool {
+        let packets = self.run.parameters.packets_of(bytes);
+        if packets > u64::from(u32::MAX) {
+            self.fail(
+                index,
+                format!("sends {bytes} bytes, which are {packets} packets: at most {} can be", u32::MAX),
+            );
+            return false;
+        }
+        let count = self.messages.count();
+        if count as u64 >= self.most_messages {
+            self.fail(
+                index,
+                format!("has no room for one more message: {count} are not complete; wait for some"),
+            );
+            return false;
+        }
+        true
     }
 
     fn check_rank(&mut self, index: u32, other: u32) -> bool {

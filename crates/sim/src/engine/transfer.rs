@@ -80,7 +80,7 @@ impl<Q: Queue> Simulation<'_, Q> {
             }
             Carrier::Uncontended(network) => {
                 let passage =
-                    network.pass((from, to), nic, wire_bytes, (packets - 1) * gap_ps, flight_ps, now);
+                    network.pass((from, to), nic, wire_bytes, (packets - 1, gap_ps), flight_ps, now);
                 self.events.push(passage.sent_ps, kind::SENT | u64::from(id));
                 self.events.push(passage.arrived_ps, kind::ARRIVED | u64::from(id));
             }

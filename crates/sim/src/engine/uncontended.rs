@@ -32,22 +32,23 @@ impl Uncontended {
         }
     }
 
-    /// Sends bytes (headers included) from node to node; `idle_ps` are the gaps between its packets.
+    /// Sends bytes (headers included) from node to node; `gaps` are how many lie between its packets, and how long one is.
     pub(super) fn pass(
         &mut self,
         nodes: (u32, u32),
         nic: u32,
         wire_bytes: u64,
-        idle_ps: u64,
+        gaps: (u64, u64),
         flight_ps: u64,
         now: u64,
     ) -> Passage {
         let sender = &mut self.sending_ps[(nodes.0 * self.nics + nic) as usize];
         let receiver = &mut self.receiving_ps[(nodes.1 * self.nics + nic) as usize];
-        let busy = self.bandwidth.time_of(wire_bytes).as_ps() + idle_ps;
+        let busy = self.bandwidth.time_of(wire_bytes).as_ps() + gaps.0 * gaps.1;
         let start = now.max(*sender);
+        // One more gap lies behind the last packet.
         let sent = start + busy;
-        *sender = sent + self.message_ps;
+        *sender = sent + self.message_ps.max(gaps.1);
         let arrived = (start + flight_ps).max(*receiver) + busy;
         *receiver = arrived;
         Passage { sent_ps: sent, arrived_ps: arrived }

@@ -22,6 +22,7 @@ mod nic;
 mod stuck;
 mod switch;
 
+use crate::engine::LONGEST_PS;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::report::Histogram;
@@ -349,7 +350,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         while self.notes.is_empty() {
             let (now, event) = events.pop()?;
             *handled += 1;
-            if event >= event::ENGINE {
+            if event >= event::ENGINE || now > LONGEST_PS {
                 return Some((now, event));
             }
             self.now = now;

@@ -1,5 +1,5 @@
 //! Network interfaces. An interface sends its messages one after the other, packet by packet, into a few slots; each packet in a slot asks the router
-//! for its own output. Between the packets of a message lies the message's gap: that is pacing.
+//! for its own output. Behind each packet of a message lies the message's gap: that is pacing.
 
 use super::{event, Fabric, Packet};
 use crate::queue::Queue;
@@ -16,7 +16,7 @@ pub(crate) struct Outgoing {
     pub(crate) to: u32,
     /// Its size.
     pub(crate) bytes: u64,
-    /// Idle time between its packets.
+    /// Idle time behind each of its packets.
     pub(crate) gap_ps: u64,
 }
 
@@ -150,10 +150,11 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             _ => 0,
         };
         let state = &mut self.nics[nic as usize];
-        let pause = match (last, front.gap_ps) {
-            (true, _) => nic_ps + self.message_ps,
-            (_, 0) => nic_ps,
-            (_, gap) => nic_ps.max(self.speeds[0].packet_ps) + gap,
+        // The gap lies behind every packet, the last one too: the next message keeps the pace.
+        let rest_ps = if last { self.message_ps } else { 0 };
+        let pause = match front.gap_ps {
+            0 => nic_ps + rest_ps,
+            gap => nic_ps.max(self.speeds[0].packet_ps) + gap.max(rest_ps),
         };
         state.next_ps = now + pause;
         match last {

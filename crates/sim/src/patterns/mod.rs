@@ -166,6 +166,16 @@ impl Pattern {
             return wrong("its steps depend on each other and cannot be sampled".to_owned());
         }
         let total = self.kind.steps(self.ranks);
+        if total.is_none() && self.steps.count(1) > MOST_REPEATS {
+            return wrong(format!(
+                "its step can be repeated {MOST_REPEATS} times, not {}",
+                self.steps.count(1)
+            ));
+        }
+        let at_once = u64::from(self.ranks) * u64::from(self.messages) * self.partners_of_a_rank();
+        let bytes = at_once.saturating_mul(crate::memory::MESSAGE_BYTES);
+        crate::memory::check(&format!("{}: {at_once} messages at once", self.kind.name()), bytes)
+            .map_err(Error::Options)?;
         let chosen = match (total, self.kind.steps_depend()) {
             (Some(total), false) => self.steps.choose(total),
             (Some(total), true) => (0..self.steps.count(total).min(total)).collect(),
@@ -182,7 +192,19 @@ impl Pattern {
         let total = total.unwrap_or(chosen.len() as u32);
         Ok(Prepared { pattern: self.clone(), chosen, total, orders, sync_steps })
     }
+
+    /// How many others a rank sends to in a step.
+    fn partners_of_a_rank(&self) -> u64 {
+        match self.kind {
+            PatternKind::RandomRing => 2,
+            PatternKind::Halo => 2 * self.grid.len() as u64,
+            _ => 1,
+        }
+    }
 }
+
+/// How often a step can be repeated.
+const MOST_REPEATS: u32 = 1 << 16;
 
 /// The ranks of a random ring, and where in it each rank is.
 #[derive(Clone, Debug, PartialEq)]

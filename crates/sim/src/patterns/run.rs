@@ -63,7 +63,8 @@ fn run_apart(
     let threads = if options.threads == 0 { cores } else { options.threads }.min(count);
     let next = AtomicUsize::new(0);
     let counted = Counted::default();
-    let results: Mutex<Vec<Option<Result<Report, Error>>>> = Mutex::new(vec![None; count]);
+    let sum = Mutex::new(Sum::default());
+    let failed = Mutex::new(None);
     let work = || loop {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= count {
@@ -75,13 +76,17 @@ fn run_apart(
             progress: options.progress.is_some().then_some(&tell as &(dyn Fn(&Progress) + Send + Sync)),
             ..options.clone()
         };
-        let result = simulate_on(network, wiring, &OneStep { prepared, index }, &own);
-        match &result {
-            Ok(report) => counted.add(report, count, options),
-            // Nobody needs the rest.
-            Err(_) => next.store(count, Ordering::Relaxed),
+        match simulate_on(network, wiring, &OneStep { prepared, index }, &own) {
+            Ok(report) => {
+                counted.add(&report, count, options);
+                sum.lock().expect("no thread panics while it holds the lock").add(index, report);
+            }
+            Err(error) => {
+                // Nobody needs the rest.
+                next.store(count, Ordering::Relaxed);
+                failed.lock().expect("no thread panics while it holds the lock").get_or_insert(error);
+            }
         }
-        results.lock().expect("no thread panics while it holds the lock")[index] = Some(result);
     };
     std::thread::scope(|scope| {
         for _ in 1..threads {
@@ -89,12 +94,10 @@ fn run_apart(
         }
         work();
     });
-    let mut results = results.into_inner().expect("no thread panics while it holds the lock");
-    if let Some(at) = results.iter().position(|result| matches!(result, Some(Err(_)))) {
-        return results.swap_remove(at).expect("just seen");
+    if let Some(error) = failed.into_inner().expect("no thread panics while it holds the lock") {
+        return Err(error);
     }
-    let steps = results.into_iter().flatten().flatten();
-    let mut report = add_up(steps, prepared);
+    let mut report = sum.into_inner().expect("no thread panics while it holds the lock").finish(prepared);
     report.parameters = crate::engine::parameter_list(network, options);
     report.causes = causes(&report, network, options);
     Ok(report)
@@ -128,11 +131,26 @@ impl Counted {
     }
 }
 
-/// One report of the reports of synchronised steps.
-fn add_up(steps: impl Iterator<Item = Report>, prepared: &Prepared) -> Report {
-    let mut sum = Report::default();
-    let mut links: BTreeMap<(u32, u32, u32), LinkUse> = BTreeMap::new();
-    for step in steps {
+/// One report of the reports of synchronised steps: those of a long schedule are not kept.
+#[derive(Default)]
+struct Sum {
+    report: Report,
+    links: BTreeMap<(u32, u32, u32), LinkUse>,
+    /// Steps that were done before one ahead of them.
+    early: BTreeMap<usize, Report>,
+}
+
+impl Sum {
+    /// Adds a step, as soon as those before it are there: the order of what is summed does not depend on threads.
+    fn add(&mut self, index: usize, step: Report) {
+        self.early.insert(index, step);
+        while let Some(step) = self.early.remove(&self.report.steps.len()) {
+            self.add_next(step);
+        }
+    }
+
+    fn add_next(&mut self, step: Report) {
+        let sum = &mut self.report;
         if sum.workload.is_empty() {
             sum.workload = step.workload;
             sum.network = step.network;
@@ -153,7 +171,7 @@ fn add_up(steps: impl Iterator<Item = Report>, prepared: &Prepared) -> Report {
         sum.queueing.merge(&step.queueing);
         sum.steps.push(StepReport { step: 0, time: step.time, bound: step.bound });
         for link in step.links {
-            links
+            self.links
                 .entry((link.from, link.to, link.lane))
                 .and_modify(|known| {
                     known.bytes += link.bytes;
@@ -162,9 +180,12 @@ fn add_up(steps: impl Iterator<Item = Report>, prepared: &Prepared) -> Report {
                 .or_insert(link);
         }
     }
-    sum.links = links.into_values().collect();
-    sum.rank_times = vec![sum.time; prepared.ranks() as usize];
-    sum
+
+    fn finish(mut self, prepared: &Prepared) -> Report {
+        self.report.links = self.links.into_values().collect();
+        self.report.rank_times = vec![self.report.time; prepared.ranks() as usize];
+        self.report
+    }
 }
 
 /// What the steps that were run say about all of them.

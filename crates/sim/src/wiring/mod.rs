@@ -130,6 +130,8 @@ impl Wiring {
                     1 << 24
                 ))
             })?;
+        let bytes = u64::from(nodes) * crate::memory::NODE_BYTES;
+        crate::memory::check(&format!("{nodes} nodes"), bytes).map_err(Error::Network)?;
         let routing = Choice::of(&parameters.routing);
         let mut wiring = match &network.topology {
             Topology::Grid(dimensions) => grid::build(dimensions, parameters, routing)?,

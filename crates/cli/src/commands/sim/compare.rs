@@ -1,12 +1,11 @@
 //! `kumiki sim compare`: several programs, networks, pacing values and buffer depths side by side.
 
 use super::input::{self, Settings};
-use super::report;
+use super::{progress, report};
 use crate::chart::{Bars, Group, Scale, Unit};
 use crate::commands::Outcome;
 use kumiki_sim::{mgen, Pacing, Report};
 use serde_json::Value;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -143,7 +142,7 @@ pub(super) fn run_all(cases: &[Case]) -> Vec<Result<Outcomes, String>> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<Result<Outcomes, String>>>> =
         Mutex::new(cases.iter().map(|_| None).collect());
-    let shown = std::io::stderr().is_terminal();
+    let shown = progress::Count::new(cases.len());
     std::thread::scope(|scope| {
         for _ in 0..cores.min(cases.len()) {
             scope.spawn(|| loop {
@@ -151,17 +150,13 @@ pub(super) fn run_all(cases: &[Case]) -> Vec<Result<Outcomes, String>> {
                 let Some(case) = cases.get(number) else { return };
                 let threads = if cases.len() >= cores { 1 } else { cores.div_ceil(cases.len()) };
                 let done = run_one(case, threads);
-                if shown {
-                    eprint!("\r\x1b[K[{}/{}]", number + 1, cases.len());
-                }
+                shown.one_more();
                 let mut results = results.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                 results[number] = Some(done);
             });
         }
     });
-    if shown {
-        eprint!("\r\x1b[K");
-    }
+    shown.clear();
     let results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     results.into_iter().map(|result| result.unwrap_or_else(|| Err("it was not run".into()))).collect()
 }

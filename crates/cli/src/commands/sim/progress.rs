@@ -45,3 +45,27 @@ impl Bar {
         self.bar.finish_and_clear();
     }
 }
+
+/// A line on standard error that counts runs; nothing if that is no terminal.
+pub(crate) struct Count(ProgressBar);
+
+impl Count {
+    /// None of so many is done.
+    pub(crate) fn new(runs: usize) -> Count {
+        let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::stderr());
+        let style = ProgressStyle::with_template("{bar:32.cyan/blue} {pos} of {len} runs  {eta} left");
+        let bar = style.map(|style| bar.clone().with_style(style)).unwrap_or(bar);
+        bar.tick();
+        Count(bar)
+    }
+
+    /// One is done. Many threads may call it.
+    pub(crate) fn one_more(&self) {
+        self.0.inc(1);
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
