@@ -63,8 +63,9 @@ impl Gain {
     }
 }
 
-const GROWTH_2D: &[&str] = &["torus:16x16", "torus:32x32", "torus:64x64", "torus:128x64"];
-const GROWTH_3D: &[&str] = &["torus:8x8x8", "torus:16x8x8", "torus:16x16x16", "torus:32x16x16"];
+/// Networks of one shape each: what a gain depends on beside the number of nodes.
+const GROWTH_2D: &[&str] = &["torus:16x8", "torus:32x16", "torus:64x32", "torus:128x64"];
+const GROWTH_3D: &[&str] = &["torus:8x4x4", "torus:16x8x8", "torus:32x16x16"];
 const DEPTHS: &[u32] = &[2, 4, 8];
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -72,8 +73,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let pair =
         |pattern, net, buffers, imbalance| Pair { pattern, net, buffers, imbalance, pacing: Pacing::Overlap };
     let shown @ (flat, middle, deep) = match arguments.quick {
-        true => ("torus:32x32", "torus:32x32", "torus:16x8x8"),
-        false => ("torus:128x64", "torus:64x64", "torus:32x16x16"),
+        true => ("torus:32x16", "torus:32x16", "torus:16x8x8"),
+        false => ("torus:128x64", "torus:64x32", "torus:32x16x16"),
     };
     let mut pairs = Vec::new();
     for net in GROWTH_2D.iter().chain(GROWTH_3D) {
