@@ -228,13 +228,14 @@ fn a_trace_of_a_real_run_is_replayed() {
         kumiki,
         "rank",
         "sim",
-        "ring",
-        "4096",
+        "1000",
+        "3",
+        "ring:4096",
     ];
     let done = Command::new(kumiki).args(run).output().unwrap();
     assert!(done.status.success(), "{}", text(&done.stderr));
     let value = json(&["run", trace.name(), "--net", "torus:3", "--json"]);
-    assert!(value["packets"].as_u64().unwrap() > 100 && value["time_us"].as_f64().unwrap() > 0.0, "{value}");
+    assert!(value["packets"].as_u64().unwrap() > 10 && value["time_us"].as_f64().unwrap() > 0.0, "{value}");
     let slow = json(&["run", trace.name(), "--net", "torus:3,bandwidth=1MB/s", "--json"]);
     assert!(slow["time_us"].as_f64() > value["time_us"].as_f64(), "{slow} {value}");
 }
@@ -244,5 +245,5 @@ fn the_page_on_pacing_is_made() {
     let output = sim(&["pacing", "--quick"]);
     let page = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert!(page.contains("| torus:32x32 | 1024 | 2 |") && page.contains("## Imbalance"), "{page}");
+    assert!(page.contains("| torus:32x16 | 512 | 2 |") && page.contains("## Imbalance"), "{page}");
 }

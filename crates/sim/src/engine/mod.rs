@@ -252,7 +252,7 @@ impl<'a, Q: Queue> Simulation<'a, Q> {
             carrier,
             ranks,
             messages: Messages::default(),
-            most_messages: (crate::memory::available_bytes() / crate::memory::MESSAGE_BYTES).max(1 << 16),
+            most_messages: (crate::memory::available_bytes() / 4 / crate::memory::MESSAGE_BYTES).max(1 << 16),
             pacer,
             undelivered: 0,
             delivered: 0,
