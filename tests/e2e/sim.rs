@@ -247,3 +247,28 @@ fn the_page_on_pacing_is_made() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(page.contains("| torus:32x16 | 512 | 2 |") && page.contains("## Imbalance"), "{page}");
 }
+
+#[test]
+fn this_machine_is_calibrated_and_patterns_are_predicted_for_it() {
+    let here = File::new("here.toml", "");
+    for over in ["tcp", "shm"] {
+        let done = sim(&["calibrate", "--over", over, "--rounds", "3", "--out", here.name()]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        let ring = json(&["run", "ring", "--net", here.name(), "--bytes", "64K", "--json"]);
+        assert!(ring["time_us"].as_f64().is_some_and(|time| time > 0.0), "{ring}");
+    }
+    let predicted = sim(&["predict", "--bytes", "4096", "--rounds", "3", "--json"]);
+    assert!(predicted.status.success(), "{}", text(&predicted.stderr));
+    let rows: Vec<serde_json::Value> =
+        text(&predicted.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let patterns: Vec<_> = rows.iter().map(|row| (row["over"].as_str(), row["pattern"].as_str())).collect();
+    let wanted = ["ring", "halo", "alltoall", "dissemination"];
+    let pair = |over| wanted.map(|pattern| (Some(over), Some(pattern)));
+    assert_eq!(patterns, [pair("shm"), pair("tcp")].concat());
+    for row in &rows {
+        for field in ["predicted_us", "measured_us"] {
+            assert!(row[field].as_f64().is_some_and(|time| time > 0.0), "{row}");
+        }
+        assert!(row["deviation_percent"].is_number() && row["ranks"] == 2, "{row}");
+    }
+}

@@ -1,7 +1,7 @@
 //! `kumiki sim calibrate`: the parameters of this machine, from a job whose ranks put to each other.
 //!
-//! What is measured is small: a put and its completion, puts by both sides at once, several puts in a row, a word that goes
-//! to and fro, the barrier. None of it is a pattern that `kumiki sim predict` predicts. Rows of `kumiki bench` taken before can
+//! What is measured is small: puts by both sides at once, short and long, one and several in a row, a word that goes to and
+//! fro, the barrier. None of it is a pattern that `kumiki sim predict` predicts. Rows of `kumiki bench` taken before can
 //! stand in for what they also measure.
 //!
 //! Over TCP a put takes a + b/B when both sides put at once, because the same processors carry both directions here, and each
@@ -19,7 +19,7 @@ Examples:
   kumiki sim calibrate --over tcp --out here.toml       measure this machine (a few seconds) and write a network
   kumiki sim run ring --net here.toml --bytes 64K
   kumiki sim calibrate --over shm --ranks 4 --bench bench.jsonl
-                                                        puts and barriers from rows of `kumiki bench mem --json`";
+                                                        with what rows of `kumiki bench mem --json` have";
 
 /// Fit latency, overheads and bandwidth of this machine, and write them as a network.
 #[derive(clap::Args)]
@@ -34,7 +34,10 @@ pub(crate) struct Arguments {
     /// The size of message at which the fit is exact, beside the smallest.
     #[arg(long, value_name = "BYTES", default_value_t = 65536, value_parser = clap::value_parser!(u64).range(64..))]
     bytes: u64,
-    /// Rows of `kumiki bench mem --json` taken before: short puts and the barrier are taken from there.
+    /// How often everything is measured; by itself 200 times, or 30 where ranks outnumber the cores.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+    /// Rows of `kumiki bench mem --json` taken before: the barrier and short puts on one node are taken from there.
     #[arg(long, value_name = "FILE")]
     bench: Option<PathBuf>,
     /// Write the network into this file instead of printing it.
@@ -44,7 +47,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let tcp = arguments.over == "tcp";
-    let samples = real::measure(&things(arguments.bytes), arguments.ranks, tcp)?;
+    let samples = real::measure(&things(arguments.bytes), arguments.ranks, tcp, arguments.rounds)?;
     let mut small = Small::of(&samples, arguments.bytes)?;
     if let Some(path) = &arguments.bench {
         small.replace(&Bench::read(path)?, &arguments.over, arguments.ranks);
@@ -63,7 +66,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// What calibration measures, in the order of [`Small`].
 pub(super) fn things(bytes: u64) -> Vec<(Work, u64)> {
     vec![
-        (Work::Put, 8),
         (Work::Exchange, 8),
         (Work::Exchange, bytes),
         (Work::Stream, 8),
@@ -78,7 +80,6 @@ pub(super) fn things(bytes: u64) -> Vec<(Work, u64)> {
 pub(super) struct Small {
     /// Bytes of the longer puts.
     bytes: f64,
-    put: f64,
     exchange: f64,
     long_exchange: f64,
     stream: f64,
@@ -91,17 +92,18 @@ impl Small {
     /// From the samples of [`things`], which come first.
     pub(super) fn of(samples: &[Vec<f64>], bytes: u64) -> Result<Small, String> {
         let typical: Vec<f64> = samples.iter().map(|samples| undisturbed(samples)).collect();
-        let [put, exchange, long_exchange, stream, long_stream, ping_pong, barrier, ..] = typical[..] else {
+        let [exchange, long_exchange, stream, long_stream, ping_pong, barrier, ..] = typical[..] else {
             return Err(format!("the job measured {} things", typical.len()));
         };
         let bytes = bytes as f64;
-        Ok(Small { bytes, put, exchange, long_exchange, stream, long_stream, ping_pong, barrier })
+        Ok(Small { bytes, exchange, long_exchange, stream, long_stream, ping_pong, barrier })
     }
 
     /// Takes from the benchmark what it has.
     fn replace(&mut self, bench: &Bench, place: &str, ranks: u32) {
-        if let Some(ns) = bench.get(&format!("put8.{place}.handle")) {
-            self.put = ns / 1e3;
+        // On one node nobody is in the way of a put; between nodes both sides at once are another matter than one.
+        if let Some(ns) = bench.get("put8.shm.handle").filter(|_| place == "shm") {
+            self.exchange = ns / 1e3;
         }
         if let Some(us) = bench.get(&format!("barrier.{place}.{ranks}")) {
             self.barrier = us;
@@ -176,8 +178,8 @@ pub(super) struct Calibration {
 
 impl Calibration {
     pub(super) fn fit(small: &Small, tcp: bool, ranks: u32) -> Result<Calibration, String> {
-        // A word that has been put is seen by whoever looks; the way there is half of the put and its completion.
-        let way = if tcp { small.put / 2.0 } else { small.exchange };
+        // A word to and fro is two ways and two looks; the way there is half of a put that waits for its answer.
+        let way = if tcp { small.exchange / 2.0 } else { small.exchange };
         let mut fitted = Calibration {
             tcp,
             ranks,
@@ -251,12 +253,11 @@ mod tests {
         let bytes = 65_544.0;
         Small {
             bytes,
-            put: 8.0,
             exchange: 10.0,
             long_exchange: 10.0 + 65.536,
             stream: 22.0,
             long_stream: 22.0 + 4.0 * 65.536,
-            ping_pong: 10.0,
+            ping_pong: 12.0,
             barrier: 3.0,
         }
     }
@@ -269,6 +270,9 @@ mod tests {
         near(fitted.message_us, 4.0);
         near(fitted.flag_us, 1.0);
         let both = |text: &str| fitted.simulate(text).unwrap();
+        let to_and_fro =
+            "if rank == 0 {\nput 8 to 1 flag 1\nawait 1\n} else {\nawait 1\nput 8 to 0 flag 1\n}\n";
+        near(both(to_and_fro), 12.0);
         near(both("put 8 to (rank + 1) % ranks\nwait all\n"), 10.0);
         near(both("put 65544 to (rank + 1) % ranks\nwait all\n"), 75.536);
         near(both("repeat 4 {\nput 65544 to (rank + 1) % ranks\n}\nwait all\n"), 22.0 + 4.0 * 65.536);
@@ -278,10 +282,14 @@ mod tests {
 
     #[test]
     fn rows_of_the_benchmark_are_read_or_refused_with_their_line() {
-        let row = "{\"metric\":\"put8.tcp.handle\",\"kumiki\":12000.0}\n\n";
-        let mut small = small();
-        small.replace(&Bench::parse("b", row).unwrap(), "tcp", 2);
-        assert_eq!((small.put, small.barrier), (12.0, 3.0));
+        let rows = "{\"metric\":\"put8.shm.handle\",\"kumiki\":20.0}\n\n{\"metric\":\"barrier.tcp.2\",\"kumiki\":7.0}\n";
+        let bench = Bench::parse("b", rows).unwrap();
+        let taken = |place: &str| {
+            let mut small = small();
+            small.replace(&bench, place, 2);
+            (small.exchange, small.barrier)
+        };
+        assert_eq!((taken("tcp"), taken("shm")), ((10.0, 7.0), (0.02, 3.0)));
         assert!(Bench::parse("b", "{}\n").err().unwrap().contains("b:1: there is no \"metric\""));
     }
 

@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// Bytes of each put.
     #[arg(long, value_name = "BYTES", default_value_t = 65536, value_parser = clap::value_parser!(u64).range(64..))]
     bytes: u64,
+    /// How often everything is measured; by itself 200 times, or 30 where ranks outnumber the cores.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
     /// One JSON object a line instead of a table.
     #[arg(long)]
     json: bool,
@@ -46,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     for &ranks in &arguments.ranks {
         for tcp in [false, true] {
-            for row in compare(ranks, tcp, arguments.bytes)? {
+            for row in compare(ranks, tcp, arguments.bytes, arguments.rounds)? {
                 row.print(ranks as usize > cores, arguments.json);
             }
         }
@@ -82,11 +85,11 @@ impl Row {
 }
 
 /// Calibrates and measures in one job, and predicts.
-fn compare(ranks: u32, tcp: bool, bytes: u64) -> Result<Vec<Row>, String> {
+fn compare(ranks: u32, tcp: bool, bytes: u64, rounds: Option<u64>) -> Result<Vec<Row>, String> {
     let mut things = calibrate::things(bytes);
     let first = things.len();
     things.extend(PATTERNS.map(|work| (work, if work == Work::Dissemination { 8 } else { bytes })));
-    let samples = real::measure(&things, ranks, tcp)?;
+    let samples = real::measure(&things, ranks, tcp, rounds)?;
     let fitted = Calibration::fit(&Small::of(&samples, bytes)?, tcp, ranks)?;
     let row = |(work, samples): (Work, &Vec<f64>)| {
         let predicted = fitted.simulate(&program(work, bytes, tcp))? / f64::from(TURNS);

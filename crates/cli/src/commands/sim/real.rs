@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// How long a batch of turns takes, in microseconds, and how many rounds there are, each with one batch of everything. Short
 /// batches are rarely disturbed; where ranks share processors, a batch must see many of their turns.
-const ALONE: (u64, usize) = (1_000, 200);
-const CROWDED: (u64, usize) = (10_000, 30);
+const ALONE: (u64, u64) = (1_000, 200);
+const CROWDED: (u64, u64) = (10_000, 30);
 /// Words of starter memory: where a rank's region is, how long a batch took, the turn, and from there on what others tell
 /// of rounds.
 const REGION_WORD: u64 = 0;
@@ -31,8 +31,6 @@ pub(super) const STREAM: u32 = 4;
 /// Something that ranks do over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Rank 0 puts to rank 1 and waits for the end of it; the others wait in a barrier.
-    Put,
     /// Everybody puts to its partner (0 with 1, 2 with 3, …) and waits.
     Exchange,
     /// Everybody puts several times in a row, and waits once.
@@ -52,8 +50,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    const ALL: [Work; 9] = [
-        Work::Put,
+    const ALL: [Work; 8] = [
         Work::Exchange,
         Work::Stream,
         Work::PingPong,
@@ -66,7 +63,6 @@ impl Work {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Work::Put => "put",
             Work::Exchange => "exchange",
             Work::Stream => "stream",
             Work::PingPong => "ping-pong",
@@ -85,13 +81,19 @@ impl Work {
 
 /// Runs a job that does all these things with so many bytes each, and gives microseconds of a turn: for each thing, one
 /// number a round.
-pub(super) fn measure(things: &[(Work, u64)], ranks: u32, tcp: bool) -> Result<Vec<Vec<f64>>, String> {
+pub(super) fn measure(
+    things: &[(Work, u64)],
+    ranks: u32,
+    tcp: bool,
+    rounds: Option<u64>,
+) -> Result<Vec<Vec<f64>>, String> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let cores = kumiki_run::system::allowed_cores().len();
     let crowded = ranks as usize > cores;
     let bind = if crowded { "none" } else { "core" };
-    let (batch_us, rounds) = if crowded { CROWDED } else { ALONE };
+    let (batch_us, usual) = if crowded { CROWDED } else { ALONE };
+    let rounds = rounds.unwrap_or(usual);
     let nodes = if tcp { ranks } else { 1 };
     let mut command = Command::new(&program);
     command.args(["run", "--ranks", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]);
@@ -213,9 +215,8 @@ impl<'a> Turns<'a> {
         let (left, right) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
         let partner = if rank ^ 1 < ranks { rank ^ 1 } else { left };
         match work {
-            Work::Put if rank > 0 => return Ok(()),
-            Work::Put | Work::Exchange if bytes == 8 => return self.tell(partner, OTHER_ROUND, 0),
-            Work::Put | Work::Exchange => {
+            Work::Exchange if bytes == 8 => return self.tell(partner, OTHER_ROUND, 0),
+            Work::Exchange => {
                 self.put(partner, bytes)?;
                 return self.world.complete_all();
             }
