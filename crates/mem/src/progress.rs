@@ -24,6 +24,12 @@ use std::sync::Arc;
 
 /// Rounds of a dissemination barrier between nodes: enough for 2^24 of them.
 pub(crate) const BARRIER_ROUNDS: usize = 24;
+/// Naps of the service thread beside threads that poll inline, and beside one that sleeps and rings when it leaves.
+const SHORTEST_NAP_US: u64 = 50;
+const LONGEST_NAP_US: u64 = 1_000;
+const SLEEPERS_NAP_US: u64 = 50_000;
+/// So many short waits between two looks of the service thread do not keep it from serving.
+const FEW_TURNS: u64 = 4;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
 /// How long a broken connection is only a suspicion: the agents may know how the peer ended. The promise is 1 s.
@@ -595,20 +601,25 @@ impl Core {
 
     /// The loop of the service thread; ends when the world is closed.
     pub(crate) fn serve(&self, sleeper: &dyn Sleeper) {
-        let mut seen_turns = self.waiting.inline_turns.load(Ordering::Relaxed);
         while !self.closed.load(Ordering::Acquire) {
             let wake_up = self.engine().next_deadline_ms();
             let now_ms = time::now_ms();
             let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
-            let _ = sleeper.sleep(slice_ms as i32);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
-            if self.waiting.inline.load(Ordering::SeqCst) > 0 || turns != seen_turns {
-                seen_turns = turns;
-                self.park_service(&mut seen_turns);
-                continue;
+            let _ = sleeper.sleep(slice_ms as i32);
+            if self.waiting.inline.load(Ordering::SeqCst) == 0 {
+                self.serve_while_busy();
             }
-            self.serve_while_busy();
+            // A thread that polls inline, now or again and again, is in no need of us.
+            if self.waiting.inline.load(Ordering::SeqCst) > 0 || self.turns_since(turns) > FEW_TURNS {
+                self.park_service();
+            }
         }
+    }
+
+    /// How often threads began to poll inline since there were `turns`.
+    fn turns_since(&self, turns: u64) -> u64 {
+        self.waiting.inline_turns.load(Ordering::Relaxed).wrapping_sub(turns)
     }
 
     /// Polls once, and goes on while there is traffic and the program only waits.
@@ -630,19 +641,21 @@ impl Core {
         }
     }
 
-    /// Gets out of the way of threads that poll inline, until a nap passes without one: short naps while they spin,
-    /// long ones while one of them sleeps.
-    fn park_service(&self, seen_turns: &mut u64) {
+    /// Gets out of the way of threads that poll inline, until a nap passes with few of them: short naps first, since a
+    /// program may wait once and then look at its memory; longer ones while threads go on polling.
+    fn park_service(&self) {
         self.waiting.service_parked.store(true, Ordering::SeqCst);
+        let mut nap_us = SHORTEST_NAP_US;
         loop {
             let seen = self.waiting.service.load(Ordering::SeqCst);
+            let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             let asleep = self.waiting.poller.load(Ordering::Acquire);
             if !self.closed.load(Ordering::Acquire) {
-                futex::wait(&self.waiting.service, seen, if asleep { 50 } else { 1 });
+                futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
             }
+            nap_us = (nap_us * 2).min(LONGEST_NAP_US);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;
-            let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
-            let quiet = rung || turns == std::mem::replace(seen_turns, turns);
+            let quiet = rung || self.turns_since(turns) <= FEW_TURNS;
             let idle = || quiet && self.waiting.inline.load(Ordering::SeqCst) == 0;
             if !idle() && !self.closed.load(Ordering::Acquire) {
                 continue;

@@ -5,9 +5,14 @@ use std::sync::atomic::AtomicU32;
 /// Sleeps while `word` holds `expected`, for at most `timeout_ms`. Wakes early on a wake-up, a signal, or for
 /// no reason: callers look at their condition again.
 pub fn wait(word: &AtomicU32, expected: u32, timeout_ms: u64) {
+    wait_us(word, expected, timeout_ms.saturating_mul(1000));
+}
+
+/// As [`wait`], for at most `timeout_us`.
+pub fn wait_us(word: &AtomicU32, expected: u32, timeout_us: u64) {
     let timeout = libc::timespec {
-        tv_sec: (timeout_ms / 1000) as libc::time_t,
-        tv_nsec: ((timeout_ms % 1000) * 1_000_000) as libc::c_long,
+        tv_sec: (timeout_us / 1_000_000) as libc::time_t,
+        tv_nsec: ((timeout_us % 1_000_000) * 1000) as libc::c_long,
     };
     // SAFETY: `word` is a live aligned u32; the kernel only reads it. Failure (EAGAIN, EINTR, ETIMEDOUT) all
     // mean "look again", which is what the caller does.
