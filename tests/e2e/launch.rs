@@ -172,10 +172,12 @@ fn a_timeout_ends_the_job_with_a_report() {
 
 #[test]
 fn one_interrupt_is_passed_on_and_two_kill() {
-    // The shells' children are there once the traps are set (the quotes tell their command lines from the script); a
-    // trap runs at once when the shell waits.
+    // A shell cannot trap what was ignored when it started, as it is in whatever `nohup` or a script started in the
+    // background. The shells' children are there once the traps are set (the quotes tell their command lines from the
+    // script); a trap runs at once when the shell waits.
+    let shell = |script: &'static str| ["env", "--default-signal=INT,TERM,HUP", "sh", "-c", script];
     let polite = "trap 'echo polite; kill $!; exit 0' INT; sleep 12\"\"34 & wait; wait";
-    let job = Job::new(&["-n", "2"], &["sh", "-c", polite]).start();
+    let job = Job::new(&["-n", "2"], &shell(polite)).start();
     job.wait_for(2, "sleep 1234");
     job.signal(libc::SIGINT);
     let ended = job.wait();
@@ -183,7 +185,7 @@ fn one_interrupt_is_passed_on_and_two_kill() {
     assert_eq!(ended.stdout().matches("polite").count(), 2);
 
     let stubborn = "trap '' INT TERM; sleep 12\"\"34";
-    let job = Job::new(&["-n", "2"], &["sh", "-c", stubborn]).start();
+    let job = Job::new(&["-n", "2"], &shell(stubborn)).start();
     job.wait_for(2, "sleep 1234");
     job.signal(libc::SIGINT);
     std::thread::sleep(Duration::from_millis(100));
@@ -191,7 +193,7 @@ fn one_interrupt_is_passed_on_and_two_kill() {
     assert_eq!(job.wait().code(), Some(130));
 
     for (signal, code) in [(libc::SIGTERM, 143), (libc::SIGHUP, 129)] {
-        let job = Job::new(&["-n", "2"], &["sh", "-c", stubborn]).start();
+        let job = Job::new(&["-n", "2"], &shell(stubborn)).start();
         job.wait_for(2, "sleep 1234");
         job.signal(signal);
         assert_eq!(job.wait().code(), Some(code), "killed after the grace");
