@@ -61,8 +61,14 @@ fn carry_out(step: &str) {
         }
         "reset" => reset(attached.as_ref().unwrap(), number() as u32),
         "lost" => {
-            let shared = attached.as_ref().unwrap().arena.shared();
+            let attachment = attached.as_ref().unwrap();
+            let shared = attachment.arena.shared();
             while shared.first_lost().is_none() {
+                // Where no launcher is, the agent is in one of the ranks, and may be what was lost.
+                if attachment.channel.as_ref().unwrap().try_receive().is_err() {
+                    say("lost the agent");
+                    std::process::exit(0);
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
             say(&format!("lost {}", shared.first_lost().unwrap()));
