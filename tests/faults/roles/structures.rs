@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 /// Words of the starter memory of rank 0: addresses of what is used together, and who has come so far.
 const SHARED_WORD: u64 = 0;
 const MEETING_WORD: u64 = 16;
+const BEGUN_WORD: u64 = 8;
 /// Keys of each rank.
 const KEYS: u64 = 32;
 
@@ -88,7 +89,13 @@ impl<'w> Storm<'w> {
         allowed: impl Fn(&Error) -> bool,
         mut step: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
+        // Nobody dies before all are here: a barrier before it would fail, and rightly.
+        let begun = self.world.starter::<u64>(0)?.add(BEGUN_WORD);
+        self.world.fetch_add(begun, 1)?;
         if self.is_victim() {
+            while self.world.get(begun)? < u64::from(self.world.ranks()) {
+                std::thread::yield_now();
+            }
             say("storming");
         }
         while self.world.local().check_alive(self.victim).is_ok() {
