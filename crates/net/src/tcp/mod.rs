@@ -636,7 +636,8 @@ impl Tcp {
         let looks = if self.hushed == Some(index) { LOOKS_PER_POLL } else { 1 };
         for _ in 0..looks {
             match self.receive(index, sink, out) {
-                Some(Received::Bytes(0)) => {}
+                // Each look counts: the other links must not wait the longer for it.
+                Some(Received::Bytes(0)) => self.polls += 1,
                 received => return self.received(index, true, received, sink, out),
             }
         }
