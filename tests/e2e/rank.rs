@@ -4,10 +4,13 @@ use kumiki_net::agent::bootstrap;
 use kumiki_net::agent::channel::{FromAgent, ToAgent};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The variable that names the action; without it this is not a rank.
 pub(crate) const ACTION: &str = "E2E_ACTION";
+
+/// How long a rank waits for the others before it says that they did not come.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The body of a rank. In a normal test run it does nothing.
 #[test]
@@ -63,7 +66,9 @@ fn carry_out(step: &str) {
         "lost" => {
             let attachment = attached.as_ref().unwrap();
             let shared = attachment.arena.shared();
+            let began = Instant::now();
             while shared.first_lost().is_none() {
+                assert!(began.elapsed() < PATIENCE, "nobody was lost");
                 // Where no launcher is, the agent is in one of the ranks, and may be what was lost.
                 if attachment.channel.as_ref().unwrap().try_receive().is_err() {
                     say("lost the agent");
@@ -87,7 +92,9 @@ fn carry_out(step: &str) {
 fn meet(folder: &std::path::Path, attachment: &bootstrap::Attachment) {
     std::fs::write(folder.join(attachment.rank.0.to_string()), "").unwrap();
     let ranks = attachment.arena.config().ranks;
-    while (0..ranks).any(|rank| !folder.join(rank.to_string()).exists()) {
+    let began = Instant::now();
+    while let Some(absent) = (0..ranks).find(|rank| !folder.join(rank.to_string()).exists()) {
+        assert!(began.elapsed() < PATIENCE, "rank {absent} never came");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

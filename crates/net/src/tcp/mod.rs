@@ -8,8 +8,10 @@
 //! |---|---|
 //! | `mod.rs` | the table of connections, routing, the cap |
 //! | `link.rs` | one connection |
+//! | `routes.rs` | which connection questions to a rank go on |
 
 mod link;
+mod routes;
 
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
 use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
@@ -20,8 +22,7 @@ use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
 use link::{Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher};
+use routes::Routes;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -65,35 +66,6 @@ struct Retry {
     messages: std::collections::VecDeque<Message>,
 }
 
-/// Spreads ranks over the table of routes. Ranks come from our own world table, so nobody can choose them to collide.
-#[derive(Clone, Copy, Default)]
-struct RankHash;
-
-struct RankHasher(u64);
-
-impl BuildHasher for RankHash {
-    type Hasher = RankHasher;
-
-    fn build_hasher(&self) -> RankHasher {
-        RankHasher(0)
-    }
-}
-
-impl Hasher for RankHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u32(byte as u32));
-    }
-
-    fn write_u32(&mut self, rank: u32) {
-        // Fibonacci hashing: the table looks at both ends of the word.
-        self.0 = (self.0 ^ rank as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// The TCP transport of one rank.
 pub struct Tcp {
     setup: Setup,
@@ -101,7 +73,7 @@ pub struct Tcp {
     links: Vec<Option<Box<Link>>>,
     free: Vec<u32>,
     /// On which link questions to a rank go.
-    routes: HashMap<u32, u32, RankHash>,
+    routes: Routes,
     /// Questions that wait for a place under the cap.
     waiting: Vec<(Rank, Message)>,
     retries: Vec<Retry>,
@@ -156,7 +128,7 @@ impl Tcp {
             sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
             links: Vec::new(),
             free: Vec::new(),
-            routes: HashMap::default(),
+            routes: Routes::default(),
             waiting: Vec::new(),
             retries: Vec::new(),
             buffers: Buffers::default(),
