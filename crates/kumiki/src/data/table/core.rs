@@ -15,9 +15,6 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// The most bytes of a key and its value together.
-pub(crate) const LARGEST_ITEM: usize = 8 << 20;
-
 /// A handle, and where the parts are.
 #[derive(Debug)]
 pub(crate) struct Core<'w> {
@@ -467,6 +464,30 @@ mod tests {
     fn slot(world: &World, map: &Map<'_>) -> GlobalPtr<u64> {
         let row = world.get(GlobalPtr::<u64>::from_address(map.raw().address)).expect("the directory");
         GlobalPtr::from_address(GlobalAddress::from_bits(row))
+    }
+
+    /// Who goes through a table holds nobody up: nothing that a lock would change has changed.
+    #[test]
+    fn reading_takes_no_lock() {
+        let world = World::init().expect("a world of one");
+        let map = Map::create(&world, &[0], 1, 0).expect("a map");
+        for key in 0..3u8 {
+            map.insert(&[key], &[key]).expect("insert");
+        }
+        // Lock, head, tail, count, version.
+        let words = |world: &World| -> Vec<u64> {
+            (0..5).map(|word| world.get(slot(world, &map).add(word)).expect("a word of the slot")).collect()
+        };
+        let before = words(&world);
+        let mut cursor = map.begin().expect("begin");
+        for _ in 0..3 {
+            assert_ne!(cursor, map.end());
+            cursor = map.next(cursor).expect("next");
+        }
+        assert_eq!(cursor, map.end());
+        assert_eq!(map.iter().expect("iterate").count(), 3);
+        assert!(map.get(&[1]).expect("get").is_some());
+        assert_eq!(words(&world), before);
     }
 
     /// A lock whose holder is gone, and everything behind it that a kill can leave wrong.

@@ -43,6 +43,9 @@ pub(super) const PREVIOUS_AT: u64 = 8;
 /// Of a map's element, 8 + bytes of key and value; of a multiset's, the counter.
 pub(super) const THIRD_AT: u64 = 16;
 
+/// The most bytes of a key and its value together.
+pub(super) const LARGEST_ITEM: usize = 8 << 20;
+
 const DIRECTORY_MARK: u64 = u64::from_le_bytes(*b"tabledi\0");
 const SLOTS_MARK: u64 = u64::from_le_bytes(*b"tablesl\0");
 

@@ -107,10 +107,7 @@ pub(super) fn scan(
     let start = into.len();
     let mut slot = slots.first_used(from)?;
     while slot < slots.count {
-        let listed = slots
-            .lock(slot)
-            .and_then(|slot| slot.map(|slot| slot.list(skip, start + SCAN_SLOT_BYTES, into)).transpose());
-        match listed {
+        match slots.list(slot, skip, start + SCAN_SLOT_BYTES, into) {
             Ok(Some(None)) => {}
             Ok(Some(Some(passed))) => return Ok(Some((slot, passed))),
             Ok(None) => return Ok(None),
@@ -131,8 +128,8 @@ pub(super) fn next(local: Local<'_>, part: Part, mut slot: u64, element: u64) ->
     let Some(slots) = Slots::open(local, part)? else { return Ok(None) };
     let mut element = element;
     while slot < slots.count {
-        let Some(locked) = slots.lock(slot)? else { return Ok(None) };
-        element = locked.after(element)?;
+        let Some(behind) = slots.after(slot, element)? else { return Ok(None) };
+        element = behind;
         if element != 0 {
             return Ok(Some((slot, element)));
         }

@@ -117,7 +117,8 @@ impl Sink for &mut [u8] {
 /// Appends it.
 impl Sink for Vec<u8> {
     fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()> {
-        if bytes > span.len() {
+        // What is read without the lock may be anything.
+        if bytes > LARGEST_ITEM as u64 {
             return Err(damaged());
         }
         let start = self.len();
@@ -255,12 +256,23 @@ impl<'a> Slots<'a> {
     /// it meanwhile, or the table is gone; with the lock it will be found out.
     #[inline]
     fn peek(&self, slot: u64, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Option<u64> {
+        self.look(slot, sink, |slot, sink| slot.apply(op, item, sink))
+    }
+
+    /// Reads a slot without its lock, as [`peek`](Self::peek) does; the sink has nothing more in it if that was not possible.
+    #[inline]
+    fn look<S: Sink, T>(
+        &self,
+        slot: u64,
+        sink: &mut S,
+        read: impl FnOnce(&mut Slot<'a>, &mut S) -> Result<T>,
+    ) -> Option<T> {
         let (span, at) = (self.pool.span(), self.at + SLOT_BYTES * slot);
         let word = span.word(self.version_at(slot)).ok().filter(|_| slot < self.count)?;
         let version = self.local.version(word)?;
         let mark = sink.mark();
         // Links that change under us lead anywhere in the pool, and nowhere else.
-        let found = Slot { slots: *self, span, at, held: None }.apply(op, item, sink);
+        let found = read(&mut Slot { slots: *self, span, at, held: None }, sink);
         let nonce = span.load(self.at - HEADER_BYTES + NONCE_AT);
         match found {
             Ok(found) if nonce == Ok(self.nonce) && self.local.is_unchanged(word, version) => Some(found),
@@ -268,6 +280,29 @@ impl<'a> Slots<'a> {
                 sink.undo(mark);
                 None
             }
+        }
+    }
+
+    /// The address of the element behind another one of a slot, or of the first one behind 0; 0 if there is none. `None` if
+    /// the table has been destroyed.
+    pub(super) fn after(&self, slot: u64, address: u64) -> Result<Option<u64>> {
+        match self.look(slot, &mut (), |slot, ()| slot.after(address)) {
+            None => self.lock(slot)?.map(|slot| slot.after(address)).transpose(),
+            found => Ok(found),
+        }
+    }
+
+    /// Writes elements of a slot to `into`, as [`Slot::list`] does; `None` if the table has been destroyed.
+    pub(super) fn list(
+        &self,
+        slot: u64,
+        skip: u64,
+        limit: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<Option<Option<u64>>> {
+        match self.look(slot, into, |slot, into| slot.list(skip, limit, into)) {
+            None => self.lock(slot)?.map(|slot| slot.list(skip, limit, into)).transpose(),
+            listed => Ok(listed),
         }
     }
 
@@ -536,7 +571,7 @@ impl<'a> Slot<'a> {
 
     /// Writes the elements behind the first `skip` to `into`, until it has `limit` bytes: number, key and value of each.
     /// Gives how many elements it has passed, or `None` at the end of the list.
-    pub(super) fn list(&self, skip: u64, limit: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
+    fn list(&self, skip: u64, limit: usize, into: &mut Vec<u8>) -> Result<Option<u64>> {
         let kind = self.slots.kind;
         let mut passed = 0;
         let stopped = self.walk(|element| {
@@ -560,7 +595,7 @@ impl<'a> Slot<'a> {
     }
 
     /// The address of the element behind another one of this slot, or of the first one behind 0; 0 if there is none.
-    pub(super) fn after(&self, address: u64) -> Result<u64> {
+    fn after(&self, address: u64) -> Result<u64> {
         if address == 0 {
             return self.head();
         }
