@@ -7,6 +7,7 @@
 //! | `suites.rs` | the programs, on 1 to 4 ranks, in shared memory and over TCP |
 //! | `examples.rs` | the examples in C, with their expected output |
 //! | `launcher.rs` | `acprun` and its options |
+//! | `parts.rs` | `macprun`: several launchers, one world |
 //! | `memory_checkers.rs` | AddressSanitizer and valgrind |
 //! | `programs/` | the programs, each in the common part of C and C++ |
 
@@ -14,6 +15,7 @@ mod examples;
 mod headers;
 mod launcher;
 mod memory_checkers;
+mod parts;
 mod stage;
 mod suites;
 
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         .chain(suites::tests())
         .chain(examples::tests())
         .chain(launcher::tests())
+        .chain(parts::tests())
         .chain(memory_checkers::tests());
     let trials = tests.map(|(name, body): Test| {
         let stage = stage.clone();

@@ -7,7 +7,9 @@ mod commands;
 mod help;
 
 use clap::{FromArgMatches, Parser, Subcommand};
-use commands::{acprun, agent, cc, completions, demo, doctor, info, man, mem, rank, run, selftest, sim};
+use commands::{
+    acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, run, selftest, sim,
+};
 use std::process::ExitCode;
 
 /// One global memory across processes and machines.
@@ -31,6 +33,7 @@ enum Command {
     Bench(bench::Arguments),
     Sim(sim::Arguments),
     Acprun(acprun::Arguments),
+    Macprun(macprun::Arguments),
     Cc(cc::Arguments),
     #[command(name = "c++")]
     Cxx(cc::CxxArguments),
@@ -52,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What has a command line that is not ours to parse: `acprun`, `acpcc` and `acpc++`, which are names of this program, and
+/// What has a command line that is not ours to parse: `acprun`, `acpcc` and the like, which are names of this program, and
 /// the commands of the same kind.
 fn foreign() -> Option<commands::Outcome> {
     let mut words = std::env::args_os();
@@ -64,9 +67,13 @@ fn foreign() -> Option<commands::Outcome> {
     };
     match called.as_str() {
         "acprun" => Some(acprun::run(&words)),
+        "macprun" => Some(macprun::run(&words)),
         "acpcc" => Some(cc::run(cc::Language::C, &words)),
         "acpc++" => Some(cc::run(cc::Language::Cxx, &words)),
+        "macpcc" => Some(cc::run_mpi(cc::Language::C, &words)),
+        "macpc++" => Some(cc::run_mpi(cc::Language::Cxx, &words)),
         _ if asked("acprun") => Some(acprun::run(&words[1..])),
+        _ if asked("macprun") => Some(macprun::run(&words[1..])),
         _ if asked("cc") => Some(cc::run(cc::Language::C, &words[1..])),
         _ if asked("c++") => Some(cc::run(cc::Language::Cxx, &words[1..])),
         _ => None,
@@ -89,6 +96,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Acprun(arguments) => acprun::run(&arguments.words),
+        Command::Macprun(arguments) => macprun::run(&arguments.words),
         Command::Cc(arguments) => cc::run(cc::Language::C, &arguments.words),
         Command::Cxx(arguments) => cc::run(cc::Language::Cxx, &arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),

@@ -27,7 +27,7 @@ pub mod data;
 mod world;
 
 pub use kumiki_mem::{
-    AtomicOp, AtomicWord, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order, Pod,
-    Purpose, Rank, Region, RegionKey, Registered, Result, Zeroable,
+    AtomicOp, AtomicWord, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order, Part,
+    Pod, Purpose, Rank, Region, RegionKey, Registered, Result, Zeroable,
 };
 pub use world::World;

@@ -2,7 +2,7 @@
 
 use crate::data;
 use crate::Result;
-use kumiki_mem::Attachment;
+use kumiki_mem::{Attachment, Part};
 use std::ops::Deref;
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
@@ -31,13 +31,13 @@ impl World {
     /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
     /// when every rank has joined.
     pub fn init() -> Result<World> {
-        World::init_with_starter(kumiki_mem::STARTER_BYTES)
+        World::init_as(kumiki_mem::STARTER_BYTES, None)
     }
 
     /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many: neither a launcher
-    /// nor `KUMIKI_STARTER`.
-    pub fn init_with_starter(bytes: u64) -> Result<World> {
-        kumiki_mem::World::init_with(bytes, data::SERVICES).map(World::over)
+    /// nor `KUMIKI_STARTER`; and as this part of a job that several launchers start, if the environment does not say that.
+    pub fn init_as(starter_bytes: u64, part: Option<&Part>) -> Result<World> {
+        kumiki_mem::World::init_with(starter_bytes, part, data::SERVICES).map(World::over)
     }
 
     /// The world of an attachment that somebody else made.

@@ -47,6 +47,7 @@ pub use call::{Call, Service};
 pub use error::{Error, Fate, Result};
 pub use handle::Handle;
 pub use kumiki_net::agent::bootstrap::{Attachment, STARTER_BYTES};
+pub use kumiki_net::agent::portfile::Part;
 pub use kumiki_net::Rank;
 pub use ledger::{Booking, Entry, Ledger, Purpose};
 pub use local::{Change, Local, Locked, Span};

@@ -11,6 +11,7 @@ use crate::region::Registry;
 use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
+use kumiki_net::agent::portfile::Part;
 use kumiki_net::auth::{JobId, Secret};
 use kumiki_net::contract::{Closing, Footprint, Server, Transport};
 use kumiki_net::os::descriptor;
@@ -76,14 +77,18 @@ impl World {
     /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
     /// when every rank has joined.
     pub fn init() -> Result<World> {
-        World::init_with(bootstrap::STARTER_BYTES, &[])
+        World::init_with(bootstrap::STARTER_BYTES, None, &[])
     }
 
     /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many (neither a launcher
-    /// nor `KUMIKI_STARTER`), and with what this rank does for others; every rank must give the same table.
-    pub fn init_with(starter_bytes: u64, services: &'static [Service]) -> Result<World> {
+    /// nor `KUMIKI_STARTER`), as this part of a job if it is in parts and the environment does not say so, and with what this rank does for others; every rank
+    /// must give the same table.
+    pub fn init_with(starter_bytes: u64, part: Option<&Part>, services: &'static [Service]) -> Result<World> {
         let measure = crate::measure::Measurement::begin();
-        let attachment = bootstrap::attach(None, starter_bytes)?;
+        let attachment = match part {
+            Some(part) => bootstrap::attach_part(part, None, starter_bytes)?,
+            None => bootstrap::attach(None, starter_bytes)?,
+        };
         let world = World::attach(attachment, services)?;
         if let Some(measure) = measure {
             measure.finish(&world)?;

@@ -91,6 +91,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_MASTER", "none", Rank, "`host:port` where rank 0 listens when ranks are started without `kumiki run`."),
     variable("KUMIKI_RANK", "none", Rank, "The rank of this process when ranks are started without `kumiki run`."),
     variable("KUMIKI_SECRET_FILE", "none", Rank, "File with the secret of the job when ranks are started without `kumiki run`: mode 0600, at least 32 bytes or 64 hex digits."),
+    variable("KUMIKI_PORTFILE", "none", Rank, "The file in which the parts of a job find each other, when several launchers start one world (`macprun`): mode 0600."),
+    variable("KUMIKI_OFFSET_RANK", "0", Rank, "The number of the first rank of this process's part of the job."),
     variable("KUMIKI_NODE", "the machine", Rank, "Name that tells apart nodes which are one machine, when ranks are started without `kumiki run`."),
     variable("KUMIKI_PEERS_DIR", "the nearest `target/peers`", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),

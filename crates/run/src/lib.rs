@@ -6,6 +6,7 @@
 //! | `plan.rs` | which rank goes where |
 //! | `agents.rs` | starting the agent of each node, here or by ssh |
 //! | `launcher.rs` | the loop that carries the messages of the hub |
+//! | `parts.rs` | several launchers, one world |
 //! | `streams.rs` | standard input and output |
 //! | `trace.rs` | the file of a trace |
 //! | `netns.rs` | one network namespace for each virtual node |
@@ -19,10 +20,12 @@ pub mod figures;
 mod launcher;
 mod netns;
 mod options;
+pub mod parts;
 mod plan;
 mod streams;
 mod trace;
 
+pub use kumiki_net::agent::portfile::Portfile;
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
 pub use launcher::run;

@@ -3,7 +3,7 @@
 use super::options::{self, Options};
 use super::{complain, edge, RANK, WORLD};
 use crate::guard::misuse;
-use kumiki::{Result, World};
+use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -24,8 +24,8 @@ pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char)
     edge("acp_init", -1, || {
         // SAFETY: as the caller promises.
         let options = unsafe { take_options(argc, argv) };
-        let options = *OPTIONS.get_or_init(|| options);
-        WORLD.enter(|| join(&options))?;
+        let options = OPTIONS.get_or_init(|| options);
+        WORLD.enter(|| join(options))?;
         WORLD.with(|world| {
             RANK.store(world.rank().into(), Ordering::Relaxed);
             Ok(0)
@@ -34,7 +34,8 @@ pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char)
 }
 
 fn join(options: &Options) -> Result<World> {
-    let world = World::init_with_starter(options.starter_bytes.unwrap_or(STARTER_BYTES))?;
+    let part = options.portfile.clone().map(|portfile| Part { portfile, offset: options.offset });
+    let world = World::init_as(options.starter_bytes.unwrap_or(STARTER_BYTES), part.as_ref())?;
     let (wanted, are) = (options.processes.unwrap_or(0), u64::from(world.ranks()));
     if wanted > 1 && are != wanted {
         world.finalize()?;

@@ -25,8 +25,8 @@ const OPTIONS: [(&str, Kind, &str); 17] = [
     ("malloc-hook-high", Kind::Number, "of no effect"),
     ("ethernet-speed", Kind::Number, "of no effect"),
     ("taskid", Kind::Text, "of no effect"),
-    ("portfile", Kind::Text, "of no effect"),
-    ("offsetrank", Kind::Number, "of no effect"),
+    ("portfile", Kind::Text, "file in which the parts of a job find each other"),
+    ("offsetrank", Kind::Number, "number of the first rank of this part"),
     ("myrank", Kind::Number, "rank, which the launcher knows"),
     ("nprocs", Kind::Number, "number of processes, which the launcher knows"),
     ("port-local", Kind::Number, "of no effect"),
@@ -37,12 +37,16 @@ const OPTIONS: [(&str, Kind, &str); 17] = [
 const PREFIX: &str = "--acp-";
 
 /// What the arguments say.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Options {
     /// Starter memory.
     pub(super) starter_bytes: Option<u64>,
     /// How many processes there should be.
     pub(super) processes: Option<u64>,
+    /// The file in which the parts of the job find each other, if it is in parts.
+    pub(super) portfile: Option<String>,
+    /// The number of the first rank of this part.
+    pub(super) offset: u32,
 }
 
 /// Takes the options out of arguments: what they say, and the indices of the arguments that are left, in order.
@@ -80,6 +84,8 @@ pub(super) fn take(arguments: &[&[u8]]) -> Result<(Options, Vec<usize>), String>
         match name {
             "size-smem" => options.starter_bytes = number(&value),
             "nprocs" => options.processes = number(&value),
+            "portfile" => options.portfile = Some(value),
+            "offsetrank" => options.offset = rank(&value)?,
             _ => {}
         }
     }
@@ -112,6 +118,11 @@ fn fits(kind: Kind, value: &str) -> bool {
         Kind::Number => number(value).is_some(),
         Kind::Text => !value.is_empty() && !value.starts_with("--"),
     }
+}
+
+fn rank(value: &str) -> Result<u32, String> {
+    let rank = number(value).and_then(|rank| u32::try_from(rank).ok());
+    rank.ok_or_else(|| format!("{PREFIX}offsetrank {value} is too large"))
 }
 
 /// A number, perhaps with K, M or G (powers of 1024).
@@ -151,7 +162,11 @@ mod tests {
         let (options, left) =
             taken("p a --acp-size-smem 4096 -v --acp-nprocs 4 b --acp-taskid x7 -n 3").unwrap();
         assert_eq!(left, "p a -v b -n 3");
-        assert_eq!(options, Options { starter_bytes: Some(4096), processes: Some(4) });
+        let expected = Options { starter_bytes: Some(4096), processes: Some(4), ..Options::default() };
+        assert_eq!(options, expected);
+        let (options, left) = taken("p --acp-portfile /a/b --acp-offsetrank 2 c").unwrap();
+        assert_eq!((options.portfile.as_deref(), options.offset, left.as_str()), (Some("/a/b"), 2, "p c"));
+        assert!(taken("p --acp-offsetrank 8G").unwrap_err().contains("too large"));
         let (options, left) = taken("p --acp-size-smem=2M -- --acp-what").unwrap();
         assert_eq!((options.starter_bytes, left.as_str()), (Some(2 << 20), "p -- --acp-what"));
         assert_eq!(taken("p x y").unwrap().1, "p x y");

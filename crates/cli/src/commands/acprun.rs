@@ -1,12 +1,12 @@
 //! `kumiki acprun`, also under the name `acprun`: starts programs written for ACP, with the options that the launcher of ACP has.
 
 use super::{run, Outcome};
-use kumiki_run::environment;
+use kumiki_run::{environment, Portfile};
 use std::ffi::OsString;
 use std::path::Path;
 
 /// Starter memory of each rank when nobody says how much.
-const STARTER_BYTES: u64 = 1024;
+pub(super) const STARTER_BYTES: u64 = 1024;
 /// Less memory than this for the data library is no limit.
 const DATA_BYTES: u64 = 64 << 20;
 
@@ -19,6 +19,9 @@ usage: acprun [options] program [arguments]
   -machinefile, -nodefile FILE       hosts, one a line, used in turn (also --acp-nodefile=FILE)
   -host, -node A,B                   the same as a list
   -rsh, -ssh, -remoteshell COMMAND   what reaches another host; ssh if not given
+  -multirun -portfile FILE -offsetrank K
+                                     be one part of a job that several launchers start: its first process has rank K, and
+                                     FILE tells where the others are; macprun uses this
   -h, -v                             this text; the version
 
 Accepted, and of no effect here: -smemsize-cl BYTES; -net, -ndev, -envnet DEVICE; -mhooksmall, -mhooklarge, -mhookhuge;
@@ -44,17 +47,36 @@ pub(crate) struct Arguments {
 
 /// What the command line asks for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Wanted {
-    processes: Option<u32>,
-    starter_bytes: Option<u64>,
-    data_bytes: Option<u64>,
-    hosts: Vec<String>,
-    remote_shell: Option<String>,
+pub(super) struct Wanted {
+    pub(super) processes: Option<u32>,
+    pub(super) starter_bytes: Option<u64>,
+    pub(super) data_bytes: Option<u64>,
+    pub(super) hosts: Vec<String>,
+    pub(super) remote_shell: Option<String>,
+    pub(super) is_part: bool,
+    pub(super) portfile: Option<String>,
+    pub(super) offset: Option<u32>,
     /// Options that were accepted and have no effect.
-    idle: Vec<String>,
-    help: bool,
-    version: bool,
-    command: Vec<OsString>,
+    pub(super) idle: Vec<String>,
+    pub(super) help: bool,
+    pub(super) version: bool,
+    pub(super) command: Vec<OsString>,
+}
+
+impl Wanted {
+    /// The limit of the data library. Old programs ask for too little, and count on getting more.
+    pub(super) fn pool_bytes(&self) -> Option<u64> {
+        self.data_bytes.filter(|&bytes| bytes >= DATA_BYTES)
+    }
+
+    /// Tells about options that have no effect.
+    pub(super) fn complain(&self, who: &str) {
+        for option in &self.idle {
+            eprintln!(
+                "{who}: {option} has no effect: Kumiki uses shared memory and TCP, and needs no such setting"
+            );
+        }
+    }
 }
 
 /// Starts the program and stays until it has ended.
@@ -77,11 +99,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
             "), the interface of ACP 3.0.0\n"
         ));
     }
-    for option in &wanted.idle {
-        eprintln!(
-            "acprun: {option} has no effect: Kumiki uses shared memory and TCP, and needs no such setting"
-        );
-    }
+    wanted.complain("acprun");
     run::run_words(words_for_run(wanted)?)
 }
 
@@ -101,12 +119,15 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     if wanted.starter_bytes.is_some() || said.is_none() {
         add("--starter", wanted.starter_bytes.unwrap_or(STARTER_BYTES).to_string());
     }
-    // Old programs ask for too little, and count on getting more.
-    if let Some(bytes) = wanted.data_bytes.filter(|&bytes| bytes >= DATA_BYTES) {
+    if let Some(bytes) = wanted.pool_bytes() {
         add("--pool", bytes.to_string());
     }
     if let Some(command) = &wanted.remote_shell {
         add("--ssh", command.clone());
+    }
+    if let Some((portfile, offset)) = part(&wanted)? {
+        add("--env", format!("KUMIKI_PORTFILE={portfile}"));
+        add("--env", format!("KUMIKI_OFFSET_RANK={offset}"));
     }
     let all_here = wanted.remote_shell.is_none() && wanted.hosts.iter().all(|host| is_here(host));
     if !wanted.hosts.is_empty() && !all_here {
@@ -118,6 +139,25 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     Ok(line)
 }
 
+/// The part of a job that this is: the portfile, and the first rank.
+fn part(wanted: &Wanted) -> Result<Option<(String, u32)>, String> {
+    let (portfile, offset) = match (wanted.is_part, &wanted.portfile, wanted.offset) {
+        (false, None, None) => return Ok(None),
+        (true, Some(portfile), Some(offset)) => (portfile, offset),
+        _ => return Err("-multirun, -portfile FILE and -offsetrank K go together".into()),
+    };
+    let processes = wanted.processes.ok_or("-multirun needs -np N: how many processes this part has")?;
+    let path = std::path::absolute(portfile).map_err(|error| format!("-portfile {portfile}: {error}"))?;
+    let path = path.to_str().ok_or_else(|| format!("-portfile {portfile}: its path is not UTF-8"))?;
+    let ranks = Portfile::read(path).map_err(|error| error.to_string())?.ranks;
+    if offset.checked_add(processes).is_none_or(|end| end > ranks) {
+        return Err(format!(
+            "-offsetrank {offset} and {processes} processes do not fit: by {portfile} all parts together have {ranks} ranks"
+        ));
+    }
+    Ok(Some((path.to_owned(), offset)))
+}
+
 /// Whether a host is this machine under a name that every machine has, or its own.
 fn is_here(host: &str) -> bool {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -125,7 +165,7 @@ fn is_here(host: &str) -> bool {
 }
 
 /// A program in the current folder may be named without `./`, if there is none of that name elsewhere.
-fn found(mut command: Vec<OsString>) -> Vec<OsString> {
+pub(super) fn found(mut command: Vec<OsString>) -> Vec<OsString> {
     let Some(program) = command.first_mut() else { return command };
     let is_name = !program.as_encoded_bytes().contains(&b'/');
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -137,6 +177,15 @@ fn found(mut command: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn parse(words: &[OsString]) -> Result<Wanted, String> {
+    let wanted = parse_options(words)?;
+    if wanted.command.is_empty() && !wanted.help && !wanted.version {
+        return Err("no program was given".into());
+    }
+    Ok(wanted)
+}
+
+/// As [`parse`], where the program may stand elsewhere.
+pub(super) fn parse_options(words: &[OsString]) -> Result<Wanted, String> {
     let mut wanted = Wanted::default();
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -159,9 +208,6 @@ fn parse(words: &[OsString]) -> Result<Wanted, String> {
             value.filter(|value| !value.is_empty()).ok_or_else(|| format!("{name} needs a value"))
         };
         option(&mut wanted, name, &mut value)?;
-    }
-    if wanted.command.is_empty() && !wanted.help && !wanted.version {
-        return Err("no program was given".into());
     }
     Ok(wanted)
 }
@@ -202,8 +248,13 @@ fn option(
             let number = value()?;
             idle_number(wanted, name, &number);
         }
-        "-multirun" | "-portfile" | "-offsetrank" => {
-            return Err(format!("{name}: several jobs cannot be joined to one yet"));
+        "-multirun" => wanted.is_part = true,
+        "-portfile" => wanted.portfile = Some(value()?),
+        "-offsetrank" => {
+            let value = value()?;
+            let offset = value.parse();
+            wanted.offset =
+                Some(offset.map_err(|_| format!("{name} {value}: it should be a number, 0 or more"))?);
         }
         "-h" | "-help" | "--help" => wanted.help = true,
         "-v" | "-version" | "--version" => wanted.version = true,
@@ -273,9 +324,23 @@ mod tests {
             ("-np 4", "no program"),
             ("-smemsize big a", "a size"),
             ("-nodefile /nowhere/at/all a", "cannot read"),
-            ("-multirun a", "cannot be joined"),
+            ("-offsetrank x a", "0 or more"),
         ] {
             let error = parsed(line).unwrap_err();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_part_needs_all_of_its_options() {
+        for (line, said) in [
+            ("-multirun a", "go together"),
+            ("-portfile f a", "go together"),
+            ("-multirun -offsetrank 1 a", "go together"),
+            ("-multirun -portfile f -offsetrank 1 a", "-np N"),
+            ("-np 2 -multirun -portfile /nowhere/at/all -offsetrank 1 a", "No such file"),
+        ] {
+            let error = words_for_run(parsed(line).unwrap()).unwrap_err();
             assert!(error.contains(said), "{line}: {error}");
         }
     }

@@ -1,5 +1,6 @@
 //! `kumiki cc` and `kumiki c++`, also under the names `acpcc` and `acpc++`: the C compiler with what it needs to find
-//! `acp.h`, `kumiki.h` and the library, which lie beside this program.
+//! `acp.h`, `kumiki.h` and the library, which lie beside this program. `macpcc` and `macpc++` do the same around the compiler
+//! wrapper of an MPI.
 
 use super::Outcome;
 use std::ffi::{OsStr, OsString};
@@ -11,9 +12,10 @@ const EXAMPLES: &str = "\
 Examples:
   kumiki cc -O2 heat.c -o heat             compile and link; `acpcc` is the same
   kumiki c++ -c part.cc                    only compile; `acpc++` is the same
+  kumiki cc --mpi ocean.c -o ocean         for a program that uses MPI, too; `macpcc` and `macpc++` are the same
   kumiki cc --show heat.c -o heat          print the command line, and do nothing
 
-The compiler is that of CC or CXX, or cc or c++. The program finds the library where it lies now, with no variable set.
+The compiler is that of CC or CXX, or cc or c++; with --mpi that of MPICC or MPICXX, or mpicc or mpicxx. The program finds the library where it lies now, with no variable set.
 pkg-config (kumiki.pc) and CMake (find_package(Kumiki)) work, too.";
 
 /// Compile a C program that uses kumiki.h or acp.h.
@@ -44,9 +46,16 @@ pub(crate) enum Language {
 /// Becomes the compiler; returns only if there is none.
 pub(crate) fn run(language: Language, words: &[OsString]) -> Outcome {
     let prefix = prefix()?;
-    let show = words.iter().any(|word| word == "--show");
-    let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).filter(|word| *word != "--show").collect();
-    let (variable, usual) = if language == Language::C { ("CC", "cc") } else { ("CXX", "c++") };
+    let asked = |option: &str| words.iter().any(|word| word == option);
+    let (show, mpi) = (asked("--show"), asked("--mpi"));
+    let ours = |word: &&OsStr| *word == "--show" || *word == "--mpi";
+    let words: Vec<&OsStr> = words.iter().map(OsString::as_os_str).filter(|word| !ours(word)).collect();
+    let (variable, usual) = match (language, mpi) {
+        (Language::C, false) => ("CC", "cc"),
+        (Language::Cxx, false) => ("CXX", "c++"),
+        (Language::C, true) => ("MPICC", "mpicc"),
+        (Language::Cxx, true) => ("MPICXX", "mpicxx"),
+    };
     let compiler = std::env::var(variable).ok().filter(|name| !name.trim().is_empty());
     let compiler = compiler.unwrap_or_else(|| usual.into());
     let mut line: Vec<OsString> = compiler.split_whitespace().map(OsString::from).collect();
@@ -56,10 +65,21 @@ pub(crate) fn run(language: Language, words: &[OsString]) -> Outcome {
         return super::print(&(shown.join(" ") + "\n"));
     }
     let error = Command::new(&line[0]).args(&line[1..]).exec();
+    let advice = if mpi {
+        "install an MPI with its compiler wrappers (Debian: libopenmpi-dev or libmpich-dev), or "
+    } else {
+        ""
+    };
     Err(format!(
-        "cannot start the compiler `{}`: {error}; set {variable} to yours",
+        "cannot start the compiler `{}`: {error}; {advice}set {variable} to yours",
         line[0].to_string_lossy()
     ))
+}
+
+/// As [`run`], for a program that uses MPI, too.
+pub(crate) fn run_mpi(language: Language, words: &[OsString]) -> Outcome {
+    let words: Vec<OsString> = std::iter::once("--mpi".into()).chain(words.iter().cloned()).collect();
+    run(language, &words)
 }
 
 /// Where everything is installed: the folder above that of this program.

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod info;
 pub(crate) mod job;
+pub(crate) mod macprun;
 pub(crate) mod man;
 pub(crate) mod mem;
 mod objects;

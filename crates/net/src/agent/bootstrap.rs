@@ -3,10 +3,12 @@
 //! | way | how it is recognised |
 //! |---|---|
 //! | under `kumiki run` | `KUMIKI_AGENT_FD`: an inherited line to the node agent |
+//! | in one part of a job | a portfile (an argument, or `KUMIKI_PORTFILE`), and a rank in the part |
 //! | started by hand or by another launcher | `KUMIKI_MASTER` and `KUMIKI_SECRET_FILE`, and a rank and size |
 //! | alone | nothing of that: a world of one, in this process |
 
 use super::channel::{Channel, FromAgent, ToAgent};
+use super::portfile::Part;
 use super::stranger::{self, Hosted};
 use crate::auth::{JobId, Secret};
 use crate::contract::Transport;
@@ -57,6 +59,9 @@ static INHERITED: Mutex<Option<Channel>> = Mutex::new(None);
 ///
 /// `starter_bytes` is how much starter memory each rank has if neither a launcher nor `KUMIKI_STARTER` says so.
 pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
+    if let Some(part) = stranger::part_from_environment()? {
+        return attach_part(&part, deadline_ms, starter_bytes);
+    }
     if let Some(channel) = inherited()? {
         return join(channel, deadline_ms);
     }
@@ -64,6 +69,11 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
         Some(call) => meet(&call, deadline_ms),
         None => alone(starter_bytes),
     }
+}
+
+/// Joins as [`attach`] does, the world of a job that several launchers start.
+pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
+    meet(&stranger::call_of_part(part, starter_bytes)?, deadline_ms)
 }
 
 impl Attachment {

@@ -305,12 +305,18 @@ impl HostedAgent {
     /// A rank is gone. If it had not left, the others must know.
     fn seat_empty(&mut self, local: u32, cause: Cause) {
         let Some(node) = &mut self.node else { return };
-        let before = node.seats[local as usize].standing;
-        let news = ToHub::Lost { local, cause };
-        if !node.rank_gone(local, cause, Some(news.clone())) && before == Standing::Out {
-            node.seats[local as usize].standing = Standing::Lost;
-            node.outbox.push(news);
+        let seat = &mut node.seats[local as usize];
+        if matches!(seat.standing, Standing::Left | Standing::Lost) {
+            return;
         }
+        // Before the ranks here learn of it, and perhaps end for it: the process that we are a thread of may be the first.
+        if let Some(link) = &mut self.link {
+            link.send(&ToHub::Lost { local, cause }.encode());
+        }
+        if seat.standing == Standing::Out {
+            seat.standing = Standing::Lost;
+        }
+        node.rank_gone(local, cause, None);
     }
 
     fn tell(&mut self, message: &ToHub) {

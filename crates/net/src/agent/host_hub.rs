@@ -1,105 +1,112 @@
-//! The hub of a job as a thread of the process of rank 0, for jobs that no launcher of ours started.
+//! The hub of a job that no launcher of ours started: a thread of the process of rank 0, or in a [`Meeting`].
+//!
+//! [`Meeting`]: super::meeting::Meeting
 
 use super::greet::Greeting;
 use super::hub::{Effect, Hub, Plan};
 use super::link::Link;
-use super::protocol::{Launch, Listen, ToHub};
+use super::protocol::{Launch, Listen, SecretBytes, ToHub};
 use super::stranger::Call;
 use crate::auth::{JobId, Secret};
-use crate::environment;
 use crate::os::descriptor::{self, Event};
 use crate::os::{socket, time};
+use crate::shm::arena::Config;
 use crate::{Error, Result};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// The most handshakes at a time.
 const MAX_GREETINGS: usize = 64;
 
+/// What every rank is told.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) ranks: u32,
+    pub(super) secret: SecretBytes,
+    pub(super) job: JobId,
+    pub(super) config: Config,
+}
+
+impl Terms {
+    /// As the environment of rank 0 says.
+    pub(super) fn from_environment(call: &Call) -> Result<Terms> {
+        let config = super::bootstrap::environment_config(call.starter_bytes)?;
+        Ok(Terms { ranks: call.ranks, secret: call.secret, job: call.job, config })
+    }
+}
+
 /// The hub before and while it runs.
 pub(super) struct HostedHub {
-    /// Open until every rank has come.
+    /// Open until every rank has come, or longer if somebody keeps it.
     listener: Option<TcpListener>,
+    terms: Terms,
     secret: Secret,
-    job: JobId,
-    stop: Arc<Event>,
     greetings: Vec<(SocketAddr, Greeting)>,
-    hub: Hub,
+    pub(super) hub: Hub,
     /// One an agent, in the order of the hub's nodes.
     links: Vec<Link>,
 }
 
 impl HostedHub {
-    /// Listens at the address where the others look for rank 0.
-    pub(super) fn bind(call: &Call, stop: Arc<Event>) -> Result<HostedHub> {
-        let listener = TcpListener::bind(call.master).map_err(|error| {
-            Error::Refused(format!(
-                "rank 0 cannot listen at KUMIKI_MASTER={}: {error}; it must be a free port of this machine",
-                call.master
-            ))
-        })?;
+    /// A hub that listens for agents here.
+    pub(super) fn new(listener: TcpListener, terms: Terms) -> Result<HostedHub> {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
-        let template = template(call)?;
-        let plan = Plan {
-            ranks: call.ranks,
-            nodes: Vec::new(),
-            peer_timeout_ms: template.peer_timeout_ms as u64,
-            continue_on_loss: template.continue_on_loss,
-            template: Some(Box::new(template)),
-        };
         Ok(HostedHub {
             listener: Some(listener),
-            secret: Secret::from_bytes(call.secret.0),
-            job: call.job,
-            stop,
+            secret: Secret::from_bytes(terms.secret.0),
             greetings: Vec::new(),
-            hub: Hub::new(plan, time::now_ms()),
+            hub: Hub::new(plan(&terms), time::now_ms()),
             links: Vec::new(),
+            terms,
         })
     }
 
+    /// Forgets the job that is over: its ranks may meet again.
+    pub(super) fn renew(&mut self) {
+        self.hub = Hub::new(plan(&self.terms), time::now_ms());
+        self.links.clear();
+    }
+
     /// Runs until every agent has ended, or we are told to stop.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(mut self, stop: &Event) {
         loop {
-            match self.wait() {
-                Ok(true) => {}
-                Ok(false) => return,
+            match self.step(stop.as_fd(), u64::MAX) {
+                Ok((false, None)) => {}
+                Ok(_) => return,
                 Err(error) => return eprintln!("kumiki: the hub of the job fails: {error}"),
-            }
-            self.hub.tick(time::now_ms());
-            if self.perform() {
-                return;
             }
             if self.hub.is_complete() {
                 self.listener = None;
-                self.greetings.clear();
             }
         }
     }
 
-    /// Waits for something to happen and takes it in; false when we must stop.
-    fn wait(&mut self) -> Result<bool> {
-        let mut timeout_ms = self.hub.wake_up_at().saturating_sub(time::now_ms());
+    /// Waits until something happens here, to the other descriptor, or it is so late; and deals with it. Tells whether
+    /// the other descriptor can be read, and the exit code of the job when it is over.
+    pub(super) fn step(&mut self, other: BorrowedFd<'_>, until_ms: u64) -> Result<(bool, Option<i32>)> {
+        let other = self.wait(other, until_ms)?;
+        self.hub.tick(time::now_ms());
+        Ok((other, self.perform()))
+    }
+
+    fn wait(&mut self, other: BorrowedFd<'_>, until_ms: u64) -> Result<bool> {
+        let mut timeout_ms = self.hub.wake_up_at().min(until_ms).saturating_sub(time::now_ms());
         if !self.greetings.is_empty() {
             timeout_ms = timeout_ms.min(100);
         }
-        let mut watched = vec![(self.stop.as_fd(), false)];
+        let mut watched = vec![(other, false)];
         watched.extend(self.listener.iter().map(|listener| (listener.as_fd(), false)));
         watched.extend(self.greetings.iter().map(|(_, greeting)| (greeting.as_fd(), false)));
         for link in self.links.iter().filter(|link| !link.is_ended()) {
             watched.push((link.input(), link.backlog_bytes() > 0));
         }
         let ready = descriptor::poll(&watched, timeout_ms.min(60_000) as i32)?;
-        if ready[0].readable {
-            return Ok(false);
-        }
         self.accept();
         self.advance_greetings();
         for node in 0..self.links.len() as u32 {
             self.read(node);
         }
-        Ok(true)
+        Ok(ready[0].readable)
     }
 
     fn accept(&mut self) {
@@ -111,13 +118,18 @@ impl HostedHub {
                 // No descriptors are left, perhaps; without a pause we would be woken at once.
                 Err(_) => return std::thread::sleep(std::time::Duration::from_millis(10)),
             };
-            if self.greetings.len() < MAX_GREETINGS {
-                self.greetings.extend(Greeting::accept(stream.into(), self.job).ok().map(|new| (from, new)));
+            // Whoever comes early for the next world tries again.
+            if self.greetings.len() < MAX_GREETINGS && !self.hub.is_complete() {
+                let greeting = Greeting::accept(stream.into(), self.terms.job).ok();
+                self.greetings.extend(greeting.map(|new| (from, new)));
             }
         }
     }
 
     fn advance_greetings(&mut self) {
+        if self.hub.is_complete() {
+            self.greetings.clear();
+        }
         for (from, mut greeting) in std::mem::take(&mut self.greetings) {
             match greeting.advance(&self.secret) {
                 Ok(false) => self.greetings.push((from, greeting)),
@@ -127,8 +139,9 @@ impl HostedHub {
                     let secret = Secret::from_bytes(*self.secret.expose());
                     let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
                     if let Ok(link) = link {
-                        let name = format!("the node of rank {} at {}", greeted.peer.rank, from.ip());
-                        self.hub.add_node(name, time::now_ms());
+                        let rank = greeted.peer.rank;
+                        let name = format!("the node of rank {rank} at {}", from.ip());
+                        self.hub.add_node(name, rank, time::now_ms());
                         self.links.push(link);
                     }
                 }
@@ -157,29 +170,39 @@ impl HostedHub {
         }
     }
 
-    /// Does what the hub wants; true when the job is over.
-    fn perform(&mut self) -> bool {
-        let mut over = false;
+    /// Does what the hub wants; the exit code when the job is over.
+    fn perform(&mut self) -> Option<i32> {
+        let mut over = None;
         while let Some(effect) = self.hub.next_effect() {
             match effect {
                 Effect::Send(node, message) => self.links[node as usize].send(&message.encode()),
                 Effect::Report(text) => eprintln!("kumiki: {text}"),
-                Effect::Finished(_) => over = true,
+                Effect::Finished(code) => over = Some(code),
             }
         }
         over
     }
 }
 
+fn plan(terms: &Terms) -> Plan {
+    Plan {
+        ranks: terms.ranks,
+        nodes: Vec::new(),
+        peer_timeout_ms: terms.config.peer_timeout_ms as u64,
+        continue_on_loss: terms.config.continue_on_loss != 0,
+        template: Some(Box::new(template(terms))),
+    }
+}
+
 /// What every agent is told; the hub adds who is where.
-fn template(call: &Call) -> Result<Launch> {
-    let config = super::bootstrap::environment_config(call.starter_bytes)?;
-    Ok(Launch {
-        job: call.job.0,
-        secret: call.secret,
+fn template(terms: &Terms) -> Launch {
+    let Terms { ranks, secret, job, config } = terms;
+    Launch {
+        job: job.0,
+        secret: *secret,
         node: 0,
         nodes: 0,
-        ranks: call.ranks,
+        ranks: *ranks,
         here: Vec::new(),
         machine_ranks: 0,
         machine_before: 0,
@@ -188,7 +211,7 @@ fn template(call: &Call) -> Result<Launch> {
         budget_bytes: config.budget_bytes,
         pool_bytes: config.pool_bytes,
         connection_cap: config.connection_cap,
-        continue_on_loss: environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"),
+        continue_on_loss: config.continue_on_loss != 0,
         allow_process_vm: config.allow_process_vm != 0,
         listen: Listen::Reached,
         bind_cores: false,
@@ -198,5 +221,5 @@ fn template(call: &Call) -> Result<Launch> {
         directory: Vec::new(),
         environment: Vec::new(),
         command: Vec::new(),
-    })
+    }
 }

@@ -14,7 +14,9 @@
 //! | `stranger.rs` | how ranks that no launcher of ours started find each other |
 //! | `greet.rs` | the handshake of control connections |
 //! | `host.rs` | the agent as a thread of the first stranger of a node |
-//! | `host_hub.rs` | the hub as a thread of the process of rank 0 |
+//! | `host_hub.rs` | the hub of strangers, as a thread of the process of rank 0 |
+//! | `meeting.rs` | the same in a process that starts several launchers |
+//! | `portfile.rs` | the file in which the parts of a job find each other |
 //! | `bootstrap.rs` | the rank's side: from the environment to an attachment |
 //!
 //! The launcher (`kumiki-run`) runs the hub and starts agents; ranks come in through [`bootstrap::attach`].
@@ -27,8 +29,10 @@ mod host;
 mod host_hub;
 pub mod hub;
 pub mod link;
+pub mod meeting;
 mod node;
 mod port;
+pub mod portfile;
 pub mod process;
 pub mod protocol;
 mod seat;

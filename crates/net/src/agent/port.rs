@@ -49,8 +49,7 @@ struct Stranger {
 impl Port {
     /// Binds a port on this address; of the range in `KUMIKI_PORTS` if there is one.
     pub(super) fn bind(ip: IpAddr, token: u64, first_socket_token: u64) -> Result<Port> {
-        let listener = bind_in_range(ip)?;
-        socket::set_backlog(listener.as_fd(), BACKLOG)?;
+        let listener = listen(ip)?;
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl(O_NONBLOCK)", &error))?;
         let address = listener.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
         Ok(Port {
@@ -182,6 +181,13 @@ impl Port {
             eprintln!("kumiki: refused a connection from {from}: {why} ({total} so far; the job goes on)");
         }
     }
+}
+
+/// Listens on this address, at a port of the range in `KUMIKI_PORTS` if there is one.
+pub(super) fn listen(ip: IpAddr) -> Result<TcpListener> {
+    let listener = bind_in_range(ip)?;
+    socket::set_backlog(listener.as_fd(), BACKLOG)?;
+    Ok(listener)
 }
 
 fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {

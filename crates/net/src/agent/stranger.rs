@@ -2,22 +2,23 @@
 //!
 //! The processes of a node meet at an abstract Unix socket whose name only those who know the secret can compute;
 //! it has no file and goes with its process. Whoever binds it first hosts the agent of the node in a thread. The
-//! process of rank 0 hosts the hub of the job, at the address in `KUMIKI_MASTER`.
+//! process of rank 0 hosts the hub of the job, at the address in `KUMIKI_MASTER`. Parts of one job that several launchers
+//! start have a portfile instead, and perhaps a hub that is there already.
 
 use super::channel::Channel;
 use super::greet;
 use super::host::HostedAgent;
-use super::host_hub::HostedHub;
+use super::host_hub::{HostedHub, Terms};
+use super::portfile::{self, Part, Portfile};
 use super::protocol::SecretBytes;
 use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::{process, socket, time};
 use crate::{Error, Result};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -27,6 +28,8 @@ use std::time::Duration;
 const STACK_BYTES: usize = 128 << 10;
 /// How long to wait before the next try to meet.
 const RETRY_MS: u64 = 5;
+/// The longest file of a secret.
+const SECRET_FILE_BYTES: u64 = 1 << 20;
 
 /// What a stranger knows of its job.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(super) struct Call {
     pub(super) master: SocketAddr,
     pub(super) secret: SecretBytes,
     pub(super) job: JobId,
+    /// Whether the hub is there already; otherwise rank 0 hosts it.
+    hub_apart: bool,
     /// Starter memory of each rank, if this process decides.
     pub(super) starter_bytes: u64,
     meeting_point: [u8; 32],
@@ -47,6 +52,27 @@ pub(super) struct Hosted {
     stop: Arc<Event>,
     hub: Option<JoinHandle<()>>,
     agent: Option<JoinHandle<()>>,
+}
+
+/// The part of a job that the environment says this process belongs to.
+pub(super) fn part_from_environment() -> Result<Option<Part>> {
+    let Some(portfile) = environment::text("KUMIKI_PORTFILE")? else { return Ok(None) };
+    Ok(Some(Part { portfile, offset: environment::number("KUMIKI_OFFSET_RANK")?.unwrap_or(0) }))
+}
+
+/// As a rank of one part of a job.
+pub(super) fn call_of_part(part: &Part, starter_bytes: u64) -> Result<Call> {
+    let file = Portfile::read(&part.portfile)?;
+    // A process that no launcher has counted is the only one of its part.
+    let index = foreign_place()?.map_or(0, |(_, rank, _)| rank);
+    let rank = part.offset.checked_add(index).filter(|&rank| rank < file.ranks).ok_or_else(|| {
+        let Portfile { ranks, .. } = file;
+        Error::Misuse(format!(
+            "rank {} + {index} cannot be: by {} all parts together have {ranks} ranks",
+            part.offset, part.portfile
+        ))
+    })?;
+    call((rank, file.ranks), &file.master, file.key(), file.hub_apart, starter_bytes)
 }
 
 /// What the environment says, `None` if this process is alone.
@@ -75,24 +101,34 @@ pub(super) fn call_from_environment(starter_bytes: u64) -> Result<Option<Call>> 
                 .into(),
         ));
     };
-    let secret = read_secret(&path)?;
-    let address = resolve(&master)?;
+    call((rank, ranks), &master, read_secret(&path)?, false, starter_bytes).map(Some)
+}
+
+fn call(
+    (rank, ranks): (u32, u32),
+    master: &str,
+    secret: [u8; 32],
+    hub_apart: bool,
+    starter_bytes: u64,
+) -> Result<Call> {
     let node = environment::text("KUMIKI_NODE")?.unwrap_or_default();
-    let hash = |purpose: &str| {
-        let text = format!("{purpose}\0{master}\0{node}");
-        *blake3::keyed_hash(&secret, text.as_bytes()).as_bytes()
-    };
-    let job_hash = blake3::keyed_hash(&secret, format!("job\0{master}").as_bytes());
-    let job = JobId(job_hash.as_bytes()[..8].iter().fold(0, |job, &byte| job << 8 | byte as u64));
-    Ok(Some(Call {
+    let meeting_point = blake3::keyed_hash(&secret, format!("meeting point\0{master}\0{node}").as_bytes());
+    Ok(Call {
         rank,
         ranks,
-        master: address,
+        master: resolve(master)?,
         secret: SecretBytes(secret),
-        job,
+        job: job_id(&secret, master),
+        hub_apart,
         starter_bytes,
-        meeting_point: hash("meeting point"),
-    }))
+        meeting_point: *meeting_point.as_bytes(),
+    })
+}
+
+/// The number of the job that meets at this address.
+pub(super) fn job_id(secret: &[u8; 32], master: &str) -> JobId {
+    let hash = blake3::keyed_hash(secret, format!("job\0{master}").as_bytes());
+    JobId(hash.as_bytes()[..8].iter().fold(0, |job, &byte| job << 8 | byte as u64))
 }
 
 /// Rank and size as whoever started us says: (who, rank, ranks).
@@ -135,18 +171,7 @@ fn resolve(master: &str) -> Result<SocketAddr> {
 /// The secret in a file: at least 32 bytes, or 64 hexadecimal digits, that nobody else can read.
 fn read_secret(path: &str) -> Result<[u8; 32]> {
     let wrong = |why: String| Error::Refused(format!("KUMIKI_SECRET_FILE={path}: {why}"));
-    let data = std::fs::metadata(path).map_err(|error| wrong(error.to_string()))?;
-    let mode = data.permissions().mode() & 0o777;
-    if !data.is_file() {
-        return Err(wrong("it is not a file".into()));
-    }
-    if mode & 0o077 != 0 {
-        return Err(wrong(format!("others may read it (mode {mode:04o}): chmod 600 {path}")));
-    }
-    if data.uid() != process::user() && process::user() != 0 {
-        return Err(wrong("it belongs to another user".into()));
-    }
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let bytes = portfile::read_private(path, SECRET_FILE_BYTES).map_err(wrong)?;
     let text = bytes.trim_ascii();
     // Raw bytes may end in what looks like a blank; only digits are trimmed.
     let hexadecimal = !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
@@ -154,7 +179,7 @@ fn read_secret(path: &str) -> Result<[u8; 32]> {
     if key.len() < least {
         return Err(wrong("it is too short: at least 32 bytes or 64 hexadecimal digits".into()));
     }
-    Ok(blake3::derive_key("kumiki secret file version 1", key))
+    Ok(portfile::derive_key(key))
 }
 
 /// Meets the others: the line to the agent of this node, and what this process hosts. Tries until the deadline.
@@ -178,9 +203,10 @@ pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result
 }
 
 fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<Channel>> {
-    if call.rank == 0 && !is_running(&hosted.hub) {
-        let hub = HostedHub::bind(call, hosted.stop.clone())?;
-        hosted.hub = Some(start_thread("kumiki-hub", move || hub.run())?);
+    if call.rank == 0 && !call.hub_apart && !is_running(&hosted.hub) {
+        let hub = HostedHub::new(bind(call.master)?, Terms::from_environment(call)?)?;
+        let stop = hosted.stop.clone();
+        hosted.hub = Some(start_thread("kumiki-hub", move || hub.run(&stop))?);
     }
     let name = [b"kumiki-".as_slice(), &call.meeting_point[..16]].concat();
     let address =
@@ -197,6 +223,16 @@ fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<Channel>> {
         }
         Err(_) => Ok(None),
     }
+}
+
+/// Listens at the address where the others look for rank 0.
+fn bind(master: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(master).map_err(|error| {
+        Error::Refused(format!(
+            "rank 0 cannot listen at the master's address {master} (KUMIKI_MASTER, or the portfile): {error}; it must be a free \
+             port of this machine"
+        ))
+    })
 }
 
 /// Proves to the agent who we are, and gets the line to it.

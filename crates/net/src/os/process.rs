@@ -220,8 +220,8 @@ pub fn allowed_cores() -> Vec<u32> {
 pub struct ChildSetup<'a> {
     /// A descriptor that the child keeps, under the same number.
     pub keep: Option<BorrowedFd<'a>>,
-    /// Whether the child is killed when this process dies.
-    pub die_with_parent: bool,
+    /// The signal that the child gets when this process dies.
+    pub parent_death: Option<i32>,
     /// The only processor that the child may use.
     pub core: Option<u32>,
     /// Whether the child gets a network namespace of its own.
@@ -249,8 +249,8 @@ pub fn spawn(
             if let Some(fd) = keep {
                 fail(libc::fcntl(fd, libc::F_SETFD, 0))?;
             }
-            if setup.die_with_parent {
-                fail(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            if let Some(signal) = setup.parent_death {
+                fail(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
                 // The parent may have died before the request was made.
                 if libc::getppid() != parent {
                     libc::_exit(255);

@@ -81,6 +81,8 @@ enum NodeState {
 #[derive(Debug)]
 struct NodeEntry {
     name: String,
+    /// The rank whose process the agent is in, if it has none of its own.
+    host: Option<u32>,
     /// The rank of each local index.
     seats: Vec<u32>,
     state: NodeState,
@@ -122,6 +124,7 @@ pub struct Hub {
     /// Whether a rank has ever joined: only then is leaving without joining a mistake.
     used: bool,
     exit_code: i32,
+    first_lost: Option<u32>,
     closing: Option<Closing>,
     survey: Option<Survey>,
     suspects: Vec<Suspect>,
@@ -136,6 +139,7 @@ impl Hub {
     pub fn new(plan: Plan, now_ms: u64) -> Hub {
         let nodes = plan.nodes.iter().map(|(name, ranks)| NodeEntry {
             name: name.clone(),
+            host: None,
             seats: ranks.clone(),
             state: NodeState::Preparing,
             address: None,
@@ -151,6 +155,7 @@ impl Hub {
             world: World::Preparing,
             used: false,
             exit_code: 0,
+            first_lost: None,
             closing: None,
             survey: None,
             suspects: Vec::new(),
@@ -168,10 +173,12 @@ impl Hub {
         self.effects.pop_front()
     }
 
-    /// Adds a node that has introduced itself; for agents that were not started by us. Returns its index.
-    pub fn add_node(&mut self, name: String, now_ms: u64) -> u32 {
+    /// Adds a node that has introduced itself; for agents that were not started by us, but are in the process of this rank.
+    /// Returns its index.
+    pub fn add_node(&mut self, name: String, host: u32, now_ms: u64) -> u32 {
         self.nodes.push(NodeEntry {
             name,
+            host: Some(host),
             seats: Vec::new(),
             state: NodeState::Preparing,
             address: None,
@@ -184,6 +191,22 @@ impl Hub {
     /// Whether every rank has a place.
     pub fn is_complete(&self) -> bool {
         self.members.iter().all(|member| member.place.0 != u32::MAX)
+    }
+
+    /// The ranks that have no place, while others that came wait for them.
+    pub fn missing(&self) -> Vec<u32> {
+        let nowhere = |rank: &u32| self.members[*rank as usize].place.0 == u32::MAX;
+        let missing: Vec<u32> = (0..self.plan.ranks).filter(nowhere).collect();
+        if missing.len() < self.members.len() {
+            missing
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Whether the job is ending because something failed: the exit code, and the rank that was lost first, if any.
+    pub fn failure(&self) -> Option<(i32, Option<u32>)> {
+        self.closing.as_ref().map(|_| (self.exit_code, self.first_lost))
     }
 
     /// The rank that sits at a place, as people should read it.
@@ -240,6 +263,7 @@ impl Hub {
             return;
         }
         let was_preparing = entry.state == NodeState::Preparing;
+        self.first_lost = self.first_lost.or(entry.host);
         entry.state = NodeState::Gone;
         let name = entry.name.clone();
         let what = if was_preparing { "could not be started" } else { "ended unexpectedly" };
@@ -534,6 +558,7 @@ impl Hub {
             return;
         }
         member.standing = Standing::Lost;
+        self.first_lost.get_or_insert(rank);
         self.broadcast_except(knows, &ToNode::Loss { rank: Rank(rank), cause });
         self.refuse_reset(&format!("rank {rank} is lost"));
         if self.world != World::Ready {

@@ -318,22 +318,28 @@ fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
         template: Some(Box::new(launch)),
     };
     let mut hub = Hub::new(plan.clone(), 0);
-    assert_eq!((hub.add_node("a".into(), 0), hub.add_node("b".into(), 0)), (0, 1));
+    assert_eq!((hub.add_node("a".into(), 1, 0), hub.add_node("b".into(), 2, 0)), (0, 1));
+    assert_eq!(hub.missing(), [0; 0], "nobody waits");
     hub.receive(1, ToHub::Arrived { rank: 2, ranks: 3 }, 0);
     hub.receive(0, ToHub::Arrived { rank: 1, ranks: 3 }, 0);
     assert!(drain(&mut hub).is_empty());
+    assert_eq!((hub.missing(), hub.failure()), (vec![0], None));
     hub.receive(1, ToHub::Arrived { rank: 0, ranks: 3 }, 0);
+    assert_eq!(hub.missing(), [0; 0]);
     let effects = drain(&mut hub);
     let second =
         |m: &ToNode| matches!(m, ToNode::Launch(l) if l.here == [2, 0] && l.node == 1 && l.nodes == 2);
     assert_eq!(sends(&effects, second), [1]);
+    hub.node_gone(1, "it is gone", 0);
+    assert_eq!(hub.failure(), Some((1, Some(2))), "the agent's process went first");
 
     for wrong in [ToHub::Arrived { rank: 0, ranks: 3 }, ToHub::Arrived { rank: 1, ranks: 4 }] {
         let mut hub = Hub::new(plan.clone(), 0);
-        hub.add_node("a".into(), 0);
+        hub.add_node("a".into(), 0, 0);
         hub.receive(0, ToHub::Arrived { rank: 0, ranks: 3 }, 0);
         hub.receive(0, wrong, 0);
         assert!(report(&drain(&mut hub)).is_some());
+        assert_eq!(hub.failure(), Some((1, None)));
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) fn spawn(
     let mut command = Command::new(path);
     command.arg0(OsStr::from_bytes(&launch.command[0]));
     command.args(launch.command[1..].iter().map(|word| OsStr::from_bytes(word)));
+    // A world that we are a part of is not that of our ranks, unless the launcher says so.
+    command.env_remove("KUMIKI_PORTFILE").env_remove("KUMIKI_OFFSET_RANK");
     for (name, value) in &launch.environment {
         command.env(OsStr::from_bytes(name), OsStr::from_bytes(value));
     }
@@ -66,7 +68,12 @@ pub(super) fn spawn(
     if launch.pipe_output {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
-    let setup = ChildSetup { keep: Some(theirs.as_fd()), die_with_parent: true, core, own_network: false };
+    let setup = ChildSetup {
+        keep: Some(theirs.as_fd()),
+        parent_death: Some(libc::SIGKILL),
+        core,
+        own_network: false,
+    };
     let mut child = process::spawn(command, setup).map_err(|error| Error::from_io("exec", &error))?;
     if let Some(pipe) = child.stdin.take() {
         input.open(pipe.into())?;
