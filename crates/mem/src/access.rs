@@ -3,7 +3,7 @@
 //! Every access of every path goes through [`Core::reach`], at the side that can see the owner's region table: the
 //! caller on the same node, the owner's side otherwise.
 
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, POOL_SLOT};
 use crate::core::Core;
 use crate::error::Fate;
 use crate::{Error, Result};
@@ -128,6 +128,21 @@ impl Core {
                 generation: view.generation,
                 place: view.base + offset,
             })),
+        }
+    }
+
+    /// Refuses a word that is known here not to be aligned. Of a region on another node only the owner knows: private memory
+    /// begins where its program has it. But starter memory and the pool are aligned as their addresses are.
+    pub(crate) fn check_aligned(&self, address: GlobalAddress, bytes: u64) -> Result<()> {
+        let place = match self.reach(address, 0, bytes)? {
+            Reach::Direct(pointer) => pointer as usize as u64,
+            Reach::Private(private) => private.place,
+            Reach::Remote(_) if self.format.slot(address) <= POOL_SLOT => address.bits(),
+            Reach::Remote(_) => return Ok(()),
+        };
+        match place % bytes {
+            0 => Ok(()),
+            _ => Err(crate::atomic::misaligned(address, bytes)),
         }
     }
 

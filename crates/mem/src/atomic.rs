@@ -3,6 +3,7 @@
 //! Wherever the request comes from, the word is changed by a CPU atomic in a process that has it mapped: so local,
 //! same-node and remote updates of one word are atomic together.
 
+use crate::address::GlobalAddress;
 use crate::handle::AtomicCall;
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -90,14 +91,16 @@ pub(crate) fn width(code: u8) -> Result<u64> {
     }
 }
 
+/// What is said to whoever gives a word that is not aligned.
+pub(crate) fn misaligned(target: GlobalAddress, bytes: u64) -> Error {
+    Error::misuse(format!("the address {:#x} of an atomic is not a multiple of {bytes}", target.bits()))
+}
+
 /// Does an operation on a word that was checked to be in bounds.
 pub(crate) fn perform(pointer: *mut u8, call: &AtomicCall) -> Result<u64> {
     let bytes = width(call.code)?;
     if pointer as usize % bytes as usize != 0 {
-        return Err(Error::misuse(format!(
-            "the address {:#x} of an atomic is not a multiple of {bytes}",
-            call.target.bits()
-        )));
+        return Err(misaligned(call.target, bytes));
     }
     // SAFETY: the pointer was checked for `bytes` by `reach` and is aligned; the word is only ever touched by atomics
     // or by copies that take whole words.

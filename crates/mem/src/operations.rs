@@ -216,8 +216,12 @@ impl World {
         turn: Turn,
     ) -> Result<Handle> {
         let (code, first, second) = operation.encode();
+        let bytes = std::mem::size_of::<W>() as u64;
         // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
-        self.core().reach(dst, 0, std::mem::size_of::<W>() as u64)?;
+        self.core().reach(dst, 0, bytes)?;
+        if target.bits() % bytes != 0 {
+            self.core().note(self.core().check_aligned(target, bytes))?;
+        }
         let call = AtomicCall { target, generation: 0, code, first, second };
         self.issue(Action::Atomic { dst: Some(dst), call }, order, turn)
     }

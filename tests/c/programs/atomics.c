@@ -54,7 +54,8 @@ int main(int argc, char **argv)
         check_each(word_ga(rank, 44 + me), word_ga(me, 40));
         check_each(all[rank] + 8 * (size_t)me, word_ga(me, 40));
     }
-    CHECK(acp_add8(word_ga(me, 40), word_ga(me, 44) + 4, 1, NONE) == NONE);
+    for (rank = 0; rank < procs; rank++)
+        CHECK(acp_add8(word_ga(me, 40), word_ga(rank, 44) + 4, 1, NONE) == NONE);
     CHECK(acp_add8(word_ga(me, 40), ACP_GA_NULL, 1, NONE) == NONE);
     acp_sync();
     /* All ranks, the same words: every increment counts, on a word that its owner changes, too. */
