@@ -89,6 +89,24 @@ impl Core {
         Some(unsafe { self.arena.slice(local).add(start as usize) })
     }
 
+    /// Memory of this node, or `None` for the long way round, as in [`direct`](Self::direct).
+    #[inline]
+    pub(crate) fn near(&self, address: GlobalAddress, bytes: u64) -> Option<Reach> {
+        if kumiki_net::os::process::is_forked_child() {
+            return None;
+        }
+        let (rank, slot) = (self.format.rank(address), self.format.slot(address));
+        let local = self.arena.place(rank)?.local_on(self.node)?;
+        let entry = self.arena.region(local, slot as usize)?;
+        let (kind, place, generation) = entry.locate(self.format.offset(address), bytes)?;
+        match kind {
+            Kind::Private => Some(Reach::Private(Private { rank, local, slot, generation, place })),
+            Kind::Arena if place + bytes > self.arena.slice_bytes() => None,
+            // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
+            Kind::Arena => Some(Reach::Direct(unsafe { self.arena.slice(local).add(place as usize) })),
+        }
+    }
+
     /// How `bytes` at `address` can be reached, after all checks that can be made here.
     pub(crate) fn reach(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Result<Reach> {
         self.check_usable()?;
@@ -158,6 +176,7 @@ impl Core {
     }
 
     /// Announces that private memory is about to be touched. `None` when it was unregistered meanwhile.
+    #[inline]
     fn pin(&self, private: Private) -> Result<Pin<'_>> {
         let name = hazard::name(private.local, private.slot, private.generation);
         let word = loop {

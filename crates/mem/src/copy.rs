@@ -5,6 +5,7 @@
 //! bytes of either side, never anything outside the range that was checked.
 
 use crate::access::Reach;
+use crate::address::GlobalAddress;
 use crate::core::Core;
 use crate::Result;
 use kumiki_net::os::memory::Direction;
@@ -13,7 +14,21 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 /// Bytes that go through this process at a time when both sides are other processes' private memory.
 const BOUNCE_BYTES: usize = 16 * 1024;
 
+/// Copies between memories of this node if nothing stands in the way; otherwise false, and the long way round finds out
+/// what does.
+#[inline]
+pub(crate) fn move_near(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
+    let (Some(to), Some(from)) = (core.near(dst, bytes), core.near(src, bytes)) else { return false };
+    if let (Reach::Direct(to), Reach::Direct(from)) = (to, from) {
+        // SAFETY: both ranges were checked and lie in the arena.
+        unsafe { move_bytes(to, from, bytes as usize) };
+        return true;
+    }
+    core.check_usable().is_ok() && move_here(core, to, from, bytes) == Ok(true)
+}
+
 /// Copies if this process can touch both sides; false if it must ask somebody.
+#[inline]
 pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
     let (to, _to_pin) = core.pin_own(to)?;
     let (from, _from_pin) = core.pin_own(from)?;

@@ -155,13 +155,10 @@ impl World {
     /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
     pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64, order: Order) -> Result<Handle> {
         let core = self.core();
-        if order == Order::None || core.pending.load(Ordering::Acquire) == 0 {
-            if let (Some(to), Some(from)) = (core.direct(dst, 0, bytes), core.direct(src, 0, bytes)) {
-                // SAFETY: both ranges were checked and lie in the arena.
-                unsafe { copy::move_bytes(to, from, bytes as usize) };
-                core.raise_completion();
-                return Ok(Handle::from_number(core.new_handle()));
-            }
+        let at_once = order == Order::None || core.pending.load(Ordering::Acquire) == 0;
+        if at_once && copy::move_near(core, dst, src, bytes) {
+            core.raise_completion();
+            return Ok(Handle::from_number(core.new_handle()));
         }
         let action = Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes };
         self.issue(action, order, Turn::Any)

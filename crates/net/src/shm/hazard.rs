@@ -31,6 +31,7 @@ impl Hazards {
     }
 
     /// Announces a region; `None` when every word is taken by another thread.
+    #[inline]
     pub fn announce(&self, name: u64) -> Option<usize> {
         (0..HAZARD_WORDS).find(|&index| {
             self.words[index].compare_exchange(0, name, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -38,6 +39,7 @@ impl Hazards {
     }
 
     /// Takes an announcement back.
+    #[inline]
     pub fn withdraw(&self, index: usize) {
         self.words[index].store(0, Ordering::Release);
     }

@@ -30,4 +30,14 @@ pub(crate) mod sync {
     pub(crate) use loom::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
     #[cfg(not(loom))]
     pub(crate) use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
+
+    /// A sequentially consistent fence right behind a successful exchange. On x86-64 every exchange is one itself, so that
+    /// only the compiler must be held back.
+    #[inline]
+    pub(crate) fn fence_after_exchange() {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        fence(Ordering::SeqCst);
+    }
 }

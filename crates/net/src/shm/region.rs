@@ -4,7 +4,7 @@
 //! entry is published by its owner alone, read by every rank of the node, and retired by its owner. A SIGKILL
 //! between the two stores of `publish` leaves the first word zero: the entry is free.
 
-use super::sync::{fence, AtomicU64, Ordering};
+use super::sync::{fence, fence_after_exchange, AtomicU64, Ordering};
 
 const GENERATION_SHIFT: u32 = 52;
 const KIND_SHIFT: u32 = 48;
@@ -130,9 +130,25 @@ impl RegionEntry {
         Some((place & LOW_BITS) + offset)
     }
 
-    /// As [`view`](Self::view), ordered after an announcement in a hazard slot.
+    /// Where `bytes` at `offset` of the region are, as [`RegionView::base`] says it, with kind and generation. `None` if the
+    /// entry is free, or the region too short.
+    #[inline]
+    pub fn locate(&self, offset: u64, bytes: u64) -> Option<(Kind, u64, u16)> {
+        let place = self.place.load(Ordering::Acquire);
+        let extent = self.extent.load(Ordering::Acquire);
+        let (generation, whole) = (place >> GENERATION_SHIFT, extent & LOW_BITS);
+        let halves_differ = generation != extent >> GENERATION_SHIFT;
+        if generation == 0 || halves_differ || bytes > whole || offset > whole - bytes {
+            return None;
+        }
+        let kind = if place >> KIND_SHIFT & 15 == 0 { Kind::Arena } else { Kind::Private };
+        Some((kind, (place & LOW_BITS) + offset, generation as u16))
+    }
+
+    /// As [`view`](Self::view), ordered after an announcement in a hazard word, which is an exchange and comes right before.
+    #[inline]
     pub fn view_announced(&self) -> Option<RegionView> {
-        fence(Ordering::SeqCst);
+        fence_after_exchange();
         self.view()
     }
 
