@@ -110,9 +110,6 @@ impl Core {
     /// How `bytes` at `address` can be reached, after all checks that can be made here.
     pub(crate) fn reach(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Result<Reach> {
         self.check_usable()?;
-        if let Some(pointer) = self.direct(address, generation, bytes) {
-            return Ok(Reach::Direct(pointer));
-        }
         let rank = self.format.rank(address);
         let slot = self.format.slot(address);
         let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank, bytes });
@@ -125,6 +122,9 @@ impl Core {
         }
         if place.node != self.node {
             return Ok(Reach::Remote(rank));
+        }
+        if let Some(pointer) = self.direct(address, generation, bytes) {
+            return Ok(Reach::Direct(pointer));
         }
         let entry = self.arena.region(place.local, slot as usize);
         let Some(view) = entry.and_then(|entry| entry.view()) else {

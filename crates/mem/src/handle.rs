@@ -121,12 +121,19 @@ impl Operations {
         }
         match self.find(id) {
             Ok(index) => self.incomplete[index].1 = operation,
+            Err(index) if index == self.incomplete.len() => self.incomplete.push_back((id, operation)),
             Err(index) => self.incomplete.insert(index, (id, operation)),
         }
     }
 
-    /// Where an operation is, or where it would be.
+    /// Where an operation is, or where it would be. Mostly it is the oldest, or would be the only one.
+    #[inline]
     fn find(&self, id: u64) -> std::result::Result<usize, usize> {
+        match self.incomplete.front() {
+            None => return Err(0),
+            Some((first, _)) if *first == id => return Ok(0),
+            Some(_) => {}
+        }
         self.incomplete.binary_search_by_key(&id, |(number, _)| *number)
     }
 
@@ -168,7 +175,9 @@ impl Operations {
 
     /// Forgets an operation: its answer, if one comes, is thrown away.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Operation> {
-        self.deferred.retain(|&deferred| deferred != id);
+        if !self.deferred.is_empty() {
+            self.deferred.retain(|&deferred| deferred != id);
+        }
         self.spoiled.remove(&id);
         let (_, operation) = self.find(id).ok().and_then(|index| self.incomplete.remove(index))?;
         if self.incomplete.is_empty() && self.incomplete.capacity() > KEPT_OPERATIONS {

@@ -254,7 +254,7 @@ impl World {
         let core = self.core();
         let completed = core.wait_until(Activity::Complete, deadline_ms, |engine| {
             let result = engine.state.operations.take_result_up_to(id);
-            if result.is_some() {
+            if matches!(result, Some(Err(_))) {
                 Receiver { core, state: &mut engine.state }.note_pending();
             }
             result
@@ -270,7 +270,7 @@ impl World {
         let core = self.core();
         let completed = core.wait_until(Activity::Complete, None, |engine| {
             let result = engine.state.operations.take_result_of(handle.number());
-            if result.is_some() {
+            if matches!(result, Some(Err(_))) {
                 Receiver { core, state: &mut engine.state }.note_pending();
             }
             result
@@ -355,7 +355,7 @@ impl World {
     /// As [`put`](Self::put), where the place is not mapped here.
     #[inline(never)]
     fn put_far<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        self.put_slice(to, std::slice::from_ref(&value))
+        self.put_bytes(to.address, to.generation, bytemuck::bytes_of(&value))
     }
 
     /// Reads one element.
@@ -378,7 +378,7 @@ impl World {
     #[inline(never)]
     fn get_far<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
         let mut value = T::zeroed();
-        self.get_slice(from, std::slice::from_mut(&mut value))?;
+        self.get_bytes(from.address, from.generation, bytemuck::bytes_of_mut(&mut value))?;
         Ok(value)
     }
 
@@ -390,8 +390,7 @@ impl World {
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
             return Ok(());
         }
-        let dst = Side::Global(to.address, to.generation);
-        self.transfer(dst, Side::Lent(bytes.as_ptr() as usize), bytes.len() as u64)
+        self.put_bytes(to.address, to.generation, bytes)
     }
 
     /// Reads elements into memory that need not be registered.
@@ -405,8 +404,19 @@ impl World {
             unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
             return Ok(());
         }
-        let src = Side::Global(from.address, from.generation);
-        self.transfer(Side::Lent(bytes.as_mut_ptr() as usize), src, bytes.len() as u64)
+        self.get_bytes(from.address, from.generation, bytes)
+    }
+
+    /// Writes memory that the caller lends, by whatever way there is.
+    fn put_bytes(&self, to: GlobalAddress, generation: u16, bytes: &[u8]) -> Result<()> {
+        let src = Side::Lent(bytes.as_ptr() as usize);
+        self.transfer(Side::Global(to, generation), src, bytes.len() as u64)
+    }
+
+    /// Reads into memory that the caller lends, by whatever way there is.
+    fn get_bytes(&self, from: GlobalAddress, generation: u16, bytes: &mut [u8]) -> Result<()> {
+        let dst = Side::Lent(bytes.as_mut_ptr() as usize);
+        self.transfer(dst, Side::Global(from, generation), bytes.len() as u64)
     }
 
     /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
@@ -429,7 +439,7 @@ impl World {
         }
         let result = core.wait_until(Activity::Complete, None, |engine| {
             let result = engine.state.operations.take_result_of(id);
-            if result.is_some() {
+            if matches!(result, Some(Err(_))) {
                 Receiver { core, state: &mut engine.state }.note_pending();
             }
             result.map(|result| result.map(|()| engine.state.operations.take_value(id)))

@@ -49,7 +49,8 @@ pub(crate) fn start(core: &Core, id: u64, action: Action) -> Result<Started> {
 
 fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64) -> Result<Started> {
     let (to, from) = (reach_side(core, dst, bytes)?, reach_side(core, src, bytes)?);
-    if copy::move_here(core, to, from, bytes)? {
+    let is_far = matches!(to, Reach::Remote(_)) || matches!(from, Reach::Remote(_));
+    if !is_far && copy::move_here(core, to, from, bytes)? {
         return Ok(Started::Complete(None));
     }
     // What move_here could not do needs somebody else. A neighbour whose memory we may not copy is asked like a

@@ -2,10 +2,11 @@
 
 use super::worker::{Measured, Request, Sampler, FIRST_WORD};
 use kumiki::World;
-use kumiki_run::system::SharedWords;
+use kumiki_run::system::{avoid_pacing, SharedWords};
 use std::hint::black_box;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -198,6 +199,8 @@ impl<'a> Floor<'a> {
                 (None, _) => return Ok(None),
             };
             socket.set_nodelay(true).map_err(text)?;
+            // As good as a bare socket can be: some machines pace every connection unless told otherwise.
+            avoid_pacing(socket.as_fd());
             self.socket = Some(socket);
         }
         self.socket.as_ref().map(|socket| socket.try_clone().map_err(text)).transpose()

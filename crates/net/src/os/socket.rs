@@ -213,7 +213,7 @@ pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
 
 /// Takes the place of congestion control that paces (BBR sets a timer for every few segments) with one that does not.
 /// Whatever else the administrator has chosen stays.
-fn avoid_pacing(fd: BorrowedFd<'_>) {
+pub fn avoid_pacing(fd: BorrowedFd<'_>) {
     let mut name = [0u8; 16];
     let mut bytes = name.len() as libc::socklen_t;
     // SAFETY: `name` is valid for writes of `bytes`, which is valid for writes itself.
