@@ -19,6 +19,7 @@ mod job;
 mod kills;
 mod litter;
 mod network;
+mod partition;
 mod repeated;
 mod resources;
 mod roles;
@@ -43,6 +44,7 @@ fn main() -> std::process::ExitCode {
         signals::TESTS,
         stuck::TESTS,
         network::TESTS,
+        partition::TESTS,
         endings::TESTS,
         strangers::TESTS,
         resources::TESTS,

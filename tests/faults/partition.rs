@@ -1,0 +1,60 @@
+//! Nodes that cannot hear each other for a while: each has a network namespace of its own, and its cable is cut.
+
+use crate::job::{Job, Setup};
+use crate::runner::{note, tests};
+use std::process::Command;
+use std::time::Duration;
+
+tests![a_cut_that_is_mended_in_time_is_no_loss, a_cut_that_lasts_is_a_loss_with_a_name,];
+
+/// The peer timeout of these jobs.
+const PEER_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Two ranks on two nodes that write and read each other's memory all the time; `None` where nobody may cut cables.
+fn start() -> Option<Job> {
+    // SAFETY: it takes nothing and always succeeds.
+    if unsafe { libc::geteuid() } != 0 {
+        note("not tried: only root may cut the cable of a namespace");
+        return None;
+    }
+    let mut job = Setup::new("steady")
+        .ranks(2)
+        .nodes(2)
+        .option("--netns")
+        .continues()
+        .variable("KUMIKI_PEER_TIMEOUT", format!("{}ms", PEER_TIMEOUT.as_millis()))
+        .start();
+    job.expect_all("ready", 2);
+    Some(job)
+}
+
+/// Cuts the cable of node 1, or mends it. Whoever sends into it is told nothing.
+fn turn(job: &Job, state: &str) {
+    let launcher = job.launcher().to_string();
+    let words = ["--target", &launcher, "--net", "ip", "link", "set", "node1", state];
+    let done = Command::new("nsenter").args(words).output().expect("nsenter");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn a_cut_that_is_mended_in_time_is_no_loss() {
+    let Some(mut job) = start() else { return };
+    turn(&job, "down");
+    std::thread::sleep(PEER_TIMEOUT / 3);
+    turn(&job, "up");
+    job.tell("stop");
+    let ended = job.finish();
+    ended.expect_code(0);
+    assert!(ended.reports().is_empty(), "{}", ended.show());
+    assert_eq!(ended.said("rounds").len(), 2, "{}", ended.show());
+}
+
+fn a_cut_that_lasts_is_a_loss_with_a_name() {
+    let Some(job) = start() else { return };
+    turn(&job, "down");
+    let ended = job.finish();
+    assert_ne!(ended.code, 0, "{}", ended.show());
+    // Whose operation ran into the timeout first decides who of the two is given up.
+    let lost = |rank: u32| ended.errors.iter().any(|line| line.contains(&format!("rank {rank} is lost")));
+    assert!(lost(0) || lost(1), "{}", ended.show());
+    assert!(ended.said("rounds").is_empty(), "{}", ended.show());
+}
