@@ -3,11 +3,13 @@
 use crate::job::Setup;
 use crate::runner::{skip, tests};
 use crate::space;
+use std::path::{Path, PathBuf};
 
 tests![
     a_used_up_budget_is_an_error_and_the_job_goes_on,
     few_descriptors_are_enough_and_too_few_are_named,
     a_job_needs_no_file_system,
+    a_full_control_group_gives_errors_and_nobody_is_killed,
 ];
 
 fn a_used_up_budget_is_an_error_and_the_job_goes_on() {
@@ -65,5 +67,58 @@ fn a_job_needs_no_file_system() {
         ended.expect_code(0);
         // Far more than /dev/shm would have held.
         assert_eq!(ended.said("after"), ["77", "77"], "{}", ended.show());
+    }
+}
+
+/// A control group with a limit on memory, below that of this process; gone when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None` if none can be made here.
+    fn new(limit: &str) -> Option<Group> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = |controllers: &str| {
+            let line = groups.lines().find_map(|line| line.split_once(':')?.1.strip_prefix(controllers));
+            line.map(|path| path.trim_start_matches('/').to_string())
+        };
+        let places = [
+            (own("memory:").map(|own| Path::new("/sys/fs/cgroup/memory").join(own)), "memory.limit_in_bytes"),
+            (own(":").map(|own| Path::new("/sys/fs/cgroup").join(own)), "memory.max"),
+        ];
+        let made = |(place, file): (Option<PathBuf>, &str)| {
+            let group = Group(place?.join(format!("kumiki-faults-{}", std::process::id())));
+            std::fs::create_dir(&group.0).ok()?;
+            std::fs::OpenOptions::new().write(true).open(group.0.join(file)).ok()?;
+            std::fs::write(group.0.join(file), limit).ok()?;
+            Some(group)
+        };
+        places.into_iter().find_map(made)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn a_full_control_group_gives_errors_and_nobody_is_killed() {
+    let Some(group) = Group::new("100663296") else {
+        return skip("a memory limit of 96 MiB", "no control group can be made here");
+    };
+    let joins = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.0.display());
+    for nodes in [1, 2] {
+        let words = ["sh", "-c", &joins, "sh"];
+        let ended = Setup::new("budget").nodes(nodes).before_launcher(&words).finish();
+        ended.expect_code(0);
+        let full = ended.said("full");
+        assert_eq!(full.len(), 2, "{nodes} nodes: {}", ended.show());
+        for line in full {
+            assert!(line.contains("OutOfMemory") && line.contains("control group"), "{}", ended.show());
+        }
+        // The canary: some of the memory was had.
+        let taken = |line: &&str| line.split(' ').next().and_then(|word| word.parse::<u32>().ok());
+        assert!(ended.said("full").iter().filter_map(taken).sum::<u32>() > 64, "{}", ended.show());
+        assert_eq!(ended.said("after"), ["77", "77"], "{nodes} nodes: {}", ended.show());
     }
 }

@@ -51,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) simulated: bool,
     /// Whether the program was ever given an error: dropping the world then does not finalize it.
     pub(crate) faulted: AtomicBool,
+    /// Bytes taken from the machine since it was last asked what it can still give.
+    pub(crate) taken_unasked: AtomicU64,
     pub(crate) books: Books,
     /// What this rank does for others: the table of the layer above.
     pub(crate) services: &'static [Service],

@@ -7,7 +7,7 @@
 use crate::address::{GlobalAddress, POOL_SLOT};
 use crate::ledger;
 use crate::local::{self, Local, Locked, Span};
-use crate::region::{check_machine, out_of_memory};
+use crate::region::out_of_memory;
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
@@ -15,9 +15,6 @@ use kumiki_net::shm::control::Control;
 use kumiki_net::shm::region::RegionEntry;
 use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Growth from here on is checked against the memory that the control group still allows.
-const LARGE_BYTES: u64 = 1 << 20;
 
 /// What a pool leaves of its owner's budget: a rank that others have filled can still start operations, and so give
 /// memory back.
@@ -157,9 +154,7 @@ impl<'a> Pool<'a> {
                     what: "the pool of a rank; --pool or KUMIKI_POOL may limit it",
                 });
             }
-            if more >= LARGE_BYTES {
-                check_machine(more)?;
-            }
+            core.check_machine(more)?;
             let budget_bytes = core.arena.config().budget_bytes;
             let budget_bytes = budget_bytes - RESERVE_BYTES.min(budget_bytes / 16);
             ledger::book_on(&control.booked, budget_bytes, more)?;

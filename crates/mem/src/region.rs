@@ -21,15 +21,15 @@ use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 /// The first slot that regions of the program get.
 const FIRST_SLOT: u16 = POOL_SLOT + 1;
 /// Private bytes of the tables for one region, for the ledger.
 const RECORD_BYTES: u64 = 96;
-/// Allocations from here on are checked against the memory that the control group still allows.
-const LARGE_BYTES: u64 = 1 << 20;
+/// The machine is asked what it can still give whenever so much has been taken.
+const ASK_EVERY_BYTES: u64 = 1 << 20;
 
 /// A region in the owner's books.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,9 +145,7 @@ impl Core {
     }
 
     fn allocate_booked(&self, bytes: u64, rounded: u64, colour: u8) -> Result<Granted> {
-        if rounded >= LARGE_BYTES {
-            check_machine(rounded)?;
-        }
+        self.check_machine(rounded)?;
         let mut registry = self.registry();
         let Some(at) = registry.heap.take(rounded) else {
             let left = registry.heap.largest();
@@ -267,6 +265,26 @@ impl Core {
         }
     }
 
+    /// Refuses what the control group or the machine cannot hold, before the kernel kills somebody for it. Asking costs as much
+    /// as some hundred pages: small amounts are only asked about when they have added up.
+    pub(crate) fn check_machine(&self, bytes: u64) -> Result<()> {
+        let taken = self.taken_unasked.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if taken < ASK_EVERY_BYTES {
+            return Ok(());
+        }
+        match kumiki_net::os::machine::memory_left() {
+            Some(left) if left < bytes => {
+                self.taken_unasked.fetch_sub(bytes, Ordering::Relaxed);
+                let what = "the memory limit of the control group or machine";
+                Err(Error::OutOfMemory { asked: bytes, left, what })
+            }
+            _ => {
+                self.taken_unasked.store(0, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+
     /// The private bytes of the tables, for the ledger.
     pub(crate) fn region_count(&self) -> usize {
         let registry = self.registry();
@@ -288,18 +306,6 @@ pub(crate) fn out_of_memory(error: kumiki_net::Error) -> Error {
             Error::OutOfMemory { asked: 0, left: 0, what: "the memory of the machine" }
         }
         other => other.into(),
-    }
-}
-
-/// Refuses what the control group or the machine cannot hold, before the kernel kills somebody for it.
-pub(crate) fn check_machine(bytes: u64) -> Result<()> {
-    match kumiki_net::os::machine::memory_left() {
-        Some(left) if left < bytes => Err(Error::OutOfMemory {
-            asked: bytes,
-            left,
-            what: "the memory limit of the control group or machine",
-        }),
-        _ => Ok(()),
     }
 }
 

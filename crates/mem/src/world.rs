@@ -119,6 +119,7 @@ impl World {
             life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
+            taken_unasked: AtomicU64::new(0),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),

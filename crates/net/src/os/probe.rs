@@ -8,6 +8,7 @@ use crate::{Error, Result};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 
+pub use super::machine::{group_limit, GroupLimit};
 pub use super::process::allowed_cores;
 
 /// Something of which a process may only have so much.

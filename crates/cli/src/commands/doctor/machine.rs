@@ -1,6 +1,7 @@
 //! Processors and memory: what there is, and what this process may use of it.
 
 use super::{bytes, Check};
+use kumiki_run::probe::{group_limit, GroupLimit};
 use std::fs;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -45,46 +46,16 @@ fn memory() -> Check {
     Check::ok(NAME, found)
 }
 
-/// The tightest memory limit of the control groups of this process, with what is used of it.
-fn group_limit() -> Option<(u64, u64)> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let number = |path: String| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
-    let mut limits = Vec::new();
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (controllers, path) = (parts.next()?, parts.next()?);
-        let (mount, limit, used) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
-            list if list.split(',').any(|one| one == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-            }
-            _ => continue,
-        };
-        // A limit of any group above holds too. In a container the path may name groups that cannot be seen.
-        for group in std::path::Path::new(path).ancestors() {
-            let folder = format!("{mount}{}", group.display().to_string().trim_end_matches('/'));
-            if let Some(most) = number(format!("{folder}/{limit}")) {
-                limits.push((most, number(format!("{folder}/{used}")).unwrap_or(0)));
-            }
-        }
-    }
-    // The first version writes "no limit" as the largest multiple of a page.
-    limits
-        .into_iter()
-        .filter(|(most, _)| *most < 1 << 60)
-        .min_by_key(|(most, used)| most.saturating_sub(*used))
-}
-
 fn memory_group() -> Check {
     const NAME: &str = "memory limit";
     match group_limit() {
         None => Check::ok(NAME, "no control group limits memory"),
-        Some((most, used)) if most.saturating_sub(used) < 64 << 20 => Check::warn(
+        Some(limit) if limit.left() < 64 << 20 => Check::warn(
             NAME,
-            format!("{} of {} used by this control group", bytes(used), bytes(most)),
+            format!("{} of {} used by this control group", bytes(limit.used), bytes(limit.most)),
             "ask for more memory: beyond the limit the kernel kills processes; set --budget to get errors instead",
         ),
-        Some((most, used)) => {
+        Some(GroupLimit { most, used }) => {
             Check::ok(NAME, format!("control group: {} of {} used; the arena counts too", bytes(used), bytes(most)))
         }
     }
