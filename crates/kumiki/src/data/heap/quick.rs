@@ -26,7 +26,7 @@ const QUICK_BLOCKS: u64 = 64;
 pub(super) const SHELVES: u64 = 4;
 pub(super) const SHELF_BYTES: u64 = (8 * QUICK_LISTS).next_multiple_of(64);
 /// Short blocks that are cut at a time.
-const CARVED: u64 = 16;
+const CARVED: u64 = 64;
 
 /// Of the word of a list: how many blocks there are is above this, the offset of the first below.
 const COUNT_SHIFT: u32 = 48;

@@ -1,7 +1,8 @@
 //! A slot and its elements: the algorithms of all three kinds of table, over the memory of the slot's node.
 //!
 //! A slot is changed under its lock only. It is read without: whoever reads looks at the slot's version before and
-//! after, and reads again with the lock if somebody was there. A SIGKILL between two stores leaves a list that can be walked from its head by
+//! after, and reads again with the lock if somebody was there. An element that is appended, or a count that is changed, is
+//! one store to such a reader, who sees it or not: the version is only for what takes elements away. A SIGKILL between two stores leaves a list that can be walked from its head by
 //! the `next` links, with whole elements: an element is written before the one store that links it, and the one store
 //! that unlinks it comes before everything else. What may be wrong then is the tail, the count and a `previous` link;
 //! whoever takes over the lock makes them anew from the `next` links. At worst a block that was not linked yet, or not
@@ -44,6 +45,12 @@ impl Op {
     #[inline]
     pub(super) fn only_reads(self) -> bool {
         matches!(self, Op::Find | Op::Get | Op::Count)
+    }
+
+    /// Whether it never adds an element.
+    #[inline]
+    fn only_removes(self) -> bool {
+        matches!(self, Op::Remove | Op::Take)
     }
 
     /// Whether a value goes with it.
@@ -201,8 +208,7 @@ impl<'a> Slots<'a> {
         }
         // The pool may have grown while we waited, and with it the elements of this slot.
         let span = self.pool.span();
-        let change = self.local.begin_change(span.word(self.version_at(slot))?);
-        let slot = Slot { slots: *self, span, at, held: Some((change, held)) };
+        let slot = Slot { slots: *self, span, at, held: Some(Held { change: None, lock: held }) };
         if inherited {
             return slot.repaired().map(Some);
         }
@@ -219,10 +225,12 @@ impl<'a> Slots<'a> {
 
     /// Says that an element will be added or removed soon: what that takes is fetched while the slot is.
     #[inline]
-    fn prepare(&self, slot: u64, item: Item<'_>) {
+    fn prepare(&self, slot: u64, op: Op, item: Item<'_>) {
         if slot < self.count {
             self.pool.span().prepare(self.at + SLOT_BYTES * slot);
-            self.pool.span().prepare(self.version_at(slot));
+            if op.only_removes() {
+                return self.pool.span().prepare(self.version_at(slot));
+            }
         }
         heap::prepare(self.local, self.rank, self.element_bytes(item));
     }
@@ -246,7 +254,7 @@ impl<'a> Slots<'a> {
                 return Ok(Some(found));
             }
         } else {
-            self.prepare(slot, item);
+            self.prepare(slot, op, item);
         }
         let Some(mut slot) = self.lock(slot)? else { return Ok(None) };
         slot.apply(op, item, sink).map(Some)
@@ -377,8 +385,14 @@ pub(super) struct Slot<'a> {
     span: Span<'a>,
     /// The offset of the slot in the pool.
     at: u64,
-    /// In this order: the change ends before the lock is freed.
-    held: Option<(Change<'a>, Locked<'a>)>,
+    held: Option<Held<'a>>,
+}
+
+/// The lock of a slot. In this order: a change ends before the lock is freed.
+struct Held<'a> {
+    /// Whether those who read without the lock have been told that something changes.
+    change: Option<Change<'a>>,
+    lock: Locked<'a>,
 }
 
 impl<'a> Slot<'a> {
@@ -391,6 +405,16 @@ impl<'a> Slot<'a> {
         } else {
             Err(damaged())
         }
+    }
+
+    /// Tells those who read without the lock that elements are taken away, or links changed that they may be at.
+    fn begin_change(&mut self) -> Result<()> {
+        let index = (self.at - self.slots.at) / SLOT_BYTES;
+        let version = self.span.word(self.slots.version_at(index))?;
+        if let Some(held) = self.held.as_mut().filter(|held| held.change.is_none()) {
+            held.change = Some(self.slots.local.begin_change(version));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -489,6 +513,7 @@ impl<'a> Slot<'a> {
     /// Takes an element out. The heap is locked before anything changes: a service may be run again until then.
     fn remove(&mut self, element: u64) -> Result<()> {
         let mut heap = Heap::open(self.slots.local, self.slots.rank)?;
+        self.begin_change()?;
         self.relink(element, None)?;
         self.add_to_count(-1)?;
         heap.free(GlobalAddress::from_bits(self.slots.base + element))
@@ -501,6 +526,7 @@ impl<'a> Slot<'a> {
         self.span = self.slots.pool.span();
         let (next, previous) = (self.span.load(element + NEXT_AT)?, self.span.load(element + PREVIOUS_AT)?);
         self.fill(self.offset(address)?, item, next, previous)?;
+        self.begin_change()?;
         self.relink(element, Some(address))?;
         heap.free(GlobalAddress::from_bits(self.slots.base + element))
     }
@@ -554,6 +580,7 @@ impl<'a> Slot<'a> {
             return Ok(removed);
         }
         let mut heap = Heap::open(self.slots.local, self.slots.rank)?;
+        self.begin_change()?;
         loop {
             let head = self.head()?;
             if head == 0 {
@@ -615,6 +642,8 @@ impl<'a> Slot<'a> {
         if mine[0] == theirs[0] {
             return Ok(());
         }
+        self.begin_change()?;
+        other.begin_change()?;
         for (slot, partner, head) in [(&*self, other.at, theirs[0]), (&*other, self.at, mine[0])] {
             slot.span.store(slot.at + TAIL_AT, head)?;
             slot.span.store(slot.at + COUNT_AT, SWAPPING | partner)?;
@@ -657,10 +686,10 @@ impl<'a> Slot<'a> {
         match self.repair() {
             Ok(()) => Ok(self),
             Err(error) => {
-                if let Some((change, held)) = self.held.take() {
+                if let Some(Held { change, lock }) = self.held.take() {
                     // Who reads without the lock must not think that all is well: the version stays as it is.
                     std::mem::forget(change);
-                    held.leave();
+                    lock.leave();
                 }
                 Err(error)
             }
@@ -668,7 +697,8 @@ impl<'a> Slot<'a> {
     }
 
     /// Makes tail, count and `previous` links anew.
-    fn repair(&self) -> Result<()> {
+    fn repair(&mut self) -> Result<()> {
+        self.begin_change()?;
         self.settle()?;
         let (mut previous, mut count) = (0, 0);
         self.walk(|element| {
