@@ -79,6 +79,11 @@ impl Calls {
         self.bytes
     }
 
+    /// Whether requests of others are coming in or replies to them are going out.
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.arriving.is_empty() || !self.replies.is_empty()
+    }
+
     pub(crate) fn has_stalled(&self) -> bool {
         !self.stalled.is_empty()
     }

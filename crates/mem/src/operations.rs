@@ -2,9 +2,9 @@
 
 use crate::address::{GlobalAddress, GlobalPtr};
 use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
-use crate::handle::{Action, AtomicCall, Client, Handle, Operation, Side, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::handle::{Action, AtomicCall, Client, Handle, Operation, Side, OPERATION_BYTES};
 use crate::order::{self, Condition, Order};
-use crate::progress::Receiver;
+use crate::progress::{Engine, Receiver};
 use crate::world::{deadline_after, World};
 use crate::{copy, serve, Error, Result};
 use bytemuck::Pod;
@@ -13,6 +13,7 @@ use kumiki_net::os::time;
 use kumiki_net::shm::control::Activity;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 /// What became of an operation that was launched.
@@ -71,8 +72,7 @@ impl World {
             // The word is changed before its old value goes to another rank: what that needs must be there first.
             if serve::needs_delivery(core, dst, call.code)? {
                 self.ensure_transport()?;
-                self.await_room()?;
-                self.check_room()?;
+                self.engine_with_room().map(drop)?;
             }
         }
         let (peer, message, rest) = match serve::start(core, id, action)? {
@@ -93,11 +93,9 @@ impl World {
             }
         };
         self.ensure_transport()?;
-        self.await_room()?;
         let operation =
             Operation { action: rest, client: Client::Program, peer: Some(peer), condition: Condition::Free };
-        let mut engine = core.engine();
-        self.check_room()?;
+        let mut engine = self.engine_with_room()?;
         engine.state.operations.insert(id, operation);
         let sent = engine.send(core, peer, message);
         if sent.is_err() {
@@ -111,10 +109,8 @@ impl World {
     /// Puts an operation in the table, to be started when its condition holds.
     fn defer(&self, id: u64, action: Action, condition: Condition) -> Result<()> {
         self.ensure_transport()?;
-        self.await_room()?;
         let core = self.core();
-        let mut engine = core.engine();
-        self.check_room()?;
+        let mut engine = self.engine_with_room()?;
         let pipelines = match condition {
             Condition::Exactly(previous) => {
                 let previous = engine.state.operations.get(previous);
@@ -129,27 +125,33 @@ impl World {
         engine.start_ready(core)
     }
 
-    /// Waits while as many operations are incomplete as may be.
-    fn await_room(&self) -> Result<()> {
-        if (self.core().pending.load(Ordering::Relaxed) as usize) < MAX_OPERATIONS {
-            return Ok(());
+    /// The engine, with room for one more operation. Waits while as many are incomplete as may be, and while the budget is
+    /// spent but something is under way that gives memory back.
+    fn engine_with_room(&self) -> Result<MutexGuard<'_, Engine>> {
+        let core = self.core();
+        let engine = core.engine();
+        if core.has_room(&engine.state) {
+            return Ok(engine);
         }
-        self.core().wait_until(Activity::Complete, None, |engine| {
-            (engine.state.operations.len() < MAX_OPERATIONS).then_some(())
-        })
-    }
-
-    /// Fails if the budget has no room for one more operation.
-    fn check_room(&self) -> Result<()> {
-        let left = self.core().books.left();
-        if left < OPERATION_BYTES {
-            return Err(Error::OutOfMemory {
-                asked: OPERATION_BYTES,
-                left,
-                what: "the budget, for an operation",
-            });
+        drop(engine);
+        loop {
+            core.wait_until(Activity::Complete, None, |engine| {
+                // What has been sent or taken since may not be booked off yet.
+                Receiver { core, state: &mut engine.state }.note_pending();
+                (core.has_room(&engine.state) || !engine.state.gives_memory_back()).then_some(())
+            })?;
+            let engine = core.engine();
+            if core.has_room(&engine.state) {
+                return Ok(engine);
+            }
+            if !engine.state.gives_memory_back() {
+                return Err(Error::OutOfMemory {
+                    asked: OPERATION_BYTES,
+                    left: core.books.left(),
+                    what: "the budget, for an operation",
+                });
+            }
         }
-        Ok(())
     }
 
     /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.

@@ -6,7 +6,7 @@
 use crate::call::{self, Calls};
 use crate::core::Core;
 use crate::error::Fate;
-use crate::handle::{Action, Client, Operation, Operations, OPERATION_BYTES};
+use crate::handle::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
 use crate::ledger::Purpose;
 use crate::protocol;
 use crate::serve;
@@ -179,6 +179,21 @@ impl Engine {
         let suspects = self.state.suspects.iter().map(|suspect| suspect.until_ms);
         let stalled = self.state.calls.has_stalled().then_some(0);
         suspects.chain(transport).chain(stalled).min()
+    }
+}
+
+impl State {
+    /// Whether something is under way that ends without the program and gives memory back then.
+    pub(crate) fn gives_memory_back(&self) -> bool {
+        self.operations.len() > 0 || self.calls.is_serving()
+    }
+}
+
+impl Core {
+    /// Whether one more operation may be in the table, by its length and by the budget.
+    #[inline]
+    pub(crate) fn has_room(&self, state: &State) -> bool {
+        state.operations.len() < MAX_OPERATIONS && self.books.left() >= OPERATION_BYTES
     }
 }
 
