@@ -14,6 +14,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("macprun::three_launchers_one_world", one_world),
         test("macprun::a_part_by_hand", by_hand),
         test("macprun::failures_are_told", failures),
+        test("macprun::every_wait_ends", endless),
         test("macprun::signals_reach_every_part", signals),
         test("macprun::mistakes", mistakes),
         test("wrappers::for_mpi", wrappers),
@@ -25,6 +26,17 @@ struct Programs {
     open_mpi: PathBuf,
     mpich: PathBuf,
     plain: PathBuf,
+}
+
+impl Programs {
+    /// A part under each launcher, with what its processes do.
+    fn parts(&self, what: [&'static str; 3]) -> [Part<'_>; 3] {
+        [
+            (OPEN_MPI, 2, &self.open_mpi, what[0]),
+            (MPICH, 1, &self.mpich, what[1]),
+            ("acprun", 2, &self.plain, what[2]),
+        ]
+    }
 }
 
 const OPEN_MPI: &str = "mpirun.openmpi --oversubscribe";
@@ -156,38 +168,30 @@ fn by_hand(stage: &Stage) {
 }
 
 fn failures(stage: &Stage) {
-    let Programs { open_mpi, mpich, plain } = programs(stage);
-    let parts = |what: [&'static str; 3]| {
-        [
-            (OPEN_MPI, 2, open_mpi.as_path(), what[0]),
-            (MPICH, 1, mpich.as_path(), what[1]),
-            ("acprun", 2, plain.as_path(), what[2]),
-        ]
-    };
+    let parts = |what| programs(stage).parts(what);
     // A rank that exits in the middle, under each launcher: its code, however the others take it.
     fail(&mut macprun(stage, "exit-0", &parts(["exit", "", ""])), 42, "part 1 (line 4");
     fail(&mut macprun(stage, "exit-1", &parts(["", "exit", ""])), 42, "part 2 (line 5");
     fail(&mut macprun(stage, "exit-2", &parts(["wait", "", "exit"])), 42, "part 3 (line 6");
     fail(&mut macprun(stage, "abort", &parts(["", "", "abort"])), 1, "the sky is falling");
-    let said = fail(&mut macprun(stage, "never", &parts(["", "never", ""])), 1, "never joined the world");
-    assert!(said.contains("part 2 (line 5"), "{said}");
+    let said = fail(&mut macprun(stage, "never", &parts(["", "", "never"])), 1, "never joined the world");
+    assert!(said.contains("part 3 (line 6"), "{said}");
+}
+
+fn endless(stage: &Stage) {
+    let parts = |what| programs(stage).parts(what);
     let mut late = macprun(stage, "late", &parts(["", "", "late"]));
     let said = fail(late.env("KUMIKI_INIT_TIMEOUT", "4s"), 1, "did not join within");
     assert!(said.contains("ranks 3, 4 of part 3 (line 6"), "{said}");
     let mut long = macprun(stage, "long", &parts(["wait", "wait", "wait"]));
-    fail(long.env("KUMIKI_TIMEOUT", "3s"), 124, "did not end within 3 s");
+    fail(long.env("KUMIKI_TIMEOUT", "2s"), 124, "did not end within 2 s");
 }
 
 fn signals(stage: &Stage) {
-    let Programs { open_mpi, mpich, plain } = programs(stage);
-    let parts = [
-        (OPEN_MPI, 2, open_mpi.as_path(), "wait"),
-        (MPICH, 1, mpich.as_path(), "wait"),
-        ("acprun", 1, plain.as_path(), "wait"),
-    ];
+    let parts = programs(stage).parts(["wait"; 3]);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
         // A word that tells the processes of this job from all others.
-        let mark = format!("KUMIKI_TEST_MARK={}-{signal}", std::process::id());
+        let mark = format!("MACPRUN_TEST_MARK={}-{signal}", std::process::id());
         let (name, value) = mark.split_once('=').expect("a name");
         let mut command = macprun(stage, &format!("signal-{signal}"), &parts);
         command.env(name, value).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);

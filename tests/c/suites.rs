@@ -20,6 +20,7 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("multiset", &[]),
     ("workspace", &[]),
     ("edges", &[]),
+    ("habits", &[]),
     ("kumiki_api", &[]),
 ];
 

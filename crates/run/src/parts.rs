@@ -20,6 +20,9 @@ use std::time::Duration;
 
 /// How long a part whose rank was lost may take to tell how it ended.
 const PATIENCE_MS: u64 = 4_000;
+/// How long other foreign launchers may take to notice by themselves that their ranks have failed: told to end in the
+/// middle of that, Open MPI's crashes, and leaves files behind.
+const COURTESY_MS: u64 = 1_500;
 /// How long launchers may take to end their ranks, before everything is killed.
 const GRACE_MS: u64 = 5_000;
 /// How long what was killed may take to be gone.
@@ -139,6 +142,8 @@ struct Running {
     child: Child,
     /// The exit code, when it has ended.
     code: Option<i32>,
+    /// When it shall be told to end.
+    tell_at_ms: Option<u64>,
     /// Whether it was told to end before it did.
     told: bool,
 }
@@ -156,24 +161,18 @@ impl Running {
     }
 }
 
-/// How the job is being ended.
-struct Ending {
-    /// When the part to blame is told, too; `None` once everybody has been.
-    tell_all_at_ms: Option<u64>,
-    kill_at_ms: u64,
-}
-
 struct Starter<'a> {
     job: &'a Parts,
     meeting: Meeting,
     signals: Signals,
     running: Vec<Running>,
-    ending: Option<Ending>,
+    /// When everything is killed, because the job is being ended.
+    kill_at_ms: Option<u64>,
     /// The exit code that the user or the clock has asked for.
     asked: Option<i32>,
     /// The part to blame, when a rank was lost.
     blamed: Option<usize>,
-    /// The exit code of the part that failed first.
+    /// The exit code of the part that failed before anything else was wrong.
     first_failed: Option<i32>,
     /// Since when ranks have waited for others to come.
     waiting_since_ms: Option<u64>,
@@ -200,7 +199,7 @@ impl<'a> Starter<'a> {
             meeting,
             signals,
             running: Vec::new(),
-            ending: None,
+            kill_at_ms: None,
             asked: None,
             blamed: None,
             first_failed: None,
@@ -228,7 +227,7 @@ impl<'a> Starter<'a> {
                 let launcher = line[0].to_string_lossy();
                 RunError::Options(format!("{}: cannot start `{launcher}`: {error}", part.title))
             })?;
-            self.running.push(Running { child, code: None, told: false });
+            self.running.push(Running { child, code: None, tell_at_ms: None, told: false });
         }
         Ok(())
     }
@@ -248,9 +247,10 @@ impl<'a> Starter<'a> {
     }
 
     fn wake_up_at(&self) -> u64 {
-        let ending = self.ending.as_ref().map(|ending| ending.tell_all_at_ms.unwrap_or(ending.kill_at_ms));
+        let untold = self.running.iter().filter(|part| part.code.is_none() && !part.told);
+        let telling = untold.filter_map(|part| part.tell_at_ms).min();
         let waiting = self.waiting_since_ms.map(|since_ms| since_ms + self.init_limit_ms);
-        [ending, waiting, self.end_at_ms].into_iter().flatten().fold(u64::MAX, u64::min)
+        [telling, self.kill_at_ms, waiting, self.end_at_ms].into_iter().flatten().fold(u64::MAX, u64::min)
     }
 
     fn read_signals(&mut self) {
@@ -275,7 +275,7 @@ impl<'a> Starter<'a> {
         // Launchers know what these two mean.
         self.tell(if signal == libc::SIGINT { signal } else { libc::SIGTERM });
         self.running.iter_mut().for_each(|part| part.told = true);
-        self.ending = Some(Ending { tell_all_at_ms: None, kill_at_ms: now_ms + GRACE_MS });
+        self.kill_at_ms = Some(now_ms + GRACE_MS);
     }
 
     /// Ctrl-Z: the parts stop, then we do; when we go on, so do they.
@@ -301,42 +301,40 @@ impl<'a> Starter<'a> {
                 running.code = Some(code_of(status));
                 if let Some(code) = running.failed() {
                     eprintln!("kumiki: {} ended with code {code}", part.title);
-                    self.first_failed.get_or_insert(code);
+                    if self.kill_at_ms.is_none() {
+                        self.first_failed.get_or_insert(code);
+                    }
                     failed = true;
                 }
             }
         }
         if failed && !self.meeting.continues_on_loss() {
-            self.end();
+            self.end(COURTESY_MS);
         }
     }
 
-    /// Ends the job. The part to blame is left alone for a while, because how its launcher ends tells how its rank did.
-    fn end(&mut self) {
+    /// Ends the job. Foreign launchers are told after so long; the part to blame is left alone for longer, because how its
+    /// launcher ends tells how its rank did.
+    fn end(&mut self, courtesy_ms: u64) {
         let now_ms = time::now_ms();
-        if self.ending.is_none() {
-            let (tell_all_at_ms, kill_at_ms) = (now_ms + PATIENCE_MS, now_ms + PATIENCE_MS + GRACE_MS);
-            self.ending = Some(Ending { tell_all_at_ms: Some(tell_all_at_ms), kill_at_ms });
-        }
-        self.tell_to_end(self.blamed);
-    }
-
-    /// Tells the launchers that have not been told to end, except one.
-    fn tell_to_end(&mut self, except: Option<usize>) {
-        for (index, part) in self.running.iter_mut().enumerate() {
-            if Some(index) != except && part.code.is_none() && !std::mem::replace(&mut part.told, true) {
-                part.tell(libc::SIGTERM);
-            }
+        self.kill_at_ms.get_or_insert(now_ms + PATIENCE_MS + GRACE_MS);
+        for (index, (running, part)) in self.running.iter_mut().zip(&self.job.parts).enumerate() {
+            let wait_ms = match part.is_ours {
+                _ if self.blamed == Some(index) => PATIENCE_MS,
+                true => 0,
+                false => courtesy_ms,
+            };
+            running.tell_at_ms.get_or_insert(now_ms + wait_ms);
         }
     }
 
     fn look_at_meeting(&mut self) {
         if let (Some(failure), None) = (self.meeting.failure(), self.blamed) {
             self.blamed = failure.lost.map(|rank| self.part_of(rank));
-            self.end();
+            self.end(COURTESY_MS);
         }
         let missing = self.meeting.missing();
-        if missing.is_empty() || self.ending.is_some() {
+        if missing.is_empty() || self.kill_at_ms.is_some() {
             self.waiting_since_ms = None;
             return;
         }
@@ -386,13 +384,17 @@ impl<'a> Starter<'a> {
             let seconds = self.job.timeout.unwrap_or_default().as_secs_f64();
             eprintln!("kumiki: the job did not end within {seconds} s (KUMIKI_TIMEOUT)");
             self.asked.get_or_insert(124);
-            self.end();
+            self.end(0);
         }
-        let Some(ending) = &mut self.ending else { return };
-        if ending.tell_all_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            ending.tell_all_at_ms = None;
-            self.tell_to_end(None);
-        } else if ending.tell_all_at_ms.is_none() && ending.kill_at_ms <= now_ms {
+        for part in
+            self.running.iter_mut().filter(|part| part.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms))
+        {
+            if part.code.is_none() && !std::mem::replace(&mut part.told, true) {
+                part.tell(libc::SIGTERM);
+            }
+        }
+        if self.kill_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            self.kill_at_ms = Some(now_ms + GRACE_MS);
             self.kill();
         }
     }
@@ -405,9 +407,9 @@ impl<'a> Starter<'a> {
     }
 
     fn exit_code(&self) -> i32 {
-        let part = self.blamed.map_or(self.first_failed, |part| self.running[part].failed());
+        let blamed = self.blamed.and_then(|part| self.running[part].failed());
         let failure = self.meeting.failure().map(|failure| failure.code);
-        self.asked.or(part).or(failure).unwrap_or(0)
+        self.asked.or(blamed).or(self.first_failed).or(failure).unwrap_or(0)
     }
 }
 
