@@ -4,7 +4,7 @@
 //! On a grid in dimension order a message is a few straight moves, and only their ends are marked; the loads are summed along the rows
 //! when asked for. So a step of thousands of messages costs little more than its messages.
 
-use crate::wiring::{Grid, Ways, Wiring};
+use crate::wiring::{Grid, Move, Ways, Wiring};
 use crate::{Bandwidth, Parameters, Time};
 
 /// Loads are counted in this part of a unit, so that ties and other choices can be split.
@@ -220,16 +220,18 @@ fn parts_time(parts: u64, bandwidth: Bandwidth) -> Time {
 
 fn add_rows(grid: &Grid, marks: &mut [i64], routers: u32, from: u32, to: u32, parts: u64, split: bool) {
     grid.legs(from, to, |leg| {
-        let stride: u32 = grid.shape().take(leg.dimension).map(|(size, _)| size).product();
-        let size = grid.shape().nth(leg.dimension).expect("a dimension").0;
-        let at = leg.from / stride % size;
+        let Move { at, size, stride, .. } = leg;
         let base = leg.from - at * stride;
         let hops = u32::from(leg.hops);
         let mut mark = |rising: bool, parts: i64| {
             let row = &mut marks[(2 * leg.dimension + usize::from(!rising)) * routers as usize..]
                 [..routers as usize];
             // The routers whose links are used lie from here on, around the end.
-            let start = if rising { at } else { (at + size + 1 - hops) % size };
+            let start = match at + 1 {
+                _ if rising => at,
+                next if next >= hops => next - hops,
+                next => next + size - hops,
+            };
             let end = start + hops;
             row[(base + start * stride) as usize] += parts;
             if end < size {
@@ -276,7 +278,7 @@ fn spread(wiring: &Wiring, from: u32, to: u32, mut link: impl FnMut(u32, f64)) {
                 *next.entry(wiring.links[candidate.link as usize].to).or_insert(0.0) += part;
             }
         }
-        way.hops += 1;
+        way.stage += 1;
         here = next;
     }
 }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What the engine needs of a queue. Times are picoseconds; an event is a word that only the engine understands.
+/// What the engine needs of a queue. Times are picoseconds; an event is a number below 2^[`EVENT_BITS`] that only the engine understands.
 pub(crate) trait Queue {
     /// Takes an event that is not earlier than the last one given out.
     fn push(&mut self, time: u64, event: u64);
@@ -13,17 +13,27 @@ pub(crate) trait Queue {
     fn pop(&mut self) -> Option<(u64, u64)>;
 }
 
-/// An event in the wheel.
-#[derive(Clone, Copy)]
-struct Entry {
-    time: u64,
-    event: u64,
-}
-
-const _: () = assert!(size_of::<Entry>() == 16);
+/// The bits of an event.
+const EVENT_BITS: u32 = 36;
 
 /// How many slots the wheel has.
 const SLOTS: u64 = 1024;
+
+/// An event in a slot: above its bits lies how long after the begin of the slot it comes.
+#[derive(Clone, Copy)]
+struct Entry(u64);
+
+impl Entry {
+    #[inline(always)]
+    fn offset_ps(self) -> u64 {
+        self.0 >> EVENT_BITS
+    }
+
+    #[inline(always)]
+    fn event(self) -> u64 {
+        self.0 & ((1 << EVENT_BITS) - 1)
+    }
+}
 
 /// A timing wheel. A slot holds the events of a short span of time in the order in which they came; it is sorted when its turn comes.
 /// What lies further ahead than a turn of the wheel waits in a heap.
@@ -44,19 +54,27 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel of which one turn covers at least this time, with room for so many events in each slot to begin with.
+    /// A wheel of which one turn covers at least this time (as far as the bits of an entry go), with room for so many events in each slot to
+    /// begin with.
     pub(crate) fn new(span_ps: u64, room: usize) -> Wheel {
         let slot_ps = (span_ps / SLOTS + 1).next_power_of_two();
         Wheel {
             slots: Box::new(std::array::from_fn(|_| Vec::with_capacity(room))),
             occupied: [0; (SLOTS / 64) as usize],
-            shift: slot_ps.trailing_zeros(),
+            shift: slot_ps.trailing_zeros().min(u64::BITS - EVENT_BITS),
             current: 0,
             ready: Vec::new(),
             gone: 0,
             far: BinaryHeap::new(),
             pushed_far: 0,
         }
+    }
+
+    /// An event as it lies in the slot of its time.
+    #[inline(always)]
+    fn entry(&self, time: u64, event: u64) -> Entry {
+        debug_assert!(event < 1 << EVENT_BITS);
+        Entry((time & !(!0 << self.shift)) << EVENT_BITS | event)
     }
 
     #[inline(always)]
@@ -68,11 +86,12 @@ impl Wheel {
 
     /// Takes an event that does not go into a slot of the wheel.
     #[cold]
-    fn put_aside(&mut self, slot: u64, entry: Entry) {
-        if slot <= self.current {
-            return self.put_now(entry);
+    fn put_aside(&mut self, time: u64, event: u64) {
+        if time >> self.shift <= self.current {
+            debug_assert!(time >> self.shift == self.current, "events do not come before those given out");
+            return self.put_now(self.entry(time, event));
         }
-        self.far.push(Reverse((entry.time, self.pushed_far, entry.event)));
+        self.far.push(Reverse((time, self.pushed_far, event)));
         self.pushed_far += 1;
     }
 
@@ -80,8 +99,8 @@ impl Wheel {
     fn put_now(&mut self, entry: Entry) {
         let rest = &self.ready[self.gone..];
         match rest.last() {
-            Some(last) if last.time > entry.time => {
-                let at = self.gone + rest.partition_point(|other| other.time <= entry.time);
+            Some(last) if last.offset_ps() > entry.offset_ps() => {
+                let at = self.gone + rest.partition_point(|other| other.offset_ps() <= entry.offset_ps());
                 self.ready.insert(at, entry);
             }
             _ => self.ready.push(entry),
@@ -122,7 +141,7 @@ impl Wheel {
                 break;
             }
             self.far.pop();
-            self.put(slot, Entry { time, event });
+            self.put(slot, self.entry(time, event));
         }
         let index = (next % SLOTS) as usize;
         self.ready.clear();
@@ -130,7 +149,7 @@ impl Wheel {
         std::mem::swap(&mut self.ready, &mut self.slots[index]);
         self.occupied[index / 64] &= !(1 << (index % 64));
         // A stable sort keeps the order in which events of one time came.
-        self.ready.sort_by_key(|entry| entry.time);
+        self.ready.sort_by_key(|entry| entry.offset_ps());
         true
     }
 }
@@ -139,11 +158,10 @@ impl Queue for Wheel {
     #[inline]
     fn push(&mut self, time: u64, event: u64) {
         let slot = time >> self.shift;
-        let entry = Entry { time, event };
         if slot.wrapping_sub(self.current + 1) < SLOTS - 1 {
-            self.put(slot, entry);
+            self.put(slot, self.entry(time, event));
         } else {
-            self.put_aside(slot, entry);
+            self.put_aside(time, event);
         }
     }
 
@@ -152,7 +170,7 @@ impl Queue for Wheel {
         loop {
             if let Some(entry) = self.ready.get(self.gone) {
                 self.gone += 1;
-                return Some((entry.time, entry.event));
+                return Some((self.current << self.shift | entry.offset_ps(), entry.event()));
             }
             if !self.advance() {
                 return None;

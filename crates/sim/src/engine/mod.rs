@@ -106,25 +106,25 @@ fn run_with<'a>(run: Run<'a>, pacer: Pacer<'a>) -> Result<(Report, Vec<Noted>), 
     }
 }
 
-/// Kinds of events of the engine, in the highest byte.
+/// Kinds of events of the engine, above the value.
 mod kind {
     use crate::fabric::event::ENGINE;
     /// A rank goes on.
     pub(super) const RESUME: u64 = ENGINE;
     /// An operation starts, its overhead paid.
-    pub(super) const LAUNCH: u64 = ENGINE + (1 << 56);
+    pub(super) const LAUNCH: u64 = ENGINE + (1 << 32);
     /// The data of a message enters the network.
-    pub(super) const START: u64 = ENGINE + (2 << 56);
+    pub(super) const START: u64 = ENGINE + (2 << 32);
     /// A message has left its node.
-    pub(super) const SENT: u64 = ENGINE + (3 << 56);
+    pub(super) const SENT: u64 = ENGINE + (3 << 32);
     /// A message has come.
-    pub(super) const ARRIVED: u64 = ENGINE + (4 << 56);
+    pub(super) const ARRIVED: u64 = ENGINE + (4 << 32);
     /// The announcement of a message has come.
-    pub(super) const ANNOUNCED: u64 = ENGINE + (5 << 56);
+    pub(super) const ANNOUNCED: u64 = ENGINE + (5 << 32);
     /// Word of its end is back at the initiator.
-    pub(super) const ACKNOWLEDGED: u64 = ENGINE + (6 << 56);
+    pub(super) const ACKNOWLEDGED: u64 = ENGINE + (6 << 32);
     /// A receive has paid its overhead.
-    pub(super) const RECEIVED: u64 = ENGINE + (7 << 56);
+    pub(super) const RECEIVED: u64 = ENGINE + (7 << 32);
 }
 
 /// What a run is given.

@@ -3,7 +3,7 @@
 use super::{event, Fabric, Note, TOLD};
 use crate::queue::Queue;
 use crate::report::Histogram;
-use crate::wiring::{Wiring, NONE};
+use crate::wiring::Wiring;
 use crate::Time;
 use std::ops::Deref;
 
@@ -26,7 +26,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// The way out that a packet takes.
     fn exit_of(&self, packet: u32) -> usize {
         let packet = &self.packets[packet as usize];
-        self.links + (packet.way.dest * self.nics_per_node) as usize + usize::from(packet.nic)
+        self.links + (packet.way.dest * self.nics_per_node) as usize + packet.nic()
     }
 
     /// The first packet of a queue begins to leave the network.
@@ -38,18 +38,14 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             (false, true) => usize::from(self.outputs[self.link_of::<PLAIN>(queue)].speed),
             (false, false) => 0,
         };
-        let speed = &self.speeds[speed];
+        let index = self.inputs[queue].head;
+        let packet = &self.packets[index as usize];
+        let (_, ps) = self.time_on(&self.speeds[speed], packet.message, packet.is_last());
+        let tail = if PLAIN { now + ps } else { (now + ps).max(self.tails_in[index as usize]) };
         let input = &mut self.inputs[queue];
-        let index = input.head;
         let packet = &mut self.packets[index as usize];
-        input.head = std::mem::replace(&mut packet.next, NONE);
+        input.head = std::mem::replace(&mut packet.next, queue as u32);
         input.gone = TOLD;
-        packet.queue = queue as u32;
-        let ps = match packet.bytes == self.packet_bytes {
-            true => speed.packet_ps,
-            false => speed.bandwidth.time_of(u64::from(packet.bytes)).as_ps(),
-        };
-        let tail = (now + ps).max(packet.tail_in);
         self.waited[Histogram::bucket(Time::from_ps(now - packet.arrived))] += 1;
         let out = &mut self.outputs[output];
         (out.until, out.last) = (TOLD, input.bit);
@@ -61,7 +57,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
 
     /// The tail of a packet has left the network.
     pub(super) fn exited<const PLAIN: bool>(&mut self, index: u32, now: u64, events: &mut impl Queue) {
-        let queue = self.packets[index as usize].queue as usize;
+        let queue = self.packets[index as usize].next as usize;
         // While it still counts as busy, the next packet of the queue only asks: others may have waited longer.
         self.vacate::<PLAIN>(queue, now, events);
         let output = self.exit_of(index);
@@ -79,7 +75,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         let message = self.packets[index as usize].message;
         self.unused.push(index);
         self.delivered += 1;
-        let missing = &mut self.missing[message as usize];
+        let missing = &mut self.rests[message as usize].packets;
         *missing -= 1;
         if *missing == 0 {
             self.notes.push(Note::Delivered(message));

@@ -33,50 +33,75 @@ use nic::{Nic, Waiting};
 use std::ops::Deref;
 use switch::WORD;
 
-/// Kinds of events, in the highest byte of the word. Those of the engine begin at [`event::ENGINE`].
+/// Kinds of events, in the four bits above the value. Those of the engine begin at [`event::ENGINE`].
 pub(crate) mod event {
     /// The head of the first packet of a queue is there, and the packet before it is gone.
     pub(crate) const HEAD: u64 = 0;
     /// The tail of a packet has left an output.
-    pub(crate) const TAIL: u64 = 1 << 56;
+    pub(crate) const TAIL: u64 = 1 << 32;
     /// An interface may send its next packet.
-    pub(crate) const NIC: u64 = 2 << 56;
+    pub(crate) const NIC: u64 = 2 << 32;
     /// Room in a buffer has become known to the sender.
-    pub(crate) const CREDIT: u64 = 3 << 56;
+    pub(crate) const CREDIT: u64 = 3 << 32;
     /// A packet has left the network.
-    pub(crate) const EXIT: u64 = 4 << 56;
+    pub(crate) const EXIT: u64 = 4 << 32;
     /// No event of the queue: there are notes for the engine.
-    pub(crate) const NOTES: u64 = 7 << 56;
+    pub(crate) const NOTES: u64 = 7 << 32;
     /// The first kind of the engine.
-    pub(crate) const ENGINE: u64 = 8 << 56;
+    pub(crate) const ENGINE: u64 = 8 << 32;
     /// The part that is not the kind.
-    pub(crate) const VALUE: u64 = (1 << 56) - 1;
+    pub(crate) const VALUE: u64 = (1 << 32) - 1;
 }
 
-/// A packet in the network. It lies in one cache line.
-#[repr(align(64))]
+/// A packet in the network. Two of them lie in one cache line.
+#[repr(align(32))]
 struct Packet {
     /// When its head comes to where it is.
     arrived: u64,
-    /// When its tail comes there.
-    tail_in: u64,
     message: u32,
-    /// The packet behind it in its queue.
+    /// The packet behind it in its queue; while it leaves the network, the queue that it comes from.
     next: u32,
-    /// The queue that it leaves the network from.
-    queue: u32,
-    /// Its bytes on the wire.
-    bytes: u32,
-    /// The router of its destination.
-    end: u32,
+    /// Its way, whose label says to which interface it goes, and whether it is the last of its message.
     way: Way,
-    /// The interface it goes to.
-    nic: u8,
-    /// Whether it is the last of its message.
-    last: bool,
 }
 
-const _: () = assert!(size_of::<Packet>() <= 64);
+const _: () = assert!(size_of::<Packet>() == 32);
+
+impl Packet {
+    /// The bit of the label for the last packet of a message.
+    const LAST: u8 = 1 << 7;
+
+    #[inline(always)]
+    fn is_last(&self) -> bool {
+        self.way.label & Packet::LAST != 0
+    }
+
+    /// The interface it goes to.
+    #[inline(always)]
+    fn nic(&self) -> usize {
+        usize::from(self.way.label & !Packet::LAST)
+    }
+}
+
+/// What is known of a message while its packets are in the network.
+#[derive(Clone, Copy, Default)]
+struct Rest {
+    /// How many of them have not come.
+    packets: u32,
+    /// Bytes on the wire of the last one; the others are full.
+    last_bytes: u32,
+}
+
+impl Rest {
+    /// The bytes of its last packet, and the time that they take.
+    #[inline(always)]
+    fn time_on(self, speed: &Speed, packet_bytes: u32) -> (u32, u64) {
+        match self.last_bytes {
+            bytes if bytes == packet_bytes => (bytes, speed.packet_ps),
+            bytes => (bytes, speed.bandwidth.time_of(u64::from(bytes)).as_ps()),
+        }
+    }
+}
 
 /// Where packets wait: a virtual channel at the end of a link, or a slot of an interface.
 #[derive(Clone, Copy)]
@@ -116,11 +141,10 @@ const TOLD: u64 = u64::MAX;
 
 /// A link, or the way out to an interface.
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Output {
     /// When the tail of its packet leaves it, or [`TOLD`].
     until: u64,
-    /// Bytes carried so far.
-    carried: u64,
     /// The queues that ask for it, for each class a word, in a plain network.
     requests: [u32; 2],
     /// The queue that sends, if it is to be told of the tail.
@@ -144,7 +168,7 @@ enum Health {
     Down,
 }
 
-const _: () = assert!(size_of::<Output>() == 40);
+const _: () = assert!(size_of::<Output>() == 32);
 
 /// What the engine is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,10 +207,12 @@ pub(crate) struct Fabric<W: Deref<Target = Wiring>> {
     /// The speed of all links of a plain network.
     speed: Speed,
     nic_limited: bool,
-    /// Whether this is a grid with one way, two classes of one channel each, and few queues at a router: most are, and what is done for each
-    /// packet is compiled once for them alone.
+    /// Whether this is a grid with one way, two classes of one channel each, few queues at a router, and interfaces as fast as the links:
+    /// most are, and what is done for each packet is compiled once for them alone.
     plain: bool,
     outputs: Vec<Output>,
+    /// Bytes that each link has carried.
+    carried: Vec<u64>,
     /// The queues that ask for each output, for each class so many words, in a network that is not plain.
     requests: Vec<u32>,
     /// First those of links, then those of interfaces.
@@ -195,9 +221,11 @@ pub(crate) struct Fabric<W: Deref<Target = Wiring>> {
     /// For each router, which queue a bit of the requests stands for.
     queue_of_bit: Vec<u32>,
     packets: Vec<Packet>,
+    /// For each packet, when its tail comes to where it is. In a plain network that is a packet time behind its head, which no output outruns.
+    tails_in: Vec<u64>,
     unused: Vec<u32>,
-    /// For each message, how many of its packets have not come.
-    missing: Vec<u32>,
+    /// By message.
+    rests: Vec<Rest>,
     nics: Vec<Nic>,
     waiting: Vec<Waiting>,
     unused_waiting: Vec<u32>,
@@ -243,14 +271,16 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             speed: speeds[0],
             speeds,
             outputs: Vec::new(),
+            carried: vec![0; links],
             plain: false,
             requests: Vec::new(),
             inputs: Vec::new(),
             link_queues: links * channels,
             queue_of_bit: Vec::new(),
             packets: Vec::new(),
+            tails_in: Vec::new(),
             unused: Vec::new(),
-            missing: Vec::new(),
+            rests: Vec::new(),
             nics: Vec::new(),
             waiting: Vec::new(),
             unused_waiting: Vec::new(),
@@ -308,7 +338,6 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         }
         let output = |router: u32, speed: u16| Output {
             until: 0,
-            carried: 0,
             requests: [0; 2],
             source: NONE,
             table: tables[router as usize],
@@ -323,7 +352,8 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         self.outputs.extend(routers.map(|router| output(router, nic_speed)));
         self.plain = matches!(wiring.ways, Ways::Grid(_))
             && !wiring.several_ways
-            && (self.classes, self.lanes, self.words) == (2, 1, 1);
+            && (self.classes, self.lanes, self.words) == (2, 1, 1)
+            && self.speeds.iter().all(|speed| speed.bandwidth == self.speed.bandwidth);
         if !self.plain {
             self.requests = vec![0; self.outputs.len() * self.classes * self.words];
         }
@@ -347,16 +377,21 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         events: &mut impl Queue,
         handled: &mut u64,
     ) -> Option<(u64, u64)> {
-        while self.notes.is_empty() {
-            let (now, event) = events.pop()?;
-            *handled += 1;
+        let mut count = 0;
+        let found = loop {
+            if !self.notes.is_empty() {
+                break Some((self.now, event::NOTES));
+            }
+            let Some((now, event)) = events.pop() else { break None };
+            count += 1;
             if event >= event::ENGINE || now > LONGEST_PS {
-                return Some((now, event));
+                break Some((now, event));
             }
             self.now = now;
             self.handle::<PLAIN>(now, event, events);
-        }
-        Some((self.now, event::NOTES))
+        };
+        *handled += count;
+        found
     }
 
     /// Handles one of its events.
@@ -364,13 +399,22 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     fn handle<const PLAIN: bool>(&mut self, now: u64, event: u64, events: &mut impl Queue) {
         let value = (event & event::VALUE) as u32;
         match event & !event::VALUE {
-            event::HEAD => self.request::<PLAIN>(value as usize, now, events),
             event::TAIL => self.tail::<PLAIN>(value as usize, now, events),
+            event::HEAD => self.request::<PLAIN>(value as usize, now, events),
             event::NIC => self.nic_ready::<PLAIN>(value, now, events),
             event::CREDIT => self.credit::<PLAIN>(value as usize, now, events),
             _ => self.exited::<PLAIN>(value, now, events),
         }
         self.tell_senders::<PLAIN>(now, events);
+    }
+
+    /// The bytes of a packet of a message on the wire, and the time that they take.
+    #[inline(always)]
+    fn time_on(&self, speed: &Speed, message: u32, last: bool) -> (u32, u64) {
+        match last {
+            true => self.rests[message as usize].time_on(speed, self.packet_bytes),
+            false => (self.packet_bytes, speed.packet_ps),
+        }
     }
 
     /// Packets in the network now.
@@ -380,7 +424,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
 
     /// What each link has carried, in bytes.
     pub(crate) fn link_bytes(&self) -> impl Iterator<Item = u64> + '_ {
-        self.outputs[..self.links].iter().map(|output| output.carried)
+        self.carried.iter().copied()
     }
 
     /// How long packets have waited at each hop.
@@ -391,6 +435,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// Bytes of state that grow with the network, not with what is in it.
     pub(crate) fn bytes(&self) -> usize {
         self.outputs.capacity() * size_of::<Output>()
+            + self.carried.capacity() * size_of::<u64>()
             + self.requests.capacity() * size_of::<u32>()
             + self.inputs.capacity() * size_of::<Input>()
             + self.queue_of_bit.capacity() * size_of::<u32>()

@@ -1,7 +1,7 @@
 //! Network interfaces. An interface sends its messages one after the other, packet by packet, into a few slots; each packet in a slot asks the router
 //! for its own output. Behind each packet of a message lies the message's gap: that is pacing.
 
-use super::{event, Fabric, Packet};
+use super::{event, Fabric, Packet, Rest};
 use crate::queue::Queue;
 use crate::wiring::{Way, Wiring, NONE};
 use std::ops::Deref;
@@ -55,10 +55,13 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// Takes a message for an interface of its node.
     pub(crate) fn send(&mut self, outgoing: Outgoing, nic: u32, now: u64, events: &mut impl Queue) {
         let message = outgoing.message as usize;
-        if self.missing.len() <= message {
-            self.missing.resize(message + 1, 0);
+        if self.rests.len() <= message {
+            self.rests.resize(message + 1, Rest::default());
         }
-        self.missing[message] = self.packets_of(outgoing.bytes);
+        let packets = self.packets_of(outgoing.bytes);
+        let before = u64::from(packets - 1) * u64::from(self.payload_bytes());
+        let last_bytes = (outgoing.bytes - before) as u32 + self.header_bytes;
+        self.rests[message] = Rest { packets, last_bytes };
         let nic = outgoing.from * self.nics_per_node + nic;
         let waiting = Waiting { outgoing, sent: 0, next: NONE };
         let index = match self.unused_waiting.pop() {
@@ -126,27 +129,27 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             }
             let slot = state.free.trailing_zeros();
             state.free &= !(1 << slot);
-            let packet = self.next_packet(nic, now);
+            let (packet, tail_in) = self.next_packet(nic, now);
             let index = self.keep(packet);
+            if !PLAIN {
+                self.tails_in.resize(self.packets.len(), 0);
+                self.tails_in[index as usize] = tail_in;
+            }
             let queue = self.link_queues + (nic * self.slots + slot) as usize;
             (self.inputs[queue].head, self.inputs[queue].tail) = (index, index);
             self.request::<PLAIN>(queue, now, events);
         }
     }
 
-    /// The next packet of an interface, and when the one after it may follow.
-    fn next_packet(&mut self, nic: u32, now: u64) -> Packet {
-        let payload = u64::from(self.payload_bytes());
+    /// The next packet of an interface, and when its tail is there; the one after it may follow later.
+    fn next_packet(&mut self, nic: u32, now: u64) -> (Packet, u64) {
         let tail = self.nics[nic as usize].tail;
         let head = self.waiting[tail as usize].next;
         let Waiting { outgoing: front, sent: index, next } = self.waiting[head as usize];
-        let sent = u64::from(index) * payload;
-        let last = front.bytes.saturating_sub(sent) <= payload;
-        let bytes = (front.bytes - sent).min(payload) as u32 + self.header_bytes;
+        let last = (u64::from(index) + 1) * u64::from(self.payload_bytes()) >= front.bytes;
         let salt = self.wiring.salt(front.from, front.to, index, || self.random.next());
         let nic_ps = match self.speeds.last() {
-            Some(speed) if self.nic_limited && bytes == self.packet_bytes => speed.packet_ps,
-            Some(speed) if self.nic_limited => speed.bandwidth.time_of(u64::from(bytes)).as_ps(),
+            Some(speed) if self.nic_limited => self.time_on(speed, front.message, last).1,
             _ => 0,
         };
         let state = &mut self.nics[nic as usize];
@@ -168,18 +171,9 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             }
             false => self.waiting[head as usize].sent += 1,
         }
-        Packet {
-            arrived: now,
-            tail_in: now + nic_ps,
-            message: front.message,
-            next: NONE,
-            queue: NONE,
-            bytes,
-            end: self.wiring.router_of(front.to),
-            way: Way::to(front.to, salt),
-            nic: (nic % self.nics_per_node) as u8,
-            last,
-        }
+        let mut way = Way::to(front.to, salt);
+        way.label = (nic % self.nics_per_node) as u8 | if last { Packet::LAST } else { 0 };
+        (Packet { arrived: now, message: front.message, next: NONE, way }, now + nic_ps)
     }
 
     fn keep(&mut self, packet: Packet) -> u32 {

@@ -105,13 +105,13 @@ impl Dragonfly {
             // The same for every router of the way: the packet must not change its mind half-way.
             _ => draw(way.salt, 0, self.copies),
         };
-        Candidate { link: self.toward(router, end, copy), class: way.hops.min(2) }
+        Candidate { link: self.toward(router, end, copy), class: way.stage.min(2) }
     }
 
     /// Every link that a minimal way can begin with. A packet that has left its router for a global link takes one of those it finds there.
     pub(super) fn candidates(&self, way: &Way, router: u32, found: &mut Vec<Candidate>) {
         let end = way.dest / self.nodes;
-        let class = way.hops.min(2);
+        let class = way.stage.min(2);
         if router / self.routers == end / self.routers {
             found.push(Candidate { link: self.toward(router, end, 0), class });
             return;
@@ -120,7 +120,7 @@ impl Dragonfly {
             let link = self.toward(router, end, copy);
             let is_global = link >= self.first_link[router as usize] + self.routers - 1;
             let candidate = Candidate { link, class };
-            if (is_global || way.hops == 0) && !found.contains(&candidate) {
+            if (is_global || way.stage == 0) && !found.contains(&candidate) {
                 found.push(candidate);
             }
         }

@@ -128,10 +128,11 @@ impl Grid {
 
     /// The first port of a direction, moved on by the lane that the packet takes.
     #[inline(always)]
-    fn port_of(&self, dimension: usize, rising: bool, salt: u32) -> u16 {
+    fn port_of(&self, dimension: usize, rising: bool, salt: u32) -> u8 {
         let dim = &self.dimensions[dimension];
         let lane = if dim.links == 1 { 0 } else { (salt >> 8) as u16 % dim.links };
-        dim.first_port + if rising { 0 } else { dim.links } + lane
+        // Eight dimensions of 16 links to either side are 256 ports.
+        (dim.first_port + if rising { 0 } else { dim.links } + lane) as u8
     }
 
     #[inline(always)]
@@ -152,15 +153,13 @@ impl Grid {
     /// Enters the next dimension.
     #[inline(always)]
     fn turn(&self, way: &mut Way, router: u32) {
-        let count = self.dimensions.len();
-        let at = &self.coordinates[router as usize * count..][..count];
-        let end = &self.coordinates[way.dest as usize * count..][..count];
-        let mut dimension = usize::from(way.dimension);
+        let (at, end) = (self.coordinates_of(router), self.coordinates_of(way.dest));
+        let mut dimension = usize::from(way.stage);
         while at[dimension] == end[dimension] {
             dimension += 1;
         }
         let leg = self.dimensions[dimension].leg(at[dimension], end[dimension], way.salt >> dimension);
-        way.dimension = dimension as u8 + 1;
+        way.stage = dimension as u8 + 1;
         way.port = self.port_of(dimension, leg.rising, way.salt);
         way.left = leg.hops;
         way.wrap = leg.wrap;
@@ -194,8 +193,15 @@ impl Grid {
     }
 
     pub(super) fn hops(&self, from: u32, to: u32) -> u32 {
-        let leg = |dimension| self.leg(dimension, from, to, 0).map_or(0, |leg| u32::from(leg.hops));
-        (0..self.dimensions.len()).map(leg).sum()
+        let (from, to) = (self.coordinates_of(from), self.coordinates_of(to));
+        let ends = from.iter().zip(to);
+        self.dimensions.iter().zip(ends).map(|(dim, (&at, &end))| u32::from(dim.distance(at, end))).sum()
+    }
+
+    #[inline]
+    fn coordinates_of(&self, router: u32) -> &[u16] {
+        let count = self.dimensions.len();
+        &self.coordinates[router as usize * count..][..count]
     }
 
     /// Bits that let the packets of a message take both directions of a tie in turn, in each dimension on its own, and that let neighbours
@@ -214,17 +220,28 @@ impl Grid {
     /// Calls `line(dimension, rising, first link, start, hops, is tied)` for every move of the way in dimension order. The links of a move are
     /// those of the routers `start`, `start ± 1`, … of one row.
     pub(crate) fn legs(&self, from: u32, to: u32, mut leg_of: impl FnMut(Move)) {
-        let mut at = from;
+        let mut router = from;
         let mut stride = 1;
-        for dimension in 0..self.dimensions.len() {
-            let dim = &self.dimensions[dimension];
-            if let Some(leg) = self.leg(dimension, at, to, 0) {
-                let tied = dim.wraps && 2 * u32::from(leg.hops) == u32::from(dim.size);
-                leg_of(Move { dimension, from: at, rising: leg.rising, hops: leg.hops, tied });
+        let ends = self.coordinates_of(from).iter().zip(self.coordinates_of(to));
+        for (dimension, (dim, (&at, &end))) in self.dimensions.iter().zip(ends).enumerate() {
+            let size = u32::from(dim.size);
+            if at != end {
+                let leg = dim.leg(at, end, 0);
+                let tied = dim.wraps && 2 * u32::from(leg.hops) == size;
+                let at = u32::from(at);
+                leg_of(Move {
+                    dimension,
+                    from: router,
+                    at,
+                    size,
+                    stride,
+                    rising: leg.rising,
+                    hops: leg.hops,
+                    tied,
+                });
             }
-            let (old, new) = (self.coordinate(at, dimension), self.coordinate(to, dimension));
-            at = at - u32::from(old) * stride + u32::from(new) * stride;
-            stride *= u32::from(dim.size);
+            router = router - u32::from(at) * stride + u32::from(end) * stride;
+            stride *= size;
         }
     }
 
@@ -273,6 +290,16 @@ impl Grid {
 }
 
 impl Dim {
+    /// How many hops lie between two coordinates.
+    #[inline(always)]
+    fn distance(&self, at: u16, end: u16) -> u16 {
+        let straight = at.abs_diff(end);
+        match self.wraps {
+            true => straight.min(self.size - straight),
+            false => straight,
+        }
+    }
+
     /// The move from one coordinate to another; the lowest bit of the salt decides a tie. Which way it is nobody can foresee: without branches it
     /// takes less time.
     #[inline(always)]
@@ -297,6 +324,10 @@ impl Dim {
 pub(crate) struct Move {
     pub(crate) dimension: usize,
     pub(crate) from: u32,
+    /// Its coordinate in the dimension, the size of that, and how far apart the numbers of neighbours are in it.
+    pub(crate) at: u32,
+    pub(crate) size: u32,
+    pub(crate) stride: u32,
     pub(crate) rising: bool,
     pub(crate) hops: u16,
     /// Whether the other direction is as short.

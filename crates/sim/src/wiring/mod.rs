@@ -16,7 +16,7 @@ mod tree;
 use crate::random::mix;
 use crate::{Bandwidth, Error, Network, Parameters, Routing, Ties, Topology};
 use dragonfly::Dragonfly;
-pub(crate) use grid::Grid;
+pub(crate) use grid::{Grid, Move};
 use table::{Distances, Table};
 use tree::Tree;
 
@@ -53,6 +53,8 @@ pub(crate) struct Wiring {
     /// For each router its first link, and the number of links at the end.
     pub(crate) first_link: Vec<u32>,
     pub(crate) speeds: Vec<Speed>,
+    /// Whether heads take the same time on all links.
+    hops_alike: bool,
     /// How many classes of virtual channels the ways need.
     pub(crate) classes: u8,
     /// Whether packets may have several ways open at once.
@@ -90,21 +92,30 @@ pub(crate) struct Way {
     pub(crate) dest: u32,
     /// Bits that decide where there is a choice; the low ones decide ties of the dimensions.
     pub(crate) salt: u32,
-    /// In a grid: the next dimension, the port of the one it is in, hops left in it, hops before the wrap-around link.
-    dimension: u8,
-    port: u16,
+    /// In a grid: hops left in the dimension it is in, hops before the wrap-around link, and the port.
     left: u16,
     wrap: u16,
+    port: u8,
+    /// In a grid the next dimension, elsewhere the hops so far.
+    pub(crate) stage: u8,
     class: u8,
-    /// Hops so far.
-    pub(crate) hops: u8,
+    /// A byte that the way does not need, for whoever carries the packet.
+    pub(crate) label: u8,
 }
+
+const _: () = assert!(size_of::<Way>() == 16);
 
 impl Way {
     /// The beginning of a way to a node.
     #[inline]
     pub(crate) fn to(dest: u32, salt: u32) -> Way {
         Way { dest, salt, ..Way::default() }
+    }
+
+    /// Whether a packet in a grid goes on in its dimension.
+    #[inline(always)]
+    pub(crate) fn is_straight(&self) -> bool {
+        self.left > 0
     }
 }
 
@@ -179,13 +190,13 @@ impl Wiring {
     #[inline(always)]
     pub(crate) fn next(&self, way: &mut Way, router: u32) -> Candidate {
         let candidate = match &self.ways {
-            Ways::Grid(grid) => grid.next(way, router),
+            Ways::Grid(grid) => return grid.next(way, router),
             Ways::Tree(tree) => tree.next(way, router, self.routing),
             Ways::Dragonfly(dragonfly) => dragonfly.next(way, router, self.routing),
             Ways::Table(table) => table.next(way, router, self),
             Ways::Distances(distances) => distances.next(way, router, self),
         };
-        way.hops = way.hops.saturating_add(1);
+        way.stage = way.stage.saturating_add(1);
         candidate
     }
 
@@ -222,9 +233,8 @@ impl Wiring {
 
     /// The time of a head between two nodes, in picoseconds.
     pub(crate) fn flight_ps(&self, from: u32, to: u32) -> u64 {
-        let hop_ps = self.speeds[0].hop_ps;
-        if self.several_ways || self.speeds.iter().all(|speed| speed.hop_ps == hop_ps) {
-            return u64::from(self.hops(from, to)) * hop_ps;
+        if self.several_ways || self.hops_alike {
+            return u64::from(self.hops(from, to)) * self.speeds[0].hop_ps;
         }
         let mut sum = 0;
         self.walk(from, to, 0, |link| {
@@ -319,6 +329,7 @@ impl Parts {
             nodes: self.nodes,
             links: self.links,
             first_link: self.first_link,
+            hops_alike: self.speeds.windows(2).all(|two| two[0].hop_ps == two[1].hop_ps),
             speeds: self.speeds,
             classes: self.classes,
             several_ways: self.several_ways,

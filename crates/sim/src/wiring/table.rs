@@ -280,7 +280,7 @@ fn check_connected(wiring: &Wiring, distances: &Distances) -> Result<(), Error> 
 impl Table {
     pub(super) fn next(&self, way: &mut Way, router: u32, wiring: &Wiring) -> Candidate {
         let port = self.ports[router as usize * wiring.nodes as usize + way.dest as usize];
-        let class = if self.by_hops { way.hops.min(wiring.classes - 1) } else { 0 };
+        let class = if self.by_hops { way.stage.min(wiring.classes - 1) } else { 0 };
         Candidate { link: wiring.first_link[router as usize] + u32::from(port), class }
     }
 
@@ -322,11 +322,11 @@ impl Distances {
         let count = self.nearer(router, end, wiring).count() as u32;
         let drawn = draw(way.salt, router, count) as usize;
         let link = self.nearer(router, end, wiring).nth(drawn).expect("the graph is connected");
-        Candidate { link, class: way.hops.min(wiring.classes - 1) }
+        Candidate { link, class: way.stage.min(wiring.classes - 1) }
     }
 
     pub(super) fn candidates(&self, way: &Way, router: u32, wiring: &Wiring, found: &mut Vec<Candidate>) {
-        let class = way.hops.min(wiring.classes - 1);
+        let class = way.stage.min(wiring.classes - 1);
         let end = wiring.router_of(way.dest);
         found.extend(self.nearer(router, end, wiring).map(|link| Candidate { link, class }));
     }
