@@ -48,7 +48,8 @@ pub use engine::simulate;
 pub use error::Error;
 pub use live::{compute, now, run, Cluster, Crash, End, Faults, LinkOutage, Outage, Outcome, Wire};
 pub use network::{
-    ChannelRule, Dimension, Graph, GraphLink, Network, Parameters, Routing, RoutingTable, Ties, Topology,
+    ChannelRule, Crossbar, Dimension, Graph, GraphLink, Network, Parameters, Routing, RoutingTable, Ties,
+    Topology,
 };
 pub use options::{Engine, EventQueue, Options, Pacing, Progress};
 pub use patterns::{run_pattern, Pattern, PatternKind, Steps};

@@ -129,6 +129,16 @@ pub enum ChannelRule {
     None,
 }
 
+/// How the virtual channels of a link come into a router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Crossbar {
+    /// One packet at a time of all channels of a link.
+    #[default]
+    Shared,
+    /// Each channel on its own.
+    Free,
+}
+
 /// How fast and how large everything is. All of it is printed with every result, because each of it can change one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
@@ -148,6 +158,8 @@ pub struct Parameters {
     pub lanes: u32,
     /// How virtual channels keep a torus free of deadlock.
     pub channel_rule: ChannelRule,
+    /// How the virtual channels of a link come into a router.
+    pub crossbar: Crossbar,
     /// How long a credit takes back to the sender of a packet.
     pub credit_delay: Time,
     /// Network interfaces of a node; messages take them in turn.
@@ -195,6 +207,7 @@ impl Default for Parameters {
             buffer_packets: 4,
             lanes: 1,
             channel_rule: ChannelRule::default(),
+            crossbar: Crossbar::default(),
             credit_delay: Time::ZERO,
             nics: 1,
             nic_bandwidth: Some(Bandwidth::from_bytes_per_second(5_000_000_000)),
@@ -253,6 +266,7 @@ impl Parameters {
             ("buffer_packets", self.buffer_packets.to_string()),
             ("lanes", self.lanes.to_string()),
             ("channel_rule", self.channel_rule.name().to_owned()),
+            ("crossbar", self.crossbar.name().to_owned()),
             ("credit_delay", self.credit_delay.to_string()),
             ("nics", self.nics.to_string()),
             ("nic_bandwidth", nic),
@@ -336,6 +350,7 @@ macro_rules! named {
 named!(Ties, "tie rule", "split" => Ties::Split, "plus" => Ties::Plus, "random" => Ties::Random);
 named!(ChannelRule, "channel rule",
     "wrap" => ChannelRule::Wrap, "dateline" => ChannelRule::Dateline, "none" => ChannelRule::None);
+named!(Crossbar, "crossbar", "shared" => Crossbar::Shared, "free" => Crossbar::Free);
 named!(Routing, "routing",
     "deterministic" => Routing::Deterministic, "adaptive" => Routing::Adaptive,
     "random" => Routing::Random, "ecmp" => Routing::Ecmp);

@@ -70,6 +70,7 @@ pub fn set(parameters: &mut Parameters, name: &str, value: &str) -> Result<(), E
         "buffer_packets" | "buffers" => parameters.buffer_packets = number(name, value)?,
         "lanes" => parameters.lanes = number(name, value)?,
         "channel_rule" | "channels" => parameters.channel_rule = read(name, value)?,
+        "crossbar" => parameters.crossbar = read(name, value)?,
         "credit_delay" => parameters.credit_delay = read(name, value)?,
         "nics" => parameters.nics = number(name, value)?,
         "nic_bandwidth" if value == "links" => parameters.nic_bandwidth = None,

@@ -55,7 +55,7 @@ fn schedules_keep_their_bounds_and_say_why_they_are_above() {
 
 #[test]
 fn a_uniform_all_to_all_reaches_the_bound_where_buffers_are_deep() {
-    let network = "torus:8x8x8,routing=adaptive,lanes=4,buffers=16,slots=8";
+    let network = "torus:8x8x8,routing=adaptive,lanes=4,buffers=16,slots=8,crossbar=free";
     let change = |pattern: &mut Pattern| (pattern.bytes, pattern.window) = (2048, 64);
     let report = run(network, PatternKind::Alltoall, change, &Options::default());
     assert!((report.bound.as_us() - 209.7).abs() < 0.1, "{}", report.bound);

@@ -104,8 +104,8 @@ fn uniform(nodes: u32, packets: usize, window: u32) -> Traffic {
 fn uniform_random_traffic_saturates_at_the_bisection() {
     // 8/k packets a node and packet time; a node never sends to itself, which makes ways a little longer.
     for (net, nodes, k, least) in [
-        ("torus:8x8,routing=adaptive,lanes=4,buffers=16,slots=8", 64, 8.0, 0.9),
-        ("torus:16,routing=adaptive,lanes=4,buffers=16,slots=8", 16, 16.0, 0.9),
+        ("torus:8x8,routing=adaptive,lanes=4,buffers=16,slots=8,crossbar=free", 64, 8.0, 0.9),
+        ("torus:16,routing=adaptive,lanes=4,buffers=16,slots=8,crossbar=free", 16, 16.0, 0.9),
         ("torus:8x8", 64, 8.0, 0.5),
     ] {
         let report = run(net, &uniform(nodes, 400, 64), Pacing::Off);

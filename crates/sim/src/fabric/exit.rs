@@ -24,7 +24,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     }
 
     /// The way out that a packet takes.
-    fn exit_of(&self, packet: u32) -> usize {
+    pub(super) fn exit_of(&self, packet: u32) -> usize {
         let packet = &self.packets[packet as usize];
         self.links + (packet.way.dest * self.nics_per_node) as usize + packet.nic()
     }
@@ -48,8 +48,9 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         input.gone = TOLD;
         self.waited[Histogram::bucket(Time::from_ps(now - packet.arrived))] += 1;
         let out = &mut self.outputs[output];
-        (out.until, out.last) = (TOLD, input.bit);
+        (out.until, out.last) = (TOLD, input.place.bit());
         events.push(tail, event::EXIT | u64::from(index));
+        self.hold_others::<PLAIN>(queue);
         if from_link {
             self.make_room::<PLAIN>(queue, tail, now, events);
         }

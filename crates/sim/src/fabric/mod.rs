@@ -14,11 +14,13 @@
 //! | `mod` | queues and outputs, and how they are connected |
 //! | `switch` | asking for outputs, arbitration, going from queue to queue |
 //! | `nic` | network interfaces: how packets come in |
+//! | `port` | the way from the channels of a link into the router |
 //! | `exit` | how they come out |
 //! | `stuck` | the circle of buffers when nothing moves |
 
 mod exit;
 mod nic;
+mod port;
 mod stuck;
 mod switch;
 
@@ -27,7 +29,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::report::Histogram;
 use crate::wiring::{Candidate, Speed, Way, Ways, Wiring, NONE};
-use crate::{ChannelRule, Parameters};
+use crate::{ChannelRule, Crossbar, Parameters};
 pub(crate) use nic::Outgoing;
 use nic::{Nic, Waiting};
 use std::ops::Deref;
@@ -112,13 +114,35 @@ struct Input {
     head: u32,
     tail: u32,
     router: u32,
-    /// Its bit in the requests of the router's outputs.
-    bit: u16,
+    place: Place,
     /// How many more packets its sender may send, and whether anybody waits for that.
     room: Room,
 }
 
 const _: () = assert!(size_of::<Input>() == 24);
+
+/// The bit of a queue in the requests of its router's outputs, and whether it is set in any.
+#[derive(Clone, Copy)]
+struct Place(u16);
+
+impl Place {
+    const ASKED: u16 = 1 << 15;
+
+    #[inline(always)]
+    fn bit(self) -> u16 {
+        self.0 & !Place::ASKED
+    }
+
+    #[inline(always)]
+    fn has_asked(self) -> bool {
+        self.0 & Place::ASKED != 0
+    }
+
+    #[inline(always)]
+    fn set_asked(&mut self, asked: bool) {
+        self.0 = self.bit() | if asked { Place::ASKED } else { 0 };
+    }
+}
 
 /// Room in a buffer.
 #[derive(Clone, Copy)]
@@ -200,6 +224,8 @@ pub(crate) struct Fabric<W: Deref<Target = Wiring>> {
     now: u64,
     /// Room that a packet from an interface needs ahead.
     entrance: u16,
+    /// Whether the channels of a link share one way into the router.
+    shared_ports: bool,
     /// Queues whose first packet has begun to leave: their senders are to be told.
     left: Vec<u32>,
     /// Speeds of links, and the interface's last.
@@ -266,6 +292,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             credit_ps: parameters.credit_delay.as_ps(),
             now: 0,
             entrance: entrance(&wiring, parameters),
+            shared_ports: parameters.crossbar == Crossbar::Shared,
             left: Vec::new(),
             nic_limited: parameters.nic_bandwidth.is_some(),
             speed: speeds[0],
@@ -302,12 +329,13 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         let wiring = &*self.wiring;
         let nics = wiring.nodes as usize * self.nics_per_node as usize;
         let mut of_router: Vec<Vec<u32>> = vec![Vec::new(); wiring.routers as usize];
-        let empty = Input { gone: 0, head: NONE, tail: NONE, router: NONE, bit: 0, room: Room(room) };
+        let empty =
+            Input { gone: 0, head: NONE, tail: NONE, router: NONE, place: Place(0), room: Room(room) };
         let add = |inputs: &mut Vec<Input>, of_router: &mut Vec<Vec<u32>>, router: u32| {
             let queues = &mut of_router[router as usize];
-            let bit = queues.len() as u16;
+            let place = Place(queues.len() as u16);
             queues.push(inputs.len() as u32);
-            inputs.push(Input { router, bit, ..empty });
+            inputs.push(Input { router, place, ..empty });
         };
         for link in &wiring.links {
             for _ in 0..self.channels {
@@ -400,7 +428,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         let value = (event & event::VALUE) as u32;
         match event & !event::VALUE {
             event::TAIL => self.tail::<PLAIN>(value as usize, now, events),
-            event::HEAD => self.request::<PLAIN>(value as usize, now, events),
+            event::HEAD => self.head::<PLAIN>(value as usize, now, events),
             event::NIC => self.nic_ready::<PLAIN>(value, now, events),
             event::CREDIT => self.credit::<PLAIN>(value as usize, now, events),
             _ => self.exited::<PLAIN>(value, now, events),

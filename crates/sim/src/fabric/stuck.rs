@@ -42,7 +42,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         }
         for link in self.wiring.links_of(input.router) {
             for class in 0..self.classes {
-                if self.asks(link as usize, class, input.bit) {
+                if self.asks(link as usize, class, input.place.bit()) {
                     return Some(link as usize * self.channels + class * self.lanes);
                 }
             }

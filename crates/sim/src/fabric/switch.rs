@@ -9,17 +9,35 @@ use crate::Time;
 use std::ops::Deref;
 
 impl<W: Deref<Target = Wiring>> Fabric<W> {
-    /// The first packet of a queue asks for where it wants to go.
-    pub(super) fn request<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
-        let Input { head, router, .. } = self.inputs[queue];
-        let way = &mut self.packets[head as usize].way;
-        let is_there = match PLAIN {
+    /// The head of the first packet of a queue is there.
+    #[inline(always)]
+    pub(super) fn head<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
+        // Where ports are shared it can have asked already, when another channel was done.
+        if !self.shared_ports || self.can_ask(queue, now) {
+            self.request::<PLAIN>(queue, now, events);
+        }
+    }
+
+    /// Whether a packet is at the router of its destination.
+    #[inline(always)]
+    pub(super) fn is_there<const PLAIN: bool>(&self, packet: usize, router: u32) -> bool {
+        let way = &self.packets[packet].way;
+        match PLAIN {
             true => !way.is_straight() && way.dest == router,
             false => self.wiring.router_of(way.dest) == router,
-        };
-        if is_there {
+        }
+    }
+
+    /// The first packet of a queue asks for where it wants to go.
+    pub(super) fn request<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
+        if self.is_held::<PLAIN>(queue, now, events) {
+            return;
+        }
+        let Input { head, router, .. } = self.inputs[queue];
+        if self.is_there::<PLAIN>(head as usize, router) {
             return self.request_exit::<PLAIN>(queue, now, events);
         }
+        let way = &mut self.packets[head as usize].way;
         let next = match &self.wiring.ways {
             Ways::Grid(grid) if PLAIN => grid.next(way, router),
             _ if self.wiring.several_ways => return self.ask_all::<PLAIN>(queue, now, events),
@@ -87,7 +105,10 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         now: u64,
         events: &mut impl Queue,
     ) {
-        let (word, mask) = self.requests_of::<PLAIN>(output, class, self.inputs[queue].bit);
+        let place = &mut self.inputs[queue].place;
+        place.set_asked(true);
+        let bit = place.bit();
+        let (word, mask) = self.requests_of::<PLAIN>(output, class, bit);
         *word |= mask;
         let out = &mut self.outputs[output];
         if out.until <= now {
@@ -120,7 +141,12 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
 
     /// The word in which a queue's request for an output is kept, and its bit there.
     #[inline(always)]
-    fn requests_of<const PLAIN: bool>(&mut self, output: usize, class: usize, bit: u16) -> (&mut u32, u32) {
+    pub(super) fn requests_of<const PLAIN: bool>(
+        &mut self,
+        output: usize,
+        class: usize,
+        bit: u16,
+    ) -> (&mut u32, u32) {
         if PLAIN {
             (&mut self.outputs[output].requests[class & 1], 1 << (bit % 32))
         } else {
@@ -252,8 +278,11 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         events: &mut impl Queue,
     ) {
         let queue = self.queue_of_bit[self.outputs[link].table as usize + usize::from(bit)] as usize;
+        self.inputs[queue].place.set_asked(false);
         if !PLAIN && self.wiring.several_ways {
             self.withdraw(queue, bit);
+            let way = &mut self.packets[self.inputs[queue].head as usize].way;
+            way.stage = way.stage.saturating_add(1);
         } else {
             let (word, mask) = self.requests_of::<PLAIN>(link, class, bit);
             *word &= !mask;
@@ -262,12 +291,10 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     }
 
     /// Takes back what a packet with several ways has asked for.
-    fn withdraw(&mut self, queue: usize, bit: u16) {
+    pub(super) fn withdraw(&mut self, queue: usize, bit: u16) {
         let Input { head, router, .. } = self.inputs[queue];
         let mut found = std::mem::take(&mut self.found);
-        let way = &mut self.packets[head as usize].way;
-        self.wiring.candidates(way, router, &mut found);
-        way.stage = way.stage.saturating_add(1);
+        self.wiring.candidates(&self.packets[head as usize].way, router, &mut found);
         for candidate in &found {
             let (word, mask) = self.place(candidate.link as usize, usize::from(candidate.class), bit);
             self.requests[word] &= !mask;
@@ -284,7 +311,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         now: u64,
         events: &mut impl Queue,
     ) {
-        let asked = self.is_asked_for::<PLAIN>(link);
+        let asked = self.hold_others::<PLAIN>(queue) | self.is_asked_for::<PLAIN>(link);
         let from_link = queue < self.link_queues;
         let out = &mut self.outputs[link];
         let speed = if PLAIN { self.speed } else { self.speeds[usize::from(out.speed)] };
@@ -310,7 +337,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         let until = if told { TOLD } else { tail };
         out.until = until;
         out.source = if told { queue as u32 } else { NONE };
-        out.last = input.bit;
+        out.last = input.place.bit();
         self.carried[link] += u64::from(bytes);
         input.gone = until;
         input.head = next;
@@ -475,17 +502,18 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
     /// A packet is gone from the queue it was in: the next one asks, if its head is there.
     #[inline(always)]
     pub(super) fn vacate<const PLAIN: bool>(&mut self, queue: usize, now: u64, events: &mut impl Queue) {
-        let input = &mut self.inputs[queue];
         if queue < self.link_queues {
-            input.gone = now;
-            if input.head != NONE {
-                match self.packets[input.head as usize].arrived {
+            self.inputs[queue].gone = now;
+            self.release_others::<PLAIN>(queue, now, events);
+            let head = self.inputs[queue].head;
+            if head != NONE {
+                match self.packets[head as usize].arrived {
                     arrived if arrived > now => events.push(arrived, event::HEAD | queue as u64),
                     _ => self.request::<PLAIN>(queue, now, events),
                 }
             }
         } else {
-            let packet = &self.packets[input.tail as usize];
+            let packet = &self.packets[self.inputs[queue].tail as usize];
             if packet.is_last() {
                 self.notes.push(Note::Sent(packet.message));
             }
@@ -504,7 +532,9 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
         }?;
         let (word, mask) = self.requests_of::<PLAIN>(output, 0, bit);
         *word &= !mask;
-        Some(self.queue_of_bit[table as usize + usize::from(bit)] as usize)
+        let queue = self.queue_of_bit[table as usize + usize::from(bit)] as usize;
+        self.inputs[queue].place.set_asked(false);
+        Some(queue)
     }
 }
 

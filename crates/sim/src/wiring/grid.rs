@@ -150,6 +150,14 @@ impl Grid {
         Candidate { link: router * self.ports + u32::from(way.port), class: way.class }
     }
 
+    /// Takes back [`Grid::next`]: it would say the same again.
+    pub(super) fn back(&self, way: &mut Way) {
+        way.left += 1;
+        if self.rule == ChannelRule::Dateline {
+            way.wrap = way.wrap.wrapping_add(1);
+        }
+    }
+
     /// Enters the next dimension.
     #[inline(always)]
     fn turn(&self, way: &mut Way, router: u32) {

@@ -200,6 +200,14 @@ impl Wiring {
         candidate
     }
 
+    /// Takes back the latest [`Wiring::next`] of a packet that has not moved since.
+    pub(crate) fn back(&self, way: &mut Way) {
+        match &self.ways {
+            Ways::Grid(grid) => grid.back(way),
+            _ => way.stage = way.stage.saturating_sub(1),
+        }
+    }
+
     /// Every link that a packet at a router may take next, when there are several ways.
     pub(crate) fn candidates(&self, way: &Way, router: u32, found: &mut Vec<Candidate>) {
         found.clear();

@@ -203,8 +203,9 @@ impl Model {
             }
             let wanted = Some(((output - first) / CHANNELS, output % CHANNELS));
             let start = self.turn_of_channel[output];
-            let asks =
-                |&index: &usize| !self.inputs[first + index].granted && self.inputs[first + index].wants == wanted;
+            let asks = |&index: &usize| {
+                !self.inputs[first + index].granted && self.inputs[first + index].wants == wanted
+            };
             if let Some(index) = (0..count).map(|at| (start + at) % count).find(asks) {
                 self.inputs[first + index].granted = true;
                 self.taken[output] = true;
