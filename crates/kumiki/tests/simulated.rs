@@ -410,6 +410,22 @@ fn ranks_that_wait_for_nothing_are_reported_as_stuck_with_the_seed() {
 }
 
 #[test]
+fn puts_without_end_are_reported_with_who_sends_them() {
+    let body = |attachment| {
+        let world = World::attach(attachment).expect("attached");
+        let word = world.starter::<u64>(1 - world.rank()).expect("starter memory");
+        for round in 0.. {
+            world.put(word, round).expect("put");
+        }
+    };
+    let cluster = Cluster::new(2, Network::torus(&[2])).seed(12);
+    let text = cluster.clone().most_messages(20_000).run(body).expect_err("no end").to_string();
+    assert!(text.contains("no end") && text.contains("20000 messages") && text.contains("seed 12"), "{text}");
+    let text = cluster.limit(Time::from_us(2000)).run(body).expect_err("no end").to_string();
+    assert!(text.contains("no end in 2 ms") && text.contains("rank 0"), "{text}");
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let body = |_| ();
     let error = Cluster::new(9, Network::torus(&[8])).run(body).expect_err("too many").to_string();

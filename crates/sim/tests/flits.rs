@@ -110,12 +110,14 @@ fn compare(net: &str, pattern: &str, packets: usize) -> (f64, f64) {
     (ours, flits)
 }
 
-/// Compares all patterns on a network, prints a line of the table for each, and gives what deviates too much.
-fn deviations(net: &str, sizes: &[usize]) -> Vec<String> {
+/// Compares all patterns on a network, prints a line of the table for each, and gives what deviates too much. With `KUMIKI_FLITS` in the
+/// environment also messages of 64 packets, which takes a minute.
+fn deviations(net: &str) -> Vec<String> {
+    let longest = if std::env::var_os("KUMIKI_FLITS").is_some() { 64 } else { 16 };
     let mut wrong = Vec::new();
     for pattern in ["ring", "halo", "shift-pairwise", "xor-pairwise", "random-permutation"] {
         let mut line = format!("| {net} | {pattern} |");
-        for &packets in sizes {
+        for packets in [1, 4, 16, 64].into_iter().filter(|&packets| packets <= longest) {
             let (ours, flits) = compare(net, pattern, packets);
             let deviation = 100.0 * (ours / flits - 1.0);
             line += &format!(" {ours:.1} | {deviation:+.1} % |");
@@ -139,23 +141,15 @@ fn most_percent(net: &str, pattern: &str, packets: usize) -> f64 {
 
 #[test]
 fn a_torus_of_4x4x4_agrees_with_flits_within_10_percent() {
-    assert_eq!(deviations("torus:4x4x4", &[1, 4, 16]), [] as [String; 0]);
+    assert_eq!(deviations("torus:4x4x4"), [] as [String; 0]);
 }
 
 #[test]
 fn a_torus_of_8x8_agrees_with_flits_within_10_percent() {
-    assert_eq!(deviations("torus:8x8", &[1, 4, 16]), [] as [String; 0]);
+    assert_eq!(deviations("torus:8x8"), [] as [String; 0]);
 }
 
 #[test]
 fn a_mesh_of_8x8_agrees_with_flits_within_10_percent() {
-    assert_eq!(deviations("mesh:8x8", &[1, 4, 16]), [] as [String; 0]);
-}
-
-#[test]
-#[ignore = "a minute: the table of docs/simulation.md"]
-fn long_messages_agree_with_flits_within_10_percent() {
-    let nets = ["torus:4x4x4", "torus:8x8", "mesh:8x8"];
-    let wrong: Vec<String> = nets.into_iter().flat_map(|net| deviations(net, &[1, 4, 16, 64])).collect();
-    assert_eq!(wrong, [] as [String; 0]);
+    assert_eq!(deviations("mesh:8x8"), [] as [String; 0]);
 }

@@ -103,8 +103,18 @@ pub(super) struct Hall {
     state: Mutex<State>,
     turns: Vec<(Mutex<bool>, Condvar)>,
     arenas: Vec<Arc<Arena>>,
-    patience: Time,
-    limit: Time,
+    limits: Limits,
+}
+
+/// When a run counts as stuck.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// For how long nothing may arrive anywhere.
+    pub(super) patience: Time,
+    /// When it must be over.
+    pub(super) time: Time,
+    /// How many messages it may send.
+    pub(super) messages: u64,
 }
 
 impl Clock for Hall {
@@ -119,8 +129,7 @@ impl Hall {
         arenas: Vec<Arc<Arena>>,
         carrier: Carrier,
         plan: Plan,
-        patience: Time,
-        limit: Time,
+        limits: Limits,
     ) -> Result<Hall, SimError> {
         let seat = |_| Seat {
             mood: Mood::Ready,
@@ -158,7 +167,7 @@ impl Hall {
             verdict: None,
         };
         let turns = arenas.iter().map(|_| (Mutex::new(false), Condvar::new())).collect();
-        Ok(Hall { now: AtomicU64::new(0), state: Mutex::new(state), turns, arenas, patience, limit })
+        Ok(Hall { now: AtomicU64::new(0), state: Mutex::new(state), turns, arenas, limits })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -275,10 +284,11 @@ impl Hall {
                 state.wake_everybody();
                 continue;
             }
-            let limit = self.limit.min(state.alive_at + self.patience);
-            let next = state.next_event().filter(|(at, _)| *at <= limit);
-            let Some((at, event)) = next else {
-                let why = self.who_waits(&state);
+            let next = state.next_event();
+            let in_time = next.as_ref().is_none_or(|(at, _)| *at <= self.limits.time);
+            let until = self.limits.time.min(state.alive_at + self.limits.patience);
+            let Some((at, event)) = next.filter(|(at, _)| *at <= until) else {
+                let why = self.who_waits(&state, in_time);
                 state.verdict = Some(why);
                 continue;
             };
@@ -473,6 +483,16 @@ impl Hall {
         }
         let bytes = frame.bytes.len() as u64;
         (state.messages, state.bytes) = (state.messages + 1, state.bytes + bytes);
+        if state.messages > self.limits.messages {
+            // Everybody sees it who waits next.
+            let why = format!(
+                "the ranks come to no end: they have sent {} messages in {} of simulated time, the latest from rank {from} to rank {to}; \
+                 a program that needs more says so (Cluster::most_messages)",
+                state.messages - 1,
+                self.now()
+            );
+            state.verdict.get_or_insert(why);
+        }
         state.send(from, to, bytes, Cargo::Frame(Box::new(frame)), self.now());
         Ok(())
     }
@@ -483,9 +503,12 @@ impl Hall {
         self.sever(&mut state, one, other);
     }
 
-    /// Who waits for whom, when nothing can happen any more.
-    fn who_waits(&self, state: &State) -> String {
-        let mut text = String::from("the ranks are stuck: everybody waits and nothing is under way");
+    /// Who waits for whom, when nothing can happen any more, or not in time.
+    fn who_waits(&self, state: &State, in_time: bool) -> String {
+        let mut text = match in_time {
+            true => String::from("the ranks are stuck: everybody waits and nothing is under way"),
+            false => format!("the ranks are stuck: they have come to no end in {}", self.limits.time),
+        };
         let waiting = state.seats.iter().zip(0u32..).filter(|(seat, _)| seat.mood != Mood::Ended);
         for (_, rank) in waiting.take(16) {
             let Some(control) = self.arenas[rank as usize].control(0) else { continue };

@@ -30,7 +30,7 @@ mod transport;
 pub use faults::{Crash, Faults, LinkOutage, Outage, Wire};
 
 use crate::{Error, Network, Pacing, Time};
-use hall::Hall;
+use hall::{Hall, Limits};
 use kumiki_net::agent::bootstrap::Attachment;
 use kumiki_net::auth::JobId;
 use kumiki_net::os::time as clock;
@@ -64,8 +64,7 @@ pub struct Cluster {
     starter_bytes: u64,
     budget_bytes: u64,
     peer_timeout: Duration,
-    patience: Time,
-    limit: Time,
+    limits: Limits,
     pacing: Pacing,
 }
 
@@ -154,8 +153,11 @@ impl Cluster {
             starter_bytes: 4096,
             budget_bytes: u64::MAX,
             peer_timeout: Duration::from_secs(15),
-            patience: Time::from_seconds(600.0),
-            limit: Time::from_seconds(6.0 * 3600.0),
+            limits: Limits {
+                patience: Time::from_seconds(600.0),
+                time: Time::from_seconds(6.0 * 3600.0),
+                messages: 20_000_000,
+            },
             pacing: Pacing::Off,
         }
     }
@@ -192,14 +194,21 @@ impl Cluster {
 
     /// For how long of simulated time nothing may arrive anywhere before the run counts as stuck.
     pub fn patience(mut self, patience: Time) -> Cluster {
-        self.patience = patience;
+        self.limits.patience = patience;
         self
     }
 
     /// The simulated time after which the run counts as stuck, whatever still moves (ranks that wait ask each other now and
     /// then whether they are still there).
     pub fn limit(mut self, limit: Time) -> Cluster {
-        self.limit = limit;
+        self.limits.time = limit;
+        self
+    }
+
+    /// How many messages the ranks may send together before the run counts as stuck; 20 million by default. A loop that sends
+    /// without end lets simulated time pass too slowly to be caught by [`limit`](Self::limit).
+    pub fn most_messages(mut self, messages: u64) -> Cluster {
+        self.limits.messages = messages;
         self
     }
 
@@ -226,7 +235,7 @@ impl Cluster {
         let arenas = self.arenas().map_err(|error| Error::Options(error.to_string()))?;
         let carrier = carrier::Carrier::new(&self.network, self.ranks, self.pacing, self.seed)?;
         let plan = faults::Plan::new(&self.faults, self.seed, self.ranks)?;
-        let hall = Arc::new(Hall::new(arenas.clone(), carrier, plan, self.patience, self.limit)?);
+        let hall = Arc::new(Hall::new(arenas.clone(), carrier, plan, self.limits)?);
         let ends = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.ranks)
                 .map(|rank| {

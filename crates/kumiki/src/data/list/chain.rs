@@ -4,9 +4,10 @@
 //! next and of the previous one; those of the header are the first and the last element, and an empty list is its header
 //! alone. Header: next, previous, count, state. Element: next, previous, size, payload.
 //!
-//! A SIGKILL in the middle of adding or erasing one element leaves every other element reachable forwards: the element
-//! is linked from behind first, and freed last. At worst it is missing backwards, the count is wrong by one, or its
-//! memory stays taken. Whoever moves many elements marks the header first; if it dies, every operation fails with an
+//! A SIGKILL in the middle of adding or erasing one element leaves every other element reachable forwards, and what is
+//! added later too: whoever is reached backwards is always reached forwards. So an element is linked forwards first and
+//! backwards then, unlinked the other way round, and freed last. At worst it is missing backwards, the count is wrong by
+//! one, or its memory stays taken. Whoever moves many elements marks the header first; if it dies, every operation fails with an
 //! error until the list is cleared or destroyed.
 
 use crate::data::heap::Heap;
@@ -350,7 +351,8 @@ pub(crate) fn insert(
         Some(before) => before.store(NEXT, element.bits())?,
         None => left |= LEFT_PREVIOUS,
     }
-    match behind {
+    // Not backwards before forwards.
+    match behind.filter(|_| left == 0) {
         Some(behind) => behind.store(PREVIOUS, element.bits())?,
         None => left |= LEFT_NEXT,
     }
@@ -387,13 +389,14 @@ pub(crate) fn erase(local: Local<'_>, list: GlobalAddress, element: GlobalAddres
     let (behind, before) = (links(local, next)?, links(local, previous)?);
     let mut heap = Heap::open(local, local.rank_of(element))?;
     let mut left = 0;
-    match before {
-        Some(before) => before.store(NEXT, next.bits())?,
-        None => left |= LEFT_PREVIOUS,
-    }
     match behind {
         Some(behind) => behind.store(PREVIOUS, previous.bits())?,
         None => left |= LEFT_NEXT,
+    }
+    // Not forwards before backwards.
+    match before.filter(|_| left == 0) {
+        Some(before) => before.store(NEXT, next.bits())?,
+        None => left |= LEFT_PREVIOUS,
     }
     match header {
         Some(header) => count_by(header, u64::MAX)?,

@@ -52,7 +52,7 @@ pub struct Element {
 /// next, of the previous, size, payload from byte 24 on). The next of the last element and the previous of the first are
 /// the list itself, which is also the address of the end.
 ///
-/// Adding or erasing an element is one round trip to its rank, and one more when its neighbours are on a third node.
+/// Adding or erasing an element is one round trip to its rank, and one more for each neighbour on another node.
 /// Operations on many elements follow the links on each node in one go, decide here, and change links on all ranks
 /// at the same time. A list is used by several ranks in turn, not at once; a rank that dies while it moves many elements
 /// leaves a list on which everything but [`clear`](Self::clear) and [`destroy`](Self::destroy) fails.
@@ -269,6 +269,7 @@ impl<'w> List<'w> {
         let mut batch = Batch::new(world);
         if change.left & LEFT_PREVIOUS != 0 {
             batch.set(change.previous, NEXT, change.element)?;
+            batch = self.in_order(batch, change.previous, next)?;
         }
         if change.left & LEFT_NEXT != 0 {
             batch.set(next, PREVIOUS, change.element)?;
@@ -278,6 +279,16 @@ impl<'w> List<'w> {
         }
         batch.finish()?;
         Ok(Position(change.element))
+    }
+
+    /// What is to be written to one node before anything is to another: the same batch if one rank writes both, in this order.
+    fn in_order(&self, batch: Batch<'w>, one: GlobalAddress, other: GlobalAddress) -> Result<Batch<'w>> {
+        let local = self.world.local();
+        if local.rank_of(one) == local.rank_of(other) {
+            return Ok(batch);
+        }
+        batch.finish()?;
+        Ok(Batch::new(self.world))
     }
 
     /// Puts an element whose payload lies anywhere in global memory before a position.
@@ -346,11 +357,12 @@ impl<'w> List<'w> {
         };
         let Change { previous, next, left, .. } = change;
         let mut batch = Batch::new(world);
-        if left & LEFT_PREVIOUS != 0 {
-            batch.set(previous, NEXT, next)?;
-        }
         if left & LEFT_NEXT != 0 {
             batch.set(next, PREVIOUS, previous)?;
+            batch = self.in_order(batch, next, previous)?;
+        }
+        if left & LEFT_PREVIOUS != 0 {
+            batch.set(previous, NEXT, next)?;
         }
         if left & LEFT_COUNT != 0 {
             batch.count(list, u64::MAX)?;
