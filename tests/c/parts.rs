@@ -181,7 +181,7 @@ fn failures(stage: &Stage) {
 fn endless(stage: &Stage) {
     let parts = |what| programs(stage).parts(what);
     let mut late = macprun(stage, "late", &parts(["", "", "late"]));
-    let said = fail(late.env("KUMIKI_INIT_TIMEOUT", "4s"), 1, "did not join within");
+    let said = fail(late.env("KUMIKI_INIT_TIMEOUT", "6s"), 1, "did not join within");
     assert!(said.contains("ranks 3, 4 of part 3 (line 6"), "{said}");
     let mut long = macprun(stage, "long", &parts(["wait", "wait", "wait"]));
     fail(long.env("KUMIKI_TIMEOUT", "2s"), 124, "did not end within 2 s");

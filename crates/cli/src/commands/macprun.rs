@@ -33,16 +33,16 @@ code is that of the part whose process failed first.
 const EXAMPLES: &str = "\
 Examples:
   macprun job                                  the parts that the file `job` describes
+  kumiki macprun -h                            every option, and what the file is
 
-where job has these lines, for 4 processes of a program under MPI and 2 of another:
+For 4 processes of a program under MPI, compiled with macpcc, and 2 of another, `job` has these lines:
   2
   mpirun
   acprun
   4
   2
-  ./ocean -n 100                               # compiled with macpcc
-  ./atmosphere
-  kumiki macprun -h                            every option, and what FILE is";
+  ./ocean -n 100
+  ./atmosphere";
 
 /// Start several programs under different launchers as one world.
 #[derive(clap::Args)]
