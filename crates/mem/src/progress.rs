@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Rounds of a dissemination barrier between nodes: enough for 2^24 of them.
 pub(crate) const BARRIER_ROUNDS: usize = 24;
 /// Naps of the service thread beside threads that poll inline, and beside one that sleeps and rings when it leaves.
-const SHORTEST_NAP_US: u64 = 50;
+const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
 /// So many short waits between two looks of the service thread do not keep it from serving.

@@ -388,6 +388,7 @@ impl World {
             .stack_size(SERVICE_STACK_BYTES)
             .spawn(move || {
                 machine::prefer_short_slices();
+                machine::wake_on_time();
                 if let Some(sleeper) = sleeper {
                     core.serve(&*sleeper);
                 }

@@ -67,6 +67,13 @@ fn tightest_limit(mount: &Path, groups: &str) -> Option<GroupLimit> {
     limits.into_iter().min_by_key(|limit| limit.left())
 }
 
+/// Asks that this thread be woken from its naps on time; the default is fifty microseconds late.
+pub fn wake_on_time() {
+    const SLACK_NS: libc::c_ulong = 1000;
+    // SAFETY: the call takes numbers and changes only this thread's timers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0) };
+}
+
 /// Asks the scheduler for short turns that come soon: right for a thread that sleeps, answers and sleeps again. A
 /// kernel that does not know short slices leaves everything as it was.
 pub fn prefer_short_slices() {
