@@ -446,8 +446,8 @@ impl Tcp {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<()> {
-        let index = match (message.path, self.routes.get(&to.0).copied()) {
-            (Path::Answer(index), _) => {
+        let index = match message.path {
+            Path::Answer(index) => {
                 let link = self.links.get(index as usize).and_then(Option::as_ref);
                 if link.is_none_or(|link| link.peer != Some(to)) {
                     return Ok(());
@@ -455,9 +455,8 @@ impl Tcp {
                 index
             }
             // What waits for this peer already goes first, even when a link has come up meanwhile.
-            (Path::Route, _) if self.waits_behind(to, message) => return Ok(()),
-            (Path::Route, Some(index)) => index,
-            (Path::Route, None) => match self.route(to, sink, out)? {
+            Path::Route if self.waits_behind(to, message) => return Ok(()),
+            Path::Route => match self.route(to, sink, out)? {
                 Some(index) => index,
                 None => {
                     self.waiting.push((to, message));
