@@ -214,12 +214,21 @@ impl World {
         order: Order,
         turn: Turn,
     ) -> Result<Handle> {
+        let (core, bytes) = (self.core(), std::mem::size_of::<W>() as u64);
+        let at_once = core.pending.load(Ordering::Acquire) == 0 || order == Order::None && turn == Turn::Any;
+        if let Some(place) = core.direct(dst, 0, bytes).filter(|_| at_once) {
+            if let Some(old) = self.fetch_here(target, 0, operation) {
+                // SAFETY: the place was checked for a word; the old value has as many bytes.
+                unsafe { copy::move_bytes(place, old.to_le_bytes().as_ptr(), bytes as usize) };
+                core.raise_completion();
+                return Ok(Handle::from_number(core.new_handle()));
+            }
+        }
         let (code, first, second) = operation.encode();
-        let bytes = std::mem::size_of::<W>() as u64;
         // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
-        self.core().reach(dst, 0, bytes)?;
+        core.reach(dst, 0, bytes)?;
         if target.bits() % bytes != 0 {
-            self.core().note(self.core().check_aligned(target, bytes))?;
+            core.note(core.check_aligned(target, bytes))?;
         }
         let call = AtomicCall { target, generation: 0, code, first, second };
         self.issue(Action::Atomic { dst: Some(dst), call }, order, turn)
@@ -461,29 +470,37 @@ impl World {
     /// Changes a word and gives back its old value.
     #[inline(always)]
     fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
-        let bytes = std::mem::size_of::<W>();
-        let (code, first, second) = operation.encode();
         if time::may_be_virtual() {
             self.core().breathe(target.address)?;
         }
-        if let Some(pointer) = self.core().direct(target.address, target.generation, bytes as u64) {
-            if pointer as usize % bytes == 0 {
-                // SAFETY: the word was checked to be in bounds and is aligned.
-                let old = unsafe {
-                    match bytes {
-                        8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
-                        _ => perform_narrow(
-                            &*pointer.cast::<AtomicU32>(),
-                            code & 7,
-                            first as u32,
-                            second as u32,
-                        ) as u64,
-                    }
-                };
-                return Ok(W::narrow(old));
-            }
+        match self.fetch_here(target.address, target.generation, operation) {
+            Some(old) => Ok(W::narrow(old)),
+            None => self.fetch_far(target, operation),
         }
-        self.fetch_far(target, operation)
+    }
+
+    /// Changes a word that is mapped here, and gives back its old value; `None` if it is not mapped, or not aligned.
+    #[inline(always)]
+    fn fetch_here<W: AtomicWord>(
+        &self,
+        target: GlobalAddress,
+        generation: u16,
+        operation: AtomicOp<W>,
+    ) -> Option<u64> {
+        let bytes = std::mem::size_of::<W>();
+        let (code, first, second) = operation.encode();
+        let pointer = self.core().direct(target, generation, bytes as u64)?;
+        if pointer as usize % bytes != 0 {
+            return None;
+        }
+        // SAFETY: the word was checked to be in bounds and is aligned.
+        Some(unsafe {
+            match bytes {
+                8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
+                _ => perform_narrow(&*pointer.cast::<AtomicU32>(), code & 7, first as u32, second as u32)
+                    .into(),
+            }
+        })
     }
 
     /// As [`fetch`](Self::fetch), where the word is not mapped here, or not aligned.

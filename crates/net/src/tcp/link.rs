@@ -44,8 +44,6 @@ pub(super) struct Link {
     pub(super) first_attempt_ms: u64,
     /// How far the first message of the queue has been sent.
     progress: u64,
-    /// The most payload of one frame; 0 until the first large one.
-    piece_bytes: u32,
     /// Its place in the table of its transport.
     pub(super) index: u32,
     pub(super) fd: OwnedFd,
@@ -124,7 +122,6 @@ impl Link {
             stalled_until_ms: 0,
             first_attempt_ms: now_ms,
             progress: 0,
-            piece_bytes: 0,
             index: u32::MAX,
             fd,
             peer,
@@ -367,15 +364,14 @@ impl Link {
     }
 
     /// How much of what is left goes into the next frame: header and payload fill segments of the network, so that no
-    /// frame drags a segment of a few bytes behind it.
-    fn next_piece(&mut self, left: u64) -> usize {
-        if self.piece_bytes == 0 {
-            let segment = socket::segment_bytes(self.fd.as_fd()).unwrap_or(0) as usize;
-            self.piece_bytes = piece_of_segments(segment) as u32;
-        }
+    /// frame drags a segment of a few bytes behind it. Segments grow while a connection is young, so the system is asked
+    /// each time.
+    fn next_piece(&self, left: u64) -> usize {
         // The last frame takes a small rest along.
-        let piece = if left <= PIECE_BYTES as u64 { left } else { self.piece_bytes as u64 };
-        piece as usize
+        if left <= PIECE_BYTES as u64 {
+            return left as usize;
+        }
+        piece_of_segments(socket::segment_bytes(self.fd.as_fd()).unwrap_or(0) as usize)
     }
 
     /// Sends a message that is a header and nothing more.
