@@ -18,12 +18,18 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// what does.
 #[inline]
 pub(crate) fn move_near(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    let (Some(to), Some(from)) = (core.near(dst, bytes), core.near(src, bytes)) else { return false };
-    if let (Reach::Direct(to), Reach::Direct(from)) = (to, from) {
+    if let (Some(to), Some(from)) = (core.direct(dst, 0, bytes), core.direct(src, 0, bytes)) {
         // SAFETY: both ranges were checked and lie in the arena.
         unsafe { move_bytes(to, from, bytes as usize) };
         return true;
     }
+    move_private(core, dst, src, bytes)
+}
+
+/// As [`move_near`], where at least one of the two is private.
+#[inline(never)]
+fn move_private(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
+    let (Some(to), Some(from)) = (core.near(dst, bytes), core.near(src, bytes)) else { return false };
     core.check_usable().is_ok() && move_here(core, to, from, bytes) == Ok(true)
 }
 
