@@ -88,6 +88,7 @@ impl Group {
         let made = |(place, file): (Option<PathBuf>, &str)| {
             let group = Group(place?.join(format!("kumiki-faults-{}", std::process::id())));
             std::fs::create_dir(&group.0).ok()?;
+            // Where no control groups are mounted the folder stays empty, and nothing must be made in it.
             std::fs::OpenOptions::new().write(true).open(group.0.join(file)).ok()?;
             std::fs::write(group.0.join(file), limit).ok()?;
             Some(group)
