@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 tests![
     strangers_do_not_disturb_a_job,
+    who_hangs_up_without_a_word_is_not_reported,
     a_rank_that_breaks_the_rules_is_refused,
     jobs_of_the_same_second_do_not_mix,
 ];
@@ -61,6 +62,19 @@ fn strangers_do_not_disturb_a_job() {
     let refused = ended.reports().iter().filter(|line| line.contains("refused a connection")).count();
     assert!((1..20).contains(&refused), "{}", ended.show());
     note(&format!("rounds meanwhile: {rounds:?}; a slow stranger was held for {} ms", held.as_millis()));
+}
+
+/// A rank that dies while it connects looks the same, and the death has its own report.
+fn who_hangs_up_without_a_word_is_not_reported() {
+    let mut job = Setup::new("steady").ranks(2).nodes(2).start();
+    job.expect_all("ready", 2);
+    for port in job.agents().into_iter().map(port_of) {
+        (0..10).for_each(|_| drop(TcpStream::connect(port).unwrap()));
+    }
+    job.tell("stop");
+    let ended = job.finish();
+    ended.expect_code(0);
+    assert!(ended.reports().is_empty(), "{}", ended.show());
 }
 
 /// A TLS 1.2 client hello, as far as a scanner sends it.

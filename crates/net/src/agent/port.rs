@@ -110,6 +110,11 @@ impl Port {
         let _ = epoll.remove(socket.as_fd());
         let mut bytes = [0; HELLO_BYTES];
         let got = socket::receive(socket.as_fd(), &mut bytes, true).unwrap_or(0);
+        if got == 0 {
+            // It hung up before it said a word: a probe, or a rank that died while it called. Nothing was refused,
+            // and a death has its own report.
+            return None;
+        }
         match auth::check_hello(&bytes[..got], secret, job) {
             Ok(hello) => {
                 socket::set_low_water(socket.as_fd(), 1).ok()?;
