@@ -14,6 +14,8 @@
 mod examples;
 mod headers;
 mod launcher;
+#[path = "../loopback.rs"]
+mod loopback;
 mod memory_checkers;
 mod parts;
 mod stage;

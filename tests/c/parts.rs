@@ -132,11 +132,10 @@ fn one_world(stage: &Stage) {
 fn by_hand(stage: &Stage) {
     use std::os::unix::fs::PermissionsExt;
     let Programs { open_mpi, plain, .. } = programs(stage);
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port").port();
+    let master = crate::loopback::address();
     let file = stage.path("portfile by hand");
     let secret = "0123456789abcdef".repeat(4);
-    std::fs::write(&file, format!("ranks 5\nmaster 127.0.0.1:{port}\nsecret {secret}\n")).expect("a file");
+    std::fs::write(&file, format!("ranks 5\nmaster {master}\nsecret {secret}\n")).expect("a file");
     let part = |offset: &str, ranks: &str| {
         let mut command = stage.command("acprun");
         command.args(["-np", ranks, "-multirun", "-offsetrank", offset, "-portfile"]).arg(&file);

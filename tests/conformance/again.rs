@@ -30,7 +30,7 @@ impl Held {
         Held {
             descriptors: count("/proc/self/fd"),
             mappings: maps.lines().count(),
-            threads: count("/proc/self/task"),
+            threads: crate::running::threads(),
             resident_bytes: resident * 4096,
         }
     }

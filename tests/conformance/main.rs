@@ -21,9 +21,13 @@ mod huge;
 mod identity;
 mod job;
 mod lists;
+#[path = "../loopback.rs"]
+mod loopback;
 mod orders;
 mod programs;
 mod reset;
+#[path = "../running.rs"]
+mod running;
 mod sequences;
 mod simulated;
 mod stage;

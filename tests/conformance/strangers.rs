@@ -4,7 +4,6 @@ use crate::job::{Job, Running};
 use crate::way::{self, Way};
 use crate::{Topic, TOPICS};
 use libtest_mimic::{Failed, Trial};
-use std::net::TcpListener;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
@@ -25,11 +24,10 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn strangers(way: &'static Way, topic: &'static Topic) -> Result<(), Failed> {
     let secret = SecretFile::new(&format!("{}-{}", way.name, topic.name));
-    // The port is free again when this is over; rank 0 takes it.
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr())?.port();
+    let master = crate::loopback::address().to_string();
     let start = |rank: u32| {
         Job::alone(way, topic.name)
-            .env("KUMIKI_MASTER", &format!("127.0.0.1:{port}"))
+            .env("KUMIKI_MASTER", &master)
             .env("KUMIKI_RANK", &rank.to_string())
             .env("KUMIKI_RANKS", &topic.ranks.to_string())
             .env("KUMIKI_NODE", &format!("node {}", rank % way.nodes_of(topic.ranks)))

@@ -1,10 +1,12 @@
 //! Starting a job, with a watchdog, and looking for what it left behind.
 
 use crate::rank::ACTION;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A job that takes longer than this has hung.
@@ -65,7 +67,9 @@ impl Job {
         let mut pipe = child.stdin.take().unwrap();
         let input = self.input;
         std::thread::spawn(move || pipe.write_all(&input));
-        Running { child, mark: self.mark }
+        let output = Stream::read(child.stdout.take().unwrap());
+        let errors = Stream::read(child.stderr.take().unwrap());
+        Running { child, mark: self.mark, output, errors, began: Instant::now() }
     }
 
     /// Runs it to its end.
@@ -74,10 +78,43 @@ impl Job {
     }
 }
 
+/// What comes out of a job, as far as it has come.
+struct Stream {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+}
+
+impl Stream {
+    fn read(mut pipe: impl Read + Send + 'static) -> Stream {
+        let bytes: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let shared = bytes.clone();
+        let reader = std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = pipe.read(&mut piece) {
+                shared.lock().unwrap().extend_from_slice(&piece[..count]);
+            }
+        });
+        Stream { bytes, reader }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    /// Everything, once all who could write have closed it.
+    fn whole(self) -> String {
+        self.reader.join().unwrap();
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+}
+
 /// A job that runs.
 pub(crate) struct Running {
     child: Child,
     mark: String,
+    output: Stream,
+    errors: Stream,
+    began: Instant,
 }
 
 impl Running {
@@ -89,27 +126,60 @@ impl Running {
         send_signal(self.pid(), signal);
     }
 
-    /// The processes of the job whose command line contains `text`.
-    pub(crate) fn processes(&self, text: &str) -> Vec<u32> {
-        marked(&self.mark).into_iter().filter(|(_, line)| line.contains(text)).map(|(pid, _)| pid).collect()
-    }
-
     /// Waits until the job has this many processes with `text` in their command line.
     pub(crate) fn wait_for(&self, count: usize, text: &str) -> Vec<u32> {
-        let start = Instant::now();
         loop {
-            let found = self.processes(text);
+            let all = marked(&self.mark).into_iter();
+            let found: Vec<u32> =
+                all.filter(|process| process.line.contains(text)).map(|process| process.pid).collect();
             if found.len() >= count {
                 return found;
             }
-            assert!(start.elapsed() < WATCHDOG, "{count} processes with {text} never came");
-            std::thread::sleep(Duration::from_millis(5));
+            self.watch(&format!("{count} processes with {text} never came"));
         }
+    }
+
+    /// Waits until the job has this many processes that are ranks; gives them, by rank.
+    pub(crate) fn ranks(&self, count: usize) -> Vec<u32> {
+        loop {
+            let mut ranks: Vec<(u32, u32)> =
+                marked(&self.mark).iter().filter_map(|process| Some((process.rank?, process.pid))).collect();
+            ranks.sort_unstable();
+            if ranks.len() >= count {
+                return ranks.into_iter().map(|(_, pid)| pid).collect();
+            }
+            self.watch(&format!("{count} ranks never came"));
+        }
+    }
+
+    /// Waits until this many ranks have joined the world; gives their processes, by rank.
+    pub(crate) fn joined(&self, count: usize) -> Vec<u32> {
+        while self.output.so_far().matches("attached rank").count() < count {
+            self.watch(&format!("{count} ranks never joined"));
+        }
+        self.ranks(count)
+    }
+
+    /// Asks the launcher who waits for whom until an answer contains these words.
+    pub(crate) fn until_report(&self, words: &str) {
+        // A launcher that has started a rank is ready to be asked.
+        self.ranks(1);
+        while !self.errors.so_far().contains(words) {
+            self.signal(libc::SIGUSR2);
+            self.watch(&format!("the report never said `{words}`"));
+        }
+    }
+
+    /// Lets a little time pass, and fails if the job has taken too much.
+    pub(crate) fn watch(&self, what: &str) {
+        let said = || format!("{}{}", self.output.so_far(), self.errors.so_far());
+        assert!(self.began.elapsed() < WATCHDOG, "{what}:\n{}", said());
+        std::thread::sleep(Duration::from_millis(20));
     }
 
     /// Waits for the end; nothing of the job may be left then.
     pub(crate) fn wait(self) -> Ended {
-        let Running { child, mark } = self;
+        let Running { mut child, mark, output, errors, .. } = self;
         let pid = child.id();
         let (done, watch) = std::sync::mpsc::channel::<()>();
         let watchdog = std::thread::spawn(move || {
@@ -121,9 +191,9 @@ impl Running {
             }
             hung
         });
-        let output = child.wait_with_output().unwrap();
+        let (stdout, stderr) = (output.whole(), errors.whole());
+        let ended = Ended { status: child.wait().unwrap(), stdout, stderr };
         drop(done);
-        let ended = Ended { output };
         assert!(!watchdog.join().unwrap(), "the job hung:\n{}{}", ended.stdout(), ended.stderr());
         assert_nothing_left(&mark);
         ended
@@ -132,26 +202,28 @@ impl Running {
 
 /// A job that has ended.
 pub(crate) struct Ended {
-    output: Output,
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
 }
 
 impl Ended {
     pub(crate) fn code(&self) -> Option<i32> {
-        self.output.status.code()
+        self.status.code()
     }
 
     pub(crate) fn stdout(&self) -> String {
-        String::from_utf8_lossy(&self.output.stdout).into_owned()
+        self.stdout.clone()
     }
 
     pub(crate) fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.output.stderr).into_owned()
+        self.stderr.clone()
     }
 
     /// Fails unless the exit code and what the launcher said are as expected.
     #[track_caller]
     pub(crate) fn expect(&self, code: i32, said: &str) -> &Ended {
-        let all = format!("{}{}", self.stdout(), self.stderr());
+        let all = format!("{}{}", self.stdout, self.stderr);
         assert_eq!(self.code(), Some(code), "{all}");
         assert!(all.contains(said), "`{said}` is not in:\n{all}");
         self
@@ -178,19 +250,32 @@ pub(crate) fn assert_nothing_left(mark: &str) {
     }
 }
 
-/// Every process with this mark in its environment: number and command line.
-fn marked(mark: &str) -> Vec<(u32, String)> {
-    let wanted = format!("{MARK}={mark}\0");
+/// A process of a job.
+#[derive(Debug)]
+struct Process {
+    pid: u32,
+    line: String,
+    /// Its rank, if it is one: the launcher and the agents have the rank's command line or variables, but no agent.
+    rank: Option<u32>,
+}
+
+/// Every process with this mark in its environment.
+fn marked(mark: &str) -> Vec<Process> {
+    let mark = format!("{MARK}={mark}");
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
         let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let environment = String::from_utf8_lossy(&environment).into_owned() + "\0";
-        if environment.contains(&wanted) {
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        if environment.split('\0').any(|variable| variable == mark) {
             let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let value = |name: &str| environment.split('\0').find_map(|variable| variable.strip_prefix(name));
+            let rank =
+                value("KUMIKI_AGENT_FD=").and(value("KUMIKI_RANK=")).and_then(|text| text.parse().ok());
+            found.push(Process { pid, line, rank });
         }
     }
     found

@@ -4,6 +4,8 @@ mod bench;
 mod cli;
 mod job;
 mod launch;
+#[path = "../loopback.rs"]
+mod loopback;
 mod rank;
 mod sim;
 mod ssh;

@@ -79,6 +79,13 @@ fn carry_out(step: &str) {
             say(&format!("lost {}", shared.first_lost().unwrap()));
         }
         "meet" => meet(std::path::Path::new(value), attached.as_ref().unwrap()),
+        "until" => {
+            let began = Instant::now();
+            while !std::path::Path::new(value).exists() {
+                assert!(began.elapsed() < PATIENCE, "nobody has made {value}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         "pester" => pester(attached.as_ref().unwrap().arena.node(0).unwrap().load().unwrap()),
         "exit" => std::process::exit(number()),
         "abort" => std::process::abort(),

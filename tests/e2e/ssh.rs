@@ -2,7 +2,7 @@
 
 use crate::job::{send_signal, Job};
 use crate::strangers::Folder;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,10 +40,10 @@ fn server(name: &str) -> Option<Server> {
     std::fs::copy(folder.0.join("user.pub"), folder.0.join("authorized")).unwrap();
     // sshd run by root insists on this folder; a package installs it, a container may lack it.
     let _ = std::fs::create_dir_all("/run/sshd");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = crate::loopback::address();
     let base = folder.0.display();
     let config = format!(
-        "ListenAddress 127.0.0.1:{port}\nHostKey {base}/host\nAuthorizedKeysFile {base}/authorized\nStrictModes no\n\
+        "ListenAddress {address}\nHostKey {base}/host\nAuthorizedKeysFile {base}/authorized\nStrictModes no\n\
          UsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\n"
     );
     std::fs::write(folder.0.join("config"), config).unwrap();
@@ -54,13 +54,15 @@ fn server(name: &str) -> Option<Server> {
         .spawn()
         .unwrap();
     let start = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(start.elapsed() < Duration::from_secs(10), "sshd does not listen");
+    while TcpStream::connect(address).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(60), "sshd does not listen");
         std::thread::sleep(Duration::from_millis(20));
     }
     let ssh = format!(
-        "ssh -F none -p {port} -i {base}/user -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \
-         -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+        "ssh -F none -o HostName={} -p {} -i {base}/user -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \
+         -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR",
+        address.ip(),
+        address.port()
     );
     Some(Server { child, ssh, _folder: folder })
 }
@@ -118,8 +120,7 @@ fn a_broken_ssh_ends_the_job_on_both_sides() {
         "E2E_MARK",
     ];
     let job = Job::ranks(&options, "attach sleep_ms=60000").start();
-    job.wait_for(3, "rank_body --nocapture");
-    std::thread::sleep(Duration::from_millis(300));
+    job.joined(3);
     let pid = job.wait_for(2, "BatchMode")[0];
     send_signal(pid, libc::SIGKILL);
     job.wait().expect(1, "ended unexpectedly: ssh was killed by signal 9");

@@ -1,8 +1,9 @@
 //! Ranks that no launcher of ours started.
 
 use crate::job::rank_command;
+use crate::loopback;
 use crate::rank::ACTION;
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -31,14 +32,10 @@ fn secret_file(folder: &Folder, name: &str, contents: &[u8], mode: u32) -> PathB
     path
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-fn command(action: &str, secret: Option<&Path>, port: u16) -> Command {
+fn command(action: &str, secret: Option<&Path>, master: SocketAddr) -> Command {
     let rank = rank_command();
     let mut command = Command::new(&rank[0]);
-    command.args(&rank[1..]).env(ACTION, action).env("KUMIKI_MASTER", format!("127.0.0.1:{port}"));
+    command.args(&rank[1..]).env(ACTION, action).env("KUMIKI_MASTER", master.to_string());
     command.env("KUMIKI_INIT_TIMEOUT", "20s").stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(secret) = secret {
         command.env("KUMIKI_SECRET_FILE", secret);
@@ -48,9 +45,9 @@ fn command(action: &str, secret: Option<&Path>, port: u16) -> Command {
 
 /// Starts `ranks` strangers on `nodes` nodes and waits for them all.
 fn strangers(ranks: u32, nodes: u32, action: &str, secret: &Path) -> Vec<(Option<i32>, String)> {
-    let port = free_port();
+    let master = loopback::address();
     let start = |rank: u32| {
-        command(action, Some(secret), port)
+        command(action, Some(secret), master)
             .env("KUMIKI_RANK", rank.to_string())
             .env("KUMIKI_RANKS", ranks.to_string())
             .env("KUMIKI_NODE", format!("node {}", rank % nodes))
@@ -114,11 +111,11 @@ fn what_is_missing_or_wrong_is_said() {
     let short = secret_file(&folder, "short", b"0123456789abcdef0123456789abcdef", 0o600);
     let none = folder.0.join("none");
     let with_rank = |secret: Option<&Path>| {
-        let mut command = command("attach", secret, free_port());
+        let mut command = command("attach", secret, loopback::address());
         command.env("KUMIKI_RANK", "0").env("KUMIKI_RANKS", "2").env("KUMIKI_INIT_TIMEOUT", "300ms");
         command
     };
-    let mut no_master = command("attach", None, 1);
+    let mut no_master = command("attach", None, loopback::address());
     no_master.env_remove("KUMIKI_MASTER").env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "2");
     let mut wrong_rank = with_rank(Some(&good));
     wrong_rank.env("KUMIKI_RANK", "2");
@@ -130,7 +127,7 @@ fn what_is_missing_or_wrong_is_said() {
         (with_rank(Some(&short)), "too short"),
         (with_rank(Some(&none)), "No such file"),
         (with_rank(Some(&good)), "timed out"),
-        (command("attach", Some(&good), 1), "set KUMIKI_RANK and KUMIKI_RANKS"),
+        (command("attach", Some(&good), loopback::address()), "set KUMIKI_RANK and KUMIKI_RANKS"),
         (no_master, "set KUMIKI_MASTER=host:port"),
         (wrong_rank, "rank 2 of 2 cannot be"),
         (bad_master, "it should be host:port"),
@@ -145,9 +142,9 @@ fn what_is_missing_or_wrong_is_said() {
 fn variables_of_mpirun_give_rank_and_size() {
     let folder = Folder::new("mpirun");
     let secret = secret_file(&folder, "secret", &[9; 32], 0o600);
-    let port = free_port();
+    let master = loopback::address();
     let start = |rank: u32| {
-        let mut command = command("attach leave", Some(&secret), port);
+        let mut command = command("attach leave", Some(&secret), master);
         command.env("OMPI_COMM_WORLD_RANK", rank.to_string()).env("OMPI_COMM_WORLD_SIZE", "2");
         command.spawn().unwrap()
     };

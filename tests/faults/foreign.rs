@@ -1,6 +1,7 @@
 //! Ranks that another launcher starts: they find each other by `KUMIKI_MASTER` and the secret in a file.
 
 use crate::job::Setup;
+use crate::loopback;
 use crate::runner::{skip, tests};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,10 +23,7 @@ fn ranks_of_mpirun_find_each_other() {
             continue;
         }
         let secret = Secret::new();
-        // The port is free now, and nobody else is in this network.
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let master = listener.local_addr().unwrap();
-        drop(listener);
+        let master = loopback::address();
         let mut words = vec![*program];
         words.extend(*options);
         let setup = Setup::new("meet").foreign(&words).variable("KUMIKI_MASTER", master);

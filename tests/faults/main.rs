@@ -18,12 +18,16 @@ mod foreign;
 mod job;
 mod kills;
 mod litter;
+#[path = "../loopback.rs"]
+mod loopback;
 mod network;
 mod partition;
 mod repeated;
 mod resources;
 mod roles;
 mod runner;
+#[path = "../running.rs"]
+mod running;
 mod signals;
 mod space;
 mod strangers;

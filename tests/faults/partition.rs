@@ -8,11 +8,11 @@ use std::time::Duration;
 
 tests![a_cut_that_is_mended_in_time_is_no_loss, a_cut_that_lasts_is_a_loss_with_a_name,];
 
-/// The peer timeout of these jobs.
-const PEER_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long a cut lasts that is mended.
+const SHORT_CUT: Duration = Duration::from_millis(1300);
 
 /// Two ranks on two nodes that write and read each other's memory all the time; `None` where nobody may cut cables.
-fn start() -> Option<Job> {
+fn start(peer_timeout: &str) -> Option<Job> {
     if !space::is_root() {
         skip("cables that are cut", "only root may do that to a namespace");
         return None;
@@ -22,7 +22,7 @@ fn start() -> Option<Job> {
         .nodes(2)
         .option("--netns")
         .continues()
-        .variable("KUMIKI_PEER_TIMEOUT", format!("{}ms", PEER_TIMEOUT.as_millis()))
+        .variable("KUMIKI_PEER_TIMEOUT", peer_timeout)
         .start();
     job.expect_all("ready", 2);
     Some(job)
@@ -37,9 +37,10 @@ fn turn(job: &Job, state: &str) {
 }
 
 fn a_cut_that_is_mended_in_time_is_no_loss() {
-    let Some(mut job) = start() else { return };
+    // Far longer than the cut: the streams only try again when their own timers say so, and the machine may be busy.
+    let Some(mut job) = start("30s") else { return };
     turn(&job, "down");
-    std::thread::sleep(PEER_TIMEOUT / 3);
+    std::thread::sleep(SHORT_CUT);
     turn(&job, "up");
     job.tell("stop");
     let ended = job.finish();
@@ -49,7 +50,7 @@ fn a_cut_that_is_mended_in_time_is_no_loss() {
 }
 
 fn a_cut_that_lasts_is_a_loss_with_a_name() {
-    let Some(job) = start() else { return };
+    let Some(job) = start("4s") else { return };
     turn(&job, "down");
     let ended = job.finish();
     assert_ne!(ended.code, 0, "{}", ended.show());

@@ -10,7 +10,7 @@ mod structures;
 mod tables;
 mod victim;
 
-use kumiki::{Error, Result};
+use kumiki::{Error, Result, World};
 use kumiki_net::os::time;
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -67,6 +67,25 @@ pub(crate) fn wait_for_word() {
     if !std::io::stdin().lock().read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
         sleep_forever();
     }
+}
+
+/// Says that this rank has come so far, in a word of rank 0's starter memory that nothing else uses.
+///
+/// A barrier would not do before somebody is killed: who has left it may still be needed by those who have not.
+pub(crate) fn is_here(world: &World, word: u64) -> Result<()> {
+    // Who waits for us may be gone before the answer is here.
+    match world.fetch_add(world.starter::<u64>(0)?.add(word), 1) {
+        Ok(_) | Err(Error::PeerLost { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until every rank [is here](is_here).
+pub(crate) fn all_are_here(world: &World, word: u64) -> Result<()> {
+    while world.get(world.starter::<u64>(0)?.add(word))? < u64::from(world.ranks()) {
+        std::thread::yield_now();
+    }
+    Ok(())
 }
 
 /// Does nothing until somebody ends the process.

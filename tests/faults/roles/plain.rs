@@ -2,6 +2,7 @@
 
 use super::{argument, rank, report, say, sleep_forever, wait_for_word};
 use kumiki::{Order, Result, World};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Joins and then does nothing, until somebody ends the job.
@@ -66,13 +67,28 @@ pub(crate) fn paused() -> Result<()> {
         wait_for_word();
         deadlines(&world)?;
     }
-    let seen = (0..40).try_for_each(|_| {
-        std::thread::sleep(Duration::from_millis(25));
-        world.sync()
-    });
+    let seen = meet_until_told(&world);
     report("meeting", &seen);
     let left = world.finalize();
     seen.and(left)
+}
+
+/// Barriers, one after another, until rank 0 is told to stop or somebody is lost.
+fn meet_until_told(world: &World) -> Result<()> {
+    let mut waiter = (world.rank() == 0).then(|| std::thread::spawn(wait_for_word));
+    let last = world.starter::<u64>(0)?.add(8);
+    for round in 1.. {
+        std::thread::sleep(Duration::from_millis(25));
+        if waiter.take_if(|waiter| waiter.is_finished()).is_some() {
+            // Not this one: rank 0 may have come to it before, in a wait that ended without it.
+            world.put(last, round + 1)?;
+        }
+        world.sync()?;
+        if world.get(last)? == round {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What a wait with a deadline says about a rank that does not answer.
@@ -88,32 +104,34 @@ fn deadlines(world: &World) -> Result<()> {
     world.complete(handle)
 }
 
-/// Rank 1 computes without calling us; the others use its memory meanwhile.
+/// Rounds of put, get and fetch-add with the memory of a rank that computes.
+const SERVED: u64 = 300;
+
+/// Rank 1 computes without calling us until it gets SIGUSR1; rank 0 uses its memory meanwhile.
 pub(crate) fn busy() -> Result<()> {
+    static ENOUGH: AtomicBool = AtomicBool::new(false);
+    extern "C" fn enough(_: libc::c_int) {
+        ENOUGH.store(true, Ordering::Relaxed);
+    }
+    // SAFETY: the handler does nothing but a store to an atomic.
+    unsafe { libc::signal(libc::SIGUSR1, enough as extern "C" fn(libc::c_int) as libc::sighandler_t) };
     let world = World::init()?;
-    let duration = Duration::from_millis(argument("FAULTS_BUSY_MS").parse().unwrap());
-    let done = world.starter::<u64>(0)?.add(8);
     world.sync()?;
     if world.rank() == 1 {
-        let began = Instant::now();
-        while began.elapsed() < duration {
+        while !ENOUGH.load(Ordering::Relaxed) {
             std::hint::black_box(0);
         }
-        world.put(done, 1)?;
     } else if world.rank() == 0 {
         let word = world.starter::<u64>(1)?;
-        let (mut counts, mut slowest) = ([0u64; 3], Duration::ZERO);
-        while world.get(done)? == 0 {
+        let mut slowest = Duration::ZERO;
+        for round in 0..SERVED {
             let began = Instant::now();
-            world.put(word.add(1), counts[0])?;
-            counts[0] += 1;
-            assert_eq!(world.get(word.add(1))?, counts[0] - 1);
-            counts[1] += 1;
-            assert_eq!(world.fetch_add(word, 1)?, counts[2]);
-            counts[2] += 1;
+            world.put(word.add(1), round)?;
+            assert_eq!(world.get(word.add(1))?, round);
+            assert_eq!(world.fetch_add(word, 1)?, round);
             slowest = slowest.max(began.elapsed());
         }
-        say(&format!("served {} {}", counts[2], slowest.as_micros()));
+        say(&format!("served {SERVED} {}", slowest.as_micros()));
     }
     world.finalize()
 }
@@ -173,7 +191,7 @@ impl Usage {
         let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
         let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
         let maps = text("/proc/self/maps").lines().count() as u64;
-        Usage([kib, entries("/proc/self/fd"), maps, entries("/proc/self/task")])
+        Usage([kib, entries("/proc/self/fd"), maps, crate::running::threads() as u64])
     }
 }
 

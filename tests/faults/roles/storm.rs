@@ -1,11 +1,13 @@
 //! Ranks that are killed in the middle of something that matters: a large put, a storm of atomics.
 
-use super::{kind, rank, say};
+use super::{all_are_here, is_here, kind, rank, say};
 use kumiki::{AtomicOp, Error, Fate, GlobalAddress, GlobalPtr, Handle, Order, Region, Result, World};
 use kumiki_net::agent::bootstrap;
 use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The word of rank 0's starter memory in which the ranks are counted that have begun.
+const BEGUN_WORD: u64 = 16;
 /// Bytes of the large put.
 const PUT_BYTES: usize = 256 << 20;
 /// Bytes on either side of it that nobody may touch.
@@ -26,6 +28,7 @@ pub(crate) fn big_put() -> Result<()> {
         world.put(world.starter::<u64>(0)?, region.address().bits())?;
     }
     world.sync()?;
+    is_here(&world, BEGUN_WORD)?;
     if rank() == 0 {
         let seen = put_until_lost(&world);
         say(&format!("came to {}", seen.err().map_or("ok".into(), |error| kind(&error))));
@@ -47,6 +50,7 @@ fn put_until_lost(world: &World) -> Result<()> {
     let source = world.alloc::<u8>(PUT_BYTES)?;
     let chunk = vec![WRITTEN; CHUNK_BYTES];
     (0..PUT_BYTES / CHUNK_BYTES).try_for_each(|index| source.write(index * CHUNK_BYTES, &chunk))?;
+    all_are_here(world, BEGUN_WORD)?;
     say("putting");
     loop {
         let handle = world.copy(to, source.address(), PUT_BYTES as u64, Order::None)?;
@@ -103,10 +107,13 @@ pub(crate) fn atomics() -> Result<()> {
     let world = World::attach(attachment)?;
     let counter = world.starter::<u64>(2)?;
     world.sync()?;
+    is_here(&world, BEGUN_WORD)?;
     match world.rank() {
         0 | 1 => {
             let tally = Tally::default();
             if world.rank() == 0 {
+                all_are_here(&world, BEGUN_WORD)?;
+                tally.count(world.fetch_add(counter, 1).map(drop))?;
                 say("storming");
             }
             std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 //! Nothing of the structures lies in the memory of the one who is killed, unless it says so: whatever survivors do with
 //! them must go on to work.
 
-use super::{argument, say};
+use super::{all_are_here, argument, is_here, say};
 use kumiki::data::{Counter, Deque, List, Map, Multiset, RawTable, Set, Vector, Workspace};
 use kumiki::{Error, GlobalAddress, GlobalPtr, Result, World};
 use std::collections::BTreeMap;
@@ -89,13 +89,9 @@ impl<'w> Storm<'w> {
         allowed: impl Fn(&Error) -> bool,
         mut step: impl FnMut(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        // Nobody dies before all are here: a barrier before it would fail, and rightly.
-        let begun = self.world.starter::<u64>(0)?.add(BEGUN_WORD);
-        self.world.fetch_add(begun, 1)?;
+        is_here(self.world, BEGUN_WORD)?;
         if self.is_victim() {
-            while self.world.get(begun)? < u64::from(self.world.ranks()) {
-                std::thread::yield_now();
-            }
+            all_are_here(self.world, BEGUN_WORD)?;
             say("storming");
         }
         while self.world.local().check_alive(self.victim).is_ok() {

@@ -1,11 +1,13 @@
 //! Ranks that change a map all the time, until one of them is killed; then the others look at what is left.
 
-use super::{argument, kind, say};
+use super::{all_are_here, argument, is_here, kind, say};
 use kumiki::data::{Map, RawTable};
 use kumiki::{Error, Result, World};
 
 /// Who is killed.
 const VICTIM: u32 = 1;
+/// The word of rank 0's starter memory in which the ranks are counted that have begun.
+const BEGUN_WORD: u64 = 16;
 /// Operations of each survivor after it knows.
 const AFTERWARDS: u32 = 3000;
 
@@ -45,7 +47,9 @@ pub(crate) fn play() -> Result<()> {
     world.sync()?;
     let map = Map::from_raw(&world, RawTable::from_words(world.get(place)?))?;
     let mut seed = argument("FAULTS_NUMBER").parse::<u64>().unwrap_or(1) * 77 + world.rank() as u64;
+    is_here(&world, BEGUN_WORD)?;
     if world.rank() == VICTIM {
+        all_are_here(&world, BEGUN_WORD)?;
         say("storming");
     }
     let lost = loop {
