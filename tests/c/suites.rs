@@ -21,6 +21,7 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("workspace", &[]),
     ("edges", &[]),
     ("habits", &[]),
+    ("wrong", &[]),
     ("kumiki_api", &[]),
 ];
 

@@ -16,6 +16,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+/// The most bytes that memory is taken for before it is known that there are so many to be read.
+const UNPROVEN_BYTES: u64 = 64 << 10;
+
 /// What became of an operation that was launched.
 pub(crate) enum Launched {
     /// It is complete; an atomic has its old value.
@@ -416,6 +419,50 @@ impl World {
             return Ok(());
         }
         self.get_bytes(from.address, from.generation, bytes)
+    }
+
+    /// Reads elements into new memory. A count that cannot be there, from a program that is wrong or from memory that was
+    /// overwritten, is an error: nothing is allocated for it.
+    ///
+    /// ```
+    /// # let world = kumiki_mem::World::init()?;
+    /// let field = world.alloc::<u32>(100)?;
+    /// assert_eq!(world.get_vec(field.ptr(), 100)?, vec![0; 100]);
+    /// assert!(world.get_vec(field.ptr(), u64::MAX / 8).is_err());
+    /// # drop(field);
+    /// # world.finalize()?;
+    /// # Ok::<(), kumiki_mem::Error>(())
+    /// ```
+    pub fn get_vec<T: Pod>(&self, from: GlobalPtr<T>, count: u64) -> Result<Vec<T>> {
+        let too_much = || Error::OutOfMemory { asked: count, left: 0, what: "the memory of this process" };
+        let bytes = count.checked_mul(std::mem::size_of::<T>() as u64).ok_or_else(too_much)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if bytes > UNPROVEN_BYTES {
+            self.check_end(from, count, bytes)?;
+        }
+        let mut values = Vec::new();
+        let length = usize::try_from(count).map_err(|_| too_much())?;
+        values.try_reserve_exact(length).map_err(|_| too_much())?;
+        values.resize(length, T::zeroed());
+        self.get_slice(from, &mut values)?;
+        Ok(values)
+    }
+
+    /// Refuses a range whose last element is not there.
+    fn check_end<T: Pod>(&self, from: GlobalPtr<T>, count: u64, bytes: u64) -> Result<()> {
+        let (last, address) = (from.add(count - 1), from.address.bits());
+        let rank = self.core().format.rank(from.address);
+        let past = || Error::Bounds { what: "past the end of the region", address, rank, bytes };
+        // Addresses wrap round: so far on there is a region of another rank, perhaps.
+        if bytes > u64::MAX / u64::from(self.ranks()) || self.core().format.rank(last.address) != rank {
+            return Err(past());
+        }
+        self.get(last).map(drop).map_err(|error| match error {
+            Error::Bounds { .. } => past(),
+            error => error,
+        })
     }
 
     /// Writes memory that the caller lends, by whatever way there is.

@@ -82,6 +82,10 @@ static void check_memory(kumiki_world *world)
         CHECK(ranks > 1 || kumiki_free(world, other) == KUMIKI_MISUSE);
     }
     CHECK(kumiki_malloc(world, 100, (uint32_t)ranks, &other) == KUMIKI_MISUSE);
+    CHECK(kumiki_register(world, block, sizeof block, NULL) == KUMIKI_MISUSE);
+    CHECK(kumiki_put(world, region, block, ~(size_t)0) == KUMIKI_MISUSE);
+    CHECK(kumiki_get(world, block, region, ~(size_t)0 / 2 + 1) == KUMIKI_MISUSE);
+    CHECK(kumiki_put(world, region, NULL, 1) == KUMIKI_MISUSE && kumiki_put(world, region, NULL, 0) == KUMIKI_SUCCESS);
     OK(kumiki_sync_for(world, 60000));
     OK(kumiki_unregister(world, registered));
     CHECK(kumiki_unregister(world, registered) == KUMIKI_MISUSE);

@@ -1,7 +1,7 @@
 //! Memory on any rank: `acp_malloc` and `acp_free`.
 
+use super::types::rank_of;
 use super::{edge, WORLD};
-use crate::guard::misuse;
 use kumiki::GlobalAddress;
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use std::ffi::c_int;
 #[no_mangle]
 pub extern "C" fn acp_malloc(size: usize, rank: c_int) -> u64 {
     edge("acp_malloc", 0, || {
-        let rank = u32::try_from(rank).map_err(|_| misuse(format!("rank {rank} cannot be")))?;
+        let rank = rank_of(rank)?;
         WORLD.with(|world| world.malloc(size as u64, rank).map(GlobalAddress::bits))
     })
 }

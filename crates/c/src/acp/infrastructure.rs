@@ -1,7 +1,8 @@
 //! Start, end, barrier, who is who.
 
 use super::options::{self, Options};
-use super::{complain, edge, RANK, WORLD};
+use super::types::rank_of;
+use super::{begin_again, complain, edge, RANK, WORLD};
 use crate::guard::misuse;
 use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
@@ -89,7 +90,7 @@ unsafe fn take_options(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Options
 pub extern "C" fn acp_finalize() -> c_int {
     edge("acp_finalize", -1, || {
         WORLD.replace(|world| world.finalize().map(|()| None))?;
-        RANK.store(-1, Ordering::Relaxed);
+        begin_again(None);
         Ok(0)
     })
 }
@@ -98,9 +99,9 @@ pub extern "C" fn acp_finalize() -> c_int {
 #[no_mangle]
 pub extern "C" fn acp_reset(rank: c_int) -> c_int {
     edge("acp_reset", -1, || {
-        let wanted = u32::try_from(rank).map_err(|_| misuse(format!("rank {rank} cannot be")))?;
+        let wanted = rank_of(rank)?;
         WORLD.replace(|world| world.reset(wanted).map(Some))?;
-        RANK.store(rank.into(), Ordering::Relaxed);
+        begin_again(Some(wanted));
         Ok(0)
     })
 }
@@ -112,7 +113,7 @@ pub extern "C" fn acp_reset(rank: c_int) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn acp_abort(str: *const c_char) {
     // SAFETY: not NULL, so it is a text.
-    let text = if str.is_null() { c"" } else { unsafe { CStr::from_ptr(str) } };
+    let text = if str.is_null() { c"no reason was given" } else { unsafe { CStr::from_ptr(str) } };
     let message = format!("acp_abort: {}", text.to_string_lossy());
     // Where there is a world, this tells the launcher, and does not return.
     edge("acp_abort", (), || WORLD.with(|world| world.abort(&message)));

@@ -1,5 +1,6 @@
 //! Registration of memory, and global addresses.
 
+use super::types::rank_of;
 use super::{edge, WORLD};
 use crate::guard::misuse;
 use kumiki::GlobalAddress;
@@ -9,7 +10,7 @@ use std::ffi::{c_int, c_void};
 #[no_mangle]
 pub extern "C" fn acp_query_starter_ga(rank: c_int) -> u64 {
     edge("acp_query_starter_ga", 0, || {
-        let rank = u32::try_from(rank).map_err(|_| misuse(format!("rank {rank} cannot be")))?;
+        let rank = rank_of(rank)?;
         WORLD.with(|world| world.starter_address(rank).map(GlobalAddress::bits))
     })
 }

@@ -40,6 +40,12 @@ pub(crate) static WORLD: Place = Place::new();
 /// The rank of this process, for messages; -1 while it has none.
 static RANK: AtomicI64 = AtomicI64::new(-1);
 
+/// What was made in the world of `acp_init` is gone: it has been left, or this process has another number in it now.
+pub(crate) fn begin_again(rank: Option<u32>) {
+    workspace::forget_all();
+    RANK.store(rank.map_or(-1, i64::from), Ordering::Relaxed);
+}
+
 /// The body of a function of `acp.h`: says why it failed, and gives `failed` then.
 pub(crate) fn edge<T>(name: &str, failed: T, body: impl FnOnce() -> Result<T, Error>) -> T {
     match guard(body) {

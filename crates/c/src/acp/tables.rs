@@ -313,9 +313,9 @@ pub extern "C" fn acp_remove_map(map: Map, key: Element) {
 pub extern "C" fn acp_retrieve_map(map: Map, pair: Pair) -> usize {
     edge("acp_retrieve_map", 0, || {
         let key = WORLD.with(|world| pair.first.read(world))?;
-        let mut value = vec![0; pair.second.size];
-        let Some(bytes) = map.with(|map| map.get_into(&key, &mut value))? else { return Ok(0) };
-        value.truncate(bytes);
+        let Some(mut value) = map.with(|map| map.get(&key))? else { return Ok(0) };
+        let bytes = value.len();
+        value.truncate(pair.second.size);
         if !value.is_empty() {
             WORLD.with(|world| world.put_slice(pointer(pair.second.ga), &value))?;
         }

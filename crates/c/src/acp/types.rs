@@ -27,11 +27,7 @@ pub struct Pair {
 impl Element {
     /// Its bytes, from wherever they are.
     pub(super) fn read(self, world: &World) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.size];
-        if !bytes.is_empty() {
-            world.get_slice(pointer(self.ga), &mut bytes)?;
-        }
-        Ok(bytes)
+        world.get_vec(pointer(self.ga), self.size as u64)
     }
 }
 

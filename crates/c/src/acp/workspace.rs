@@ -4,8 +4,9 @@ use super::{edge, WORLD};
 use crate::guard::misuse;
 use kumiki::data::{RawWorkspace, Workspace};
 use kumiki::{GlobalAddress, Result};
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `acp_wsditem`.
 #[repr(C)]
@@ -48,6 +49,10 @@ struct Space {
 
 /// `ACP_WSD_NULL`.
 const NULL: *mut Item = usize::MAX as *mut Item;
+
+/// The workspaces that programs have, by their addresses. Those of a world that has ended are not among them: what they know
+/// of global memory holds no more.
+static LIVE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// What `acp_setparams_ws` said last: the first rank, and the length of a chunk.
 static PARAMETERS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
@@ -92,23 +97,38 @@ impl Space {
     }
 }
 
-/// The workspace that a program names.
-///
-/// # Safety
-/// `space` must come from [`acp_create_ws`] and not have been destroyed, or be one of the two values for none.
-unsafe fn space_at<'a>(space: *const Item) -> Result<&'a Space> {
-    if space.is_null() || space == NULL {
-        return Err(misuse("there is no such workspace"));
+fn live() -> MutexGuard<'static, BTreeSet<usize>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Frees what is left of all workspaces: the world has ended, and their memory with it.
+pub(super) fn forget_all() {
+    for space in std::mem::take(&mut *live()) {
+        // SAFETY: it came from `Box::into_raw`, and nobody finds it any more.
+        drop(unsafe { Box::from_raw(space as *mut Space) });
     }
-    // SAFETY: the struct that programs see is the first field of what `acp_create_ws` made.
-    Ok(unsafe { &*space.cast::<Space>() })
+}
+
+fn no_such_workspace() -> kumiki::Error {
+    misuse("there is no such workspace: it has been destroyed, or acp_create_ws never gave it")
+}
+
+/// The workspace that a program names.
+fn raw_of(space: *const Item) -> Result<RawWorkspace> {
+    let live = live();
+    if !live.contains(&(space as usize)) {
+        return Err(no_such_workspace());
+    }
+    // SAFETY: `acp_create_ws` made it, with the struct that programs see as its first field; nobody destroys it while we
+    // hold the lock.
+    Ok(unsafe { &*space.cast::<Space>() }.raw.clone())
 }
 
 /// Makes a workspace; all ranks do it together.
 #[no_mangle]
 pub extern "C" fn acp_create_ws(size: usize) -> *mut Item {
     edge("acp_create_ws", NULL, || {
-        let parameters = *PARAMETERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let parameters = *PARAMETERS.lock().unwrap_or_else(PoisonError::into_inner);
         WORLD.with(|world| {
             let bytes = size as u64;
             let workspace = match parameters {
@@ -123,7 +143,9 @@ pub extern "C" fn acp_create_ws(size: usize) -> *mut Item {
             };
             let mine = workspace.chunks().find(|chunk| chunk.rank == world.rank());
             let own = mine.and_then(|chunk| world.local_pointer(chunk.address));
-            Ok(Box::into_raw(Space::new(workspace, own, world.rank())?).cast())
+            let space = Box::into_raw(Space::new(workspace, own, world.rank())?);
+            live().insert(space as usize);
+            Ok(space.cast())
         })
     })
 }
@@ -136,67 +158,49 @@ pub extern "C" fn acp_setparams_ws(proc_start: usize, size_default: usize) -> c_
         if size_default == 0 {
             return Err(misuse("a chunk must have bytes"));
         }
-        *PARAMETERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) =
-            Some((start, size_default as u64));
+        *PARAMETERS.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, size_default as u64));
         Ok(0)
     })
 }
 
 /// Gives a workspace back; all ranks do it together.
-///
-/// # Safety
-/// `wsd` must come from [`acp_create_ws`]; it is gone afterwards.
 #[no_mangle]
-pub unsafe extern "C" fn acp_destroy_ws(wsd: *mut Item) {
+pub extern "C" fn acp_destroy_ws(wsd: *mut Item) {
     edge("acp_destroy_ws", (), || {
-        // SAFETY: as the caller promises.
-        unsafe { space_at(wsd) }?;
-        // SAFETY: it came from `Box::into_raw`, and the caller does not use it again.
+        if !live().remove(&(wsd as usize)) {
+            return Err(no_such_workspace());
+        }
+        // SAFETY: it came from `Box::into_raw`, and nobody finds it any more.
         let space = unsafe { Box::from_raw(wsd.cast::<Space>()) };
         WORLD.with(|world| Workspace::from_raw(world, space.raw).destroy())
     });
 }
 
 /// The same as [`acp_destroy_ws`].
-///
-/// # Safety
-/// As [`acp_destroy_ws`].
 #[no_mangle]
-pub unsafe extern "C" fn acp_free_ws(wsd: *mut Item) {
-    // SAFETY: as the caller promises.
-    edge("acp_free_ws", (), || unsafe {
-        acp_destroy_ws(wsd);
-        Ok(())
-    });
+pub extern "C" fn acp_free_ws(wsd: *mut Item) {
+    acp_destroy_ws(wsd);
 }
 
 /// Copies from an offset of a workspace to anywhere: 0, or 1 if that failed.
-///
-/// # Safety
-/// `wsd` must come from [`acp_create_ws`].
 #[no_mangle]
-pub unsafe extern "C" fn acp_read_ws(wsd: *mut Item, ga: u64, size: usize, offset: usize) -> c_int {
+pub extern "C" fn acp_read_ws(wsd: *mut Item, ga: u64, size: usize, offset: usize) -> c_int {
     edge("acp_read_ws", 1, || {
-        // SAFETY: as the caller promises.
-        let space = unsafe { space_at(wsd) }?;
+        let raw = raw_of(wsd)?;
         WORLD.with(|world| {
-            let workspace = Workspace::from_raw(world, space.raw.clone());
+            let workspace = Workspace::from_raw(world, raw);
             workspace.read_to(offset as u64, GlobalAddress::from_bits(ga), size as u64).map(|()| 0)
         })
     })
 }
 
 /// Copies from anywhere to an offset of a workspace: 0, or 1 if that failed.
-///
-/// # Safety
-/// `wsd` must come from [`acp_create_ws`].
 #[no_mangle]
-pub unsafe extern "C" fn acp_write_ws(wsd: *mut Item, ga: u64, size: usize, offset: usize) -> c_int {
+pub extern "C" fn acp_write_ws(wsd: *mut Item, ga: u64, size: usize, offset: usize) -> c_int {
     edge("acp_write_ws", 1, || {
-        // SAFETY: as the caller promises.
-        let space = unsafe { space_at(wsd) }?;
+        let raw = raw_of(wsd)?;
         WORLD.with(|world| {
-            let workspace = Workspace::from_raw(world, space.raw.clone());
+            let workspace = Workspace::from_raw(world, raw);
             workspace.write_from(offset as u64, GlobalAddress::from_bits(ga), size as u64).map(|()| 0)
         })
     })

@@ -73,6 +73,9 @@ pub unsafe extern "C" fn kumiki_register(
     address: *mut u64,
 ) -> c_int {
     edge(|| {
+        // Before anything is registered: what failed must not be.
+        // SAFETY: as the caller promises.
+        unsafe { give(address, "the address", 0) }?;
         // SAFETY: as the caller promises.
         let registered = unsafe { place(world).register(memory.cast(), bytes, 0) }?;
         // SAFETY: as the caller promises.

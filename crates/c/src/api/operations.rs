@@ -15,16 +15,25 @@ fn order(word: u64) -> Order {
     }
 }
 
+/// Refuses memory of the program that cannot be.
+fn check_memory(memory: *const c_void, bytes: usize) -> Result<()> {
+    match (memory.is_null(), isize::try_from(bytes)) {
+        (_, Ok(0)) | (false, Ok(_)) => Ok(()),
+        (true, Ok(_)) => Err(misuse("the memory is at NULL")),
+        (_, Err(_)) => Err(misuse(format!("no memory has {bytes} bytes"))),
+    }
+}
+
 /// The bytes that a pointer from C names.
 ///
 /// # Safety
 /// `from` must be readable for `bytes`, and nobody may change them before the call returns.
 unsafe fn bytes_at<'a>(from: *const c_void, bytes: usize) -> Result<&'a [u8]> {
-    match (from.is_null(), bytes) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(misuse("the memory is at NULL")),
-        // SAFETY: as the caller promises.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(from.cast(), bytes) }),
+    check_memory(from, bytes)?;
+    match bytes {
+        0 => Ok(&[]),
+        // SAFETY: as the caller promises; not NULL, and not longer than memory can be.
+        _ => Ok(unsafe { std::slice::from_raw_parts(from.cast(), bytes) }),
     }
 }
 
@@ -60,12 +69,10 @@ pub unsafe extern "C" fn kumiki_get(
     bytes: usize,
 ) -> c_int {
     edge(|| {
-        if bytes > 0 && into.is_null() {
-            return Err(misuse("the memory is at NULL"));
-        }
+        check_memory(into, bytes)?;
         let into = match bytes {
             0 => &mut [][..],
-            // SAFETY: as the caller promises.
+            // SAFETY: as the caller promises; not NULL, and not longer than memory can be.
             _ => unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) },
         };
         let from = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(from));

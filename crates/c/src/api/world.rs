@@ -63,8 +63,14 @@ pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_reset(world: *mut KumikiWorld, new_rank: u32) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.replace(|world| world.reset(new_rank).map(Some)))
+    edge(|| {
+        // SAFETY: as the caller promises.
+        unsafe { place(world) }.replace(|world| world.reset(new_rank).map(Some))?;
+        if world.is_null() {
+            crate::acp::begin_again(Some(new_rank));
+        }
+        Ok(())
+    })
 }
 
 /// Ends the whole job with a message. Returns only if there is no world.

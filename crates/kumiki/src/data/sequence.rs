@@ -261,9 +261,7 @@ fn places(shape: Shape, at: u64, bytes: u64) -> [(GlobalAddress, u64); 2] {
 
 /// What lies at an address anywhere.
 fn fetch(world: &World, source: GlobalAddress, bytes: u64) -> Result<Vec<u8>> {
-    let mut read = vec![0; bytes as usize];
-    world.get_slice(GlobalPtr::from_address(source), &mut read)?;
-    Ok(read)
+    world.get_vec(GlobalPtr::from_address(source), bytes)
 }
 
 /// A copy that is complete when this returns.

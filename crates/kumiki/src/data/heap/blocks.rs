@@ -195,25 +195,37 @@ impl<'a> Heap<'a> {
         self.span.load(head_at(power, lists.trailing_zeros() as u64)).map(Some)
     }
 
-    pub(super) fn release(&mut self, at: u64) -> Result<()> {
-        let wrong = |why: &str| {
-            let address = self.local.pool_address(self.rank, at);
-            Err(Error::Misuse(format!("free of {address:#x}, which {why}")))
-        };
+    /// Whether a block in use begins at an address.
+    pub(crate) fn holds(&self, address: GlobalAddress) -> Result<bool> {
+        let here = self.local.is_in_pool(address) && self.local.rank_of(address) == self.rank;
+        Ok(here && self.in_use(self.local.pool_offset(address))?.is_ok())
+    }
+
+    /// The word of the block whose bytes begin at an offset; what is wrong with the offset, if there is no block in use.
+    fn in_use(&self, at: u64) -> Result<std::result::Result<u64, &'static str>> {
         let end = if self.is_made() { self.span.load(END_AT)? } else { 0 };
         if at % 8 != 0 || at < FIRST_BLOCK + WORD || at >= end {
-            return wrong("lies outside the heap");
+            return Ok(Err("lies outside the heap"));
         }
         let at = at - WORD;
         let word = self.span.load(at)?;
         let length = word & LENGTH_BITS;
         let fits = length >= SHORTEST && at.checked_add(length).is_some_and(|next| next < end);
         if word & !(LENGTH_BITS | FLAGS) != check(at) || !fits {
-            return wrong("is not the start of a block, or was freed before");
+            return Ok(Err("is not the start of a block, or was freed before"));
         }
         if word & (FREE | QUICK) != 0 {
-            return wrong("was freed before");
+            return Ok(Err("was freed before"));
         }
+        Ok(Ok(word))
+    }
+
+    pub(super) fn release(&mut self, at: u64) -> Result<()> {
+        let word = self.in_use(at)?.map_err(|why| {
+            let address = self.local.pool_address(self.rank, at);
+            Error::Misuse(format!("free of {address:#x}, which {why}"))
+        })?;
+        let (at, length) = (at - WORD, word & LENGTH_BITS);
         if length > QUICK_LENGTH || !quick::give(self.local, self.pool, self.span, at, word, length) {
             quick::add(self.pool.blocks(), -1);
             self.merge(at, word)?;

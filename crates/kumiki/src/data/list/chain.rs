@@ -324,6 +324,14 @@ fn near_header<'a>(local: Local<'a>, list: GlobalAddress) -> Result<Option<Span<
     local.span(list, HEADER_BYTES).map(Some)
 }
 
+/// Refuses a position whose element has been erased, before anything is written where its neighbours were.
+fn check_element(heap: &Heap<'_>, element: GlobalAddress) -> Result<()> {
+    match heap.holds(element)? {
+        true => Ok(()),
+        false => Err(Error::Misuse(format!("there is no element at {element:#x}: it has been erased"))),
+    }
+}
+
 fn count_by(header: Span<'_>, by: u64) -> Result<()> {
     header.store(COUNT, header.load(COUNT)?.wrapping_add(by))
 }
@@ -339,6 +347,9 @@ pub(crate) fn insert(
 ) -> Result<Change> {
     let header = near_header(local, list)?;
     let behind = links(local, next)?;
+    if behind.is_some() && next != list {
+        check_element(&Heap::open(local, local.rank_of(next))?, next)?;
+    }
     let previous = match behind {
         Some(behind) => GlobalAddress::from_bits(behind.load(PREVIOUS)?),
         None => previous,
@@ -383,11 +394,12 @@ pub(crate) fn erase(local: Local<'_>, list: GlobalAddress, element: GlobalAddres
         return Err(Error::Misuse("the end of a list cannot be erased".into()));
     }
     let header = near_header(local, list)?;
+    let mut heap = Heap::open(local, local.rank_of(element))?;
+    check_element(&heap, element)?;
     let own = local.span(element, PAYLOAD)?;
     let (next, previous) = (own.load(NEXT)?, own.load(PREVIOUS)?);
     let (next, previous) = (GlobalAddress::from_bits(next), GlobalAddress::from_bits(previous));
     let (behind, before) = (links(local, next)?, links(local, previous)?);
-    let mut heap = Heap::open(local, local.rank_of(element))?;
     let mut left = 0;
     match behind {
         Some(behind) => behind.store(PREVIOUS, previous.bits())?,

@@ -237,11 +237,7 @@ impl<'w> List<'w> {
     fn payload(&self, node: Node) -> Result<Vec<u8>> {
         match node.payload {
             Some(payload) => Ok(payload),
-            None => {
-                let mut payload = vec![0; node.bytes as usize];
-                self.world.get_slice(GlobalPtr::from_address(node.address.add(PAYLOAD)), &mut payload)?;
-                Ok(payload)
-            }
+            None => self.world.get_vec(GlobalPtr::from_address(node.address.add(PAYLOAD)), node.bytes),
         }
     }
 
@@ -293,8 +289,7 @@ impl<'w> List<'w> {
 
     /// Puts an element whose payload lies anywhere in global memory before a position.
     pub fn insert_from(&mut self, position: Position, source: Element, rank: u32) -> Result<Position> {
-        let mut data = vec![0; source.bytes as usize];
-        self.world.get_slice(GlobalPtr::from_address(source.address), &mut data)?;
+        let data = self.world.get_vec(GlobalPtr::from_address(source.address), source.bytes)?;
         self.insert(position, &data, rank)
     }
 
