@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A job that takes longer than this has hung.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(200);
 
 /// The environment variable by which the processes of one job are told from all others.
 const MARK: &str = "E2E_MARK";

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) const ACTION: &str = "E2E_ACTION";
 
 /// How long a rank waits for the others before it says that they did not come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The body of a rank. In a normal test run it does nothing.
 #[test]

@@ -39,8 +39,7 @@ fn many_jobs_in_a_row_leave_nothing() {
 fn many_worlds_in_one_process_cost_no_more_than_one() {
     for nodes in [1, 2] {
         let count = repeat();
-        let ended =
-            Setup::new("cycles").ranks(2).nodes(nodes).variable("FAULTS_COUNT", count).watchdog(300).finish();
+        let ended = Setup::new("cycles").ranks(2).nodes(nodes).variable("FAULTS_COUNT", count).finish();
         ended.expect_code(0);
         let lines = ended.said("usage");
         assert_eq!(lines.len(), 2, "{}", ended.show());

@@ -17,8 +17,8 @@ use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How long a barrier waits after it has noticed that a rank left: it may have left through this very barrier.
-const LEFT_GRACE_MS: u64 = 1_000;
+/// How long past the peer timeout a barrier waits after it has noticed that a rank left.
+const LEFT_GRACE_MS: u64 = 900;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
 
@@ -174,7 +174,9 @@ impl Core {
         }
     }
 
-    /// Fails if a rank is lost, or left long enough ago that it cannot have been in this barrier.
+    /// Fails if a rank is lost, or left so long ago that it cannot have been in this barrier. It may have left through
+    /// this very one, which then opens as soon as everybody who passes on that all have come is given a processor; whoever
+    /// is not for longer than the peer timeout is lost.
     fn missing_rank(&self, left_since: &mut Option<u64>) -> Result<()> {
         let shared = self.arena.shared();
         if shared.losses() == 0 {
@@ -188,12 +190,17 @@ impl Core {
             |rank: &Rank| self.arena.place(*rank).is_some_and(|word| word.load().status == Status::Left);
         let now_ms = time::now_ms();
         match (0..self.ranks()).map(Rank).find(left) {
-            Some(rank) if now_ms - *left_since.get_or_insert(now_ms) > LEFT_GRACE_MS => {
+            Some(rank) if now_ms - *left_since.get_or_insert(now_ms) > self.left_grace_ms() => {
                 let why = "it has finalized and will not come to this barrier".to_string();
                 Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
             }
             _ => Ok(()),
         }
+    }
+
+    /// How long a barrier waits after it has noticed that a rank left.
+    fn left_grace_ms(&self) -> u64 {
+        u64::from(self.arena.config().peer_timeout_ms) + LEFT_GRACE_MS
     }
 
     /// Waits for a word of the arena: spins (and polls, if there is a transport), then sleeps on it.

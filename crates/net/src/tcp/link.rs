@@ -212,8 +212,8 @@ impl Link {
     }
 
     /// Fails if the handshake has taken too long.
-    pub(super) fn check_time(&mut self, now_ms: u64) -> std::result::Result<(), WireError> {
-        self.wire.expired(now_ms)
+    pub(super) fn check_time(&mut self, now_ms: u64) -> Result<()> {
+        self.wire.expired(now_ms).map_err(|error| self.broken(&error))
     }
 
     /// Sends as much as the socket takes. Returns whether everything went.
@@ -247,6 +247,10 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<Received> {
+        if self.initiated && !self.established {
+            // A rank that was stopped may find an answer that came in time, from a peer that has given up since.
+            self.check_time(time::now_ms())?;
+        }
         if self.wire.payload_left() as usize > buffers.scratch.len() {
             // The first large payload makes the buffer large; processes that exchange words keep a small one.
             buffers.scratch.resize(RECEIVE_BYTES, 0);

@@ -525,18 +525,7 @@ impl Tcp {
         if due {
             self.next_deadline_ms = None;
             for index in 0..self.links.len() as u32 {
-                let Some(link) = self.links[index as usize].as_mut() else { continue };
-                match link.check_time(now_ms) {
-                    Ok(()) => {
-                        let wake_up = link.wake_up_at();
-                        self.note_deadline(wake_up);
-                    }
-                    Err(_) => {
-                        let what = "waiting for the handshake".to_string();
-                        let after_ms = crate::wire::HANDSHAKE_TIMEOUT_MS;
-                        self.fail(index, Error::Timeout { what, after_ms }, sink, out);
-                    }
-                }
+                self.check_time(index, now_ms, sink, out);
             }
             self.make_retries(now_ms, sink, out);
         }
@@ -550,6 +539,22 @@ impl Tcp {
         for index in std::mem::take(&mut self.unsettled) {
             self.readable(index, sink, out);
             self.flush(index, sink, out);
+        }
+    }
+
+    /// Gives up a link whose handshake takes too long.
+    fn check_time(&mut self, index: u32, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        let wake_up = self.links[index as usize].as_ref().and_then(|link| link.wake_up_at());
+        if wake_up.is_some_and(|at_ms| at_ms <= now_ms) {
+            // What came in time counts, even if nobody was there to look.
+            self.readable(index, sink, out);
+        }
+        let checked =
+            self.links[index as usize].as_mut().map(|link| (link.check_time(now_ms), link.wake_up_at()));
+        match checked {
+            Some((Ok(()), wake_up)) => self.note_deadline(wake_up),
+            Some((Err(error), _)) => self.fail(index, error, sink, out),
+            None => {}
         }
     }
 

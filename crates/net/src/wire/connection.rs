@@ -9,8 +9,12 @@ use super::WireError;
 use crate::auth::{self, FrameKey, Hello, Identity, JobId, Purpose, Record, Refusal, Secret, Transcript};
 use std::fmt;
 
-/// How long a handshake may take, on either side.
+/// How long a handshake may take for the side that connects.
 pub const HANDSHAKE_TIMEOUT_MS: u64 = 2_000;
+/// How long it may take for the side that was connected to, which began to count later. It must not give up while the
+/// other side still may go on: what that sends behind its PROOF would be lost, and nobody could tell.
+pub const ANSWER_TIMEOUT_MS: u64 = 3_000;
+const _: () = assert!(ANSWER_TIMEOUT_MS > HANDSHAKE_TIMEOUT_MS);
 
 /// The longest thing that is ever kept: a CHALLENGE record.
 const BUFFER_BYTES: usize = auth::CHALLENGE_BYTES;
@@ -180,7 +184,7 @@ impl Connection {
         nonce: [u8; auth::NONCE_BYTES],
         now_ms: u64,
     ) -> Self {
-        let deadline_ms = now_ms.saturating_add(HANDSHAKE_TIMEOUT_MS);
+        let deadline_ms = now_ms.saturating_add(ANSWER_TIMEOUT_MS);
         Self::new(me, Identity::default(), Phase::AwaitHello { job, purpose, nonce, deadline_ms })
     }
 

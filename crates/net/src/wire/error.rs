@@ -34,7 +34,8 @@ pub enum WireError {
     /// The connection ended without both sides having said goodbye, or bytes came after both had.
     #[error("the connection was closed without a goodbye, or used after it")]
     Closed,
-    /// The handshake took longer than [`HANDSHAKE_TIMEOUT_MS`](super::HANDSHAKE_TIMEOUT_MS).
+    /// The handshake took longer than [`HANDSHAKE_TIMEOUT_MS`](super::HANDSHAKE_TIMEOUT_MS), or for the side that was
+    /// connected to [`ANSWER_TIMEOUT_MS`](super::ANSWER_TIMEOUT_MS).
     #[error("the handshake took longer than {} ms", super::HANDSHAKE_TIMEOUT_MS)]
     Timeout,
     /// The caller broke a rule of the interface. The call had no effect and the connection is as it was.

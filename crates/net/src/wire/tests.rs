@@ -390,7 +390,7 @@ fn who_speaks_out_of_turn_is_refused() {
 fn a_handshake_ends_in_time_or_fails() {
     let start_ms = 1_000;
     let mut right = Connection::accept(JOB, RIGHT, Purpose::Data, RIGHT_NONCE, start_ms);
-    let deadline_ms = start_ms + HANDSHAKE_TIMEOUT_MS;
+    let deadline_ms = start_ms + ANSWER_TIMEOUT_MS;
     assert_eq!(right.wake_up_at(), Some(deadline_ms));
     // A slow-loris: bytes do not move the deadline, nor does the next record.
     feed_all(&mut right, &output(&mut initiator())).unwrap();
