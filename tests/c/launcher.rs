@@ -94,6 +94,9 @@ fn from_any_folder(stage: &Stage) {
     succeed(&mut shell(
         "\"$P/bin/kumiki\" cc -c prog.c -o prog.o && \"$P/bin/acpcc\" prog.o -o prog && ./prog",
     ));
+    // As `make CC=acpcc` has it; and from standard input.
+    succeed(&mut shell("CC=\"$P/bin/acpcc\" timeout 60 \"$P/bin/acpcc\" prog.c -o prog && ./prog"));
+    succeed(&mut shell("\"$P/bin/acpcc\" -I. -xc - <prog.c && ./a.out"));
     let shown = succeed(&mut shell("\"$P/bin/kumiki\" cc --show prog.c -o prog"));
     assert!(shown.starts_with("cc -I ") && shown.contains("-lkumiki"), "{shown}");
     let unset = succeed(&mut shell("LD_LIBRARY_PATH= ldd ./prog"));

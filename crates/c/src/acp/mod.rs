@@ -8,7 +8,7 @@
 //! | `operations.rs` | copies, atomics, completion |
 //! | `heap.rs` | memory on any rank |
 //! | `types.rs` | structs that several of them use |
-//! | `vector.rs`, `deque.rs` | bytes on one rank |
+//! | `sequences.rs` | vectors and deques: bytes on one rank |
 //! | `list.rs` | lists |
 //! | `tables.rs` | maps, sets and multisets |
 //! | `workspace.rs` | one block over all ranks |
@@ -16,16 +16,15 @@
 //! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
 //! for failure.
 
-pub mod deque;
 pub mod heap;
 pub mod infrastructure;
 pub mod list;
 pub mod memory;
 pub mod operations;
 mod options;
+pub mod sequences;
 pub mod tables;
 pub mod types;
-pub mod vector;
 pub mod workspace;
 
 use crate::guard::guard;

@@ -74,6 +74,16 @@ macro_rules! table {
                 })
             }
 
+            /// Does something with the key that a program names.
+            fn with_key<T>(
+                self,
+                key: Element,
+                body: impl FnOnce(data::$table<'_>, &[u8]) -> Result<T>,
+            ) -> Result<T> {
+                let key = WORLD.with(|world| key.read(world))?;
+                self.with(|open| body(open, &key))
+            }
+
             /// Does something with two of them.
             fn with_other(
                 self,
@@ -204,8 +214,7 @@ macro_rules! table {
         #[no_mangle]
         pub extern "C" fn $find(table: $table, key: Element) -> $it {
             edge(stringify!($find), table.at_end(), || {
-                let key = WORLD.with(|world| key.read(world))?;
-                let found = table.with(|open| open.find(&key))?;
+                let found = table.with_key(key, |open, key| open.find(key))?;
                 Ok(found.map_or(table.at_end(), |cursor| table.at(cursor)))
             })
         }
@@ -302,18 +311,14 @@ pub extern "C" fn acp_insert_map(map: Map, pair: Pair) -> c_int {
 /// Removes a key.
 #[no_mangle]
 pub extern "C" fn acp_remove_map(map: Map, key: Element) {
-    edge("acp_remove_map", (), || {
-        let key = WORLD.with(|world| key.read(world))?;
-        map.with(|map| map.remove(&key).map(drop))
-    });
+    edge("acp_remove_map", (), || map.with_key(key, |map, key| map.remove(key).map(drop)));
 }
 
 /// Copies the value of a key to a place, as much as fits; gives how long it is, 0 if the key is not there.
 #[no_mangle]
 pub extern "C" fn acp_retrieve_map(map: Map, pair: Pair) -> usize {
     edge("acp_retrieve_map", 0, || {
-        let key = WORLD.with(|world| pair.first.read(world))?;
-        let Some(mut value) = map.with(|map| map.get(&key))? else { return Ok(0) };
+        let Some(mut value) = map.with_key(pair.first, |map, key| map.get(key))? else { return Ok(0) };
         let bytes = value.len();
         value.truncate(pair.second.size);
         if !value.is_empty() {
@@ -335,19 +340,13 @@ pub extern "C" fn acp_dereference_map_it(it: MapIt) -> Pair {
 /// Inserts a key: 1, also if it is there already.
 #[no_mangle]
 pub extern "C" fn acp_insert_set(set: Set, key: Element) -> c_int {
-    edge("acp_insert_set", 0, || {
-        let key = WORLD.with(|world| key.read(world))?;
-        set.with(|set| set.insert(&key).map(|_| 1))
-    })
+    edge("acp_insert_set", 0, || set.with_key(key, |set, key| set.insert(key).map(|_| 1)))
 }
 
 /// Removes a key.
 #[no_mangle]
 pub extern "C" fn acp_remove_set(set: Set, key: Element) {
-    edge("acp_remove_set", (), || {
-        let key = WORLD.with(|world| key.read(world))?;
-        set.with(|set| set.remove(&key).map(drop))
-    });
+    edge("acp_remove_set", (), || set.with_key(key, |set, key| set.remove(key).map(drop)));
 }
 
 /// Where the key of an element is.
@@ -361,37 +360,25 @@ pub extern "C" fn acp_dereference_set_it(it: SetIt) -> Element {
 /// Counts a key once more: 1.
 #[no_mangle]
 pub extern "C" fn acp_insert_multiset(set: Multiset, key: Element) -> c_int {
-    edge("acp_insert_multiset", 0, || {
-        let key = WORLD.with(|world| key.read(world))?;
-        set.with(|set| set.insert(&key).map(|_| 1))
-    })
+    edge("acp_insert_multiset", 0, || set.with_key(key, |set, key| set.insert(key).map(|_| 1)))
 }
 
 /// Counts a key once less; the last one removes it.
 #[no_mangle]
 pub extern "C" fn acp_remove_multiset(set: Multiset, key: Element) {
-    edge("acp_remove_multiset", (), || {
-        let key = WORLD.with(|world| key.read(world))?;
-        set.with(|set| set.remove(&key).map(drop))
-    });
+    edge("acp_remove_multiset", (), || set.with_key(key, |set, key| set.remove(key).map(drop)));
 }
 
 /// Removes a key, however often it is there.
 #[no_mangle]
 pub extern "C" fn acp_remove_all_multiset(set: Multiset, key: Element) {
-    edge("acp_remove_all_multiset", (), || {
-        let key = WORLD.with(|world| key.read(world))?;
-        set.with(|set| set.remove_all(&key).map(drop))
-    });
+    edge("acp_remove_all_multiset", (), || set.with_key(key, |set, key| set.remove_all(key).map(drop)));
 }
 
 /// How often a key is there.
 #[no_mangle]
 pub extern "C" fn acp_retrieve_multiset(set: Multiset, key: Element) -> u64 {
-    edge("acp_retrieve_multiset", 0, || {
-        let key = WORLD.with(|world| key.read(world))?;
-        set.with(|set| set.count(&key))
-    })
+    edge("acp_retrieve_multiset", 0, || set.with_key(key, |set, key| set.count(key)))
 }
 
 /// Where the key of an element is.

@@ -85,7 +85,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
     let wanted = match parse(words) {
         Ok(wanted) => wanted,
         Err(message) => {
-            eprintln!("acprun: {message}\n{USAGE}");
+            eprintln!("acprun: {message} (acprun -h lists the options)");
             return Ok(1);
         }
     };

@@ -64,7 +64,8 @@ pub(crate) fn run(language: Language, words: &[OsString]) -> Outcome {
         let shown: Vec<String> = line.iter().map(|word| quoted(&word.to_string_lossy())).collect();
         return super::print(&(shown.join(" ") + "\n"));
     }
-    let error = Command::new(&line[0]).args(&line[1..]).exec();
+    // Whoever builds with `make CC=acpcc` has that variable name this very program: it must not start itself for ever.
+    let error = Command::new(&line[0]).args(&line[1..]).env_remove(variable).exec();
     let advice = if mpi {
         "install an MPI with its compiler wrappers (Debian: libopenmpi-dev or libmpich-dev), or "
     } else {
@@ -101,7 +102,8 @@ fn flags(prefix: &Path, words: &[&OsStr]) -> Vec<OsString> {
     const NO_LINKING: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
     let mut line: Vec<OsString> = vec!["-I".into(), prefix.join("include").into()];
     line.extend(words.iter().map(OsString::from));
-    let has_input = words.iter().any(|word| !word.to_string_lossy().starts_with('-'));
+    let is_input = |word: &OsStr| word == "-" || !word.to_string_lossy().starts_with('-');
+    let has_input = words.iter().any(|word| is_input(word));
     if !has_input || words.iter().any(|word| NO_LINKING.iter().any(|option| word == option)) {
         return line;
     }
@@ -141,6 +143,7 @@ mod tests {
         assert_eq!(line("a.c -o a"), format!("-I /p/include a.c -o a {linked}"));
         assert_eq!(line("-c a.c"), "-I /p/include -c a.c");
         assert_eq!(line("--version"), "-I /p/include --version");
+        assert_eq!(line("-xc -"), format!("-I /p/include -xc - {linked}"));
         assert!(line("a.c -static").contains("/p/lib/libkumiki.a -lgcc_eh"));
     }
 

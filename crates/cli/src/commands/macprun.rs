@@ -59,7 +59,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
     let wanted = match parse(words) {
         Ok(wanted) => wanted,
         Err(message) => {
-            eprintln!("macprun: {message}\n{USAGE}");
+            eprintln!("macprun: {message} (macprun -h lists the options)");
             return Ok(1);
         }
     };
