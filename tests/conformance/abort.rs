@@ -5,7 +5,7 @@ use crate::stage::Stage;
 use crate::way::NODES;
 use libtest_mimic::Trial;
 
-const MESSAGE: &str = "the reactor is out of water";
+pub(crate) const MESSAGE: &str = "the reactor is out of water";
 
 /// Rank 2 ends the job; the others wait for it in a barrier.
 pub(crate) fn abort(stage: &Stage) {

@@ -1,6 +1,7 @@
 //! Ranks that no launcher started: they meet by the address of rank 0 and a file with the job's secret.
 
-use crate::job::{Job, Running};
+use crate::abort::MESSAGE;
+use crate::job::{Ended, Job, Running};
 use crate::way::{self, Way};
 use crate::{Topic, TOPICS};
 use libtest_mimic::{Failed, Trial};
@@ -19,25 +20,40 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(Trial::test(name, move || strangers(way, topic)));
         }
     }
+    trials.push(Trial::test("strangers::shm::abort", abort));
     trials
 }
 
-fn strangers(way: &'static Way, topic: &'static Topic) -> Result<(), Failed> {
-    let secret = SecretFile::new(&format!("{}-{}", way.name, topic.name));
+/// The ranks of a topic, each started by itself.
+fn run(way: &'static Way, topic: &str, ranks: u32) -> Vec<Ended> {
+    let secret = SecretFile::new(&format!("{}-{topic}", way.name));
     let master = crate::loopback::address().to_string();
     let start = |rank: u32| {
-        Job::alone(way, topic.name)
+        Job::alone(way, topic)
             .env("KUMIKI_MASTER", &master)
             .env("KUMIKI_RANK", &rank.to_string())
-            .env("KUMIKI_RANKS", &topic.ranks.to_string())
-            .env("KUMIKI_NODE", &format!("node {}", rank % way.nodes_of(topic.ranks)))
+            .env("KUMIKI_RANKS", &ranks.to_string())
+            .env("KUMIKI_NODE", &format!("node {}", rank % way.nodes_of(ranks)))
             .env("KUMIKI_SECRET_FILE", secret.0.to_str().unwrap_or_default())
             .start()
     };
-    let running: Vec<Running> = (0..topic.ranks).map(start).collect();
+    let running: Vec<Running> = (0..ranks).map(start).collect();
     // All are waited for, whatever becomes of the first.
-    let ended: Vec<_> = running.into_iter().map(|rank| rank.wait().success()).collect();
-    ended.into_iter().collect()
+    running.into_iter().map(Running::wait).collect()
+}
+
+fn strangers(way: &'static Way, topic: &'static Topic) -> Result<(), Failed> {
+    run(way, topic.name, topic.ranks).into_iter().try_for_each(Ended::success)
+}
+
+/// Nobody ends the ranks but they themselves: each does, and the message is shown, once.
+fn abort() -> Result<(), Failed> {
+    let mut ended = run(way::named("shm"), "abort", 4);
+    let output: String = ended.iter().map(|ended| ended.output.as_str()).collect();
+    let aborted = ended.remove(2).code(1)?;
+    let report = |line: &&str| line.starts_with("kumiki:") && line.contains(MESSAGE);
+    let printed = output.lines().filter(report).count();
+    aborted.expect(printed == 1, &format!("the message is printed {printed} times: {output}"))
 }
 
 /// A file with a secret that goes with its owner.

@@ -16,11 +16,12 @@ use kumiki_net::auth::{JobId, Secret};
 use kumiki_net::contract::{Closing, Footprint, Server, Transport};
 use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, process, time};
+use kumiki_net::shm::arena::Phase;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::region::{Kind, RegionView};
 use kumiki_net::tcp::{Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -225,16 +226,33 @@ impl World {
         let channel = if forked { None } else { self.core.engine().state.channel.clone() };
         match channel {
             Some(channel) if channel.send(&ToAgent::Abort { message: message.to_string() }).is_ok() => {
-                // The agent ends this process; if it does not, we do.
-                let forever = AtomicU32::new(0);
-                let until_ms = time::now_ms() + 5_000;
-                while time::now_ms() < until_ms {
-                    futex::wait(&forever, 0, 1_000);
-                }
+                self.await_end(&channel, message);
             }
             _ => eprintln!("kumiki: rank {} aborts: {message}", self.rank()),
         }
         std::process::exit(1)
+    }
+
+    /// Waits for the end of the job that this rank has asked for.
+    fn await_end(&self, channel: &Channel, message: &str) {
+        let seat = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let ends_itself = seat.as_ref().is_some_and(|seat| seat.attachment.is_foreign());
+        drop(seat);
+        let shared = self.core.arena.shared();
+        // An agent that is our parent ends this process. Who was started by somebody else ends by itself, once the others
+        // know. If nothing of that happens, we do not wait for ever.
+        let until_ms = time::now_ms() + 5_000;
+        while time::now_ms() < until_ms {
+            if ends_itself && (shared.phase() == Phase::Aborting || channel.try_receive().is_err()) {
+                break;
+            }
+            futex::wait(shared.phase_word(), shared.phase() as u32, if ends_itself { 50 } else { 1_000 });
+        }
+        // The job may have been ending before, for another reason, or with nobody left who could report.
+        let beginning: String = message.chars().take(40).collect();
+        if ends_itself && !shared.reason().contains(&beginning) {
+            eprintln!("kumiki: rank {} aborts: {message}", self.rank());
+        }
     }
 
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are

@@ -25,6 +25,7 @@ mod plan;
 mod streams;
 mod trace;
 
+pub use kumiki_net::agent::bootstrap::is_rank;
 pub use kumiki_net::agent::portfile::Portfile;
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;

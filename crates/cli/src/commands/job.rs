@@ -37,10 +37,3 @@ impl Job {
         run::run_words(words)
     }
 }
-
-/// Whether this process is a rank: `kumiki run` or another launcher has given it its place.
-pub(crate) fn is_rank() -> bool {
-    ["KUMIKI_AGENT_FD", "KUMIKI_MASTER"]
-        .iter()
-        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-}

@@ -28,7 +28,7 @@ pub(crate) struct Objects(Vec<Object>);
 impl Objects {
     /// Makes some of each kind in a world of one rank, and looks at its heap.
     pub(crate) fn measure() -> Result<Objects, String> {
-        if super::job::is_rank() {
+        if kumiki_run::is_rank() {
             return Err("this process is a rank of a job".into());
         }
         let measured = World::init().and_then(|world| {

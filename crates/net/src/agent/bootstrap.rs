@@ -76,6 +76,14 @@ pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) ->
     meet(&stranger::call_of_part(part, starter_bytes)?, deadline_ms)
 }
 
+/// Whether somebody has given this process a place among several: a launcher of ours, or another one, which may not have
+/// said how to meet the others.
+pub fn is_rank() -> bool {
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    ["KUMIKI_AGENT_FD", "KUMIKI_MASTER", "KUMIKI_PORTFILE"].iter().any(is_set)
+        || stranger::is_one_of_several()
+}
+
 impl Attachment {
     /// A place in a world that needs no agent: alone, or over a transport that keeps its own peace.
     pub fn new(
@@ -96,6 +104,11 @@ impl Attachment {
             departure: None,
             hosted: None,
         }
+    }
+
+    /// Whether no launcher of ours started this process: then no agent of ours ends it either.
+    pub fn is_foreign(&self) -> bool {
+        self.hosted.is_some()
     }
 
     /// Leaves the world in an orderly way. The process may attach again afterwards.
@@ -174,8 +187,8 @@ fn meet(call: &stranger::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
     let limit_ms = deadline_ms.unwrap_or_else(|| time::now_ms().saturating_add(limit));
     let mut hosted = Hosted::new()?;
     loop {
-        let channel = match stranger::meet(call, &mut hosted, limit_ms) {
-            Ok(channel) => channel,
+        let (channel, agent) = match stranger::meet(call, &mut hosted, limit_ms) {
+            Ok(met) => met,
             Err(error) => {
                 hosted.abandon();
                 return Err(error);
@@ -187,8 +200,13 @@ fn meet(call: &stranger::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
                 return Ok(attachment);
             }
             // The agent belonged to a world that is just ending: meet again.
-            Err(Error::Closed(_)) if time::now_ms() < limit_ms => {
+            Err(Error::Closed(_)) if time::now_ms() < limit_ms && !agent.has_ended() => {
                 std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            Err(Error::Closed(_)) if time::now_ms() < limit_ms => {
+                hosted.abandon();
+                let why = "the process that kept the agent of this node ended before everybody had come";
+                return Err(Error::Refused(format!("{why}: start all ranks anew")));
             }
             Err(error) => {
                 hosted.abandon();

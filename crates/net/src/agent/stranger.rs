@@ -17,7 +17,7 @@ use crate::os::descriptor::Event;
 use crate::os::{process, socket, time};
 use crate::{Error, Result};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
 use std::sync::Arc;
@@ -28,6 +28,8 @@ use std::time::Duration;
 const STACK_BYTES: usize = 128 << 10;
 /// How long to wait before the next try to meet.
 const RETRY_MS: u64 = 5;
+/// How long the end of a process may take to show.
+const ENDING_MS: i32 = 200;
 /// The longest file of a secret.
 const SECRET_FILE_BYTES: u64 = 1 << 20;
 
@@ -157,6 +159,11 @@ fn foreign_place() -> Result<Option<(&'static str, u32, u32)>> {
     Ok(None)
 }
 
+/// Whether a launcher says that this process is one of several.
+pub(super) fn is_one_of_several() -> bool {
+    matches!(foreign_place(), Ok(Some((_, _, ranks))) if ranks > 1)
+}
+
 fn resolve(master: &str) -> Result<SocketAddr> {
     let wrong = |why: String| Error::Refused(format!("KUMIKI_MASTER={master}: {why}"));
     let mut found =
@@ -182,12 +189,26 @@ fn read_secret(path: &str) -> Result<[u8; 32]> {
     Ok(portfile::derive_key(key))
 }
 
-/// Meets the others: the line to the agent of this node, and what this process hosts. Tries until the deadline.
-pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result<Channel> {
+/// The process whose thread the agent of this node is.
+pub(super) struct AgentProcess(Option<OwnedFd>);
+
+impl AgentProcess {
+    /// Whether it has ended. To be asked when its line has closed: a process that ends closes its lines a moment before
+    /// its end can be seen.
+    pub(super) fn has_ended(&self) -> bool {
+        let Some(pidfd) = &self.0 else { return false };
+        let seen = crate::os::descriptor::poll(&[(pidfd.as_fd(), false)], ENDING_MS);
+        seen.is_ok_and(|ready| ready[0].readable)
+    }
+}
+
+/// Meets the others: the line to the agent of this node and its process, and what this process hosts. Tries until the
+/// deadline.
+pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result<(Channel, AgentProcess)> {
     loop {
         let tried = attempt(call, hosted);
         match tried {
-            Ok(Some(channel)) => return Ok(channel),
+            Ok(Some(met)) => return Ok(met),
             Err(error @ (Error::Misuse(_) | Error::OutOfMemory { .. })) => return Err(error),
             // Somebody who was here before is just leaving, or is just coming: try again.
             Ok(None) => {}
@@ -202,7 +223,7 @@ pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result
     }
 }
 
-fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<Channel>> {
+fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentProcess)>> {
     if call.rank == 0 && !call.hub_apart && !is_running(&hosted.hub) {
         let hub = HostedHub::new(bind(call.master)?, Terms::from_environment(call)?)?;
         let stop = hosted.stop.clone();
@@ -236,11 +257,13 @@ fn bind(master: SocketAddr) -> Result<TcpListener> {
 }
 
 /// Proves to the agent who we are, and gets the line to it.
-fn introduce(call: &Call, stream: UnixStream) -> Result<Channel> {
-    let (user, _) = socket::peer_credentials(stream.as_fd())?;
+fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)> {
+    let (user, pid) = socket::peer_credentials(stream.as_fd())?;
     if user != process::user() {
         return Err(Error::Misuse(format!("the agent of this node belongs to another user ({user})")));
     }
+    // In another namespace its number means nothing here, and is 0.
+    let pidfd = if pid > 0 { process::open_pidfd(pid).ok() } else { None };
     // The size of the world takes the place of the incarnation: it is covered by the proof.
     let me = Identity { rank: call.rank, incarnation: call.ranks };
     let greeted = greet::call(stream.into(), call.job, &Secret::from_bytes(call.secret.0), me)?;
@@ -248,7 +271,7 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<Channel> {
     loop {
         let mut byte = [0];
         match socket::receive_message(greeted.socket.as_fd(), &mut byte, false) {
-            Ok((1, Some(line))) => return Channel::new(line),
+            Ok((1, Some(line))) => return Ok((Channel::new(line)?, AgentProcess(pidfd))),
             Err(error) if error.would_block() && time::now_ms() < limit_ms => {
                 crate::os::descriptor::poll(&[(greeted.socket.as_fd(), false)], 50)?;
             }

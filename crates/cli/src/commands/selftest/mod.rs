@@ -10,7 +10,7 @@ mod areas;
 mod operations;
 mod shared;
 
-use super::job::{is_rank, Job};
+use super::job::Job;
 use super::Outcome;
 use crate::chart::bytes_text;
 use kumiki::{GlobalPtr, World};
@@ -55,7 +55,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    if is_rank() {
+    if kumiki_run::is_rank() {
         return run_rank(arguments);
     }
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
