@@ -23,7 +23,6 @@ static void check_starter(void)
 int main(int argc, char **argv)
 {
     int life, me, procs;
-    /* Before acp_init there is nobody. */
     CHECK(acp_init(&argc, &argv) == 0);
     CHECK(argc == 4 && argv[4] == NULL);
     CHECK(strcmp(argv[1], "one") == 0 && strcmp(argv[2], "-x") == 0 && strcmp(argv[3], "two") == 0);
@@ -40,9 +39,12 @@ int main(int argc, char **argv)
         CHECK(acp_procs() == procs && acp_rank() == (me + 1) % procs);
         check_starter();
         acp_sync();
-        CHECK(acp_reset(me) == 0);
-        CHECK(acp_rank() == me);
-        check_starter();
+        /* Who keeps the new number has the old one again in the next world. */
+        if (life != 1) {
+            CHECK(acp_reset(me) == 0);
+            CHECK(acp_rank() == me);
+            check_starter();
+        }
         CHECK(acp_finalize() == 0);
         CHECK(acp_init(&argc, &argv) == 0);
         CHECK(argc == 4 && acp_rank() == me && acp_procs() == procs);

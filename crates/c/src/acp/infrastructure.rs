@@ -7,7 +7,7 @@ use crate::guard::misuse;
 use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
 use std::io::Write;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 /// Starter memory of a process without a launcher.
@@ -15,6 +15,17 @@ const STARTER_BYTES: u64 = 10240;
 
 /// What the first `acp_init` was told; later ones go by it.
 static OPTIONS: OnceLock<Options> = OnceLock::new();
+
+/// The rank of this process in its first world: it has that again in the next one, whatever `acp_reset` made of it.
+static FIRST_RANK: OnceLock<u32> = OnceLock::new();
+
+/// Whether the processes have other ranks than at first. All of them have been reset, or none.
+static RENUMBERED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that this process has another number.
+pub(super) fn note_reset() {
+    RENUMBERED.store(true, Ordering::Relaxed);
+}
 
 /// Joins the world; returns when all processes have.
 ///
@@ -44,7 +55,11 @@ fn join(options: &Options) -> Result<World> {
             format!("--acp-nprocs {wanted}: this process is one of {are}; start it with acprun -np {wanted}");
         return Err(misuse(message));
     }
-    Ok(world)
+    let first = *FIRST_RANK.get_or_init(|| world.rank());
+    match RENUMBERED.swap(false, Ordering::Relaxed) {
+        true => world.reset(first),
+        false => Ok(world),
+    }
 }
 
 /// Takes the `--acp-` options out of the arguments of the program. A wrong one ends it.

@@ -42,6 +42,9 @@ static RANK: AtomicI64 = AtomicI64::new(-1);
 /// What was made in the world of `acp_init` is gone: it has been left, or this process has another number in it now.
 pub(crate) fn begin_again(rank: Option<u32>) {
     workspace::forget_all();
+    if rank.is_some() {
+        infrastructure::note_reset();
+    }
     RANK.store(rank.map_or(-1, i64::from), Ordering::Relaxed);
 }
 
