@@ -10,6 +10,11 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
+extern "C" {
+    /// Of the C library: the arguments before this have been seen by `getopt`.
+    static optind: c_int;
+}
+
 /// Starter memory of a process without a launcher.
 const STARTER_BYTES: u64 = 10240;
 
@@ -83,7 +88,10 @@ unsafe fn take_options(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Options
         false => unsafe { CStr::from_ptr(*pointer) }.to_bytes(),
     };
     let arguments: Vec<&[u8]> = pointers.iter().map(text).collect();
-    let (options, left) = options::take(&arguments).unwrap_or_else(|message| {
+    // SAFETY: a number of the C library, which is only read here; a program that calls `getopt` in another thread meanwhile
+    // would have its arguments sorted under it in any case.
+    let seen = usize::try_from(unsafe { std::ptr::read_volatile(&raw const optind) }).unwrap_or(0);
+    let (options, left) = options::take(&arguments, seen).unwrap_or_else(|message| {
         complain(&format!("acp_init: {message}"));
         let usage = options::usage(&String::from_utf8_lossy(arguments[0]));
         let _ = std::io::stderr().write_all(usage.as_bytes());

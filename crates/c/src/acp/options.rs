@@ -1,8 +1,8 @@
 //! The arguments that the launcher of ACP adds to those of a program: `--acp-NAME VALUE`.
 //!
 //! Our own launcher adds none, but programs are started by hand with them, too. They are taken out of the arguments wherever
-//! they are. A program that has called `getopt` before has had its arguments sorted: options first, then everything else;
-//! the values then stand in the same order behind all options.
+//! they are. A program that has called `getopt` before has had its arguments sorted: options with what it knows to belong to
+//! them first, then everything else, from `optind` on; the values then stand there, in the same order.
 
 /// What an option takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +49,9 @@ pub(super) struct Options {
     pub(super) offset: u32,
 }
 
-/// Takes the options out of arguments: what they say, and the indices of the arguments that are left, in order.
-pub(super) fn take(arguments: &[&[u8]]) -> Result<(Options, Vec<usize>), String> {
+/// Takes the options out of arguments: what they say, and the indices of the arguments that are left, in order. `getopt` has
+/// seen those before `seen`.
+pub(super) fn take(arguments: &[&[u8]], seen: usize) -> Result<(Options, Vec<usize>), String> {
     let texts: Vec<String> =
         arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
     let end = texts.iter().position(|word| word == "--").unwrap_or(texts.len());
@@ -75,7 +76,7 @@ pub(super) fn take(arguments: &[&[u8]]) -> Result<(Options, Vec<usize>), String>
         found.push((at, option, value));
     }
     if sorted {
-        find_sorted_values(&texts, &mut taken, &mut found)?;
+        find_sorted_values(&texts, seen, &mut taken, &mut found)?;
     }
     let mut options = Options::default();
     for (_, (name, kind, _), value) in found {
@@ -95,14 +96,19 @@ pub(super) fn take(arguments: &[&[u8]]) -> Result<(Options, Vec<usize>), String>
 type Found = (usize, (&'static str, Kind, &'static str), Option<String>);
 
 /// After `getopt` has sorted the arguments: gives each option, in order, the next argument behind all options that it can take.
-fn find_sorted_values(texts: &[String], taken: &mut [bool], found: &mut [Found]) -> Result<(), String> {
+fn find_sorted_values(
+    texts: &[String],
+    seen: usize,
+    taken: &mut [bool],
+    found: &mut [Found],
+) -> Result<(), String> {
     for (at, _, value) in found.iter_mut().filter(|(at, ..)| !texts[*at].contains('=')) {
         if value.take().is_some() {
             taken[*at + 1] = false;
         }
     }
     let last = texts.iter().rposition(|word| word.starts_with('-') && word.len() > 1).unwrap_or(0);
-    let mut from = last + 1;
+    let mut from = seen.max(last + 1);
     for (_, (name, kind, _), value) in found.iter_mut().filter(|(.., value)| value.is_none()) {
         let next = (from..texts.len()).find(|&index| fits(*kind, &texts[index]));
         let next = next.ok_or_else(|| format!("{PREFIX}{name} needs a value"))?;
@@ -151,8 +157,12 @@ mod tests {
     use super::*;
 
     fn taken(line: &str) -> Result<(Options, String), String> {
+        taken_after_getopt(line, 1)
+    }
+
+    fn taken_after_getopt(line: &str, seen: usize) -> Result<(Options, String), String> {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let (options, left) = take(&words)?;
+        let (options, left) = take(&words, seen)?;
         let left: Vec<&str> = left.iter().map(|&at| std::str::from_utf8(words[at]).unwrap()).collect();
         Ok((options, left.join(" ")))
     }
@@ -186,6 +196,9 @@ mod tests {
         let (options, left) = taken("p -r 5 --acp-size-smem --acp-nprocs -v file 4096 1").unwrap();
         assert_eq!((options.starter_bytes, options.processes), (Some(4096), Some(1)));
         assert_eq!(left, "p -r 5 -v file");
+        // Was: p file -v --acp-size-smem 4096 -n 7; what belongs to -n is none of ours.
+        let (options, left) = taken_after_getopt("p -v --acp-size-smem -n 7 file 4096", 5).unwrap();
+        assert_eq!((options.starter_bytes, left.as_str()), (Some(4096), "p -v -n 7 file"));
     }
 
     #[test]

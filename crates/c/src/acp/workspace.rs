@@ -163,23 +163,25 @@ pub extern "C" fn acp_setparams_ws(proc_start: usize, size_default: usize) -> c_
     })
 }
 
+fn destroy(wsd: *mut Item) -> Result<()> {
+    if !live().remove(&(wsd as usize)) {
+        return Err(no_such_workspace());
+    }
+    // SAFETY: it came from `Box::into_raw`, and nobody finds it any more.
+    let space = unsafe { Box::from_raw(wsd.cast::<Space>()) };
+    WORLD.with(|world| Workspace::from_raw(world, space.raw).destroy())
+}
+
 /// Gives a workspace back; all ranks do it together.
 #[no_mangle]
 pub extern "C" fn acp_destroy_ws(wsd: *mut Item) {
-    edge("acp_destroy_ws", (), || {
-        if !live().remove(&(wsd as usize)) {
-            return Err(no_such_workspace());
-        }
-        // SAFETY: it came from `Box::into_raw`, and nobody finds it any more.
-        let space = unsafe { Box::from_raw(wsd.cast::<Space>()) };
-        WORLD.with(|world| Workspace::from_raw(world, space.raw).destroy())
-    });
+    edge("acp_destroy_ws", (), || destroy(wsd));
 }
 
 /// The same as [`acp_destroy_ws`].
 #[no_mangle]
 pub extern "C" fn acp_free_ws(wsd: *mut Item) {
-    acp_destroy_ws(wsd);
+    edge("acp_free_ws", (), || destroy(wsd));
 }
 
 /// Copies from an offset of a workspace to anywhere: 0, or 1 if that failed.
