@@ -119,6 +119,9 @@ impl HostedAgent {
         if !busy || self.ticked_ms + 50 < time::now_ms() {
             self.tick();
         }
+        if let Some(node) = self.node.as_mut().filter(|_| !busy) {
+            node.answer_probes();
+        }
         self.settle();
         Ok(())
     }
@@ -363,6 +366,9 @@ impl HostedAgent {
     fn wake_up_at(&self) -> u64 {
         if self.link.is_none() && self.node.is_none() {
             return time::now_ms() + RETRY_MS;
+        }
+        if self.node.as_ref().is_some_and(Node::is_probed) {
+            return 0;
         }
         let beat = self.beat_ms + self.beat_interval_ms();
         let greeting = if self.greetings.is_empty() { u64::MAX } else { time::now_ms() + 100 };

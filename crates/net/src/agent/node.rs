@@ -43,6 +43,8 @@ pub(super) struct Node {
     changed: bool,
     /// Messages for the hub.
     pub(super) outbox: Vec<ToHub>,
+    /// Ranks of which the hub wants to know all that has happened.
+    probes: Vec<Rank>,
 }
 
 impl Node {
@@ -58,6 +60,7 @@ impl Node {
             refused: None,
             changed: false,
             outbox: Vec::new(),
+            probes: Vec::new(),
         })
     }
 
@@ -84,9 +87,21 @@ impl Node {
                 seat.send(FromAgent::ResetRefused { why: why.clone() });
             }),
             ToNode::Describe => self.report_waits(),
+            ToNode::Probe { rank } => self.probes.push(rank),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Answers the hub's questions after ranks. To be called when nothing has happened that is not dealt with: the end of a
+    /// process may have been announced together with the question.
+    pub(super) fn answer_probes(&mut self) {
+        self.outbox.extend(self.probes.drain(..).map(|rank| ToHub::Probed { rank }));
+    }
+
+    /// Whether the hub waits for [`answer_probes`](Self::answer_probes).
+    pub(super) fn is_probed(&self) -> bool {
+        !self.probes.is_empty()
     }
 
     /// Whether nobody can join any more.

@@ -219,6 +219,11 @@ pub enum ToHub {
         /// One entry a rank.
         waits: Vec<Wait>,
     },
+    /// The agent has told all that it knew of a rank before this: the answer to [`ToNode::Probe`].
+    Probed {
+        /// Which.
+        rank: Rank,
+    },
     /// The agent is alive.
     Heartbeat,
     /// Every process of the node has ended; the agent ends now.
@@ -264,6 +269,11 @@ pub enum ToNode {
     },
     /// Say what the ranks wait for.
     Describe,
+    /// Somebody cannot reach this rank: say so when everything that has happened to it is told.
+    Probe {
+        /// Which.
+        rank: Rank,
+    },
     /// Send a signal to the ranks.
     Signal {
         /// Which.
@@ -316,6 +326,7 @@ impl ToHub {
             ToHub::Heartbeat => Writer::new(14),
             ToHub::Done => Writer::new(15),
             ToHub::Arrived { rank, ranks } => Writer::new(16).word(*rank).word(*ranks),
+            ToHub::Probed { rank } => Writer::new(17).word(rank.0),
         }
         .finish()
     }
@@ -346,6 +357,7 @@ impl ToHub {
             14 => ToHub::Heartbeat,
             15 => ToHub::Done,
             16 => ToHub::Arrived { rank: r.word()?, ranks: r.word()? },
+            17 => ToHub::Probed { rank: Rank(r.word()?) },
             _ => return Err(bad("its kind is unknown")),
         };
         r.end()?;
@@ -375,6 +387,7 @@ impl ToNode {
             ToNode::Suspend(on) => Writer::new(14).flag(*on),
             ToNode::Input(bytes) => Writer::new(15).bytes(bytes),
             ToNode::Heartbeat => Writer::new(16),
+            ToNode::Probe { rank } => Writer::new(17).word(rank.0),
         }
         .finish()
     }
@@ -399,6 +412,7 @@ impl ToNode {
             14 => ToNode::Suspend(r.flag()?),
             15 => ToNode::Input(r.bytes()?),
             16 => ToNode::Heartbeat,
+            17 => ToNode::Probe { rank: Rank(r.word()?) },
             _ => return Err(bad("its kind is unknown")),
         };
         r.end()?;
@@ -569,6 +583,7 @@ mod tests {
                 .prop_map(|(local, is_error, bytes)| ToHub::Output { local, is_error, bytes }),
             any::<(u32, bool)>().prop_map(|(bytes, closed)| ToHub::InputTaken { bytes, closed }),
             vec(wait(), 0..5).prop_map(|waits| ToHub::Waits { waits }),
+            any::<u32>().prop_map(|rank| ToHub::Probed { rank: Rank(rank) }),
             Just(ToHub::Heartbeat),
             Just(ToHub::Done),
         ]
@@ -588,6 +603,7 @@ mod tests {
             Just(ToNode::ResetGo),
             ".{0,30}".prop_map(|why| ToNode::ResetRefused { why }),
             Just(ToNode::Describe),
+            any::<u32>().prop_map(|rank| ToNode::Probe { rank: Rank(rank) }),
             any::<i32>().prop_map(|signal| ToNode::Signal { signal }),
             (any::<i32>(), any::<u32>(), ".{0,30}")
                 .prop_map(|(signal, grace_ms, reason)| { ToNode::Terminate { signal, grace_ms, reason } }),

@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 pub const GRACE_MS: u32 = 2_000;
 /// How long a rank whose connection broke is only suspected: its own agent may be about to tell how it ended.
 const SUSPECT_MS: u64 = 200;
+/// How long the agent of such a rank may take to say that it knows of nothing. The promise is 1 s in all.
+const PROBE_MS: u64 = 700;
 /// How long an agent may take to get ready.
 const PREPARE_MS: u64 = 60_000;
 
@@ -110,7 +112,9 @@ enum World {
 struct Suspect {
     rank: u32,
     cause: Cause,
-    /// When it counts as lost, if nothing else has been heard of it.
+    /// When it counts as lost, if its agent knows of nothing else.
+    known_at_ms: u64,
+    /// When it counts as lost, even if its agent does not answer.
     lost_at_ms: u64,
 }
 
@@ -248,6 +252,7 @@ impl Hub {
             }
             ToHub::ResetPrepared => self.reset_prepared(node),
             ToHub::Waits { waits } => self.surveyed(node, waits),
+            ToHub::Probed { rank } => self.probed(rank),
             ToHub::Done => {
                 self.nodes[node as usize].state = NodeState::Done;
                 self.check_finished();
@@ -516,7 +521,18 @@ impl Hub {
         let Some(member) = self.members.get(rank.index()) else { return };
         let settled = |suspect: &Suspect| suspect.rank == rank.0 || suspect.rank == by;
         if member.standing == Standing::In && !self.suspects.iter().any(settled) {
-            self.suspects.push(Suspect { rank: rank.0, cause, lost_at_ms: now_ms + SUSPECT_MS });
+            let home = member.place.0;
+            let (known_at_ms, lost_at_ms) = (now_ms + SUSPECT_MS, now_ms + PROBE_MS);
+            self.suspects.push(Suspect { rank: rank.0, cause, known_at_ms, lost_at_ms });
+            self.send(home, ToNode::Probe { rank });
+        }
+    }
+
+    /// The agent of a suspect has nothing to tell that it has not told.
+    fn probed(&mut self, rank: Rank) {
+        let suspect = self.suspects.iter_mut().find(|suspect| suspect.rank == rank.0);
+        if let Some(suspect) = suspect {
+            suspect.lost_at_ms = suspect.known_at_ms;
         }
     }
 

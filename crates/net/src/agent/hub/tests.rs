@@ -75,10 +75,31 @@ fn a_broken_connection_waits_for_news_of_the_process() {
 }
 
 #[test]
+fn an_agent_that_is_slow_is_waited_for_before_a_broken_connection_is_all_that_is_known() {
+    let suspicious = || {
+        let mut hub = ready(&[&[0], &[1]], true);
+        hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED }, 10);
+        hub.tick(9 + PROBE_MS);
+        assert!(sends(&drain(&mut hub), |message| matches!(message, ToNode::Loss { .. })).is_empty());
+        hub
+    };
+    let loss = |cause| ToNode::Loss { rank: Rank(1), cause };
+    let mut told = suspicious();
+    told.receive(1, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 9 + PROBE_MS);
+    told.tick(11 + PROBE_MS);
+    assert_eq!(sends(&drain(&mut told), |message| *message == loss(Cause::signal(9))), [0]);
+    let mut silent = suspicious();
+    silent.tick(10 + PROBE_MS);
+    assert_eq!(sends(&drain(&mut silent), |message| *message == loss(Cause::DISCONNECTED)), [0, 1]);
+}
+
+#[test]
 fn of_two_ranks_that_blame_each_other_one_stays() {
     let mut hub = ready(&[&[0], &[1]], true);
     hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED }, 10);
     hub.receive(1, ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::DISCONNECTED }, 11);
+    assert_eq!(sends(&drain(&mut hub), |message| *message == ToNode::Probe { rank: Rank(1) }), [1]);
+    hub.receive(1, ToHub::Probed { rank: Rank(1) }, 12);
     hub.tick(9 + SUSPECT_MS);
     assert!(sends(&drain(&mut hub), |message| matches!(message, ToNode::Loss { .. })).is_empty());
     hub.tick(11 + SUSPECT_MS);
@@ -387,6 +408,7 @@ fn any_message() -> impl Strategy<Value = (u32, ToHub)> {
         }),
         local.prop_map(|local| ToHub::Abort { local, message: "enough".into() }),
         Just(ToHub::ResetPrepared),
+        (0..6u32).prop_map(|rank| ToHub::Probed { rank: Rank(rank) }),
         Just(ToHub::Heartbeat),
         Just(ToHub::Waits { waits: Vec::new() }),
         Just(ToHub::Prepared { address: address(1) }),

@@ -91,7 +91,9 @@ impl Agent {
 
     fn run(&mut self) -> Result<()> {
         loop {
-            let timeout_ms = self.wake_up_at().saturating_sub(time::now_ms()).min(60_000) as i32;
+            let probed = self.node.as_ref().is_some_and(Node::is_probed);
+            let wake_up_at = if probed { 0 } else { self.wake_up_at() };
+            let timeout_ms = wake_up_at.saturating_sub(time::now_ms()).min(60_000) as i32;
             let mut events: Vec<(u64, Readiness)> = Vec::new();
             self.epoll_ref().wait(timeout_ms, |token, readiness| events.push((token, readiness)))?;
             let busy = !events.is_empty();
@@ -106,6 +108,9 @@ impl Agent {
             // itself must not blame its ranks.
             if !busy || self.ticked_ms + 50 < time::now_ms() {
                 self.tick()?;
+            }
+            if let Some(node) = self.node.as_mut().filter(|_| !busy) {
+                node.answer_probes();
             }
             self.settle();
             if self.is_over() {
