@@ -52,6 +52,12 @@ fn options(stage: &Stage) {
         let mut job = stage.acprun(&["-np", "2", "-smemsize-dl", limit], &program, &["heap", "73400320"]);
         fail(&mut job, code, "");
     }
+    let said = fail(
+        &mut stage.acprun(&["-np", "2", "-smemsize-dl", "64M"], &program, &["fill"]),
+        0,
+        "out of memory",
+    );
+    assert!(!said.contains("damaged"), "{said}");
     // A variable for all jobs: one that is smaller has a node for each process.
     succeed(stage.acprun(&["-np", "1"], &program, &[]).env("KUMIKI_VIRTUAL_NODES", "2"));
     fail(&mut stage.acprun(&["-np", "2", "-nonsense"], &program, &[]), 1, "there is no option -nonsense");

@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Programs that were compiled.
+static FRESH: AtomicU64 = AtomicU64::new(0);
 
 /// The folder, laid out as `./x install` does it.
 pub(crate) struct Stage {
@@ -89,7 +93,10 @@ impl Stage {
         let source = program_source(name);
         let mut command = self.command(language.wrapper());
         command.args(["-Wall", "-Wextra", "-Werror", "-g", "-O1", "-pthread"]).args(language.flags());
-        succeed(command.arg(source).args(["-x", "none"]).args(more).arg("-o").arg(&program));
+        // Under a name of its own first: another test may be running the same program.
+        let fresh = self.path("built").join(format!("fresh-{}", FRESH.fetch_add(1, Ordering::Relaxed)));
+        succeed(command.arg(source).args(["-x", "none"]).args(more).arg("-o").arg(&fresh));
+        std::fs::rename(&fresh, &program).expect("a name");
         program
     }
 

@@ -25,6 +25,18 @@ int main(int argc, char **argv)
     }
     if (strcmp(what, "heap") == 0)
         CHECK(acp_malloc((size_t)atoi(argv[2]), acp_rank()) != ACP_GA_NULL);
+    if (strcmp(what, "fill") == 0) {
+        /* All that the heap has, and a little of it again. */
+        acp_ga_t block, last = ACP_GA_NULL;
+        int blocks = 0;
+        while ((block = acp_malloc(1 << 20, acp_rank())) != ACP_GA_NULL) {
+            last = block;
+            blocks++;
+        }
+        CHECK(blocks > 50 && acp_create_vector(1 << 20, acp_rank()).ga == ACP_GA_NULL);
+        acp_free(last);
+        CHECK(acp_malloc(1000, acp_rank()) != ACP_GA_NULL);
+    }
     CHECK(strcmp(what, "twice") != 0 || acp_init(&argc, &argv) == -1);
     CHECK(acp_finalize() == 0);
     CHECK(acp_finalize() == -1 && acp_rank() == -1 && acp_sync() == -1);

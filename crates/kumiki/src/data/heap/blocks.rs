@@ -143,9 +143,10 @@ impl<'a> Heap<'a> {
                 if !self.flush()? || self.find(length)?.is_none() {
                     self.grow(length)?;
                 }
-                let none =
-                    || Error::Refused("the heap of a rank is damaged: it grew and still has no room".into());
-                self.find(length)?.ok_or_else(none)?
+                match self.find(length)? {
+                    Some(at) => at,
+                    None => return Err(self.no_room(length)?),
+                }
             }
         };
         let word = self.span.load(at)?;
@@ -165,6 +166,15 @@ impl<'a> Heap<'a> {
         self.span.store(at, check(at) | length | word & PREVIOUS_FREE)?;
         quick::add(self.pool.blocks(), 1);
         Ok(self.local.pool_address(self.rank, at + WORD))
+    }
+
+    /// Why there is no block of a length although the pool grew: it has all that it may have now, or the heap is damaged.
+    fn no_room(&mut self, length: u64) -> Result<Error> {
+        if self.pool.len() < self.pool.limit() {
+            return Ok(Error::Refused("the heap of a rank is damaged: it grew and still has no room".into()));
+        }
+        let left = self.measure()?.largest_free_bytes.saturating_sub(WORD);
+        Ok(Error::OutOfMemory { asked: length - WORD, left, what: "the pool of a rank" })
     }
 
     /// A free block of at least this length.
