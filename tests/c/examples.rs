@@ -1,6 +1,6 @@
 //! The examples in C give what is written beside them, whatever the number of ranks and wherever they are.
 
-use crate::stage::{succeed, Language, Stage};
+use crate::stage::{repository, succeed, Language, Stage};
 use crate::{test, Test};
 
 #[path = "../../examples/kmer.rs"]
@@ -10,11 +10,30 @@ mod kmer_example;
 const EXPECTED: &str = include_str!("../../examples/kmer.expected");
 
 pub(crate) fn tests() -> Vec<Test> {
-    Language::BOTH
-        .map(|language| {
-            test(format!("{}::example_kmer", language.name()), move |stage| kmer(stage, language))
-        })
-        .into()
+    let kmers = Language::BOTH.map(|language| {
+        test(format!("{}::example_kmer", language.name()), move |stage| kmer(stage, language))
+    });
+    kmers.into_iter().chain([test("c::programs_of_the_documentation", documented)]).collect()
+}
+
+/// The programs in `docs/c.md`, as they stand there.
+fn documented(stage: &Stage) {
+    let text = std::fs::read_to_string(repository().join("docs/c.md")).expect("the documentation");
+    let programs = text.split("\n```c\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    let expected = ["0: 100\n1: 101\n2: 102\n", "sum 6\n"];
+    let mut count = 0;
+    for (program, expected) in programs.zip(expected) {
+        let (source, built) = (stage.path("built/documented.c"), stage.path("built/documented"));
+        std::fs::write(&source, program).expect("a file");
+        let mut compile = stage.command("acpcc");
+        succeed(compile.args(["-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&built));
+        for nodes in ["1", "2"] {
+            let mut job = stage.acprun(&["-np", "3"], &built, &[]);
+            assert_eq!(succeed(job.env("KUMIKI_VIRTUAL_NODES", nodes)), expected);
+        }
+        count += 1;
+    }
+    assert_eq!(count, expected.len());
 }
 
 fn kmer(stage: &Stage, language: Language) {

@@ -2,8 +2,9 @@
 //!
 //! A slot is changed under its lock only. It is read without: whoever reads looks at the slot's version before and
 //! after, and reads again with the lock if somebody was there. An element that is appended, or a count that is changed, is
-//! one store to such a reader, who sees it or not: the version is only for what takes elements away. A SIGKILL between two stores leaves a list that can be walked from its head by
-//! the `next` links, with whole elements: an element is written before the one store that links it, and the one store
+//! one store to such a reader, who sees it or not: the version is only for what takes elements away.
+//!
+//! A SIGKILL between two stores leaves a list that can be walked from its head by the `next` links, with whole elements: an element is written before the one store that links it, and the one store
 //! that unlinks it comes before everything else. What may be wrong then is the tail, the count and a `previous` link;
 //! whoever takes over the lock makes them anew from the `next` links. At worst a block that was not linked yet, or not
 //! freed yet, stays taken: one for each rank that is killed. A swap of two slots changes two heads: what it is about to do
