@@ -1,5 +1,5 @@
-//! A decoder with a bug planted on purpose. If the fuzzer cannot find this one within a minute, then its silence about
-//! the real decoders means nothing.
+//! A decoder with a bug planted on purpose. If the fuzzer cannot find this one, then its silence about the real
+//! decoders means nothing.
 //!
 //! The bug hides where bugs of decoders do: behind a header that must be well-formed, and then behind a combination of
 //! fields of several bytes each (2^-104 by chance). It also guards the compiler flags of `fuzz/run`: with LLVM's usual
