@@ -50,12 +50,50 @@ pub(crate) fn all_to_all(stage: &Stage) {
     }
 }
 
+/// Everybody sends its neighbour more than a connection takes at once, with a flag behind it, and meanwhile asks somebody else,
+/// for which the connection that brings the flood must make room.
+pub(crate) fn crowds(stage: &Stage) {
+    const PARTS: u64 = 24;
+    const PART: u64 = 512 << 10;
+    const FLOOD: u64 = PARTS * PART;
+    let (local, block) = (stage.block((FLOOD + 64) as usize), stage.block((FLOOD + 64) as usize));
+    let all = stage.exchange(block.address());
+    let behind = |steps: u32| all[((stage.me() + steps) % stage.ranks()) as usize];
+    let (next, other) = (behind(1), behind(2));
+    for round in 1..=4u64 {
+        stage.write(local.address(), &vec![round; (FLOOD / 8 + 1) as usize]);
+        for part in 0..PARTS {
+            stage.copy(next.add(part * PART), local.address().add(part * PART), PART);
+        }
+        let flag = local.address().add(FLOOD);
+        stage.world.copy(next.add(FLOOD), flag, 8, Order::Continue).expect("flag");
+        for _ in 0..4 {
+            let word = GlobalPtr::<u64>::from_address(other.add(FLOOD + 8));
+            stage.world.fetch_add(word, 1).expect("add");
+        }
+        while stage.word(block.address().add(FLOOD)) < round {
+            std::thread::yield_now();
+        }
+        let words = stage.read::<u64>(block.address(), (FLOOD / 8) as usize);
+        let late = words.iter().filter(|&&word| word != round).count();
+        assert_eq!(late, 0, "words that came behind the flag in round {round}");
+        stage.complete_all();
+        stage.sync();
+        assert_eq!(stage.word(block.address().add(FLOOD + 8)), 4 * round, "additions");
+        stage.sync();
+    }
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
-    let trial = |cap: &'static str| {
-        Trial::test(format!("tcp::all_to_all_with_{cap}_connections"), move || {
-            let job = Job::new(way::named("tcp"), "all_to_all", RANKS);
+    let trial = |(topic, ranks, cap): (&'static str, u32, &'static str)| {
+        Trial::test(format!("tcp::{topic}_with_{cap}_connections"), move || {
+            let job = Job::new(way::named("tcp"), topic, ranks);
             job.env("KUMIKI_CONNECTIONS", cap).run().success()
         })
     };
-    ["1", "2", "256"].map(trial).into()
+    let cases = [("all_to_all", RANKS), ("crowds", 4)];
+    cases
+        .into_iter()
+        .flat_map(|(topic, ranks)| ["1", "2", "256"].map(|cap| trial((topic, ranks, cap))))
+        .collect()
 }

@@ -1,11 +1,15 @@
 //! A fork of a rank may not use the world, and does not disturb it.
 
 use crate::stage::Stage;
+use kumiki::data::{Deque, List, Map, Vector};
 use kumiki::{AtomicOp, Error, GlobalPtr, Order, Result};
 
 pub(crate) fn fork(stage: &Stage) {
     let block = stage.block(4096);
     let region = stage.world.alloc::<u64>(8).expect("alloc");
+    let mut vector = Vector::<u64>::create(&stage.world, 0, stage.me()).expect("create");
+    let map = Map::create(&stage.world, &[0, 1], 4, stage.me()).expect("create");
+    map.insert(b"one", b"1").expect("insert");
     let all = stage.exchange(block.address());
     let next = all[(stage.me() + 1) as usize % all.len()].add(64 * stage.me() as u64);
     for round in 0..5u64 {
@@ -13,7 +17,11 @@ pub(crate) fn fork(stage: &Stage) {
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "{}", std::io::Error::last_os_error());
         if child == 0 {
-            let wrong = calls_that_do_not_fail(stage, &region, next);
+            let wrong = calls_that_do_not_fail(stage, &region, next).max(structures_that_do_not_fail(
+                stage,
+                &mut vector,
+                &map,
+            ));
             // SAFETY: ends the child without running anything of the parent's.
             unsafe { libc::_exit(wrong) };
         }
@@ -33,6 +41,22 @@ pub(crate) fn fork(stage: &Stage) {
     stage.sync();
     assert_eq!(stage.word(next), 5, "the parents alone have added");
     stage.sync();
+}
+
+/// The same with data structures, whose memory the child does not see; numbers from 101.
+fn structures_that_do_not_fail(stage: &Stage, vector: &mut Vector<'_, u64>, map: &Map<'_>) -> i32 {
+    let world = &stage.world;
+    let results: [Result<()>; 7] = [
+        vector.push(1),
+        vector.get(0).map(drop),
+        Vector::<u64>::create(world, 0, stage.me()).map(drop),
+        map.insert(b"two", b"2").map(drop),
+        map.get(b"one").map(drop),
+        List::create(world, stage.me()).map(drop),
+        Deque::<u64>::create(world, 4, stage.me()).map(drop),
+    ];
+    let right = |result: &Result<()>| matches!(result, Err(Error::Misuse(why)) if why.contains("fork"));
+    results.iter().position(|result| !right(result)).map_or(0, |index| index as i32 + 101)
 }
 
 /// The number of the first call that does not fail as it should, 0 if there is none.

@@ -154,6 +154,7 @@ fn other_body(name: &str) -> Option<Body> {
         "sequence_messages" => Body::World(sequences::sequence_messages),
         "table_budget" => Body::World(tables::table_budget),
         "all_to_all" => Body::World(connections::all_to_all),
+        "crowds" => Body::World(connections::crowds),
         _ => return None,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::stage::{patterned, Stage};
 use crate::way::{Memory, ProcessVm};
-use kumiki::{AtomicOp, Error, Handle, Order};
+use kumiki::{AtomicOp, Error, GlobalAddress, Handle, Order};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
@@ -13,7 +13,26 @@ pub(crate) fn chains(stage: &Stage) {
         old_value_then_get(stage, target);
         after_and_all(stage, target);
         relay(stage, target);
+        behind_a_refusal(stage, target);
     }
+}
+
+/// An operation that is refused leaves the chain as it was, and the next one does not wait for it.
+fn behind_a_refusal(stage: &Stage, target: u32) {
+    const BYTES: u64 = 1 << 20;
+    let (local, remote) = (stage.block(BYTES as usize), stage.block(BYTES as usize));
+    let there = stage.exchange(remote.address())[target as usize];
+    stage.write(local.address(), &[stage.me() as u64 + 1]);
+    for _ in 0..8 {
+        stage.copy(there.add(64), local.address().add(64), BYTES - 64);
+        let refused = stage.world.copy(GlobalAddress::NULL, local.address(), 8, Order::None);
+        assert!(refused.is_err(), "null was written to");
+        let word = there.add(8 * stage.me() as u64);
+        let next = stage.world.copy(word, local.address(), 8, Order::Continue).expect("copy");
+        stage.world.complete(next).expect("the copy behind the refused one completes");
+        assert_eq!(stage.word(word), stage.me() as u64 + 1);
+    }
+    stage.sync();
 }
 
 /// Put, add and get the same word, with `Continue`: many chains in flight at once.

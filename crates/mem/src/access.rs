@@ -8,7 +8,7 @@ use crate::core::Core;
 use crate::error::Fate;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
-use kumiki_net::shm::hazard;
+use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
 use kumiki_net::shm::world::{Place, Status};
 use kumiki_net::Rank;
@@ -175,12 +175,13 @@ impl Core {
         Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
     }
 
-    /// Announces that private memory is about to be touched. `None` when it was unregistered meanwhile.
+    /// Announces that private memory is about to be touched, in one of so many words. Fails when it was unregistered
+    /// meanwhile.
     #[inline]
-    fn pin(&self, private: Private) -> Result<Pin<'_>> {
+    fn pin(&self, private: Private, among: usize) -> Result<Pin<'_>> {
         let name = hazard::name(private.local, private.slot, private.generation);
         let word = loop {
-            match self.control().hazards.announce(name) {
+            match self.control().hazards.announce(name, among) {
                 Some(word) => break word,
                 // Every word is taken by another thread of this process: they are short.
                 None => kumiki_net::os::process::yield_now(),
@@ -200,11 +201,22 @@ impl Core {
         })
     }
 
-    /// Pins private memory of this process, so that it can be touched directly; leaves everything else as it is.
+    /// Pins private memory of this process, so that it can be touched directly; leaves everything else as it is. What the
+    /// caller pins beside it, it pins afterwards.
     pub(crate) fn pin_own(&self, reach: Reach) -> Result<(Reach, Option<Pin<'_>>)> {
+        self.pin_own_among(reach, FIRST_WORDS)
+    }
+
+    /// The same beside memory that is pinned already.
+    pub(crate) fn pin_own_too(&self, reach: Reach) -> Result<(Reach, Option<Pin<'_>>)> {
+        self.pin_own_among(reach, HAZARD_WORDS)
+    }
+
+    #[inline]
+    fn pin_own_among(&self, reach: Reach, among: usize) -> Result<(Reach, Option<Pin<'_>>)> {
         match reach {
             Reach::Private(private) if private.local == self.local => {
-                let pin = self.pin(private)?;
+                let pin = self.pin(private, among)?;
                 Ok((Reach::Direct(private.pointer()), Some(pin)))
             }
             other => Ok((other, None)),
@@ -238,7 +250,7 @@ impl Core {
         if !self.process_vm.load(Ordering::Relaxed) {
             return Ok(false);
         }
-        let _pin = self.pin(neighbour)?;
+        let _pin = self.pin(neighbour, HAZARD_WORDS)?;
         // SAFETY: the caller vouches for `local`; the pin keeps the owner from taking the region back.
         unsafe { self.copy_pinned(neighbour, direction, local, bytes) }
     }

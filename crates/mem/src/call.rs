@@ -15,6 +15,7 @@ use crate::protocol::{self, answer, question, Few};
 use crate::world::World;
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -253,7 +254,14 @@ fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> O
 fn run(local: Local<'_>, service: u64, from: Rank, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
     let service = usize::try_from(service).ok().and_then(|index| local.core.services.get(index));
     match service {
-        Some(service) => (service.serve)(local, from.0, request, reply),
+        // A simulated rank crashes by unwinding to its end.
+        Some(service) if local.core.simulated => (service.serve)(local, from.0, request, reply),
+        Some(service) => {
+            // A panic must not unwind through a wait of the program that happens to serve.
+            let served = std::panic::AssertUnwindSafe(|| (service.serve)(local, from.0, request, reply));
+            let panicked = |_| Err(Error::Refused(format!("the service {} panicked", service.name)));
+            std::panic::catch_unwind(served).unwrap_or_else(panicked)
+        }
         None => {
             Err(Error::Refused("there is no such service; is the other rank of the same version?".into()))
         }
@@ -311,7 +319,8 @@ impl Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        if self.id == 0 {
+        // In a forked child the engine may be held by a thread that does not exist there.
+        if self.id == 0 || process::is_forked_child() {
             return;
         }
         let mut engine = self.core.engine();

@@ -36,8 +36,8 @@ fn move_private(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64)
 /// Copies if this process can touch both sides; false if it must ask somebody.
 #[inline]
 pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
-    let (to, _to_pin) = core.pin_own(to)?;
-    let (from, _from_pin) = core.pin_own(from)?;
+    let (to, to_pin) = core.pin_own(to)?;
+    let (from, _from_pin) = if to_pin.is_some() { core.pin_own_too(from)? } else { core.pin_own(from)? };
     match (to, from) {
         (Reach::Direct(to), Reach::Direct(from)) => {
             // SAFETY: both ranges were checked by `reach` (or are lent by the caller), and `move_bytes` allows overlap.

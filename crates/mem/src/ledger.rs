@@ -6,6 +6,7 @@
 use crate::core::Core;
 use crate::world::World;
 use crate::{Error, Result};
+use kumiki_net::os::process;
 use kumiki_net::shm::arena::Arena;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -163,7 +164,10 @@ impl std::fmt::Debug for Booking {
 
 impl Drop for Booking {
     fn drop(&mut self) {
-        self.core.books.unbook(self.purpose, self.bytes);
+        // The books of a world that is closed, and those that a forked child cannot see, are not ours any more.
+        if !process::is_forked_child() && !self.core.closed.load(Ordering::Acquire) {
+            self.core.books.unbook(self.purpose, self.bytes);
+        }
     }
 }
 

@@ -56,16 +56,19 @@ impl<'a> Local<'a> {
     /// Whether a rank lives on this node, so that its arena memory can be touched here.
     #[inline]
     pub fn is_near(self, rank: u32) -> bool {
-        self.core.arena.place(Rank(rank)).is_some_and(|word| word.load().node == self.core.node)
+        !process::is_forked_child()
+            && self.core.arena.place(Rank(rank)).is_some_and(|word| word.load().node == self.core.node)
     }
 
     /// Whether a rank of this node is alive, and this process may touch its arena memory: what a span that is kept for
     /// longer must be asked before each use.
     #[inline]
     pub fn can_touch(self, rank: u32) -> bool {
+        if process::is_forked_child() {
+            return false;
+        }
         let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
         place.is_some_and(|place| place.node == self.core.node && place.status == Status::Alive)
-            && !process::is_forked_child()
     }
 
     /// The rank that an address belongs to.
@@ -190,6 +193,9 @@ impl<'a> Local<'a> {
 
     /// Fails if a rank is gone.
     pub fn check_alive(self, rank: u32) -> Result<()> {
+        if process::is_forked_child() {
+            self.core.check_usable()?;
+        }
         let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
         let place = place.ok_or_else(|| Error::misuse(format!("there is no rank {rank}")))?;
         self.core.check_alive(Rank(rank), place)

@@ -47,7 +47,6 @@ impl World {
         core.check_usable()?;
         let id = core.new_handle();
         let condition = order.condition(id, order::last_of_thread(core.life));
-        order::set_last_of_thread(core.life, id);
         let started = if core.pending.load(Ordering::Acquire) == 0 {
             self.launch(id, action).map(drop)
         } else {
@@ -62,10 +61,17 @@ impl World {
                 _ => self.defer(id, action, condition),
             }
         };
-        if started.is_err() {
-            core.forget_handle(id);
+        match started {
+            Ok(()) => {
+                order::set_last_of_thread(core.life, id);
+                Ok(Handle::from_number(id))
+            }
+            Err(error) => {
+                // The next operation may get this number: it must not be told to wait for itself.
+                core.forget_handle(id);
+                Err(error)
+            }
         }
-        started.map(|()| Handle::from_number(id))
     }
 
     /// Starts an operation now.

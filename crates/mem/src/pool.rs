@@ -58,10 +58,13 @@ impl<'a> Local<'a> {
 
     #[cold]
     fn why_no_pool(self, rank: u32) -> Error {
+        if let Err(error) = self.core.check_usable() {
+            return error;
+        }
         let Some(place) = self.core.arena.place(Rank(rank)).map(|word| word.load()) else {
             return Error::misuse(format!("there is no rank {rank}"));
         };
-        let wrong = self.core.check_usable().and_then(|()| self.core.check_alive(Rank(rank), place));
+        let wrong = self.core.check_alive(Rank(rank), place);
         wrong.err().unwrap_or_else(|| Error::misuse(format!("rank {rank} is on another node")))
     }
 

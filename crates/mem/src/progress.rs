@@ -157,12 +157,13 @@ impl Engine {
     }
 
     /// Sends what a callback asked for outside of a poll.
-    fn send_all(&mut self, core: &Core, out: Outbox) {
-        for (to, message) in out.messages {
+    fn send_all(&mut self, core: &Core, mut out: Outbox) {
+        let mut next = 0;
+        while let Some(&(to, message)) = out.messages.get(next) {
+            next += 1;
             if let Err(error) = self.send(core, to, message) {
-                let mut again = Outbox::default();
-                let mut receiver = Receiver { core, state: &mut self.state };
-                receiver.fail_peer(to, &error, &mut again);
+                // Others may wait for what can no longer be done: they are told behind the rest.
+                Receiver { core, state: &mut self.state }.fail_peer(to, &error, &mut out);
             }
         }
     }

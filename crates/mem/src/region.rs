@@ -212,7 +212,8 @@ impl Core {
         self.publish(&mut self.registry(), view, 0)
     }
 
-    /// Takes a region back. When this returns nobody touches its memory any more.
+    /// Takes a region back. When this returns nobody touches private memory any more, and nobody on another node memory of
+    /// the arena; a neighbour that is just copying there finishes.
     pub(crate) fn unregister(&self, slot: u16, generation: u16) -> Result<()> {
         let mut registry = self.registry();
         let record = registry.records.get(&slot).copied();
@@ -221,20 +222,26 @@ impl Core {
                 "slot {slot} holds no such region; was it unregistered before?"
             )));
         };
-        for index in 0..record.slots {
-            let entry = self.arena.region(self.local, (slot + index) as usize).expect("the slot exists");
-            entry.retire();
-        }
         registry.records.remove(&slot);
-        self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
-        if record.kind == Kind::Arena {
-            self.give_back(&mut registry, record.base, record.heap_bytes);
-            self.books.unbook(Purpose::Heap, record.heap_bytes);
-            return Ok(());
+        // With the world, its table and its books went to the next life: there the slot is somebody else's.
+        let lives = !self.closed.load(Ordering::Acquire);
+        if lives {
+            for index in 0..record.slots {
+                let entry = self.arena.region(self.local, (slot + index) as usize).expect("the slot exists");
+                entry.retire();
+            }
+            self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
         }
         drop(registry);
         // Whoever serves a frame holds the engine: after this, only neighbours can still be copying.
         drop(self.engine());
+        if record.kind == Kind::Arena {
+            if lives {
+                self.give_back(&mut self.registry(), record.base, record.heap_bytes);
+                self.books.unbook(Purpose::Heap, record.heap_bytes);
+            }
+            return Ok(());
+        }
         (0..record.slots).for_each(|index| self.wait_for_hazards(slot + index, record.generation));
         Ok(())
     }
@@ -432,6 +439,9 @@ impl<T: Pod> Registered<T> {
         let this = std::mem::ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so the `Arc` is moved out exactly once.
         let core = unsafe { std::ptr::read(&this.world) };
+        if process::is_forked_child() {
+            core.check_usable()?;
+        }
         core.quiesce();
         core.unregister(this.granted.slot, this.granted.generation)?;
         // SAFETY: the pointer came from `Box::into_raw`, and after `unregister` nobody else touches it.
@@ -640,6 +650,9 @@ impl World {
     /// The colour of the region at an address of this node.
     pub fn colour_of(&self, address: GlobalAddress) -> Option<u32> {
         let core = self.core();
+        if process::is_forked_child() {
+            return None;
+        }
         let place = core.arena.place(core.format.rank(address))?.load();
         if place.node != core.node {
             return None;

@@ -195,6 +195,9 @@ impl World {
 
     /// The node of a rank; `None` if there is no such rank.
     pub fn node_of(&self, rank: u32) -> Option<u32> {
+        if process::is_forked_child() {
+            return None;
+        }
         self.core.arena.place(Rank(rank)).map(|word| word.load().node)
     }
 

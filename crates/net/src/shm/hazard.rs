@@ -7,8 +7,11 @@
 
 use super::sync::{AtomicU64, Ordering};
 
-/// How many regions of others a rank can be touching at once (one a thread); more threads wait their turn.
+/// How many regions of others a rank can be touching at once; more threads wait their turn.
 pub const HAZARD_WORDS: usize = 16;
+/// Who touches two regions announces the first in one of these words. The others are left to those who wait for nothing
+/// more, so there is always somebody who goes on.
+pub const FIRST_WORDS: usize = HAZARD_WORDS / 2;
 
 /// The hazard words of one rank; all zero when it touches nothing.
 #[repr(C, align(64))]
@@ -30,10 +33,10 @@ impl Hazards {
         Hazards { words: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Announces a region; `None` when every word is taken by another thread.
+    /// Announces a region in one of the first `among` words; `None` when each is taken by another thread.
     #[inline]
-    pub fn announce(&self, name: u64) -> Option<usize> {
-        (0..HAZARD_WORDS).find(|&index| {
+    pub fn announce(&self, name: u64, among: usize) -> Option<usize> {
+        (0..among.min(HAZARD_WORDS)).find(|&index| {
             self.words[index].compare_exchange(0, name, Ordering::Acquire, Ordering::Relaxed).is_ok()
         })
     }

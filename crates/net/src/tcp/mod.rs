@@ -233,14 +233,11 @@ impl Tcp {
         let Some(index) = oldest else { return };
         if let Some(link) = self.links[index as usize].as_mut() {
             link.goodbye();
-            if let Some(peer) = link.peer {
-                self.unroute(peer, index);
-            }
         }
         self.flush(index, sink, out);
     }
 
-    /// Sends no more questions to `peer` on this link; on another one, if there is another.
+    /// This link is gone: questions to `peer` go on another one, if there is another.
     fn unroute(&mut self, peer: Rank, index: u32) {
         if self.routes.get(&peer.0) != Some(&index) {
             return;
@@ -335,6 +332,8 @@ impl Tcp {
         // none, and would be missed for ever.
         let cut_off = link.established && !link.parting;
         if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other || cut_off {
+            // What is reported as lost must not be done after all.
+            self.waiting.retain(|(to, _)| *to != peer);
             let why = match (gone, error) {
                 (Some(Error::PeerLost { why, .. }), _) => why,
                 (_, error) => format!("the connection broke ({error})"),
@@ -377,7 +376,7 @@ impl Tcp {
         match received {
             Some(Received::Finished) => {
                 self.flush(index, sink, out);
-                self.requeue_unasked(index, sink, out);
+                self.keep_unasked(index);
                 self.remove(index);
                 1
             }
@@ -405,15 +404,14 @@ impl Tcp {
         self.answer_goodbye(index, sink, out);
     }
 
+    /// After a goodbye, of the peer or ours: what was not asked yet waits, and our goodbye goes out when everything that
+    /// was asked has been answered.
     fn answer_goodbye(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        if !link.established || link.has_output() || link.may_request() {
+        if !link.established || link.may_request() {
             return;
         }
-        if let Some(peer) = link.peer {
-            self.unroute(peer, index);
-        }
-        self.requeue_unasked(index, sink, out);
+        self.keep_unasked(index);
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.unanswered == 0 && !link.has_output() {
             link.goodbye();
@@ -425,18 +423,12 @@ impl Tcp {
         }
     }
 
-    fn requeue_unasked(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+    /// Questions that can no longer be asked on a link wait until it is gone. The link stays their route until then, so
+    /// that nothing overtakes what was asked on it.
+    fn keep_unasked(&mut self, index: u32) {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let Some(peer) = link.peer else { return };
-        let unasked = link.take_unasked();
-        if !unasked.is_empty() {
-            self.unroute(peer, index);
-        }
-        for message in unasked {
-            if let Err(error) = self.send_inner(peer, message, sink, out) {
-                sink.lost(peer, error, out);
-            }
-        }
+        self.waiting.extend(link.take_unasked().into_iter().map(|message| (peer, message)));
     }
 
     fn send_inner(
@@ -456,7 +448,7 @@ impl Tcp {
             }
             // What waits for this peer already goes first, even when a link has come up meanwhile.
             Path::Route if self.waits_behind(to, message) => return Ok(()),
-            Path::Route => match self.route(to, sink, out)? {
+            Path::Route => match self.route(to, sink, out)?.filter(|&index| self.may_request(index)) {
                 Some(index) => index,
                 None => {
                     self.waiting.push((to, message));
@@ -484,6 +476,11 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Whether questions may be asked on a link: nobody has said goodbye there.
+    fn may_request(&self, index: u32) -> bool {
+        self.links[index as usize].as_ref().is_none_or(|link| link.may_request())
     }
 
     /// Puts a message behind those that wait to be sent to the same peer, if there are any.
@@ -643,6 +640,7 @@ impl Tcp {
             let index = token as u32;
             if readiness.writable {
                 self.flush(index, sink, &mut out);
+                self.answer_goodbye(index, sink, &mut out);
                 happened += 1;
             }
             if readiness.readable || readiness.hung_up {
