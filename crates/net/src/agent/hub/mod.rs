@@ -286,6 +286,8 @@ impl Hub {
         if self.exit_code == 0 {
             self.exit_code = 128 + signal;
         }
+        // Who died is still worth a report, though nobody waits for the rest of it now.
+        self.flush_closing();
         self.closing = Some(Closing::announced(now_ms, grace_ms));
         let reason = format!("the job was ended by signal {signal}");
         let signal = if grace_ms == 0 { libc::SIGKILL } else { signal };

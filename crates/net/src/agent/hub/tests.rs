@@ -176,6 +176,18 @@ fn a_report_does_not_wait_for_an_agent_that_does_not_answer() {
 }
 
 #[test]
+fn an_interrupt_in_the_middle_of_a_report_does_not_swallow_it() {
+    let mut hub = ready(&[&[0], &[1]], false);
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 5);
+    assert!(report(&drain(&mut hub)).is_none());
+    hub.interrupt(libc::SIGINT, GRACE_MS, 6);
+    let effects = drain(&mut hub);
+    assert!(report(&effects).is_some_and(|text| text.contains("rank 0 on node 0 was killed")), "{effects:?}");
+    hub.interrupt(libc::SIGINT, 0, 7);
+    assert!(report(&drain(&mut hub)).is_none(), "once");
+}
+
+#[test]
 fn programs_that_never_join_may_end_as_they_like() {
     let mut hub = hub_of(&[&[0, 1]]);
     prepare(&mut hub, 1);
