@@ -131,6 +131,30 @@ fn with_on_loss_continue_the_job_goes_on() {
 }
 
 #[test]
+fn an_agent_forgets_the_process_of_a_rank_that_was_given_up() {
+    // A descriptor of a process that has ended is always readable: an agent that still watched it would never sleep.
+    let gate = Gate::new("given-up");
+    let action = format!("attach 0:blame=1 1:sleep_ms=60000 {} leave", gate.step());
+    let job = Job::ranks(&["-n", "2", "--on-loss", "continue"], &action).start();
+    job.joined(2);
+    let agent = job.wait_for(1, "kumiki agent")[0];
+    while watched_processes(agent) != [false] {
+        job.watch("the agent does not watch exactly one living process");
+    }
+    gate.open();
+    job.wait().expect(1, "rank 1 is lost");
+}
+
+/// For each process that another process has a descriptor of, whether it has ended.
+fn watched_processes(pid: u32) -> Vec<bool> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
+    let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    texts
+        .filter_map(|text| Some(text.lines().find_map(|line| line.strip_prefix("Pid:"))?.trim() == "-1"))
+        .collect()
+}
+
+#[test]
 fn an_abort_message_is_printed_once_with_the_rank() {
     for options in [&["-n", "3"][..], &["-n", "3", "--virtual-nodes", "3"]] {
         let ended = Job::ranks(options, "attach 2:end=enough sleep_ms=20000").run();

@@ -2,6 +2,8 @@
 
 use kumiki_net::agent::bootstrap;
 use kumiki_net::agent::channel::{FromAgent, ToAgent};
+use kumiki_net::shm::world::Cause;
+use kumiki_net::Rank;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -60,6 +62,10 @@ fn carry_out(step: &str) {
         }
         "end" => {
             let message = ToAgent::Abort { message: value.into() };
+            attached.as_ref().unwrap().channel.as_ref().unwrap().send(&message).unwrap();
+        }
+        "blame" => {
+            let message = ToAgent::ReportLost { rank: Rank(number() as u32), cause: Cause::DISCONNECTED };
             attached.as_ref().unwrap().channel.as_ref().unwrap().send(&message).unwrap();
         }
         "reset" => reset(attached.as_ref().unwrap(), number() as u32),

@@ -119,6 +119,8 @@ impl Agent {
         self.outputs.read(&node.epoll, local, &mut node.outbox);
         node.outbox.push(ToHub::Ended { local, ending });
         node.rank_gone(local, ending.cause(), None);
+        // Whatever it was to the world: a descriptor of the dead stays readable, and would never let us sleep again.
+        node.seats[local as usize].pidfd = None;
     }
 
     /// A rank that has been stopped for too long counts as lost, and must not come back.
