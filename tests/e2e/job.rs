@@ -36,10 +36,16 @@ pub(crate) struct Job {
 impl Job {
     /// `kumiki run` with these options and this program.
     pub(crate) fn new(options: &[&str], program: &[&str]) -> Job {
+        // A launcher leaves alone what whoever started it ignores, and that may be so here.
+        Job::under("--default-signal=INT,TERM,HUP,TSTP,CHLD", options, program)
+    }
+
+    /// The same by way of `env` with this option.
+    pub(crate) fn under(signals: &str, options: &[&str], program: &[&str]) -> Job {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut command = Command::new(kumiki());
-        command.arg("run").args(options).args(program).env(MARK, &mark);
+        let mut command = Command::new("env");
+        command.arg(signals).arg(kumiki()).arg("run").args(options).args(program).env(MARK, &mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Job { command, mark, input: Vec::new() }
     }

@@ -235,10 +235,9 @@ fn a_timeout_ends_the_job_with_a_report() {
 
 #[test]
 fn one_interrupt_is_passed_on_and_two_kill() {
-    // A shell cannot trap what was ignored when it started, as it is in whatever `nohup` or a script started in the
-    // background. The shells' children are there once the traps are set (the quotes tell their command lines from the
+    // The shells' children are there once the traps are set (the quotes tell their command lines from the
     // script); a trap runs at once when the shell waits.
-    let shell = |script: &'static str| ["env", "--default-signal=INT,TERM,HUP", "sh", "-c", script];
+    let shell = |script: &'static str| ["sh", "-c", script];
     let polite = "trap 'echo polite; kill $!; exit 0' INT; sleep 12\"\"34 & wait; wait";
     let job = Job::new(&["-n", "2"], &shell(polite)).start();
     job.wait_for(2, "sleep 1234");
@@ -261,6 +260,23 @@ fn one_interrupt_is_passed_on_and_two_kill() {
         job.signal(signal);
         assert_eq!(job.wait().code(), Some(code), "killed after the grace");
     }
+}
+
+#[test]
+fn signals_that_were_ignored_before_stay_so_except_the_ends_of_children() {
+    Job::under("--ignore-signal=CHLD", &["-n", "1"], &["sh", "-c", "exit 3"])
+        .run()
+        .expect(3, "exited with code 3");
+
+    let gate = Gate::new("ignored");
+    let script = format!("until [ -e {} ]; do sleep 0.01; done", gate.path.display());
+    let job = Job::under("--ignore-signal=HUP,INT,TSTP", &["-n", "1"], &["sh", "-c", &script]).start();
+    job.ranks(1);
+    [libc::SIGHUP, libc::SIGINT, libc::SIGTSTP].iter().for_each(|&signal| job.signal(signal));
+    // It has seen what came before this, and of that the lower numbers first.
+    job.until_report("who waits for whom");
+    gate.open();
+    job.wait().expect(0, "");
 }
 
 #[test]

@@ -91,7 +91,9 @@ impl Setup {
 
     /// The command line.
     fn words(&self) -> Vec<String> {
-        let mut words = self.before_launcher.clone();
+        // A launcher leaves alone what whoever started it ignores, and that may be so here.
+        let mut words = ["env", "--default-signal=INT,TERM,HUP,TSTP,CHLD"].map(String::from).to_vec();
+        words.extend(self.before_launcher.clone());
         words.extend(self.foreign.clone());
         if self.foreign.is_empty() {
             words.extend([env!("CARGO_BIN_EXE_kumiki").to_string(), "run".into()]);

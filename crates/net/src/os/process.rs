@@ -162,14 +162,25 @@ pub struct Signals {
 
 impl Signals {
     /// Blocks these signals for the calling thread (threads started later inherit that) and collects them.
+    ///
+    /// Hang-up, interrupt and Ctrl-Z stay ignored where whoever started us has them ignored (`nohup`, a job that a
+    /// script put into the background): blocked and collected they would come through. Ends of children are never
+    /// ignored, or the system would bury them before we know how they ended.
     pub fn new(signals: &[i32]) -> Result<Signals> {
+        if is_ignored(libc::SIGCHLD)? {
+            // SAFETY: the default action needs no handler.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+        }
         // SAFETY: the sets are plain data that sigemptyset and sigprocmask initialise before they are read.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            signals.iter().for_each(|&signal| {
-                libc::sigaddset(&mut set, signal);
-            });
+            for &signal in signals {
+                let may_stay = [libc::SIGHUP, libc::SIGINT, libc::SIGTSTP].contains(&signal);
+                if !(may_stay && is_ignored(signal)?) {
+                    libc::sigaddset(&mut set, signal);
+                }
+            }
             let mut before: libc::sigset_t = std::mem::zeroed();
             check("sigprocmask", libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before) as i64)?;
             let fd =
@@ -188,6 +199,15 @@ impl Signals {
             _ => None,
         }
     }
+}
+
+/// Whether this process ignores a signal.
+fn is_ignored(signal: i32) -> Result<bool> {
+    // SAFETY: an action of zeroes is a valid value of the type.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: nothing is changed, and `action` is valid for writes.
+    check("sigaction", unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) } as i64)?;
+    Ok(action.sa_sigaction == libc::SIG_IGN)
 }
 
 impl AsFd for Signals {
