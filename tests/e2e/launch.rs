@@ -344,6 +344,24 @@ fn a_small_limit_of_open_files_is_named() {
 }
 
 #[test]
+fn a_job_does_not_care_whether_its_reports_can_be_read() {
+    let kumiki = crate::job::kumiki();
+    let code = |script: &str, action: &str| {
+        let script = format!("exec {} run {script} 2>/dev/full", kumiki.display());
+        let mut shell = std::process::Command::new("sh");
+        shell.arg("-c").arg(script).env(crate::rank::ACTION, action).stdin(std::process::Stdio::null());
+        let output = shell.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(code("-n 2 sh -c 'exit 3'", "").0, Some(3));
+    assert_eq!(code("-n 2 --tag-output sh -c 'exit 3'", "").0, Some(3));
+    // Agents have something to say about who knocks at the port.
+    let rank = crate::job::rank_command().join(" ");
+    let (ended, output) = code(&format!("-n 2 --virtual-nodes 2 {rank}"), "attach 0:pester leave");
+    assert_eq!((ended, output.matches("pestered").count()), (Some(0), 1), "{output}");
+}
+
+#[test]
 fn virtual_nodes_can_have_network_namespaces() {
     let ended = Job::ranks(&["-n", "4", "--virtual-nodes", "2", "--netns"], "attach leave").run();
     if ended.stderr().contains("--netns needs root or user namespaces") {

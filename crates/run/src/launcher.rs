@@ -384,7 +384,7 @@ impl<'a> Launcher<'a> {
                     }
                     self.agents[node as usize].link.send(&message.encode());
                 }
-                Effect::Report(text) => eprintln!("kumiki: {text}"),
+                Effect::Report(text) => self.printer.report(&text),
                 Effect::Finished(code) => self.finished = Some(code),
             }
         }

@@ -27,6 +27,7 @@ mod trace;
 
 pub use kumiki_net::agent::bootstrap::is_rank;
 pub use kumiki_net::agent::portfile::Portfile;
+pub use kumiki_net::agent::report::print as report;
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
 pub use launcher::run;

@@ -5,6 +5,7 @@
 
 use crate::{Result, RunError};
 use kumiki_net::agent::meeting::{Meeting, Settings};
+use kumiki_net::agent::report;
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, ChildSetup, Signals};
 use kumiki_net::os::{memory, time};
@@ -300,7 +301,7 @@ impl<'a> Starter<'a> {
             if let Ok(Some(status)) = running.child.try_wait() {
                 running.code = Some(code_of(status));
                 if let Some(code) = running.failed() {
-                    eprintln!("kumiki: {} ended with code {code}", part.title);
+                    report::print(&format!("{} ended with code {code}", part.title));
                     if self.kill_at_ms.is_none() {
                         self.first_failed.get_or_insert(code);
                     }
@@ -382,7 +383,7 @@ impl<'a> Starter<'a> {
         if self.end_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             self.end_at_ms = None;
             let seconds = self.job.timeout.unwrap_or_default().as_secs_f64();
-            eprintln!("kumiki: the job did not end within {seconds} s (KUMIKI_TIMEOUT)");
+            report::print(&format!("the job did not end within {seconds} s (KUMIKI_TIMEOUT)"));
             self.asked.get_or_insert(124);
             self.end(0);
         }

@@ -5,7 +5,6 @@
 
 use kumiki_net::os::{descriptor, process};
 use std::collections::VecDeque;
-use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -21,6 +20,17 @@ pub(crate) struct Printer {
     tag: bool,
 }
 
+/// Whose words they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Speaker {
+    /// Standard output of a rank.
+    Output,
+    /// Standard error of a rank.
+    Error,
+    /// Our own. When they cannot be printed, nobody's work is lost.
+    Launcher,
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
@@ -29,10 +39,30 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Queue {
-    parts: VecDeque<(bool, Vec<u8>)>,
+    parts: VecDeque<(Speaker, Vec<u8>)>,
     bytes: usize,
     broken: bool,
     running: bool,
+}
+
+impl Queue {
+    /// Writes the next part here and now.
+    fn write_next(&mut self) {
+        if let Some((from, bytes)) = self.parts.pop_front() {
+            let written = write(from, &bytes);
+            self.done(from, bytes.len(), written);
+        }
+    }
+
+    /// A part is written, or cannot be.
+    fn done(&mut self, from: Speaker, bytes: usize, written: kumiki_net::Result<()>) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if written.is_err() && from != Speaker::Launcher {
+            self.broken = true;
+            self.parts.retain(|(from, _)| *from == Speaker::Launcher);
+            self.bytes = self.parts.iter().map(|(_, bytes)| bytes.len()).sum();
+        }
+    }
 }
 
 impl Shared {
@@ -49,15 +79,28 @@ impl Printer {
     /// Prints what a rank has written.
     pub(crate) fn print(&self, rank: u32, is_error: bool, bytes: Vec<u8>) {
         let bytes = if self.tag { tagged(rank, &bytes) } else { bytes };
+        self.queue(if is_error { Speaker::Error } else { Speaker::Output }, bytes);
+    }
+
+    /// Prints a report of ours.
+    pub(crate) fn report(&self, text: &str) {
+        self.queue(Speaker::Launcher, format!("kumiki: {text}\n").into_bytes());
+    }
+
+    fn queue(&self, from: Speaker, bytes: Vec<u8>) {
         let mut queue = self.shared.lock();
-        if queue.broken {
+        if queue.broken && from != Speaker::Launcher {
             return;
         }
         queue.bytes += bytes.len();
-        queue.parts.push_back((is_error, bytes));
-        if !std::mem::replace(&mut queue.running, true) {
+        queue.parts.push_back((from, bytes));
+        if !queue.running {
             let shared = self.shared.clone();
-            std::thread::spawn(move || write_all(&shared));
+            queue.running = std::thread::Builder::new().spawn(move || write_all(&shared)).is_ok();
+        }
+        if !queue.running {
+            // The machine is out of threads: better late than never.
+            queue.write_next();
         }
         self.shared.changed.notify_all();
     }
@@ -67,10 +110,9 @@ impl Printer {
         self.shared.lock().bytes > MAX_PRINT_BYTES
     }
 
-    /// Whether everything is printed, or nobody reads any more.
+    /// Whether everything is printed that can be.
     pub(crate) fn is_done(&self) -> bool {
-        let queue = self.shared.lock();
-        queue.broken || queue.bytes == 0
+        self.shared.lock().bytes == 0
     }
 
     /// Whether nobody reads our output any more.
@@ -85,23 +127,25 @@ fn write_all(shared: &Shared) {
         while queue.parts.is_empty() {
             queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
-        let Some((is_error, bytes)) = queue.parts.pop_front() else { continue };
+        let Some((from, bytes)) = queue.parts.pop_front() else { continue };
         drop(queue);
-        let written = if is_error {
-            std::io::stderr().write_all(&bytes)
-        } else {
-            let mut output = std::io::stdout().lock();
-            output.write_all(&bytes).and_then(|()| output.flush())
-        };
-        let mut queue = shared.lock();
-        queue.bytes -= bytes.len();
-        if written.is_err() {
-            queue.broken = true;
-            queue.parts.clear();
-            queue.bytes = 0;
-            return;
+        let written = write(from, &bytes);
+        shared.lock().done(from, bytes.len(), written);
+    }
+}
+
+/// Writes the whole of it, also where whoever shares the terminal with us has made it one that does not wait.
+fn write(from: Speaker, mut bytes: &[u8]) -> kumiki_net::Result<()> {
+    let (output, error) = (std::io::stdout(), std::io::stderr());
+    let place = if from == Speaker::Output { output.as_fd() } else { error.as_fd() };
+    while !bytes.is_empty() {
+        match descriptor::write(place, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.would_block() => drop(descriptor::poll(&[(place, true)], 1_000)),
+            Err(error) => return Err(error),
         }
     }
+    Ok(())
 }
 
 /// Puts the rank before every line, and ends the last line.

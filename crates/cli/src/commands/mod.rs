@@ -28,7 +28,7 @@ pub(crate) fn warn_of_unknown_variables() {
         return;
     }
     for (name, nearest) in kumiki_run::environment::unknown_variables() {
-        eprintln!("kumiki: there is no variable {name}; maybe you meant {nearest}");
+        kumiki_run::report(&format!("there is no variable {name}; maybe you meant {nearest}"));
     }
 }
 

@@ -6,6 +6,7 @@ use super::greet::Greeting;
 use super::hub::{Effect, Hub, Plan};
 use super::link::Link;
 use super::protocol::{Launch, Listen, SecretBytes, ToHub};
+use super::report;
 use super::stranger::Call;
 use crate::auth::{JobId, Secret};
 use crate::os::descriptor::{self, Event};
@@ -73,7 +74,7 @@ impl HostedHub {
             match self.step(stop.as_fd(), u64::MAX) {
                 Ok((false, None)) => {}
                 Ok(_) => return,
-                Err(error) => return eprintln!("kumiki: the hub of the job fails: {error}"),
+                Err(error) => return report::print(&format!("the hub of the job fails: {error}")),
             }
             if self.hub.is_complete() {
                 self.listener = None;
@@ -176,7 +177,7 @@ impl HostedHub {
         while let Some(effect) = self.hub.next_effect() {
             match effect {
                 Effect::Send(node, message) => self.links[node as usize].send(&message.encode()),
-                Effect::Report(text) => eprintln!("kumiki: {text}"),
+                Effect::Report(text) => report::print(&text),
                 Effect::Finished(code) => over = Some(code),
             }
         }

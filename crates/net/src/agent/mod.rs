@@ -9,6 +9,7 @@
 //! | `hub.rs` | what holds the nodes of a job together: a value without I/O |
 //! | `seat.rs` | what an agent knows of one local rank |
 //! | `node.rs` | what every agent does: arena, announcements, rank channels |
+//! | `report.rs` | a word to the user that harms nobody when it cannot be said |
 //! | `port.rs` | the node's listening port: strangers out, sockets to their ranks |
 //! | `process.rs` | the agent as a process of its own, the parent of its ranks |
 //! | `stranger.rs` | how ranks that no launcher of ours started find each other |
@@ -35,5 +36,6 @@ mod port;
 pub mod portfile;
 pub mod process;
 pub mod protocol;
+pub mod report;
 mod seat;
 mod stranger;

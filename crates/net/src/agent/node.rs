@@ -4,6 +4,7 @@
 use super::channel::{FromAgent, ToAgent, MAX_PACKET_BYTES};
 use super::port::Port;
 use super::protocol::{Launch, Table, ToHub, ToNode, Wait};
+use super::report;
 use super::seat::{Seat, Standing};
 use crate::auth::{Hello, JobId, Purpose, Secret};
 use crate::os::descriptor::Epoll;
@@ -118,7 +119,9 @@ impl Node {
                 Ok((0, _)) => break,
                 Ok((length, _)) => match ToAgent::decode(&buffer[..length]) {
                     Ok(message) => self.handle(local, message),
-                    Err(error) => eprintln!("kumiki: rank {}: {error}", self.seats[local as usize].rank),
+                    Err(error) => {
+                        report::print(&format!("rank {}: {error}", self.seats[local as usize].rank))
+                    }
                 },
                 Err(error) if error.would_block() => return true,
                 // The other end closed with packets unread. That is reported once; what it sent can still be read.

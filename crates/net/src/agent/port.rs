@@ -3,6 +3,7 @@
 //! Before a HELLO is checked a socket costs one descriptor and no buffer of ours: the bytes stay in the kernel and
 //! are only looked at. There are at most [`MAX_PENDING`] such sockets, each for at most [`HELLO_MS`].
 
+use super::report;
 use crate::auth::{self, Hello, JobId, Secret, HELLO_BYTES};
 use crate::environment;
 use crate::os::descriptor::Epoll;
@@ -183,7 +184,9 @@ impl Port {
         if self.logged_ms.is_none_or(|logged_ms| now_ms >= logged_ms + LOG_INTERVAL_MS) {
             self.logged_ms = Some(now_ms);
             let total = self.refused;
-            eprintln!("kumiki: refused a connection from {from}: {why} ({total} so far; the job goes on)");
+            report::print(&format!(
+                "refused a connection from {from}: {why} ({total} so far; the job goes on)"
+            ));
         }
     }
 }

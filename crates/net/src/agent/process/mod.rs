@@ -10,6 +10,7 @@ use super::link::Link;
 use super::node::{token, Node};
 use super::port::Port;
 use super::protocol::{Launch, Listen, ToHub, ToNode};
+use super::report;
 use crate::environment;
 use crate::os::descriptor::{self, Epoll, Readiness};
 use crate::os::process::{self, Signals};
@@ -32,7 +33,7 @@ pub fn serve(input: OwnedFd, output: OwnedFd) -> i32 {
     match Agent::new(input, output).and_then(|mut agent| agent.run()) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("kumiki: the agent of a node fails: {error}");
+            report::print(&format!("the agent of a node fails: {error}"));
             1
         }
     }
@@ -323,7 +324,10 @@ impl Agent {
             self.tell(ToHub::Heartbeat);
         }
         if remote && !self.suspended && now_ms >= self.heard_ms + timeout_ms {
-            eprintln!("kumiki: the launcher has not answered for {} s; this node ends", timeout_ms / 1000);
+            report::print(&format!(
+                "the launcher has not answered for {} s; this node ends",
+                timeout_ms / 1000
+            ));
             self.kill_everything();
             return Err(Error::Timeout { what: "waiting for the launcher".into(), after_ms: timeout_ms });
         }
