@@ -309,6 +309,16 @@ fn a_killed_agent_ends_the_job_and_leaves_nothing() {
 }
 
 #[test]
+fn the_families_of_ranks_go_with_a_killed_agent() {
+    // Each of a chain of processes comes to us only when the one before it is gone.
+    let chain = "sh -c 'sh -c \"sleep 12\"\"34; :\"; :'; :";
+    let job = Job::new(&["-n", "2"], &["sh", "-c", chain]).start();
+    job.wait_for(4, "sleep 1234");
+    send_signal(job.wait_for(1, "kumiki agent")[0], libc::SIGKILL);
+    job.wait().expect(1, "ended unexpectedly: it was killed by signal 9");
+}
+
+#[test]
 fn processes_that_a_rank_leaves_behind_are_ended() {
     Job::new(&["-n", "2"], &["sh", "-c", "sleep 1000 & setsid sleep 1000 & exit 0"]).run().expect(0, "");
 }

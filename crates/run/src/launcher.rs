@@ -17,6 +17,9 @@ use std::os::unix::process::ExitStatusExt;
 /// How often a standard input is looked at that cannot be read now (a terminal of another job).
 const INPUT_RETRY_MS: u64 = 500;
 
+/// How long what was killed may take to be gone.
+const BURIAL_MS: u64 = 2_000;
+
 /// Runs a job to its end. Returns the exit code that the launcher should have.
 ///
 /// It takes over the signals of the calling thread meanwhile, and must be called while the process has no other
@@ -392,7 +395,7 @@ impl<'a> Launcher<'a> {
 
     /// Waits for the agents and for the last output; nothing of the job is left afterwards.
     fn bury(&mut self) {
-        let limit_ms = time::now_ms() + 2_000;
+        let limit_ms = time::now_ms() + BURIAL_MS;
         for agent in &mut self.agents {
             while matches!(agent.child.try_wait(), Ok(None)) {
                 if time::now_ms() >= limit_ms {
@@ -402,9 +405,7 @@ impl<'a> Launcher<'a> {
             }
         }
         // An agent that was killed may have left descendants of its ranks to us.
-        for pid in process::children().iter().filter(|pid| !self.children_before.contains(pid)) {
-            let _ = process::signal(*pid, libc::SIGKILL);
-        }
+        process::bury_children(&self.children_before, BURIAL_MS);
         while !self.printer.is_done() && self.interrupted < 2 {
             let _ = descriptor::poll(&[(self.signals.as_fd(), false)], 5);
             self.read_signals();

@@ -418,17 +418,7 @@ impl Drop for Starter<'_> {
     /// Nothing of the job is left: what launchers have not ended has become ours.
     fn drop(&mut self) {
         self.kill();
-        let limit_ms = time::now_ms() + BURIAL_MS;
-        loop {
-            while matches!(process::next_child_event(), Ok(Some(_))) {}
-            let left = process::children().into_iter().filter(|pid| !self.children_before.contains(pid));
-            let left: Vec<i32> = left.collect();
-            if left.is_empty() || time::now_ms() >= limit_ms {
-                return;
-            }
-            left.iter().for_each(|&pid| drop(process::signal(pid, libc::SIGKILL)));
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        process::bury_children(&self.children_before, BURIAL_MS);
     }
 }
 

@@ -145,6 +145,26 @@ pub fn children() -> Vec<i32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
+/// Kills the children of this process except those of `spared`, and what they leave to us in turn, until nothing is left or
+/// so long has passed.
+///
+/// Needs a process that is a [subreaper](become_subreaper): otherwise the children of who is killed escape.
+pub fn bury_children(spared: &[i32], limit_ms: u64) {
+    let give_up_ms = super::time::now_ms() + limit_ms;
+    loop {
+        let left: Vec<i32> = children().into_iter().filter(|pid| !spared.contains(pid)).collect();
+        if left.is_empty() || super::time::now_ms() >= give_up_ms {
+            return;
+        }
+        for pid in left {
+            let _ = signal(pid, libc::SIGKILL);
+            // SAFETY: no pointers are passed. It is our child until it is waited for, so the number is still its own.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 /// Whether this process is in the foreground of the terminal that `fd` is, so that reading it will not stop us.
 /// `None` if it is no terminal.
 pub fn in_foreground(fd: BorrowedFd<'_>) -> Option<bool> {
