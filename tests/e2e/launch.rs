@@ -345,6 +345,21 @@ fn a_rank_stopped_for_less_than_the_timeout_is_not_lost_and_for_longer_is() {
 }
 
 #[test]
+fn a_rank_stopped_before_it_joins_does_not_keep_the_others_waiting() {
+    for policy in ["abort", "continue"] {
+        let gate = Gate::new("stopped-early");
+        let action = format!("1:{} attach", gate.step());
+        let options = ["-n", "2", "--peer-timeout", "1s", "--on-loss", policy];
+        let job = Job::ranks(&options, &action).start();
+        job.until_report("rank 0 waits in init");
+        send_signal(job.ranks(2)[1], libc::SIGSTOP);
+        let ended = job.wait();
+        assert!(ended.code().is_some_and(|code| code != 0), "{}", ended.stderr());
+        assert!(ended.stderr().contains("rank 1 is lost: it was stopped"), "{}", ended.stderr());
+    }
+}
+
+#[test]
 fn a_small_limit_of_open_files_is_named() {
     let kumiki = crate::job::kumiki();
     let script = format!("ulimit -n 40; exec {} run -n 64 true", kumiki.display());

@@ -236,7 +236,13 @@ impl Hub {
             ToHub::Attached { local } => self.with_seat(node, local, |hub, rank| hub.attached(rank, now_ms)),
             ToHub::Left { local } => self.with_seat(node, local, |hub, rank| hub.left(rank)),
             ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
-                hub.lose_and_fail(rank, cause, Some(node), 1, now_ms);
+                let is_out = hub.members[rank as usize].standing == Standing::Out;
+                if !(is_out && cause == Cause::STOPPED) {
+                    hub.lose_and_fail(rank, cause, Some(node), 1, now_ms);
+                } else if hub.used && hub.world == World::Gathering {
+                    // Others wait for it. Its agent does not know that, and has to end it.
+                    hub.lose_and_fail(rank, cause, None, 1, now_ms);
+                }
             }),
             ToHub::Ended { local, ending } => {
                 self.with_seat(node, local, |hub, rank| hub.ended(rank, ending, now_ms));

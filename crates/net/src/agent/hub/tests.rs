@@ -227,6 +227,21 @@ fn who_waits_for_a_rank_that_has_already_ended_is_told() {
 }
 
 #[test]
+fn who_is_stopped_before_it_joins_is_lost_only_if_somebody_waits_for_it() {
+    let mut hub = hub_of(&[&[0, 1]]);
+    prepare(&mut hub, 1);
+    drain(&mut hub);
+    let stopped = ToHub::Lost { local: 1, cause: Cause::STOPPED };
+    hub.receive(0, stopped.clone(), 1);
+    assert!(drain(&mut hub).is_empty(), "a program may do without the world");
+    hub.receive(0, ToHub::Attached { local: 0 }, 2);
+    hub.receive(0, stopped, 3);
+    let loss = ToNode::Loss { rank: Rank(1), cause: Cause::STOPPED };
+    assert_eq!(sends(&drain(&mut hub), |m| *m == loss), [0], "its own agent ends it");
+    assert_eq!(hub.failure(), Some((1, Some(1))));
+}
+
+#[test]
 fn with_on_loss_continue_the_others_go_on_and_the_exit_code_remembers() {
     let mut hub = ready(&[&[0], &[1]], true);
     hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(5) }, 1);

@@ -4,6 +4,7 @@ use super::streams::{Input, Outputs};
 use super::Agent;
 use crate::agent::node::Node;
 use crate::agent::protocol::{Ending, ToHub};
+use crate::agent::seat::Standing;
 use crate::os::process::{self, ChildEvent, ChildSetup};
 use crate::os::{socket, time};
 use crate::shm::world::Cause;
@@ -130,12 +131,25 @@ impl Agent {
         }
         let Some(node) = &mut self.node else { return };
         for (local, child) in self.children.iter_mut().enumerate() {
-            if child.stopped_ms.is_some_and(|since_ms| now_ms >= since_ms + timeout_ms) {
-                child.stopped_ms = None;
-                let news = ToHub::Lost { local: local as u32, cause: Cause::STOPPED };
-                if node.rank_gone(local as u32, Cause::STOPPED, Some(news)) {
+            if child.stopped_ms.is_none_or(|since_ms| now_ms < since_ms + timeout_ms) {
+                continue;
+            }
+            let local = local as u32;
+            let news = ToHub::Lost { local, cause: Cause::STOPPED };
+            match node.seats[local as usize].standing {
+                Standing::In | Standing::Pending => {
+                    child.stopped_ms = None;
+                    node.rank_gone(local, Cause::STOPPED, Some(news));
                     let _ = process::signal_group(child.pid as i32, libc::SIGKILL);
                 }
+                // Whether anybody waits for it the hub knows: it answers with the loss, or not, and is asked again.
+                Standing::Out => {
+                    child.stopped_ms = Some(now_ms);
+                    node.outbox.push(news);
+                }
+                // The next world may need it.
+                Standing::Left => child.stopped_ms = Some(now_ms),
+                Standing::Lost => child.stopped_ms = None,
             }
         }
     }
