@@ -81,8 +81,7 @@ impl Hub {
 
     /// The job has failed: it ends, unless it goes on when ranks are lost.
     pub(super) fn fail(&mut self, code: i32, headline: String, now_ms: u64) {
-        let started = self.nodes.iter().any(|entry| entry.state == NodeState::Running);
-        if self.plan.continue_on_loss && started {
+        if self.goes_on_after_loss() {
             return self.note_failure(code, headline);
         }
         if self.closing.is_some() {

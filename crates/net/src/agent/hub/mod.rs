@@ -125,6 +125,10 @@ pub struct Hub {
     nodes: Vec<NodeEntry>,
     members: Vec<Member>,
     world: World,
+    /// Whether the agents have been told to start their ranks.
+    started: bool,
+    /// Why nobody can join any more.
+    refused: Option<String>,
     /// Whether a rank has ever joined: only then is leaving without joining a mistake.
     used: bool,
     exit_code: i32,
@@ -157,6 +161,8 @@ impl Hub {
             members: vec![nowhere; plan.ranks as usize],
             plan,
             world: World::Preparing,
+            started: false,
+            refused: None,
             used: false,
             exit_code: 0,
             first_lost: None,
@@ -228,11 +234,7 @@ impl Hub {
         match message {
             ToHub::Arrived { rank, ranks } => self.arrived(node, rank, ranks, now_ms),
             ToHub::Prepared { address } => self.prepared(node, address),
-            ToHub::Failed { code, message } => {
-                let name = &self.nodes[node as usize].name;
-                let text = if self.nodes.len() > 1 { format!("{name}: {message}") } else { message };
-                self.fail(code, text, now_ms);
-            }
+            ToHub::Failed { code, message } => self.node_failed(node, code, message, now_ms),
             ToHub::Attached { local } => self.with_seat(node, local, |hub, rank| hub.attached(rank, now_ms)),
             ToHub::Left { local } => self.with_seat(node, local, |hub, rank| hub.left(rank)),
             ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
@@ -251,7 +253,7 @@ impl Hub {
                 self.with_seat(node, local, |hub, by| hub.unreachable(rank, by, cause, now_ms));
             }
             ToHub::Abort { local, message } => self.with_seat(node, local, |hub, rank| {
-                hub.fail(1, format!("{} aborted the job: {message}", hub.describe(rank)), now_ms);
+                hub.end(1, format!("{} aborted the job: {message}", hub.describe(rank)), now_ms);
             }),
             ToHub::Reset { local, new_rank } => {
                 self.with_seat(node, local, |hub, rank| hub.reset_wish(rank, new_rank));
@@ -278,7 +280,20 @@ impl Hub {
         entry.state = NodeState::Gone;
         let name = entry.name.clone();
         let what = if was_preparing { "could not be started" } else { "ended unexpectedly" };
-        self.lose_node(node, Cause::AGENT, format!("the agent of {name} {what}: {why}"), now_ms);
+        self.lose_node(node, Cause::AGENT, 1, format!("the agent of {name} {what}: {why}"), now_ms);
+    }
+
+    /// An agent cannot do its part: its ranks are lost, those included that it has not started.
+    fn node_failed(&mut self, node: u32, code: i32, message: String, now_ms: u64) {
+        let name = &self.nodes[node as usize].name;
+        let text = if self.nodes.len() > 1 { format!("{name}: {message}") } else { message };
+        if self.goes_on_after_loss() {
+            let reason = text.clone();
+            self.send(node, ToNode::Terminate { signal: libc::SIGTERM, grace_ms: GRACE_MS, reason });
+            self.lose_node(node, Cause::AGENT, code, text, now_ms);
+        } else {
+            self.fail(code, text, now_ms);
+        }
     }
 
     /// Something went wrong outside: the job ends with this code and this report, which shows who waits for whom.
@@ -356,7 +371,7 @@ impl Hub {
                 let reason = text.clone();
                 self.send(node, ToNode::Terminate { signal: libc::SIGKILL, grace_ms: 0, reason });
                 self.nodes[node as usize].state = NodeState::Gone;
-                self.lose_node(node, Cause::UNREACHABLE, text, now_ms);
+                self.lose_node(node, Cause::UNREACHABLE, 1, text, now_ms);
             }
         }
     }
@@ -373,6 +388,7 @@ impl Hub {
         (entry.state, entry.address) = (NodeState::Running, Some(address));
         let all = self.nodes.iter().all(|entry| entry.state == NodeState::Running);
         if all && self.is_complete() && self.closing.is_none() {
+            self.started = true;
             self.broadcast(&ToNode::Start);
             self.begin_round();
         }
@@ -443,13 +459,14 @@ impl Hub {
 
     fn attached(&mut self, rank: u32, now_ms: u64) {
         self.used = true;
+        if self.refused.is_some() {
+            // It asked before it could know.
+            return self.refuse(String::new());
+        }
         let member = &mut self.members[rank as usize];
         match (member.standing, self.world) {
             (Standing::Out, World::Gathering) => member.standing = Standing::In,
             _ => member.again = true,
-        }
-        if self.world == World::Broken {
-            return self.refuse("a rank of the job is gone");
         }
         if self.world == World::Over {
             self.begin_round();
@@ -564,14 +581,14 @@ impl Hub {
         self.fail(code, format!("{} is lost: {cause}", self.describe(rank)), now_ms);
     }
 
-    fn lose_node(&mut self, node: u32, cause: Cause, headline: String, now_ms: u64) {
+    fn lose_node(&mut self, node: u32, cause: Cause, code: i32, headline: String, now_ms: u64) {
         for rank in self.nodes[node as usize].seats.clone() {
             let finished = self.members[rank as usize].ending.is_some();
             if !finished && self.members[rank as usize].standing != Standing::Left {
                 self.lose(rank, cause, None);
             }
         }
-        self.fail(1, headline, now_ms);
+        self.fail(code, headline, now_ms);
         self.check_finished();
     }
 
@@ -587,12 +604,20 @@ impl Hub {
         self.refuse_reset(&format!("rank {rank} is lost"));
         if self.world != World::Ready {
             self.world = World::Broken;
-            self.refuse(&format!("rank {rank} is gone: {cause}"));
         }
+        // There will be no other world: whoever waits for one is told.
+        self.refuse(format!("rank {rank} is gone: {cause}"));
     }
 
-    fn refuse(&mut self, why: &str) {
-        self.broadcast(&ToNode::Refuse { why: why.to_string() });
+    /// Tells whoever waits for a world to begin, or ever will, that none does. The first reason counts.
+    fn refuse(&mut self, why: String) {
+        self.members.iter_mut().for_each(|member| member.again = false);
+        let why = self.refused.get_or_insert(why).clone();
+        self.broadcast(&ToNode::Refuse { why });
+    }
+
+    fn goes_on_after_loss(&self) -> bool {
+        self.plan.continue_on_loss && self.started
     }
 
     fn check_finished(&mut self) {

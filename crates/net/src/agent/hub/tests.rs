@@ -256,6 +256,61 @@ fn with_on_loss_continue_the_others_go_on_and_the_exit_code_remembers() {
 }
 
 #[test]
+fn with_on_loss_continue_a_job_that_cannot_start_ends() {
+    let mut hub = hub_with(&[&[0], &[1]], true);
+    hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
+    hub.node_gone(1, "ssh exited with code 255", 1);
+    assert_eq!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Terminate { .. })), [0]);
+    hub.receive(0, ToHub::Done, 2);
+    assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(1)));
+}
+
+#[test]
+fn with_on_loss_continue_ranks_that_could_not_be_started_are_lost() {
+    let mut hub = hub_with(&[&[0], &[1, 2]], true);
+    prepare(&mut hub, 2);
+    hub.receive(0, ToHub::Attached { local: 0 }, 1);
+    drain(&mut hub);
+    hub.receive(1, ToHub::Failed { code: 126, message: "cannot start it".into() }, 2);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })), [1]);
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Loss { .. })), [0, 1, 0, 1]);
+    assert!(sends(&effects, |m| matches!(m, ToNode::Refuse { .. })).contains(&0), "nobody waits for them");
+    assert_eq!((hub.exit_code, hub.failure()), (126, None));
+}
+
+#[test]
+fn with_on_loss_continue_who_joins_again_after_a_loss_is_refused() {
+    for joins_first in [true, false] {
+        let mut hub = ready(&[&[0], &[1], &[2]], true);
+        hub.receive(0, ToHub::Left { local: 0 }, 1);
+        let again = ToHub::Attached { local: 0 };
+        let dead = ToHub::Ended { local: 0, ending: Ending::Signal(9) };
+        let [first, second] = if joins_first { [(0, again), (1, dead)] } else { [(1, dead), (0, again)] };
+        hub.receive(first.0, first.1, 2);
+        hub.receive(second.0, second.1, 3);
+        let about = |m: &ToNode| matches!(m, ToNode::Refuse { why } if why.contains("rank 1") && why.contains("SIGKILL"));
+        let effects = drain(&mut hub);
+        let refusals = sends(&effects, |m| matches!(m, ToNode::Refuse { .. }));
+        assert!(refusals.contains(&0), "{effects:?}");
+        assert_eq!(sends(&effects, about), refusals, "all say why");
+        // It has left in an orderly way, and may go.
+        hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 4);
+        assert!(report(&drain(&mut hub)).is_none());
+    }
+}
+
+#[test]
+fn with_on_loss_continue_an_abort_still_ends_the_job() {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(1, ToHub::Abort { local: 0, message: "enough".into() }, 1);
+    hub.tick(1_000);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })), [0, 1]);
+    assert!(report(&effects).is_some_and(|text| text.contains("aborted the job: enough")));
+}
+
+#[test]
 fn a_silent_node_is_lost_and_a_launcher_that_slept_blames_nobody() {
     let mut hub = ready(&[&[0], &[1, 2]], false);
     let mut lost = Vec::new();
