@@ -80,7 +80,7 @@ macro_rules! table {
                 key: Element,
                 body: impl FnOnce(data::$table<'_>, &[u8]) -> Result<T>,
             ) -> Result<T> {
-                let key = WORLD.with(|world| key.read(world))?;
+                let key = WORLD.with(|world| key.read_item(world))?;
                 self.with(|open| body(open, &key))
             }
 
@@ -303,7 +303,8 @@ table!(
 #[no_mangle]
 pub extern "C" fn acp_insert_map(map: Map, pair: Pair) -> c_int {
     edge("acp_insert_map", 0, || {
-        let (key, value) = WORLD.with(|world| Ok((pair.first.read(world)?, pair.second.read(world)?)))?;
+        let (key, value) =
+            WORLD.with(|world| Ok((pair.first.read_item(world)?, pair.second.read_item(world)?)))?;
         map.with(|map| Ok(c_int::from(map.insert(&key, &value)? == data::Insert::New)))
     })
 }

@@ -1,6 +1,7 @@
 //! The structs of `acp.h`, and what they are in Rust.
 
 use crate::guard::misuse;
+use kumiki::data::LARGEST_ITEM;
 use kumiki::{GlobalAddress, GlobalPtr, Result, World};
 use std::ffi::c_int;
 
@@ -28,6 +29,14 @@ impl Element {
     /// Its bytes, from wherever they are.
     pub(super) fn read(self, world: &World) -> Result<Vec<u8>> {
         world.get_vec(pointer(self.ga), self.size as u64)
+    }
+
+    /// The same for a key or a value: what no table takes is not read.
+    pub(super) fn read_item(self, world: &World) -> Result<Vec<u8>> {
+        if self.size > LARGEST_ITEM {
+            return Err(misuse(format!("a key or value of {} bytes; at most {LARGEST_ITEM}", self.size)));
+        }
+        self.read(world)
     }
 }
 

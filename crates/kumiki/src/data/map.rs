@@ -8,7 +8,8 @@ use std::marker::PhantomData;
 /// A map from byte strings to byte strings, spread over ranks, that all ranks use at once.
 ///
 /// Each operation on a key is atomic, and takes one lock (on this node) or one round trip (to another one). The map
-/// holds no empty values: inserting one removes the key. A key and its value have at most 8 MiB together.
+/// holds no empty values: inserting one removes the key. A key and its value have at most [`LARGEST_ITEM`](super::LARGEST_ITEM)
+/// bytes together.
 ///
 /// A rank that is killed in the middle of an operation leaves it done or not done: whoever needs its lock next takes it
 /// over and repairs the slot; at worst one block stays taken. When a rank that holds a part of the map dies, operations on

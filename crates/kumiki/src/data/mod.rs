@@ -41,7 +41,7 @@ pub use multiset::{Multiset, MultisetIter};
 pub use sequence::Elements;
 pub use set::{Set, SetIter};
 pub(crate) use table::Directories;
-pub use table::{Cursor, Extent, RawTable};
+pub use table::{Cursor, Extent, RawTable, LARGEST_ITEM};
 pub use vector::Vector;
 pub use workspace::{Chunk, RawWorkspace, Workspace};
 

@@ -43,8 +43,8 @@ pub(super) const PREVIOUS_AT: u64 = 8;
 /// Of a map's element, 8 + bytes of key and value; of a multiset's, the counter.
 pub(super) const THIRD_AT: u64 = 16;
 
-/// The most bytes of a key and its value together.
-pub(super) const LARGEST_ITEM: usize = 8 << 20;
+/// The most bytes of a key and its value in a table together: what is longer is kept in a block of its own, and its address here.
+pub const LARGEST_ITEM: usize = 8 << 20;
 
 const DIRECTORY_MARK: u64 = u64::from_le_bytes(*b"tabledi\0");
 const SLOTS_MARK: u64 = u64::from_le_bytes(*b"tablesl\0");

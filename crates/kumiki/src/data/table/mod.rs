@@ -28,6 +28,7 @@ pub(crate) use self::core::Core;
 pub(crate) use self::core::Scope;
 pub(crate) use directory::Directories;
 pub(crate) use layout::Kind;
+pub use layout::LARGEST_ITEM;
 pub(crate) use part::serve;
 pub(crate) use scan::Scan;
 pub(crate) use slot::{Item, Op};
