@@ -169,11 +169,12 @@ pub struct Parameters {
     pub nic_bandwidth: Option<Bandwidth>,
     /// Time that an interface needs for each message beside its packets, before it begins with the next one.
     pub message_time: Time,
-    /// How many packets of an interface can wait for the router at once, each for its own output.
+    /// How many packets of an interface can wait for the router at once, each for its own output. [`Network::new`] gives tori two.
     pub injection_slots: u32,
     /// Room that the buffer ahead must have for a packet to enter a network of rings, in packets (at most the buffer). With 1, packets that
-    /// enter take the places that those on their way wait for, and saturated rings come nearly to a stop.
-    pub injection_room: u32,
+    /// enter take the places that those on their way wait for, and saturated rings come nearly to a stop. `None` is 2 where a ring has more
+    /// than 8 routers or a buffer has 4 packets or more, and 1 elsewhere.
+    pub injection_room: Option<u32>,
     /// Ranks that share a node; rank `r` is on node `r / ranks_per_node`.
     pub ranks_per_node: u32,
     /// CPU time to start an operation.
@@ -213,7 +214,7 @@ impl Default for Parameters {
             nic_bandwidth: Some(Bandwidth::from_bytes_per_second(5_000_000_000)),
             message_time: Time::ZERO,
             injection_slots: 1,
-            injection_room: 2,
+            injection_room: None,
             ranks_per_node: 1,
             send_overhead: Time::ZERO,
             recv_overhead: Time::ZERO,
@@ -229,6 +230,13 @@ impl Default for Parameters {
 }
 
 impl Parameters {
+    /// Routers of the shortest ring in which buffers could all fill up.
+    pub(crate) const LEAST_RING: u32 = 4;
+
+    /// Where rings have no more routers than this, and buffers no more packets, no place is kept free if nothing else is said.
+    const SHORT_RING: u32 = 8;
+    const SHALLOW_BUFFER: u32 = 3;
+
     /// The longest time that a packet may take.
     const LONGEST: Time = Time::from_us(1_000_000);
 
@@ -248,6 +256,17 @@ impl Parameters {
     /// How many packets a message has. An empty message is one packet.
     pub fn packets_of(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.packet_bytes)).max(1)
+    }
+
+    /// Room that a packet needs to enter a network whose longest ring has so many routers.
+    pub(crate) fn room_to_enter(&self, longest_ring: u32) -> u32 {
+        // Without a rule for channels rings are to deadlock: then nothing keeps a place free either.
+        if longest_ring < Parameters::LEAST_RING || self.channel_rule == ChannelRule::None {
+            return 1;
+        }
+        let short =
+            longest_ring <= Parameters::SHORT_RING && self.buffer_packets <= Parameters::SHALLOW_BUFFER;
+        self.injection_room.unwrap_or(if short { 1 } else { 2 }).min(self.buffer_packets)
     }
 
     /// Every parameter with its name and value, for reports.
@@ -272,7 +291,7 @@ impl Parameters {
             ("nic_bandwidth", nic),
             ("message_time", self.message_time.to_string()),
             ("injection_slots", self.injection_slots.to_string()),
-            ("injection_room", self.injection_room.to_string()),
+            ("injection_room", self.injection_room.map_or("auto".to_owned(), |room| room.to_string())),
             ("ranks_per_node", self.ranks_per_node.to_string()),
             ("send_overhead", self.send_overhead.to_string()),
             ("recv_overhead", self.recv_overhead.to_string()),
@@ -311,7 +330,7 @@ impl Parameters {
             ("lanes", self.lanes),
             ("nics", self.nics),
             ("injection_slots", self.injection_slots),
-            ("injection_room", self.injection_room),
+            ("injection_room", self.injection_room.unwrap_or(1)),
             ("ranks_per_node", self.ranks_per_node),
         ] {
             let most = if name == "ranks_per_node" { 4096 } else { 32 };
@@ -357,10 +376,27 @@ named!(Routing, "routing",
 
 impl Network {
     /// A network of this topology with the parameters that nothing else is said about. A router of a grid has four interfaces, because
-    /// one could not use its many links; other nodes have one.
+    /// one could not use its many links; other nodes have one. On a torus an interface has two slots, as many as a link has channels.
     pub fn new(name: &str, topology: Topology) -> Network {
-        let nics = if matches!(topology, Topology::Grid(_)) { 4 } else { 1 };
-        Network { name: name.to_owned(), topology, parameters: Parameters { nics, ..Parameters::default() } }
+        let mut network = Network { name: name.to_owned(), topology, parameters: Parameters::default() };
+        if matches!(network.topology, Topology::Grid(_)) {
+            network.parameters.nics = 4;
+        }
+        if network.longest_ring() >= Parameters::LEAST_RING {
+            network.parameters.injection_slots = 2;
+        }
+        network
+    }
+
+    /// Routers of the longest ring of a grid; 0 where there is none.
+    pub(crate) fn longest_ring(&self) -> u32 {
+        let Topology::Grid(dimensions) = &self.topology else { return 0 };
+        dimensions
+            .iter()
+            .filter(|dimension| dimension.wraps)
+            .map(|dimension| dimension.size)
+            .max()
+            .unwrap_or(0)
     }
 
     /// A torus with one link in each direction: `torus(&[8, 8, 8])`.

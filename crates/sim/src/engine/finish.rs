@@ -124,6 +124,9 @@ pub(crate) fn parameter_list(network: &Network, options: &Options<'_>) -> Vec<(&
         Engine::Uncontended => "uncontended",
     };
     let mut list = network.parameters.list();
+    if let Some((_, room)) = list.iter_mut().find(|(name, _)| *name == "injection_room") {
+        *room = network.parameters.room_to_enter(network.longest_ring()).to_string();
+    }
     list.extend([
         ("engine", engine.to_owned()),
         ("pacing", options.pacing.to_string()),
@@ -160,17 +163,15 @@ pub(crate) fn causes(report: &Report, network: &Network, options: &Options<'_>) 
         format!("the interfaces need {} for what they send and receive", report.nic_bound),
     );
     take("latency", report.flight, format!("the longest ways take {} without load", report.flight));
-    let rest = if options.sync_steps {
-        format!(
-            "buffers of {} packets, {} injection slots, arbitration and pacing ({})",
-            parameters.buffer_packets, parameters.injection_slots, options.pacing
-        )
-    } else {
-        format!(
-            "buffers of {} packets, {} injection slots, arbitration, pacing ({}), and what ranks do and wait for",
-            parameters.buffer_packets, parameters.injection_slots, options.pacing
-        )
-    };
+    let waiting = if options.sync_steps { "" } else { ", and what ranks do and wait for" };
+    let rest = format!(
+        "packets wait behind others (buffers of {} packets, {} a class, crossbar {}, {} injection slots, pacing {}){waiting}",
+        parameters.buffer_packets,
+        parameters.lanes,
+        parameters.crossbar.name(),
+        parameters.injection_slots,
+        options.pacing
+    );
     take("buffers", Time::MAX, rest);
     list.sort_by_key(|cause| std::cmp::Reverse(cause.time));
     list

@@ -6,8 +6,8 @@
 //! nobody is in front of it there, and its tail only if somebody waits for what it frees. So a hop takes two events at most, and under
 //! load little more than one.
 //!
-//! On rings a packet from an interface enters only where there is room for one more behind it: otherwise those that enter would take
-//! every place that those on their way wait for.
+//! On long rings, and where buffers have places to spare, a packet from an interface enters only where there is room for one more behind it:
+//! otherwise those that enter would take every place that those on their way wait for.
 //!
 //! | file | what |
 //! |---|---|
@@ -29,7 +29,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::report::Histogram;
 use crate::wiring::{Candidate, Speed, Way, Ways, Wiring, NONE};
-use crate::{ChannelRule, Crossbar, Parameters};
+use crate::{Crossbar, Parameters};
 pub(crate) use nic::Outgoing;
 use nic::{Nic, Waiting};
 use std::ops::Deref;
@@ -291,7 +291,7 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             message_ps: parameters.message_time.as_ps(),
             credit_ps: parameters.credit_delay.as_ps(),
             now: 0,
-            entrance: entrance(&wiring, parameters),
+            entrance: parameters.room_to_enter(wiring.longest_ring()) as u16,
             shared_ports: parameters.crossbar == Crossbar::Shared,
             left: Vec::new(),
             nic_limited: parameters.nic_bandwidth.is_some(),
@@ -468,14 +468,5 @@ impl<W: Deref<Target = Wiring>> Fabric<W> {
             + self.inputs.capacity() * size_of::<Input>()
             + self.queue_of_bit.capacity() * size_of::<u32>()
             + self.nics.capacity() * size_of::<Nic>()
-    }
-}
-
-/// Room that a packet from an interface needs ahead. Without a rule for channels, rings are to deadlock: then nothing keeps a place free either.
-fn entrance(wiring: &Wiring, parameters: &Parameters) -> u16 {
-    if wiring.has_rings() && parameters.channel_rule != ChannelRule::None {
-        parameters.injection_room.min(parameters.buffer_packets) as u16
-    } else {
-        1
     }
 }

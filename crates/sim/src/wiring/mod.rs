@@ -272,9 +272,10 @@ impl Wiring {
         matches!(self.routing, Choice::Deterministic | Choice::Ecmp) || matches!(self.ways, Ways::Table(_))
     }
 
-    /// Whether packets go through rings in which buffers could all fill up.
-    pub(crate) fn has_rings(&self) -> bool {
-        matches!(&self.ways, Ways::Grid(grid) if grid.shape().any(|(size, wraps)| wraps && size > 3))
+    /// Routers of the longest ring of a grid; 0 where there is none.
+    pub(crate) fn longest_ring(&self) -> u32 {
+        let Ways::Grid(grid) = &self.ways else { return 0 };
+        grid.shape().filter(|&(_, wraps)| wraps).map(|(size, _)| size).max().unwrap_or(0)
     }
 
     /// The name of a link, for people.

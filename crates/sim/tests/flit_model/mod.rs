@@ -9,8 +9,20 @@ pub(crate) const PACKET_FLITS: usize = 2048 / FLIT_BYTES;
 /// 100 ns at 5 GB/s, in flit times of 25.6 ns.
 const HOP_CYCLES: u64 = 4;
 const CHANNELS: usize = 2;
+
 /// Interfaces of a node, each with a port of the router.
 const INTERFACES: usize = 4;
+
+/// What is not the same in all comparisons.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup {
+    /// Buffer space of a channel.
+    pub(crate) buffer_packets: usize,
+    /// Channels of an interface's port, which its packets take in turn.
+    pub(crate) entrances: usize,
+    /// For what is drawn.
+    pub(crate) seed: u64,
+}
 
 #[derive(Clone, Copy)]
 struct Flit {
@@ -36,11 +48,13 @@ struct Channel {
     granted: bool,
 }
 
-/// An interface: the messages it has still to send, as a target and packets, and the packet that is entering with its next flit.
+/// An interface: the messages it has still to send, as a target and packets, the packet that is entering with its next flit, and the channel of
+/// its port that it enters by.
 #[derive(Clone, Default)]
 struct Interface {
     messages: VecDeque<(usize, usize)>,
     entering: Option<(usize, usize)>,
+    channel: usize,
 }
 
 /// Routers in so many dimensions. The last ports of a router belong to its node.
@@ -57,10 +71,11 @@ pub(crate) struct Model {
     returning: VecDeque<(u64, usize)>,
     packets: Vec<Packet>,
     random: u64,
+    entrances: usize,
 }
 
 impl Model {
-    pub(crate) fn new(sizes: &[usize], wraps: bool, buffer_packets: usize) -> Model {
+    pub(crate) fn new(sizes: &[usize], wraps: bool, setup: Setup) -> Model {
         let nodes: usize = sizes.iter().product();
         let ports = 2 * sizes.len() + INTERFACES;
         let channels = nodes * ports * CHANNELS;
@@ -68,15 +83,16 @@ impl Model {
             sizes: sizes.to_vec(),
             wraps,
             ports,
-            buffer_flits: buffer_packets * PACKET_FLITS,
+            buffer_flits: setup.buffer_packets * PACKET_FLITS,
             inputs: (0..channels).map(|_| Channel::default()).collect(),
-            credits: vec![buffer_packets * PACKET_FLITS; channels],
+            credits: vec![setup.buffer_packets * PACKET_FLITS; channels],
             taken: vec![false; channels],
             turn_of_channel: vec![0; channels],
             turn_of_output: vec![0; nodes * ports],
             returning: VecDeque::new(),
             packets: Vec::new(),
-            random: 0x9e37_79b9_7f4a_7c15,
+            random: setup.seed,
+            entrances: setup.entrances,
         }
     }
 
@@ -109,28 +125,29 @@ impl Model {
         now as f64 * FLIT_BYTES as f64 / 5000.0
     }
 
-    /// An interface puts a flit into the first channel of its port, if there is room.
+    /// An interface puts a flit into a channel of its port, if there is room: the packets take the channels in turn, as far as there is room.
     fn inject(&mut self, index: usize, interface: &mut Interface, now: u64) {
         let (node, which) = (index / INTERFACES, index % INTERFACES);
-        let channel = self.channel(node, self.ports - INTERFACES + which, 0);
+        let first = self.channel(node, self.ports - INTERFACES + which, 0);
+        let has_room = |channel: &usize| self.inputs[first + channel].flits.len() < self.buffer_flits;
         if interface.entering.is_none() {
             let Some((to, packets)) = interface.messages.front_mut() else { return };
+            let in_turn = (1..=self.entrances).map(|after| (interface.channel + after) % self.entrances);
+            let Some(channel) = in_turn.into_iter().find(has_room) else { return };
             let ties = draw(&mut self.random);
             self.packets.push(Packet { to: *to, interface: which, port: 0, channel: 0, hops_left: 0, ties });
             interface.entering = Some((self.packets.len() - 1, 0));
+            interface.channel = channel;
             *packets -= 1;
             if *packets == 0 {
                 interface.messages.pop_front();
             }
         }
-        let Some((packet, flit)) = interface.entering else { return };
-        // One packet waits for the router, and the next one follows its tail.
-        let flits = &mut self.inputs[channel].flits;
-        if flits.front().is_some_and(|&(_, front)| front.packet != packet) && flits.len() > 1 {
+        let Some((packet, flit)) = interface.entering.filter(|_| has_room(&interface.channel)) else {
             return;
-        }
+        };
         let tail = flit + 1 == PACKET_FLITS;
-        flits.push_back((now, Flit { packet, head: flit == 0, tail }));
+        self.inputs[first + interface.channel].flits.push_back((now, Flit { packet, head: flit == 0, tail }));
         interface.entering = (!tail).then_some((packet, flit + 1));
     }
 
@@ -271,9 +288,10 @@ impl Model {
     }
 }
 
+/// The next 64 bits of a stream.
 fn draw(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
+    *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let bits = (*random ^ (*random >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let bits = (bits ^ (bits >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    bits ^ (bits >> 32)
 }

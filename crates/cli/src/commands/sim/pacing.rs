@@ -231,7 +231,7 @@ fn write_page(
          A sender that leaves a gap between the packets of a message keeps the buffers on its way free for others. The gap is\n\
          (overlap − 1) packet times, where overlap is the largest number of messages of the step on any link, counted from their ways. All\n\
          numbers are simulated: messages of {} KiB, {STEPS} steps drawn by seed {SEED}, all ranks in step, ties split, packets of 2 KiB,\n\
-         5 GB/s links, 100 ns a hop, four interfaces a node with one injection slot each. *Bound* is the link-load bound of the same steps:\n\
+         5 GB/s links, 100 ns a hop, four interfaces a node with two injection slots each. *Bound* is the link-load bound of the same steps:\n\
          no schedule is faster.\n",
         BYTES >> 10
     )?;
