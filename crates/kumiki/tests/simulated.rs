@@ -205,9 +205,12 @@ fn flows_that_share_a_link_share_its_bandwidth() {
 
 #[test]
 fn everybody_to_everybody_meets_the_same_network_as_a_script() {
-    for (short, near) in
-        [("torus:8,nics=1", 0.02), ("torus:4x4", 0.05), ("fattree:levels=2,arity=4,taper=2", 0.02)]
-    {
+    // With one slot: of two packets of a node that ask at once, it would be a matter of chance which goes first.
+    for (short, near) in [
+        ("torus:8,nics=1,slots=1", 0.02),
+        ("torus:4x4,slots=1", 0.05),
+        ("fattree:levels=2,arity=4,taper=2", 0.02),
+    ] {
         let network = network(short);
         let ranks = network.ranks() as u32;
         let flows: Vec<(u32, u32)> = (0..ranks).map(|rank| (rank, (rank + ranks / 2 - 1) % ranks)).collect();

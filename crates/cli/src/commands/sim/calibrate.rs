@@ -1,12 +1,13 @@
 //! `kumiki sim calibrate`: the parameters of this machine, from a job whose ranks put to each other.
 //!
-//! What is measured is small: puts by both sides at once, short and long, one and several in a row, a word that goes to and
-//! fro, the barrier. None of it is a pattern that `kumiki sim predict` predicts. Rows of `kumiki bench` taken before can
+//! What is measured is small: puts by both sides at once, short and long, one and several in a row, words that go to and fro or
+//! cross each other, the barrier. None of it is a pattern that `kumiki sim predict` predicts. Rows of `kumiki bench` taken before can
 //! stand in for what they also measure.
 //!
 //! Over TCP a put takes a + b/B when both sides put at once, because the same processors carry both directions here, and each
 //! further put in a row takes the interface for some time of its own (`message_time`). On one node a put is a copy by the
-//! rank that puts. What it takes to see a word that was put (`flag_overhead`) is what a word to and fro takes beside its puts.
+//! rank that puts. What it takes to see a word that was put (`flag_overhead`) is what words take beside their puts: over TCP one that goes to
+//! and fro, on one node two that cross each other, because there it matters that both sides write and look at once.
 
 use super::real::{self, Work, STREAM};
 use crate::commands::Outcome;
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let tcp = arguments.over == "tcp";
-    let samples = real::measure(&things(arguments.bytes), arguments.ranks, tcp, arguments.rounds)?;
+    let samples = real::measure(&things(arguments.bytes, tcp), arguments.ranks, tcp, arguments.rounds)?;
     let mut small = Small::of(&samples, arguments.bytes)?;
     if let Some(path) = &arguments.bench {
         small.replace(&Bench::read(path)?, &arguments.over, arguments.ranks);
@@ -64,13 +65,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// What calibration measures, in the order of [`Small`].
-pub(super) fn things(bytes: u64) -> Vec<(Work, u64)> {
+pub(super) fn things(bytes: u64, tcp: bool) -> Vec<(Work, u64)> {
     vec![
         (Work::Exchange, 8),
         (Work::Exchange, bytes),
         (Work::Stream, 8),
         (Work::Stream, bytes),
-        (Work::PingPong, 8),
+        (if tcp { Work::PingPong } else { Work::Cross }, 8),
         (Work::Barrier, 8),
     ]
 }
@@ -84,7 +85,8 @@ pub(super) struct Small {
     long_exchange: f64,
     stream: f64,
     long_stream: f64,
-    ping_pong: f64,
+    /// A word to and fro, or words that cross.
+    words: f64,
     barrier: f64,
 }
 
@@ -92,11 +94,11 @@ impl Small {
     /// From the samples of [`things`], which come first.
     pub(super) fn of(samples: &[Vec<f64>], bytes: u64) -> Result<Small, String> {
         let typical: Vec<f64> = samples.iter().map(|samples| undisturbed(samples)).collect();
-        let [exchange, long_exchange, stream, long_stream, ping_pong, barrier, ..] = typical[..] else {
+        let [exchange, long_exchange, stream, long_stream, words, barrier, ..] = typical[..] else {
             return Err(format!("the job measured {} things", typical.len()));
         };
         let bytes = bytes as f64;
-        Ok(Small { bytes, exchange, long_exchange, stream, long_stream, ping_pong, barrier })
+        Ok(Small { bytes, exchange, long_exchange, stream, long_stream, words, barrier })
     }
 
     /// Takes from the benchmark what it has.
@@ -178,15 +180,19 @@ pub(super) struct Calibration {
 
 impl Calibration {
     pub(super) fn fit(small: &Small, tcp: bool, ranks: u32) -> Result<Calibration, String> {
-        // A word to and fro is two ways and two looks; the way there is half of a put that waits for its answer.
-        let way = if tcp { small.exchange / 2.0 } else { small.exchange };
+        // A word to and fro is two ways and two looks; the way there is half of a put that waits for its answer. Words that cross are
+        // two puts and a look.
+        let flag_us = match tcp {
+            true => small.words / 2.0 - small.exchange / 2.0,
+            false => small.words - 2.0 * small.exchange,
+        };
         let mut fitted = Calibration {
             tcp,
             ranks,
             byte_us: small.byte(),
             put_us: small.exchange,
             message_us: small.further(),
-            flag_us: (small.ping_pong / 2.0 - way).max(0.0),
+            flag_us: flag_us.max(0.0),
             barrier_us: small.barrier,
             latency: Time::ZERO,
         };
@@ -257,7 +263,7 @@ mod tests {
             long_exchange: 10.0 + 65.536,
             stream: 22.0,
             long_stream: 22.0 + 4.0 * 65.536,
-            ping_pong: 12.0,
+            words: 12.0,
             barrier: 3.0,
         }
     }
@@ -276,7 +282,10 @@ mod tests {
         near(both("put 8 to (rank + 1) % ranks\nwait all\n"), 10.0);
         near(both("put 65544 to (rank + 1) % ranks\nwait all\n"), 75.536);
         near(both("repeat 4 {\nput 65544 to (rank + 1) % ranks\n}\nwait all\n"), 22.0 + 4.0 * 65.536);
-        let fitted = Calibration::fit(&small(), false, 2).unwrap();
+        let fitted = Calibration::fit(&Small { words: 23.0, ..small() }, false, 2).unwrap();
+        let crossing =
+            "repeat 2 {\nlet told = put 8 to (rank + 1) % ranks flag 1\nwait told\n}\nawait 1 count 2\n";
+        near(fitted.simulate(crossing).unwrap(), 23.016);
         near(fitted.simulate("put 65544 to (rank + 1) % ranks\nwait all\n").unwrap(), 75.544);
     }
 

@@ -86,7 +86,7 @@ impl Row {
 
 /// Calibrates and measures in one job, and predicts.
 fn compare(ranks: u32, tcp: bool, bytes: u64, rounds: Option<u64>) -> Result<Vec<Row>, String> {
-    let mut things = calibrate::things(bytes);
+    let mut things = calibrate::things(bytes, tcp);
     let first = things.len();
     things.extend(PATTERNS.map(|work| (work, if work == Work::Dissemination { 8 } else { bytes })));
     let samples = real::measure(&things, ranks, tcp, rounds)?;

@@ -37,6 +37,8 @@ pub(super) enum Work {
     Stream,
     /// Partners tell each other in turn, by a put, and look at their memory until they are told.
     PingPong,
+    /// Partners tell each other at once, twice, and look at their memory until they are told for the second time.
+    Cross,
     /// The barrier of the world.
     Barrier,
     /// Everybody puts to the next rank; then a barrier.
@@ -50,10 +52,11 @@ pub(super) enum Work {
 }
 
 impl Work {
-    const ALL: [Work; 8] = [
+    const ALL: [Work; 9] = [
         Work::Exchange,
         Work::Stream,
         Work::PingPong,
+        Work::Cross,
         Work::Barrier,
         Work::Ring,
         Work::Halo,
@@ -66,6 +69,7 @@ impl Work {
             Work::Exchange => "exchange",
             Work::Stream => "stream",
             Work::PingPong => "ping-pong",
+            Work::Cross => "cross",
             Work::Barrier => "barrier",
             Work::Ring => "ring",
             Work::Halo => "halo",
@@ -224,7 +228,13 @@ impl<'a> Turns<'a> {
                 (0..STREAM).try_for_each(|_| self.put(partner, bytes))?;
                 return self.world.complete_all();
             }
-            Work::PingPong if partner ^ 1 != rank => return Ok(()),
+            Work::PingPong | Work::Cross if partner ^ 1 != rank => return Ok(()),
+            Work::Cross => {
+                let turn = self.next_turn();
+                self.tell(partner, OTHER_ROUND, turn)?;
+                self.tell(partner, 0, turn)?;
+                return self.await_told(0, turn);
+            }
             Work::PingPong if rank % 2 == 0 => {
                 let turn = self.next_turn();
                 self.tell(partner, 0, turn)?;
