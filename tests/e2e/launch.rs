@@ -197,6 +197,21 @@ fn a_flood_of_output_arrives_whole() {
 }
 
 #[test]
+fn a_reader_may_take_its_time() {
+    // More than the launcher keeps for it, and less than makes the rank wait: the rest is with an agent whose rank has ended.
+    let bytes = 9_300_000;
+    let script = format!("head -c {bytes} /dev/zero | tr '\\0' x");
+    let mut launcher = std::process::Command::new(crate::job::kumiki());
+    launcher.args(["run", "-n", "1", "--tag-output", "sh", "-c", &script]);
+    launcher.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    let child = launcher.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(7));
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout.iter().filter(|&&byte| byte == b'x').count(), bytes);
+}
+
+#[test]
 fn standard_input_goes_to_rank_0_and_ends() {
     let input: Vec<u8> = (0..200_000).flat_map(|i: u32| format!("{i}\n").into_bytes()).collect();
     let ended = Job::new(&["-n", "2"], &["wc", "-l"]).input(&input).run();

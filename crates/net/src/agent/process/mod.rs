@@ -28,6 +28,9 @@ use streams::{Input, Outputs};
 /// How long processes that outlive their rank have to end by themselves.
 const ORPHAN_MS: u64 = 200;
 
+/// How long the launcher may take to take the last output of a job that is being ended.
+const LEAVE_MS: u64 = 5_000;
+
 /// Runs an agent whose launcher is at the other end of these descriptors. Returns the exit code of the process.
 pub fn serve(input: OwnedFd, output: OwnedFd) -> i32 {
     match Agent::new(input, output).and_then(|mut agent| agent.run()) {
@@ -53,6 +56,10 @@ struct Agent {
     /// When processes that are left are killed.
     kill_at_ms: Option<u64>,
     ending: bool,
+    /// Every rank has ended, and we have said so.
+    done: bool,
+    /// When what the launcher has not taken of the last output is given up.
+    leave_at_ms: Option<u64>,
     suspended: bool,
     heard_ms: u64,
     beat_ms: u64,
@@ -81,6 +88,8 @@ impl Agent {
             started: false,
             kill_at_ms: None,
             ending: false,
+            done: false,
+            leave_at_ms: None,
             suspended: false,
             heard_ms: now_ms,
             beat_ms: now_ms,
@@ -114,8 +123,11 @@ impl Agent {
                 node.answer_probes();
             }
             self.settle();
-            if self.is_over() {
-                return self.finish();
+            if self.is_over() && !std::mem::replace(&mut self.done, true) {
+                self.wind_up()?;
+            }
+            if self.done && self.may_leave() {
+                return Ok(());
             }
         }
     }
@@ -296,6 +308,7 @@ impl Agent {
         let timeout_ms = self.node.as_ref().map_or(15_000, |node| node.launch.peer_timeout_ms as u64);
         [
             self.kill_at_ms,
+            self.leave_at_ms,
             stopped.filter(|_| !self.suspended).map(|since_ms| since_ms + timeout_ms),
             self.node.as_ref().and_then(|node| node.port.wake_up_at()),
         ]
@@ -344,8 +357,8 @@ impl Agent {
         (self.started || self.ending) && self.children.iter().all(|child| child.ended)
     }
 
-    /// Every rank has ended: what they left behind ends too, the last output goes out, and so do we.
-    fn finish(&mut self) -> Result<()> {
+    /// Every rank has ended: what they left behind ends too, and the last output is on its way.
+    fn wind_up(&mut self) -> Result<()> {
         let limit_ms = time::now_ms() + if self.ending { 0 } else { ORPHAN_MS };
         while !process::children().is_empty() && time::now_ms() < limit_ms + 2_000 {
             while process::next_child_event()?.is_some() {}
@@ -359,12 +372,17 @@ impl Agent {
         }
         self.settle();
         self.tell(ToHub::Done);
-        let give_up_ms = time::now_ms() + 5_000;
-        while self.link.backlog_bytes() > 0 && time::now_ms() < give_up_ms && !self.link.is_ended() {
-            descriptor::poll(&[(self.link.output(), true)], 100)?;
-            self.link.flush();
-        }
+        self.settle();
         Ok(())
+    }
+
+    /// Whether the launcher has everything. Whoever reads it may take as long as it likes, unless the job is being ended.
+    fn may_leave(&mut self) -> bool {
+        let now_ms = time::now_ms();
+        if self.ending {
+            self.leave_at_ms.get_or_insert(now_ms + LEAVE_MS);
+        }
+        self.link.backlog_bytes() == 0 || self.leave_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
     }
 
     fn describe(&mut self) {
