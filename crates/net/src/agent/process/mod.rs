@@ -261,9 +261,15 @@ impl Agent {
         let Some(path) = self.children.pop().map(|template| template.path) else { return Ok(()) };
         let Some(node) = &mut self.node else { return Ok(()) };
         self.started = true;
+        let interval_ms = (node.launch.peer_timeout_ms as u64 / 5).max(10);
         let ranks = node.launch.here.clone();
         let cores = if node.launch.bind_cores { process::allowed_cores() } else { Vec::new() };
         for (local, &rank) in ranks.iter().enumerate() {
+            // Many ranks take their time, and the launcher must not think that we are gone.
+            if time::now_ms() >= self.beat_ms + interval_ms {
+                self.beat_ms = time::now_ms();
+                self.link.send(&ToHub::Heartbeat.encode());
+            }
             let core = cores.get((node.launch.machine_before as usize + local) % cores.len().max(1)).copied();
             match children::spawn(node, &path, rank, core, &mut self.outputs, &mut self.input) {
                 Ok(child) => self.children.push(child),
