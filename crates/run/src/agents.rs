@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// An agent, or the ssh that leads to it.
 #[derive(Debug)]
@@ -57,7 +58,10 @@ fn start_by_ssh(options: &Options, host: &str) -> Result<AgentProcess> {
     command.args(words);
     if Path::new(program).file_name().is_some_and(|name| name == "ssh") {
         // Never ask for anything: nobody could answer, for the standard input is ours.
-        command.args(["-x", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=5"]);
+        command.args(["-x", "-T", "-o", "BatchMode=yes"]);
+        let (interval, count) = patience(options.peer_timeout);
+        command.arg("-o").arg(format!("ServerAliveInterval={interval}"));
+        command.arg("-o").arg(format!("ServerAliveCountMax={count}"));
     }
     let remote = format!("exec {} agent --stdio", quote(&own_path(options)?));
     command.arg("--").arg(host).arg(remote).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -68,6 +72,14 @@ fn start_by_ssh(options: &Options, host: &str) -> Result<AgentProcess> {
     };
     let link = Link::new(input.into(), output.into(), true)?;
     Ok(AgentProcess { child, link, remote: true })
+}
+
+/// How often ssh asks whether the other host is there, in seconds, and how many questions may stay unanswered: it gives up
+/// no sooner than we do.
+fn patience(peer_timeout: Duration) -> (u64, u64) {
+    let seconds = peer_timeout.as_secs_f64().ceil().max(1.0) as u64;
+    let interval = (seconds / 3).clamp(1, 5);
+    (interval, seconds.div_ceil(interval))
 }
 
 /// Where this program is; it must be at the same place on every host.
@@ -87,6 +99,17 @@ fn quote(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ssh_is_as_patient_as_we_are() {
+        for milliseconds in [100, 1_000, 4_500, 15_000, 16_000, 600_000] {
+            let timeout = Duration::from_millis(milliseconds);
+            let (interval, count) = patience(timeout);
+            let gives_up = Duration::from_secs(interval * count);
+            assert!(interval >= 1 && timeout <= gives_up, "{timeout:?}: {interval} {count}");
+            assert!(gives_up <= timeout + Duration::from_secs(6), "{timeout:?}: {interval} {count}");
+        }
+    }
 
     #[test]
     fn a_quoted_path_is_one_word_to_a_shell() {

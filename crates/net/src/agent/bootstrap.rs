@@ -288,7 +288,6 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
 
 /// The part of a configuration that the environment decides when there is no launcher.
 pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
-    let timeout = environment::duration("KUMIKI_PEER_TIMEOUT")?.map_or(15_000, |time| time.as_millis());
     Ok(Config {
         job: 0,
         ranks: 0,
@@ -296,7 +295,7 @@ pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
         node: 0,
         local_ranks: 0,
         machine_ranks: 0,
-        peer_timeout_ms: timeout.clamp(100, u32::MAX as u128 / 2) as u32,
+        peer_timeout_ms: peer_timeout_ms()?,
         starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(starter_bytes),
         budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(u64::MAX),
         pool_bytes: environment::bytes("KUMIKI_POOL")?.unwrap_or(u64::MAX),
@@ -306,4 +305,10 @@ pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
         allow_process_vm: (environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off")) as u32,
         machine_cores: crate::os::process::cores(),
     })
+}
+
+/// How long a peer may be silent, as the environment says.
+pub(super) fn peer_timeout_ms() -> Result<u32> {
+    let timeout = environment::duration("KUMIKI_PEER_TIMEOUT")?.map_or(15_000, |time| time.as_millis());
+    Ok(timeout.clamp(100, u32::MAX as u128 / 2) as u32)
 }

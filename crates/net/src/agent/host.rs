@@ -3,6 +3,7 @@
 //! It has no children: a rank is known to be gone when its pidfd or its channel says so, and nobody is killed,
 //! because whoever started the processes has that duty. Its stack is small: buffers are on the heap.
 
+use super::bootstrap::peer_timeout_ms;
 use super::greet::{self, Greeting};
 use super::link::Link;
 use super::node::{token, Node};
@@ -135,7 +136,8 @@ impl HostedAgent {
             return;
         };
         let own = stream.local_addr().map(|address| address.ip());
-        let _ = socket::tune_tcp(stream.as_fd(), 15_000);
+        // Until the launch says what counts for all.
+        let _ = peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
         let me = Identity { rank: self.rank, incarnation: 0 };
         let Ok(greeted) = greet::call(stream.into(), self.job, &self.secret, me) else { return };
         let secret = Secret::from_bytes(*self.secret.expose());
@@ -263,6 +265,9 @@ impl HostedAgent {
             None => self.own_address.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
         };
         let Some(epoll) = self.epoll.take() else { return Ok(()) };
+        if let Some(link) = &self.link {
+            socket::tune_tcp(link.input(), launch.peer_timeout_ms)?;
+        }
         let port = Port::bind(ip, token::PORT, token::STRANGER)?;
         let address = port.address();
         let mut node = Node::new(launch, epoll, port)?;

@@ -136,7 +136,7 @@ impl HostedHub {
                 Ok(false) => self.greetings.push((from, greeting)),
                 Ok(true) => {
                     let Some(greeted) = greeting.finish() else { continue };
-                    let _ = socket::tune_tcp(greeted.socket.as_fd(), 15_000);
+                    let _ = socket::tune_tcp(greeted.socket.as_fd(), self.terms.config.peer_timeout_ms);
                     let secret = Secret::from_bytes(*self.secret.expose());
                     let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
                     if let Ok(link) = link {
