@@ -228,6 +228,14 @@ fn options_have_environment_forms_and_wrong_names_are_answered() {
     let ended =
         Job::ranks(&[], "attach leave").env("KUMIKI_RANKS", "3").env("KUMIKI_VIRTUAL_NODES", "2").run();
     ended.expect(0, "of 3");
+    for (value, line) in
+        [("yes", "[0] x\n"), ("1", "[0] x\n"), ("true", "[0] x\n"), ("no", "x\n"), ("0", "x\n"), ("", "x\n")]
+    {
+        let job = Job::new(&[], &["echo", "x"]).env("KUMIKI_TAG_OUTPUT", value).env("KUMIKI_RANKS", "");
+        let ended = job.env("KUMIKI_TIMEOUT", "").env("KUMIKI_WDIR", "").run();
+        assert_eq!((ended.code(), ended.stdout().as_str()), (Some(0), line), "{value}: {}", ended.stderr());
+    }
+    Job::new(&[], &["true"]).env("KUMIKI_NETNS", "maybe").run().expect(2, "maybe");
     let ended = Job::new(&["-n", "1"], &["true"]).env("KUMIKI_VIRTUALNODES", "2").run();
     ended.expect(0, "maybe you meant KUMIKI_VIRTUAL_NODES");
     let ended = Job::new(&["-n", "1", "--env", "A=b c"], &["sh", "-c", "echo \"<$A>\""]).run();

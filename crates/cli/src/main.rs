@@ -42,14 +42,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = rank::early().or_else(foreign).unwrap_or_else(|| {
+    let others = || {
+        commands::forget_empty_variables();
+        foreign()
+    };
+    let done = rank::early().or_else(others).unwrap_or_else(|| {
         let arguments = Arguments::from_arg_matches(&help::command().get_matches());
         dispatch(arguments.unwrap_or_else(|error| error.exit()).command)
     });
     match done {
         Ok(code) => ExitCode::from(code.clamp(0, 255) as u8),
         Err(message) => {
-            eprintln!("kumiki: {message}");
+            kumiki_run::report(&message);
             ExitCode::from(2)
         }
     }

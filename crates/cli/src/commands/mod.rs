@@ -32,6 +32,14 @@ pub(crate) fn warn_of_unknown_variables() {
     }
 }
 
+/// Takes `KUMIKI_*` variables that are empty out of the environment: they count as not set, and the parser of the command
+/// line does not know that.
+pub(crate) fn forget_empty_variables() {
+    let empty = std::env::vars_os().filter(|(_, value)| value.is_empty()).map(|(name, _)| name);
+    let ours = empty.filter(|name| name.to_str().is_some_and(|name| name.starts_with("KUMIKI_")));
+    ours.collect::<Vec<_>>().iter().for_each(|name| std::env::remove_var(name));
+}
+
 /// Prints a text. A reader that has gone before the end (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Outcome {
     match std::io::stdout().write_all(text.as_bytes()) {

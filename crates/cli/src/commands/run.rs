@@ -1,6 +1,7 @@
 //! `kumiki run`: starts the ranks of a job and stays until they have ended.
 
 use super::Outcome;
+use clap::builder::BoolishValueParser;
 use clap::ValueEnum;
 use kumiki_run::environment::{parse_bytes, parse_duration};
 use kumiki_run::{Bind, OnLoss, Options};
@@ -33,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", env = "KUMIKI_HOSTFILE")]
     hostfile: Option<PathBuf>,
     /// Deal the ranks out to the hosts in turn, instead of filling one host after the other.
-    #[arg(long, env = "KUMIKI_CYCLIC")]
+    #[arg(long, env = "KUMIKI_CYCLIC", value_parser = BoolishValueParser::new())]
     cyclic: bool,
     /// Ranks of each node.
     #[arg(long, value_name = "P", env = "KUMIKI_PPN")]
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "K", env = "KUMIKI_VIRTUAL_NODES")]
     virtual_nodes: Option<u32>,
     /// Give each virtual node a network namespace of its own.
-    #[arg(long, env = "KUMIKI_NETNS")]
+    #[arg(long, env = "KUMIKI_NETNS", value_parser = BoolishValueParser::new())]
     netns: bool,
     /// Bind each rank to a processor.
     #[arg(long, value_name = "WHAT", default_value = "none", env = "KUMIKI_BIND")]
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", env = "KUMIKI_WDIR")]
     wdir: Option<PathBuf>,
     /// Put the rank before each line of output.
-    #[arg(long, env = "KUMIKI_TAG_OUTPUT")]
+    #[arg(long, env = "KUMIKI_TAG_OUTPUT", value_parser = BoolishValueParser::new())]
     tag_output: bool,
     /// End the job after this time (60, 90s, 10m), with a report and exit code 124.
     #[arg(long, value_name = "TIME", value_parser = duration, env = "KUMIKI_TIMEOUT")]
