@@ -40,6 +40,7 @@ pub mod system {
     pub use kumiki_net::os::memory::create_sealed;
     pub use kumiki_net::os::process::{allowed_cores, become_subreaper, children, signal, signal_group};
     pub use kumiki_net::os::socket::avoid_pacing;
+    pub use kumiki_net::wire::frame::checksum;
 }
 
 /// Why a job could not be started.

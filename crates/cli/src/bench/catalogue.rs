@@ -209,6 +209,7 @@ fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -
         Place::Tcp => vec![
             ("socket stream", format!("floor.stream.{bytes}")),
             ("socket, one at a time", format!("floor.acked.{bytes}")),
+            ("socket, summed", format!("floor.summed.{bytes}")),
         ],
     };
     let row = Metric {

@@ -2,7 +2,7 @@
 
 use super::worker::{Measured, Request, Sampler, FIRST_WORD};
 use kumiki::World;
-use kumiki_run::system::{avoid_pacing, SharedWords};
+use kumiki_run::system::{avoid_pacing, checksum, SharedWords};
 use std::hint::black_box;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// Ends an exchange over the socket.
 const END: u64 = u64::MAX;
+/// A piece of a message that has a sum of its own, and the bytes of the sum.
+const PIECE_BYTES: usize = 128 << 10;
+const SUM_BYTES: usize = 4;
 /// The word of starter memory behind those of `ours` with the port of rank 0.
 const PORT_WORD: u64 = FIRST_WORD + 8;
 
@@ -44,6 +47,7 @@ impl<'a> Floor<'a> {
             ["memcpy", bytes] => ("MB/s", self.memcpy(bytes, request)),
             ["stream", bytes] => ("MB/s", self.stream(bytes, request, false)),
             ["acked", bytes] => ("MB/s", self.stream(bytes, request, true)),
+            ["summed", bytes] => ("MB/s", self.summed(bytes, request)),
             [name] => ("ns", self.word(name, request)),
             _ => ("ns", Err(format!("{} is not a floor known here", request.metric))),
         };
@@ -170,6 +174,48 @@ impl<'a> Floor<'a> {
                 if acked || i + 1 == n {
                     receive(&mut socket)?;
                 }
+            }
+            Ok(started.elapsed())
+        });
+        send(&mut socket, END)?;
+        Ok(seconds?.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
+    }
+
+    /// Messages from rank 0 to rank 1, one at a time, as whoever promises that no damage goes unseen must send them from memory
+    /// that others may change meanwhile: copied, summed up, and summed up again before they go to their place.
+    fn summed(&mut self, bytes: &str, request: &Request) -> Measured {
+        let bytes: usize = bytes.parse().map_err(text)?;
+        let Some(mut socket) = self.connect()? else { return Ok(Vec::new()) };
+        socket.set_nonblocking(false).map_err(text)?;
+        let mut memory = vec![1u8; bytes];
+        let mut piece = vec![0u8; SUM_BYTES + PIECE_BYTES];
+        if self.world.rank() == 1 {
+            while receive(&mut socket)? != END {
+                for place in memory.chunks_mut(PIECE_BYTES) {
+                    let whole = &mut piece[..SUM_BYTES + place.len()];
+                    socket.read_exact(whole).map_err(text)?;
+                    let (sum, data) = whole.split_at(SUM_BYTES);
+                    if sum != checksum(data).to_ne_bytes() {
+                        return Err("the sum is wrong".into());
+                    }
+                    place.copy_from_slice(data);
+                }
+                send(&mut socket, 0)?;
+            }
+            return Ok(Vec::new());
+        }
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let started = Instant::now();
+            for i in 0..n {
+                send(&mut socket, i)?;
+                for place in memory.chunks(PIECE_BYTES) {
+                    let whole = &mut piece[..SUM_BYTES + place.len()];
+                    whole[SUM_BYTES..].copy_from_slice(black_box(place));
+                    let sum = checksum(&whole[SUM_BYTES..]);
+                    whole[..SUM_BYTES].copy_from_slice(&sum.to_ne_bytes());
+                    socket.write_all(whole).map_err(text)?;
+                }
+                receive(&mut socket)?;
             }
             Ok(started.elapsed())
         });
