@@ -370,8 +370,11 @@ pub(crate) fn frame(
         }
         protocol::DATA if header.flags & FLAG_MORE != 0 => {}
         protocol::DATA => {
-            let whole =
-                if receiver.state.operations.is_spoiled(header.op) { Err(spoiled(from)) } else { Ok(None) };
+            let whole = if receiver.state.operations.is_spoiled(header.op) {
+                Err(spoiled(receiver, header))
+            } else {
+                Ok(None)
+            };
             take_answer(receiver, from, header.op, whole, out);
             return true;
         }
@@ -385,7 +388,15 @@ pub(crate) fn frame(
             return true;
         }
         protocol::DONE => {
-            take_answer(receiver, from, header.op, protocol::result_of(from, header).map(|()| None), out);
+            // What a third party refused is its own, whoever passed the refusal on.
+            let result = protocol::result_of(from, header).map_err(|error| match error {
+                Error::Bounds { what, address, bytes, .. } if address != 0 => {
+                    let rank = receiver.core.format.rank(GlobalAddress::from_bits(address));
+                    Error::Bounds { what, address, rank, bytes }
+                }
+                other => other,
+            });
+            take_answer(receiver, from, header.op, result.map(|()| None), out);
             return true;
         }
         _ => {}
@@ -394,9 +405,13 @@ pub(crate) fn frame(
 }
 
 /// What an initiator is told when the data came and its place was gone.
-fn spoiled(from: Rank) -> Error {
+fn spoiled(receiver: &Receiver<'_>, header: &Header) -> Error {
     let what = "the destination was unregistered while the data came";
-    Error::Bounds { what, address: 0, rank: from, bytes: 0 }
+    let (address, bytes) = match receiver.state.operations.get(header.op).map(|operation| operation.action) {
+        Some(Action::Copy { dst: Side::Global(address, _), bytes, .. }) => (address.bits(), bytes),
+        _ => (0, 0),
+    };
+    Error::Bounds { what, address, rank: receiver.core.rank, bytes }
 }
 
 /// Only the rank that was asked may answer.
@@ -436,16 +451,16 @@ fn land_few(receiver: &Receiver<'_>, from: Rank, header: &Header) -> Result<Opti
     let (Some(few), Some(Action::Copy { dst, bytes, .. })) =
         (Few::of(header), operation.map(|operation| operation.action))
     else {
-        return Err(spoiled(from));
+        return Err(spoiled(receiver, header));
     };
     if bytes != header.c {
-        return Err(spoiled(from));
+        return Err(spoiled(receiver, header));
     }
     let reach = reach_side(receiver.core, dst, bytes)?;
     if copy::write_here(receiver.core, reach, few.bytes())? {
         return Ok(None);
     }
-    Err(spoiled(from))
+    Err(spoiled(receiver, header))
 }
 
 /// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.

@@ -6,7 +6,7 @@ use crate::agent::node::Node;
 use crate::agent::protocol::{Ending, ToHub};
 use crate::agent::seat::Standing;
 use crate::os::process::{self, ChildEvent, ChildSetup};
-use crate::os::{socket, time};
+use crate::os::{descriptor, socket, time};
 use crate::shm::world::Cause;
 use crate::{Error, Result};
 use std::ffi::OsStr;
@@ -15,6 +15,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+
+/// How long a killed process may take to be gone before others take over what it held.
+const FENCE_MS: i32 = 100;
 
 /// The process of a rank.
 #[derive(Debug)]
@@ -160,6 +163,9 @@ impl Agent {
         let Some(local) = node.seats.iter().position(|seat| seat.rank == rank) else { return };
         if let Some(child) = self.children.get(local).filter(|child| !child.ended && child.pid != 0) {
             let _ = process::signal_group(child.pid as i32, libc::SIGKILL);
+            if let Some(pidfd) = &node.seats[local].pidfd {
+                let _ = descriptor::poll(&[(pidfd.as_fd(), false)], FENCE_MS);
+            }
         }
     }
 

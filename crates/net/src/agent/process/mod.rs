@@ -211,18 +211,15 @@ impl Agent {
             ToNode::Describe => self.describe(),
             ToNode::Heartbeat => {}
             other => {
-                let loss = match &other {
-                    ToNode::Loss { rank, .. } => Some(*rank),
-                    _ => None,
-                };
+                // Before anybody here takes over what it held.
+                if let ToNode::Loss { rank, .. } = &other {
+                    self.fence(rank.0);
+                }
                 if let Some(node) = &mut self.node {
                     if let Err(error) = node.handle_hub(other) {
                         let message = format!("the arena of the node: {error}");
                         self.tell(ToHub::Failed { code: 1, message });
                     }
-                }
-                if let Some(rank) = loss {
-                    self.fence(rank.0);
                 }
             }
         }
