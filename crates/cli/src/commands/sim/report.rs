@@ -71,7 +71,7 @@ fn write_summary(text: &mut String, report: &Report) -> std::fmt::Result {
         None => writeln!(text, "  link-load bound  none: nothing went over a link")?,
     }
     for cause in &report.causes {
-        writeln!(text, "    {:>12} for {}", cause.time.to_string(), cause.text)?;
+        writeln!(text, "    {:>12}: {}", cause.time.to_string(), cause.text)?;
     }
     if let Some(sampling) = &report.sampling {
         writeln!(
