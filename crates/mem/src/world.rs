@@ -12,6 +12,7 @@ use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::agent::portfile::Part;
+use kumiki_net::agent::report;
 use kumiki_net::auth::{JobId, Secret};
 use kumiki_net::contract::{Closing, Footprint, Server, Transport};
 use kumiki_net::os::descriptor;
@@ -231,7 +232,7 @@ impl World {
             Some(channel) if channel.send(&ToAgent::Abort { message: message.to_string() }).is_ok() => {
                 self.await_end(&channel, message);
             }
-            _ => eprintln!("kumiki: rank {} aborts: {message}", self.rank()),
+            _ => report::print(&format!("rank {} aborts: {message}", self.rank())),
         }
         std::process::exit(1)
     }
@@ -254,7 +255,7 @@ impl World {
         // The job may have been ending before, for another reason, or with nobody left who could report.
         let beginning: String = message.chars().take(40).collect();
         if ends_itself && !shared.reason().contains(&beginning) {
-            eprintln!("kumiki: rank {} aborts: {message}", self.rank());
+            report::print(&format!("rank {} aborts: {message}", self.rank()));
         }
     }
 

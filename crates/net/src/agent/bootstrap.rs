@@ -79,7 +79,7 @@ pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) ->
 /// Whether somebody has given this process a place among several: a launcher of ours, or another one, which may not have
 /// said how to meet the others.
 pub fn is_rank() -> bool {
-    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_set = |name: &&'static str| matches!(environment::text(name), Ok(Some(_)) | Err(_));
     ["KUMIKI_AGENT_FD", "KUMIKI_MASTER", "KUMIKI_PORTFILE"].iter().any(is_set)
         || stranger::is_one_of_several()
 }
