@@ -11,7 +11,7 @@
  * `incomplete`: so many times of those looked at, MPI_Win_flush returned before the value was in the target's memory.
  * The library reports completions that have not happened, and the samples are not the time of a completed put.
  *
- * Metrics (KIND is `alloc` for MPI_Win_allocate, `create` for MPI_Win_create on malloc'd memory):
+ * Metrics (KIND is `alloc` for MPI_Win_allocate, `create` for MPI_Win_create on memory of malloc, from a page on):
  *   put8.KIND get8.KIND fadd8.KIND cas8.KIND     ns per operation + flush, rank 0 to rank 1 in a barrier
  *   putbw.KIND.BYTES getbw.KIND.BYTES            MB/s (10^6), one operation + flush at a time
  *   busy.put8.KIND (also get8, fadd8, cas8)      us of one operation + flush while rank 1 computes for 50 ms
@@ -33,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 8 << 20, PROBES = 64, WARM_UPS = 2 };
+enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, PROBES = 64, WARM_UPS = 2 };
 static const double SAMPLE_SECONDS = 5e-3, BUSY_SECONDS = 50e-3, BUSY_LEAD_SECONDS = 2e-3;
 static const uint64_t SEED = 0x5eed5eed5eed5eedULL;
 static const long MAX_BYTES = 64L << 20;
@@ -44,6 +44,16 @@ static const char *const KIND_NAME[KINDS] = {"alloc", "create"};
 static const char *const OP_NAME[OPS] = {"put", "get", "fadd", "cas"};
 
 static int rank, ranks;
+
+/* How fast two MiB are copied depends on which physical pages they happen to have: one and the same program differs by up to
+ * 10 % from start to start. So every measurement of a bandwidth between private memories takes another place in them. */
+static long place_of(long bytes)
+{
+    static long turn;
+    long step = (bytes + PAGE - 1) / PAGE * PAGE, places = KEEP_BYTES / step;
+    if (places > PLACES) places = PLACES;
+    return places > 1 ? turn++ % places * step : 0;
+}
 
 /* A window in a passive epoch, open from its creation to its end. */
 struct window {
@@ -69,6 +79,7 @@ struct request {
 /* State of one measurement at the origin. */
 struct origin {
     MPI_Win win;
+    long at; /* the offset in the window */
     uint64_t *buffer;
     long words;
     uint64_t count; /* operations that changed the target: also the value it must hold */
@@ -293,8 +304,8 @@ static void loop_put(struct origin *o, long n)
     uint64_t *first = o->buffer, *last = o->buffer + o->words - 1;
     for (long i = 0; i < n; i++) {
         *first = *last = ++o->count;
-        keep(o, o->words == 1 ? MPI_Put(first, 1, MPI_UINT64_T, TARGET, 0, 1, MPI_UINT64_T, o->win)
-                              : MPI_Put(first, bytes, MPI_BYTE, TARGET, 0, bytes, MPI_BYTE, o->win));
+        keep(o, o->words == 1 ? MPI_Put(first, 1, MPI_UINT64_T, TARGET, o->at, 1, MPI_UINT64_T, o->win)
+                              : MPI_Put(first, bytes, MPI_BYTE, TARGET, o->at, bytes, MPI_BYTE, o->win));
         keep(o, MPI_Win_flush(TARGET, o->win));
     }
 }
@@ -305,8 +316,8 @@ static void loop_get(struct origin *o, long n)
     uint64_t *first = o->buffer, *last = o->buffer + o->words - 1;
     for (long i = 0; i < n; i++) {
         *first = *last = 0;
-        keep(o, o->words == 1 ? MPI_Get(first, 1, MPI_UINT64_T, TARGET, 0, 1, MPI_UINT64_T, o->win)
-                              : MPI_Get(first, bytes, MPI_BYTE, TARGET, 0, bytes, MPI_BYTE, o->win));
+        keep(o, o->words == 1 ? MPI_Get(first, 1, MPI_UINT64_T, TARGET, o->at, 1, MPI_UINT64_T, o->win)
+                              : MPI_Get(first, bytes, MPI_BYTE, TARGET, o->at, bytes, MPI_BYTE, o->win));
         keep(o, MPI_Win_flush(TARGET, o->win));
         o->wrong |= (*first ^ SEED) | (*last ^ SEED);
     }
@@ -317,7 +328,7 @@ static void loop_fadd(struct origin *o, long n)
     uint64_t one = 1, old;
     for (long i = 0; i < n; i++) {
         old = ~o->count;
-        keep(o, MPI_Fetch_and_op(&one, &old, MPI_UINT64_T, TARGET, 0, MPI_SUM, o->win));
+        keep(o, MPI_Fetch_and_op(&one, &old, MPI_UINT64_T, TARGET, o->at, MPI_SUM, o->win));
         keep(o, MPI_Win_flush(TARGET, o->win));
         o->wrong |= old ^ o->count++;
     }
@@ -328,7 +339,7 @@ static void loop_cas(struct origin *o, long n)
     uint64_t expected, desired, old;
     for (long i = 0; i < n; i++) {
         expected = o->count, desired = o->count + 1, old = ~o->count;
-        keep(o, MPI_Compare_and_swap(&desired, &expected, &old, MPI_UINT64_T, TARGET, 0, o->win));
+        keep(o, MPI_Compare_and_swap(&desired, &expected, &old, MPI_UINT64_T, TARGET, o->at, o->win));
         keep(o, MPI_Win_flush(TARGET, o->win));
         o->wrong |= old ^ o->count++;
     }
@@ -362,7 +373,7 @@ static void check_completion(const struct request *r, const struct window *w, st
 {
     uint64_t first = 0, last = 0;
     struct iovec here[2] = {{&first, 8}, {&last, 8}};
-    struct iovec there[2] = {{w->there, 8}, {w->there + r->bytes - 8, 8}};
+    struct iovec there[2] = {{w->there + o->at, 8}, {w->there + o->at + r->bytes - 8, 8}};
     if (r->op == GET) return;
     if (process_vm_readv((pid_t)w->pid, here, 2, there, 2, 0) != 16) return; /* not permitted: cannot tell */
     o->incomplete += first != o->count || last != o->count;
@@ -406,10 +417,10 @@ static void sample_busy(const struct request *r, const struct window *w, struct 
     }
 }
 
-static void prepare_target(const struct request *r, struct window *w)
+static void prepare_target(const struct request *r, struct window *w, long at)
 {
     if (rank == TARGET) {
-        uint64_t *word = (uint64_t *)w->base;
+        uint64_t *word = (uint64_t *)(w->base + at);
         for (long i = 0; i < r->bytes / 8; i++) word[i] = r->op == GET ? SEED : 0;
         MPI_Win_sync(w->win);
     }
@@ -417,14 +428,14 @@ static void prepare_target(const struct request *r, struct window *w)
 }
 
 /* Whether the target holds what the origin believes; known at every rank. */
-static int target_is_right(const struct request *r, struct window *w, uint64_t count)
+static int target_is_right(const struct request *r, struct window *w, long at, uint64_t count)
 {
     int right = 1;
     MPI_Bcast(&count, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     if (rank == TARGET) {
         MPI_Win_sync(w->win);
         uint64_t want = r->op == GET ? SEED : count;
-        volatile uint64_t *word = (volatile uint64_t *)w->base;
+        volatile uint64_t *word = (volatile uint64_t *)(w->base + at);
         right = word[0] == want && word[r->bytes / 8 - 1] == want;
     }
     MPI_Bcast(&right, 1, MPI_INT, TARGET, MPI_COMM_WORLD);
@@ -437,29 +448,32 @@ static void measure_rma(const struct request *r)
         answer_error(r->metric, "needs at least 2 ranks");
         return;
     }
-    int code = open_window(r->kind, r->bytes < PAGE ? PAGE : r->bytes);
+    static char *memory; /* the origin's, for up to KEEP_BYTES */
+    long least = r->kind == CREATE ? KEEP_BYTES : PAGE, at = r->bulk && r->kind == CREATE ? place_of(r->bytes) : 0;
+    int code = open_window(r->kind, r->bytes < least ? least : r->bytes);
     if (code != MPI_SUCCESS) {
         answer_error(r->metric, "no window: %s", mpi_message(code));
         return;
     }
     struct window *w = &windows[r->kind];
-    struct origin o = {.win = w->win, .words = r->bytes / 8, .mpi = MPI_SUCCESS};
+    struct origin o = {.win = w->win, .at = at, .words = r->bytes / 8, .mpi = MPI_SUCCESS};
     double *samples = calloc((size_t)r->reps, sizeof *samples);
     if (!samples) die("out of memory");
     if (rank == 0) {
-        o.buffer = allocate((size_t)r->bytes);
+        if (!memory) memory = allocate(KEEP_BYTES);
+        o.buffer = (uint64_t *)(r->bytes > KEEP_BYTES ? allocate((size_t)r->bytes) : memory + at);
         memset(o.buffer, 1, (size_t)r->bytes);
     }
-    prepare_target(r, w);
+    prepare_target(r, w, at);
     if (r->busy) sample_busy(r, w, &o, samples);
     else if (rank == 0) sample_waiting(r, w, &o, samples);
     MPI_Barrier(MPI_COMM_WORLD); /* where the others wait, and drive their library */
-    int right = target_is_right(r, w, o.count);
+    int right = target_is_right(r, w, at, o.count);
     if (o.mpi != MPI_SUCCESS) answer_error(r->metric, "%s", mpi_message(o.mpi));
     else if (o.wrong) answer_error(r->metric, "an operation returned a wrong value");
     else if (!right) answer_error(r->metric, "the target does not hold what was written");
     else answer(r->metric, r->busy ? "us" : r->bulk ? "MB/s" : "ns", o.incomplete, samples, r->reps);
-    free(o.buffer);
+    if (r->bytes > KEEP_BYTES) free(o.buffer);
     free(samples);
     if (w->bytes > KEEP_BYTES) close_window(r->kind);
 }

@@ -12,6 +12,13 @@ use std::time::{Duration, Instant};
 const SEED: u64 = 0x5eed_5eed_5eed_5eed;
 /// The smallest region, so that consecutive operations need not use the same word.
 const LEAST_WORDS: usize = 512;
+/// Private memory begins on a page, as `allocate` in `benches/peers/rma.c` gives it to the peers. Elsewhere in a heap the
+/// distance of the two sides to a cache line differs, and the system's copy of 1 MiB takes up to a tenth longer.
+const PAGE_BYTES: usize = 4096;
+/// Private memory and its number of places for one copy; each measurement of a bandwidth takes the next, as in `rma.c`. How
+/// fast two MiB are copied depends on which physical pages they happen to have, by up to a tenth.
+const PLACES_BYTES: u64 = 16 << 20;
+const PLACES: u64 = 16;
 /// Copies in flight of a stream.
 const WINDOW: usize = 8;
 /// How long the target computes at a time, and how long the initiator lets it before the first operation.
@@ -42,14 +49,29 @@ enum Kind {
 /// This rank's region of a measurement.
 enum Memory {
     Arena(Region<u64>),
-    Private(Registered<u64>),
+    Private {
+        region: Registered<u64>,
+        /// The first word of it that is on a page.
+        first: u64,
+    },
 }
 
 impl Memory {
+    fn new(world: &World, kind: Kind, words: usize) -> kumiki::Result<Memory> {
+        match kind {
+            Kind::Arena => world.alloc(words).map(Memory::Arena),
+            Kind::Private => {
+                let memory = vec![0u64; words + PAGE_BYTES / 8].into_boxed_slice();
+                let first = memory.as_ptr().align_offset(PAGE_BYTES) as u64;
+                world.register(memory).map(|region| Memory::Private { region, first })
+            }
+        }
+    }
+
     fn ptr(&self) -> GlobalPtr<u64> {
         match self {
             Memory::Arena(region) => region.ptr(),
-            Memory::Private(region) => region.ptr(),
+            Memory::Private { region, first } => region.ptr().add(*first),
         }
     }
 }
@@ -69,6 +91,8 @@ pub(super) struct Ours<'a> {
     world: &'a World,
     sampler: Sampler,
     regions: Option<Regions>,
+    /// Measurements of bandwidths so far.
+    bulks: u64,
 }
 
 type Done<T> = Result<T, String>;
@@ -79,7 +103,7 @@ fn text(error: kumiki::Error) -> String {
 
 impl<'a> Ours<'a> {
     pub(super) fn new(world: &'a World) -> Ours<'a> {
-        Ours { world, sampler: Sampler::default(), regions: None }
+        Ours { world, sampler: Sampler::default(), regions: None, bulks: 0 }
     }
 
     /// Every rank calls it; the answer of rank 0 counts. The first value is the unit.
@@ -110,10 +134,7 @@ impl<'a> Ours<'a> {
         let words = words.max(LEAST_WORDS);
         if self.regions.as_ref().is_none_or(|have| have.kind != kind || have.words != words) {
             self.regions = None;
-            let mine = match kind {
-                Kind::Arena => Memory::Arena(self.world.alloc(words).map_err(text)?),
-                Kind::Private => Memory::Private(self.world.register(vec![0u64; words]).map_err(text)?),
-            };
+            let mine = Memory::new(self.world, kind, words).map_err(text)?;
             let (world, address) = (self.world, mine.ptr().address().bits());
             world.put(word(world, world.rank(), REGION_WORD)?, address).map_err(text)?;
             world.sync().map_err(text)?;
@@ -130,9 +151,26 @@ impl<'a> Ours<'a> {
 
     /// Fills this rank's region, and waits until every rank has.
     fn fill(&self, regions: &Regions, value: impl Fn(u64) -> u64) -> Done<()> {
-        let values: Vec<u64> = (0..regions.words as u64).map(value).collect();
-        self.world.put_slice(regions.mine.ptr(), &values).map_err(text)?;
+        self.fill_words(regions.mine.ptr(), regions.words as u64, value)
+    }
+
+    /// Fills words of this rank, and waits until every rank has.
+    fn fill_words(&self, first: GlobalPtr<u64>, words: u64, value: impl Fn(u64) -> u64) -> Done<()> {
+        let values: Vec<u64> = (0..words).map(value).collect();
+        self.world.put_slice(first, &values).map_err(text)?;
         self.world.sync().map_err(text)
+    }
+
+    /// The words of a region for copies of so many bytes, and the first of them that this measurement uses. Every rank
+    /// calls it, and they agree.
+    fn next_place(&mut self, kind: Kind, bytes: u64) -> (u64, u64) {
+        let step = bytes.next_multiple_of(PAGE_BYTES as u64) / 8;
+        if kind == Kind::Arena {
+            return (bytes / 8, 0);
+        }
+        let places = (PLACES_BYTES / 8 / step).clamp(1, PLACES);
+        self.bulks += 1;
+        (places * step, self.bulks % places * step)
     }
 
     fn small(&mut self, name: &str, interface: &str, request: &Request) -> Measured {
@@ -204,13 +242,14 @@ impl<'a> Ours<'a> {
             _ => return Err(unknown(request)),
         };
         let world = self.world;
-        self.prepare(kind, (bytes / 8) as usize)?;
+        let (words, first) = self.next_place(kind, bytes);
+        self.prepare(kind, words as usize)?;
         let Some(regions) = self.regions.as_ref() else { return Err("no regions".into()) };
-        self.fill(regions, |_| if world.rank() == 1 { SEED } else { 1 })?;
+        let (here, there) = (regions.mine.ptr().add(first), regions.target.add(first));
+        self.fill_words(here, bytes / 8, |_| if world.rank() == 1 { SEED } else { 1 })?;
         if world.rank() != 0 {
             return Ok(Vec::new());
         }
-        let (here, there) = (regions.mine.ptr(), regions.target);
         let (to, from) = if is_put { (there, here) } else { (here, there) };
         let ends = [0, bytes / 8 - 1];
         let mut stamp = if is_put { 2 } else { SEED };
