@@ -40,6 +40,10 @@ pub(crate) fn again(way: &'static Way) {
     let mut warm = None;
     for cycle in 0..CYCLES {
         let stage = Stage { world: World::init().expect("init"), way };
+        if cycle % 100 == 0 && stage.ranks() > 1 {
+            let second = World::init().map(drop);
+            assert!(matches!(second, Err(kumiki::Error::Misuse(_))), "a second world at once: {second:?}");
+        }
         one_life(&stage, cycle as u64);
         stage.world.finalize().expect("finalize");
         if cycle == WARM_UP {

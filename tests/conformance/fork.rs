@@ -2,7 +2,7 @@
 
 use crate::stage::Stage;
 use kumiki::data::{Deque, List, Map, Vector};
-use kumiki::{AtomicOp, Error, GlobalPtr, Order, Result};
+use kumiki::{AtomicOp, Error, GlobalPtr, Order, Result, World};
 
 pub(crate) fn fork(stage: &Stage) {
     let block = stage.block(4096);
@@ -22,6 +22,11 @@ pub(crate) fn fork(stage: &Stage) {
                 &mut vector,
                 &map,
             ));
+            // SAFETY: the child has its own copy of the world, and ends before the other owner is dropped.
+            let world = unsafe { std::ptr::read(&stage.world) };
+            let finalized = world.finalize();
+            let right = matches!(&finalized, Err(Error::Misuse(why)) if why.contains("fork"));
+            let wrong = wrong.max(if right { 0 } else { 100 });
             // SAFETY: ends the child without running anything of the parent's.
             unsafe { libc::_exit(wrong) };
         }
@@ -65,7 +70,7 @@ fn calls_that_do_not_fail(stage: &Stage, region: &kumiki::Region<u64>, there: ku
     let mine = stage.starter(stage.me());
     let word = GlobalPtr::<u64>::from_address(there);
     let nothing = |_: Result<()>| ();
-    let results: [Result<()>; 16] = [
+    let results: [Result<()>; 17] = [
         world.put(word, 1),
         world.get(word).map(drop),
         world.put(mine, 1),
@@ -82,6 +87,7 @@ fn calls_that_do_not_fail(stage: &Stage, region: &kumiki::Region<u64>, there: ku
         world.lend(&mut [1u64], |lent| nothing(world.put(lent.ptr(), 1))),
         region.read(0, &mut [0]),
         world.sync(),
+        World::init().map(drop),
     ];
     let right = |result: &Result<()>| matches!(result, Err(Error::Misuse(why)) if why.contains("fork"));
     results.iter().position(|result| !right(result)).map_or(0, |index| index as i32 + 1)

@@ -110,14 +110,20 @@ impl Core {
         self.arena.config().ranks
     }
 
-    /// Fails in a forked child, after finalize, and when the job is ending.
-    pub(crate) fn check_usable(&self) -> Result<()> {
+    /// Fails in a forked child.
+    pub(crate) fn check_not_forked(&self) -> Result<()> {
         if process::is_forked_child() {
             return Err(Error::misuse(
                 "this process is a fork of a rank; only the rank itself may use the world (start programs with \
                  exec or posix_spawn instead)",
             ));
         }
+        Ok(())
+    }
+
+    /// Fails in a forked child, after finalize, and when the job is ending.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        self.check_not_forked()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed("the world has been finalized".into()));
         }

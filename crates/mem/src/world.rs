@@ -33,6 +33,8 @@ const SPIN_NS: u64 = 100_000;
 /// Descriptors that a process needs beside its connections: standard streams, agent, arena, epoll, eventfd, and a few
 /// of the program's own.
 const OTHER_DESCRIPTORS: u64 = 16;
+/// The fewest connections that a rank can do with.
+const LEAST_CONNECTIONS: u64 = 4;
 /// How long finalize waits for connections to close in good order.
 const CLOSE_MS: u64 = 200;
 
@@ -147,16 +149,24 @@ impl World {
             job,
             given: Mutex::new(given),
         };
-        if config.nodes > 1 {
-            world.ensure_transport()?;
-        }
-        // Nobody may be addressed before its starter memory is published.
-        if let Err(error) = world.core.barrier(Activity::Init, None) {
-            // The world is broken without our doing: we are not in it, and may end as we like.
-            let _ = world.close().map(|mut seat| seat.attachment.leave());
+        if let Err(error) = world.join() {
+            // A world that broke without our doing is left in good order: we are not in it, and may end as we like. If
+            // it is we who could not join, our agent tells the others, who wait for us, as soon as we end.
+            let broken = matches!(error, Error::PeerLost { .. } | Error::Closed(_));
+            if let (Ok(mut seat), true) = (world.close(), broken) {
+                let _ = seat.attachment.leave();
+            }
             return Err(error);
         }
         Ok(world)
+    }
+
+    /// Meets the others: nobody may be addressed before its starter memory is published.
+    fn join(&self) -> Result<()> {
+        if self.nodes() > 1 {
+            self.ensure_transport()?;
+        }
+        self.core.barrier(Activity::Init, None)
     }
 
     /// A world of one whose addresses are cut in another way.
@@ -267,6 +277,7 @@ impl World {
                 "reset of a simulated rank: it keeps its number to the end of the run; start another run instead",
             ));
         }
+        self.core.check_not_forked()?;
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;
@@ -293,6 +304,7 @@ impl World {
     /// counts as lost. It is a barrier like [`sync`](Self::sync), so it meets a `sync` of the others: a rank that gives
     /// up while others go on should say so with [`abort`](Self::abort), not finalize.
     pub fn finalize(self) -> Result<()> {
+        self.core.check_not_forked()?;
         let completed = self.complete_all();
         let met = self.core.barrier(Activity::Finalize, None);
         self.close()?.attachment.leave()?;
@@ -536,7 +548,7 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
         Some(text) => {
             let wrong =
                 |_| Error::misuse(format!("KUMIKI_SPIN={text}: write microseconds such as 50, or auto"));
-            return text.parse::<u64>().map(|microseconds| microseconds * 1_000).map_err(wrong);
+            return text.parse::<u64>().map(|microseconds| microseconds.saturating_mul(1_000)).map_err(wrong);
         }
     }
     Ok(if config.machine_ranks <= config.machine_cores { SPIN_NS } else { 0 })
@@ -546,11 +558,11 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
 fn connection_cap(wanted: u32) -> Result<usize> {
     let (soft, _) = descriptor::limit()?;
     let room = soft.saturating_sub(OTHER_DESCRIPTORS);
-    if room < 4 {
-        return Err(Error::System {
-            call: "raise the limit on open files to at least 20 (ulimit -n)",
-            errno: 24,
-        });
+    if room < LEAST_CONNECTIONS {
+        let least = OTHER_DESCRIPTORS + LEAST_CONNECTIONS;
+        return Err(Error::Refused(format!(
+            "a rank needs at least {least} open files, the limit is {soft}: raise it (ulimit -n {least})"
+        )));
     }
     Ok((wanted as u64).min(room) as usize)
 }

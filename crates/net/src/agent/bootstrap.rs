@@ -13,11 +13,12 @@ use super::stranger::{self, Hosted};
 use crate::auth::{JobId, Secret};
 use crate::contract::Transport;
 use crate::environment;
-use crate::os::{self, descriptor, futex, time};
+use crate::os::{self, descriptor, futex, process, time};
 use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
 use crate::{Error, Rank, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of starter memory of each rank when nobody says how many.
@@ -43,11 +44,46 @@ pub struct Attachment {
     pub departure: Option<Box<dyn FnOnce() + Send>>,
     /// What this process does for others, when no launcher of ours started it.
     hosted: Option<Hosted>,
+    /// That this process is in a world of several, for as long as it is.
+    membership: Option<Membership>,
 }
 
 impl std::fmt::Debug for Attachment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Attachment({} of {:?})", self.rank, self.job)
+    }
+}
+
+/// Whether this process is in a world of several. It can be in one at a time: two would read each other's messages from
+/// the one line to the agent.
+static IS_MEMBER: AtomicBool = AtomicBool::new(false);
+
+/// That this process is in a world of several; until it is dropped the process cannot join another.
+#[derive(Debug)]
+struct Membership(());
+
+impl Membership {
+    fn begin() -> Result<Membership> {
+        if process::is_forked_child() {
+            return Err(Error::Misuse(
+                "this process is a fork of a rank, and cannot join a world (start programs with exec or posix_spawn \
+                 instead)"
+                    .into(),
+            ));
+        }
+        if IS_MEMBER.swap(true, Ordering::Relaxed) {
+            return Err(Error::Misuse(
+                "this process is in the world already: use the World that it has, or finalize that first"
+                    .into(),
+            ));
+        }
+        Ok(Membership(()))
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        IS_MEMBER.store(false, Ordering::Relaxed);
     }
 }
 
@@ -63,7 +99,9 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
         return attach_part(&part, deadline_ms, starter_bytes);
     }
     if let Some(channel) = inherited()? {
-        return join(channel, deadline_ms);
+        let membership = Membership::begin()?;
+        let attachment = join(channel, deadline_ms)?;
+        return Ok(Attachment { membership: Some(membership), ..attachment });
     }
     match stranger::call_from_environment(starter_bytes)? {
         Some(call) => meet(&call, deadline_ms),
@@ -103,6 +141,7 @@ impl Attachment {
             transport,
             departure: None,
             hosted: None,
+            membership: None,
         }
     }
 
@@ -162,6 +201,7 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
                     transport: None,
                     departure: None,
                     hosted: None,
+                    membership: None,
                 };
                 return match wait_until_ready(&attachment, start_ms, limit_ms) {
                     Ok(()) => Ok(attachment),
@@ -183,6 +223,7 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
 
 /// Joins together with processes that no launcher of ours started.
 fn meet(call: &stranger::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
+    let membership = Membership::begin()?;
     let limit = environment::duration("KUMIKI_INIT_TIMEOUT")?.map_or(120_000, |time| time.as_millis() as u64);
     let limit_ms = deadline_ms.unwrap_or_else(|| time::now_ms().saturating_add(limit));
     let mut hosted = Hosted::new()?;
@@ -197,6 +238,7 @@ fn meet(call: &stranger::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
         match join(channel, Some(limit_ms)) {
             Ok(mut attachment) => {
                 attachment.hosted = Some(hosted);
+                attachment.membership = Some(membership);
                 return Ok(attachment);
             }
             // The agent belonged to a world that is just ending: meet again.
@@ -279,7 +321,7 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
     arena.prepare_rank(0)?;
     if let (Some(place), Some(control)) = (arena.place(Rank(0)), arena.control(0)) {
         place.store(Place { node: 0, local: 0, status: Status::Alive, cause: Cause::UNKNOWN });
-        control.pid.store(std::process::id(), std::sync::atomic::Ordering::Relaxed);
+        control.pid.store(std::process::id(), Ordering::Relaxed);
     }
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
