@@ -3,7 +3,11 @@
 use crate::job::Setup;
 use crate::runner::{side_by_side, tests};
 
-tests![every_way_to_end_has_its_exit_code_and_its_report];
+tests![
+    every_way_to_end_has_its_exit_code_and_its_report,
+    a_rank_that_cannot_join_ends_the_job_and_is_named,
+    a_rank_that_left_early_is_missed_however_patient_the_others_are,
+];
 
 /// A way to end: the exit code of the job, and what its report says of rank 1 (nothing if it ended well).
 struct Way {
@@ -53,5 +57,32 @@ fn every_way_to_end_has_its_exit_code_and_its_report() {
         }
         assert_eq!(reports.len(), 1, "{}", shown());
         assert!(reports[0].starts_with("rank 1") && reports[0].contains(way.report), "{}", shown());
+    });
+}
+
+/// A rank that has its seat but cannot start its transport is lost, and has not come to the barrier of the others.
+fn a_rank_that_cannot_join_ends_the_job_and_is_named() {
+    let spoil = r#"[ "$KUMIKI_RANK" != 1 ] || export KUMIKI_FAULT=nonsense; exec "$@""#;
+    let setup = Setup::new("meet").ranks(4).nodes(2).before_rank(&["sh", "-c", spoil, "sh"]);
+    let ended = setup.finish();
+    assert_eq!(ended.code, 9, "{}", ended.show());
+    let reports = ended.reports();
+    assert_eq!(reports.len(), 1, "{}", ended.show());
+    let report = "rank 1 on node 0 exited with code 9 without finalizing";
+    assert!(reports[0].starts_with(report), "{}", ended.show());
+}
+
+/// Rank 1 gives up for a reason of its own: dropping its world meets the others' first barrier, and it does not come to
+/// their second.
+fn a_rank_that_left_early_is_missed_however_patient_the_others_are() {
+    side_by_side(2, vec![1, 2], |nodes| {
+        let setup = Setup::new("exits").option("--peer-timeout=30000s");
+        let ended = setup.ranks(4).nodes(nodes).variable("FAULTS_WAY", "leave-early").finish();
+        let shown = || format!("{nodes} nodes: {}", ended.show());
+        assert_eq!(ended.code, 3, "{}", shown());
+        assert!(ended.reports()[0].starts_with("rank 1"), "{}", shown());
+        let told = ended.said("got");
+        let missed = |text: &&str| text.contains("rank 1 is lost: it has finalized and will not come");
+        assert_eq!(told.iter().filter(|text| missed(text)).count(), 3, "{}", shown());
     });
 }

@@ -69,6 +69,7 @@ impl Core {
         let barrier = &self.arena.shared().barrier;
         let config = self.arena.config();
         let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+        self.control().barriers.store(epoch as u32, Ordering::Relaxed);
         let ticket = barrier.arrive(config.local_ranks);
         if config.nodes == 1 {
             if ticket.last {
@@ -174,9 +175,9 @@ impl Core {
         }
     }
 
-    /// Fails if a rank is lost, or left so long ago that it cannot have been in this barrier. It may have left through
-    /// this very one, which then opens as soon as everybody who passes on that all have come is given a processor; whoever
-    /// is not for longer than the peer timeout is lost.
+    /// Fails if a rank is lost, or left before it came to this barrier. It may have left through this very one, which then
+    /// opens as soon as everybody who passes on that all have come is given a processor; whoever is not for longer than
+    /// the peer timeout is lost.
     fn missing_rank(&self, left_since: &mut Option<u64>) -> Result<()> {
         let shared = self.arena.shared();
         if shared.losses() == 0 {
@@ -186,16 +187,19 @@ impl Core {
             let cause = self.arena.place(rank).map_or(Cause::UNKNOWN, |word| word.load().cause);
             return Err(Error::PeerLost { rank, fate: Fate::NotDone, why: cause.to_string() });
         }
-        let left =
-            |rank: &Rank| self.arena.place(*rank).is_some_and(|word| word.load().status == Status::Left);
+        let barrier = self.epoch.load(Ordering::Relaxed) as u32;
+        let place = |rank: u32| self.arena.place(Rank(rank)).map(|word| (Rank(rank), word.load()));
+        let mut left = (0..self.ranks()).filter_map(place).filter(|(_, place)| place.status == Status::Left);
+        // Whoever has missed this barrier before whoever may be in it.
+        let Some((first, _)) = left.clone().next() else { return Ok(()) };
         let now_ms = time::now_ms();
-        match (0..self.ranks()).map(Rank).find(left) {
-            Some(rank) if now_ms - *left_since.get_or_insert(now_ms) > self.left_grace_ms() => {
-                let why = "it has finalized and will not come to this barrier".to_string();
-                Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
-            }
-            _ => Ok(()),
-        }
+        let missed = match left.find(|(_, place)| !place.may_have_come_to(barrier)) {
+            Some((rank, _)) => rank,
+            None if now_ms - *left_since.get_or_insert(now_ms) > self.left_grace_ms() => first,
+            None => return Ok(()),
+        };
+        let why = "it has finalized and will not come to this barrier".to_string();
+        Err(Error::PeerLost { rank: missed, fate: Fate::NotDone, why })
     }
 
     /// How long a barrier waits after it has noticed that a rank left.

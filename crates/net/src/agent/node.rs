@@ -81,7 +81,9 @@ impl Node {
             ToNode::Ready => self.ready(),
             ToNode::Refuse { why } => self.refuse(why),
             ToNode::Loss { rank, cause } => self.apply_loss(rank, cause),
-            ToNode::Leave { rank } => self.set_status(rank, Status::Left, Cause::UNKNOWN),
+            ToNode::Leave { rank, barriers } => {
+                self.set_status(rank, Status::Left, Cause::left_after(barriers))
+            }
             ToNode::ResetPrepare(table) => self.reset_prepare(&table)?,
             ToNode::ResetGo => self.reset_go(),
             ToNode::ResetRefused { why } => self.each_present(|seat| {
@@ -314,8 +316,10 @@ impl Node {
             let _ = self.epoll.remove(pidfd.as_fd());
         }
         let rank = Rank(seat.rank);
-        self.outbox.push(ToHub::Left { local });
-        self.set_status(rank, Status::Left, Cause::UNKNOWN);
+        let control = self.arena.as_ref().and_then(|arena| arena.control(local));
+        let barriers = control.map_or(0, |control| control.barriers.load(Ordering::Relaxed));
+        self.outbox.push(ToHub::Left { local, barriers });
+        self.set_status(rank, Status::Left, Cause::left_after(barriers));
     }
 
     fn begin(&mut self, table: &Table) -> Result<()> {

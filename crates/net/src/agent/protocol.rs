@@ -158,6 +158,8 @@ pub enum ToHub {
     Left {
         /// Which.
         local: u32,
+        /// How many barriers it had come to.
+        barriers: u32,
     },
     /// A rank that was in the world is gone.
     Lost {
@@ -257,6 +259,8 @@ pub enum ToNode {
     Leave {
         /// Which.
         rank: Rank,
+        /// How many barriers it had come to.
+        barriers: u32,
     },
     /// The world starts over with these places: clear everything, and say when it is done.
     ResetPrepare(Table),
@@ -303,7 +307,7 @@ impl ToHub {
             ToHub::Prepared { address } => Writer::new(1).address(address),
             ToHub::Failed { code, message } => Writer::new(2).word(*code as u32).text(message),
             ToHub::Attached { local } => Writer::new(3).word(*local),
-            ToHub::Left { local } => Writer::new(4).word(*local),
+            ToHub::Left { local, barriers } => Writer::new(4).word(*local).word(*barriers),
             ToHub::Lost { local, cause } => Writer::new(5).word(*local).byte(cause.0),
             ToHub::Ended { local, ending } => {
                 let (signal, number) = match ending {
@@ -338,7 +342,7 @@ impl ToHub {
             1 => ToHub::Prepared { address: r.address()? },
             2 => ToHub::Failed { code: r.word()? as i32, message: r.text()? },
             3 => ToHub::Attached { local: r.word()? },
-            4 => ToHub::Left { local: r.word()? },
+            4 => ToHub::Left { local: r.word()?, barriers: r.word()? },
             5 => ToHub::Lost { local: r.word()?, cause: Cause(r.byte()?) },
             6 => ToHub::Ended {
                 local: r.word()?,
@@ -375,7 +379,7 @@ impl ToNode {
             ToNode::Ready => Writer::new(4),
             ToNode::Refuse { why } => Writer::new(5).text(why),
             ToNode::Loss { rank, cause } => Writer::new(6).word(rank.0).byte(cause.0),
-            ToNode::Leave { rank } => Writer::new(7).word(rank.0),
+            ToNode::Leave { rank, barriers } => Writer::new(7).word(rank.0).word(*barriers),
             ToNode::ResetPrepare(table) => write_table(Writer::new(8), table),
             ToNode::ResetGo => Writer::new(9),
             ToNode::ResetRefused { why } => Writer::new(10).text(why),
@@ -402,7 +406,7 @@ impl ToNode {
             4 => ToNode::Ready,
             5 => ToNode::Refuse { why: r.text()? },
             6 => ToNode::Loss { rank: Rank(r.word()?), cause: Cause(r.byte()?) },
-            7 => ToNode::Leave { rank: Rank(r.word()?) },
+            7 => ToNode::Leave { rank: Rank(r.word()?), barriers: r.word()? },
             8 => ToNode::ResetPrepare(read_table(&mut r)?),
             9 => ToNode::ResetGo,
             10 => ToNode::ResetRefused { why: r.text()? },
@@ -568,7 +572,7 @@ mod tests {
             address().prop_map(|address| ToHub::Prepared { address }),
             (any::<i32>(), ".{0,30}").prop_map(|(code, message)| ToHub::Failed { code, message }),
             any::<u32>().prop_map(|local| ToHub::Attached { local }),
-            any::<u32>().prop_map(|local| ToHub::Left { local }),
+            (any::<u32>(), any::<u32>()).prop_map(|(local, barriers)| ToHub::Left { local, barriers }),
             (any::<u32>(), cause()).prop_map(|(local, cause)| ToHub::Lost { local, cause }),
             (any::<u32>(), ending).prop_map(|(local, ending)| ToHub::Ended { local, ending }),
             (any::<u32>(), any::<u32>(), cause()).prop_map(|(local, rank, cause)| ToHub::Unreachable {
@@ -598,7 +602,8 @@ mod tests {
             ".{0,30}".prop_map(|why| ToNode::Refuse { why }),
             any::<(u32, u8)>()
                 .prop_map(|(rank, cause)| ToNode::Loss { rank: Rank(rank), cause: Cause(cause) }),
-            any::<u32>().prop_map(|rank| ToNode::Leave { rank: Rank(rank) }),
+            (any::<u32>(), any::<u32>())
+                .prop_map(|(rank, barriers)| ToNode::Leave { rank: Rank(rank), barriers }),
             table().prop_map(ToNode::ResetPrepare),
             Just(ToNode::ResetGo),
             ".{0,30}".prop_map(|why| ToNode::ResetRefused { why }),

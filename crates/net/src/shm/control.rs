@@ -80,7 +80,7 @@ pub struct Control {
     since_ms: AtomicU64,
     /// The process id, for the same-node accelerator only; never used as proof of life.
     pub pid: AtomicU32,
-    /// How many barriers the rank has passed.
+    /// How many barriers the rank has come to.
     pub barriers: AtomicU32,
     /// Bytes that the rank's ledger holds against its budget. Here, because neighbours that allocate in the rank's pool
     /// book there what they take.

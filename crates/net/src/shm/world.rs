@@ -39,6 +39,11 @@ impl Cause {
     /// It asked for the end of the job.
     pub const ABORTED: Cause = Cause(105);
 
+    /// Of a rank that has left, and so no cause of a loss: how many barriers it had come to.
+    pub fn left_after(barriers: u32) -> Cause {
+        Cause(1 + (barriers % 255) as u8)
+    }
+
     /// It was killed by a signal.
     pub fn signal(number: i32) -> Cause {
         Cause(number.clamp(1, 64) as u8)
@@ -94,8 +99,16 @@ pub struct Place {
     pub local: u32,
     /// How it stands.
     pub status: Status,
-    /// Why it is lost, if it is.
+    /// Why it is lost, if it is; how many barriers it had come to, if it has left ([`Cause::left_after`]).
     pub cause: Cause,
+}
+
+impl Place {
+    /// Whether a rank that has left may have come to the barrier of this number before: where nobody has counted its
+    /// barriers it may.
+    pub fn may_have_come_to(&self, barrier: u32) -> bool {
+        self.cause == Cause::UNKNOWN || self.cause == Cause::left_after(barrier)
+    }
 }
 
 const LOCAL_BITS: u32 = 24;

@@ -236,7 +236,9 @@ impl Hub {
             ToHub::Prepared { address } => self.prepared(node, address),
             ToHub::Failed { code, message } => self.node_failed(node, code, message, now_ms),
             ToHub::Attached { local } => self.with_seat(node, local, |hub, rank| hub.attached(rank, now_ms)),
-            ToHub::Left { local } => self.with_seat(node, local, |hub, rank| hub.left(rank)),
+            ToHub::Left { local, barriers } => {
+                self.with_seat(node, local, |hub, rank| hub.left(rank, barriers))
+            }
             ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
                 let is_out = hub.members[rank as usize].standing == Standing::Out;
                 if !(is_out && cause == Cause::STOPPED) {
@@ -486,13 +488,13 @@ impl Hub {
         }
     }
 
-    fn left(&mut self, rank: u32) {
+    fn left(&mut self, rank: u32, barriers: u32) {
         if self.members[rank as usize].standing != Standing::In {
             return;
         }
         self.members[rank as usize].standing = Standing::Left;
         let home = self.members[rank as usize].place.0;
-        self.broadcast_except(Some(home), &ToNode::Leave { rank: Rank(rank) });
+        self.broadcast_except(Some(home), &ToNode::Leave { rank: Rank(rank), barriers });
         if self.members.iter().all(|member| member.standing == Standing::Left) {
             self.world = World::Over;
             if self.members.iter().any(|member| member.again) {

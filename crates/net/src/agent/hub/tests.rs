@@ -202,7 +202,7 @@ fn leaving_before_the_end_is_fine_and_ending_before_leaving_is_not() {
     for (leaves, code) in [(true, 0), (false, 1)] {
         let mut hub = ready(&[&[0]], false);
         if leaves {
-            hub.receive(0, ToHub::Left { local: 0 }, 1);
+            hub.receive(0, ToHub::Left { local: 0, barriers: 2 }, 1);
         }
         hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 1);
         hub.receive(0, ToHub::Done, 1);
@@ -249,7 +249,7 @@ fn with_on_loss_continue_the_others_go_on_and_the_exit_code_remembers() {
     assert!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })).is_empty());
     assert_eq!(sends(&effects, |m| matches!(m, ToNode::Loss { .. })), [1]);
     hub.receive(0, ToHub::Done, 1);
-    hub.receive(1, ToHub::Left { local: 0 }, 1);
+    hub.receive(1, ToHub::Left { local: 0, barriers: 2 }, 1);
     hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 1);
     hub.receive(1, ToHub::Done, 1);
     assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(5)));
@@ -283,7 +283,7 @@ fn with_on_loss_continue_ranks_that_could_not_be_started_are_lost() {
 fn with_on_loss_continue_who_joins_again_after_a_loss_is_refused() {
     for joins_first in [true, false] {
         let mut hub = ready(&[&[0], &[1], &[2]], true);
-        hub.receive(0, ToHub::Left { local: 0 }, 1);
+        hub.receive(0, ToHub::Left { local: 0, barriers: 2 }, 1);
         let again = ToHub::Attached { local: 0 };
         let dead = ToHub::Ended { local: 0, ending: Ending::Signal(9) };
         let [first, second] = if joins_first { [(0, again), (1, dead)] } else { [(1, dead), (0, again)] };
@@ -357,11 +357,11 @@ fn a_program_that_is_not_there_stops_everything_before_it_starts() {
 fn a_new_round_begins_when_all_have_left() {
     let nodes: &[&[u32]] = &[&[0, 1], &[2]];
     let mut hub = ready(nodes, false);
-    hub.receive(0, ToHub::Left { local: 0 }, 1);
+    hub.receive(0, ToHub::Left { local: 0, barriers: 2 }, 1);
     hub.receive(0, ToHub::Attached { local: 0 }, 1);
-    hub.receive(0, ToHub::Left { local: 1 }, 1);
+    hub.receive(0, ToHub::Left { local: 1, barriers: 2 }, 1);
     assert!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Begin(_))).is_empty());
-    hub.receive(1, ToHub::Left { local: 0 }, 1);
+    hub.receive(1, ToHub::Left { local: 0, barriers: 2 }, 1);
     assert_eq!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Begin(_))), [0, 1]);
     hub.receive(0, ToHub::Attached { local: 1 }, 1);
     hub.receive(1, ToHub::Attached { local: 0 }, 1);
@@ -479,7 +479,7 @@ fn any_message() -> impl Strategy<Value = (u32, ToHub)> {
     let local = 0..3u32;
     let message = prop_oneof![
         local.clone().prop_map(|local| ToHub::Attached { local }),
-        local.clone().prop_map(|local| ToHub::Left { local }),
+        local.clone().prop_map(|local| ToHub::Left { local, barriers: 2 }),
         local.clone().prop_map(|local| ToHub::Lost { local, cause: Cause::STOPPED }),
         (local.clone(), 0..3i32).prop_map(|(local, c)| ToHub::Ended { local, ending: Ending::Code(c) }),
         (local.clone(), 0..6u32).prop_map(|(local, new_rank)| ToHub::Reset { local, new_rank }),
