@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::error::Fate;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
+use kumiki_net::os::time;
 use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
 use kumiki_net::shm::world::{Place, Status};
@@ -277,10 +278,7 @@ impl Core {
                 Ok(0) => break,
                 Ok(moved) => done += moved as u64,
                 Err(kumiki_net::Error::System { errno, .. }) => match errno {
-                    libc_errno::ESRCH => {
-                        let why = "its process is gone".to_string();
-                        return Err(Error::PeerLost { rank: neighbour.rank, fate: Fate::Unknown, why });
-                    }
+                    libc_errno::ESRCH => return Err(self.gone(neighbour.rank)),
                     libc_errno::EFAULT => break,
                     _ => {
                         // Not allowed here, now or ever: the owner serves its memory itself from now on.
@@ -300,6 +298,27 @@ impl Core {
             rank: neighbour.rank,
             bytes,
         })
+    }
+}
+
+/// How long the agent may take to say how a process ended that is no longer there.
+const ENDING_MS: u64 = 200;
+
+impl Core {
+    /// The loss of a neighbour whose process is no longer there, in the words of the agent, which knows how it ended in
+    /// a moment.
+    #[cold]
+    fn gone(&self, rank: Rank) -> Error {
+        let limit_ms = time::now_ms() + ENDING_MS;
+        let why = loop {
+            let place = self.arena.place(rank).map(|word| word.load());
+            match place.filter(|place| place.status == Status::Lost) {
+                Some(place) => break place.cause.to_string(),
+                None if time::now_ms() >= limit_ms => break "its process is gone".to_string(),
+                None => std::thread::sleep(std::time::Duration::from_millis(1)),
+            }
+        };
+        Error::PeerLost { rank, fate: Fate::Unknown, why }
     }
 }
 

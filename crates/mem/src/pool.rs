@@ -164,7 +164,7 @@ impl<'a> Pool<'a> {
             let committed = core.arena.commit_slice(self.owner_local, start + before, more);
             if let Err(error) = committed {
                 control.booked.fetch_sub(more, Ordering::Relaxed);
-                return Err(out_of_memory(error));
+                return Err(out_of_memory(error, more));
             }
             self.entry.resize(bytes);
         } else if bytes < before {

@@ -102,7 +102,9 @@ impl Core {
         let slots = u16::try_from(slots).ok().filter(|&n| n < SLOTS as u16).ok_or_else(full)?;
         let first = registry.find_slots(slots).ok_or_else(full)?;
         for index in 0..slots {
-            self.arena.commit_slot(self.local, (first + index) as usize).map_err(out_of_memory)?;
+            self.arena
+                .commit_slot(self.local, (first + index) as usize)
+                .map_err(|error| out_of_memory(error, PAGE_BYTES))?;
         }
         self.books.book(Purpose::RegionTable, RECORD_BYTES)?;
         let mut generation = 0;
@@ -160,7 +162,7 @@ impl Core {
         let granted = self
             .arena
             .commit_slice(self.local, pages.start, pages.end - pages.start)
-            .map_err(out_of_memory)
+            .map_err(|error| out_of_memory(error, pages.end - pages.start))
             .and_then(|()| {
                 self.clear(at, rounded);
                 self.publish(&mut registry, view, rounded)
@@ -306,11 +308,11 @@ fn check_colour(colour: u32) -> Result<u8> {
     Ok(colour as u8)
 }
 
-/// A failure to commit memory is the machine being full.
-pub(crate) fn out_of_memory(error: kumiki_net::Error) -> Error {
+/// A failure to commit `asked` bytes of memory is the machine being full.
+pub(crate) fn out_of_memory(error: kumiki_net::Error, asked: u64) -> Error {
     match error {
         kumiki_net::Error::System { errno: 12 | 28, .. } => {
-            Error::OutOfMemory { asked: 0, left: 0, what: "the memory of the machine" }
+            Error::OutOfMemory { asked, left: 0, what: "the memory of the machine" }
         }
         other => other.into(),
     }

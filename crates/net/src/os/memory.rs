@@ -10,6 +10,7 @@ pub const PAGE_BYTES: u64 = 4096;
 
 /// A memfd of fixed size: mode 0600, sealed against resizing, no name anywhere.
 pub fn create_sealed(name: &std::ffi::CStr, bytes: u64) -> Result<OwnedFd> {
+    check_file_limit(bytes)?;
     // MFD_NOEXEC_SEAL is newer than the oldest kernel we run on: ask for it, then do without.
     const NOEXEC_SEAL: u32 = 8;
     let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
@@ -30,6 +31,21 @@ pub fn create_sealed(name: &std::ffi::CStr, bytes: u64) -> Result<OwnedFd> {
         check("fcntl(F_ADD_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as i64)?;
     }
     Ok(fd)
+}
+
+/// Refuses what is longer than a file may be: the kernel would end the process with SIGXFSZ.
+fn check_file_limit(bytes: u64) -> Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for writes.
+    unsafe { check("getrlimit", libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) as i64)? };
+    if bytes > limit.rlim_cur {
+        return Err(Error::Refused(format!(
+            "shared memory of {bytes} bytes, which are only taken as they are used, is longer than a file may be ({} bytes): \
+             raise the limit (ulimit -f unlimited), or set KUMIKI_SLICE, for instance to 64M",
+            limit.rlim_cur
+        )));
+    }
+    Ok(())
 }
 
 /// Whether the object can never change its size, so that touching it can never raise SIGBUS for that reason.
@@ -100,7 +116,13 @@ impl Mapping {
             )
         };
         if start == libc::MAP_FAILED {
-            return Err(Error::last_os("mmap(arena)"));
+            return Err(match Error::last_os("mmap(arena)") {
+                Error::System { errno: libc::ENOMEM, .. } => Error::Refused(format!(
+                    "there is no room for a mapping of {bytes} bytes, which are only taken as they are used: raise the limit \
+                     on address space (ulimit -v unlimited), or set KUMIKI_SLICE, for instance to 256M"
+                )),
+                other => other,
+            });
         }
         // SAFETY: the range is the mapping just made; the advice changes forks and dumps, not contents. A
         // kernel that refuses the advice costs us a feature, not soundness.

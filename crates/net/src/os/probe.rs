@@ -24,6 +24,8 @@ pub enum Resource {
     LockedMemory,
     /// Bytes of a core file.
     CoreFile,
+    /// Bytes of any file, shared memory without a name included.
+    File,
 }
 
 /// The soft and the hard limit; `None` is unlimited.
@@ -34,6 +36,7 @@ pub fn limits(resource: Resource) -> Result<(Option<u64>, Option<u64>)> {
         Resource::AddressSpace => libc::RLIMIT_AS,
         Resource::LockedMemory => libc::RLIMIT_MEMLOCK,
         Resource::CoreFile => libc::RLIMIT_CORE,
+        Resource::File => libc::RLIMIT_FSIZE,
     };
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is valid for writes.

@@ -198,6 +198,9 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usiz
     check("recv", got).map(|n| n as usize)
 }
 
+/// The longest time that the kernel takes for keepalive.
+const MAX_KEEPALIVE_SECONDS: i32 = 32_767;
+
 /// Makes a TCP socket fit for us: no delay of small frames, no pacing, and an error, not silence, when the peer's
 /// machine has been unreachable for `timeout_ms`.
 pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
@@ -206,8 +209,20 @@ pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")?;
     option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)")?;
-    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, (seconds / 3).max(1), "setsockopt(TCP_KEEPIDLE)")?;
-    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, (seconds / 6).max(1), "setsockopt(TCP_KEEPINTVL)")?;
+    option(
+        fd,
+        libc::IPPROTO_TCP,
+        libc::TCP_KEEPIDLE,
+        (seconds / 3).clamp(1, MAX_KEEPALIVE_SECONDS),
+        "setsockopt(TCP_KEEPIDLE)",
+    )?;
+    option(
+        fd,
+        libc::IPPROTO_TCP,
+        libc::TCP_KEEPINTVL,
+        (seconds / 6).clamp(1, MAX_KEEPALIVE_SECONDS),
+        "setsockopt(TCP_KEEPINTVL)",
+    )?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)")
 }
 

@@ -1,4 +1,4 @@
-//! What the system allows a process: descriptors, processes, address space, locked memory, core files.
+//! What the system allows a process: descriptors, processes, address space, files, locked memory, core files.
 
 use super::{bytes, Check};
 use kumiki_run::probe::{limits, Resource};
@@ -12,7 +12,7 @@ const LEAST_DESCRIPTORS: u64 = 34;
 const LEAST_ADDRESS_SPACE: u64 = 5 << 30;
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![descriptors(), processes(), address_space(), locked_memory(), core_file()]
+    vec![descriptors(), processes(), address_space(), file_size(), locked_memory(), core_file()]
 }
 
 fn read(
@@ -79,6 +79,26 @@ fn address_space() -> Check {
             format!("{}: the arena maps the machine's memory for each rank of a node, sparsely", bytes(soft)),
             "`ulimit -v unlimited`; limit memory with --budget or a control group instead",
         ),
+    })
+}
+
+fn file_size() -> Check {
+    const NAME: &str = "file size";
+    read(NAME, Resource::File, |soft, _| match soft {
+        None => Check::ok(NAME, "unlimited"),
+        Some(soft) => {
+            let found = format!(
+                "{}: the arena of a node is a sparse file without a name, and may be longer",
+                bytes(soft)
+            );
+            let remedy =
+                "`ulimit -f unlimited`, or set KUMIKI_SLICE so that the slices of a node's ranks fit";
+            if soft < LEAST_ADDRESS_SPACE {
+                Check::fail(NAME, found, remedy)
+            } else {
+                Check::warn(NAME, found, remedy)
+            }
+        }
     })
 }
 

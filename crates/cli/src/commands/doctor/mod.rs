@@ -24,7 +24,7 @@ Examples:
   kumiki doctor --json | jq '.checks[] | select(.status != \"OK\")'
   ssh beta kumiki doctor             the same on another host
 
-The exit code is 1 if a check failed: then Kumiki does not work here. A warning means that something is slower, smaller or
+The exit code is 1 if a check failed: then Kumiki does not work here. A warning means that something is slower, smaller or \
 missing that not every job needs.";
 
 /// Check whether this machine is ready, and say what to do if not.
