@@ -101,6 +101,17 @@ fn info_has_the_version_the_sizes_and_every_variable() {
 }
 
 #[test]
+fn a_full_disk_is_told_and_is_no_panic() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for words in [&["info"][..], &["selftest", "--rounds", "1"], &["mem", "--json"]] {
+        let done = kumiki(words).stdout(full()).output().unwrap();
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success() && told.contains("cannot print"), "{words:?}: {told}");
+        assert!(!told.contains("panicked"), "{words:?}: {told}");
+    }
+}
+
+#[test]
 fn info_does_not_mind_a_reader_that_leaves() {
     let shell = format!("{} info | head -n 1", env!("CARGO_BIN_EXE_kumiki"));
     let (_, _, err) = output(Command::new("sh").arg("-c").arg(shell));

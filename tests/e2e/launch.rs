@@ -54,13 +54,15 @@ fn a_program_that_is_not_there_is_named_before_anything_starts() {
         Job::new(options, &["./no-such-program"]).run().expect(127, "there is no program ./no-such-program");
         Job::new(options, &["/etc/passwd"]).run().expect(126, "/etc/passwd is not a program that can be run");
     }
-    Job::new(&["-n", "2", "--wdir", "/no/such/dir"], &["true"]).run().expect(127, "--wdir");
+    Job::new(&["-n", "2", "--wdir", "/no/such/dir"], &["true"]).run().expect(2, "--wdir");
 }
 
 #[test]
 fn wrong_options_say_what_would_be_right() {
     for (options, said) in [
-        (&["-n", "0"][..], "at least one rank"),
+        (&["-n", "0"][..], "a whole number, at least 1"),
+        (&["-n", "many"], "a whole number, at least 1"),
+        (&["-n", "2", "--ppn", "0"], "a whole number, at least 1"),
         (&["-n", "1", "--virtual-nodes", "2"], "between 1 and the number of ranks"),
         (&["-n", "1", "--netns"], "--virtual-nodes"),
         (&["-n", "1", "--timeout", "soon"], "500ms, 15s or 2m"),
@@ -70,6 +72,40 @@ fn wrong_options_say_what_would_be_right() {
         (&["-n", "1", "--hostfile", "/no/such/file"], "cannot read the hostfile"),
     ] {
         Job::new(options, &["true"]).run().expect(2, said);
+    }
+    Job::new(&["-n", "2"], &[""]).run().expect(2, "no program was given");
+}
+
+#[test]
+fn whoever_reaches_other_hosts_is_named_when_it_fails() {
+    let job = Job::new(&["--host", "nowhere", "--ssh", "/bin/false"], &["true"]).run();
+    job.expect(1, "the agent of nowhere could not be started: /bin/false exited with code 1");
+}
+
+#[test]
+fn a_variable_for_the_ranks_that_does_not_exist_is_answered_with_the_nearest() {
+    let job = Job::new(&["-n", "1", "--env", "KUMIKI_BUGDET=4M"], &["true"]).run();
+    job.expect(0, "--env KUMIKI_BUGDET: there is no such variable; maybe you meant KUMIKI_BUDGET");
+}
+
+#[test]
+fn a_peer_timeout_may_be_as_long_as_anybody_likes() {
+    for time in ["30000s", "1000000h"] {
+        let options = ["-n", "2", "--virtual-nodes", "2", "--peer-timeout", time];
+        let words = [env!("CARGO_BIN_EXE_kumiki"), "selftest", "--rounds", "1"];
+        Job::new(&options, &words).run().expect(0, "");
+    }
+}
+
+#[test]
+fn limits_that_leave_no_room_for_the_arena_are_named() {
+    for (limit, said) in
+        [("-f 1000", "raise the limit (ulimit -f unlimited)"), ("-v 4000000", "(ulimit -v unlimited)")]
+    {
+        let line = format!("ulimit {limit}; exec {} run -n 2 true", env!("CARGO_BIN_EXE_kumiki"));
+        let done = std::process::Command::new("sh").arg("-c").arg(&line).output().unwrap();
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(1) && told.contains(said), "{line}: {:?} {told}", done.status);
     }
 }
 

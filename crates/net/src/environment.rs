@@ -212,15 +212,12 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 /// For each `KUMIKI_*` variable of the environment that does not exist: its name, and the nearest that does.
 pub fn unknown_variables() -> Vec<(String, &'static str)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    names
-        .filter(|name| name.starts_with("KUMIKI_"))
-        .filter_map(|name| nearest(&name).map(|near| (name, near)))
-        .collect()
+    names.filter_map(|name| nearest(&name).map(|near| (name, near))).collect()
 }
 
-/// The nearest existing name, `None` if the name itself exists.
-fn nearest(name: &str) -> Option<&'static str> {
-    if VARIABLES.iter().any(|variable| variable.name == name) {
+/// The nearest existing name to a `KUMIKI_*` variable, `None` if it exists itself, or is none of ours.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    if !name.starts_with("KUMIKI_") || VARIABLES.iter().any(|variable| variable.name == name) {
         return None;
     }
     VARIABLES.iter().map(|variable| variable.name).min_by_key(|known| edit_distance(name, known))
@@ -318,7 +315,7 @@ mod tests {
     fn a_wrong_name_is_answered_with_the_nearest() {
         assert_eq!(nearest("KUMIKI_RANKZ"), Some("KUMIKI_RANKS"));
         assert_eq!(nearest("KUMIKI_VIRTUALNODES"), Some("KUMIKI_VIRTUAL_NODES"));
-        assert_eq!(nearest("KUMIKI_RANKS"), None);
+        assert_eq!((nearest("KUMIKI_RANKS"), nearest("PATH")), (None, None));
     }
 
     #[test]

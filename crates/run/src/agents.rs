@@ -16,7 +16,8 @@ use std::time::Duration;
 pub(crate) struct AgentProcess {
     pub(crate) child: Child,
     pub(crate) link: Link,
-    pub(crate) remote: bool,
+    /// The program that reaches another host, if the agent is there.
+    pub(crate) reached_by: Option<String>,
 }
 
 /// Starts the agent of a node.
@@ -40,7 +41,7 @@ fn start_here(options: &Options) -> Result<AgentProcess> {
         RunError::Options(format!("cannot start the agent of a node: {error}{}", netns_hint(options)))
     })?;
     let link = Link::new(memory::duplicate(ours.as_fd())?, ours, true)?;
-    Ok(AgentProcess { child, link, remote: false })
+    Ok(AgentProcess { child, link, reached_by: None })
 }
 
 fn netns_hint(options: &Options) -> &'static str {
@@ -71,7 +72,7 @@ fn start_by_ssh(options: &Options, host: &str) -> Result<AgentProcess> {
         return Err(RunError::Options(format!("{program} has no streams")));
     };
     let link = Link::new(input.into(), output.into(), true)?;
-    Ok(AgentProcess { child, link, remote: true })
+    Ok(AgentProcess { child, link, reached_by: Some(program.into()) })
 }
 
 /// How often ssh asks whether the other host is there, in seconds, and how many questions may stay unanswered: it gives up

@@ -7,6 +7,7 @@ use crate::trace::TraceFile;
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
 use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
+use kumiki_net::agent::report;
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, Signals};
 use kumiki_net::os::{descriptor, random_bytes, time};
@@ -25,7 +26,7 @@ const BURIAL_MS: u64 = 2_000;
 /// It takes over the signals of the calling thread meanwhile, and must be called while the process has no other
 /// threads if network namespaces are asked for.
 pub fn run(options: &Options) -> Result<i32> {
-    if options.command.is_empty() {
+    if options.command.first().is_none_or(|name| name.is_empty()) {
         return Err(RunError::Options("no program was given".into()));
     }
     let nodes = plan::plan(options)?;
@@ -132,6 +133,9 @@ fn rank_environment(
         };
         if name.is_empty() || name.contains('\0') {
             return Err(RunError::Options(format!("--env {entry}: it should be NAME or NAME=VALUE")));
+        }
+        if let Some(nearest) = environment::nearest(name) {
+            report::print(&format!("--env {name}: there is no such variable; maybe you meant {nearest}"));
         }
         match value {
             Some(value) => list.push((name.as_bytes().to_vec(), value)),
@@ -328,7 +332,7 @@ impl<'a> Launcher<'a> {
         loop {
             match agent.child.try_wait() {
                 Ok(Some(status)) => {
-                    let what = if agent.remote { "ssh" } else { "it" };
+                    let what = agent.reached_by.as_deref().unwrap_or("it");
                     return match (status.code(), status.signal()) {
                         (Some(code), _) => format!("{what} exited with code {code}"),
                         (None, signal) => format!("{what} was killed by signal {}", signal.unwrap_or(0)),

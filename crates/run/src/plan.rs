@@ -2,6 +2,8 @@
 
 use crate::{Options, Result, RunError};
 
+/// What some editors put at the beginning of a file.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The most ranks of a job.
 const MAX_RANKS: u32 = 1 << 20;
 
@@ -33,7 +35,8 @@ pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
         return wrong("--netns gives each virtual node a namespace; add --virtual-nodes K");
     }
     let ranks = match (options.ranks, options.per_node) {
-        (Some(0), _) | (_, Some(0)) => return wrong("a job needs at least one rank"),
+        (Some(0), _) => return wrong("a job needs at least one rank"),
+        (_, Some(0)) => return wrong("--ppn is 0: a node has at least one rank"),
         (Some(ranks), _) => ranks,
         (None, per_node) => count_slots(&hosts, per_node, options.virtual_nodes)?,
     };
@@ -139,7 +142,7 @@ fn hosts(options: &Options) -> Result<Vec<Host>> {
 
 fn parse_hostfile(text: &str) -> Result<Vec<Host>> {
     let mut hosts = Vec::new();
-    for (number, line) in text.lines().enumerate() {
+    for (number, line) in text.trim_start_matches(BYTE_ORDER_MARK).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
@@ -163,8 +166,11 @@ fn parse_hostfile(text: &str) -> Result<Vec<Host>> {
     Ok(hosts)
 }
 
-/// `name`, `name:N` or `user@name:N`; an IPv6 address stands in brackets.
+/// `name`, `name:N` or `user@name:N`; an IPv6 address with a number stands in brackets.
 fn parse_host(word: &str) -> Result<Host> {
+    if word.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok(Host { name: word.into(), slots: None });
+    }
     let outside = word.rfind(']').map_or(0, |end| end + 1);
     let (name, slots) = match word[outside..].rfind(':') {
         Some(colon) => (&word[..outside + colon], Some(&word[outside + colon + 1..])),
@@ -227,6 +233,7 @@ mod tests {
         assert_eq!(sizes(&of("a,b", Some(5))), [("a".into(), 3), ("b".into(), 2)]);
         assert_eq!(sizes(&of("u@a:4,b:4", Some(4))), [("u@a".into(), 4)]);
         assert_eq!(sizes(&of("[fe80::1]:2", None)), [("fe80::1".into(), 2)]);
+        assert_eq!(sizes(&of("::1", Some(2))), [("::1".into(), 2)]);
         assert!(plan(&of("a:1,b:1", Some(3))).is_err());
         for bad in ["", "a:0", "a:x", "-oProxyCommand=x", "a b"] {
             assert!(plan(&of(bad, Some(1))).is_err(), "{bad}");
@@ -235,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_hostfile_is_understood_and_its_mistakes_are_named() {
-        let hosts = parse_hostfile("# mine\na slots=2\n\nb:3  # fast\nc\n").unwrap();
+        let hosts = parse_hostfile("\u{feff}# mine\na slots=2\n\nb:3  # fast\nc\n").unwrap();
         let slots: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.slots)).collect();
         assert_eq!(slots, [("a", Some(2)), ("b", Some(3)), ("c", None)]);
         assert!(parse_hostfile("a slots=zero").unwrap_err().to_string().contains("line 1"));
@@ -252,6 +259,7 @@ mod tests {
             Options { network_namespaces: true, ..base.clone() },
             Options { virtual_nodes: Some(2), hosts: Some("a".into()), ..base.clone() },
             Options { per_node: Some(1), ..base.clone() },
+            Options { per_node: Some(0), ..base.clone() },
             Options { ranks: Some(u32::MAX), ..base.clone() },
         ] {
             assert!(plan(&options).is_err(), "{options:?}");

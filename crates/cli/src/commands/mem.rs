@@ -31,8 +31,8 @@ Examples:
   kumiki mem -n 4 -- ./heat --size 512
   kumiki mem -n 1024 --json --png mem.png
 
-Private memory is what smaps_rollup calls Anonymous: heap, stacks and changed data, not the arena and not pages of files.
-What an object of global memory takes beyond what the program keeps in it is measured here: some are made, and divided by.
+Private memory is what smaps_rollup calls Anonymous: heap, stacks and changed data, not the arena and not pages of files. \
+What an object of global memory takes beyond what the program keeps in it is measured here: some are made, and divided by. \
 The node's total is the sum of the proportional set sizes (PSS) of its ranks; with several nodes, that of the largest.";
 
 /// Measure the memory that joining a world adds to each rank.
@@ -40,10 +40,10 @@ The node's total is the sum of the proportional set sizes (PSS) of its ranks; wi
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Number of ranks.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 2, env = "KUMIKI_RANKS", hide_env = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::count, default_value_t = 2, env = "KUMIKI_RANKS", hide_env = true)]
     ranks: u32,
     /// Make this many nodes of this one machine, with TCP between them.
-    #[arg(long, value_name = "K", env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
+    #[arg(long, value_name = "K", value_parser = super::run::count, env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
     virtual_nodes: Option<u32>,
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -83,14 +83,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         summary.chart().save(path)?;
     }
     if arguments.json {
-        println!("{}", summary.json());
-    } else {
-        print!("{}", summary.table());
-        if let Some(path) = &arguments.png {
-            println!("{}", picture_line(path));
-        }
+        return super::print(&format!("{}\n", summary.json()));
     }
-    Ok(0)
+    let picture = arguments.png.as_ref().map(|path| format!("{}\n", picture_line(path)));
+    super::print(&format!("{}{}", summary.table(), picture.unwrap_or_default()))
 }
 
 /// Says where a picture is.

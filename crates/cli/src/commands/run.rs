@@ -1,7 +1,6 @@
 //! `kumiki run`: starts the ranks of a job and stays until they have ended.
 
 use super::Outcome;
-use clap::builder::BoolishValueParser;
 use clap::ValueEnum;
 use kumiki_run::environment::{parse_bytes, parse_duration};
 use kumiki_run::{Bind, OnLoss, Options};
@@ -16,8 +15,8 @@ Examples:
   kumiki run --host alpha:8,beta:8 ./heat       sixteen ranks on two hosts, reached by ssh
   kumiki run -n 4 --timeout 60s --tag-output ./heat --size 512
 
-The exit code is 0 if every rank ended well; otherwise that of the first rank that did not, 128 plus the signal
-that killed it, 124 after --timeout, 127 if there is no such program. Every option has an environment form.
+The exit code is 0 if every rank ended well; otherwise that of the first rank that did not, 128 plus the signal \
+that killed it, 124 after --timeout, 127 if there is no such program. Every option has an environment form. \
 Ctrl-C ends the job, twice kills it at once; SIGUSR2 prints who waits for whom.";
 
 /// Start the ranks of a job and stay until they have ended.
@@ -25,7 +24,7 @@ Ctrl-C ends the job, twice kills it at once; SIGUSR2 prints who waits for whom."
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Number of ranks.
-    #[arg(short = 'n', long = "ranks", value_name = "N", env = "KUMIKI_RANKS")]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, env = "KUMIKI_RANKS")]
     ranks: Option<u32>,
     /// Hosts to run on, each with the number of its ranks if wanted: a,b:2.
     #[arg(long = "host", value_name = "HOSTS", env = "KUMIKI_HOSTS")]
@@ -34,16 +33,16 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", env = "KUMIKI_HOSTFILE")]
     hostfile: Option<PathBuf>,
     /// Deal the ranks out to the hosts in turn, instead of filling one host after the other.
-    #[arg(long, env = "KUMIKI_CYCLIC", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "KUMIKI_CYCLIC", value_parser = yes_or_no)]
     cyclic: bool,
     /// Ranks of each node.
-    #[arg(long, value_name = "P", env = "KUMIKI_PPN")]
+    #[arg(long, value_name = "P", value_parser = count, env = "KUMIKI_PPN")]
     ppn: Option<u32>,
     /// Make this many nodes of this one machine, with TCP between them.
-    #[arg(long, value_name = "K", env = "KUMIKI_VIRTUAL_NODES")]
+    #[arg(long, value_name = "K", value_parser = count, env = "KUMIKI_VIRTUAL_NODES")]
     virtual_nodes: Option<u32>,
     /// Give each virtual node a network namespace of its own.
-    #[arg(long, env = "KUMIKI_NETNS", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "KUMIKI_NETNS", value_parser = yes_or_no)]
     netns: bool,
     /// Bind each rank to a processor.
     #[arg(long, value_name = "WHAT", default_value = "none", env = "KUMIKI_BIND")]
@@ -55,7 +54,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR", env = "KUMIKI_WDIR")]
     wdir: Option<PathBuf>,
     /// Put the rank before each line of output.
-    #[arg(long, env = "KUMIKI_TAG_OUTPUT", value_parser = BoolishValueParser::new())]
+    #[arg(long, env = "KUMIKI_TAG_OUTPUT", value_parser = yes_or_no)]
     tag_output: bool,
     /// End the job after this time (60, 90s, 10m), with a report and exit code 124.
     #[arg(long, value_name = "TIME", value_parser = duration, env = "KUMIKI_TIMEOUT")]
@@ -73,7 +72,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "4096", env = "KUMIKI_STARTER")]
     starter: u64,
     /// The most TCP connections of a rank.
-    #[arg(long, value_name = "N", default_value_t = 256, env = "KUMIKI_CONNECTIONS")]
+    #[arg(long, value_name = "N", value_parser = count, default_value_t = 256, env = "KUMIKI_CONNECTIONS")]
     connections: u32,
     /// Write a trace that Perfetto and Chrome read.
     #[arg(long, value_name = "FILE", env = "KUMIKI_TRACE")]
@@ -151,6 +150,20 @@ fn options(arguments: Arguments) -> Options {
         ssh: arguments.ssh,
         agent_program: None,
         command: arguments.command,
+    }
+}
+
+/// A number of things of which there is at least one.
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "it should be a whole number, at least 1".into())
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" | "t" | "true" | "on" | "1" => Ok(true),
+        "n" | "no" | "f" | "false" | "off" | "0" => Ok(false),
+        _ => Err("it should be yes or no".into()),
     }
 }
 

@@ -25,7 +25,7 @@ Examples:
   kumiki demo --ranks 8 --size 1024 --steps 4000 --out /tmp
   kumiki demo --json
 
-Each process keeps a block of rows. In every step it puts its outermost rows into the memory of its neighbours, without
+Each process keeps a block of rows. In every step it puts its outermost rows into the memory of its neighbours, without \
 their help, and meets them at a barrier. The result is checked against one process that does it all.";
 
 /// Solve a heat problem with several processes in one global memory.
@@ -33,10 +33,10 @@ their help, and meets them at a barrier. The result is checked against one proce
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Number of processes.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::count, default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
     ranks: u32,
     /// Make this many nodes of this one machine, with TCP between them.
-    #[arg(long, value_name = "K", env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
+    #[arg(long, value_name = "K", value_parser = super::run::count, env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
     virtual_nodes: Option<u32>,
     #[command(flatten)]
     problem: Problem,
@@ -46,10 +46,10 @@ pub(crate) struct Arguments {
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Problem {
     /// Points of the grid in each direction.
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(8..=16384))]
+    #[arg(long, value_name = "N", value_parser = super::run::count, default_value_t = 512, value_parser = clap::value_parser!(u32).range(8..=16384))]
     size: u32,
     /// Steps in time.
-    #[arg(long, value_name = "N", default_value_t = 2000)]
+    #[arg(long, value_name = "N", value_parser = super::run::count, default_value_t = 2000)]
     steps: u32,
     /// Folder for the pictures.
     #[arg(long, value_name = "DIR", default_value = ".")]

@@ -3,7 +3,7 @@
 use super::heat::{rows_of, HOTTEST};
 use super::{Problem, FIELD_PICTURE, LEDGER_PICTURE};
 use crate::chart::{bytes_text, Bars, Group, HeatMap, Scale, Unit};
-use crate::commands::mem;
+use crate::commands::{mem, print};
 use kumiki::Ledger;
 use serde_json::json;
 use std::path::Path;
@@ -47,19 +47,17 @@ impl Report {
         self.draw_ledger().save(&ledger)?;
         if problem.json {
             let pictures = [heat.display().to_string(), ledger.display().to_string()];
-            println!(
-                "{}",
-                json!({
+            let figures = json!({
                     "ranks": self.ranks, "nodes": self.nodes, "size": problem.size, "steps": problem.steps,
                     "seconds": self.seconds, "serial_seconds": self.serial_seconds,
                     "bytes_moved": self.moved_bytes(), "private_bytes_per_rank": self.private_bytes(),
                     "ledger_private_bytes_per_rank": self.ledger_private_bytes(),
                     "arena_bytes": self.arena_bytes(), "max_difference": self.difference, "pictures": pictures,
-                })
-            );
+            });
+            print(&format!("{figures}\n"))?;
         } else {
-            self.print(problem);
-            println!("{}\n{}", mem::picture_line(&heat), mem::picture_line(&ledger));
+            let pictures = format!("{}\n{}\n", mem::picture_line(&heat), mem::picture_line(&ledger));
+            print(&(self.table(problem) + &pictures))?;
         }
         let right = self.is_right();
         if !right {
@@ -68,7 +66,7 @@ impl Report {
         Ok(right)
     }
 
-    fn print(&self, problem: &Problem) {
+    fn table(&self, problem: &Problem) -> String {
         let Problem { size, steps, .. } = problem;
         let bytes = |bytes: u64| bytes_text(bytes as f64);
         let rows = [
@@ -87,10 +85,8 @@ impl Report {
             ),
             ("arena bytes, all ranks", bytes(self.arena_bytes())),
         ];
-        for (name, value) in rows {
-            println!("{name:<24}{value}");
-        }
-        println!("checked against a serial run: max difference {}", self.difference);
+        let rows: String = rows.iter().map(|(name, value)| format!("{name:<24}{value}\n")).collect();
+        format!("{rows}checked against a serial run: max difference {}\n", self.difference)
     }
 
     fn is_right(&self) -> bool {

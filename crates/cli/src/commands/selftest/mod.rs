@@ -40,10 +40,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     rounds: Option<u64>,
     /// Number of ranks to start; not used when this is a rank already.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::count, default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
     ranks: u32,
     /// Make this many nodes of this one machine, with TCP between them.
-    #[arg(long, value_name = "K", env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
+    #[arg(long, value_name = "K", value_parser = super::run::count, env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
     virtual_nodes: Option<u32>,
 }
 
@@ -154,11 +154,14 @@ fn report(world: &World, tally: &Tally, seed: u64, rounds: u64, time: Duration) 
         world.fetch_add(at(world, 0, word)?, value)?;
     }
     let Tally { operations, bytes, errors } = *tally;
-    println!(
-        "rank {} on node {}: {operations} operations, {}, {errors} errors",
-        world.rank(),
-        world.node(),
-        bytes_text(bytes as f64)
+    say(
+        world,
+        format!(
+            "rank {} on node {}: {operations} operations, {}, {errors} errors\n",
+            world.rank(),
+            world.node(),
+            bytes_text(bytes as f64)
+        ),
     );
     world.sync()?;
     let total = |word| world.get(at(world, 0, word)?);
@@ -166,15 +169,23 @@ fn report(world: &World, tally: &Tally, seed: u64, rounds: u64, time: Duration) 
     if world.rank() == 0 {
         let verdict =
             if errors == 0 { "all results right".into() } else { format!("{errors} WRONG RESULTS") };
-        println!(
-            "selftest: {} ranks on {} nodes, {} operations, {} in {:.1} s, {rounds} rounds, seed {seed}: {verdict}",
+        let summary = format!(
+            "selftest: {} ranks on {} nodes, {} operations, {} in {:.1} s, {rounds} rounds, seed {seed}: {verdict}\n",
             world.ranks(),
             world.nodes(),
             total(word::OPERATIONS)?,
             bytes_text(total(word::BYTES)? as f64),
             time.as_secs_f64(),
         );
+        say(world, summary);
     }
     world.sync()?;
     Ok(errors)
+}
+
+/// Prints a line. A result that cannot be told is none.
+fn say(world: &World, line: String) {
+    if let Err(why) = super::print(&line) {
+        world.abort(&why);
+    }
 }

@@ -194,6 +194,7 @@ impl Agent {
                 if let Err(error) = self.prepare(*launch) {
                     let (code, message) = match error {
                         program::Trouble::NotFound(message) => (127, message),
+                        program::Trouble::NoDirectory(message) => (2, message),
                         program::Trouble::NotExecutable(message) => (126, message),
                         program::Trouble::Other(error) => (1, error.to_string()),
                     };

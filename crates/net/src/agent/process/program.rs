@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 /// Why the ranks cannot be started.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// There is no such program or directory.
+    /// There is no such program.
     NotFound(String),
+    /// There is no such directory to run it in.
+    NoDirectory(String),
     /// It is there, but cannot be run.
     NotExecutable(String),
     /// Something else.
@@ -30,7 +32,7 @@ pub(super) fn find(launch: &Launch) -> Result<PathBuf, Trouble> {
     let shown = Path::new(name).display();
     let directory = Path::new(OsStr::from_bytes(&launch.directory));
     if !launch.directory.is_empty() && !directory.is_dir() {
-        return Err(Trouble::NotFound(format!("there is no directory {} (--wdir)", directory.display())));
+        return Err(Trouble::NoDirectory(format!("there is no directory {} (--wdir)", directory.display())));
     }
     if name.as_bytes().contains(&b'/') {
         let path = if launch.directory.is_empty() { PathBuf::from(name) } else { directory.join(name) };
