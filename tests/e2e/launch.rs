@@ -68,12 +68,28 @@ fn wrong_options_say_what_would_be_right() {
         (&["-n", "1", "--timeout", "soon"], "500ms, 15s or 2m"),
         (&["-n", "1", "--budget", "lots"], "64K, 4M or 1G"),
         (&["-n", "1", "--env", "E2E_NO_SUCH"], "no such variable"),
-        (&["-n", "1", "--host", "-x"], "not the name of a host"),
+        (&["-n", "1", "--host=-x"], "not the name of a host"),
         (&["-n", "1", "--hostfile", "/no/such/file"], "cannot read the hostfile"),
     ] {
         Job::new(options, &["true"]).run().expect(2, said);
     }
+    for (options, said) in [
+        (&["-n2", "--virtualnodes", "2"][..], "'--virtual-nodes'"),
+        (&["--oversubscribe", "-n", "2"], "unexpected argument '--oversubscribe'"),
+        (&["-np", "2"], "a whole number, at least 1"),
+    ] {
+        Job::new(options, &["true"]).run().expect(2, said);
+    }
     Job::new(&["-n", "2"], &[""]).run().expect(2, "no program was given");
+}
+
+#[test]
+fn what_follows_the_program_is_its_own_and_what_comes_before_is_ours() {
+    let show =
+        ["sh", "-c", r#"echo "$KUMIKI_RANKS: $*""#, "sh", "-n", "5", "--timeout", "-x", "--", "--help"];
+    for options in [&["-n2"][..], &["-n=2"], &["-n", "2"], &["--ranks=2", "--"]] {
+        Job::new(options, &show).run().expect(0, "2: -n 5 --timeout -x -- --help");
+    }
 }
 
 #[test]

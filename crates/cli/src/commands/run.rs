@@ -84,7 +84,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CMD", default_value = "ssh", env = "KUMIKI_SSH")]
     ssh: String,
     /// The program, and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
