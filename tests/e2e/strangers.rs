@@ -119,6 +119,8 @@ fn what_is_missing_or_wrong_is_said() {
     no_master.env_remove("KUMIKI_MASTER").env("OMPI_COMM_WORLD_RANK", "0").env("OMPI_COMM_WORLD_SIZE", "2");
     let mut wrong_rank = with_rank(Some(&good));
     wrong_rank.env("KUMIKI_RANK", "2");
+    let mut alone = with_rank(Some(&good));
+    alone.env("KUMIKI_RANK", "1");
     let mut bad_master = with_rank(Some(&good));
     bad_master.env("KUMIKI_MASTER", "nonsense");
     for (mut command, expected) in [
@@ -126,7 +128,8 @@ fn what_is_missing_or_wrong_is_said() {
         (with_rank(Some(&open)), "chmod 600"),
         (with_rank(Some(&short)), "too short"),
         (with_rank(Some(&none)), "No such file"),
-        (with_rank(Some(&good)), "timed out"),
+        (with_rank(Some(&good)), "waiting for the world to begin: rank 1 has not come"),
+        (alone, "nobody answers at"),
         (command("attach", Some(&good), loopback::address()), "set KUMIKI_RANK and KUMIKI_RANKS"),
         (no_master, "set KUMIKI_MASTER=host:port"),
         (wrong_rank, "rank 2 of 2 cannot be"),
@@ -135,6 +138,30 @@ fn what_is_missing_or_wrong_is_said() {
         let (code, text) = said(&command.output().unwrap());
         assert_eq!(code, Some(9), "{text}");
         assert!(text.contains(expected), "`{expected}` is not in: {text}");
+    }
+}
+
+#[test]
+fn strangers_with_different_secrets_are_told_that_they_are_not_taken() {
+    let folder = Folder::new("secrets");
+    let secrets = [7, 8].map(|byte| secret_file(&folder, &byte.to_string(), &[byte; 32], 0o600));
+    let master = loopback::address();
+    for nodes in [["a", "a"], ["a", "b"]] {
+        let start = |rank: usize| {
+            let mut command = command("attach", Some(&secrets[rank]), master);
+            command
+                .env("KUMIKI_RANK", rank.to_string())
+                .env("KUMIKI_RANKS", "2")
+                .env("KUMIKI_NODE", nodes[rank]);
+            // Rank 0 stays until rank 1 has been told.
+            command.env("KUMIKI_INIT_TIMEOUT", ["20s", "2s"][rank]).spawn().unwrap()
+        };
+        let mut children = [0, 1].map(start);
+        let status = children[1].wait().unwrap();
+        children[0].kill().unwrap();
+        let [_, told] = children.map(|child| said(&child.wait_with_output().unwrap()).1);
+        assert_eq!(status.code(), Some(9), "{told}");
+        assert!(told.contains("does not take us") && told.contains("the same KUMIKI_SECRET_FILE"), "{told}");
     }
 }
 

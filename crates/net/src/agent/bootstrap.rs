@@ -216,7 +216,11 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
             Some(FromAgent::Refused { why }) => return Err(Error::Refused(why)),
             // What was meant for an earlier attachment of this process.
             Some(_) => {}
-            None => return Err(late("the world to begin", start_ms)),
+            None => {
+                let why = Some(channel.waiting()).filter(|why| !why.is_empty());
+                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+                return Err(late(&format!("the world to begin{why}"), start_ms));
+            }
         }
     }
 }

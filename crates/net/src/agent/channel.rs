@@ -9,7 +9,7 @@ use crate::shm::world::Cause;
 use crate::{Error, Rank, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most bytes of a packet.
 pub const MAX_PACKET_BYTES: usize = 4096;
@@ -120,6 +120,17 @@ pub(super) struct Packet {
     pub(super) passed: Option<OwnedFd>,
 }
 
+/// The kind of a [`Packet::waiting`].
+const WAITING: u8 = 7;
+
+impl Packet {
+    /// That the world cannot begin yet, and why; nothing if that is over. To the rank it is one of many notices, whose text
+    /// is kept for as long as it waits ([`Channel::waiting`]).
+    pub(super) fn waiting(why: &str) -> Packet {
+        Packet { bytes: Writer::new(WAITING).text(cut(why)).finish(), passed: None }
+    }
+}
+
 impl From<FromAgent> for Packet {
     fn from(message: FromAgent) -> Packet {
         let (writer, passed) = match message {
@@ -177,6 +188,8 @@ pub struct Channel(Arc<Inner>);
 struct Inner {
     socket: OwnedFd,
     closed: AtomicBool,
+    /// Why the world had not begun when the agent last said so.
+    waiting: Mutex<String>,
 }
 
 impl Channel {
@@ -184,7 +197,7 @@ impl Channel {
     pub fn new(socket: OwnedFd) -> Result<Channel> {
         descriptor::set_close_on_exec(socket.as_fd(), true)?;
         descriptor::set_nonblocking(socket.as_fd(), true)?;
-        Ok(Channel(Arc::new(Inner { socket, closed: AtomicBool::new(false) })))
+        Ok(Channel(Arc::new(Inner { socket, closed: AtomicBool::new(false), waiting: Mutex::default() })))
     }
 
     /// Sends one message. Waits, within a limit, when the agent is slow to read.
@@ -223,6 +236,11 @@ impl Channel {
                 self.0.closed.store(true, Ordering::Relaxed);
                 Err(agent_gone())
             }
+            Ok((length, _)) if buffer[0] == WAITING => {
+                let mut reader = Reader::new(&buffer[1..length]);
+                *self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner) = reader.text()?;
+                Ok(Some(FromAgent::Notice))
+            }
             Ok((length, passed)) => FromAgent::decode(&buffer[..length], passed).map(Some),
             Err(error) if error.would_block() => Ok(None),
             Err(error) => Err(error),
@@ -241,6 +259,11 @@ impl Channel {
             }
             descriptor::poll(&[(self.as_fd(), false)], left_ms.min(1_000) as i32)?;
         }
+    }
+
+    /// Why the world has not begun, as the agent last said; nothing if it has not said.
+    pub fn waiting(&self) -> String {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the agent is gone, as far as a send or a receive has noticed.

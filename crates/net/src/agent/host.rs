@@ -4,6 +4,7 @@
 //! because whoever started the processes has that duty. Its stack is small: buffers are on the heap.
 
 use super::bootstrap::peer_timeout_ms;
+use super::channel::{FromAgent, Packet};
 use super::greet::{self, Greeting};
 use super::link::Link;
 use super::node::{token, Node};
@@ -43,6 +44,8 @@ pub(super) struct HostedAgent {
     _stop: Arc<Event>,
     stopped: bool,
     greetings: Vec<Greeting>,
+    /// Why the world cannot begin yet, as far as is known.
+    waiting: String,
     link: Option<Link>,
     link_watched_for_room: bool,
     /// The address by which we reached the hub, and so others reach us.
@@ -65,6 +68,13 @@ struct Arrival {
     pidfd: Option<OwnedFd>,
 }
 
+impl Arrival {
+    /// Tells it why the world does not begin. It only matters if that never ends, so whoever does not read misses nothing.
+    fn tell(&self, why: &str) {
+        let _ = socket::send_message(self.channel.as_fd(), &Packet::waiting(why).bytes, None);
+    }
+}
+
 impl HostedAgent {
     pub(super) fn new(call: &Call, listener: UnixListener, stop: Arc<Event>) -> Result<HostedAgent> {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
@@ -81,6 +91,7 @@ impl HostedAgent {
             _stop: stop,
             stopped: false,
             greetings: Vec::new(),
+            waiting: String::new(),
             link: None,
             link_watched_for_room: false,
             own_address: None,
@@ -132,25 +143,47 @@ impl HostedAgent {
         if self.link.is_some() || self.node.is_some() {
             return;
         }
-        let Ok(stream) = TcpStream::connect_timeout(&self.master, Duration::from_millis(1_000)) else {
-            return;
-        };
+        match self.call_hub() {
+            Ok(()) => self.tell_waiting(String::new()),
+            Err(why) => self.tell_waiting(why),
+        }
+    }
+
+    /// One call to the hub. The error says why it cannot be reached.
+    fn call_hub(&mut self) -> std::result::Result<(), String> {
+        let master = self.master;
+        let stream = TcpStream::connect_timeout(&master, Duration::from_millis(1_000)).map_err(|error| {
+            format!("nobody answers at {master}, where rank 0 should listen (KUMIKI_MASTER, or the portfile): {error}")
+        })?;
         let own = stream.local_addr().map(|address| address.ip());
         // Until the launch says what counts for all.
         let _ = peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
         let me = Identity { rank: self.rank, incarnation: 0 };
-        let Ok(greeted) = greet::call(stream.into(), self.job, &self.secret, me) else { return };
+        let greeted = greet::call(stream.into(), self.job, &self.secret, me).map_err(|error| {
+            format!(
+                "{master} does not take us ({error}); all ranks need the same KUMIKI_SECRET_FILE, and KUMIKI_MASTER written \
+                 in the same way"
+            )
+        })?;
         let secret = Secret::from_bytes(*self.secret.expose());
-        let Ok(mut link) = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest) else {
-            return;
-        };
+        let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
+        let mut link = link.map_err(|error| error.to_string())?;
         for arrival in &self.arrivals {
             link.send(&ToHub::Arrived { rank: arrival.rank, ranks: arrival.ranks }.encode());
         }
         self.own_address = own.ok();
         self.heard_ms = time::now_ms();
-        if self.epoll_ref().and_then(|epoll| epoll.add(link.input(), token::LINK, false)).is_ok() {
-            self.link = Some(link);
+        let watched = self.epoll_ref().and_then(|epoll| epoll.add(link.input(), token::LINK, false));
+        watched.map_err(|error| error.to_string())?;
+        self.link = Some(link);
+        Ok(())
+    }
+
+    /// Tells those who have come why the world does not begin, whenever that changes.
+    fn tell_waiting(&mut self, why: String) {
+        if why != self.waiting {
+            self.waiting = why;
+            self.arrivals.iter().for_each(|arrival| arrival.tell(&self.waiting));
         }
     }
 
@@ -238,7 +271,10 @@ impl HostedAgent {
             link.send(&ToHub::Arrived { rank: peer.rank, ranks: peer.incarnation }.encode());
         }
         let pid = pid.map(|pid| pid as u32);
-        self.arrivals.push(Arrival { rank: peer.rank, ranks: peer.incarnation, channel: ours, pid, pidfd });
+        let _ = crate::os::descriptor::set_nonblocking(ours.as_fd(), true);
+        let arrival = Arrival { rank: peer.rank, ranks: peer.incarnation, channel: ours, pid, pidfd };
+        arrival.tell(&self.waiting);
+        self.arrivals.push(arrival);
     }
 
     fn read_link(&mut self) -> Result<()> {
@@ -248,6 +284,7 @@ impl HostedAgent {
             match ToNode::decode(&message)? {
                 ToNode::Launch(launch) => self.launch(*launch)?,
                 ToNode::Terminate { reason, .. } => self.give_up(&reason),
+                ToNode::Waiting { why } => self.tell_waiting(why),
                 other => {
                     if let Some(node) = &mut self.node {
                         node.handle_hub(other)?;
@@ -432,6 +469,6 @@ impl HostedAgent {
 fn refuse_arrivals(arrivals: &mut Vec<Arrival>, why: &str) {
     for arrival in arrivals.drain(..) {
         let mut seat = super::seat::Seat::new(arrival.rank, Some(arrival.channel));
-        seat.send(super::channel::FromAgent::Refused { why: why.into() });
+        seat.send(FromAgent::Refused { why: why.into() });
     }
 }

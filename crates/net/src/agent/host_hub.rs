@@ -5,7 +5,7 @@
 use super::greet::Greeting;
 use super::hub::{Effect, Hub, Plan};
 use super::link::Link;
-use super::protocol::{Launch, Listen, SecretBytes, ToHub};
+use super::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
 use super::report;
 use super::stranger::Call;
 use crate::auth::{JobId, Secret};
@@ -18,6 +18,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 /// The most handshakes at a time.
 const MAX_GREETINGS: usize = 64;
+/// How often agents are told who is missing, if that has changed.
+const TELL_MS: u64 = 100;
+/// How many of the missing ranks are named.
+const SHOWN_RANKS: usize = 8;
 
 /// What every rank is told.
 #[derive(Debug)]
@@ -46,6 +50,9 @@ pub(super) struct HostedHub {
     pub(super) hub: Hub,
     /// One an agent, in the order of the hub's nodes.
     links: Vec<Link>,
+    /// Whom the agents know to be missing, and when they are told again.
+    missing: Vec<u32>,
+    tell_at_ms: u64,
 }
 
 impl HostedHub {
@@ -58,6 +65,8 @@ impl HostedHub {
             greetings: Vec::new(),
             hub: Hub::new(plan(&terms), time::now_ms()),
             links: Vec::new(),
+            missing: Vec::new(),
+            tell_at_ms: 0,
             terms,
         })
     }
@@ -66,6 +75,7 @@ impl HostedHub {
     pub(super) fn renew(&mut self) {
         self.hub = Hub::new(plan(&self.terms), time::now_ms());
         self.links.clear();
+        self.missing.clear();
     }
 
     /// Runs until every agent has ended, or we are told to stop.
@@ -86,13 +96,35 @@ impl HostedHub {
     /// the other descriptor can be read, and the exit code of the job when it is over.
     pub(super) fn step(&mut self, other: BorrowedFd<'_>, until_ms: u64) -> Result<(bool, Option<i32>)> {
         let other = self.wait(other, until_ms)?;
-        self.hub.tick(time::now_ms());
+        let now_ms = time::now_ms();
+        self.hub.tick(now_ms);
+        if !self.hub.is_complete() && self.tell_at_ms <= now_ms {
+            self.tell_at_ms = now_ms + TELL_MS;
+            self.tell_missing();
+        }
         Ok((other, self.perform()))
+    }
+
+    /// Tells everybody who has come for whom they wait, whenever that changes.
+    fn tell_missing(&mut self) {
+        let missing = self.hub.missing();
+        if missing == self.missing {
+            return;
+        }
+        let shown: Vec<String> = missing.iter().take(SHOWN_RANKS).map(u32::to_string).collect();
+        let more = match missing.len().saturating_sub(SHOWN_RANKS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let verb = if missing.len() == 1 { "has" } else { "have" };
+        self.hub
+            .broadcast(&ToNode::Waiting { why: format!("rank {}{more} {verb} not come", shown.join(", ")) });
+        self.missing = missing;
     }
 
     fn wait(&mut self, other: BorrowedFd<'_>, until_ms: u64) -> Result<bool> {
         let mut timeout_ms = self.hub.wake_up_at().min(until_ms).saturating_sub(time::now_ms());
-        if !self.greetings.is_empty() {
+        if !self.greetings.is_empty() || !self.hub.is_complete() {
             timeout_ms = timeout_ms.min(100);
         }
         let mut watched = vec![(other, false)];

@@ -248,6 +248,11 @@ pub enum ToNode {
         /// What the user should read.
         why: String,
     },
+    /// The world cannot begin yet, and why; nothing if it is not known.
+    Waiting {
+        /// What the user should read if it never begins.
+        why: String,
+    },
     /// A rank of another node is lost.
     Loss {
         /// Which.
@@ -392,6 +397,7 @@ impl ToNode {
             ToNode::Input(bytes) => Writer::new(15).bytes(bytes),
             ToNode::Heartbeat => Writer::new(16),
             ToNode::Probe { rank } => Writer::new(17).word(rank.0),
+            ToNode::Waiting { why } => Writer::new(18).text(why),
         }
         .finish()
     }
@@ -417,6 +423,7 @@ impl ToNode {
             15 => ToNode::Input(r.bytes()?),
             16 => ToNode::Heartbeat,
             17 => ToNode::Probe { rank: Rank(r.word()?) },
+            18 => ToNode::Waiting { why: r.text()? },
             _ => return Err(bad("its kind is unknown")),
         };
         r.end()?;
@@ -600,6 +607,7 @@ mod tests {
             table().prop_map(ToNode::Begin),
             Just(ToNode::Ready),
             ".{0,30}".prop_map(|why| ToNode::Refuse { why }),
+            ".{0,30}".prop_map(|why| ToNode::Waiting { why }),
             any::<(u32, u8)>()
                 .prop_map(|(rank, cause)| ToNode::Loss { rank: Rank(rank), cause: Cause(cause) }),
             (any::<u32>(), any::<u32>())

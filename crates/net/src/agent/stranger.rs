@@ -28,6 +28,8 @@ use std::time::Duration;
 const STACK_BYTES: usize = 128 << 10;
 /// How long to wait before the next try to meet.
 const RETRY_MS: u64 = 5;
+/// How long the agent of the node may take to give us a line.
+const INTRODUCTION_MS: u64 = 2_000;
 /// How long the end of a process may take to show.
 const ENDING_MS: i32 = 200;
 /// The longest file of a secret.
@@ -267,13 +269,17 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)>
     // The size of the world takes the place of the incarnation: it is covered by the proof.
     let me = Identity { rank: call.rank, incarnation: call.ranks };
     let greeted = greet::call(stream.into(), call.job, &Secret::from_bytes(call.secret.0), me)?;
-    let limit_ms = time::now_ms() + 2_000;
+    let limit_ms = time::now_ms() + INTRODUCTION_MS;
     loop {
         let mut byte = [0];
         match socket::receive_message(greeted.socket.as_fd(), &mut byte, false) {
             Ok((1, Some(line))) => return Ok((Channel::new(line)?, AgentProcess(pidfd))),
             Err(error) if error.would_block() && time::now_ms() < limit_ms => {
                 crate::os::descriptor::poll(&[(greeted.socket.as_fd(), false)], 50)?;
+            }
+            Err(error) if error.would_block() => {
+                let what = format!("waiting for the agent of this node, which calls {}", call.master);
+                return Err(Error::Timeout { what, after_ms: INTRODUCTION_MS });
             }
             Ok(_) => return Err(Error::Closed("the agent of this node is ending".into())),
             Err(error) => return Err(error),
