@@ -20,6 +20,7 @@ use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::arena::Phase;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::region::{Kind, RegionView};
+use kumiki_net::shm::world::Cause;
 use kumiki_net::tcp::{Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -101,7 +102,18 @@ impl World {
     }
 
     /// The world of an attachment that somebody else made.
-    pub fn attach(mut attachment: Attachment, services: &'static [Service]) -> Result<World> {
+    pub fn attach(attachment: Attachment, services: &'static [Service]) -> Result<World> {
+        let (channel, rank) = (attachment.channel.clone(), attachment.rank);
+        World::take_seat(attachment, services).and_then(World::join).inspect_err(|error| {
+            // The others wait for us in vain, even if this process goes on without the world.
+            if let Some(channel) = channel.filter(|_| !is_broken(error)) {
+                let _ = channel.send(&ToAgent::ReportLost { rank, cause: Cause::NOT_JOINED });
+            }
+        })
+    }
+
+    /// A world that has not met the others yet.
+    fn take_seat(mut attachment: Attachment, services: &'static [Service]) -> Result<World> {
         process::watch_forks();
         let given = attachment.transport.take();
         let config = *attachment.arena.config();
@@ -141,32 +153,27 @@ impl World {
         core.publish_starter()?;
         core.publish_pool()?;
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
-        let world = World {
+        Ok(World {
             core: Arc::new(core),
             attachment: Mutex::new(Some(Seat { attachment })),
             service: Mutex::new(None),
             secret: Arc::new(secret),
             job,
             given: Mutex::new(given),
-        };
-        if let Err(error) = world.join() {
-            // A world that broke without our doing is left in good order: we are not in it, and may end as we like. If
-            // it is we who could not join, our agent tells the others, who wait for us, as soon as we end.
-            let broken = matches!(error, Error::PeerLost { .. } | Error::Closed(_));
-            if let (Ok(mut seat), true) = (world.close(), broken) {
-                let _ = seat.attachment.leave();
-            }
-            return Err(error);
-        }
-        Ok(world)
+        })
     }
 
     /// Meets the others: nobody may be addressed before its starter memory is published.
-    fn join(&self) -> Result<()> {
-        if self.nodes() > 1 {
-            self.ensure_transport()?;
+    fn join(self) -> Result<World> {
+        let transport = if self.nodes() > 1 { self.ensure_transport() } else { Ok(()) };
+        let Err(error) = transport.and_then(|()| self.core.barrier(Activity::Init, None)) else {
+            return Ok(self);
+        };
+        // A world that broke without our doing is left in good order: we are not in it, and may end as we like.
+        if let (Ok(mut seat), true) = (self.close(), is_broken(&error)) {
+            let _ = seat.attachment.leave();
         }
-        self.core.barrier(Activity::Init, None)
+        Err(error)
     }
 
     /// A world of one whose addresses are cut in another way.
@@ -522,6 +529,11 @@ impl Core {
             engine.state.operations.holds(Condition::UpTo(FIRST_INTERNAL - 1)).then_some(())
         });
     }
+}
+
+/// Whether somebody else is the reason that a world could not be joined.
+fn is_broken(error: &Error) -> bool {
+    matches!(error, Error::PeerLost { .. } | Error::Closed(_))
 }
 
 /// Asks the agent for a new number and waits for its answer.

@@ -38,6 +38,8 @@ impl Cause {
     pub const AGENT: Cause = Cause(104);
     /// It asked for the end of the job.
     pub const ABORTED: Cause = Cause(105);
+    /// It had its seat, but could not join the others.
+    pub const NOT_JOINED: Cause = Cause(106);
 
     /// Of a rank that has left, and so no cause of a loss: how many barriers it had come to.
     pub fn left_after(barriers: u32) -> Cause {
@@ -60,6 +62,7 @@ impl std::fmt::Display for Cause {
             Cause::DISCONNECTED => f.write_str("its connection broke"),
             Cause::AGENT => f.write_str("its node agent ended"),
             Cause::ABORTED => f.write_str("it aborted the job"),
+            Cause::NOT_JOINED => f.write_str("it could not join the world"),
             _ => f.write_str("it is gone, nobody knows why"),
         }
     }

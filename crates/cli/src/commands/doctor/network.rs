@@ -20,7 +20,7 @@ fn loopback() -> Check {
         Err(error) => Check::fail(
             NAME,
             format!("no connection to 127.0.0.1: {error}"),
-            "`ip link set lo up`; virtual nodes talk over loopback",
+            "`ip link set lo up`; virtual nodes talk over loopback, and ranks of a node about private memory",
         ),
     }
 }
