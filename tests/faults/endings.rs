@@ -74,7 +74,7 @@ fn a_rank_that_cannot_join_ends_the_job_and_is_named() {
         let reports = ended.reports();
         let named = |way: &&str| reports[0].starts_with(&format!("rank 1 on node 0 {way}"));
         assert!(ended.code != 0 && reports.len() == 1, "{}", ended.show());
-        assert!(ways.iter().any(|way| named(&way)), "{}", ended.show());
+        assert!(ways.iter().any(named), "{}", ended.show());
     }
 }
 

@@ -50,7 +50,7 @@ impl Core {
             None => {
                 // A barrier that failed still counts who had come to it. Coming again would stand in for whoever is
                 // missing, and the barrier would open without it. Nor does whoever has left come to a new one.
-                self.missing_rank(&mut Some(0))?;
+                self.missing_rank(self.barriers() + 1, &mut Some(0))?;
                 match self.enter() {
                     Some(passage) => passage,
                     None => return Ok(()),
@@ -162,7 +162,7 @@ impl Core {
             if engine.state.signals[round as usize] >= epoch {
                 return Some(Ok(()));
             }
-            failed = self.missing_rank(&mut left_since).err();
+            failed = self.missing_rank(epoch as u32, &mut left_since).err();
             failed.take().map(Err)
         });
         self.engine().state.awaited = None;
@@ -178,7 +178,7 @@ impl Core {
     /// Fails if a rank is lost, or left before it came to this barrier. It may have left through this very one, which then
     /// opens as soon as everybody who passes on that all have come is given a processor; whoever is not for longer than
     /// the peer timeout is lost.
-    fn missing_rank(&self, left_since: &mut Option<u64>) -> Result<()> {
+    fn missing_rank(&self, barrier: u32, left_since: &mut Option<u64>) -> Result<()> {
         let shared = self.arena.shared();
         if shared.losses() == 0 {
             return Ok(());
@@ -187,19 +187,26 @@ impl Core {
             let cause = self.arena.place(rank).map_or(Cause::UNKNOWN, |word| word.load().cause);
             return Err(Error::PeerLost { rank, fate: Fate::NotDone, why: cause.to_string() });
         }
-        let barrier = self.epoch.load(Ordering::Relaxed) as u32;
         let place = |rank: u32| self.arena.place(Rank(rank)).map(|word| (Rank(rank), word.load()));
-        let mut left = (0..self.ranks()).filter_map(place).filter(|(_, place)| place.status == Status::Left);
-        // Whoever has missed this barrier before whoever may be in it.
+        let left = (0..self.ranks()).filter_map(place).filter(|(_, place)| place.status == Status::Left);
         let Some((first, _)) = left.clone().next() else { return Ok(()) };
+        // Whoever left through the barrier before this one is to blame, and not who gave up because of that.
+        let last = Cause::left_after(barrier.wrapping_sub(1));
+        let culprit = left.clone().find(|(_, place)| place.cause == last);
         let now_ms = time::now_ms();
-        let missed = match left.find(|(_, place)| !place.may_have_come_to(barrier)) {
-            Some((rank, _)) => rank,
-            None if now_ms - *left_since.get_or_insert(now_ms) > self.left_grace_ms() => first,
-            None => return Ok(()),
-        };
+        let missed =
+            match culprit.or_else(|| left.clone().find(|(_, place)| !place.may_have_come_to(barrier))) {
+                Some((rank, _)) => rank,
+                None if now_ms - *left_since.get_or_insert(now_ms) > self.left_grace_ms() => first,
+                None => return Ok(()),
+            };
         let why = "it has finalized and will not come to this barrier".to_string();
         Err(Error::PeerLost { rank: missed, fate: Fate::NotDone, why })
+    }
+
+    /// How many barriers this rank has come to.
+    fn barriers(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed) as u32
     }
 
     /// How long a barrier waits after it has noticed that a rank left.
@@ -268,7 +275,7 @@ impl Core {
             if done() {
                 return Ok(());
             }
-            self.missing_rank(&mut left_since)?;
+            self.missing_rank(self.barriers(), &mut left_since)?;
             self.check_wait()?;
             let now_ms = time::now_ms();
             let left_ms = deadline_ms.map_or(SLICE_MS, |deadline_ms| deadline_ms.saturating_sub(now_ms));
