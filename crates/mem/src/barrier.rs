@@ -50,7 +50,12 @@ impl Core {
             None => {
                 // A barrier that failed still counts who had come to it. Coming again would stand in for whoever is
                 // missing, and the barrier would open without it. Nor does whoever has left come to a new one.
-                self.missing_rank(self.barriers() + 1, &mut Some(0))?;
+                let coming = self.barriers() + 1;
+                if let Err(error) = self.missing_rank(coming, &mut Some(0)) {
+                    // We have come, if in vain: whoever misses us later should blame who left before.
+                    self.control().barriers.store(coming, Ordering::Relaxed);
+                    return Err(error);
+                }
                 match self.enter() {
                     Some(passage) => passage,
                     None => return Ok(()),
