@@ -1,4 +1,4 @@
-//! Which rank goes where: block by block over the nodes.
+//! Which rank goes where: block by block over the nodes, or in turn.
 
 use crate::{Options, Result, RunError};
 
@@ -44,16 +44,20 @@ pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
         return wrong(&format!("{ranks} ranks are more than the {MAX_RANKS} that a job can have"));
     }
     let (names, capacities) = places(options, &hosts, ranks)?;
-    if options.cyclic {
-        return Ok(deal(ranks, names));
+    let room: u64 = capacities.iter().map(|&capacity| capacity as u64).sum();
+    if room < ranks as u64 {
+        return wrong(&format!(
+            "{ranks} ranks do not fit: there is room for {room}; raise --ppn, or add slots or hosts"
+        ));
     }
-    fill(ranks, names, &capacities)
+    Ok(seat(ranks, names, capacities, options.cyclic))
 }
 
-/// Deals the ranks out in turn; a name that comes more than once is one node with several turns.
-fn deal(ranks: u32, names: Names) -> Vec<PlannedNode> {
+/// Gives each rank a seat, as long as there are some: entry after entry, or one of each in turn. Entries of one name are one
+/// node, which then has several turns.
+fn seat(ranks: u32, names: Names, mut capacities: Vec<u32>, cyclic: bool) -> Vec<PlannedNode> {
     let mut nodes: Vec<PlannedNode> = Vec::new();
-    let turns: Vec<usize> = names
+    let node_of: Vec<usize> = names
         .into_iter()
         .map(|(host, name)| {
             nodes.iter().position(|node| node.name == name).unwrap_or_else(|| {
@@ -62,19 +66,35 @@ fn deal(ranks: u32, names: Names) -> Vec<PlannedNode> {
             })
         })
         .collect();
-    (0..ranks).for_each(|rank| nodes[turns[rank as usize % turns.len()]].ranks.push(rank));
+    let mut entry = 0;
+    for rank in 0..ranks {
+        while capacities[entry] == 0 {
+            entry = (entry + 1) % node_of.len();
+        }
+        capacities[entry] -= 1;
+        nodes[node_of[entry]].ranks.push(rank);
+        if cyclic {
+            entry = (entry + 1) % node_of.len();
+        }
+    }
     nodes.retain(|node| !node.ranks.is_empty());
     nodes
 }
 
 fn count_slots(hosts: &[Host], per_node: Option<u32>, virtual_nodes: Option<u32>) -> Result<u32> {
-    let nodes = if hosts.is_empty() { virtual_nodes.unwrap_or(1) } else { hosts.len() as u32 };
+    let distinct = (0..hosts.len()).filter(|&index| is_first(hosts, index)).count();
+    let nodes = if hosts.is_empty() { virtual_nodes.unwrap_or(1) } else { distinct as u32 };
     let slots = match per_node {
         Some(per_node) => nodes.checked_mul(per_node),
         None if hosts.is_empty() => Some(nodes),
         None => hosts.iter().try_fold(0u32, |sum, host| sum.checked_add(host.slots.unwrap_or(1))),
     };
     slots.ok_or_else(|| RunError::Options("too many ranks".into()))
+}
+
+/// Whether a host is not named before.
+fn is_first(hosts: &[Host], index: usize) -> bool {
+    hosts[..index].iter().all(|host| host.name != hosts[index].name)
 }
 
 type Names = Vec<(Option<String>, String)>;
@@ -96,34 +116,15 @@ fn places(options: &Options, hosts: &[Host], ranks: u32) -> Result<(Names, Vec<u
     }
     let even = ranks.div_ceil(hosts.len() as u32);
     let says = hosts.iter().any(|host| host.slots.is_some());
-    let capacity = |host: &Host| match (options.per_node, host.slots) {
-        (Some(per_node), _) => per_node,
+    let capacity = |(index, host): (usize, &Host)| match (options.per_node, host.slots) {
+        (Some(per_node), _) if is_first(hosts, index) => per_node,
+        (Some(_), _) => 0,
         (None, Some(slots)) => slots,
         (None, None) if says => 1,
         (None, None) => even,
     };
     let names = hosts.iter().map(|host| (Some(host.name.clone()), host.name.clone()));
-    Ok((names.collect(), hosts.iter().map(capacity).collect()))
-}
-
-fn fill(ranks: u32, names: Names, capacities: &[u32]) -> Result<Vec<PlannedNode>> {
-    let room: u64 = capacities.iter().map(|&capacity| capacity as u64).sum();
-    if room < ranks as u64 {
-        return wrong(&format!(
-            "{ranks} ranks do not fit: there is room for {room} on {} nodes; raise --ppn or add slots",
-            names.len()
-        ));
-    }
-    let mut next = 0;
-    let mut nodes = Vec::new();
-    for ((host, name), &capacity) in names.into_iter().zip(capacities) {
-        let end = ranks.min(next + capacity);
-        if end > next {
-            nodes.push(PlannedNode { host, name, ranks: (next..end).collect() });
-        }
-        next = end;
-    }
-    Ok(nodes)
+    Ok((names.collect(), hosts.iter().enumerate().map(capacity).collect()))
 }
 
 fn hosts(options: &Options) -> Result<Vec<Host>> {
@@ -224,6 +225,18 @@ mod tests {
         assert_eq!(dealt("a,b", 5), [("a".into(), vec![0, 2, 4]), ("b".into(), vec![1, 3])]);
         assert_eq!(dealt("a,a,b", 4), [("a".into(), vec![0, 1, 3]), ("b".into(), vec![2])]);
         assert_eq!(dealt("a,b,c", 2), [("a".into(), vec![0]), ("b".into(), vec![1])]);
+        assert_eq!(dealt("a:1,b:3", 4), [("a".into(), vec![0]), ("b".into(), vec![1, 2, 3])]);
+        assert!(plan(&of("a:1,b:1", 3)).is_err(), "more than the hosts take");
+    }
+
+    #[test]
+    fn a_host_that_is_named_more_than_once_is_one_node() {
+        let of = |hosts: &str, ranks| Options { hosts: Some(hosts.into()), ranks, ..Options::default() };
+        assert_eq!(sizes(&of("a,a,b,b", None)), [("a".into(), 2), ("b".into(), 2)]);
+        assert_eq!(sizes(&of("a:2,b,a", Some(4))), [("a".into(), 3), ("b".into(), 1)]);
+        let each = |ranks| Options { per_node: Some(3), ..of("a,a,b,b", ranks) };
+        assert_eq!(sizes(&each(None)), [("a".into(), 3), ("b".into(), 3)]);
+        assert!(plan(&each(Some(7))).is_err(), "more than three of a node");
     }
 
     #[test]

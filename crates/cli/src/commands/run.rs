@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Hosts to run on, each with the number of its ranks if wanted: a,b:2.
     #[arg(long = "host", value_name = "HOSTS", env = "KUMIKI_HOSTS")]
     hosts: Option<String>,
-    /// File of hosts: one `name slots=N` or `name:N` a line.
+    /// File of hosts: one `name slots=N` or `name:N` a line; a name that comes again adds to its slots.
     #[arg(long, value_name = "FILE", env = "KUMIKI_HOSTFILE")]
     hostfile: Option<PathBuf>,
     /// Deal the ranks out to the hosts in turn, instead of filling one host after the other.
