@@ -20,7 +20,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 /// Every rank prints what it sent and received, and all of it was received.
 fn counted(way: &str, topic: &str) -> Result<(), Failed> {
-    let ended = Job::new(way::named(way), topic, 4).env("KUMIKI_COUNT", "yes").run().code(0)?;
+    let ended = Job::new(way::named(way), topic, 4).env("KUMIKI_COUNT", "1").run().code(0)?;
     let lines: Vec<&str> = ended.output.lines().filter(|line| line.contains(" over tcp: sent ")).collect();
     ended.expect(lines.len() == 4, "each of 4 ranks prints its counts once")?;
     for line in lines {

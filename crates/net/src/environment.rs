@@ -136,7 +136,10 @@ pub fn duration(name: &'static str) -> Result<Option<Duration>> {
 /// Reads a choice among words.
 pub fn choice(name: &'static str, words: &[&'static str]) -> Result<Option<&'static str>> {
     let Some(value) = text(name)? else { return Ok(None) };
-    let found = words.iter().find(|word| word.eq_ignore_ascii_case(value.trim())).copied();
+    // Where yes and no are among the words, what others write for them is understood too.
+    let said = parse_yes_or_no(&value).map(|yes| if yes { "yes" } else { "no" });
+    let word = said.filter(|said| words.contains(said)).unwrap_or(value.trim());
+    let found = words.iter().find(|known| known.eq_ignore_ascii_case(word)).copied();
     found.map(Some).ok_or_else(|| wrong(name, &value.into(), &words.join(" or ")))
 }
 
@@ -170,6 +173,15 @@ pub fn reached_address() -> Result<IpAddr> {
     server.ok_or_else(|| {
         Error::Refused("cannot tell which address other nodes reach; set KUMIKI_NET to their network".into())
     })
+}
+
+/// Yes or no, in one of the usual ways to write it.
+pub fn parse_yes_or_no(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" | "t" | "true" | "on" | "1" => Some(true),
+        "n" | "no" | "f" | "false" | "off" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 /// A size: a number, or a number with K, M, G or T (powers of 1024).
@@ -306,6 +318,10 @@ mod tests {
         for (text, milliseconds) in [("500ms", 500), ("15s", 15_000), ("15", 15_000), ("2m", 120_000)] {
             assert_eq!(parse_duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
         }
+        assert_eq!(
+            ["1", "Yes", "off", "maybe"].map(parse_yes_or_no),
+            [Some(true), Some(true), Some(false), None]
+        );
         for text in ["", "s", "-5s", "5 weeks"] {
             assert_eq!(parse_duration(text), None, "{text}");
         }

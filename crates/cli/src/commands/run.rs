@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use clap::ValueEnum;
-use kumiki_run::environment::{parse_bytes, parse_duration};
+use kumiki_run::environment::{parse_bytes, parse_duration, parse_yes_or_no};
 use kumiki_run::{Bind, OnLoss, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -160,11 +160,7 @@ pub(crate) fn count(text: &str) -> Result<u32, String> {
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" | "t" | "true" | "on" | "1" => Ok(true),
-        "n" | "no" | "f" | "false" | "off" | "0" => Ok(false),
-        _ => Err("it should be yes or no".into()),
-    }
+    parse_yes_or_no(text).ok_or_else(|| "it should be yes or no".into())
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
