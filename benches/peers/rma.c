@@ -13,7 +13,8 @@
  *
  * Metrics (KIND is `alloc` for MPI_Win_allocate, `create` for MPI_Win_create on memory of malloc, from a page on):
  *   put8.KIND get8.KIND fadd8.KIND cas8.KIND     ns per operation + flush, rank 0 to rank 1 in a barrier
- *   putbw.KIND.BYTES getbw.KIND.BYTES            MB/s (10^6), one operation + flush at a time
+ *   putbw.KIND.BYTES getbw.KIND.BYTES            MB/s (10^6), eight operations + flush at a time
+ *   putone.KIND.BYTES getone.KIND.BYTES          MB/s (10^6), one operation + flush at a time
  *   busy.put8.KIND (also get8, fadd8, cas8)      us of one operation + flush while rank 1 computes for 50 ms
  *   barrier                                      us per barrier of all ranks
  *   mem                                          private bytes of each rank after MPI_Init and one barrier
@@ -33,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, PROBES = 64, WARM_UPS = 2 };
+enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, WINDOW = 8, PROBES = 64, WARM_UPS = 2 };
 static const double SAMPLE_SECONDS = 5e-3, BUSY_SECONDS = 50e-3, BUSY_LEAD_SECONDS = 2e-3;
 static const uint64_t SEED = 0x5eed5eed5eed5eedULL;
 static const long MAX_BYTES = 64L << 20;
@@ -73,6 +74,7 @@ struct request {
     enum op op;
     enum kind kind;
     long bytes;
+    long flying; /* operations before each flush */
     int bulk, busy;
 };
 
@@ -82,6 +84,7 @@ struct origin {
     long at; /* the offset in the window */
     uint64_t *buffer;
     long words;
+    long flying; /* operations before each flush */
     uint64_t count; /* operations that changed the target: also the value it must hold */
     uint64_t wrong; /* non-zero once a result was not what it had to be */
     long incomplete; /* flushes that returned before the target held the value */
@@ -213,7 +216,8 @@ static int parse_operation(const char *name, struct request *r)
         size_t n = strlen(OP_NAME[op]);
         if (strncmp(name, OP_NAME[op], n) != 0) continue;
         r->op = (enum op)op;
-        r->bulk = strcmp(name + n, "bw") == 0 && (op == PUT || op == GET);
+        r->flying = strcmp(name + n, "bw") == 0 ? WINDOW : 1;
+        r->bulk = (r->flying == WINDOW || strcmp(name + n, "one") == 0) && (op == PUT || op == GET);
         return r->bulk || strcmp(name + n, "8") == 0;
     }
     return 0;
@@ -291,11 +295,17 @@ static int open_window(enum kind kind, long bytes)
     return MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win);
 }
 
-/* ---- the inner loops: n operations, each completed at the target ---- */
+/* ---- the inner loops: n operations, completed at the target; of large ones, some at a time ---- */
 
 static void keep(struct origin *o, int code)
 {
     if (o->mpi == MPI_SUCCESS) o->mpi = code;
+}
+
+/* Whether a flush comes behind operation i of n. */
+static int is_last(const struct origin *o, long i, long n)
+{
+    return i % o->flying == o->flying - 1 || i == n - 1;
 }
 
 static void loop_put(struct origin *o, long n)
@@ -303,10 +313,10 @@ static void loop_put(struct origin *o, long n)
     int bytes = (int)(8 * o->words);
     uint64_t *first = o->buffer, *last = o->buffer + o->words - 1;
     for (long i = 0; i < n; i++) {
-        *first = *last = ++o->count;
+        if (i % o->flying == 0) *first = *last = ++o->count;
         keep(o, o->words == 1 ? MPI_Put(first, 1, MPI_UINT64_T, TARGET, o->at, 1, MPI_UINT64_T, o->win)
                               : MPI_Put(first, bytes, MPI_BYTE, TARGET, o->at, bytes, MPI_BYTE, o->win));
-        keep(o, MPI_Win_flush(TARGET, o->win));
+        if (is_last(o, i, n)) keep(o, MPI_Win_flush(TARGET, o->win));
     }
 }
 
@@ -315,9 +325,10 @@ static void loop_get(struct origin *o, long n)
     int bytes = (int)(8 * o->words);
     uint64_t *first = o->buffer, *last = o->buffer + o->words - 1;
     for (long i = 0; i < n; i++) {
-        *first = *last = 0;
+        if (i % o->flying == 0) *first = *last = 0;
         keep(o, o->words == 1 ? MPI_Get(first, 1, MPI_UINT64_T, TARGET, o->at, 1, MPI_UINT64_T, o->win)
                               : MPI_Get(first, bytes, MPI_BYTE, TARGET, o->at, bytes, MPI_BYTE, o->win));
+        if (!is_last(o, i, n)) continue;
         keep(o, MPI_Win_flush(TARGET, o->win));
         o->wrong |= (*first ^ SEED) | (*last ^ SEED);
     }
@@ -456,7 +467,7 @@ static void measure_rma(const struct request *r)
         return;
     }
     struct window *w = &windows[r->kind];
-    struct origin o = {.win = w->win, .at = at, .words = r->bytes / 8, .mpi = MPI_SUCCESS};
+    struct origin o = {.win = w->win, .at = at, .words = r->bytes / 8, .flying = r->flying, .mpi = MPI_SUCCESS};
     double *samples = calloc((size_t)r->reps, sizeof *samples);
     if (!samples) die("out of memory");
     if (rank == 0) {

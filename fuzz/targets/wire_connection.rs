@@ -8,7 +8,7 @@
 
 use kumiki_net::auth::{Identity, JobId, Purpose, Secret};
 use kumiki_net::wire::frame::{self, HEADER_BYTES, KIND_GOODBYE};
-use kumiki_net::wire::{Connection, Event, Header, WireError};
+use kumiki_net::wire::{Connection, Event, Header, Landed, WireError};
 use libfuzzer_sys::fuzz_target;
 
 const JOB: JobId = JobId(77);
@@ -100,8 +100,9 @@ impl End {
             if left > 0 {
                 let (now, later) = bytes.split_at(left.min(bytes.len()));
                 self.payload.extend_from_slice(now);
-                let complete = self.connection.payload(now)?;
-                if complete && self.honest {
+                let landed = self.connection.payload(now)?;
+                assert!(!self.honest || landed != Landed::Torn, "nobody touched it");
+                if landed == Landed::Wholly && self.honest {
                     assert_eq!(self.payload, self.sealed_for_me[self.arrived - 1].payload);
                 }
                 bytes = later;

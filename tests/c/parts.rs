@@ -84,8 +84,20 @@ fn job(parts: &[Part]) -> String {
 fn macprun(stage: &Stage, name: &str, parts: &[Part]) -> Command {
     let file = stage.path(name);
     std::fs::write(&file, job(parts)).expect("a file");
-    let mut command = stage.command("macprun");
-    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // Whoever runs the tests may have the signals ignored that some of them send.
+    let macprun = stage.command("macprun");
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM,HUP").arg(macprun.get_program());
+    for (name, value) in macprun.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+        .stdin(Stdio::null())
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     command.arg(file);
     command
 }

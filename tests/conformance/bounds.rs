@@ -81,7 +81,7 @@ fn refuse(stage: &Stage, mine: GlobalAddress, bad: GlobalAddress, bytes: u64) {
         is_bounds(world.get_slice(GlobalPtr::from_address(bad), &mut place), "get_slice", bad, bytes);
         assert!(place.iter().all(|&byte| byte == 0x77), "what was not read is not changed");
     }
-    if bytes == 8 && bad.bits() % 8 == 0 {
+    if bytes == 8 && bad.bits().is_multiple_of(8) {
         let word = GlobalPtr::<u64>::from_address(bad);
         is_bounds(world.get(word), "get", bad, bytes);
         is_bounds(world.put(word, 1), "put", bad, bytes);

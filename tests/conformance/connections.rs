@@ -53,8 +53,9 @@ pub(crate) fn all_to_all(stage: &Stage) {
 /// Everybody sends its neighbour more than a connection takes at once, with a flag behind it, and meanwhile asks somebody else,
 /// for which the connection that brings the flood must make room.
 pub(crate) fn crowds(stage: &Stage) {
-    const PARTS: u64 = 24;
-    const PART: u64 = 512 << 10;
+    const PARTS: u64 = 48;
+    // Larger ones keep their order only while nobody writes to them.
+    const PART: u64 = 248 << 10;
     const FLOOD: u64 = PARTS * PART;
     let (local, block) = (stage.block((FLOOD + 64) as usize), stage.block((FLOOD + 64) as usize));
     let all = stage.exchange(block.address());

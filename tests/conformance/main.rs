@@ -35,6 +35,7 @@ mod strangers;
 mod sync;
 mod tables;
 mod threads;
+mod torn;
 mod typed;
 mod way;
 
@@ -88,6 +89,8 @@ const TOPICS: &[Topic] = &[
     topic("completion", &[EVERY], orders::completion),
     topic("deadlines", &[EVERY], orders::deadlines),
     topic("threads", &[EVERY], threads::threads),
+    topic("racing", &[EVERY], torn::racing),
+    topic("vanishing", &[EVERY], torn::vanishing),
     topic("barriers", &[NODES], sync::barriers),
     topic("late_barrier", &[NODES], sync::late),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
     trials.extend(simulated::trials());
     trials.extend(tables::trials());
     trials.extend(histories::trials());
+    trials.extend(torn::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -155,6 +159,7 @@ fn other_body(name: &str) -> Option<Body> {
         "table_budget" => Body::World(tables::table_budget),
         "all_to_all" => Body::World(connections::all_to_all),
         "crowds" => Body::World(connections::crowds),
+        "torn" => Body::World(torn::torn),
         _ => return None,
     })
 }

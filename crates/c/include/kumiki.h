@@ -92,6 +92,7 @@ typedef uint64_t kumiki_handle;
 typedef uint64_t kumiki_order;
 #define KUMIKI_ORDER_NONE ((kumiki_order)0)
 #define KUMIKI_ORDER_ALL (~(kumiki_order)0)
+/* Behind the copy or atomic before it; behind a copy of 256 KiB or more that costs a round trip. */
 #define KUMIKI_ORDER_CONTINUE (~(kumiki_order)1)
 
 /* Starts a copy between any two ranks; the caller may own neither side. `handle` may be NULL. */

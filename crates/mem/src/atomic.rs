@@ -99,7 +99,7 @@ pub(crate) fn misaligned(target: GlobalAddress, bytes: u64) -> Error {
 /// Does an operation on a word that was checked to be in bounds.
 pub(crate) fn perform(pointer: *mut u8, call: &AtomicCall) -> Result<u64> {
     let bytes = width(call.code)?;
-    if pointer as usize % bytes as usize != 0 {
+    if !(pointer as usize).is_multiple_of(bytes as usize) {
         return Err(misaligned(call.target, bytes));
     }
     // SAFETY: the pointer was checked for `bytes` by `reach` and is aligned; the word is only ever touched by atomics

@@ -8,15 +8,18 @@ use crate::ledger::Books;
 use crate::progress::Engine;
 use crate::region::Registry;
 use crate::{Error, Result};
-use kumiki_net::contract::Server;
+use kumiki_net::contract::{Server, IN_PLACE_BYTES};
 use kumiki_net::os::descriptor::Event;
-use kumiki_net::os::process;
+use kumiki_net::os::{process, time};
 use kumiki_net::shm::arena::{Arena, Phase};
 use kumiki_net::shm::control::Control;
 use kumiki_net::Rank;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+/// How long payloads are copied after one was torn: who writes to memory that is being sent may well do it again.
+const COPY_MS: u64 = 1_000;
 
 /// How often a simulated rank may look at one place before it sleeps.
 const LOOKS: u32 = 8;
@@ -53,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) faulted: AtomicBool,
     /// Bytes taken from the machine since it was last asked what it can still give.
     pub(crate) taken_unasked: AtomicU64,
+    /// Until when payloads are copied before they are sent: one that was not was torn.
+    pub(crate) copies_until_ms: AtomicU64,
     pub(crate) books: Books,
     /// What this rank does for others: the table of the layer above.
     pub(crate) services: &'static [Service],
@@ -108,6 +113,16 @@ impl Core {
     #[inline]
     pub(crate) fn ranks(&self) -> u32 {
         self.arena.config().ranks
+    }
+
+    /// Whether a payload of so many bytes may be sent from where it lies.
+    pub(crate) fn sends_in_place(&self, bytes: u64) -> bool {
+        bytes >= IN_PLACE_BYTES && time::now_ms() >= self.copies_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// A payload was torn: the next ones are copied.
+    pub(crate) fn copy_for_a_while(&self) {
+        self.copies_until_ms.store(time::now_ms() + COPY_MS, Ordering::Relaxed);
     }
 
     /// Fails in a forked child.

@@ -92,6 +92,15 @@ pub(crate) struct Operation {
     pub(crate) peer: Option<Rank>,
     /// What must be complete before it starts, while it has not been.
     pub(crate) condition: Condition,
+    /// Whether it is under way for the second time, because its payload came torn.
+    pub(crate) repeated: bool,
+}
+
+impl Operation {
+    /// One that the program wants, not started yet.
+    pub(crate) fn of_program(action: Action, condition: Condition) -> Operation {
+        Operation { action, client: Client::Program, peer: None, condition, repeated: false }
+    }
 }
 
 /// So many places of the table stay when it is empty.
@@ -264,12 +273,8 @@ mod tests {
 
     fn copy(peer: Option<u32>, condition: Condition) -> Operation {
         let side = Side::Lent(0);
-        Operation {
-            action: Action::Copy { dst: side, src: side, bytes: 0 },
-            client: Client::Program,
-            peer: peer.map(Rank),
-            condition,
-        }
+        let action = Action::Copy { dst: side, src: side, bytes: 0 };
+        Operation { peer: peer.map(Rank), ..Operation::of_program(action, condition) }
     }
 
     #[test]

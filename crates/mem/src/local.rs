@@ -341,7 +341,7 @@ impl<'a> Span<'a> {
     #[inline]
     pub fn word(self, at: u64) -> Result<&'a AtomicU64> {
         let pointer = self.at(at, 8)?;
-        if pointer as usize % 8 != 0 {
+        if !(pointer as usize).is_multiple_of(8) {
             return Err(self.outside(at, 8));
         }
         // SAFETY: aligned, inside the span, mapped for `'a`; every bit pattern is valid.
@@ -352,7 +352,7 @@ impl<'a> Span<'a> {
     #[inline]
     pub fn words(self, at: u64, count: usize) -> Result<&'a [AtomicU64]> {
         let pointer = self.at(at, 8 * count as u64)?;
-        if pointer as usize % 8 != 0 {
+        if !(pointer as usize).is_multiple_of(8) {
             return Err(self.outside(at, 8));
         }
         // SAFETY: aligned, inside the span, mapped for `'a`; every bit pattern is valid, and nobody has a plain

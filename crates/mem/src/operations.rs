@@ -2,7 +2,7 @@
 
 use crate::address::{GlobalAddress, GlobalPtr};
 use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
-use crate::handle::{Action, AtomicCall, Client, Handle, Operation, Side, OPERATION_BYTES};
+use crate::handle::{Action, AtomicCall, Handle, Operation, Side, OPERATION_BYTES};
 use crate::order::{self, Condition, Order};
 use crate::progress::{Engine, Receiver};
 use crate::world::{deadline_after, World};
@@ -52,9 +52,7 @@ impl World {
         } else {
             let condition = match turn {
                 Turn::Any => condition,
-                Turn::Kept => {
-                    condition.and_behind(serve::ahead(core, &core.engine().state.operations, action))
-                }
+                Turn::Kept => condition.and(serve::turn(core, &core.engine().state.operations, action)),
             };
             match condition {
                 Condition::Free => self.launch(id, action).map(drop),
@@ -84,7 +82,7 @@ impl World {
                 self.engine_with_room().map(drop)?;
             }
         }
-        let (peer, message, rest) = match serve::start(core, id, action)? {
+        let (peer, message, rest) = match serve::start(core, id, action, false)? {
             serve::Started::Sent(peer, message) => (peer, message, action),
             serve::Started::Complete(value) => {
                 let elsewhere = match (value, action) {
@@ -102,8 +100,7 @@ impl World {
             }
         };
         self.ensure_transport()?;
-        let operation =
-            Operation { action: rest, client: Client::Program, peer: Some(peer), condition: Condition::Free };
+        let operation = Operation { peer: Some(peer), ..Operation::of_program(rest, Condition::Free) };
         let mut engine = self.engine_with_room()?;
         engine.state.operations.insert(id, operation);
         let sent = engine.send(core, peer, message);
@@ -128,7 +125,7 @@ impl World {
             _ => false,
         };
         let condition = if pipelines { Condition::Free } else { condition };
-        let operation = Operation { action, client: Client::Program, peer: None, condition };
+        let operation = Operation::of_program(action, condition);
         engine.state.operations.insert(id, operation);
         Receiver { core, state: &mut engine.state }.note_pending();
         engine.start_ready(core)
@@ -236,7 +233,7 @@ impl World {
         let (code, first, second) = operation.encode();
         // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
         core.reach(dst, 0, bytes)?;
-        if target.bits() % bytes != 0 {
+        if !target.bits().is_multiple_of(bytes) {
             core.note(core.check_aligned(target, bytes))?;
         }
         let call = AtomicCall { target, generation: 0, code, first, second };
@@ -543,7 +540,7 @@ impl World {
         let bytes = std::mem::size_of::<W>();
         let (code, first, second) = operation.encode();
         let pointer = self.core().direct(target, generation, bytes as u64)?;
-        if pointer as usize % bytes != 0 {
+        if !(pointer as usize).is_multiple_of(bytes) {
             return None;
         }
         // SAFETY: the word was checked to be in bounds and is aligned.

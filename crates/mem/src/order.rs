@@ -4,7 +4,8 @@ use crate::handle::Handle;
 use std::cell::Cell;
 
 /// What must be complete before an operation starts. Two puts (copies from memory of the caller's node) to the same rank
-/// that start at once arrive in the order in which they were issued, even with [`Order::None`].
+/// that start at once arrive in the order in which they were issued, even with [`Order::None`], if the first is of less than
+/// 256 KiB: a larger one is sent again if its source was changed meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
     /// Nothing.
@@ -15,7 +16,8 @@ pub enum Order {
     /// Every operation issued before.
     All,
     /// The operation that this thread issued just before (every earlier one, if it has issued none); enforced as near
-    /// the target as possible, so that a chain does not wait for a round trip at each step.
+    /// the target as possible, so that a chain does not wait for a round trip at each step, but for those behind copies of
+    /// 256 KiB and more.
     Continue,
 }
 
@@ -48,14 +50,15 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// This condition, and that operation `ahead`, if there is one, is complete.
-    pub(crate) fn and_behind(self, ahead: Option<u64>) -> Condition {
-        match (self, ahead) {
-            (condition, None) => condition,
-            (Condition::Free, Some(ahead)) => Condition::Exactly(ahead),
-            (Condition::UpTo(id), Some(ahead)) => Condition::UpTo(id.max(ahead)),
-            (Condition::Exactly(id), Some(ahead)) if id == ahead => self,
-            (Condition::Exactly(id), Some(ahead)) => Condition::UpTo(id.max(ahead)),
+    /// Both conditions.
+    pub(crate) fn and(self, other: Condition) -> Condition {
+        match (self, other) {
+            (condition, Condition::Free) | (Condition::Free, condition) => condition,
+            (one, other) if one == other => one,
+            (
+                Condition::UpTo(one) | Condition::Exactly(one),
+                Condition::UpTo(other) | Condition::Exactly(other),
+            ) => Condition::UpTo(one.max(other)),
         }
     }
 }
@@ -79,13 +82,14 @@ mod tests {
 
     #[test]
     fn a_turn_adds_to_a_condition() {
-        let ahead = Some(5);
-        assert_eq!(Condition::UpTo(3).and_behind(None), Condition::UpTo(3));
-        assert_eq!(Condition::Free.and_behind(ahead), Condition::Exactly(5));
-        assert_eq!(Condition::UpTo(3).and_behind(ahead), Condition::UpTo(5));
-        assert_eq!(Condition::UpTo(8).and_behind(ahead), Condition::UpTo(8));
-        assert_eq!(Condition::Exactly(5).and_behind(ahead), Condition::Exactly(5));
-        assert_eq!(Condition::Exactly(7).and_behind(ahead), Condition::UpTo(7));
+        let turn = Condition::Exactly(5);
+        assert_eq!(Condition::UpTo(3).and(Condition::Free), Condition::UpTo(3));
+        assert_eq!(Condition::Free.and(turn), turn);
+        assert_eq!(Condition::UpTo(3).and(turn), Condition::UpTo(5));
+        assert_eq!(Condition::UpTo(8).and(turn), Condition::UpTo(8));
+        assert_eq!(turn.and(turn), turn);
+        assert_eq!(Condition::Exactly(7).and(turn), Condition::UpTo(7));
+        assert_eq!(turn.and(Condition::UpTo(6)), Condition::UpTo(6));
     }
 
     #[test]

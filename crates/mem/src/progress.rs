@@ -13,6 +13,7 @@ use crate::serve;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport};
+use kumiki_net::os::socket::Lent;
 use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::world::{Cause, Status};
@@ -142,17 +143,7 @@ impl Engine {
     /// Starts an operation that is in the table.
     pub(crate) fn start(&mut self, core: &Core, id: u64, action: Action) {
         let mut out = Outbox::default();
-        let mut receiver = Receiver { core, state: &mut self.state };
-        match serve::start(core, id, action) {
-            Ok(serve::Started::Complete(value)) => receiver.complete(id, Ok(value), &mut out),
-            Ok(serve::Started::Sent(peer, message)) => {
-                if let Some(operation) = receiver.state.operations.get_mut(id) {
-                    operation.peer = Some(peer);
-                }
-                out.messages.push((peer, message));
-            }
-            Err(error) => receiver.complete(id, Err(error), &mut out),
-        }
+        Receiver { core, state: &mut self.state }.start(id, action, &mut out);
         self.send_all(core, out);
     }
 
@@ -199,6 +190,21 @@ impl Core {
 }
 
 impl Receiver<'_> {
+    /// Starts an operation that is in the table.
+    pub(crate) fn start(&mut self, id: u64, action: Action, out: &mut Outbox) {
+        let repeated = self.state.operations.get(id).is_some_and(|operation| operation.repeated);
+        match serve::start(self.core, id, action, repeated) {
+            Ok(serve::Started::Complete(value)) => self.complete(id, Ok(value), out),
+            Ok(serve::Started::Sent(peer, message)) => {
+                if let Some(operation) = self.state.operations.get_mut(id) {
+                    operation.peer = Some(peer);
+                }
+                out.messages.push((peer, message));
+            }
+            Err(error) => self.complete(id, Err(error), out),
+        }
+    }
+
     /// Ends an operation: tells its client.
     pub(crate) fn complete(&mut self, id: u64, result: Result<Option<u64>>, out: &mut Outbox) {
         let Some(operation) = self.state.operations.remove(id) else { return };
@@ -289,6 +295,14 @@ impl Sink for Receiver<'_> {
             .unwrap_or_else(|| serve::fill(self.core, &self.state.operations, source, offset, place))
     }
 
+    fn lend(&mut self, source: Source, offset: u64, bytes: usize) -> Option<Lent<'_>> {
+        serve::lend(self.core, &self.state.operations, source, offset, bytes)
+    }
+
+    fn torn(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        serve::torn(self, from, path, header, out)
+    }
+
     fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox) {
         serve::withdrawn(self, to, header, out);
     }
@@ -372,13 +386,13 @@ impl Patience {
     /// Now and then true, whether or not something happened meanwhile.
     pub(crate) fn must_look_up(&mut self) -> bool {
         self.all_turns = self.all_turns.wrapping_add(1);
-        self.all_turns % LOOK_UP_TURNS == 0
+        self.all_turns.is_multiple_of(LOOK_UP_TURNS)
     }
 
     /// Whether it is time to ask for silence: this wait spins, and has not ended at once.
     #[inline]
     fn spins_on(&self) -> bool {
-        self.spin_ns != 0 && self.turns % SILENCE_TURNS == 0
+        self.spin_ns != 0 && self.turns.is_multiple_of(SILENCE_TURNS)
     }
 
     /// One more turn without success. True when it is time to sleep.
@@ -397,7 +411,7 @@ impl Patience {
         }
         std::hint::spin_loop();
         // Looking at the clock costs more than looking at a word.
-        if self.turns % 32 != 0 {
+        if !self.turns.is_multiple_of(32) {
             return false;
         }
         let now_ns = time::now_ns();

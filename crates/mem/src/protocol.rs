@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | Put | initiator → owner of the destination | `a` address, `c` whole length, payload |
 //! | PutFew | the same, at most 16 bytes | `a` address, `c` length, `b` and `d` the bytes |
-//! | Get | initiator → owner of the source | `a` address, `c` length |
+//! | Get | initiator → owner of the source | `a` address, `c` length, `flags` whether the answer may be sent in place |
 //! | Copy | initiator → owner of the source | `a` source, `b` destination, `c` length |
 //! | Atomic | initiator → owner of the word | `a` address, `b`, `c` operands, `flags` operation |
 //! | Data | owner → initiator, answer to Get | payload |
@@ -49,6 +49,10 @@ const LOST_UNKNOWN: u8 = 4;
 const CLOSED: u8 = 5;
 const OTHER: u8 = 6;
 const OUT_OF_MEMORY: u8 = 7;
+const TORN: u8 = 8;
+
+/// A Get whose answer may be sent in place.
+pub(crate) const FLAG_IN_PLACE: u8 = 1;
 
 /// A question: something that is answered.
 pub(crate) fn question(header: Header, payload: Payload) -> Message {
@@ -126,6 +130,16 @@ pub(crate) fn done(op: u64, result: &Result<()>, path: u32) -> Message {
     };
     (header.flags, header.b, header.c) = (status, b, c);
     answer(header, Payload::None, path)
+}
+
+/// The answer to a put that came torn: it must be sent again.
+pub(crate) fn torn(op: u64, path: u32) -> Message {
+    answer(Header { kind: DONE, op, flags: TORN, ..Header::default() }, Payload::None, path)
+}
+
+/// Whether the answer to a put says that it came torn.
+pub(crate) fn is_torn(header: &Header) -> bool {
+    header.kind == DONE && header.flags == TORN
 }
 
 /// How an operation ended, from its answer.

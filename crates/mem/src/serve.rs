@@ -14,7 +14,8 @@ use crate::order::Condition;
 use crate::progress::Receiver;
 use crate::protocol::{self, about, answer, question, Few, FEW_BYTES};
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, IN_PLACE_BYTES};
+use kumiki_net::os::socket::Lent;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 
@@ -22,6 +23,9 @@ use kumiki_net::Rank;
 const SOURCE_GLOBAL: u64 = 1;
 /// `Source::kind` for memory that the caller of an operation lends; the number of the operation is above.
 const SOURCE_LENT: u64 = 2;
+/// Set in `Source::kind` of a payload that may be sent in place.
+const SOURCE_IN_PLACE: u64 = 0x80;
+const SOURCE_KINDS: u64 = 0x7f;
 const _: () =
     assert!((FIRST_INTERNAL * 2 - 1) << 8 >> 8 == FIRST_INTERNAL * 2 - 1, "a number fits above the kind");
 
@@ -36,10 +40,13 @@ pub(crate) enum Started {
     Sent(Rank, Message),
 }
 
-/// Starts an operation.
-pub(crate) fn start(core: &Core, id: u64, action: Action) -> Result<Started> {
+/// Starts an operation; one that is `repeated` with a payload that is copied before it is sent.
+pub(crate) fn start(core: &Core, id: u64, action: Action, repeated: bool) -> Result<Started> {
     match action {
-        Action::Copy { dst, src, bytes } => start_copy(core, id, dst, src, bytes),
+        Action::Copy { dst, src, bytes } => {
+            let in_place = !repeated && core.sends_in_place(bytes);
+            start_copy(core, id, dst, src, bytes, in_place)
+        }
         Action::Atomic { call, .. } => start_atomic(core, id, call),
         Action::Call { to, service, bytes, few } => {
             Ok(Started::Sent(to, call::request(id, service, bytes, few)))
@@ -47,7 +54,7 @@ pub(crate) fn start(core: &Core, id: u64, action: Action) -> Result<Started> {
     }
 }
 
-fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64) -> Result<Started> {
+fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64, in_place: bool) -> Result<Started> {
     let (to, from) = (reach_side(core, dst, bytes)?, reach_side(core, src, bytes)?);
     let is_far = matches!(to, Reach::Remote(_)) || matches!(from, Reach::Remote(_));
     if !is_far && copy::move_here(core, to, from, bytes)? {
@@ -64,12 +71,13 @@ fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64) -> Result<
                 return Ok(Started::Sent(owner, question(header, Payload::None)));
             }
             let header = whole(about(protocol::PUT, id, address, generation));
-            Ok(Started::Sent(owner, question(header, source_payload(id, src, bytes))))
+            Ok(Started::Sent(owner, question(header, source_payload(id, src, bytes, in_place))))
         }
         (_, Some(owner)) => {
             let Side::Global(address, generation) = src else { return Err(lent_elsewhere()) };
             if asks(core, to).is_none() {
                 let header = whole(about(protocol::GET, id, address, generation));
+                let header = Header { flags: if in_place { protocol::FLAG_IN_PLACE } else { 0 }, ..header };
                 return Ok(Started::Sent(owner, question(header, Payload::None)));
             }
             let Side::Global(to, generation_b) = dst else { return Err(lent_elsewhere()) };
@@ -85,6 +93,9 @@ fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64) -> Result<
 /// first go to the same rank, which takes frames in order, and neither needs what the other brings back.
 pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool {
     let Some(peer) = previous.peer else { return false };
+    if may_be_repeated(previous.action) {
+        return false;
+    }
     match (question_kind(core, previous.action), question_kind(core, next)) {
         (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
         // The old value comes back here before the answer to the next question, but no earlier: that is in time if
@@ -96,18 +107,22 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
     }
 }
 
-/// The operation that `next` must wait for so as not to overtake a copy from the same rank to the same rank (an atomic:
-/// any copy to the rank of its word); `None` if there is no such copy, or if the way itself keeps them in order.
-pub(crate) fn ahead(core: &Core, operations: &Operations, next: Action) -> Option<u64> {
-    let (from, to) = ends(core, next)?;
+/// What `next` must wait for so as not to overtake a copy from the same rank to the same rank (an atomic: any copy to the
+/// rank of its word): nothing, if there is no such copy, or if the way itself keeps them in order.
+pub(crate) fn turn(core: &Core, operations: &Operations, next: Action) -> Condition {
+    let Some((from, to)) = ends(core, next) else { return Condition::Free };
     let same_way = |operation: &Operation| match operation.action {
         Action::Copy { .. } => ends(core, operation.action)
             .is_some_and(|ends| ends.1 == to && (ends.0 == from || matches!(next, Action::Atomic { .. }))),
         Action::Atomic { .. } | Action::Call { .. } => false,
     };
-    let (id, previous) = operations.latest().find(|(_, operation)| same_way(operation))?;
-    let keeps_order = match (previous.peer, question_kind(core, previous.action), question_kind(core, next)) {
+    let keeps_order = |previous: &Operation| match (
+        previous.peer,
+        question_kind(core, previous.action),
+        question_kind(core, next),
+    ) {
         (None, ..) => false,
+        _ if may_be_repeated(previous.action) => false,
         (_, Some((protocol::PUT, one)), Some((protocol::PUT | protocol::ATOMIC, other))) => one == other,
         // Answers come back in the order of the questions.
         (_, Some((protocol::GET, one)), Some((protocol::GET, other))) => one == other,
@@ -117,7 +132,24 @@ pub(crate) fn ahead(core: &Core, operations: &Operations, next: Action) -> Optio
         }
         _ => false,
     };
-    (!keeps_order).then_some(id)
+    // Those before the latest are in order with it, but for large ones, any of which may be sent again.
+    let latest = operations.latest().find(|(_, operation)| same_way(operation));
+    let latest = latest.filter(|(_, operation)| !keeps_order(operation));
+    let large =
+        operations.latest().filter(|(_, operation)| may_be_repeated(operation.action) && same_way(operation));
+    let mut ahead: Vec<u64> = latest.into_iter().chain(large).map(|(id, _)| id).collect();
+    ahead.dedup();
+    match ahead[..] {
+        [] => Condition::Free,
+        [id] => Condition::Exactly(id),
+        [id, ..] => Condition::UpTo(id),
+    }
+}
+
+/// Whether an operation may be asked for a second time, because its payload was sent in place and came torn. What was sent
+/// behind it would then come before it.
+fn may_be_repeated(action: Action) -> bool {
+    matches!(action, Action::Copy { bytes, .. } if bytes >= IN_PLACE_BYTES)
 }
 
 /// From which rank to which rank an operation brings something.
@@ -204,16 +236,27 @@ fn read_few(core: &Core, from: Reach, bytes: u64) -> Option<Few> {
 }
 
 /// The payload of a put, read when it can be sent.
-fn source_payload(id: u64, src: Side, bytes: u64) -> Payload {
+fn source_payload(id: u64, src: Side, bytes: u64, in_place: bool) -> Payload {
     let source = match src {
-        Side::Global(address, generation) => global_source(address, generation),
-        Side::Lent(pointer) => Source { place: pointer as u64, kind: SOURCE_LENT | id << 8 },
+        Side::Global(address, generation) => global_source(address, generation, in_place),
+        Side::Lent(pointer) => {
+            Source { place: pointer as u64, kind: SOURCE_LENT | in_place_flag(in_place) | id << 8 }
+        }
     };
     Payload::Lazy(source, bytes)
 }
 
-fn global_source(address: GlobalAddress, generation: u16) -> Source {
-    Source { place: address.bits(), kind: SOURCE_GLOBAL | (generation as u64) << 8 }
+fn global_source(address: GlobalAddress, generation: u16, in_place: bool) -> Source {
+    let kind = SOURCE_GLOBAL | in_place_flag(in_place) | (generation as u64) << 8;
+    Source { place: address.bits(), kind }
+}
+
+fn in_place_flag(in_place: bool) -> u64 {
+    if in_place {
+        SOURCE_IN_PLACE
+    } else {
+        0
+    }
 }
 
 fn start_atomic(core: &Core, id: u64, call: AtomicCall) -> Result<Started> {
@@ -303,19 +346,51 @@ pub(crate) fn fill(
     offset: u64,
     place: &mut [u8],
 ) -> bool {
+    let reach = reach_source(core, operations, source, offset, place.len());
+    reach.is_some_and(|reach| copy::read_here(core, reach, place))
+}
+
+/// Shows the memory of a piece of a payload that is about to be sent in place; the engine is held meanwhile.
+pub(crate) fn lend<'a>(
+    core: &'a Core,
+    operations: &'a Operations,
+    source: Source,
+    offset: u64,
+    bytes: usize,
+) -> Option<Lent<'a>> {
+    if source.kind & SOURCE_IN_PLACE == 0 {
+        return None;
+    }
+    let pointer = match reach_source(core, operations, source, offset, bytes)? {
+        Reach::Direct(pointer) => pointer,
+        Reach::Private(private) if private.rank() == core.rank => private.pointer(),
+        Reach::Private(_) | Reach::Remote(_) => return None,
+    };
+    // SAFETY: the range was checked. The arena stays mapped with the world; private memory, until the engine is free; lent
+    // memory, while its operation is in the table, which is changed with the engine held.
+    Some(unsafe { Lent::new(pointer, bytes) })
+}
+
+/// Where a piece of a payload lies now.
+fn reach_source(
+    core: &Core,
+    operations: &Operations,
+    source: Source,
+    offset: u64,
+    bytes: usize,
+) -> Option<Reach> {
     let detail = source.kind >> 8;
-    let reach = match source.kind & 0xff {
+    match source.kind & SOURCE_KINDS {
         SOURCE_GLOBAL => {
             let address = GlobalAddress::from_bits(source.place).add(offset);
-            core.reach(address, detail as u16, place.len() as u64)
+            core.reach(address, detail as u16, bytes as u64).ok()
         }
         // The caller lends the memory while the operation is in the table, and no longer.
         SOURCE_LENT if operations.get(detail).is_some() => {
-            Ok(Reach::Direct((source.place + offset) as usize as *mut u8))
+            Some(Reach::Direct((source.place + offset) as usize as *mut u8))
         }
-        _ => return false,
-    };
-    reach.is_ok_and(|reach| copy::read_here(core, reach, place))
+        _ => None,
+    }
 }
 
 /// A payload could not be sent because its memory is gone: tells whoever waits for it.
@@ -334,6 +409,47 @@ pub(crate) fn withdrawn(receiver: &mut Receiver<'_>, to: Rank, header: &Header, 
         }
         _ => {}
     }
+}
+
+/// A message came torn: what it brought must come again, copied. True if it is an answer.
+pub(crate) fn torn(
+    receiver: &mut Receiver<'_>,
+    from: Rank,
+    path: u32,
+    header: &Header,
+    out: &mut Outbox,
+) -> bool {
+    match header.kind {
+        protocol::PUT => {
+            out.messages.push((from, protocol::torn(header.op, path)));
+            false
+        }
+        protocol::DATA => {
+            repeat(receiver, from, header.op, out);
+            true
+        }
+        // Nothing else is sent in place.
+        _ => false,
+    }
+}
+
+/// Starts a copy once more, whose payload was torn.
+fn repeat(receiver: &mut Receiver<'_>, from: Rank, op: u64, out: &mut Outbox) {
+    receiver.core.copy_for_a_while();
+    // Only the rank that was asked may say so, and only of a copy: an atomic is never done twice.
+    let operation =
+        receiver.state.operations.get_mut(op).filter(|operation| {
+            operation.peer == Some(from) && matches!(operation.action, Action::Copy { .. })
+        });
+    let Some(operation) = operation else { return };
+    if std::mem::replace(&mut operation.repeated, true) {
+        let why = format!(
+            "what was copied and sent a second time came damaged all the same, by the word of {from}"
+        );
+        return receiver.complete(op, Err(Error::Refused(why)), out);
+    }
+    let action = operation.action;
+    receiver.start(op, action, out);
 }
 
 /// A frame is complete: does what it asks, or takes it as an answer. True if it is an answer.
@@ -385,6 +501,10 @@ pub(crate) fn frame(
         }
         protocol::VALUE => {
             take_answer(receiver, from, header.op, Ok(Some(header.b)), out);
+            return true;
+        }
+        protocol::DONE if protocol::is_torn(header) => {
+            repeat(receiver, from, header.op, out);
             return true;
         }
         protocol::DONE => {
@@ -484,7 +604,11 @@ fn serve_get(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
             copy::read_here(core, Reach::Direct(pointer), few.bytes_mut());
             answer(few.in_header(Header { kind: protocol::DATA_FEW, ..reply }), Payload::None, path)
         }
-        Ok(_) => answer(reply, Payload::Lazy(global_source(address, header.generation), header.c), path),
+        Ok(_) => {
+            let in_place = header.flags & protocol::FLAG_IN_PLACE != 0 && core.sends_in_place(header.c);
+            let source = global_source(address, header.generation, in_place);
+            answer(reply, Payload::Lazy(source, header.c), path)
+        }
     };
     out.messages.push((from, message));
 }
@@ -504,8 +628,9 @@ fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Heade
         bytes: header.c,
     };
     let client = Client::Peer { rank: from, path, op: header.op };
-    let mut operation = Operation { action, client, peer: Some(from), condition: Condition::Free };
-    match start(receiver.core, id, action) {
+    let mut operation =
+        Operation { client, peer: Some(from), ..Operation::of_program(action, Condition::Free) };
+    match start(receiver.core, id, action, false) {
         Ok(Started::Sent(peer, message)) => {
             operation.peer = Some(peer);
             receiver.state.operations.insert(id, operation);

@@ -148,6 +148,7 @@ impl World {
             completion: OnceLock::new(),
             epoch: AtomicU64::new(0),
             passage: Mutex::new(None),
+            copies_until_ms: AtomicU64::new(0),
             arena,
         };
         core.publish_starter()?;

@@ -10,15 +10,19 @@
 //! 3. **Lazy payloads.** A large payload is fetched from the [`Sink`] piece by piece when it can be sent, so a
 //!    queued message costs bytes, not buffers. It arrives as pieces: `header.d` is the offset of the piece and
 //!    [`FLAG_MORE`] is set on all but the last; both belong to the transport in messages with such a payload.
-//! 4. **Whole or lost.** A frame reaches [`Sink::frame`] only when all of it came and its checksum is right. When
+//! 4. **In place.** A payload of [`IN_PLACE_BYTES`] or more may be sent straight from the memory that [`Sink::lend`] shows.
+//!    Others may write to it meanwhile; then it arrives torn, and [`Sink::torn`] is told instead of [`Sink::frame`]. The layer
+//!    above asks for it again, from a source that it does not lend. What was sent behind it has overtaken it by then.
+//! 5. **Whole or lost.** A frame reaches [`Sink::frame`] only when all of it came and its checksum is right. When
 //!    a peer cannot be reached any more, [`Sink::lost`] is told once, and everything queued for it is dropped.
-//! 5. **Trust.** Nothing reaches the sink from a peer that has not proved that it belongs to the job.
-//! 6. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing.
-//! 7. **Faults on demand.** [`Transport::inject`] breaks things the way the world does, for the tests above.
+//! 6. **Trust.** Nothing reaches the sink from a peer that has not proved that it belongs to the job.
+//! 7. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing.
+//! 8. **Faults on demand.** [`Transport::inject`] breaks things the way the world does, for the tests above.
 //!
 //! A new transport implements this trait in a folder of its own with the file names of `tcp/`, and joins the
 //! conformance suite.
 
+use crate::os::socket::Lent;
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
 use std::os::fd::OwnedFd;
@@ -26,8 +30,10 @@ use std::sync::{Arc, Weak};
 
 /// Set by the transport on every piece of a large payload but the last.
 pub const FLAG_MORE: u8 = 0x80;
-/// The most bytes of one piece of a lazy payload.
+/// The most bytes of one piece of a lazy payload that is copied.
 pub const PIECE_BYTES: usize = 144 * 1024;
+/// Lazy payloads of so many bytes and more may be sent in place.
+pub const IN_PLACE_BYTES: u64 = 256 * 1024;
 
 /// Where the bytes of a lazy payload come from: two words that only the [`Sink`] understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +95,14 @@ pub trait Sink {
     /// Fills `place` with the bytes from `offset` of a lazy payload. False: they are gone; the message is dropped and
     /// [`Sink::withdrawn`] is told.
     fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool;
+    /// The memory of so many bytes from `offset` of a lazy payload, to be sent as it lies there. `None`: it must be asked for with
+    /// [`fill`](Self::fill), or is gone.
+    fn lend(&mut self, _source: Source, _offset: u64, _bytes: usize) -> Option<Lent<'_>> {
+        None
+    }
+    /// A message whose payload was sent in place is complete, and not all of it is what was in memory at one time: some was
+    /// changed meanwhile. Otherwise as [`frame`](Self::frame).
+    fn torn(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool;
     /// A lazy payload could not be sent because [`Sink::fill`] said so.
     fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox);
     /// A peer cannot be reached any more; nothing queued for it, and no answer from it, will ever arrive.
@@ -144,6 +158,9 @@ pub enum Fault {
     Drop,
     /// One bit of the next bytes to the peer is flipped.
     Corrupt,
+    /// The next payload that is sent in place, to whomever, leaves as zeroes: as if its memory had been cleared after it was
+    /// summed up.
+    Tear,
     /// Nothing is sent to the peer, or read from it, for this long.
     Stall {
         /// How long.

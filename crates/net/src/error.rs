@@ -81,6 +81,11 @@ impl Error {
     pub fn would_block(&self) -> bool {
         matches!(self, Error::System { errno, .. } if *errno == libc::EAGAIN || *errno == libc::EINTR)
     }
+
+    /// Whether the system could not read the memory it was given.
+    pub(crate) fn is_bad_memory(&self) -> bool {
+        matches!(self, Error::System { errno: libc::EFAULT, .. })
+    }
 }
 
 /// The result of everything in this crate.

@@ -22,7 +22,7 @@ pub const WORLD_BYTES_PER_NODE: u64 = size_of::<world::NodeWord>() as u64;
 pub const CONNECTION_BYTES: u64 = tcp::CONNECTION_BYTES;
 /// Bytes of a frame before its payload.
 pub const FRAME_HEADER_BYTES: u64 = wire::FRAME_HEADER_BYTES as u64;
-/// The most bytes that the payload of a frame has.
+/// The most bytes that the payload of a frame has that is copied before it is sent.
 pub const PIECE_BYTES: u64 = contract::PIECE_BYTES as u64;
 /// The most ranks on a node, and the most nodes.
 pub const MAX_PER_WORLD: u64 = world::MAX_PER_WORLD as u64;

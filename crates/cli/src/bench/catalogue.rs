@@ -186,7 +186,7 @@ fn bounded_small(row: Metric, place: Place, operation: &str, interface: &str) ->
     }
 }
 
-/// One copy at a time; over TCP also a stream of them.
+/// Several copies in flight; over TCP also one at a time.
 fn bandwidth(list: &mut Vec<Metric>, place: Place, quick: bool) {
     let sizes = SIZES.into_iter().filter(|&bytes| !quick || bytes % (64 << 10) == 0 || bytes == 64);
     for bytes in sizes {
@@ -196,18 +196,19 @@ fn bandwidth(list: &mut Vec<Metric>, place: Place, quick: bool) {
             }
         }
         if place == Place::Tcp && bytes >= 64 << 10 {
-            for operation in ["putstream", "getstream"] {
-                list.push(copies(place, operation, "arena", "", bytes));
+            for operation in ["putone", "getone"] {
+                list.push(copies(place, operation, "arena", "alloc", bytes));
             }
         }
     }
 }
 
 fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -> Metric {
-    let floors = match place {
-        Place::Shm => vec![("memcpy", format!("floor.memcpy.{bytes}"))],
-        Place::Tcp => vec![
-            ("socket stream", format!("floor.stream.{bytes}")),
+    let in_flight = operation.ends_with("bw");
+    let floors = match (place, in_flight) {
+        (Place::Shm, _) => vec![("memcpy", format!("floor.memcpy.{bytes}"))],
+        (Place::Tcp, true) => vec![("socket stream", format!("floor.stream.{bytes}"))],
+        (Place::Tcp, false) => vec![
             ("socket, one at a time", format!("floor.acked.{bytes}")),
             ("socket, summed", format!("floor.summed.{bytes}")),
         ],
@@ -219,7 +220,7 @@ fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -
         how: How::Ask {
             ours: format!("{operation}.{kind}.{bytes}"),
             floors,
-            peers: (!window.is_empty()).then(|| format!("{operation}.{window}.{bytes}")),
+            peers: Some(format!("{operation}.{window}.{bytes}")),
         },
         bounds: Vec::new(),
     };
@@ -227,9 +228,7 @@ fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -
     match (place, kind) {
         (Place::Shm, "arena") if sizes_bound => row.at_most(1.0 / 0.95, Against::Floor),
         (Place::Shm, "private") if bytes == MIB => row.at_most(1.0, Against::Peer),
-        (Place::Tcp, "arena") if bytes >= MIB && operation.ends_with("bw") => {
-            row.at_most(1.0 / 0.9, Against::Floor)
-        }
+        (Place::Tcp, "arena") if bytes >= MIB && in_flight => row.at_most(1.0 / 0.9, Against::Floor),
         _ => row,
     }
 }

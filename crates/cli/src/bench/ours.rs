@@ -19,7 +19,7 @@ const PAGE_BYTES: usize = 4096;
 /// fast two MiB are copied depends on which physical pages they happen to have, by up to a tenth.
 const PLACES_BYTES: u64 = 16 << 20;
 const PLACES: u64 = 16;
-/// Copies in flight of a stream.
+/// Copies in flight when bandwidth is measured, as peers have before a flush.
 const WINDOW: usize = 8;
 /// How long the target computes at a time, and how long the initiator lets it before the first operation.
 const BUSY: Duration = Duration::from_millis(50);
@@ -110,7 +110,7 @@ impl<'a> Ours<'a> {
     pub(super) fn measure(&mut self, request: &Request) -> (&'static str, Measured) {
         let parts = request.parts();
         let unit = match parts[0] {
-            "putbw" | "getbw" | "putstream" | "getstream" => "MB/s",
+            "putbw" | "getbw" | "putone" | "getone" => "MB/s",
             "busy" | "busy1" | "barrier" => "us",
             "idle" => "%",
             _ => "ns",
@@ -235,10 +235,10 @@ impl<'a> Ours<'a> {
         let kind = parse_kind(kind).ok_or_else(|| unknown(request))?;
         let bytes: u64 = bytes.parse().map_err(|_| unknown(request))?;
         let (is_put, window) = match name {
-            "putbw" => (true, 1),
-            "getbw" => (false, 1),
-            "putstream" => (true, WINDOW),
-            "getstream" => (false, WINDOW),
+            "putbw" => (true, WINDOW),
+            "getbw" => (false, WINDOW),
+            "putone" => (true, 1),
+            "getone" => (false, 1),
             _ => return Err(unknown(request)),
         };
         let world = self.world;

@@ -129,7 +129,7 @@ fn grouped(text: &str) -> String {
     let digits: Vec<char> = whole.chars().collect();
     let mut grouped = String::new();
     for (index, digit) in digits.iter().enumerate() {
-        if index > 0 && digits[index - 1].is_ascii_digit() && (digits.len() - index) % 3 == 0 {
+        if index > 0 && digits[index - 1].is_ascii_digit() && (digits.len() - index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(*digit);

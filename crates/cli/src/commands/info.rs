@@ -75,7 +75,7 @@ fn sizes() -> Vec<Size> {
         size("arena, once a node, for each node of the world", figures::WORLD_BYTES_PER_NODE, Some(64)),
         size("arena, for an entry of a region table", figures::REGION_ENTRY_BYTES, None),
         size("frame before its payload", figures::FRAME_HEADER_BYTES, None),
-        size("payload of a frame, at most", figures::PIECE_BYTES, None),
+        size("payload of a frame that is copied, at most", figures::PIECE_BYTES, None),
     ];
     if let Some(ledger) = own_ledger() {
         sizes.push(size("private, for an operation that is not complete", ledger.bytes_per_operation, None));

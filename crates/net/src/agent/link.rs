@@ -8,7 +8,7 @@ use super::protocol::{GREETING, MAX_MESSAGE_BYTES};
 use crate::auth::Secret;
 use crate::os::descriptor;
 use crate::wire::frame::FIRST_USER_KIND;
-use crate::wire::{Connection, Event, Header};
+use crate::wire::{Connection, Event, Header, Landed, WireError};
 use crate::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -203,13 +203,15 @@ impl Link {
 impl Seal {
     /// Checks what has come, and appends what the frames hold to `plain`.
     fn open(&mut self, plain: &mut Vec<u8>) -> Result<()> {
-        let refuse = |error: crate::wire::WireError| Error::Refused(format!("the control stream: {error}"));
+        let refuse = |error: WireError| Error::Refused(format!("the control stream: {error}"));
         let mut start = 0;
         while start < self.raw.len() {
             let left = self.connection.payload_left() as usize;
             if left > 0 {
                 let end = self.raw.len().min(start + left);
-                self.connection.payload(&self.raw[start..end]).map_err(refuse)?;
+                if self.connection.payload(&self.raw[start..end]).map_err(refuse)? == Landed::Torn {
+                    return Err(refuse(WireError::BadChecksum));
+                }
                 plain.extend_from_slice(&self.raw[start..end]);
                 start = end;
                 continue;

@@ -2,7 +2,8 @@
 //!
 //! `KUMIKI_FAULT` is a list like `reset@5,1:stall=500ms@9`: what, optionally for which rank alone, and at which message
 //! (the first is 1). What: `drop` (the frame vanishes behind the numbering of the wire, as if a switch had
-//! lost it and TCP had not noticed), `delay=TIME`, `reset`, `corrupt` (one bit), `stall=TIME`.
+//! lost it and TCP had not noticed), `delay=TIME`, `reset`, `corrupt` (one bit), `tear` (a
+//! large payload changes while it is being sent), `stall=TIME`.
 
 use super::tap::Hook;
 use crate::contract::{Fault, Message};
@@ -34,7 +35,7 @@ impl FaultPlan {
     pub(super) fn parse(text: &str) -> Result<FaultPlan> {
         let wrong = |part: &str| {
             Error::Misuse(format!(
-                "KUMIKI_FAULT: `{part}` is not a fault; write for instance reset@5, 1:drop@2, corrupt@3, \
+                "KUMIKI_FAULT: `{part}` is not a fault; write for instance reset@5, 1:drop@2, corrupt@3, tear@1, \
                  delay=50ms@4 or stall=500ms@1"
             ))
         };
@@ -53,6 +54,7 @@ impl FaultPlan {
                 ("drop", None) => Act::Break(Fault::Drop),
                 ("reset", None) => Act::Break(Fault::Reset),
                 ("corrupt", None) => Act::Break(Fault::Corrupt),
+                ("tear", None) => Act::Break(Fault::Tear),
                 ("delay", Some(milliseconds)) => Act::Delay { milliseconds },
                 ("stall", Some(milliseconds)) => Act::Break(Fault::Stall { milliseconds }),
                 _ => return None,

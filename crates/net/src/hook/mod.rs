@@ -5,7 +5,7 @@
 //! | `count.rs` | frames and bytes, printed at the end | `KUMIKI_COUNT=yes` |
 //! | `trace.rs` | every message as an event that Perfetto and Chrome read | `KUMIKI_TRACE=file` |
 //! | `tap.rs` | the decorator, which shows the traffic to one of the others | |
-//! | `fault.rs` | drop, delay, reset, corrupt or stall at the n-th message | `KUMIKI_FAULT=reset@5` |
+//! | `fault.rs` | drop, delay, reset, corrupt, tear or stall at the n-th message | `KUMIKI_FAULT=reset@5` |
 
 mod count;
 mod fault;

@@ -3,6 +3,7 @@
 use crate::contract::{
     Closing, Fault, Footprint, Message, Outbox, Payload, Sink, Sleeper, Source, Transport,
 };
+use crate::os::socket::Lent;
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
 use std::os::fd::OwnedFd;
@@ -69,6 +70,21 @@ struct TapSink<'a, H: Hook> {
     hook: &'a mut H,
 }
 
+impl<H: Hook> TapSink<'_, H> {
+    /// Shows the hook what the sink wants sent after `taking` a frame.
+    fn show_answers(
+        &mut self,
+        out: &mut Outbox,
+        taking: impl FnOnce(&mut dyn Sink, &mut Outbox) -> bool,
+    ) -> bool {
+        let before = out.messages.len();
+        let answer = taking(self.sink, out);
+        let new = out.messages.split_off(before.min(out.messages.len()));
+        out.messages.extend(new.into_iter().filter(|(to, message)| self.hook.sending(*to, message)));
+        answer
+    }
+}
+
 impl<H: Hook> Sink for TapSink<'_, H> {
     fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
         self.hook.part(from, bytes.len());
@@ -77,11 +93,16 @@ impl<H: Hook> Sink for TapSink<'_, H> {
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
         self.hook.received(from, header);
-        let before = out.messages.len();
-        let answer = self.sink.frame(from, path, header, out);
-        let new = out.messages.split_off(before.min(out.messages.len()));
-        out.messages.extend(new.into_iter().filter(|(to, message)| self.hook.sending(*to, message)));
-        answer
+        self.show_answers(out, |sink, out| sink.frame(from, path, header, out))
+    }
+
+    fn torn(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        self.hook.received(from, header);
+        self.show_answers(out, |sink, out| sink.torn(from, path, header, out))
+    }
+
+    fn lend(&mut self, source: Source, offset: u64, bytes: usize) -> Option<Lent<'_>> {
+        self.sink.lend(source, offset, bytes)
     }
 
     fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {

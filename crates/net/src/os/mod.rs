@@ -13,6 +13,7 @@ pub mod network;
 pub mod probe;
 pub mod process;
 pub mod socket;
+mod sum;
 pub mod time;
 
 use crate::{Error, Result};

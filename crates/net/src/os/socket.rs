@@ -1,7 +1,8 @@
 //! Sockets: pairs, messages that carry descriptors, TCP options.
 
-use super::check;
+use super::{check, sum};
 use crate::{Error, Result};
+use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A connected pair of Unix sockets that keep message boundaries.
@@ -176,6 +177,41 @@ pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
             0,
         )
     };
+    check("send", sent).map(|n| n as usize)
+}
+
+/// Memory that others may write, shown for sending: no reference to it is ever made.
+#[derive(Debug)]
+pub struct Lent<'a> {
+    memory: libc::iovec,
+    owner: PhantomData<&'a ()>,
+}
+
+impl Lent<'_> {
+    /// # Safety
+    /// The memory must stay mapped and readable while this lives. It may change meanwhile.
+    pub unsafe fn new(pointer: *const u8, bytes: usize) -> Self {
+        Lent { memory: libc::iovec { iov_base: pointer as *mut _, iov_len: bytes }, owner: PhantomData }
+    }
+
+    /// The checksum of the memory as it is now; of bytes that change meanwhile, of no use.
+    pub fn checksum(&self) -> u32 {
+        // SAFETY: whoever made this promised that the memory can be read.
+        unsafe { sum::checksum(self.memory.iov_base.cast(), self.memory.iov_len) }
+    }
+}
+
+/// Sends bytes and, behind them, memory as it is at that moment; as [`send`] otherwise.
+pub fn send_lent(fd: BorrowedFd<'_>, first: &[u8], then: &Lent<'_>) -> Result<usize> {
+    let first = libc::iovec { iov_base: first.as_ptr() as *mut _, iov_len: first.len() };
+    let parts = [first, then.memory];
+    // SAFETY: a msghdr of zeroes is a valid value of the type.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_ptr() as *mut _;
+    message.msg_iovlen = parts.len() as _;
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    // SAFETY: the message describes two pieces of memory that are mapped for as long as the call takes; both are only read.
+    let sent = unsafe { libc::syscall(libc::SYS_sendmsg, fd.as_raw_fd(), &message, flags) };
     check("send", sent).map(|n| n as usize)
 }
 

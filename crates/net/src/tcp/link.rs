@@ -1,9 +1,10 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
+use super::in_place::{self, InPlace};
 use crate::auth::{Identity, Secret};
-use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, PIECE_BYTES};
+use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES};
 use crate::os::{socket, time};
-use crate::wire::{frame, Connection, Event, Header, WireError, FRAME_HEADER_BYTES};
+use crate::wire::{frame, Connection, Event, Header, Landed, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,11 +23,15 @@ const _: () = assert!(USUAL_PIECE_BYTES < PIECE_BYTES);
 /// A payload is copied and summed in blocks that stay in the innermost cache between the two.
 const BLOCK_BYTES: usize = 16 * 1024;
 
-/// Bytes of a frame that the socket did not take yet: those from `start` to `end`.
-struct Unsent {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
+/// What the socket did not take yet of a frame.
+enum Unsent {
+    /// The bytes from `start` to `end`.
+    Copied {
+        bytes: Vec<u8>,
+        start: usize,
+        end: usize,
+    },
+    InPlace(InPlace),
 }
 
 /// The state of one connection. The size is the budget of design §9 for a connected peer.
@@ -60,15 +65,19 @@ pub(super) struct Link {
     pub(super) parting: bool,
     pub(super) corrupt_next: bool,
     pub(super) drop_next: bool,
+    /// Whether a piece of the message that is coming in was torn.
+    torn: bool,
 }
 
 const _: () = assert!(std::mem::size_of::<Link>() <= 512);
 
-/// Buffers that all links of a transport share.
+/// What all links of a transport share.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub(super) scratch: Vec<u8>,
     spare: Vec<Vec<u8>>,
+    /// For fault injection: the next payload in place leaves as zeroes.
+    pub(super) tear_next: bool,
 }
 
 impl Buffers {
@@ -132,6 +141,7 @@ impl Link {
             parting: false,
             corrupt_next: false,
             drop_next: false,
+            torn: false,
         }
     }
 
@@ -190,7 +200,11 @@ impl Link {
 
     /// Bytes that wait to be sent, for the ledger.
     pub(super) fn queued_bytes(&self) -> u64 {
-        let unsent = self.unsent.as_ref().map_or(0, |unsent| unsent.bytes.capacity());
+        let unsent = match self.unsent.as_deref() {
+            Some(Unsent::Copied { bytes, .. }) => bytes.capacity() + std::mem::size_of::<Unsent>(),
+            Some(Unsent::InPlace(_)) => std::mem::size_of::<Unsent>(),
+            None => 0,
+        };
         (unsent + self.queue.capacity() * std::mem::size_of::<Message>()) as u64
     }
 
@@ -224,7 +238,7 @@ impl Link {
         out: &mut Outbox,
     ) -> Result<bool> {
         loop {
-            if !self.flush_unsent(buffers)? {
+            if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);
             }
             if let Some(output) = self.wire.take_output() {
@@ -291,8 +305,9 @@ impl Link {
             let at = self.incoming.payload_bytes - left as u32;
             let from = self.peer.unwrap_or_default();
             sink.part(from, &self.incoming, at, &bytes[..taken]);
-            let complete = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
-            if complete {
+            let landed = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
+            self.torn |= landed == Landed::Torn;
+            if landed != Landed::Partly {
                 self.complete(sink, out);
             }
             return Ok(taken);
@@ -307,6 +322,8 @@ impl Link {
             }
             Event::Frame(header) => {
                 self.incoming = header;
+                // A message may end in the middle, when its memory is gone: what begins anew is not torn by it.
+                self.torn &= header.payload_bytes > 0 && header.d > 0;
                 if header.payload_bytes == 0 {
                     self.complete(sink, out);
                 }
@@ -319,7 +336,16 @@ impl Link {
 
     fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         let from = self.peer.unwrap_or_default();
-        if sink.frame(from, self.index, &self.incoming, out) {
+        let is_answer = match (self.torn, self.incoming.flags & FLAG_MORE != 0) {
+            (false, _) => sink.frame(from, self.index, &self.incoming, out),
+            // The rest of the message comes, but it is of no use.
+            (true, true) => false,
+            (true, false) => {
+                self.torn = false;
+                sink.torn(from, self.index, &self.incoming, out)
+            }
+        };
+        if is_answer {
             self.unanswered = self.unanswered.saturating_sub(1);
         }
     }
@@ -337,45 +363,105 @@ impl Link {
                 Ok(sent)
             }
             Payload::Lazy(source, total) => {
-                let piece = self.next_piece(total - self.progress);
-                let last = self.progress + piece as u64 == total;
-                let mut buffer = buffers.take();
-                let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
-                let place = &mut buffer[LEAD_BYTES..end];
-                let Some(payload_crc) = fill(sink, source, self.progress, place) else {
-                    buffers.give(buffer);
-                    self.leave_queue();
-                    sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-                    return Ok(true);
-                };
-                let header = Header {
-                    d: self.progress,
-                    flags: message.header.flags | if last { 0 } else { FLAG_MORE },
-                    payload_bytes: piece as u32,
-                    payload_crc,
-                    ..message.header
-                };
-                let sealed = self.seal(&message, header)?;
-                buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
-                self.progress += piece as u64;
-                if last {
-                    self.leave_queue();
-                    self.unanswered += message.expects_answer as u32;
+                // A fault that damages bytes damages a copy of them.
+                if total >= IN_PLACE_BYTES && !self.corrupt_next {
+                    if let Some(sent) = self.send_in_place(&message, source, total, buffers, sink)? {
+                        return Ok(sent);
+                    }
                 }
-                self.send_owned(Unsent { bytes: buffer, start, end }, buffers)
+                self.send_copied(&message, source, total, buffers, sink, out)
             }
         }
+    }
+
+    /// Sends a piece of a payload from the memory where it lies; `None` if that cannot be. Returns whether all went.
+    fn send_in_place(
+        &mut self,
+        message: &Message,
+        source: Source,
+        total: u64,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<bool>> {
+        let offset = self.progress;
+        let piece = self.next_piece(total - offset, in_place::USUAL_BYTES, in_place::MOST_BYTES);
+        let Some(crc) = sink.lend(source, offset, piece).map(|lent| lent.checksum()) else {
+            return Ok(None);
+        };
+        let sealed = self.seal_piece(message, total, piece, FLAG_UNSTEADY, crc)?;
+        if std::mem::take(&mut self.drop_next) {
+            return Ok(Some(true));
+        }
+        // A source of no kind is lent by nobody.
+        let source = if std::mem::take(&mut buffers.tear_next) { Source::default() } else { source };
+        let mut frame = InPlace::new(sealed, source, offset, piece);
+        let sent = frame.send(self.fd.as_fd(), sink)?;
+        if !sent {
+            self.unsent = Some(Box::new(Unsent::InPlace(frame)));
+        }
+        Ok(Some(sent))
+    }
+
+    /// Sends a copy of a piece of a payload. Returns whether to go on.
+    fn send_copied(
+        &mut self,
+        message: &Message,
+        source: Source,
+        total: u64,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<bool> {
+        let piece = self.next_piece(total - self.progress, USUAL_PIECE_BYTES, PIECE_BYTES);
+        let mut buffer = buffers.take();
+        let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
+        let place = &mut buffer[LEAD_BYTES..end];
+        let Some(crc) = fill(sink, source, self.progress, place) else {
+            buffers.give(buffer);
+            self.leave_queue();
+            sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
+            return Ok(true);
+        };
+        let sealed = self.seal_piece(message, total, piece, 0, crc)?;
+        buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
+        self.send_owned(buffer, start, end, buffers)
+    }
+
+    /// The header of the next piece of the first message, which goes on behind that piece or leaves the queue.
+    fn seal_piece(
+        &mut self,
+        message: &Message,
+        total: u64,
+        piece: usize,
+        flags: u8,
+        payload_crc: u32,
+    ) -> Result<[u8; FRAME_HEADER_BYTES]> {
+        let last = self.progress + piece as u64 == total;
+        let header = Header {
+            d: self.progress,
+            flags: message.header.flags | flags | if last { 0 } else { FLAG_MORE },
+            payload_bytes: piece as u32,
+            payload_crc,
+            ..message.header
+        };
+        let sealed = self.seal(message, header)?;
+        self.progress += piece as u64;
+        if last {
+            self.leave_queue();
+            self.unanswered += message.expects_answer as u32;
+        }
+        Ok(sealed)
     }
 
     /// How much of what is left goes into the next frame: header and payload fill segments of the network, so that no
     /// frame drags a segment of a few bytes behind it. Segments grow while a connection is young, so the system is asked
     /// each time.
-    fn next_piece(&self, left: u64) -> usize {
+    fn next_piece(&self, left: u64, usual: usize, most: usize) -> usize {
         // The last frame takes a small rest along.
-        if left <= PIECE_BYTES as u64 {
+        if left <= most as u64 {
             return left as usize;
         }
-        piece_of_segments(socket::segment_bytes(self.fd.as_fd()).unwrap_or(0) as usize)
+        piece_of_segments(usual, socket::segment_bytes(self.fd.as_fd()).unwrap_or(0) as usize)
     }
 
     /// Sends a message that is a header and nothing more.
@@ -446,37 +532,50 @@ impl Link {
             return Ok(true);
         }
         let rest = bytes[sent..].to_vec();
-        self.unsent = Some(Box::new(Unsent { start: 0, end: rest.len(), bytes: rest }));
+        self.unsent = Some(Box::new(Unsent::Copied { start: 0, end: rest.len(), bytes: rest }));
         Ok(false)
     }
 
     /// Sends a large frame, and keeps it if the socket does not take all. Returns whether all went.
-    fn send_owned(&mut self, mut frame: Unsent, buffers: &mut Buffers) -> Result<bool> {
+    fn send_owned(
+        &mut self,
+        mut bytes: Vec<u8>,
+        start: usize,
+        end: usize,
+        buffers: &mut Buffers,
+    ) -> Result<bool> {
         if std::mem::take(&mut self.drop_next) {
-            buffers.give(frame.bytes);
+            buffers.give(bytes);
             return Ok(true);
         }
         if std::mem::take(&mut self.corrupt_next) {
-            frame.bytes[(frame.start + frame.end) / 2] ^= 1;
+            bytes[(start + end) / 2] ^= 1;
         }
-        frame.start += self.try_send(&frame.bytes[frame.start..frame.end])?;
-        if frame.start == frame.end {
-            buffers.give(frame.bytes);
+        let start = start + self.try_send(&bytes[start..end])?;
+        if start == end {
+            buffers.give(bytes);
             return Ok(true);
         }
-        self.unsent = Some(Box::new(frame));
+        self.unsent = Some(Box::new(Unsent::Copied { bytes, start, end }));
         Ok(false)
     }
 
-    fn flush_unsent(&mut self, buffers: &mut Buffers) -> Result<bool> {
+    fn flush_unsent(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<bool> {
         let Some(mut unsent) = self.unsent.take() else { return Ok(true) };
-        unsent.start += self.try_send(&unsent.bytes[unsent.start..unsent.end])?;
-        if unsent.start == unsent.end {
-            buffers.give(unsent.bytes);
-            return Ok(true);
+        let all = match &mut *unsent {
+            Unsent::Copied { bytes, start, end } => {
+                *start += self.try_send(&bytes[*start..*end])?;
+                if start == end {
+                    buffers.give(std::mem::take(bytes));
+                }
+                start == end
+            }
+            Unsent::InPlace(frame) => frame.send(self.fd.as_fd(), sink)?,
+        };
+        if !all {
+            self.unsent = Some(unsent);
         }
-        self.unsent = Some(unsent);
-        Ok(false)
+        Ok(all)
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
@@ -514,10 +613,10 @@ fn fill(sink: &mut dyn Sink, source: Source, offset: u64, place: &mut [u8]) -> O
 }
 
 /// The payload of a frame that fills whole segments with its header; of whole cache lines.
-fn piece_of_segments(segment: usize) -> usize {
-    let segments = USUAL_PIECE_BYTES.checked_div(segment).unwrap_or(0);
+fn piece_of_segments(usual: usize, segment: usize) -> usize {
+    let segments = usual.checked_div(segment).unwrap_or(0);
     match (segments * segment).saturating_sub(FRAME_HEADER_BYTES) & !63 {
-        0 => USUAL_PIECE_BYTES,
+        0 => usual,
         piece => piece,
     }
 }
@@ -529,11 +628,12 @@ mod tests {
     #[test]
     fn a_frame_fills_whole_segments() {
         // Loopback, Ethernet, a segment larger than a piece, and no answer of the system.
-        assert_eq!(piece_of_segments(65_483), 2 * 65_483 - 72 - 14);
-        assert!(piece_of_segments(1448) + FRAME_HEADER_BYTES <= 90 * 1448);
-        assert!(piece_of_segments(1448) + FRAME_HEADER_BYTES > 90 * 1448 - 64);
-        assert_eq!(piece_of_segments(1 << 20), USUAL_PIECE_BYTES);
-        assert_eq!(piece_of_segments(0), USUAL_PIECE_BYTES);
+        let piece = |segment| piece_of_segments(USUAL_PIECE_BYTES, segment);
+        assert_eq!(piece(65_483), 2 * 65_483 - 72 - 14);
+        assert!(piece(1448) + FRAME_HEADER_BYTES <= 90 * 1448);
+        assert!(piece(1448) + FRAME_HEADER_BYTES > 90 * 1448 - 64);
+        assert_eq!(piece(1 << 20), USUAL_PIECE_BYTES);
+        assert_eq!(piece(0), USUAL_PIECE_BYTES);
     }
 
     #[test]

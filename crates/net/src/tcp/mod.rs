@@ -8,8 +8,10 @@
 //! |---|---|
 //! | `mod.rs` | the table of connections, routing, the cap |
 //! | `link.rs` | one connection |
+//! | `in_place.rs` | a frame that is sent without a copy |
 //! | `routes.rs` | which connection questions to a rank go on |
 
+mod in_place;
 mod link;
 mod routes;
 
@@ -762,16 +764,19 @@ impl Transport for Tcp {
     }
 
     fn inject(&mut self, peer: Rank, fault: Fault) {
-        let Some(&index) = self.routes.get(&peer.0) else { return };
-        let Some(link) = self.links[index as usize].as_mut() else { return };
-        match fault {
-            Fault::Reset => {
+        let link = self.routes.get(&peer.0).and_then(|&index| self.links[index as usize].as_mut());
+        match (fault, link) {
+            (Fault::Tear, _) => self.buffers.tear_next = true,
+            (_, None) => {}
+            (Fault::Reset, Some(link)) => {
                 let _ = socket::reset_on_close(link.fd.as_fd());
                 let _ = socket::shut_down(link.fd.as_fd());
             }
-            Fault::Corrupt => link.corrupt_next = true,
-            Fault::Drop => link.drop_next = true,
-            Fault::Stall { milliseconds } => link.stalled_until_ms = time::now_ms() + milliseconds,
+            (Fault::Corrupt, Some(link)) => link.corrupt_next = true,
+            (Fault::Drop, Some(link)) => link.drop_next = true,
+            (Fault::Stall { milliseconds }, Some(link)) => {
+                link.stalled_until_ms = time::now_ms() + milliseconds;
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! and never sees a payload it need not see: the user of the wire receives payloads wherever it likes and reports
 //! the bytes. `docs/wire.md` has the state diagram.
 
-use super::frame::{self, Header, FRAME_HEADER_BYTES, KIND_GOODBYE};
+use super::frame::{self, Header, FLAG_UNSTEADY, FRAME_HEADER_BYTES, KIND_GOODBYE};
 use super::WireError;
 use crate::auth::{self, FrameKey, Hello, Identity, JobId, Purpose, Record, Refusal, Secret, Transcript};
 use std::fmt;
@@ -35,7 +35,7 @@ const _: () = assert!(std::mem::size_of::<Connection>() <= 200);
 ///
 /// ```
 /// use kumiki_net::auth::{Identity, JobId, Purpose, Secret};
-/// use kumiki_net::wire::{Connection, Event, Header};
+/// use kumiki_net::wire::{Connection, Event, Header, Landed};
 ///
 /// let (job, secret) = (JobId(1), Secret::from_bytes([7; 32]));
 /// let (left, right) = (Identity { rank: 0, incarnation: 0 }, Identity { rank: 1, incarnation: 0 });
@@ -56,8 +56,8 @@ const _: () = assert!(std::mem::size_of::<Connection>() <= 200);
 /// let sealed = initiator.seal(header)?;
 /// assert_eq!(responder.feed(&secret, &sealed)?, (sealed.len(), Event::Frame(header)));
 /// assert_eq!(responder.payload_left(), 4);
-/// assert!(!responder.payload(b"da")?);
-/// assert!(responder.payload(b"ta")?);
+/// assert_eq!(responder.payload(b"da")?, Landed::Partly);
+/// assert_eq!(responder.payload(b"ta")?, Landed::Wholly);
 /// # Ok::<(), kumiki_net::wire::WireError>(())
 /// ```
 pub struct Connection {
@@ -93,6 +93,7 @@ struct Open {
     payload_left_bytes: u32,
     payload_crc_so_far: u32,
     payload_crc_expected: u32,
+    payload_is_steady: bool,
     my_goodbye: MyGoodbye,
     peer_said_goodbye: bool,
 }
@@ -103,6 +104,18 @@ enum MyGoodbye {
     /// It will be the next frame.
     Wanted,
     Sent,
+}
+
+/// How far the payload of a frame is, after [`Connection::payload`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landed {
+    /// More must come.
+    Partly,
+    /// All of it came and its checksum is right.
+    Wholly,
+    /// All of it came, and it is not what the checksum was taken of: it changed while it was being sent, as the header
+    /// said that it might ([`FLAG_UNSTEADY`]), or on the way. It must be asked for again.
+    Torn,
 }
 
 /// What [`Connection::feed`] found in the bytes.
@@ -254,13 +267,13 @@ impl Connection {
         }
     }
 
-    /// Reports bytes of the present frame's payload, in order: `true` when it is complete and its checksum is right.
+    /// Reports bytes of the present frame's payload, in order, and says how far it is.
     ///
-    /// Until then nothing of the payload may be believed.
+    /// Until it has landed wholly nothing of the payload may be believed.
     ///
     /// # Errors
     /// [`WireError::Misuse`] for more bytes than are left, without effect. Every other error is final.
-    pub fn payload(&mut self, bytes: &[u8]) -> Result<bool, WireError> {
+    pub fn payload(&mut self, bytes: &[u8]) -> Result<Landed, WireError> {
         let open = match &mut self.phase {
             Phase::Failed { error, .. } => return Err(*error),
             Phase::Open(open) if bytes.len() as u64 <= u64::from(open.payload_left_bytes) => open,
@@ -269,12 +282,12 @@ impl Connection {
         open.payload_crc_so_far = frame::checksum_more(open.payload_crc_so_far, bytes);
         open.payload_left_bytes -= bytes.len() as u32;
         if open.payload_left_bytes > 0 {
-            return Ok(false);
+            return Ok(Landed::Partly);
         }
-        if open.payload_crc_so_far == open.payload_crc_expected {
-            Ok(true)
-        } else {
-            Err(self.fail(WireError::BadChecksum))
+        match (open.payload_crc_so_far == open.payload_crc_expected, open.payload_is_steady) {
+            (true, _) => Ok(Landed::Wholly),
+            (false, false) => Ok(Landed::Torn),
+            (false, true) => Err(self.fail(WireError::BadChecksum)),
         }
     }
 
@@ -581,6 +594,7 @@ impl Open {
             payload_left_bytes: 0,
             payload_crc_so_far: 0,
             payload_crc_expected: 0,
+            payload_is_steady: true,
             my_goodbye: MyGoodbye::Unsaid,
             peer_said_goodbye: false,
         }
@@ -609,6 +623,7 @@ impl Open {
             self.payload_left_bytes = header.payload_bytes;
             self.payload_crc_so_far = 0;
             self.payload_crc_expected = header.payload_crc;
+            self.payload_is_steady = header.flags & FLAG_UNSTEADY == 0;
             return Ok(Event::Frame(header));
         }
         if self.peer_said_goodbye {

@@ -18,6 +18,9 @@ pub const MAX_PAYLOAD_BYTES: u32 = 1 << 20;
 pub const FIRST_USER_KIND: u8 = 16;
 /// The kind of the frame with which a side says that it will make no more requests and waits for no more replies.
 pub const KIND_GOODBYE: u8 = 1;
+/// On a frame with a payload: it is sent from memory that may have changed since its checksum was taken. A checksum that is
+/// wrong then does not end the connection; the receiver is told that the payload is torn.
+pub const FLAG_UNSTEADY: u8 = 0x40;
 
 /// One sequence number and one header are exactly one block of BLAKE3, so that a tag costs a single compression.
 const _: () = assert!(8 + HEADER_BYTES == 64);
@@ -34,7 +37,7 @@ const _: () = assert!(8 + HEADER_BYTES == 64);
 pub struct Header {
     /// What the frame is. [`FIRST_USER_KIND`] and up are for the user of the wire.
     pub kind: u8,
-    /// For the user of the wire.
+    /// For the user of the wire; on a frame with a payload, but for [`FLAG_UNSTEADY`].
     pub flags: u8,
     /// For the user of the wire.
     pub generation: u16,
@@ -60,7 +63,7 @@ impl Header {
     /// The same header with length and checksum of this payload.
     ///
     /// The payload must be sent as it is now: one that changes in between (memory that other ranks write) arrives
-    /// with a wrong checksum, and the peer closes the connection. Copy such memory first.
+    /// with a wrong checksum, and the peer closes the connection. Copy such memory first, or say [`FLAG_UNSTEADY`].
     ///
     /// A payload that is too large is not refused here but when the header is sealed.
     #[must_use]

@@ -13,9 +13,9 @@ mod connection;
 mod error;
 pub mod frame;
 
-pub use connection::{Connection, Event, Output, ANSWER_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS};
+pub use connection::{Connection, Event, Landed, Output, ANSWER_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS};
 pub use error::WireError;
-pub use frame::{Header, FIRST_USER_KIND, FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
+pub use frame::{Header, FIRST_USER_KIND, FLAG_UNSTEADY, FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
 
 #[cfg(test)]
 mod tests;

@@ -459,6 +459,23 @@ fn a_goodbye_waits_for_nothing_but_goes_before_later_frames() {
 }
 
 #[test]
+fn a_payload_that_may_change_is_torn_and_not_the_end() {
+    let Pair { mut left, mut right, .. } = pair();
+    let unsteady = |op| Header { flags: FLAG_UNSTEADY, ..request(op).with_payload(b"ab") };
+    for (op, arrives, landed) in
+        [(1, b"ab", Landed::Wholly), (2, b"ax", Landed::Torn), (3, b"ab", Landed::Wholly)]
+    {
+        feed_all(&mut right, &left.seal(unsteady(op)).unwrap()).unwrap();
+        assert_eq!(right.payload(&arrives[..1]), Ok(Landed::Partly));
+        assert_eq!(right.payload(&arrives[1..]), Ok(landed));
+    }
+    // The same damage to one that was steady is final.
+    feed_all(&mut right, &left.seal(request(4).with_payload(b"ab")).unwrap()).unwrap();
+    assert_eq!(right.payload(b"ax"), Err(WireError::BadChecksum));
+    assert_eq!(right.error(), Some(&WireError::BadChecksum).copied());
+}
+
+#[test]
 fn misuse_has_no_effect() {
     let mut early = initiator();
     assert!(matches!(early.seal(request(0)), Err(WireError::Misuse(_))));
@@ -478,9 +495,9 @@ fn misuse_has_no_effect() {
     assert!(matches!(right.feed(&secret(), b"x"), Err(WireError::Misuse(_))));
     assert!(matches!(right.payload(b"abc"), Err(WireError::Misuse(_))));
     assert!(!right.is_between_frames());
-    assert_eq!(right.payload(b"a"), Ok(false));
-    assert_eq!(right.payload(b""), Ok(false));
-    assert_eq!(right.payload(b"b"), Ok(true));
+    assert_eq!(right.payload(b"a"), Ok(Landed::Partly));
+    assert_eq!(right.payload(b""), Ok(Landed::Partly));
+    assert_eq!(right.payload(b"b"), Ok(Landed::Wholly));
     assert_eq!(feed_all(&mut right, &left.seal(request(2)).unwrap()), Ok(vec![Event::Frame(request(2))]));
 }
 

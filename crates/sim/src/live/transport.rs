@@ -135,8 +135,9 @@ impl Transport for Link {
     }
 
     fn inject(&mut self, peer: Rank, fault: Fault) {
-        // A frame that vanishes or is spoilt ends a connection, as its receiver notices; a stall does not.
-        if !matches!(fault, Fault::Stall { .. }) {
+        // A frame that vanishes or is spoilt ends a connection, as its receiver notices; a stall does not, and nothing is sent
+        // in place here that could be torn.
+        if !matches!(fault, Fault::Stall { .. } | Fault::Tear) {
             self.hall.break_connection(self.rank, peer.0);
         }
     }

@@ -396,7 +396,7 @@ fn grid_of_ranks(network: &Network, ranks: u32) -> Vec<u32> {
     let mut factors = Vec::new();
     let mut factor = 2;
     while left > 1 {
-        if left % factor == 0 {
+        if left.is_multiple_of(factor) {
             factors.push(factor);
             left /= factor;
         } else if factor * factor > left {

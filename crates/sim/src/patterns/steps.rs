@@ -53,7 +53,7 @@ impl Steps {
 
 /// The largest prime that is not greater than a number; 1 if there is none.
 fn prime_up_to(number: u32) -> u32 {
-    let is_prime = |n: u32| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| n % d != 0);
+    let is_prime = |n: u32| n > 1 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     (1..=number.max(1)).rev().find(|&n| is_prime(n)).unwrap_or(1)
 }
 

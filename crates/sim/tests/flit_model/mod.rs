@@ -171,7 +171,7 @@ impl Model {
     fn neighbour(&self, router: usize, port: usize) -> usize {
         let (size, stride) = (self.sizes[port / 2], self.stride(port / 2));
         let at = self.coordinate(router, port / 2);
-        let next = if port % 2 == 0 { (at + 1) % size } else { (at + size - 1) % size };
+        let next = if port.is_multiple_of(2) { (at + 1) % size } else { (at + size - 1) % size };
         router - at * stride + next * stride
     }
 

@@ -255,7 +255,7 @@ fn timed(work: impl FnOnce() -> Done<()>) -> Done<Duration> {
 
 /// Empties the map of this rank's keys when all are in; that is not what is measured.
 fn empty(map: &Map<'_>, first: u64, next: u64) -> Done<()> {
-    if next > 0 && next % KEYS == 0 {
+    if next > 0 && next.is_multiple_of(KEYS) {
         let keys: Vec<_> = (0..KEYS).map(|index| own_key(first, index)).collect();
         map.remove_many(&keys).map_err(text)?;
     }

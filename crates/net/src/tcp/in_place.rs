@@ -1,0 +1,71 @@
+//! A frame whose payload is sent from the memory where it lies.
+//!
+//! Copying a large payload would cost as much as sending it does. But others may write to the memory between the moment when
+//! it is summed up and the moment when the system takes it: such a frame says that its payload is unsteady, and whoever
+//! receives it with a wrong sum asks again.
+
+use crate::contract::{Sink, Source};
+use crate::os::socket;
+use crate::wire::{FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
+use crate::Result;
+use std::os::fd::BorrowedFd;
+
+/// About so much payload has a frame; the last of a message may have a little more.
+pub(super) const USUAL_BYTES: usize = 512 * 1024;
+/// A rest up to here goes with the last frame.
+pub(super) const MOST_BYTES: usize = USUAL_BYTES + USUAL_BYTES / 4;
+const _: () = assert!(MOST_BYTES <= MAX_PAYLOAD_BYTES as usize);
+
+/// Goes out in the place of memory that is no more: the receiver was promised so many bytes.
+static FILLER: [u8; 4096] = [0; 4096];
+
+/// A frame on its way.
+pub(super) struct InPlace {
+    header: [u8; FRAME_HEADER_BYTES],
+    source: Source,
+    /// Where the payload begins in its message.
+    offset: u64,
+    bytes: usize,
+    /// Bytes of header and payload that have gone.
+    sent: usize,
+}
+
+impl InPlace {
+    pub(super) fn new(
+        header: [u8; FRAME_HEADER_BYTES],
+        source: Source,
+        offset: u64,
+        bytes: usize,
+    ) -> InPlace {
+        InPlace { header, source, offset, bytes, sent: 0 }
+    }
+
+    /// Sends as much as the socket takes. Returns whether all has gone.
+    pub(super) fn send(&mut self, fd: BorrowedFd<'_>, sink: &mut dyn Sink) -> Result<bool> {
+        while self.sent < FRAME_HEADER_BYTES + self.bytes {
+            match self.send_some(fd, sink) {
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.would_block() => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn send_some(&self, fd: BorrowedFd<'_>, sink: &mut dyn Sink) -> Result<usize> {
+        let header = self.header.get(self.sent..).unwrap_or_default();
+        let behind = self.sent.saturating_sub(FRAME_HEADER_BYTES);
+        let left = self.bytes - behind;
+        // The memory may have gone since the last time.
+        if let Some(lent) = sink.lend(self.source, self.offset + behind as u64, left) {
+            match socket::send_lent(fd, header, &lent) {
+                Err(error) if error.is_bad_memory() => {}
+                sent => return sent,
+            }
+        }
+        match header {
+            [] => socket::send(fd, &FILLER[..left.min(FILLER.len())]),
+            header => socket::send(fd, header),
+        }
+    }
+}
