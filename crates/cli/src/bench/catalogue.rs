@@ -207,11 +207,11 @@ fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -
     let in_flight = operation.ends_with("bw");
     let floors = match (place, in_flight) {
         (Place::Shm, _) => vec![("memcpy", format!("floor.memcpy.{bytes}"))],
-        (Place::Tcp, true) => vec![("socket stream", format!("floor.stream.{bytes}"))],
-        (Place::Tcp, false) => vec![
-            ("socket, one at a time", format!("floor.acked.{bytes}")),
-            ("socket, summed", format!("floor.summed.{bytes}")),
+        (Place::Tcp, true) => vec![
+            ("socket stream", format!("floor.stream.{bytes}")),
+            ("socket stream, summed", format!("floor.summed.{bytes}")),
         ],
+        (Place::Tcp, false) => vec![("socket, one at a time", format!("floor.acked.{bytes}"))],
     };
     let row = Metric {
         name: format!("{operation}.{}.{kind}.{}", place.name(), size_name(bytes)),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Ends an exchange over the socket.
 const END: u64 = u64::MAX;
 /// A piece of a message that has a sum of its own, and the bytes of the sum.
-const PIECE_BYTES: usize = 128 << 10;
+const PIECE_BYTES: usize = 512 << 10;
 const SUM_BYTES: usize = 4;
 /// The word of starter memory behind those of `ours` with the port of rank 0.
 const PORT_WORD: u64 = FIRST_WORD + 8;
@@ -181,42 +181,44 @@ impl<'a> Floor<'a> {
         Ok(seconds?.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
     }
 
-    /// Messages from rank 0 to rank 1, one at a time, as whoever promises that no damage goes unseen must send them from memory
-    /// that others may change meanwhile: copied, summed up, and summed up again before they go to their place.
+    /// A stream of messages from rank 0 to rank 1 that promises that no damage goes unseen: each piece is summed up before it is
+    /// sent, and again before it goes to its place.
     fn summed(&mut self, bytes: &str, request: &Request) -> Measured {
         let bytes: usize = bytes.parse().map_err(text)?;
         let Some(mut socket) = self.connect()? else { return Ok(Vec::new()) };
         socket.set_nonblocking(false).map_err(text)?;
         let mut memory = vec![1u8; bytes];
-        let mut piece = vec![0u8; SUM_BYTES + PIECE_BYTES];
         if self.world.rank() == 1 {
-            while receive(&mut socket)? != END {
-                for place in memory.chunks_mut(PIECE_BYTES) {
-                    let whole = &mut piece[..SUM_BYTES + place.len()];
-                    socket.read_exact(whole).map_err(text)?;
-                    let (sum, data) = whole.split_at(SUM_BYTES);
-                    if sum != checksum(data).to_ne_bytes() {
-                        return Err("the sum is wrong".into());
+            let mut piece = vec![0u8; SUM_BYTES + PIECE_BYTES];
+            loop {
+                let count = receive(&mut socket)?;
+                if count == END {
+                    return Ok(Vec::new());
+                }
+                for _ in 0..count {
+                    for place in memory.chunks_mut(PIECE_BYTES) {
+                        let whole = &mut piece[..SUM_BYTES + place.len()];
+                        socket.read_exact(whole).map_err(text)?;
+                        let (sum, data) = whole.split_at(SUM_BYTES);
+                        if sum != checksum(data).to_ne_bytes() {
+                            return Err("the sum is wrong".into());
+                        }
+                        place.copy_from_slice(data);
                     }
-                    place.copy_from_slice(data);
                 }
                 send(&mut socket, 0)?;
             }
-            return Ok(Vec::new());
         }
         let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
             let started = Instant::now();
-            for i in 0..n {
-                send(&mut socket, i)?;
-                for place in memory.chunks(PIECE_BYTES) {
-                    let whole = &mut piece[..SUM_BYTES + place.len()];
-                    whole[SUM_BYTES..].copy_from_slice(black_box(place));
-                    let sum = checksum(&whole[SUM_BYTES..]);
-                    whole[..SUM_BYTES].copy_from_slice(&sum.to_ne_bytes());
-                    socket.write_all(whole).map_err(text)?;
+            send(&mut socket, n)?;
+            for _ in 0..n {
+                for place in black_box(&memory).chunks(PIECE_BYTES) {
+                    socket.write_all(&checksum(place).to_ne_bytes()).map_err(text)?;
+                    socket.write_all(place).map_err(text)?;
                 }
-                receive(&mut socket)?;
             }
+            receive(&mut socket)?;
             Ok(started.elapsed())
         });
         send(&mut socket, END)?;
