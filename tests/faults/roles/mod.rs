@@ -40,7 +40,9 @@ pub(crate) fn play(role: &str) -> ExitCode {
     match played {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("rank {}: {error}", rank());
+            // In one piece: the launcher writes to the same stream.
+            let line = format!("rank {}: {error}\n", rank());
+            let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
             ExitCode::from(9)
         }
     }
