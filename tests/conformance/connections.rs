@@ -85,6 +85,35 @@ pub(crate) fn crowds(stage: &Stage) {
     }
 }
 
+/// Everybody copies between two others at once, over and over: whoever pushes for somebody needs a connection of its own for
+/// it, while those that it has wait for others who push.
+pub(crate) fn circles(stage: &Stage) {
+    const BYTES: u64 = 4096;
+    let ranks = stage.ranks();
+    let block = stage.block((BYTES * (ranks as u64 + 1)) as usize);
+    let all = stage.exchange(block.address());
+    stage.write(block.address(), &patterned(stage.me() as u64, BYTES as usize));
+    stage.sync();
+    for step in 1..ranks {
+        let source = (stage.me() + step) % ranks;
+        for rank in (0..ranks).filter(|&rank| rank != stage.me() && rank != source) {
+            let lane = all[rank as usize].add(BYTES * (1 + stage.me() as u64));
+            stage.copy(lane, all[source as usize], BYTES);
+        }
+        stage.complete_all();
+        stage.sync();
+        for from in (0..ranks).filter(|&from| from != stage.me() && (from + step) % ranks != stage.me()) {
+            let lane = block.address().add(BYTES * (1 + from as u64));
+            let wanted = patterned(((from + step) % ranks) as u64, BYTES as usize);
+            assert!(
+                stage.read::<u8>(lane, BYTES as usize) == wanted,
+                "what rank {from} copied in step {step}"
+            );
+        }
+        stage.sync();
+    }
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
     let trial = |(topic, ranks, cap): (&'static str, u32, &'static str)| {
         Trial::test(format!("tcp::{topic}_with_{cap}_connections"), move || {
@@ -92,7 +121,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             job.env("KUMIKI_CONNECTIONS", cap).run().success()
         })
     };
-    let cases = [("all_to_all", RANKS), ("crowds", 4)];
+    let cases = [("all_to_all", RANKS), ("crowds", 4), ("circles", RANKS)];
     cases
         .into_iter()
         .flat_map(|(topic, ranks)| ["1", "2", "256"].map(|cap| trial((topic, ranks, cap))))

@@ -159,6 +159,7 @@ fn other_body(name: &str) -> Option<Body> {
         "table_budget" => Body::World(tables::table_budget),
         "all_to_all" => Body::World(connections::all_to_all),
         "crowds" => Body::World(connections::crowds),
+        "circles" => Body::World(connections::circles),
         "torn" => Body::World(torn::torn),
         _ => return None,
     })

@@ -192,13 +192,16 @@ impl Core {
 impl Receiver<'_> {
     /// Starts an operation that is in the table.
     pub(crate) fn start(&mut self, id: u64, action: Action, out: &mut Outbox) {
-        let repeated = self.state.operations.get(id).is_some_and(|operation| operation.repeated);
+        let operation = self.state.operations.get(id).copied();
+        let repeated = operation.is_some_and(|operation| operation.repeated);
+        let for_others = operation.is_some_and(|operation| operation.client != Client::Program);
         match serve::start(self.core, id, action, repeated) {
             Ok(serve::Started::Complete(value)) => self.complete(id, Ok(value), out),
             Ok(serve::Started::Sent(peer, message)) => {
                 if let Some(operation) = self.state.operations.get_mut(id) {
                     operation.peer = Some(peer);
                 }
+                let message = if for_others { protocol::relayed(message) } else { message };
                 out.messages.push((peer, message));
             }
             Err(error) => self.complete(id, Err(error), out),

@@ -59,6 +59,11 @@ pub(crate) fn question(header: Header, payload: Payload) -> Message {
     Message { header, payload, expects_answer: true, path: Path::Route }
 }
 
+/// A question of ours that becomes one for somebody else, who waits for what comes of it.
+pub(crate) fn relayed(message: Message) -> Message {
+    Message { path: Path::Relay, ..message }
+}
+
 /// Something that nobody answers.
 pub(crate) fn notice(header: Header) -> Message {
     Message { header, payload: Payload::None, expects_answer: false, path: Path::Route }

@@ -634,7 +634,7 @@ fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Heade
         Ok(Started::Sent(peer, message)) => {
             operation.peer = Some(peer);
             receiver.state.operations.insert(id, operation);
-            out.messages.push((peer, message));
+            out.messages.push((peer, protocol::relayed(message)));
         }
         Ok(Started::Complete(_)) => out.messages.push((from, protocol::done(header.op, &Ok(()), path))),
         Err(error) => out.messages.push((from, protocol::done(header.op, &Err(error), path))),

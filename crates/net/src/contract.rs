@@ -58,6 +58,9 @@ pub enum Payload {
 pub enum Path {
     /// A question: the transport chooses.
     Route,
+    /// A question that must be asked so that one of somebody else can be answered. It waits neither for room under a cap nor for
+    /// a connection on which the peer has said goodbye: whoever asked may be who holds them.
+    Relay,
     /// An answer: back the way the question came, as [`Sink::frame`] was told it. Dropped if that way is gone.
     Answer(u32),
 }

@@ -82,6 +82,11 @@ impl Error {
         matches!(self, Error::System { errno, .. } if *errno == libc::EAGAIN || *errno == libc::EINTR)
     }
 
+    /// Whether this process, or the machine, has as many open files as it may have.
+    pub(crate) fn is_out_of_descriptors(&self) -> bool {
+        matches!(self, Error::System { errno: libc::EMFILE | libc::ENFILE, .. })
+    }
+
     /// Whether the system could not read the memory it was given.
     pub(crate) fn is_bad_memory(&self) -> bool {
         matches!(self, Error::System { errno: libc::EFAULT, .. })

@@ -63,6 +63,8 @@ pub(super) struct Link {
     pub(super) watching_writes: bool,
     /// Whether one of the two sides has said goodbye.
     pub(super) parting: bool,
+    /// Whether we have.
+    said_goodbye: bool,
     pub(super) corrupt_next: bool,
     pub(super) drop_next: bool,
     /// Whether a piece of the message that is coming in was torn.
@@ -139,6 +141,7 @@ impl Link {
             initiated,
             watching_writes: false,
             parting: false,
+            said_goodbye: false,
             corrupt_next: false,
             drop_next: false,
             torn: false,
@@ -188,6 +191,11 @@ impl Link {
         !self.established || self.wire.may_request()
     }
 
+    /// Whether what must be asked for others may be asked on it: we have not said goodbye.
+    pub(super) fn may_relay(&self) -> bool {
+        !self.established || self.wire.may_reply() && !self.said_goodbye
+    }
+
     /// Whether something waits to be sent.
     pub(super) fn has_output(&self) -> bool {
         self.unsent.is_some() || self.wire.has_output() || (self.established && !self.queue.is_empty())
@@ -213,6 +221,7 @@ impl Link {
         // An error means that the link is failing or not yet open, and then it is dropped anyhow.
         let _ = self.wire.goodbye();
         self.parting = true;
+        self.said_goodbye = true;
     }
 
     /// Whether both sides have said goodbye and nothing is left to send.
@@ -481,7 +490,7 @@ impl Link {
         self.progress = 0;
     }
 
-    /// A goodbye of the peer stops new questions, not answers and not what has been begun.
+    /// A goodbye of the peer stops new questions of ours, not answers, not what others wait for, and not what has been begun.
     fn may_go_on(&self, message: &Message) -> bool {
         if message.path != Path::Route || self.progress > 0 {
             self.wire.may_reply()

@@ -448,6 +448,10 @@ impl Tcp {
                 }
                 index
             }
+            Path::Relay => match self.relay(to, message)? {
+                Some(index) => index,
+                None => return Ok(()),
+            },
             // What waits for this peer already goes first, even when a link has come up meanwhile.
             Path::Route if self.waits_behind(to, message) => return Ok(()),
             Path::Route => match self.route(to, sink, out)?.filter(|&index| self.may_request(index)) {
@@ -478,6 +482,26 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// The link for what must be asked for others: beyond the cap if need be, and beside a link on which we have said goodbye,
+    /// where nothing of ours is under way any more. `None`: it waits until a call can be made.
+    fn relay(&mut self, to: Rank, message: Message) -> Result<Option<u32>> {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return Ok(None);
+        }
+        let link = self.routes.get(&to.0).and_then(|&index| self.links[index as usize].as_ref());
+        if let Some(link) = link.filter(|link| link.may_relay()) {
+            return Ok(Some(link.index));
+        }
+        match self.call(to, time::now_ms()) {
+            Err(error) if error.is_out_of_descriptors() => {
+                self.waiting.push((to, message));
+                Ok(None)
+            }
+            called => called.map(Some),
+        }
     }
 
     /// Whether questions may be asked on a link: nobody has said goodbye there.
