@@ -56,6 +56,10 @@ fn traced(way: &str, topic: &str) -> Result<(), Failed> {
             );
         }
     };
+    let named = |event: &serde_json::Value| {
+        ["send put", "send get", "send atomic"].iter().any(|name| event["name"] == *name)
+    };
+    ended.expect(events.iter().any(named), "events are called by what they are")?;
     for rank in 0..4 {
         let of_rank = |event: &&serde_json::Value| event["pid"] == rank && event["ph"] == "i";
         let count = events.iter().filter(of_rank).count();

@@ -41,6 +41,24 @@ pub(crate) const RETURN: u8 = FIRST_USER_KIND + 11;
 pub(crate) const PUT_FEW: u8 = FIRST_USER_KIND + 12;
 pub(crate) const DATA_FEW: u8 = FIRST_USER_KIND + 13;
 
+/// What a kind of frame is called in a trace.
+pub(crate) fn name(kind: u8) -> &'static str {
+    match kind {
+        PUT | PUT_FEW => "put",
+        GET => "get",
+        COPY => "copy",
+        ATOMIC => "atomic",
+        DATA | DATA_FEW => "data",
+        VALUE => "value",
+        DONE => "done",
+        SIGNAL => "barrier signal",
+        NUDGE | NUDGED => "nudge",
+        CALL => "call",
+        RETURN => "return",
+        _ => "frame",
+    }
+}
+
 const OK: u8 = 0;
 const BOUNDS: u8 = 1;
 const MISUSE: u8 = 2;

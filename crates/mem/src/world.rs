@@ -7,6 +7,7 @@ use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
+use crate::protocol;
 use crate::region::Registry;
 use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
@@ -409,7 +410,7 @@ impl World {
             Some(transport) => transport,
             None => {
                 let tcp = Tcp::new(setup, channel.as_ref().map(|channel| channel.as_fd()))?;
-                hook::wrap(Box::new(tcp), self.core.rank)?
+                hook::wrap(Box::new(tcp), self.core.rank, protocol::name)?
             }
         };
         let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);

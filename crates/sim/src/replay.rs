@@ -197,17 +197,17 @@ fn read(source: &Source) -> Result<Vec<Vec<Event>>, Mistake> {
 /// An event of a message; `None` for those about a connection.
 fn event(source: &Source, value: &Value, place: Span) -> Result<Option<Event>, Mistake> {
     let name = value["name"].as_str().unwrap_or("");
-    let (what, kind) = name.split_once(" kind ").unwrap_or((name, ""));
-    let (sends, kind) = match (what, kind.parse::<u64>()) {
+    let what = name.split(' ').next().unwrap_or("");
+    let (sends, kind) = match (what, value["args"]["kind"].as_u64()) {
         ("lost", _) => {
             return Err(source
                 .mistake(place, "a rank was lost in this run; only a run that ended well can be replayed"))
         }
-        ("send", Ok(kind)) => (true, kind),
-        ("receive", Ok(kind)) => (false, kind),
+        ("send", Some(kind)) => (true, kind),
+        ("receive", Some(kind)) => (false, kind),
         _ => {
             let message = format!(
-                "`{name}` is no event of `kumiki run --trace`; expected `send kind N` or `receive kind N`"
+                "`{name}` is no event of `kumiki run --trace`; expected `send …` or `receive …`, and its `kind` among its `args`"
             );
             return Err(source.mistake(place, message));
         }
@@ -416,9 +416,10 @@ mod tests {
         waited: u32,
         thread: u32,
     ) -> String {
+        let (name, kind) = what.split_once(" kind ").unwrap_or((what, "0"));
         format!(
-            "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{what}\",\"ts\":{at}.000,\"pid\":{rank},\"tid\":{thread},\
-             \"args\":{{\"peer\":{peer},\"op\":{op},\"bytes\":{bytes},\"waited\":{waited}.000}}}},\n"
+            "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{name} it\",\"ts\":{at}.000,\"pid\":{rank},\"tid\":{thread},\
+             \"args\":{{\"kind\":{kind},\"peer\":{peer},\"op\":{op},\"bytes\":{bytes},\"waited\":{waited}.000}}}},\n"
         )
     }
 
@@ -477,7 +478,7 @@ mod tests {
             ("[\nhello\n]\n", 2, "no event of a trace"),
             ("[\n{\"ph\":\"i\"}\n]\n", 2, "`pid`"),
             (&line(0, 1, "receive kind 16", (5, 1, 1), 0, 0), 1, "rank 5 leaves no trace"),
-            (&line(0, 1, "jump", (0, 1, 1), 0, 0), 1, "`jump` is no event"),
+            (&line(0, 1, "jump", (0, 1, 1), 0, 0), 1, "`jump it` is no event"),
             (&line(0, 1, "lost kind 0", (0, 1, 1), 0, 0), 1, "a rank was lost"),
         ] {
             let mistake = parse(text).unwrap_err();

@@ -201,8 +201,9 @@ fn ring_trace(ranks: u32) -> String {
     for rank in 0..ranks {
         let (next, last) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
         let mut line = |at: u32, what: &str, peer: u32, bytes: u32, waited: u32| {
+            let (name, kind) = what.split_once(" kind ").expect("a kind");
             text += &format!(
-                "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{what}\",\"ts\":{at}.0,\"pid\":{rank},\"tid\":0,\"args\":{{\"peer\":{peer},\
+                "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{name} it\",\"ts\":{at}.0,\"pid\":{rank},\"tid\":0,\"args\":{{\"kind\":{kind},\"peer\":{peer},\
                  \"op\":1,\"bytes\":{bytes},\"waited\":{waited}.0}}}},\n"
             );
         };

@@ -20,14 +20,18 @@ use fault::{FaultPlan, Inject};
 use tap::Tap;
 use trace::Trace;
 
-/// Wraps a transport in the hooks that the environment asks for.
-pub fn wrap(transport: Box<dyn Transport>, rank: Rank) -> Result<Box<dyn Transport>> {
+/// Wraps a transport in the hooks that the environment asks for. `name` says what a kind of frame is called in a trace.
+pub fn wrap(
+    transport: Box<dyn Transport>,
+    rank: Rank,
+    name: fn(u8) -> &'static str,
+) -> Result<Box<dyn Transport>> {
     let mut transport = transport;
     if let Some(text) = environment::text("KUMIKI_FAULT")? {
         transport = Box::new(Tap::new(transport, Inject::new(FaultPlan::parse(&text)?.of(rank))));
     }
     if let Some(path) = environment::text("KUMIKI_TRACE")? {
-        transport = Box::new(Tap::new(transport, Trace::new(rank, path.into())));
+        transport = Box::new(Tap::new(transport, Trace::new(rank, path.into(), name)));
     }
     if environment::choice("KUMIKI_COUNT", &["yes", "no"])? == Some("yes") {
         transport = Box::new(Tap::new(transport, Count::new(rank)));

@@ -23,6 +23,10 @@ pub(super) struct Trace {
     rank: Rank,
     path: PathBuf,
     text: String,
+    /// What a kind of frame is called.
+    name: fn(u8) -> &'static str,
+    /// Whether it was said that the file cannot be written.
+    complained: bool,
     /// Since when the program has looked for traffic and found none.
     waits_since_ns: Option<u64>,
 }
@@ -36,26 +40,27 @@ fn is_service_thread() -> bool {
 
 impl Trace {
     /// A diary that goes into the file at `path`.
-    pub(super) fn new(rank: Rank, path: PathBuf) -> Trace {
+    pub(super) fn new(rank: Rank, path: PathBuf, name: fn(u8) -> &'static str) -> Trace {
         let text = format!(
             "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},\n",
             rank.0
         );
-        Trace { rank, path, text, waits_since_ns: None }
+        Trace { rank, path, text, name, complained: false, waits_since_ns: None }
     }
 
-    fn event(&mut self, name: &str, peer: Rank, header: &Header, bytes: u64) {
+    fn event(&mut self, what: &str, peer: Rank, header: &Header, bytes: u64) {
         let now_ns = time::now_ns();
         let thread = is_service_thread() as u8;
         let since_ns = if thread == 0 { self.waits_since_ns.take() } else { None };
         let waited = since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)) as f64 / 1000.0;
         let _ = writeln!(
             self.text,
-            "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{name} kind {}\",\"ts\":{:.3},\"pid\":{},\"tid\":{thread},\
-             \"args\":{{\"peer\":{},\"op\":{},\"bytes\":{bytes},\"waited\":{waited:.3}}}}},",
-            header.kind,
+            "{{\"ph\":\"i\",\"s\":\"p\",\"name\":\"{what} {}\",\"ts\":{:.3},\"pid\":{},\"tid\":{thread},\
+             \"args\":{{\"kind\":{},\"peer\":{},\"op\":{},\"bytes\":{bytes},\"waited\":{waited:.3}}}}},",
+            (self.name)(header.kind),
             now_ns as f64 / 1000.0,
             self.rank.0,
+            header.kind,
             peer.0,
             header.op
         );
@@ -67,7 +72,8 @@ impl Trace {
     fn write(&mut self) {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(&self.path);
         let written = file.and_then(|mut file| file.write_all(self.text.as_bytes()));
-        if let Err(error) = written {
+        if let (Err(error), false) = (&written, self.complained) {
+            self.complained = true;
             eprintln!("kumiki: {}: cannot write the trace {}: {error}", self.rank, self.path.display());
         }
         self.text.clear();
