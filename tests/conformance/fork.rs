@@ -70,7 +70,8 @@ fn calls_that_do_not_fail(stage: &Stage, region: &kumiki::Region<u64>, there: ku
     let mine = stage.starter(stage.me());
     let word = GlobalPtr::<u64>::from_address(there);
     let nothing = |_: Result<()>| ();
-    let results: [Result<()>; 17] = [
+    let results: [Result<()>; 18] = [
+        world.progress().map(drop),
         world.put(word, 1),
         world.get(word).map(drop),
         world.put(mine, 1),

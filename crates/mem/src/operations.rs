@@ -322,10 +322,10 @@ impl World {
     /// thread, which leaves the field to threads that wait, looks next.
     pub fn progress(&self) -> Result<bool> {
         let core = self.core();
+        core.check_usable()?;
         if !core.has_transport.load(Ordering::Acquire) {
             return Ok(false);
         }
-        core.check_usable()?;
         core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         let mut happened = core.poll_once(&mut |_| None::<()>).1?;
         if core.simulated && happened == 0 {
