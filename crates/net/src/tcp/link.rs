@@ -4,6 +4,8 @@ use super::in_place::{self, InPlace};
 use crate::auth::{Identity, Secret};
 use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES};
 use crate::os::{socket, time};
+use crate::shm::arena::Arena;
+use crate::shm::world::Status;
 use crate::wire::{frame, Connection, Event, Header, Landed, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
@@ -105,6 +107,23 @@ impl Buffers {
 pub(super) struct Admission<'a> {
     pub(super) secret: &'a Secret,
     pub(super) admit: &'a dyn Fn(Identity) -> Result<()>,
+}
+
+/// A rank of an earlier life of the world, or one that was given up, is not let in again.
+pub(super) fn admit(arena: &Arena, identity: Identity) -> Result<()> {
+    let current = arena.shared().incarnation();
+    if identity.incarnation != current {
+        let theirs = identity.incarnation;
+        return Err(Error::Refused(format!(
+            "rank {} is of life {theirs} of a world in life {current}",
+            identity.rank
+        )));
+    }
+    match arena.place(Rank(identity.rank)).map(|word| word.load().status) {
+        None => Err(Error::Refused(format!("there is no rank {}", identity.rank))),
+        Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
+        Some(_) => Ok(()),
+    }
 }
 
 /// What came of receiving on a link.

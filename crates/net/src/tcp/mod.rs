@@ -10,10 +10,12 @@
 //! | `link.rs` | one connection |
 //! | `in_place.rs` | a frame that is sent without a copy |
 //! | `routes.rs` | which connection questions to a rank go on |
+//! | `sleeper.rs` | how a thread sleeps until something comes |
 
 mod in_place;
 mod link;
 mod routes;
+mod sleeper;
 
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
 use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Path, Sink, Sleeper, Transport};
@@ -23,8 +25,9 @@ use crate::shm::arena::Arena;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
-use link::{Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
+use link::{admit, Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
 use routes::Routes;
+use sleeper::EpollSleeper;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -95,26 +98,6 @@ pub struct Tcp {
     polls_per_round: u32,
     /// The link whose bytes wake nobody, because it is polled all the time. It is the hot one.
     hushed: Option<u32>,
-}
-
-/// Sleeps on the descriptors of a transport.
-struct EpollSleeper {
-    epoll: Epoll,
-    wake: Event,
-    /// Set by a sleep: whatever ended it, the next poll looks at everything.
-    slept: AtomicBool,
-}
-
-impl Sleeper for EpollSleeper {
-    fn sleep(&self, timeout_ms: i32) -> Result<()> {
-        let slept = self.epoll.wait(timeout_ms, |_, _| ()).map(drop);
-        self.slept.store(true, Ordering::Relaxed);
-        slept
-    }
-
-    fn wake(&self) {
-        self.wake.raise();
-    }
 }
 
 impl Tcp {
@@ -802,23 +785,6 @@ impl Transport for Tcp {
                 link.stalled_until_ms = time::now_ms() + milliseconds;
             }
         }
-    }
-}
-
-/// A rank of an earlier life of the world, or one that was given up, is not let in again.
-fn admit(arena: &Arena, identity: Identity) -> Result<()> {
-    let current = arena.shared().incarnation();
-    if identity.incarnation != current {
-        let theirs = identity.incarnation;
-        return Err(Error::Refused(format!(
-            "rank {} is of life {theirs} of a world in life {current}",
-            identity.rank
-        )));
-    }
-    match arena.place(Rank(identity.rank)).map(|word| word.load().status) {
-        None => Err(Error::Refused(format!("there is no rank {}", identity.rank))),
-        Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
-        Some(_) => Ok(()),
     }
 }
 
