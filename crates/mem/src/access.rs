@@ -6,6 +6,7 @@
 use crate::address::{GlobalAddress, POOL_SLOT};
 use crate::core::Core;
 use crate::error::Fate;
+use crate::neighbours::SHORT_BYTES;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
 use kumiki_net::os::time;
@@ -230,8 +231,7 @@ impl Core {
         if self.process_vm.load(Ordering::Relaxed) && !self.process_vm_tried.load(Ordering::Relaxed) {
             let mut byte = 0u8;
             // SAFETY: the byte is ours to write.
-            let tried = unsafe { self.copy_neighbour(neighbour, Direction::Read, &mut byte, 1) };
-            self.process_vm_tried.store(matches!(tried, Ok(true)), Ordering::Relaxed);
+            let _ = unsafe { self.copy_neighbour(neighbour, Direction::Read, &mut byte, 1) };
         }
         self.process_vm.load(Ordering::Relaxed)
     }
@@ -267,6 +267,15 @@ impl Core {
     ) -> Result<bool> {
         let control = self.arena.control(neighbour.local);
         let pid = control.map_or(0, |control| control.pid.load(Ordering::Relaxed)) as i32;
+        if bytes <= SHORT_BYTES && self.process_vm_tried.load(Ordering::Relaxed) {
+            let file = self.neighbours.file(neighbour.local, pid);
+            // SAFETY: the caller vouches for `local` and the region.
+            if file
+                .is_some_and(|file| unsafe { file.copy(direction, local, neighbour.place, bytes as usize) })
+            {
+                return Ok(true);
+            }
+        }
         let mut done = 0;
         while done < bytes {
             let piece = (bytes - done).min(1 << 30) as usize;
@@ -290,6 +299,9 @@ impl Core {
             }
         }
         if done == bytes {
+            if !self.process_vm_tried.load(Ordering::Relaxed) {
+                self.process_vm_tried.store(true, Ordering::Relaxed);
+            }
             return Ok(true);
         }
         Err(Error::Bounds {

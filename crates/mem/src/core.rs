@@ -5,6 +5,7 @@ use crate::barrier::Passage;
 use crate::call::Service;
 use crate::handle::FIRST_INTERNAL;
 use crate::ledger::Books;
+use crate::neighbours::Neighbours;
 use crate::progress::Engine;
 use crate::region::Registry;
 use crate::{Error, Result};
@@ -46,6 +47,8 @@ pub(crate) struct Core {
     pub(crate) process_vm: AtomicBool,
     /// Whether that has been tried, and was right.
     pub(crate) process_vm_tried: AtomicBool,
+    /// The memories of neighbours for short copies.
+    pub(crate) neighbours: Neighbours,
     /// Whether the engine has a transport, so that waiting means polling.
     pub(crate) has_transport: AtomicBool,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.

@@ -9,7 +9,7 @@
 //! | `operations.rs` | what a program does with memory |
 //! | `address.rs` | [`GlobalAddress`], [`GlobalPtr`] |
 //! | `region.rs`, `heap.rs` | memory that others can address, and where it is taken from |
-//! | `access.rs` | from an address to a pointer, with every check |
+//! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
 //! | `serve.rs`, `protocol.rs` | what frames mean and what is done when they come |
@@ -31,6 +31,7 @@ mod heap;
 mod ledger;
 mod local;
 mod measure;
+mod neighbours;
 mod operations;
 mod order;
 mod pool;

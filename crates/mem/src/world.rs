@@ -5,6 +5,7 @@ use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
+use crate::neighbours::Neighbours;
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
 use crate::protocol;
@@ -136,6 +137,7 @@ impl World {
             life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
+            neighbours: Neighbours::default(),
             taken_unasked: AtomicU64::new(0),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
