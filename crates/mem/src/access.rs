@@ -268,12 +268,11 @@ impl Core {
         let control = self.arena.control(neighbour.local);
         let pid = control.map_or(0, |control| control.pid.load(Ordering::Relaxed)) as i32;
         if bytes <= SHORT_BYTES && self.process_vm_tried.load(Ordering::Relaxed) {
-            let file = self.neighbours.file(neighbour.local, pid);
-            // SAFETY: the caller vouches for `local` and the region.
-            if file
-                .is_some_and(|file| unsafe { file.copy(direction, local, neighbour.place, bytes as usize) })
-            {
-                return Ok(true);
+            if let Some(file) = self.neighbours.file(neighbour.local, pid) {
+                // SAFETY: the caller vouches for `local` and the region.
+                if unsafe { file.copy(direction, local, neighbour.place, bytes as usize) } {
+                    return Ok(true);
+                }
             }
         }
         let mut done = 0;

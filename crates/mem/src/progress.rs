@@ -13,7 +13,7 @@ use crate::serve;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport};
-use kumiki_net::os::socket::Lent;
+use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::world::{Cause, Status};
@@ -285,6 +285,10 @@ impl Sink for Receiver<'_> {
         if !landed && header.kind == protocol::DATA {
             self.state.operations.spoil(header.op);
         }
+    }
+
+    fn place(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
+        serve::place(self.core, &self.state.operations, from, header, at, bytes)
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {

@@ -15,7 +15,7 @@ use crate::progress::Receiver;
 use crate::protocol::{self, about, answer, question, Few, FEW_BYTES};
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, IN_PLACE_BYTES};
-use kumiki_net::os::socket::Lent;
+use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 
@@ -332,6 +332,37 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
         _ => return false,
     };
     reach.is_some_and(|reach| copy::write_here(core, reach, bytes).unwrap_or(false))
+}
+
+/// Shows the memory where a part of a payload belongs that was sent in place; the engine is held meanwhile. Only what this rank
+/// has asked for and has a place of its own for: whoever asked for something waits for it. What others put somewhere may be
+/// answered there as soon as it is seen, and the answer would count as damage.
+pub(crate) fn place<'a>(
+    core: &'a Core,
+    operations: &'a Operations,
+    from: Rank,
+    header: &Header,
+    at: u32,
+    bytes: usize,
+) -> Option<Place<'a>> {
+    let operation = operations.get(header.op).filter(|_| header.kind == protocol::DATA)?;
+    let offset = header.d.checked_add(at as u64)?;
+    let pointer = match operation.action {
+        Action::Copy { dst, bytes: whole, .. }
+            if operation.peer == Some(from) && within(offset, bytes, whole) =>
+        {
+            match dst {
+                Side::Lent(pointer) => (pointer + offset as usize) as *mut u8,
+                Side::Global(address, generation) => {
+                    owned(core, address.add(offset), generation, bytes as u64).ok()?
+                }
+            }
+        }
+        _ => return None,
+    };
+    // SAFETY: the range was checked. The arena stays mapped with the world; private memory, until the engine is free; lent
+    // memory, while its operation is in the table, which is changed with the engine held.
+    Some(unsafe { Place::new(pointer, bytes) })
 }
 
 fn within(offset: u64, length: usize, whole: u64) -> bool {

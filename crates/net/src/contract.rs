@@ -22,7 +22,7 @@
 //! A new transport implements this trait in a folder of its own with the file names of `tcp/`, and joins the
 //! conformance suite.
 
-use crate::os::socket::Lent;
+use crate::os::socket::{Lent, Place};
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
 use std::os::fd::OwnedFd;
@@ -92,6 +92,11 @@ pub trait Sink {
     /// Bytes `at..` of the payload of a frame whose header is authentic. Its checksum is not known yet, so the bytes
     /// may only go where the header's sender may write anyhow.
     fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]);
+    /// The memory where so many bytes `at..` of the payload of a frame belong, which was sent in place, to be received there.
+    /// `None`: they must be handed to [`part`](Self::part). If the sum is wrong in the end, [`torn`](Self::torn) is told.
+    fn place(&mut self, _from: Rank, _header: &Header, _at: u32, _bytes: usize) -> Option<Place<'_>> {
+        None
+    }
     /// A frame is complete; an answer to it takes [`Path::Answer`] of `path`. Returns whether it is itself the answer
     /// to a message that expected one.
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool;

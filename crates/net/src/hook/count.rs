@@ -29,12 +29,9 @@ impl Hook for Count {
         true
     }
 
-    fn part(&mut self, _from: Rank, bytes: usize) {
-        self.received_bytes += bytes as u64;
-    }
-
-    fn received(&mut self, _from: Rank, _header: &Header) {
+    fn received(&mut self, _from: Rank, header: &Header) {
         self.received_frames += 1;
+        self.received_bytes += header.payload_bytes as u64;
     }
 
     fn lost(&mut self, _peer: Rank) {

@@ -3,7 +3,7 @@
 use crate::contract::{
     Closing, Fault, Footprint, Message, Outbox, Payload, Sink, Sleeper, Source, Transport,
 };
-use crate::os::socket::Lent;
+use crate::os::socket::{Lent, Place};
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
 use std::os::fd::OwnedFd;
@@ -15,8 +15,6 @@ pub(super) trait Hook: Send {
     fn sending(&mut self, _to: Rank, _message: &Message) -> bool {
         true
     }
-    /// Bytes of a payload have come.
-    fn part(&mut self, _from: Rank, _bytes: usize) {}
     /// A frame has come.
     fn received(&mut self, _from: Rank, _header: &Header) {}
     /// A peer is lost.
@@ -87,8 +85,11 @@ impl<H: Hook> TapSink<'_, H> {
 
 impl<H: Hook> Sink for TapSink<'_, H> {
     fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
-        self.hook.part(from, bytes.len());
         self.sink.part(from, header, at, bytes);
+    }
+
+    fn place(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
+        self.sink.place(from, header, at, bytes)
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {

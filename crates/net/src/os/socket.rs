@@ -197,7 +197,7 @@ impl Lent<'_> {
     /// The checksum of the memory as it is now; of bytes that change meanwhile, of no use.
     pub fn checksum(&self) -> u32 {
         // SAFETY: whoever made this promised that the memory can be read.
-        unsafe { sum::checksum(self.memory.iov_base.cast(), self.memory.iov_len) }
+        unsafe { sum::checksum_more(0, self.memory.iov_base.cast(), self.memory.iov_len) }
     }
 }
 
@@ -213,6 +213,41 @@ pub fn send_lent(fd: BorrowedFd<'_>, first: &[u8], then: &Lent<'_>) -> Result<us
     // SAFETY: the message describes two pieces of memory that are mapped for as long as the call takes; both are only read.
     let sent = unsafe { libc::syscall(libc::SYS_sendmsg, fd.as_raw_fd(), &message, flags) };
     check("send", sent).map(|n| n as usize)
+}
+
+/// Memory that others may touch, shown for receiving: no reference to it is ever made.
+#[derive(Debug)]
+pub struct Place<'a> {
+    memory: libc::iovec,
+    owner: PhantomData<&'a mut ()>,
+}
+
+impl Place<'_> {
+    /// # Safety
+    /// The memory must stay mapped, readable and writable while this lives. Others may touch it meanwhile, but not through
+    /// references.
+    pub unsafe fn new(pointer: *mut u8, bytes: usize) -> Self {
+        Place { memory: libc::iovec { iov_base: pointer.cast(), iov_len: bytes }, owner: PhantomData }
+    }
+
+    /// The checksum of what gave `crc` so far followed by the first `bytes` of the memory as they are now.
+    pub fn checksum_more(&self, crc: u32, bytes: usize) -> u32 {
+        // SAFETY: whoever made this promised that the memory can be read.
+        unsafe { sum::checksum_more(crc, self.memory.iov_base.cast(), bytes.min(self.memory.iov_len)) }
+    }
+}
+
+/// Receives into memory and, once that is full, into `then`; as [`receive`] otherwise.
+pub fn receive_into(fd: BorrowedFd<'_>, first: &mut Place<'_>, then: &mut [u8]) -> Result<usize> {
+    let then = libc::iovec { iov_base: then.as_mut_ptr().cast(), iov_len: then.len() };
+    let mut parts = [first.memory, then];
+    // SAFETY: a msghdr of zeroes is a valid value of the type.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len() as _;
+    // SAFETY: the message describes two pieces of memory that are mapped and ours to write for as long as the call takes.
+    let got = unsafe { libc::syscall(libc::SYS_recvmsg, fd.as_raw_fd(), &mut message, libc::MSG_DONTWAIT) };
+    check("recv", got).map(|n| n as usize)
 }
 
 /// Receives bytes without blocking; 0 is the end. With `peek`, leaves them where they are.

@@ -9,25 +9,25 @@ use crate::wire::frame;
 /// Bytes that are copied, and then summed up in the innermost cache, where the processor has nothing better.
 const BLOCK_BYTES: usize = 16 * 1024;
 
-/// The checksum of `bytes` of memory.
+/// The checksum of what gave `crc` so far (0: of nothing) followed by `bytes` of memory.
 ///
 /// # Safety
 /// The memory must be mapped and readable. It may change meanwhile.
-pub(super) unsafe fn checksum(memory: *const u8, bytes: usize) -> u32 {
+pub(super) unsafe fn checksum_more(crc: u32, memory: *const u8, bytes: usize) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes >= wide::LEAST_BYTES && wide::is_there() {
         // SAFETY: as the caller promises; the processor has the instructions.
-        return unsafe { wide::checksum(memory, bytes) };
+        return unsafe { wide::checksum_more(crc, memory, bytes) };
     }
     // SAFETY: as the caller promises.
-    unsafe { checksum_more(0, memory, bytes) }
+    unsafe { by_copy(crc, memory, bytes) }
 }
 
-/// The checksum of what gave `crc` so far followed by this memory, by way of a copy.
+/// The same by way of a copy.
 ///
 /// # Safety
-/// As [`checksum`].
-unsafe fn checksum_more(mut crc: u32, memory: *const u8, bytes: usize) -> u32 {
+/// As [`checksum_more`].
+unsafe fn by_copy(mut crc: u32, memory: *const u8, bytes: usize) -> u32 {
     let mut block = [0u8; BLOCK_BYTES];
     for at in (0..bytes).step_by(BLOCK_BYTES) {
         let block = &mut block[..BLOCK_BYTES.min(bytes - at)];
@@ -43,7 +43,7 @@ unsafe fn checksum_more(mut crc: u32, memory: *const u8, bytes: usize) -> u32 {
 /// left in the end that have the same remainder as all of the memory.
 #[cfg(target_arch = "x86_64")]
 mod wide {
-    use super::{checksum_more, frame};
+    use super::{by_copy, frame};
     use std::arch::x86_64::{
         __m512i, _mm512_clmulepi64_epi128, _mm512_loadu_si512, _mm512_set_epi64, _mm512_storeu_si512,
         _mm512_ternarylogic_epi64, _mm512_xor_si512, _mm512_zextsi128_si512, _mm_cvtsi32_si128,
@@ -65,17 +65,17 @@ mod wide {
     }
 
     /// # Safety
-    /// As [`super::checksum`], with at least [`LEAST_BYTES`]; the processor must have the instructions.
+    /// As [`super::checksum_more`], with at least [`LEAST_BYTES`]; the processor must have the instructions.
     #[target_feature(enable = "avx512f,vpclmulqdq")]
-    pub(super) unsafe fn checksum(memory: *const u8, bytes: usize) -> u32 {
+    pub(super) unsafe fn checksum_more(crc: u32, memory: *const u8, bytes: usize) -> u32 {
         let steps = bytes / STEP_BYTES;
         // SAFETY: every load lies within the first `steps` steps of the memory; loads need no alignment.
         let load = |step: usize, register: usize| unsafe {
             _mm512_loadu_si512(memory.add(step * STEP_BYTES + register * 64).cast())
         };
         let mut rest: [__m512i; REGISTERS] = std::array::from_fn(|register| load(0, register));
-        // The checksum begins as if 32 ones stood before the message.
-        rest[0] = _mm512_xor_si512(rest[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(!0)));
+        // What came before adds the complement of its checksum to the first bits: all ones, if it was nothing.
+        rest[0] = _mm512_xor_si512(rest[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128(!crc as i32)));
         let factors = _mm512_set_epi64(UPPER, LOWER, UPPER, LOWER, UPPER, LOWER, UPPER, LOWER);
         for step in 1..steps {
             for (register, rest) in rest.iter_mut().enumerate() {
@@ -89,14 +89,14 @@ mod wide {
             // SAFETY: the place has 64 bytes.
             unsafe { _mm512_storeu_si512(place.as_mut_ptr().cast(), *rest) };
         }
-        // Its ones are in already: the complement of all ones adds none.
+        // That is in already: the complement of all ones adds nothing.
         let crc = frame::checksum_more(!0, &equivalent);
         let done = steps * STEP_BYTES;
         if done == bytes {
             return crc;
         }
         // SAFETY: the rest of the memory.
-        unsafe { checksum_more(crc, memory.add(done), bytes - done) }
+        unsafe { by_copy(crc, memory.add(done), bytes - done) }
     }
 }
 
@@ -119,8 +119,12 @@ mod tests {
             for offset in [0, 1, 7, 63] {
                 let slice = &bytes[offset..offset + length];
                 // SAFETY: the slice is there to be read.
-                let sum = unsafe { checksum(slice.as_ptr(), slice.len()) };
+                let sum = unsafe { checksum_more(0, slice.as_ptr(), slice.len()) };
                 assert_eq!(sum, frame::checksum(slice), "{length} bytes from {offset}");
+                let before = frame::checksum(&bytes[..offset]);
+                // SAFETY: as above.
+                let sum = unsafe { checksum_more(before, slice.as_ptr(), slice.len()) };
+                assert_eq!(sum, frame::checksum(&bytes[..offset + length]), "{length} behind {offset}");
             }
         }
     }

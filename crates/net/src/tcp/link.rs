@@ -15,6 +15,9 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(super) const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
 const RECEIVE_BYTES: usize = 256 * 1024;
 
+/// A rest of a payload that is shorter than this is not worth a place of its own.
+const LEAST_IN_PLACE_BYTES: usize = 16 * 1024;
+
 /// Where the payload starts in the buffer of a large frame. The header ends there; buffers of the allocator start at a
 /// sixteenth byte, so that the payload lies on cache lines as its source does.
 const LEAD_BYTES: usize = 112;
@@ -124,6 +127,16 @@ pub(super) fn admit(arena: &Arena, identity: Identity) -> Result<()> {
         Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
         Some(_) => Ok(()),
     }
+}
+
+/// What was read from a socket.
+struct Read {
+    /// How far the present payload is, if some of it went to its place.
+    landed: Option<Landed>,
+    /// Bytes that came behind it, or instead of it, and are in the scratch.
+    staged: usize,
+    /// All bytes.
+    bytes: usize,
 }
 
 /// What came of receiving on a link.
@@ -293,30 +306,71 @@ impl Link {
             // A rank that was stopped may find an answer that came in time, from a peer that has given up since.
             self.check_time(time::now_ms())?;
         }
-        if self.wire.payload_left() as usize > buffers.scratch.len() {
-            // The first large payload makes the buffer large; processes that exchange words keep a small one.
-            buffers.scratch.resize(RECEIVE_BYTES, 0);
-        }
-        let scratch = &mut buffers.scratch;
-        let got = match socket::receive(self.fd.as_fd(), scratch, false) {
-            Ok(0) => {
+        let read = match self.read(buffers, sink) {
+            Ok(Read { bytes: 0, .. }) => {
                 return match self.wire.end_of_input() {
                     Ok(()) => Ok(Received::Finished),
                     Err(error) => Err(self.broken(&error)),
                 };
             }
-            Ok(got) => got,
+            Ok(read) => read,
             Err(error) if error.would_block() => return Ok(Received::Bytes(0)),
             Err(error) => return Err(error),
         };
+        if let Some(landed) = read.landed {
+            self.land(landed, sink, out);
+        }
         let mut at = 0;
-        while at < got {
-            at += self.digest(admission, &scratch[at..got], sink, out)?;
+        while at < read.staged {
+            at += self.digest(admission, &buffers.scratch[at..read.staged], sink, out)?;
         }
         if self.wire.is_finished() {
             return Ok(Received::Finished);
         }
-        Ok(Received::Bytes(got))
+        Ok(Received::Bytes(read.bytes))
+    }
+
+    /// Reads from the socket: what is left of a payload into the memory where it belongs, if that may be; everything else into
+    /// the scratch.
+    fn read(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<Read> {
+        let left = self.wire.payload_left() as usize;
+        if left >= LEAST_IN_PLACE_BYTES && self.incoming.flags & FLAG_UNSTEADY != 0 {
+            if let Some(read) = self.read_in_place(left, &mut buffers.scratch, sink)? {
+                return Ok(read);
+            }
+        }
+        if left > buffers.scratch.len() {
+            // The first large payload makes the buffer large; processes that exchange words keep a small one.
+            buffers.scratch.resize(RECEIVE_BYTES, 0);
+        }
+        let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch, false)?;
+        Ok(Read { landed: None, staged: bytes, bytes })
+    }
+
+    /// Reads into the memory where the payload belongs, and behind it no more than the next header: another payload may follow
+    /// it. `None` if there is no such memory.
+    fn read_in_place(
+        &mut self,
+        left: usize,
+        scratch: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Read>> {
+        let at = self.incoming.payload_bytes - left as u32;
+        let place = sink.place(self.peer.unwrap_or_default(), &self.incoming, at, left);
+        let Some(mut place) = place else { return Ok(None) };
+        let bytes = socket::receive_into(self.fd.as_fd(), &mut place, &mut scratch[..FRAME_HEADER_BYTES])?;
+        let in_place = bytes.min(left);
+        let landed = self.wire.payload_summed(in_place, |crc| place.checksum_more(crc, in_place));
+        let landed = landed.map_err(|error| self.broken(&error))?;
+        Ok(Some(Read { landed: Some(landed), staged: bytes - in_place, bytes }))
+    }
+
+    /// So far a payload has come.
+    fn land(&mut self, landed: Landed, sink: &mut dyn Sink, out: &mut Outbox) {
+        self.torn |= landed == Landed::Torn;
+        if landed != Landed::Partly {
+            self.complete(sink, out);
+        }
     }
 
     /// Takes some of the bytes: a piece of a payload, or a record or header.
@@ -334,10 +388,7 @@ impl Link {
             let from = self.peer.unwrap_or_default();
             sink.part(from, &self.incoming, at, &bytes[..taken]);
             let landed = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
-            self.torn |= landed == Landed::Torn;
-            if landed != Landed::Partly {
-                self.complete(sink, out);
-            }
+            self.land(landed, sink, out);
             return Ok(taken);
         }
         let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;

@@ -274,13 +274,25 @@ impl Connection {
     /// # Errors
     /// [`WireError::Misuse`] for more bytes than are left, without effect. Every other error is final.
     pub fn payload(&mut self, bytes: &[u8]) -> Result<Landed, WireError> {
+        self.payload_summed(bytes.len(), |crc| frame::checksum_more(crc, bytes))
+    }
+
+    /// The same for bytes that are elsewhere: `sum` gives the checksum of what had the checksum it is given, followed by them.
+    ///
+    /// # Errors
+    /// As [`payload`](Self::payload).
+    pub fn payload_summed(
+        &mut self,
+        bytes: usize,
+        sum: impl FnOnce(u32) -> u32,
+    ) -> Result<Landed, WireError> {
         let open = match &mut self.phase {
             Phase::Failed { error, .. } => return Err(*error),
-            Phase::Open(open) if bytes.len() as u64 <= u64::from(open.payload_left_bytes) => open,
+            Phase::Open(open) if bytes as u64 <= u64::from(open.payload_left_bytes) => open,
             _ => return Err(WireError::Misuse("payload was given more bytes than payload_left says")),
         };
-        open.payload_crc_so_far = frame::checksum_more(open.payload_crc_so_far, bytes);
-        open.payload_left_bytes -= bytes.len() as u32;
+        open.payload_crc_so_far = sum(open.payload_crc_so_far);
+        open.payload_left_bytes -= bytes as u32;
         if open.payload_left_bytes > 0 {
             return Ok(Landed::Partly);
         }
