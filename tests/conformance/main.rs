@@ -91,6 +91,8 @@ const TOPICS: &[Topic] = &[
     topic("threads", &[EVERY], threads::threads),
     topic("racing", &[EVERY], torn::racing),
     topic("vanishing", &[EVERY], torn::vanishing),
+    topic("disturbed", &[EVERY], torn::disturbed),
+    topic("answered", &[EVERY], torn::answered),
     topic("barriers", &[NODES], sync::barriers),
     topic("late_barrier", &[NODES], sync::late),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),

@@ -1,9 +1,10 @@
-//! Large payloads leave from where they lie: memory that changes or goes while it is being sent, and what is ordered behind it.
+//! Large payloads leave from where they lie, and arrive where they belong: memory that changes or goes meanwhile, and what is
+//! ordered behind it.
 
 use crate::job::Job;
 use crate::stage::{assert_same, patterned, Stage};
 use crate::way;
-use kumiki::{Handle, Order};
+use kumiki::{GlobalPtr, Handle, Order};
 use libtest_mimic::{Failed, Trial};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -170,6 +171,84 @@ pub(crate) fn vanishing(stage: &Stage) {
         stage.copied(next, kept.address(), BYTES as u64).expect("copy");
         stage.sync();
         assert_same(&stage.read(target.address(), BYTES), &patterned(round, BYTES), || "behind it".into());
+        stage.sync();
+    }
+}
+
+/// The destination of a get is written to while it comes, and goes while it comes: an error, or all of it; and what comes next is
+/// right.
+pub(crate) fn disturbed(stage: &Stage) {
+    const ROUNDS: u64 = 8;
+    const LARGE: usize = 4 << 20;
+    let (source, target) = (stage.block(LARGE), stage.block(LARGE));
+    stage.write(source.address(), &vec![0x11u8; LARGE]);
+    let all = stage.exchange(source.address());
+    stage.sync();
+    let next = all[((stage.me() + 1) % stage.ranks()) as usize];
+    let mine = target.address();
+    // Simulated ranks have one thread only.
+    let (done, simulated) = (AtomicBool::new(false), stage.way.nodes == way::SIMULATED);
+    stage.at_once([
+        Box::new(|| {
+            let other = vec![0x22u8; BYTES];
+            while !simulated && !done.load(Ordering::Relaxed) {
+                stage.write(mine.add((LARGE - BYTES) as u64), &other);
+            }
+        }) as Box<dyn FnOnce() + Send>,
+        Box::new(|| {
+            for _ in 0..ROUNDS {
+                stage.copied(mine, next, LARGE as u64).expect("a get to memory that is written to");
+            }
+            done.store(true, Ordering::Relaxed);
+        }),
+    ]);
+    let found = stage.read::<u8>(mine, LARGE);
+    let (still, busy) = found.split_at(LARGE - BYTES);
+    assert!(still.iter().all(|byte| *byte == 0x11), "what nobody else wrote to");
+    assert!(busy.iter().all(|byte| *byte == 0x11 || *byte == 0x22), "bytes that nobody wrote");
+    stage.sync();
+    for round in 0..ROUNDS {
+        let place = stage.block(LARGE);
+        let issued = stage.world.copy(place.address(), next, LARGE as u64, Order::None);
+        for _ in 0..round * 10 {
+            stage.world.progress().expect("progress");
+        }
+        drop(place);
+        match issued.and_then(|handle| stage.world.complete(handle)) {
+            Ok(()) | Err(kumiki::Error::Bounds { .. }) => {}
+            Err(other) => panic!("the destination of a get went: {other}"),
+        }
+        stage.write(mine, &vec![0x33u8; LARGE]);
+        stage.copied(mine, next, LARGE as u64).expect("a get behind it");
+        let found = stage.read::<u8>(mine, LARGE);
+        assert!(found.iter().all(|byte| *byte == 0x11), "a get behind it");
+    }
+    stage.sync();
+}
+
+/// Whoever is put to sees the last word come, before the put is complete, and answers in its place at once: the answer stays.
+pub(crate) fn answered(stage: &Stage) {
+    const ROUNDS: u64 = 24;
+    const ANSWER: u64 = 1 << 32;
+    let words = BYTES / 8;
+    let (source, target) = (stage.block(BYTES), stage.block(BYTES));
+    let targets = stage.exchange(target.address());
+    let next = targets[((stage.me() + 1) % stage.ranks()) as usize];
+    let last = GlobalPtr::<u64>::from_address(target.address().add(BYTES as u64 - 8));
+    for round in 1..=ROUNDS {
+        stage.write(source.address(), &vec![round; words]);
+        stage.write(target.address(), &vec![0u64; words]);
+        stage.sync();
+        let put = stage.copy(next, source.address(), BYTES as u64);
+        while stage.world.get(last).expect("own memory") != round {
+            stage.world.progress().expect("progress");
+        }
+        stage.world.put(last, ANSWER + round).expect("own memory");
+        stage.world.complete(put).expect("put");
+        stage.sync();
+        let found = stage.read::<u64>(target.address(), words);
+        assert!(found[..words - 1].iter().all(|word| *word == round), "the put");
+        assert_eq!(found[words - 1], ANSWER + round, "the answer");
         stage.sync();
     }
 }
