@@ -284,7 +284,12 @@ impl Core {
             };
             match moved {
                 Ok(0) => break,
-                Ok(moved) => done += moved as u64,
+                Ok(moved) => {
+                    done += moved as u64;
+                    if !self.process_vm_tried.load(Ordering::Relaxed) {
+                        self.process_vm_tried.store(true, Ordering::Relaxed);
+                    }
+                }
                 Err(kumiki_net::Error::System { errno, .. }) => match errno {
                     libc_errno::ESRCH => return Err(self.gone(neighbour.rank)),
                     libc_errno::EFAULT => break,
@@ -298,9 +303,6 @@ impl Core {
             }
         }
         if done == bytes {
-            if !self.process_vm_tried.load(Ordering::Relaxed) {
-                self.process_vm_tried.store(true, Ordering::Relaxed);
-            }
             return Ok(true);
         }
         Err(Error::Bounds {

@@ -78,7 +78,7 @@ pub(crate) struct Core {
 /// How threads of this process share the work of waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
-    /// Goes up whenever a thread starts to poll inline.
+    /// Goes up whenever a thread starts to poll inline, or sends something.
     pub(crate) inline_turns: AtomicU64,
     /// Threads polling inline, spinning or asleep in the sleeper.
     pub(crate) inline: AtomicU32,

@@ -19,6 +19,9 @@ use std::time::Duration;
 /// The most bytes that memory is taken for before it is known that there are so many to be read.
 const UNPROVEN_BYTES: u64 = 64 << 10;
 
+/// A program that issues operations without waiting polls once in so many of them.
+const ISSUES_PER_POLL: u64 = 8;
+
 /// What became of an operation that was launched.
 pub(crate) enum Launched {
     /// It is complete; an atomic has its old value.
@@ -109,6 +112,15 @@ impl World {
         }
         // The message is on its way: the rest need not be hurried.
         Receiver { core, state: &mut engine.state }.note_pending();
+        drop(engine);
+        // A program that issues one operation after the other looks for answers itself, now and then: the service thread, which
+        // they would wake, would only stand in its way.
+        let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+        let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
+        if many && turn.is_multiple_of(ISSUES_PER_POLL) && !core.simulated {
+            // What went wrong is told to whoever waits for it.
+            let _ = core.poll_once(&mut |_| None::<()>);
+        }
         sent.map(|()| Launched::Underway)
     }
 

@@ -28,6 +28,12 @@ const _: () = assert!(USUAL_PIECE_BYTES < PIECE_BYTES);
 /// A payload is copied and summed in blocks that stay in the innermost cache between the two.
 const BLOCK_BYTES: usize = 16 * 1024;
 
+/// Messages with payloads up to here that wait together go out together…
+const SMALL_BYTES: u64 = 2 * 1024;
+/// …as many as fit.
+const GATHERED_BYTES: usize = 16 * 1024;
+const _: () = assert!(GATHERED_BYTES <= PIECE_BYTES && SMALL_BYTES < IN_PLACE_BYTES);
+
 /// What the socket did not take yet of a frame.
 enum Unsent {
     /// The bytes from `start` to `end`.
@@ -435,6 +441,9 @@ impl Link {
         if !self.may_go_on(&message) {
             return Ok(false);
         }
+        if self.queue.len() > 1 && self.progress == 0 && payload_bytes(&message) <= SMALL_BYTES {
+            return self.send_gathered(buffers, sink, out);
+        }
         match message.payload {
             Payload::None => {
                 let sent = self.send_bare(&message)?;
@@ -451,6 +460,46 @@ impl Link {
                 self.send_copied(&message, source, total, buffers, sink, out)
             }
         }
+    }
+
+    /// Sends the small messages at the head of the queue with one system call. Returns whether all went.
+    fn send_gathered(
+        &mut self,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<bool> {
+        let mut buffer = buffers.take();
+        let mut end = 0;
+        while let Some(message) = self.queue.front().copied() {
+            let bytes = payload_bytes(&message);
+            let start = end + FRAME_HEADER_BYTES;
+            let next = start + bytes.min(SMALL_BYTES) as usize;
+            if bytes > SMALL_BYTES || next > GATHERED_BYTES || !self.may_go_on(&message) {
+                break;
+            }
+            let sealed = match message.payload {
+                Payload::None => self.seal_bare(&message)?,
+                Payload::Lazy(source, total) => {
+                    let Some(crc) = fill(sink, source, 0, &mut buffer[start..next]) else {
+                        self.leave_queue();
+                        sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
+                        continue;
+                    };
+                    self.seal_piece(&message, total, total as usize, 0, crc)?
+                }
+            };
+            buffer[end..start].copy_from_slice(&sealed);
+            if message.payload == Payload::None {
+                self.leave_queue();
+            }
+            end = next;
+            // A fault is done to one frame.
+            if self.corrupt_next || self.drop_next {
+                break;
+            }
+        }
+        self.send_owned(buffer, 0, end, buffers)
     }
 
     /// Sends a piece of a payload from the memory where it lies; `None` if that cannot be. Returns whether all went.
@@ -545,10 +594,15 @@ impl Link {
 
     /// Sends a message that is a header and nothing more.
     fn send_bare(&mut self, message: &Message) -> Result<bool> {
+        let sealed = self.seal_bare(message)?;
+        self.send_bytes(&sealed)
+    }
+
+    fn seal_bare(&mut self, message: &Message) -> Result<[u8; FRAME_HEADER_BYTES]> {
         let header = Header { payload_bytes: 0, payload_crc: 0, ..message.header };
         let sealed = self.seal(message, header)?;
         self.unanswered += message.expects_answer as u32;
-        self.send_bytes(&sealed)
+        Ok(sealed)
     }
 
     /// Takes the first message from the queue.
@@ -674,6 +728,13 @@ impl Link {
             },
             other => Error::Closed(other.to_string()),
         }
+    }
+}
+
+fn payload_bytes(message: &Message) -> u64 {
+    match message.payload {
+        Payload::None => 0,
+        Payload::Lazy(_, total) => total,
     }
 }
 

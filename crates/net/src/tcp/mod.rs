@@ -63,6 +63,13 @@ pub struct Setup {
     pub connection_cap: usize,
 }
 
+/// Whether another message follows at once, with which this one may go out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum More {
+    No,
+    Comes,
+}
+
 /// A call that failed and will be made again.
 struct Retry {
     at_ms: u64,
@@ -87,6 +94,8 @@ pub struct Tcp {
     open: usize,
     /// Links that must be flushed or looked at although epoll says nothing.
     unsettled: Vec<u32>,
+    /// Links that were given messages which go out together, when all of them are there.
+    fed: Vec<u32>,
     next_deadline_ms: Option<u64>,
     events: Vec<(u64, Readiness)>,
     /// Kept between calls for its memory.
@@ -120,6 +129,7 @@ impl Tcp {
             tick: 0,
             open: 0,
             unsettled: Vec::new(),
+            fed: Vec::new(),
             next_deadline_ms: None,
             events: Vec::new(),
             outbox: Outbox::default(),
@@ -420,6 +430,7 @@ impl Tcp {
         &mut self,
         to: Rank,
         message: Message,
+        more: More,
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<()> {
@@ -449,6 +460,13 @@ impl Tcp {
         let Some(link) = self.links[index as usize].as_mut() else { return Ok(()) };
         self.tick += 1;
         link.used = self.tick;
+        if more == More::Comes {
+            link.push(message);
+            if !self.fed.contains(&index) {
+                self.fed.push(index);
+            }
+            return Ok(());
+        }
         match link.send_now(&message) {
             Ok(Some(true)) => {}
             Ok(Some(false)) => self.watch_writes(index, true),
@@ -513,13 +531,25 @@ impl Tcp {
                 let _ = self.adopt(socket);
             }
             let mut messages = std::mem::take(&mut out.messages);
+            let more = if messages.len() > 1 { More::Comes } else { More::No };
             for (to, message) in messages.drain(..) {
-                if let Err(error) = self.send_inner(to, message, sink, out) {
+                if let Err(error) = self.send_inner(to, message, more, sink, out) {
                     sink.lost(to, error, out);
                 }
             }
+            self.flush_fed(sink, out);
             if out.messages.is_empty() {
                 out.messages = messages;
+            }
+        }
+    }
+
+    /// Sends what links were fed with.
+    fn flush_fed(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        while let Some(index) = self.fed.pop() {
+            let link = self.links.get(index as usize).and_then(Option::as_ref);
+            if link.is_some_and(|link| link.established) {
+                self.flush(index, sink, out);
             }
         }
     }
@@ -537,7 +567,7 @@ impl Tcp {
         }
         if !self.waiting.is_empty() {
             for (to, message) in std::mem::take(&mut self.waiting) {
-                if let Err(error) = self.send_inner(to, message, sink, out) {
+                if let Err(error) = self.send_inner(to, message, More::No, sink, out) {
                     sink.lost(to, error, out);
                 }
             }
@@ -672,7 +702,7 @@ impl Transport for Tcp {
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
         let mut out = std::mem::take(&mut self.outbox);
-        let sent = self.send_inner(to, message, sink, &mut out);
+        let sent = self.send_inner(to, message, More::No, sink, &mut out);
         self.settle_outbox(&mut out, sink);
         self.outbox = out;
         sent
