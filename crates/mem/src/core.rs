@@ -80,7 +80,7 @@ pub(crate) struct Core {
 pub(crate) struct Waiting {
     /// Goes up whenever a thread starts to poll inline, or sends something.
     pub(crate) inline_turns: AtomicU64,
-    /// Threads polling inline, spinning or asleep in the sleeper.
+    /// Threads polling inline, spinning or asleep in the sleeper, or sending.
     pub(crate) inline: AtomicU32,
     /// Whether a thread sleeps in the sleeper for all.
     pub(crate) poller: AtomicBool,
@@ -96,6 +96,23 @@ pub(crate) struct Waiting {
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.
     pub(crate) spin_ns: AtomicU64,
+}
+
+/// A thread that is at work with the engine: the service thread keeps out of its way.
+pub(crate) struct Busy<'a>(&'a AtomicU32);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Waiting {
+    #[inline]
+    pub(crate) fn busy(&self) -> Busy<'_> {
+        self.inline.fetch_add(1, Ordering::SeqCst);
+        Busy(&self.inline)
+    }
 }
 
 impl Server for Core {

@@ -50,6 +50,7 @@ impl World {
         core.check_usable()?;
         let id = core.new_handle();
         let condition = order.condition(id, order::last_of_thread(core.life));
+        let busy = core.waiting.busy();
         let started = if core.pending.load(Ordering::Acquire) == 0 {
             self.launch(id, action).map(drop)
         } else {
@@ -65,6 +66,8 @@ impl World {
         match started {
             Ok(()) => {
                 order::set_last_of_thread(core.life, id);
+                drop(busy);
+                self.look_around();
                 Ok(Handle::from_number(id))
             }
             Err(error) => {
@@ -72,6 +75,18 @@ impl World {
                 core.forget_handle(id);
                 Err(error)
             }
+        }
+    }
+
+    /// A program that issues one operation after the other looks for answers itself, now and then: the service thread, which they
+    /// would wake, would only stand in its way.
+    fn look_around(&self) {
+        let core = self.core();
+        let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+        let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
+        if many && turn.is_multiple_of(ISSUES_PER_POLL) && !core.simulated {
+            // What went wrong is told to whoever waits for it.
+            let _ = core.poll_once(&mut |_| None::<()>);
         }
     }
 
@@ -112,15 +127,6 @@ impl World {
         }
         // The message is on its way: the rest need not be hurried.
         Receiver { core, state: &mut engine.state }.note_pending();
-        drop(engine);
-        // A program that issues one operation after the other looks for answers itself, now and then: the service thread, which
-        // they would wake, would only stand in its way.
-        let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
-        if many && turn.is_multiple_of(ISSUES_PER_POLL) && !core.simulated {
-            // What went wrong is told to whoever waits for it.
-            let _ = core.poll_once(&mut |_| None::<()>);
-        }
         sent.map(|()| Launched::Underway)
     }
 
