@@ -10,11 +10,8 @@ use crate::wire::{FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
 use crate::Result;
 use std::os::fd::BorrowedFd;
 
-/// About so much payload has a frame; the last of a message may have a little more.
-pub(super) const USUAL_BYTES: usize = 512 * 1024;
-/// A rest up to here goes with the last frame.
-pub(super) const MOST_BYTES: usize = USUAL_BYTES + USUAL_BYTES / 4;
-const _: () = assert!(MOST_BYTES <= MAX_PAYLOAD_BYTES as usize);
+/// The most payload of a frame: nothing is held for it, so it may be long.
+pub(super) const MOST_BYTES: usize = MAX_PAYLOAD_BYTES as usize;
 
 /// Goes out in the place of memory that is no more: the receiver was promised so many bytes.
 static FILLER: [u8; 4096] = [0; 4096];
