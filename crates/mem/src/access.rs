@@ -286,9 +286,7 @@ impl Core {
                 Ok(0) => break,
                 Ok(moved) => {
                     done += moved as u64;
-                    if !self.process_vm_tried.load(Ordering::Relaxed) {
-                        self.process_vm_tried.store(true, Ordering::Relaxed);
-                    }
+                    self.process_vm_tried.store(true, Ordering::Relaxed);
                 }
                 Err(kumiki_net::Error::System { errno, .. }) => match errno {
                     libc_errno::ESRCH => return Err(self.gone(neighbour.rank)),

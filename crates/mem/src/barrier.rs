@@ -231,10 +231,10 @@ impl Core {
             return Ok(());
         }
         let polls = self.has_transport.load(Ordering::Relaxed);
-        if polls {
+        let busy = polls.then(|| {
             self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-            self.waiting.inline.fetch_add(1, Ordering::SeqCst);
-        }
+            self.waiting.busy()
+        });
         let mut patience = Patience::new(self);
         let mut found = false;
         while !found {
@@ -250,9 +250,7 @@ impl Core {
                 break;
             }
         }
-        if polls {
-            self.waiting.inline.fetch_sub(1, Ordering::SeqCst);
-        }
+        drop(busy);
         if found {
             return Ok(());
         }

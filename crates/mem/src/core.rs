@@ -108,6 +108,7 @@ impl Drop for Busy<'_> {
 }
 
 impl Waiting {
+    /// Counts this thread among those that poll inline, or send, until what it gives is dropped.
     #[inline]
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.inline.fetch_add(1, Ordering::SeqCst);

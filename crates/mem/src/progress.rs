@@ -4,7 +4,7 @@
 //! the service thread polls it when nobody does. Nobody sleeps while holding the lock.
 
 use crate::call::{self, Calls};
-use crate::core::Core;
+use crate::core::{Busy, Core};
 use crate::error::Fate;
 use crate::handle::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
 use crate::ledger::Purpose;
@@ -447,7 +447,7 @@ impl Core {
         let mut nudge_at_ms = 0;
         let mut hushed = false;
         self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        self.waiting.inline.fetch_add(1, Ordering::SeqCst);
+        let busy = self.waiting.busy();
         let result = loop {
             let seen = self.waiting.progress.load(Ordering::SeqCst);
             let (found, happened) = self.poll_once(&mut done);
@@ -486,7 +486,7 @@ impl Core {
                 self.sleep(seen, deadline_ms, now_ms);
             }
         };
-        self.leave_wait(since_ms.is_some());
+        self.leave_wait(busy, since_ms.is_some());
         result
     }
 
@@ -510,11 +510,11 @@ impl Core {
         (found, happened)
     }
 
-    fn leave_wait(&self, announced: bool) {
+    fn leave_wait(&self, busy: Busy<'_>, announced: bool) {
         if announced {
             self.control().end_wait();
         }
-        self.waiting.inline.fetch_sub(1, Ordering::SeqCst);
+        drop(busy);
         // A thread that slept took the service thread's place: give it back. After a short spin the service
         // thread comes back by itself.
         if announced && self.waiting.service_parked.load(Ordering::SeqCst) {

@@ -479,7 +479,11 @@ impl Link {
                 break;
             }
             let sealed = match message.payload {
-                Payload::None => self.seal_bare(&message)?,
+                Payload::None => {
+                    let sealed = self.seal_bare(&message)?;
+                    self.leave_queue();
+                    sealed
+                }
                 Payload::Lazy(source, total) => {
                     let Some(crc) = fill(sink, source, 0, &mut buffer[start..next]) else {
                         self.leave_queue();
@@ -490,9 +494,6 @@ impl Link {
                 }
             };
             buffer[end..start].copy_from_slice(&sealed);
-            if message.payload == Payload::None {
-                self.leave_queue();
-            }
             end = next;
             // A fault is done to one frame.
             if self.corrupt_next || self.drop_next {

@@ -1,0 +1,144 @@
+//! Which connection a message goes on, what waits, and what goes out together.
+
+use super::Tcp;
+use crate::contract::{Message, Outbox, Path, Sink, Transport};
+use crate::os::time;
+use crate::{Rank, Result};
+
+/// Whether another message follows at once, with which this one may go out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum More {
+    No,
+    Comes,
+}
+
+impl Tcp {
+    /// Sends a message the way that it says, or keeps it until it can be sent. An error means that nothing was kept.
+    pub(super) fn send_inner(
+        &mut self,
+        to: Rank,
+        message: Message,
+        more: More,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        let index = match message.path {
+            Path::Answer(index) => {
+                let link = self.links.get(index as usize).and_then(Option::as_ref);
+                if link.is_none_or(|link| link.peer != Some(to)) {
+                    return Ok(());
+                }
+                index
+            }
+            Path::Relay => match self.relay(to, message)? {
+                Some(index) => index,
+                None => return Ok(()),
+            },
+            // What waits for this peer already goes first, even when a link has come up meanwhile.
+            Path::Route if self.waits_behind(to, message) => return Ok(()),
+            Path::Route => match self.route(to, sink, out)?.filter(|&index| self.may_request(index)) {
+                Some(index) => index,
+                None => {
+                    self.waiting.push((to, message));
+                    return Ok(());
+                }
+            },
+        };
+        self.heat(index);
+        let Some(link) = self.links[index as usize].as_mut() else { return Ok(()) };
+        self.tick += 1;
+        link.used = self.tick;
+        if more == More::Comes {
+            link.push(message);
+            if !self.fed.contains(&index) {
+                self.fed.push(index);
+            }
+            return Ok(());
+        }
+        match link.send_now(&message) {
+            Ok(Some(true)) => {}
+            Ok(Some(false)) => self.watch_writes(index, true),
+            Ok(None) => {
+                link.push(message);
+                if link.established {
+                    self.flush(index, sink, out);
+                }
+            }
+            Err(error) => {
+                // It counts among those that are lost with the link.
+                link.push(message);
+                self.fail(index, error, sink, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// The link for what must be asked for others: beyond the cap if need be, and beside a link on which we have said goodbye,
+    /// where nothing of ours is under way any more. `None`: it waits until a call can be made.
+    fn relay(&mut self, to: Rank, message: Message) -> Result<Option<u32>> {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return Ok(None);
+        }
+        let link = self.routes.get(&to.0).and_then(|&index| self.links[index as usize].as_ref());
+        if let Some(link) = link.filter(|link| link.may_relay()) {
+            return Ok(Some(link.index));
+        }
+        match self.call(to, time::now_ms()) {
+            Err(error) if error.is_out_of_descriptors() => {
+                self.waiting.push((to, message));
+                Ok(None)
+            }
+            called => called.map(Some),
+        }
+    }
+
+    /// Whether questions may be asked on a link: nobody has said goodbye there.
+    fn may_request(&self, index: u32) -> bool {
+        self.links[index as usize].as_ref().is_none_or(|link| link.may_request())
+    }
+
+    /// Puts a message behind those that wait to be sent to the same peer, if there are any.
+    fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
+        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
+            retry.messages.push_back(message);
+            return true;
+        }
+        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
+        if waits {
+            self.waiting.push((to, message));
+        }
+        waits
+    }
+
+    /// Does what sinks asked for in callbacks, until they ask for no more.
+    pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
+        while !out.messages.is_empty() || !out.sockets.is_empty() {
+            for socket in std::mem::take(&mut out.sockets) {
+                // A socket that cannot be taken over is closed; its caller tries again.
+                let _ = self.adopt(socket);
+            }
+            let mut messages = std::mem::take(&mut out.messages);
+            let more = if messages.len() > 1 { More::Comes } else { More::No };
+            for (to, message) in messages.drain(..) {
+                if let Err(error) = self.send_inner(to, message, more, sink, out) {
+                    sink.lost(to, error, out);
+                }
+            }
+            self.flush_fed(sink, out);
+            if out.messages.is_empty() {
+                out.messages = messages;
+            }
+        }
+    }
+
+    /// Sends what links were fed with.
+    fn flush_fed(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        while let Some(index) = self.fed.pop() {
+            let link = self.links.get(index as usize).and_then(Option::as_ref);
+            if link.is_some_and(|link| link.established) {
+                self.flush(index, sink, out);
+            }
+        }
+    }
+}
