@@ -5,7 +5,7 @@ use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
-use crate::neighbours::Neighbours;
+use crate::neighbours::{self, Neighbours};
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
 use crate::protocol;
@@ -573,7 +573,7 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
 /// The cap on connections, from the configuration and the limit on descriptors.
 fn connection_cap(wanted: u32) -> Result<usize> {
     let (soft, _) = descriptor::limit()?;
-    let room = soft.saturating_sub(OTHER_DESCRIPTORS);
+    let room = soft.saturating_sub(OTHER_DESCRIPTORS + neighbours::descriptors(soft));
     if room < LEAST_CONNECTIONS {
         let least = OTHER_DESCRIPTORS + LEAST_CONNECTIONS;
         return Err(Error::Refused(format!(

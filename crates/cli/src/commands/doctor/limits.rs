@@ -4,8 +4,10 @@ use super::{bytes, Check};
 use kumiki_run::probe::{limits, Resource};
 use kumiki_run::Options;
 
-/// Descriptors that a rank needs beside its connections, as `World` counts them.
-const OTHER_DESCRIPTORS: u64 = 16;
+/// Descriptors that a rank needs beside its connections, as `World` counts them: fewer if it may have few.
+const OTHER_DESCRIPTORS: u64 = 24;
+const FEW_OTHER_DESCRIPTORS: u64 = 16;
+const FEW_DESCRIPTORS: u64 = 64;
 /// Below this the agent of a node refuses a job of one rank.
 const LEAST_DESCRIPTORS: u64 = 34;
 /// Address space of the smallest arena: one slice of 4 GiB, and the program.
@@ -40,7 +42,8 @@ fn descriptors() -> Check {
                 format!("raise the hard limit to {need} or more (`ulimit -n` as root, or limits.conf)");
             Check::fail(NAME, format!("{found}: the agent of a node needs 32, and 2 for each rank"), remedy)
         } else if limit < need {
-            let room = limit - OTHER_DESCRIPTORS;
+            let others = if limit < FEW_DESCRIPTORS { FEW_OTHER_DESCRIPTORS } else { OTHER_DESCRIPTORS };
+            let room = limit - others;
             let found =
                 format!("{found}: a rank keeps at most {room} TCP connections open, not {connections}");
             Check::warn(NAME, found, format!("raise the hard limit to {need} or more"))
