@@ -360,9 +360,9 @@ impl World {
         let few = Few::new(&request);
         core.engine().state.calls.begin(id, request);
         let call = Call { core, id, ready: None };
-        match self.launch(id, Action::Call { to: Rank(rank), service, bytes, few }) {
-            Ok(Launched::Underway) => Ok(call),
-            Ok(Launched::Done(_)) => Err(Error::misuse("a call cannot be done without its reply")),
+        match self.launch(Some(id), Action::Call { to: Rank(rank), service, bytes, few }) {
+            Ok((_, Launched::Underway)) => Ok(call),
+            Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
             Err(error) => core.note(Err(error)),
         }
     }

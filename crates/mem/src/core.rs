@@ -216,15 +216,11 @@ impl Core {
         result
     }
 
-    /// The next number for an operation of the program.
+    /// The next number for an operation of the program: for one that is complete, or with the engine held for one that enters
+    /// the table now.
     #[inline]
     pub(crate) fn new_handle(&self) -> u64 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Takes back the number of an operation that was never started, unless another thread got the next one meanwhile.
-    pub(crate) fn forget_handle(&self, id: u64) {
-        let _ = self.next_handle.compare_exchange(id + 1, id, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The next number for an operation that nobody holds a handle to.
