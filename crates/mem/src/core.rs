@@ -3,6 +3,7 @@
 use crate::address::{AddressFormat, GlobalAddress};
 use crate::barrier::Passage;
 use crate::call::Service;
+use crate::errand::Manners;
 use crate::handle::FIRST_INTERNAL;
 use crate::ledger::Books;
 use crate::neighbours::Neighbours;
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) process_vm_tried: AtomicBool,
     /// The memories of neighbours for short copies.
     pub(crate) neighbours: Neighbours,
+    /// When to leave errands at neighbours.
+    pub(crate) manners: Manners,
     /// Whether the engine has a transport, so that waiting means polling.
     pub(crate) has_transport: AtomicBool,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.

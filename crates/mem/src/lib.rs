@@ -10,7 +10,7 @@
 //! | `address.rs` | [`GlobalAddress`], [`GlobalPtr`] |
 //! | `region.rs`, `heap.rs` | memory that others can address, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
-//! | `copy.rs`, `atomic.rs` | touching memory |
+//! | `copy.rs`, `atomic.rs`, `errand.rs` | touching memory |
 //! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
 //! | `serve.rs`, `protocol.rs` | what frames mean and what is done when they come |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
@@ -25,6 +25,7 @@ mod barrier;
 mod call;
 mod copy;
 mod core;
+mod errand;
 mod error;
 mod handle;
 mod heap;

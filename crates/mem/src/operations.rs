@@ -85,7 +85,11 @@ impl World {
                 self.engine_with_room().map(drop)?;
             }
         }
-        let (peer, mut message, rest) = match serve::start(core, id.unwrap_or(0), action, false)? {
+        let started = match core.run_beside(action)? {
+            Some(old) => serve::Started::Complete(Some(old)),
+            None => serve::start(core, id.unwrap_or(0), action, false)?,
+        };
+        let (peer, mut message, rest) = match started {
             serve::Started::Sent(peer, message) => (peer, message, action),
             serve::Started::Complete(value) => {
                 let elsewhere = match (value, action) {
@@ -128,7 +132,9 @@ impl World {
         };
         let mut engine = core.engine();
         let mut condition = ahead(&engine);
-        if order == Order::None && condition == Condition::Free {
+        // An atomic that keeps its turn by the way that it takes must take that way.
+        let is_copy = matches!(action, Action::Copy { .. });
+        if order == Order::None && condition == Condition::Free && is_copy {
             drop(engine);
             return Ok(self.launch(None, action)?.0);
         }

@@ -106,8 +106,9 @@ impl Engine {
     #[inline]
     pub(crate) fn poll(&mut self, core: &Core) -> Result<usize> {
         let Some(transport) = self.transport.as_mut() else { return Ok(0) };
+        let errands = if core.control().errands.may_wait() { core.run_errands() } else { 0 };
         let mut receiver = Receiver { core, state: &mut self.state };
-        let happened = transport.poll(&mut receiver)?;
+        let happened = errands + transport.poll(&mut receiver)?;
         if !self.state.suspects.is_empty() {
             self.judge_suspects(core);
         }

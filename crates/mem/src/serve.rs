@@ -680,10 +680,7 @@ fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut O
         first: header.b,
         second: header.c,
     };
-    let performed = atomic::width(call.code)
-        .and_then(|bytes| owned(core, call.target, call.generation, bytes))
-        .and_then(|pointer| atomic::perform(pointer, &call));
-    let message = match performed {
+    let message = match perform_owned(core, &call) {
         Ok(old) => {
             let reply = Header { kind: protocol::VALUE, op: header.op, b: old, ..Header::default() };
             answer(reply, Payload::None, path)
@@ -691,4 +688,10 @@ fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut O
         Err(error) => protocol::done(header.op, &Err(error), path),
     };
     out.messages.push((from, message));
+}
+
+/// Does an atomic for a peer, with the engine held: on a word that must be this rank's own.
+pub(crate) fn perform_owned(core: &Core, call: &AtomicCall) -> Result<u64> {
+    let bytes = atomic::width(call.code)?;
+    atomic::perform(owned(core, call.target, call.generation, bytes)?, call)
 }

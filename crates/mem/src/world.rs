@@ -3,6 +3,7 @@
 use crate::address::{AddressFormat, POOL_SLOT, STARTER_SLOT};
 use crate::call::Service;
 use crate::core::{Core, Waiting};
+use crate::errand::Manners;
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
 use crate::neighbours::{self, Neighbours};
@@ -138,6 +139,7 @@ impl World {
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
             neighbours: Neighbours::default(),
+            manners: Manners::default(),
             taken_unasked: AtomicU64::new(0),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),

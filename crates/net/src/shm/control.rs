@@ -3,6 +3,7 @@
 //! The owner writes what it waits for; the agent rings the bell. Every field is one atomic word, so a SIGKILL
 //! leaves each old or new; what a dead rank left in `waiting_*` is shown as its last known wait.
 
+use super::errand::Errands;
 use super::hazard::Hazards;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -93,6 +94,8 @@ pub struct Control {
     pub pool: PoolWords,
     /// Regions that this rank touches in other ranks' private memory.
     pub hazards: Hazards,
+    /// What neighbours want done to this rank's private memory.
+    pub errands: Errands,
 }
 
 #[cfg(not(loom))]
