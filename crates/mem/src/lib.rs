@@ -28,6 +28,8 @@ mod core;
 mod error;
 mod handle;
 mod heap;
+#[cfg(test)]
+mod hostile;
 mod ledger;
 mod local;
 mod measure;
