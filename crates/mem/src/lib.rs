@@ -29,6 +29,8 @@ mod errand;
 mod error;
 mod handle;
 mod heap;
+#[cfg(test)]
+mod hostile;
 mod ledger;
 mod local;
 mod measure;

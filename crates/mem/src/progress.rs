@@ -12,7 +12,7 @@ use crate::protocol;
 use crate::serve;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
-use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport};
+use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::control::{Activity, NOBODY};
@@ -264,6 +264,13 @@ impl Receiver<'_> {
         }
     }
 
+    /// Whether a frame is an answer, but not of the rank that its operation waits for: it is not believed. The operation may be
+    /// over, or somebody has guessed its number.
+    #[inline]
+    fn is_uncalled_for(&self, from: Rank, header: &Header) -> bool {
+        protocol::answers_operation(header.kind) && !self.state.operations.awaits(header.op, from)
+    }
+
     /// After news of the agent: fails what waits for ranks that are gone.
     fn look_for_losses(&mut self, out: &mut Outbox) {
         for peer in self.state.operations.peers() {
@@ -279,6 +286,9 @@ impl Receiver<'_> {
 
 impl Sink for Receiver<'_> {
     fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        if self.is_uncalled_for(from, header) {
+            return;
+        }
         if matches!(header.kind, protocol::CALL | protocol::RETURN) {
             return self.state.calls.part(from, header, at, bytes);
         }
@@ -289,10 +299,16 @@ impl Sink for Receiver<'_> {
     }
 
     fn place(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
-        serve::place(self.core, &self.state.operations, from, header, at, bytes)
+        if self.is_uncalled_for(from, header) {
+            return None;
+        }
+        serve::place(self.core, &self.state.operations, header, at, bytes)
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        if self.is_uncalled_for(from, header) {
+            return header.flags & FLAG_MORE == 0;
+        }
         serve::frame(self, from, path, header, out)
     }
 
@@ -308,6 +324,9 @@ impl Sink for Receiver<'_> {
     }
 
     fn torn(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        if self.is_uncalled_for(from, header) {
+            return true;
+        }
         serve::torn(self, from, path, header, out)
     }
 

@@ -295,6 +295,7 @@ impl World {
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;
         let mut attachment = self.close()?.attachment;
+        self.core.registry().pass_on();
         if let Some(channel) = attachment.channel.clone() {
             match renumber(&channel, new_rank) {
                 Ok(rank) => attachment.rank = rank,
@@ -528,7 +529,8 @@ impl Core {
 
     /// Waits until no operation of the program is incomplete, whatever became of them.
     pub(crate) fn quiesce(&self) {
-        if self.pending.load(Ordering::Acquire) == 0 {
+        // What a closed world has left incomplete stays so: nothing comes or goes any more.
+        if self.pending.load(Ordering::Acquire) == 0 || self.closed.load(Ordering::Acquire) {
             return;
         }
         let _ = self.wait_until(Activity::Complete, None, |engine| {
