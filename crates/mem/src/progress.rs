@@ -52,8 +52,6 @@ pub(crate) struct State {
     /// Barrier signals received, by round: the latest epoch.
     pub(crate) signals: [u64; BARRIER_ROUNDS],
     pub(crate) channel: Option<Channel>,
-    /// The agent's answer to a reset.
-    pub(crate) reset_answer: Option<Result<Rank>>,
     /// Sockets that the agent handed over before there was a transport.
     pub(crate) early_sockets: Vec<OwnedFd>,
     /// Whose signal a barrier waits for.
@@ -366,9 +364,11 @@ impl Sink for Receiver<'_> {
             match message {
                 FromAgent::Socket(socket) => out.sockets.push(socket),
                 FromAgent::Notice => self.look_for_losses(out),
-                FromAgent::ResetDone { rank } => self.state.reset_answer = Some(Ok(rank)),
-                FromAgent::ResetRefused { why } => self.state.reset_answer = Some(Err(Error::Misuse(why))),
-                FromAgent::Welcome { .. } | FromAgent::Refused { .. } => {}
+                // Whoever asked for one of these waits for it at the channel.
+                FromAgent::Welcome { .. }
+                | FromAgent::Refused { .. }
+                | FromAgent::ResetDone { .. }
+                | FromAgent::ResetRefused { .. } => {}
             }
         }
     }
@@ -589,12 +589,8 @@ impl Core {
     /// Reads what the agent sent when there is no transport that would.
     fn listen(&self, channel: &Channel) -> Result<()> {
         while let Some(message) = channel.try_receive().map_err(Error::from)? {
-            let mut engine = self.engine();
-            match message {
-                FromAgent::Socket(socket) => engine.state.early_sockets.push(socket),
-                FromAgent::ResetDone { rank } => engine.state.reset_answer = Some(Ok(rank)),
-                FromAgent::ResetRefused { why } => engine.state.reset_answer = Some(Err(Error::Misuse(why))),
-                FromAgent::Notice | FromAgent::Welcome { .. } | FromAgent::Refused { .. } => {}
+            if let FromAgent::Socket(socket) = message {
+                self.engine().state.early_sockets.push(socket);
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The first slot that regions of the program get.
 const FIRST_SLOT: u16 = POOL_SLOT + 1;
 /// Private bytes of the tables for one region, for the ledger.
-const RECORD_BYTES: u64 = 96;
+pub(crate) const RECORD_BYTES: u64 = 96;
 /// The machine is asked what it can still give whenever so much has been taken.
 const ASK_EVERY_BYTES: u64 = 1 << 20;
 

@@ -10,7 +10,7 @@ use crate::neighbours::{self, Neighbours};
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
 use crate::protocol;
-use crate::region::Registry;
+use crate::region::{Registry, RECORD_BYTES};
 use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
@@ -475,7 +475,7 @@ impl World {
             bytes_per_connected_peer: footprint.bytes_per_connection,
             connected_peers: footprint.connected,
             bytes_per_operation: OPERATION_BYTES,
-            bytes_per_region: 16,
+            bytes_per_region: RECORD_BYTES,
             page_table_bytes: crate::measure::page_table_bytes(),
         }
     }

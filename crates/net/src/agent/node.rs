@@ -196,13 +196,8 @@ impl Node {
             return;
         }
         let Some(arena) = &self.arena else { return };
-        for (local, seat) in self.seats.iter_mut().enumerate() {
-            if seat.standing == Standing::In {
-                if let Some(control) = arena.control(local as u32) {
-                    control.ring();
-                }
-                seat.notice();
-            }
+        for seat in self.seats.iter_mut().filter(|seat| seat.standing == Standing::In) {
+            seat.notice();
         }
         let shared = arena.shared();
         futex::wake_all(shared.barrier.sleep_word());

@@ -36,8 +36,6 @@ impl Cause {
     pub const DISCONNECTED: Cause = Cause(103);
     /// Its node agent ended.
     pub const AGENT: Cause = Cause(104);
-    /// It asked for the end of the job.
-    pub const ABORTED: Cause = Cause(105);
     /// It had its seat, but could not join the others.
     pub const NOT_JOINED: Cause = Cause(106);
 
@@ -61,7 +59,6 @@ impl std::fmt::Display for Cause {
             Cause::UNREACHABLE => f.write_str("its node stopped answering"),
             Cause::DISCONNECTED => f.write_str("its connection broke"),
             Cause::AGENT => f.write_str("its node agent ended"),
-            Cause::ABORTED => f.write_str("it aborted the job"),
             Cause::NOT_JOINED => f.write_str("it could not join the world"),
             _ => f.write_str("it is gone, nobody knows why"),
         }
