@@ -6,8 +6,9 @@ use crate::streams::{Printer, Read, Source};
 use crate::trace::TraceFile;
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
-use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
+use kumiki_net::agent::protocol::{Launch, Listen, ToHub, ToNode};
 use kumiki_net::agent::report;
+use kumiki_net::auth::Secret;
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, Signals};
 use kumiki_net::os::{descriptor, random_bytes, time};
@@ -32,7 +33,9 @@ pub fn run(options: &Options) -> Result<i32> {
     let nodes = plan::plan(options)?;
     let trace = options.trace.as_deref().map(TraceFile::begin).transpose()?;
     let launches = launches(options, &nodes, trace.as_ref())?;
-    let mut launcher = Launcher::new(options, &nodes)?;
+    let mut secret = [0; 32];
+    random_bytes(&mut secret)?;
+    let mut launcher = Launcher::new(options, &nodes, &Secret::from_bytes(secret))?;
     for (node, launch) in launches.into_iter().enumerate() {
         launcher.agents[node].link.send(&ToNode::Launch(Box::new(launch)).encode());
     }
@@ -45,11 +48,9 @@ pub fn run(options: &Options) -> Result<i32> {
 
 /// What each agent is told.
 fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>) -> Result<Vec<Launch>> {
-    let mut random = [0; 40];
+    let mut random = [0; 8];
     random_bytes(&mut random)?;
-    let mut secret = [0; 32];
-    secret.copy_from_slice(&random[..32]);
-    let job = random[32..].iter().fold(0u64, |job, &byte| job << 8 | byte as u64);
+    let job = u64::from_le_bytes(random);
     let ranks: u32 = nodes.iter().map(|node| node.ranks.len() as u32).sum();
     let allow_process_vm = environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off");
     let on_machine = |node: &PlannedNode, other: &PlannedNode| node.host == other.host;
@@ -58,7 +59,6 @@ fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>)
         let count = |list: &[PlannedNode]| list.iter().filter(here).map(|n| n.ranks.len() as u32).sum();
         Ok(Launch {
             job,
-            secret: SecretBytes(secret),
             node: index as u32,
             nodes: nodes.len() as u32,
             ranks,
@@ -164,7 +164,7 @@ struct Launcher<'a> {
 }
 
 impl<'a> Launcher<'a> {
-    fn new(options: &'a Options, nodes: &[PlannedNode]) -> Result<Launcher<'a>> {
+    fn new(options: &'a Options, nodes: &[PlannedNode], secret: &Secret) -> Result<Launcher<'a>> {
         let now_ms = time::now_ms();
         let signals = Signals::new(&[
             libc::SIGINT,
@@ -180,7 +180,8 @@ impl<'a> Launcher<'a> {
         }
         process::become_subreaper()?;
         let children_before = process::children();
-        let agents = nodes.iter().map(|node| agents::start(options, node)).collect::<Result<Vec<_>>>()?;
+        let agents =
+            nodes.iter().map(|node| agents::start(options, node, secret)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
             agents
                 .iter()

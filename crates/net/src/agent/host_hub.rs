@@ -5,7 +5,7 @@
 use super::greet::Greeting;
 use super::hub::{Effect, Hub, Plan};
 use super::link::Link;
-use super::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
+use super::protocol::{Launch, Listen, ToHub, ToNode};
 use super::report;
 use super::stranger::Call;
 use crate::auth::{JobId, Secret};
@@ -27,7 +27,7 @@ const SHOWN_RANKS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) ranks: u32,
-    pub(super) secret: SecretBytes,
+    pub(super) secret: Secret,
     pub(super) job: JobId,
     pub(super) config: Config,
 }
@@ -36,7 +36,7 @@ impl Terms {
     /// As the environment of rank 0 says.
     pub(super) fn from_environment(call: &Call) -> Result<Terms> {
         let config = super::bootstrap::environment_config(call.starter_bytes)?;
-        Ok(Terms { ranks: call.ranks, secret: call.secret, job: call.job, config })
+        Ok(Terms { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, config })
     }
 }
 
@@ -45,7 +45,6 @@ pub(super) struct HostedHub {
     /// Open until every rank has come, or longer if somebody keeps it.
     listener: Option<TcpListener>,
     terms: Terms,
-    secret: Secret,
     greetings: Vec<(SocketAddr, Greeting)>,
     pub(super) hub: Hub,
     /// One an agent, in the order of the hub's nodes.
@@ -61,7 +60,6 @@ impl HostedHub {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
         Ok(HostedHub {
             listener: Some(listener),
-            secret: Secret::from_bytes(terms.secret.0),
             greetings: Vec::new(),
             hub: Hub::new(plan(&terms), time::now_ms()),
             links: Vec::new(),
@@ -164,12 +162,12 @@ impl HostedHub {
             self.greetings.clear();
         }
         for (from, mut greeting) in std::mem::take(&mut self.greetings) {
-            match greeting.advance(&self.secret) {
+            match greeting.advance(&self.terms.secret) {
                 Ok(false) => self.greetings.push((from, greeting)),
                 Ok(true) => {
                     let Some(greeted) = greeting.finish() else { continue };
                     let _ = socket::tune_tcp(greeted.socket.as_fd(), self.terms.config.peer_timeout_ms);
-                    let secret = Secret::from_bytes(*self.secret.expose());
+                    let secret = self.terms.secret.duplicate();
                     let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
                     if let Ok(link) = link {
                         let rank = greeted.peer.rank;
@@ -229,10 +227,9 @@ fn plan(terms: &Terms) -> Plan {
 
 /// What every agent is told; the hub adds who is where.
 fn template(terms: &Terms) -> Launch {
-    let Terms { ranks, secret, job, config } = terms;
+    let Terms { ranks, job, config, .. } = terms;
     Launch {
         job: job.0,
-        secret: *secret,
         node: 0,
         nodes: 0,
         ranks: *ranks,

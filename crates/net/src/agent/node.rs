@@ -35,6 +35,8 @@ pub(super) mod token {
 pub(super) struct Node {
     pub(super) launch: Launch,
     secret: Secret,
+    /// The same for the ranks, in a memfd that cannot be changed.
+    secret_file: OwnedFd,
     pub(super) epoll: Epoll,
     pub(super) seats: Vec<Seat>,
     pub(super) port: Port,
@@ -49,10 +51,11 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(launch: Launch, epoll: Epoll, port: Port) -> Result<Node> {
+    pub(super) fn new(launch: Launch, secret: Secret, epoll: Epoll, port: Port) -> Result<Node> {
         port.watch(&epoll)?;
         Ok(Node {
-            secret: Secret::from_bytes(launch.secret.0),
+            secret_file: memory::seal_bytes(c"kumiki-secret", secret.expose())?,
+            secret,
             launch,
             epoll,
             seats: Vec::new(),
@@ -298,9 +301,10 @@ impl Node {
             }
         }
         seat.standing = Standing::In;
-        let (job, secret) = (JobId(self.launch.job), Secret::from_bytes(self.launch.secret.0));
-        match memory::duplicate(arena.descriptor()) {
-            Ok(arena) => seat.send(FromAgent::Welcome { arena, rank, local, job, secret }),
+        let job = JobId(self.launch.job);
+        let secret = memory::duplicate(self.secret_file.as_fd());
+        match memory::duplicate(arena.descriptor()).and_then(|arena| Ok((arena, secret?))) {
+            Ok((arena, secret)) => seat.send(FromAgent::Welcome { arena, rank, local, job, secret }),
             Err(error) => seat.send(FromAgent::Refused { why: error.to_string() }),
         }
         self.watch_backlogs();

@@ -10,7 +10,7 @@ use crate::{Rank, Result};
 use std::net::SocketAddr;
 
 /// The first bytes that an agent writes, so that what a login script prints before them is passed over.
-pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-1\r\n";
+pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-2\r\n";
 /// The most bytes of one message.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
@@ -66,23 +66,12 @@ pub enum Listen {
     Address(SocketAddr),
 }
 
-/// The job's secret on its way to an agent. It is never printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SecretBytes(pub [u8; 32]);
-
-impl std::fmt::Debug for SecretBytes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SecretBytes(hidden)")
-    }
-}
-
-/// Everything an agent needs to know to start its ranks.
+/// Everything an agent needs to know to start its ranks, except the job's secret: that is in no message, because messages
+/// travel over sockets, and not all of those are encrypted. An agent has it before the first message comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The job.
     pub job: u64,
-    /// Its secret.
-    pub secret: SecretBytes,
     /// The index of this node, and how many there are.
     pub node: u32,
     /// How many nodes there are.
@@ -454,7 +443,6 @@ fn read_table(r: &mut Reader<'_>) -> Result<Table> {
 fn write_launch(w: Writer, launch: &Launch) -> Writer {
     let w = w
         .long(launch.job)
-        .fixed(&launch.secret.0)
         .word(launch.node)
         .word(launch.nodes)
         .word(launch.ranks)
@@ -485,7 +473,6 @@ fn write_launch(w: Writer, launch: &Launch) -> Writer {
 fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
     Ok(Launch {
         job: r.long()?,
-        secret: SecretBytes(r.fixed()?),
         node: r.word()?,
         nodes: r.word()?,
         ranks: r.word()?,
@@ -542,11 +529,10 @@ mod tests {
         let listen =
             prop_oneof![Just(Listen::Loopback), Just(Listen::Reached), address().prop_map(Listen::Address)];
         let bytes = || vec(any::<u8>(), 0..20);
-        let numbers = (any::<[u32; 7]>(), any::<[u64; 4]>(), any::<[bool; 6]>(), any::<[u8; 32]>());
+        let numbers = (any::<[u32; 7]>(), any::<[u64; 4]>(), any::<[bool; 6]>());
         let lists = (vec(any::<u32>(), 0..9), bytes(), vec((bytes(), bytes()), 0..4), vec(bytes(), 0..4));
-        (numbers, lists, listen).prop_map(|((words, longs, flags, secret), lists, listen)| Launch {
+        (numbers, lists, listen).prop_map(|((words, longs, flags), lists, listen)| Launch {
             job: longs[0],
-            secret: SecretBytes(secret),
             node: words[0],
             nodes: words[1],
             ranks: words[2],

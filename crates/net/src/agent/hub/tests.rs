@@ -449,7 +449,6 @@ fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
 fn empty_launch() -> Launch {
     Launch {
         job: 1,
-        secret: crate::agent::protocol::SecretBytes([0; 32]),
         node: 0,
         nodes: 0,
         ranks: 0,
