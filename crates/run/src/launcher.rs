@@ -6,6 +6,7 @@ use crate::streams::{Printer, Read, Source};
 use crate::trace::TraceFile;
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
+use kumiki_net::agent::link::Shared;
 use kumiki_net::agent::protocol::{Launch, Listen, ToHub, ToNode};
 use kumiki_net::agent::report;
 use kumiki_net::auth::Secret;
@@ -367,11 +368,11 @@ impl<'a> Launcher<'a> {
 
     /// Ctrl-Z: the ranks stop, then we do; when we go on, so do they.
     fn suspend(&mut self) {
-        self.hub.broadcast(&ToNode::Suspend(true));
+        self.hub.broadcast(ToNode::Suspend(true));
         self.perform();
         process::stop_self();
         self.hub.excuse_silence(time::now_ms());
-        self.hub.broadcast(&ToNode::Suspend(false));
+        self.hub.broadcast(ToNode::Suspend(false));
     }
 
     fn read_input(&mut self) {
@@ -386,11 +387,17 @@ impl<'a> Launcher<'a> {
     fn perform(&mut self) {
         while let Some(effect) = self.hub.next_effect() {
             match effect {
-                Effect::Send(node, message) => {
-                    if message == ToNode::Start && node == self.first_node {
+                Effect::Send(node, message) => self.agents[node as usize].link.send(&message.encode()),
+                Effect::SendAll(except, message) => {
+                    if message == ToNode::Start {
                         self.source.open();
                     }
-                    self.agents[node as usize].link.send(&message.encode());
+                    let message = Shared::new(&message.encode());
+                    for (node, agent) in (0..).zip(&mut self.agents) {
+                        if Some(node) != except && self.hub.listens(node) {
+                            agent.link.send_shared(&message);
+                        }
+                    }
                 }
                 Effect::Report(text) => self.printer.report(&text),
                 Effect::Finished(code) => self.finished = Some(code),

@@ -4,7 +4,7 @@
 
 use super::greet::Greeting;
 use super::hub::{Effect, Hub, Plan};
-use super::link::Link;
+use super::link::{Link, Shared};
 use super::protocol::{Launch, Listen, ToHub, ToNode};
 use super::report;
 use super::stranger::Call;
@@ -116,7 +116,7 @@ impl HostedHub {
         };
         let verb = if missing.len() == 1 { "has" } else { "have" };
         self.hub
-            .broadcast(&ToNode::Waiting { why: format!("rank {}{more} {verb} not come", shown.join(", ")) });
+            .broadcast(ToNode::Waiting { why: format!("rank {}{more} {verb} not come", shown.join(", ")) });
         self.missing = missing;
     }
 
@@ -128,14 +128,19 @@ impl HostedHub {
         let mut watched = vec![(other, false)];
         watched.extend(self.listener.iter().map(|listener| (listener.as_fd(), false)));
         watched.extend(self.greetings.iter().map(|(_, greeting)| (greeting.as_fd(), false)));
-        for link in self.links.iter().filter(|link| !link.is_ended()) {
+        let first_link = watched.len();
+        let mut nodes = Vec::new();
+        for (node, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_ended()) {
             watched.push((link.input(), link.backlog_bytes() > 0));
+            nodes.push(node as u32);
         }
         let ready = descriptor::poll(&watched, timeout_ms.min(60_000) as i32)?;
         self.accept();
         self.advance_greetings();
-        for node in 0..self.links.len() as u32 {
-            self.read(node);
+        for (entry, &node) in ready[first_link..].iter().zip(&nodes) {
+            if entry.readable || entry.writable || entry.hung_up {
+                self.read(node);
+            }
         }
         Ok(ready[0].readable)
     }
@@ -207,6 +212,14 @@ impl HostedHub {
         while let Some(effect) = self.hub.next_effect() {
             match effect {
                 Effect::Send(node, message) => self.links[node as usize].send(&message.encode()),
+                Effect::SendAll(except, message) => {
+                    let message = Shared::new(&message.encode());
+                    for (node, link) in (0..).zip(&mut self.links) {
+                        if Some(node) != except && self.hub.listens(node) {
+                            link.send_shared(&message);
+                        }
+                    }
+                }
                 Effect::Report(text) => report::print(&text),
                 Effect::Finished(code) => over = Some(code),
             }

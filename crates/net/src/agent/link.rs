@@ -10,12 +10,59 @@ use crate::os::descriptor;
 use crate::wire::frame::FIRST_USER_KIND;
 use crate::wire::{Connection, Event, Header, Landed, WireError};
 use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
 /// What a login script may print before the greeting.
 const MAX_NOISE_BYTES: usize = 64 << 10;
-/// The payload of a frame of a sealed stream.
-const FRAME_BYTES: usize = 64 << 10;
+/// The most payload of a frame of a sealed stream.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// A message for many agents that is shorter is copied for each: to share it would take as much.
+const LEAST_SHARED_BYTES: usize = 1024;
+
+/// A message for many agents: its bytes are there once, however many have not taken it yet.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    /// The message behind its length.
+    bytes: Vec<u8>,
+    /// The headers of its frames, not sealed, if a sealed stream has needed them.
+    headers: OnceLock<Vec<Header>>,
+}
+
+impl Shared {
+    /// Takes the bytes of a message.
+    pub fn new(message: &[u8]) -> Shared {
+        let length = (message.len() as u32).to_le_bytes();
+        Shared(Arc::new(Parts { bytes: [&length[..], message].concat(), headers: OnceLock::new() }))
+    }
+
+    fn headers(&self) -> &[Header] {
+        let make = || self.0.bytes.chunks(FRAME_BYTES).map(header).collect();
+        self.0.headers.get_or_init(make)
+    }
+}
+
+/// A piece of what waits to be written.
+#[derive(Debug)]
+enum Piece {
+    Own(Vec<u8>),
+    Shared(Shared, Range<usize>),
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Own(bytes) => bytes,
+            Piece::Shared(shared, range) => &shared.0.bytes[range.clone()],
+        }
+    }
+}
 
 /// One end of a control stream.
 #[derive(Debug)]
@@ -23,8 +70,10 @@ pub struct Link {
     input: OwnedFd,
     output: OwnedFd,
     received: Vec<u8>,
-    queued: Vec<u8>,
+    queue: VecDeque<Piece>,
+    /// Bytes of the first piece that have been written.
     sent_bytes: usize,
+    backlog_bytes: usize,
     expects_greeting: bool,
     ended: bool,
     seal: Option<Box<Seal>>,
@@ -49,17 +98,21 @@ impl Link {
     pub fn new(input: OwnedFd, output: OwnedFd, expects_greeting: bool) -> Result<Link> {
         descriptor::set_nonblocking(input.as_fd(), true)?;
         descriptor::set_nonblocking(output.as_fd(), true)?;
-        let queued = if expects_greeting { Vec::new() } else { GREETING.to_vec() };
-        Ok(Link {
+        let mut link = Link {
             input,
             output,
             received: Vec::new(),
-            queued,
+            queue: VecDeque::new(),
             sent_bytes: 0,
+            backlog_bytes: 0,
             expects_greeting,
             ended: false,
             seal: None,
-        })
+        };
+        if !expects_greeting {
+            link.queue_bytes(GREETING);
+        }
+        Ok(link)
     }
 
     /// A stream over a connection whose handshake is done; `raw` is what has been read behind it.
@@ -92,47 +145,87 @@ impl Link {
 
     /// Bytes that wait to be written.
     pub fn backlog_bytes(&self) -> usize {
-        self.queued.len() - self.sent_bytes
+        self.backlog_bytes
     }
 
     /// Queues a message and writes what fits.
     pub fn send(&mut self, message: &[u8]) {
         let length = (message.len() as u32).to_le_bytes();
-        match &mut self.seal {
-            None => {
-                self.queued.extend_from_slice(&length);
-                self.queued.extend_from_slice(message);
-            }
-            Some(seal) => {
-                for part in [&length[..], message].concat().chunks(FRAME_BYTES) {
-                    let header = Header { kind: FIRST_USER_KIND, ..Header::default() }.with_payload(part);
-                    match seal.connection.seal(header) {
-                        Ok(sealed) => self.queued.extend_from_slice(&sealed),
-                        Err(_) => self.ended = true,
-                    }
-                    self.queued.extend_from_slice(part);
-                }
+        if self.seal.is_none() {
+            self.queue_bytes(&length);
+            self.queue_bytes(message);
+        } else {
+            for part in [&length[..], message].concat().chunks(FRAME_BYTES) {
+                self.queue_header(header(part));
+                self.queue_bytes(part);
             }
         }
         self.flush();
     }
 
+    /// The same for a message that others get too.
+    pub fn send_shared(&mut self, message: &Shared) {
+        let bytes = message.0.bytes.len();
+        if bytes < LEAST_SHARED_BYTES {
+            return self.send(&message.0.bytes[4..]);
+        }
+        let frame_bytes = if self.seal.is_some() { FRAME_BYTES } else { bytes };
+        for (index, start) in (0..bytes).step_by(frame_bytes).enumerate() {
+            if self.seal.is_some() {
+                self.queue_header(message.headers()[index]);
+            }
+            let range = start..bytes.min(start + frame_bytes);
+            self.backlog_bytes += range.len();
+            self.queue.push_back(Piece::Shared(message.clone(), range));
+        }
+        self.flush();
+    }
+
+    /// Queues the header of a frame of a sealed stream.
+    fn queue_header(&mut self, header: Header) {
+        let Some(seal) = &mut self.seal else { return };
+        match seal.connection.seal(header) {
+            Ok(sealed) => self.queue_bytes(&sealed),
+            Err(_) => self.ended = true,
+        }
+    }
+
+    fn queue_bytes(&mut self, bytes: &[u8]) {
+        self.backlog_bytes += bytes.len();
+        match self.queue.back_mut() {
+            Some(Piece::Own(last)) => last.extend_from_slice(bytes),
+            _ => self.queue.push_back(Piece::Own(bytes.to_vec())),
+        }
+    }
+
     /// Writes what fits. When nobody reads any more the bytes are dropped; what the other side has said before can
     /// still be read, so only reading finds the end.
     pub fn flush(&mut self) {
-        while self.sent_bytes < self.queued.len() {
-            match descriptor::write(self.output.as_fd(), &self.queued[self.sent_bytes..]) {
-                Ok(count) => self.sent_bytes += count,
+        while let Some(piece) = self.queue.front_mut() {
+            let left = &piece.bytes()[self.sent_bytes..];
+            if left.is_empty() {
+                self.sent_bytes = 0;
+                match piece {
+                    // Most messages are short: their memory serves the next.
+                    Piece::Own(bytes) if self.backlog_bytes == 0 => return bytes.clear(),
+                    _ => drop(self.queue.pop_front()),
+                }
+                continue;
+            }
+            match descriptor::write(self.output.as_fd(), left) {
+                Ok(count) => {
+                    self.sent_bytes += count;
+                    self.backlog_bytes -= count;
+                }
                 Err(error) if error.would_block() => break,
-                Err(_) => self.sent_bytes = self.queued.len(),
+                Err(_) => {
+                    self.queue.clear();
+                    (self.sent_bytes, self.backlog_bytes) = (0, 0);
+                }
             }
         }
-        if self.sent_bytes == self.queued.len() {
-            self.queued.clear();
-            self.sent_bytes = 0;
-        } else if self.sent_bytes > 1 << 20 {
-            self.queued.drain(..self.sent_bytes);
-            self.sent_bytes = 0;
+        if let Some(Piece::Own(bytes)) = self.queue.front_mut().filter(|_| self.sent_bytes > 1 << 20) {
+            bytes.drain(..std::mem::take(&mut self.sent_bytes));
         }
     }
 
@@ -200,6 +293,11 @@ impl Link {
     }
 }
 
+/// The header of a frame of a sealed stream.
+fn header(part: &[u8]) -> Header {
+    Header { kind: FIRST_USER_KIND, ..Header::default() }.with_payload(part)
+}
+
 impl Seal {
     /// Checks what has come, and appends what the frames hold to `plain`.
     fn open(&mut self, plain: &mut Vec<u8>) -> Result<()> {
@@ -230,6 +328,7 @@ impl Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::heap;
     use crate::os::memory::duplicate;
     use crate::os::socket::stream_pair;
 
@@ -257,6 +356,32 @@ mod tests {
         drop((agent, raw));
         assert!(hub.receive().unwrap().is_empty());
         assert!(hub.is_ended());
+    }
+
+    #[test]
+    fn a_message_for_many_is_there_once_and_keeps_its_place_among_the_others() {
+        let message = Shared::new(&(0..700_000u32).map(|n| n as u8).collect::<Vec<u8>>());
+        let streams: Vec<_> = (0..20).map(|_| pair()).collect();
+        let mut streams: Vec<_> = streams.into_iter().map(|(hub, agent, _)| (hub, agent)).collect();
+        let before = heap::bytes();
+        for (hub, _) in &mut streams {
+            hub.send(b"before");
+            hub.send_shared(&message);
+            hub.send(b"behind");
+            assert!(hub.backlog_bytes() > 100_000, "it does not fit into the socket");
+        }
+        assert!(heap::bytes() - before < 20 * 1024, "{} bytes", heap::bytes() - before);
+        for (hub, agent) in &mut streams {
+            let mut got = Vec::new();
+            while got.len() < 3 {
+                got.extend(agent.receive().unwrap());
+                hub.flush();
+            }
+            assert_eq!(got[0], b"before");
+            assert_eq!(got[1], message.0.bytes[4..]);
+            assert_eq!(got[2], b"behind");
+            assert_eq!(hub.backlog_bytes(), 0);
+        }
     }
 
     #[test]

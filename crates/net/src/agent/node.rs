@@ -44,6 +44,8 @@ pub(super) struct Node {
     refused: Option<String>,
     /// Something has changed that sleeping ranks must look at.
     changed: bool,
+    /// The hub knows what the ranks were waiting for when the first was lost.
+    waits_reported: bool,
     /// Messages for the hub.
     pub(super) outbox: Vec<ToHub>,
     /// Ranks of which the hub wants to know all that has happened.
@@ -63,6 +65,7 @@ impl Node {
             arena: None,
             refused: None,
             changed: false,
+            waits_reported: false,
             outbox: Vec::new(),
             probes: Vec::new(),
         })
@@ -84,8 +87,10 @@ impl Node {
             ToNode::Ready => self.ready(),
             ToNode::Refuse { why } => self.refuse(why),
             ToNode::Loss { rank, cause } => self.apply_loss(rank, cause),
-            ToNode::Leave { rank, barriers } => {
-                self.set_status(rank, Status::Left, Cause::left_after(barriers))
+            ToNode::Leave(leaves) => {
+                for (rank, barriers) in leaves.iter(self.launch.ranks) {
+                    self.set_left(rank, barriers);
+                }
             }
             ToNode::ResetPrepare(table) => self.reset_prepare(&table)?,
             ToNode::ResetGo => self.reset_go(),
@@ -157,7 +162,7 @@ impl Node {
             return false;
         }
         self.outbox.extend(news);
-        self.report_waits();
+        self.report_waits_at_loss();
         let rank = Rank(rank);
         self.set_status(rank, Status::Lost, cause);
         self.seats[local as usize].standing = Standing::Lost;
@@ -237,6 +242,14 @@ impl Node {
                     for_ms: now_ms.saturating_sub(since_ms).max(1),
                 },
             },
+        }
+    }
+
+    /// A loss changes what ranks wait for, so the hub is told before it is known here. Only the first ends a job, and where
+    /// losses do not, nobody has asked.
+    fn report_waits_at_loss(&mut self) {
+        if !self.launch.continue_on_loss && !std::mem::replace(&mut self.waits_reported, true) {
+            self.report_waits();
         }
     }
 
@@ -326,6 +339,14 @@ impl Node {
         self.set_status(rank, Status::Left, Cause::left_after(barriers));
     }
 
+    /// A rank of another node has finalized. Of our own we knew it first, and they may be about to join again.
+    fn set_left(&mut self, rank: Rank, barriers: u32) {
+        let place = self.arena.as_ref().and_then(|arena| arena.place(rank)).map(|word| word.load());
+        if place.is_some_and(|place| place.node != self.launch.node) {
+            self.set_status(rank, Status::Left, Cause::left_after(barriers));
+        }
+    }
+
     fn begin(&mut self, table: &Table) -> Result<()> {
         let launch = &self.launch;
         let arena = Arena::create(Config {
@@ -383,7 +404,7 @@ impl Node {
     }
 
     fn apply_loss(&mut self, rank: Rank, cause: Cause) {
-        self.report_waits();
+        self.report_waits_at_loss();
         self.set_status(rank, Status::Lost, cause);
         if let Some(seat) = self.seats.iter_mut().find(|seat| seat.rank == rank.0) {
             seat.standing = Standing::Lost;
@@ -452,6 +473,9 @@ fn write_places(arena: &Arena, table: &Table, status: Status) {
     for (rank, &(node, local)) in table.places.iter().enumerate() {
         if let Some(word) = arena.place(Rank(rank as u32)) {
             word.store(Place { node, local, status, cause: Cause::UNKNOWN });
+        }
+        if let Some(word) = arena.node(node).filter(|_| local == 0) {
+            word.set_leader(Rank(rank as u32));
         }
     }
 }
