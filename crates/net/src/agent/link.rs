@@ -2,7 +2,8 @@
 //!
 //! Each message goes behind its length in four bytes. The stream of an agent that a launcher started opens with
 //! [`GREETING`]; it runs over an inherited socket or ssh. A stream over a bare network is *sealed*: its bytes travel
-//! in the authenticated frames of [`crate::wire`], after the handshake.
+//! in the authenticated frames of [`crate::wire`], after the handshake. The header of each frame holds the hash of its payload
+//! and vouches for it. Nothing of a frame is looked at before all of it has been checked.
 
 use super::protocol::{GREETING, MAX_MESSAGE_BYTES};
 use crate::auth::Secret;
@@ -85,6 +86,9 @@ struct Seal {
     secret: Secret,
     /// Bytes from the wire that have not been opened yet.
     raw: Vec<u8>,
+    /// The frame that is coming in, and what has come of its payload.
+    frame: Header,
+    partial: Vec<u8>,
 }
 
 impl std::fmt::Debug for Seal {
@@ -119,7 +123,8 @@ impl Link {
     pub fn sealed(socket: OwnedFd, connection: Connection, secret: Secret, raw: Vec<u8>) -> Result<Link> {
         let mut link = Link::new(crate::os::memory::duplicate(socket.as_fd())?, socket, true)?;
         link.expects_greeting = false;
-        link.seal = Some(Box::new(Seal { connection, secret, raw }));
+        link.seal =
+            Some(Box::new(Seal { connection, secret, raw, frame: Header::default(), partial: Vec::new() }));
         Ok(link)
     }
 
@@ -293,13 +298,18 @@ impl Link {
     }
 }
 
-/// The header of a frame of a sealed stream.
+/// The header of a frame of a sealed stream. Its words are the hash of the payload: a checksum guards against accidents only,
+/// and nobody in the network may change what agents are told.
 fn header(part: &[u8]) -> Header {
-    Header { kind: FIRST_USER_KIND, ..Header::default() }.with_payload(part)
+    let hash = *blake3::hash(part).as_bytes();
+    let word =
+        |index: usize| hash[8 * index..][..8].iter().rev().fold(0, |word, &byte| word << 8 | byte as u64);
+    let (a, b, c, d) = (word(0), word(1), word(2), word(3));
+    Header { kind: FIRST_USER_KIND, a, b, c, d, ..Header::default() }.with_payload(part)
 }
 
 impl Seal {
-    /// Checks what has come, and appends what the frames hold to `plain`.
+    /// Checks what has come, and appends what whole frames hold to `plain`.
     fn open(&mut self, plain: &mut Vec<u8>) -> Result<()> {
         let refuse = |error: WireError| Error::Refused(format!("the control stream: {error}"));
         let mut start = 0;
@@ -307,17 +317,27 @@ impl Seal {
             let left = self.connection.payload_left() as usize;
             if left > 0 {
                 let end = self.raw.len().min(start + left);
-                if self.connection.payload(&self.raw[start..end]).map_err(refuse)? == Landed::Torn {
-                    return Err(refuse(WireError::BadChecksum));
-                }
-                plain.extend_from_slice(&self.raw[start..end]);
+                let landed = self.connection.payload(&self.raw[start..end]).map_err(refuse)?;
+                self.partial.extend_from_slice(&self.raw[start..end]);
                 start = end;
+                match landed {
+                    Landed::Partly => {}
+                    Landed::Wholly if self.frame == header(&self.partial) => plain.append(&mut self.partial),
+                    Landed::Wholly | Landed::Torn => return Err(refuse(WireError::BadChecksum)),
+                }
                 continue;
             }
             let (used, event) = self.connection.feed(&self.secret, &self.raw[start..]).map_err(refuse)?;
             start += used;
-            if used == 0 && event == Event::NeedMore {
-                break;
+            match event {
+                Event::NeedMore if used == 0 => break,
+                Event::Frame(header) if header.payload_bytes > 0 => self.frame = header,
+                Event::NeedMore => {}
+                _ => {
+                    return Err(Error::Refused(
+                        "the control stream: a frame that no hub and no agent sends".into(),
+                    ))
+                }
             }
         }
         self.raw.drain(..start);
@@ -328,9 +348,11 @@ impl Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{Identity, JobId, Purpose};
     use crate::os::heap;
     use crate::os::memory::duplicate;
     use crate::os::socket::stream_pair;
+    use crate::wire::frame::checksum;
 
     fn pair() -> (Link, Link, OwnedFd) {
         let (one, other) = stream_pair().unwrap();
@@ -382,6 +404,80 @@ mod tests {
             assert_eq!(got[2], b"behind");
             assert_eq!(hub.backlog_bytes(), 0);
         }
+    }
+
+    /// A sealed stream, and somebody in the network who writes to it instead of its other end.
+    fn overheard() -> (Link, Connection, OwnedFd) {
+        let (job, secret) = (JobId(1), Secret::from_bytes([7; 32]));
+        let [one, other] = [1, 2].map(|rank| Identity { rank, incarnation: 0 });
+        let mut caller = Connection::initiate(job, &secret, one, 2, Purpose::Control, [1; 32], 0);
+        let mut called = Connection::accept(job, other, Purpose::Control, [2; 32], 0);
+        called.feed(&secret, &caller.take_output().unwrap()).unwrap();
+        caller.feed(&secret, &called.take_output().unwrap()).unwrap();
+        called.feed(&secret, &caller.take_output().unwrap()).unwrap();
+        let (socket, network) = stream_pair().unwrap();
+        (Link::sealed(socket, called, secret, Vec::new()).unwrap(), caller, network)
+    }
+
+    /// Two messages in one frame.
+    const TWO: &[u8] = b"\x05\0\0\0first\x0e\0\0\0second message";
+
+    #[test]
+    fn a_control_message_is_believed_only_when_its_frame_has_been_checked() {
+        for damaged in [false, true] {
+            let (mut link, mut sender, network) = overheard();
+            descriptor::write(network.as_fd(), &sender.seal(header(TWO)).unwrap()).unwrap();
+            let (most, last) = TWO.split_at(TWO.len() - 1);
+            descriptor::write(network.as_fd(), most).unwrap();
+            assert!(
+                link.receive().unwrap().is_empty(),
+                "the first message is there, but nobody vouches for it"
+            );
+            descriptor::write(network.as_fd(), &[last[0] ^ damaged as u8]).unwrap();
+            match link.receive() {
+                Ok(messages) => assert_eq!((damaged, messages.len()), (false, 2)),
+                Err(_) => assert!(damaged && link.is_ended()),
+            }
+        }
+    }
+
+    /// Changes four bytes at `at` such that the checksum becomes `wanted`.
+    fn mend_checksum(bytes: &mut [u8], at: usize, wanted: u32) {
+        // The checksum is linear: each bit that is flipped flips the same bits of it, whatever the others are.
+        let now = checksum(bytes);
+        let mut flips: Vec<(u32, u32)> = (0..32)
+            .map(|bit| {
+                bytes[at + bit / 8] ^= 1 << (bit % 8);
+                let flipped = checksum(bytes) ^ now;
+                bytes[at + bit / 8] ^= 1 << (bit % 8);
+                (flipped, 1 << bit)
+            })
+            .collect();
+        let (mut left, mut chosen) = (now ^ wanted, 0u32);
+        for place in (0..32).rev() {
+            let index = flips.iter().position(|(flipped, _)| flipped >> place == 1).unwrap();
+            let (flipped, bits) = flips.swap_remove(index);
+            for other in flips.iter_mut().filter(|(other, _)| other >> place & 1 == 1) {
+                *other = (other.0 ^ flipped, other.1 ^ bits);
+            }
+            if left >> place & 1 == 1 {
+                (left, chosen) = (left ^ flipped, chosen ^ bits);
+            }
+        }
+        bytes[at..at + 4].iter_mut().zip(chosen.to_le_bytes()).for_each(|(byte, bits)| *byte ^= bits);
+    }
+
+    #[test]
+    fn a_control_message_that_was_changed_and_keeps_its_checksum_is_refused() {
+        let (mut link, mut sender, network) = overheard();
+        let sealed = sender.seal(header(TWO)).unwrap();
+        let mut forged = TWO.to_vec();
+        forged[4..9].copy_from_slice(b"worst");
+        mend_checksum(&mut forged, TWO.len() - 4, checksum(TWO));
+        assert_eq!(checksum(&forged), checksum(TWO));
+        descriptor::write(network.as_fd(), &sealed).unwrap();
+        descriptor::write(network.as_fd(), &forged).unwrap();
+        assert!(link.receive().is_err() && link.is_ended());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::port::Port;
 use super::protocol::{Launch, Table, ToHub, ToNode, Wait};
 use super::report;
 use super::seat::{Seat, Standing};
-use crate::auth::{Hello, JobId, Purpose, Secret};
+use crate::auth::{self, Hello, JobId, Purpose, Refusal, Secret};
 use crate::os::descriptor::Epoll;
 use crate::os::{futex, memory, process, socket, time};
 use crate::shm::arena::{Arena, Config, Phase};
@@ -172,13 +172,21 @@ impl Node {
 
     /// A connection that asks for one of the ranks here.
     pub(super) fn pass_socket(&mut self, hello: Hello, socket: OwnedFd) {
-        let wanted = |seat: &&mut Seat| seat.rank == hello.to && seat.standing == Standing::In;
-        if hello.purpose != Purpose::Data {
-            return;
-        }
-        if let Some(seat) = self.seats.iter_mut().find(wanted) {
-            seat.send(FromAgent::Socket(socket));
-            self.watch_backlogs();
+        let refusal = match self.seats.iter_mut().find(|seat| seat.rank == hello.to) {
+            _ if hello.purpose != Purpose::Data => {
+                Refusal::Purpose { theirs: hello.purpose, ours: Purpose::Data }
+            }
+            None => Refusal::Target { asked: hello.to, ours: self.seats.first().map_or(0, |seat| seat.rank) },
+            Some(seat) => {
+                if seat.standing == Standing::In {
+                    seat.send(FromAgent::Socket(socket));
+                    self.watch_backlogs();
+                }
+                return;
+            }
+        };
+        if let Some(answer) = auth::refused_record(&refusal) {
+            let _ = socket::send(socket.as_fd(), &answer);
         }
     }
 
