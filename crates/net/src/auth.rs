@@ -78,9 +78,14 @@ impl Secret {
         Self(bytes)
     }
 
-    /// The bytes, to hand them to a process of the job over a channel that is already trusted.
+    /// The bytes, to hand them to a process of the job in memory that nobody else can open. They never go over a socket.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The same secret once more, for another part of this process.
+    pub fn duplicate(&self) -> Secret {
+        Secret(self.0)
     }
 
     /// A key for one purpose; from it nobody can compute the secret or the key of another purpose.
