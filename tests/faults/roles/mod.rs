@@ -34,6 +34,8 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "exchange" => exchange::play(),
         "exits" => exits::play(),
         "budget" => memory::budget(),
+        "gather" => memory::gather(),
+        "threadless" => memory::threadless(),
         "hostile" => hostile::play(),
         other => panic!("there is no role {other}"),
     };

@@ -164,13 +164,14 @@ impl Node {
 
     /// A connection that asks for one of the ranks here.
     pub(super) fn pass_socket(&mut self, hello: Hello, socket: OwnedFd) {
-        let wanted = |seat: &&mut Seat| seat.rank == hello.to && seat.standing == Standing::In;
-        if hello.purpose != Purpose::Data {
-            return;
-        }
-        if let Some(seat) = self.seats.iter_mut().find(wanted) {
+        let place = self.arena.as_ref().and_then(|arena| arena.place(Rank(hello.to))).map(|word| word.load());
+        let Some(place) = place.filter(|place| place.node == self.launch.node) else { return };
+        let Some(seat) = self.seats.get_mut(place.local as usize) else { return };
+        if hello.purpose == Purpose::Data && seat.rank == hello.to && seat.standing == Standing::In {
             seat.send(FromAgent::Socket(socket));
-            self.watch_backlogs();
+            if seat.has_backlog() {
+                self.flush_rank(place.local);
+            }
         }
     }
 
