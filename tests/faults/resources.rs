@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 tests![
     a_used_up_budget_is_an_error_and_the_job_goes_on,
     few_descriptors_are_enough_and_too_few_are_named,
+    callers_beyond_the_limit_on_open_files_all_get_through,
+    memory_that_no_thread_can_serve_is_not_registered,
     a_job_needs_no_file_system,
     a_full_control_group_gives_errors_and_nobody_is_killed,
 ];
@@ -32,10 +34,29 @@ fn a_used_up_budget_is_an_error_and_the_job_goes_on() {
     assert!(ended.said("full").iter().all(more), "{}", ended.show());
 }
 
+/// Words before a rank's command line, that limit its open files.
+fn limited(limit: &str) -> Vec<String> {
+    ["sh", "-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")].map(str::to_string).to_vec()
+}
+
+fn callers_beyond_the_limit_on_open_files_all_get_through() {
+    let words = limited("28");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // Rank 0 has room for twelve connections, and 38 ranks of other nodes call it.
+    let ended = Setup::new("gather").ranks(40).nodes(20).before_rank(&words).finish();
+    ended.expect_code(0);
+    assert_eq!(ended.said("gathered"), ["40"], "{}", ended.show());
+    assert!(ended.reports().is_empty(), "{}", ended.show());
+}
+
+fn memory_that_no_thread_can_serve_is_not_registered() {
+    let ended = Setup::new("threadless").finish();
+    ended.expect_code(0);
+    assert_eq!(ended.said("refused"), ["System"], "{}", ended.show());
+    assert_eq!(ended.said("served"), ["5"], "{}", ended.show());
+}
+
 fn few_descriptors_are_enough_and_too_few_are_named() {
-    let limited = |limit: &str| -> Vec<String> {
-        ["sh", "-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")].map(str::to_string).to_vec()
-    };
     let run = |limit: &str, nodes: u32| {
         let words = limited(limit);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -18,10 +18,13 @@ use kumiki_net::shm::control::Control;
 use kumiki_net::Rank;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// How long payloads are copied after one was torn: who writes to memory that is being sent may well do it again.
 const COPY_MS: u64 = 1_000;
+
+/// How often a thread that polls yields to one that waits for the engine: about as long as it takes to wake that.
+const WAYS: u32 = 256;
 
 /// How often a simulated rank may look at one place before it sleeps.
 const LOOKS: u32 = 8;
@@ -99,6 +102,10 @@ pub(crate) struct Waiting {
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.
     pub(crate) spin_ns: AtomicU64,
+    /// Threads that wait for the engine while another has it.
+    pub(crate) for_engine: AtomicU32,
+    /// How many ranks share a core of this machine.
+    pub(crate) crowd: u32,
 }
 
 /// A thread that is at work with the engine: the service thread keeps out of its way.
@@ -233,7 +240,32 @@ impl Core {
 
     /// The engine. A thread that panicked while it held it left it between two frames, which is consistent.
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
-        self.engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        match self.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.engine_in_turn(),
+        }
+    }
+
+    /// The engine, once another thread has done with it.
+    #[cold]
+    fn engine_in_turn(&self) -> MutexGuard<'_, Engine> {
+        self.waiting.for_engine.fetch_add(1, Ordering::Relaxed);
+        let engine = self.engine.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.waiting.for_engine.fetch_sub(1, Ordering::Relaxed);
+        engine
+    }
+
+    /// Between two polls: lets those have the engine who wait for it. A lock goes to whoever asks for it first, and that is a
+    /// thread which has just given it back and polls again.
+    #[inline]
+    pub(crate) fn make_way(&self) {
+        for _ in 0..WAYS {
+            if self.waiting.for_engine.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            process::yield_now();
+        }
     }
 
     /// The registry, likewise.

@@ -171,11 +171,22 @@ impl Drop for Booking {
     }
 }
 
+impl Booking {
+    pub(crate) fn new(core: &Arc<Core>, purpose: Purpose, bytes: u64) -> Result<Booking> {
+        core.books.book(purpose, bytes)?;
+        Ok(Booking { core: core.clone(), purpose, bytes })
+    }
+
+    /// Leaves the bytes booked: they are taken, and somebody else books them back.
+    pub(crate) fn keep(mut self) {
+        self.bytes = 0;
+    }
+}
+
 impl World {
     /// Books private memory that the caller is about to take.
     pub fn book(&self, purpose: Purpose, bytes: u64) -> Result<Booking> {
-        self.core().books.book(purpose, bytes)?;
-        Ok(Booking { core: self.core().clone(), purpose, bytes })
+        Booking::new(self.core(), purpose, bytes)
     }
 }
 

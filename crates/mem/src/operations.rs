@@ -343,6 +343,11 @@ impl World {
         }
         let result = engine.state.operations.take_result_up_to(handle.number());
         Receiver { core: self.core(), state: &mut engine.state }.note_pending();
+        drop(engine);
+        if result.is_none() && self.core().waiting.crowd > 1 {
+            // Whoever asks again at once would only keep from its core who is to answer.
+            kumiki_net::os::process::yield_now();
+        }
         self.core().note(result.map_or(Ok(false), |result| result.map(|()| true)))
     }
 

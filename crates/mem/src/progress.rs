@@ -31,6 +31,8 @@ const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
+/// Messages of the agent that are taken at a time.
+const AGENT_MESSAGES: usize = 4;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
 /// How long a broken connection is only a suspicion: the agents may know how the peer ended. The promise is 1 s.
@@ -58,6 +60,8 @@ pub(crate) struct State {
     pub(crate) awaited: Option<Rank>,
     /// Peers whose connection broke and of whom the agent has said nothing yet.
     suspects: Vec<Suspect>,
+    /// Why something could not be sent that nobody will ask for: this rank cannot go on.
+    trouble: Option<Error>,
     /// Whether something happened since the sleepers were last woken that one of them may wait for.
     pub(crate) stirred: bool,
 }
@@ -357,18 +361,35 @@ impl Sink for Receiver<'_> {
         self.state.suspects.push(Suspect { peer, error, until_ms: time::now_ms() + SUSPECT_MS });
     }
 
+    fn unsent(&mut self, peer: Rank, error: kumiki_net::Error, silent: bool, out: &mut Outbox) {
+        let error = Error::from(error);
+        self.fail_peer(peer, &error, out);
+        // What nobody answers, the signal of a barrier above all, is missed by others who cannot know why: whatever the
+        // program waits for next, it learns that it cannot go on.
+        if silent {
+            self.state.stirred = true;
+            self.state.trouble.get_or_insert(error);
+        }
+    }
+
     fn agent(&mut self, out: &mut Outbox) {
         let Some(channel) = self.state.channel.clone() else { return };
         self.state.stirred = true;
-        while let Ok(Some(message)) = channel.try_receive() {
-            match message {
-                FromAgent::Socket(socket) => out.sockets.push(socket),
-                FromAgent::Notice => self.look_for_losses(out),
+        // Few at a time: each may be a descriptor, of which we have few to spare before they find their places.
+        for _ in 0..AGENT_MESSAGES {
+            match channel.try_receive() {
+                Ok(Some(FromAgent::Socket(socket))) => out.sockets.push(socket),
+                Ok(Some(FromAgent::Notice)) => self.look_for_losses(out),
                 // Whoever asked for one of these waits for it at the channel.
-                FromAgent::Welcome { .. }
-                | FromAgent::Refused { .. }
-                | FromAgent::ResetDone { .. }
-                | FromAgent::ResetRefused { .. } => {}
+                Ok(Some(
+                    FromAgent::Welcome { .. }
+                    | FromAgent::Refused { .. }
+                    | FromAgent::ResetDone { .. }
+                    | FromAgent::ResetRefused { .. },
+                )) => {}
+                // A packet without its descriptor: this process may not have one more.
+                Err(kumiki_net::Error::Refused(_)) => out.crowded = true,
+                Ok(None) | Err(_) => return,
             }
         }
     }
@@ -379,25 +400,29 @@ pub(crate) struct Patience {
     /// Whether to sleep at once.
     none: bool,
     spin_ns: u64,
+    yields: u32,
     since_ns: u64,
     turns: u32,
     all_turns: u32,
 }
 
 /// Turns after which a wait looks at the clock and at the job even if something happens at every turn.
-const LOOK_UP_TURNS: u32 = 1024;
+const LOOK_UP_TURNS: u32 = 256;
 
 /// After so many turns a wait that spins asks that what comes wake nobody else.
 const SILENCE_TURNS: u32 = 8;
 
-/// Turns of yielding before a sleep when ranks outnumber cores.
+/// Turns of yielding before a sleep when ranks outnumber cores…
 const YIELD_TURNS: u32 = 64;
+/// …by no more than this. Where there are many more, each turn of one is taken from all the others.
+const FEW_RANKS: u32 = 4;
 
 impl Patience {
     pub(crate) fn new(core: &Core) -> Patience {
         Patience {
             none: core.simulated,
             spin_ns: core.waiting.spin_ns.load(Ordering::Relaxed),
+            yields: (YIELD_TURNS * FEW_RANKS / core.waiting.crowd.max(FEW_RANKS)).max(1),
             since_ns: 0,
             turns: 0,
             all_turns: 0,
@@ -430,7 +455,7 @@ impl Patience {
         }
         self.turns += 1;
         if self.spin_ns == 0 {
-            if self.turns <= YIELD_TURNS {
+            if self.turns <= self.yields {
                 process::yield_now();
                 return false;
             }
@@ -477,6 +502,7 @@ impl Core {
                 (None, Ok(count)) if count > 0 => patience.renew(),
                 _ => {}
             }
+            self.make_way();
             let tired = patience.exhausted();
             if !hushed && patience.spins_on() {
                 hushed = self.hush();
@@ -573,6 +599,9 @@ impl Core {
     pub(crate) fn check_wait(&self) -> Result<()> {
         self.check_job()?;
         let engine = self.engine();
+        if let Some(trouble) = &engine.state.trouble {
+            return Err(trouble.clone());
+        }
         match &engine.state.channel {
             Some(channel) if engine.transport.is_none() => {
                 let channel = channel.clone();
@@ -699,6 +728,8 @@ impl Core {
     fn park_service(&self) {
         self.waiting.service_parked.store(true, Ordering::SeqCst);
         let mut nap_us = SHORTEST_NAP_US;
+        // All service threads of a core together wake as often as one alone would.
+        let longest_us = (LONGEST_NAP_US * u64::from(self.waiting.crowd.max(1))).min(SLEEPERS_NAP_US);
         loop {
             let seen = self.waiting.service.load(Ordering::SeqCst);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
@@ -706,7 +737,7 @@ impl Core {
             if !self.closed.load(Ordering::Acquire) {
                 futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
             }
-            nap_us = (nap_us * 2).min(LONGEST_NAP_US);
+            nap_us = (nap_us * 2).min(longest_us);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;
             let quiet = rung || self.turns_since(turns) <= FEW_TURNS;
             let idle = || quiet && self.waiting.inline.load(Ordering::SeqCst) == 0;

@@ -5,7 +5,7 @@ use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::errand::Manners;
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
-use crate::ledger::{Books, Entry, Ledger, Purpose};
+use crate::ledger::{Booking, Books, Entry, Ledger, Purpose};
 use crate::neighbours::{self, Neighbours};
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
@@ -17,7 +17,7 @@ use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::agent::portfile::Part;
 use kumiki_net::agent::report;
 use kumiki_net::auth::{JobId, Secret};
-use kumiki_net::contract::{Closing, Footprint, Server, Transport};
+use kumiki_net::contract::{Closing, Footprint, Server, Sleeper, Transport};
 use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::arena::Phase;
@@ -27,6 +27,7 @@ use kumiki_net::shm::world::Cause;
 use kumiki_net::tcp::{Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -69,6 +70,9 @@ pub struct World {
     /// A transport that came with the attachment, until it is installed.
     given: Mutex<Option<Box<dyn Transport>>>,
 }
+
+/// A service thread, and what tells it to begin.
+type ServiceThread = (std::thread::JoinHandle<()>, SyncSender<Arc<dyn Sleeper>>);
 
 /// What is left of an attachment when its arena has become shared.
 struct Seat {
@@ -149,7 +153,11 @@ impl World {
             simulated: given.is_some(),
             registry: Mutex::new(Registry::new(arena.heap_start()..arena.pool_start())),
             engine: Mutex::new(Engine::new(attachment.channel.clone())),
-            waiting: Waiting { spin_ns: AtomicU64::new(spin_ns(&config)?), ..Waiting::default() },
+            waiting: Waiting {
+                spin_ns: AtomicU64::new(spin_ns(&config)?),
+                crowd: config.machine_ranks / config.machine_cores.max(1),
+                ..Waiting::default()
+            },
             completion: OnceLock::new(),
             epoch: AtomicU64::new(0),
             passage: Mutex::new(None),
@@ -402,12 +410,15 @@ impl World {
         }
         let mut engine = self.core.engine();
         let config = self.core.arena.config();
+        let most_connections = most_connections()?;
         let setup = Setup {
             arena: self.core.arena.clone(),
             rank: self.core.rank,
             job: self.job,
             secret: self.secret.clone(),
-            connection_cap: connection_cap(config.connection_cap)?,
+            // Half of the room is for those who call us.
+            connection_cap: (config.connection_cap as usize).min(most_connections / 2),
+            most_connections,
         };
         let channel = engine.state.channel.clone();
         let given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
@@ -419,31 +430,41 @@ impl World {
             }
         };
         let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
-        self.core.books.book(Purpose::Connection, transport.footprint().fixed_bytes)?;
-        if !served {
-            self.core.books.book(Purpose::Thread, SERVICE_STACK_BYTES as u64)?;
-        }
+        let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
+        let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
+        let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;
+        // The thread comes first: whoever finds a transport counts on somebody who serves.
+        let thread = if served { None } else { Some(self.start_service()?) };
         engine.install(transport)?;
-        let sleeper = engine.sleeper.clone();
+        fixed.keep();
+        stack.keep();
+        if let (Some((thread, begin)), Some(sleeper)) = (thread, engine.sleeper.clone()) {
+            // It waits for this.
+            let _ = begin.send(sleeper);
+            *service = Some(thread);
+        }
         drop(engine);
         self.core.has_transport.store(true, Ordering::Release);
-        if served {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    /// A service thread that begins to serve when it is told how to sleep, and ends if nobody does.
+    fn start_service(&self) -> Result<ServiceThread> {
         let core = self.core.clone();
+        let (begin, told) = sync_channel::<Arc<dyn Sleeper>>(1);
         let thread = std::thread::Builder::new()
             .name("kumiki-service".into())
             .stack_size(SERVICE_STACK_BYTES)
             .spawn(move || {
                 machine::prefer_short_slices();
                 machine::wake_on_time();
-                if let Some(sleeper) = sleeper {
+                if let Ok(sleeper) = told.recv() {
                     core.serve(&*sleeper);
                 }
-            })
-            .map_err(|error| Error::System { call: "clone", errno: error.raw_os_error().unwrap_or(0) })?;
-        *service = Some(thread);
-        Ok(())
+            });
+        let failed =
+            |error: std::io::Error| Error::System { call: "clone", errno: error.raw_os_error().unwrap_or(0) };
+        Ok((thread.map_err(failed)?, begin))
     }
 
     /// The books as they stand.
@@ -574,8 +595,8 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
     Ok(if config.machine_ranks <= config.machine_cores { SPIN_NS } else { 0 })
 }
 
-/// The cap on connections, from the configuration and the limit on descriptors.
-fn connection_cap(wanted: u32) -> Result<usize> {
+/// How many connections the limit on descriptors leaves room for.
+fn most_connections() -> Result<usize> {
     let (soft, _) = descriptor::limit()?;
     let room = soft.saturating_sub(OTHER_DESCRIPTORS + neighbours::descriptors(soft));
     if room < LEAST_CONNECTIONS {
@@ -584,7 +605,7 @@ fn connection_cap(wanted: u32) -> Result<usize> {
             "a rank needs at least {least} open files, the limit is {soft}: raise it (ulimit -n {least})"
         )));
     }
-    Ok((wanted as u64).min(room) as usize)
+    Ok(room as usize)
 }
 
 pub(crate) fn deadline_after(limit: Duration) -> u64 {

@@ -14,7 +14,8 @@
 //!    Others may write to it meanwhile; then it arrives torn, and [`Sink::torn`] is told instead of [`Sink::frame`]. The layer
 //!    above asks for it again, from a source that it does not lend. What was sent behind it has overtaken it by then.
 //! 5. **Whole or lost.** A frame reaches [`Sink::frame`] only when all of it came and its checksum is right. When
-//!    a peer cannot be reached any more, [`Sink::lost`] is told once, and everything queued for it is dropped.
+//!    a peer cannot be reached any more, [`Sink::lost`] is told once, and everything queued for it is dropped. A peer that is
+//!    slow is not lost: the agents know who lives. Trouble of our own is told to [`Sink::unsent`] instead.
 //! 6. **Trust.** Nothing reaches the sink from a peer that has not proved that it belongs to the job.
 //! 7. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing.
 //! 8. **Faults on demand.** [`Transport::inject`] breaks things the way the world does, for the tests above.
@@ -85,6 +86,8 @@ pub struct Outbox {
     pub messages: Vec<(Rank, Message)>,
     /// Sockets of peers, handed over by the agent.
     pub sockets: Vec<OwnedFd>,
+    /// A socket could not be handed over, because this process has as many descriptors as it may have.
+    pub crowded: bool,
 }
 
 /// Who receives: the layer above.
@@ -115,6 +118,10 @@ pub trait Sink {
     fn withdrawn(&mut self, to: Rank, header: &Header, out: &mut Outbox);
     /// A peer cannot be reached any more; nothing queued for it, and no answer from it, will ever arrive.
     fn lost(&mut self, peer: Rank, error: Error, out: &mut Outbox);
+    /// Nothing can be sent to a peer for a reason of our own (the process has no descriptor left, the machine no port or no
+    /// route), and trying again has not helped: what was queued for it is dropped. The peer is not to blame. `silent` says that
+    /// something was dropped to which no answer was expected.
+    fn unsent(&mut self, peer: Rank, error: Error, silent: bool, out: &mut Outbox);
     /// The channel to the node agent has something to read.
     fn agent(&mut self, out: &mut Outbox);
 }

@@ -87,6 +87,17 @@ impl Error {
         matches!(self, Error::System { errno: libc::EMFILE | libc::ENFILE, .. })
     }
 
+    /// Whether a call to a peer failed because of this process or its machine, and not of the peer.
+    pub(crate) fn is_own_trouble(&self) -> bool {
+        let of_peers =
+            [libc::ECONNREFUSED, libc::ECONNRESET, libc::ETIMEDOUT, libc::EHOSTUNREACH, libc::EPIPE];
+        match self {
+            Error::OutOfMemory { .. } => true,
+            Error::System { errno, .. } => !of_peers.contains(errno),
+            _ => false,
+        }
+    }
+
     /// Whether the system could not read the memory it was given.
     pub(crate) fn is_bad_memory(&self) -> bool {
         matches!(self, Error::System { errno: libc::EFAULT, .. })

@@ -1,7 +1,8 @@
 //! Ranks that ask for more than there is.
 
 use super::{kind, report, say};
-use kumiki::{Result, World};
+use kumiki::{AtomicOp, GlobalAddress, Order, Result, World};
+use std::time::Duration;
 
 /// Takes memory until the budget is used up, gives it back, and takes some again.
 pub(crate) fn budget() -> Result<()> {
@@ -63,4 +64,75 @@ pub(crate) fn outlive() -> Result<()> {
     drop(field);
     say(&format!("freed {}", wrong.is_err()));
     super::sleep_forever()
+}
+
+/// Everybody puts a word to rank 0, which opens no connection for that but has to take all of them in.
+pub(crate) fn gather() -> Result<()> {
+    let world = World::init()?;
+    let words = world.starter::<u64>(0)?;
+    world.put(words.add(world.rank() as u64), world.rank() as u64 + 1)?;
+    world.sync()?;
+    if world.rank() == 0 {
+        let mut found = vec![0u64; world.ranks() as usize];
+        world.get_slice(words, &mut found)?;
+        let right = found.iter().zip(1..).filter(|(found, rank)| *found == rank).count();
+        say(&format!("gathered {right}"));
+    }
+    world.finalize()
+}
+
+/// Rank 0 registers memory while there is no room for a thread that would serve it, and once more when there is; then rank 1
+/// adds to a word of it, and nobody but that thread is there to do it.
+pub(crate) fn threadless() -> Result<()> {
+    const PRIVATE: u64 = 1;
+    const DONE: u64 = 2;
+    let world = World::init()?;
+    let words = world.starter::<u64>(0)?;
+    let mut memory = None;
+    if world.rank() == 0 {
+        // Free memory for what is small.
+        drop(vec![1u8; 100 << 10]);
+        let vector = vec![0u64; 8];
+        let before = limit_addresses(used_addresses());
+        let refused = world.register(vector);
+        limit_addresses(before);
+        say(&format!("refused {}", refused.err().map_or("nothing".into(), |error| kind(&error))));
+        let registered = world.register(vec![0u64; 8])?;
+        world.put(words.add(PRIVATE), registered.address().bits())?;
+        memory = Some(registered);
+    }
+    world.sync()?;
+    if world.rank() == 1 {
+        let at = GlobalAddress::from_bits(world.get(words.add(PRIVATE))?);
+        let old = world.starter::<u64>(1)?.add(PRIVATE).address();
+        let added = world.atomic(old, at, AtomicOp::Add(5u64), Order::None)?;
+        world.wait(added, Duration::from_secs(60))?;
+        world.put(words.add(DONE), 1)?;
+    }
+    while world.rank() == 0 && world.get(words.add(DONE))? == 0 {
+        // A look at its own memory: it serves nobody.
+        std::thread::yield_now();
+    }
+    if let Some(memory) = memory {
+        say(&format!("served {}", memory.take()?[0]));
+    }
+    world.finalize()
+}
+
+/// Bytes of addresses that this process uses.
+fn used_addresses() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    text.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
+}
+
+/// Limits the addresses that this process may use. Gives the limit of before.
+fn limit_addresses(bytes: u64) -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the limit is valid for the writes and reads of both calls.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
+        let before = std::mem::replace(&mut limit.rlim_cur, bytes);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+        before
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "exits" => exits::play(),
         "budget" => memory::budget(),
         "outlive" => memory::outlive(),
+        "gather" => memory::gather(),
+        "threadless" => memory::threadless(),
         "hostile" => hostile::play(),
         other => panic!("there is no role {other}"),
     };

@@ -1,8 +1,9 @@
 //! The handshake of control connections: an agent calls the hub, a stranger calls the agent of its node.
 
+use super::bootstrap::peer_timeout_ms;
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
 use crate::os::{self, descriptor, socket, time};
-use crate::wire::{Connection, Event, WireError};
+use crate::wire::{Connection, Event, WireError, HANDSHAKE_TIMEOUT_MS};
 use crate::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -69,10 +70,15 @@ impl Greeting {
 
     fn feed(&mut self, secret: &Secret, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() && self.peer.is_none() {
+            let claimed = self.connection.claimed().is_some();
             let fed = self.connection.feed(secret, bytes);
             self.answer()?;
             let (used, event) = fed.map_err(refused)?;
             bytes = &bytes[used..];
+            if !claimed && self.connection.claimed().is_some() {
+                // A right HELLO: most likely one of ours, which may be slow. It gives itself the peer timeout.
+                self.connection.set_deadline(time::now_ms() + patience_ms() * 3 / 2);
+            }
             if let Event::Established(peer) = event {
                 self.peer = Some(peer);
             }
@@ -94,13 +100,19 @@ impl Greeting {
 
 /// Calls the hub or an agent, and proves who we are.
 pub(super) fn call(socket: OwnedFd, job: JobId, secret: &Secret, me: Identity) -> Result<Greeted> {
-    let connection =
-        Connection::initiate(job, secret, me, ANSWERER, Purpose::Control, nonce()?, time::now_ms());
+    let now_ms = time::now_ms();
+    let mut connection = Connection::initiate(job, secret, me, ANSWERER, Purpose::Control, nonce()?, now_ms);
+    connection.set_deadline(now_ms + patience_ms());
     let mut greeting = Greeting::new(socket, connection)?;
     while !greeting.advance(secret)? {
         descriptor::poll(&[(greeting.as_fd(), false)], 50)?;
     }
     greeting.finish().ok_or_else(|| Error::Closed("the handshake is not done".into()))
+}
+
+/// How long whoever belongs to the job may take, as the environment says.
+fn patience_ms() -> u64 {
+    peer_timeout_ms().map_or(HANDSHAKE_TIMEOUT_MS, u64::from).max(HANDSHAKE_TIMEOUT_MS)
 }
 
 fn nonce() -> Result<[u8; NONCE_BYTES]> {

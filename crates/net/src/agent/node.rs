@@ -172,7 +172,10 @@ impl Node {
 
     /// A connection that asks for one of the ranks here.
     pub(super) fn pass_socket(&mut self, hello: Hello, socket: OwnedFd) {
-        let refusal = match self.seats.iter_mut().find(|seat| seat.rank == hello.to) {
+        let place = self.arena.as_ref().and_then(|arena| arena.place(Rank(hello.to))).map(|word| word.load());
+        let local = place.filter(|place| place.node == self.launch.node).map(|place| place.local);
+        let seat = local.and_then(|local| self.seats.get_mut(local as usize));
+        let refusal = match seat.filter(|seat| seat.rank == hello.to) {
             _ if hello.purpose != Purpose::Data => {
                 Refusal::Purpose { theirs: hello.purpose, ours: Purpose::Data }
             }
@@ -180,7 +183,9 @@ impl Node {
             Some(seat) => {
                 if seat.standing == Standing::In {
                     seat.send(FromAgent::Socket(socket));
-                    self.watch_backlogs();
+                }
+                if seat.has_backlog() {
+                    self.flush_rank(local.unwrap_or_default());
                 }
                 return;
             }

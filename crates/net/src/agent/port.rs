@@ -12,10 +12,14 @@ use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// The most sockets whose HELLO has not come.
-const MAX_PENDING: usize = 64;
-/// How long a HELLO may take.
-const HELLO_MS: u64 = 2_000;
+/// The most sockets whose HELLO has not come. On a machine with many more ranks than cores many of ours may be among them, that
+/// have connected and wait for their next turn to speak.
+const MAX_PENDING: usize = 256;
+/// So many are taken at a time, so that a storm of connections does not keep the agent from its other duties.
+const ACCEPTED: usize = 64;
+/// How long a HELLO may take. Ranks say it in the moment in which they connect; one that is kept from it for so long finds its
+/// connection closed, and calls again.
+const HELLO_MS: u64 = 4_000;
 /// How long a stranger is left alone when others wait for its place. Long enough for an honest one.
 const YOUNG_MS: u64 = 250;
 /// Connections that the kernel keeps for us: every rank of another node may call in the same moment.
@@ -49,6 +53,14 @@ struct Stranger {
     needs: usize,
 }
 
+impl Stranger {
+    /// Whether a HELLO lies there that we had no time to look at: then it is we who are slow.
+    fn has_spoken(&self) -> bool {
+        let mut bytes = [0; HELLO_BYTES];
+        matches!(socket::receive(self.socket.as_fd(), &mut bytes, true), Ok(HELLO_BYTES))
+    }
+}
+
 impl Port {
     /// Binds a port on this address; of the range in `KUMIKI_PORTS` if there is one.
     pub(super) fn bind(ip: IpAddr, token: u64, first_socket_token: u64) -> Result<Port> {
@@ -80,8 +92,7 @@ impl Port {
 
     /// Takes the connections that wait.
     pub(super) fn accept(&mut self, epoll: &Epoll, now_ms: u64) {
-        // A bound, so that a storm of connections does not keep the agent from its other duties.
-        for _ in 0..MAX_PENDING {
+        for _ in 0..ACCEPTED {
             if self.pending.len() >= MAX_PENDING && !self.make_room(now_ms) {
                 return self.pause(epoll, now_ms);
             }
@@ -144,7 +155,8 @@ impl Port {
 
     /// Drops strangers that say nothing, and wakes the port from its rest.
     pub(super) fn tick(&mut self, epoll: &Epoll, now_ms: u64) {
-        while let Some(index) = self.pending.iter().position(|stranger| stranger.deadline_ms <= now_ms) {
+        let late = |stranger: &Stranger| stranger.deadline_ms <= now_ms && !stranger.has_spoken();
+        while let Some(index) = self.pending.iter().position(late) {
             let stranger = self.pending.swap_remove(index);
             self.refuse(stranger.from, "it did not say who it is", now_ms);
         }
@@ -167,7 +179,9 @@ impl Port {
     /// so new that they may be honest, and who waits is better off in the kernel's queue.
     fn make_room(&mut self, now_ms: u64) -> bool {
         let before = self.pending.len();
-        let old = |stranger: &Stranger| stranger.deadline_ms <= now_ms + HELLO_MS - YOUNG_MS;
+        let old = |stranger: &Stranger| {
+            stranger.deadline_ms <= now_ms + HELLO_MS - YOUNG_MS && !stranger.has_spoken()
+        };
         while let Some(index) = self.pending.iter().position(old) {
             let stranger = self.pending.swap_remove(index);
             self.refuse(stranger.from, "others wait, and it does not say who it is", now_ms);
@@ -234,8 +248,10 @@ fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
 mod tests {
     use super::*;
     use crate::auth::{Identity, Purpose};
+    use crate::os::time;
     use crate::wire::Connection;
     use std::io::{Read, Write};
+    use std::net::Ipv4Addr;
 
     const JOB: JobId = JobId(5);
 
@@ -304,5 +320,31 @@ mod tests {
             assert!(serve(&mut port, &epoll, &mut handed_over));
             assert_eq!((port.pending.len(), handed_over.is_some()), (0, whole));
         }
+    }
+
+    #[test]
+    fn a_hello_that_we_were_too_slow_to_look_at_is_not_refused() {
+        let (epoll, secret, job) = (Epoll::new().unwrap(), Secret::from_bytes([7; 32]), JobId(9));
+        let mut port = Port::bind(Ipv4Addr::LOCALHOST.into(), 1, 100).unwrap();
+        port.watch(&epoll).unwrap();
+        let hello = Hello { purpose: Purpose::Data, from: Identity { rank: 3, incarnation: 0 }, to: 0 };
+        let mut honest = TcpStream::connect(port.address()).unwrap();
+        honest.write_all(&auth::hello(&hello, job, &[1; 32], &secret)).unwrap();
+        let silent = TcpStream::connect(port.address()).unwrap();
+        let now_ms = time::now_ms();
+        while port.pending.len() < 2 {
+            port.accept(&epoll, now_ms);
+        }
+        // Long after the time of both: one has spoken, and waits for us.
+        port.tick(&epoll, now_ms + 10 * HELLO_MS);
+        assert_eq!(port.pending.len(), 1);
+        assert!(!port.make_room(now_ms + 10 * HELLO_MS));
+        let mut tokens = Vec::new();
+        while tokens.is_empty() {
+            epoll.wait(1000, |token, _| tokens.extend((token != 1).then_some(token))).unwrap();
+        }
+        let (found, _) = port.examine(&epoll, tokens[0], (&secret, job), now_ms).expect("the honest one");
+        assert_eq!((found.from.rank, found.to), (3, 0));
+        drop(silent);
     }
 }

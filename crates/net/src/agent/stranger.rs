@@ -5,6 +5,7 @@
 //! process of rank 0 hosts the hub of the job, at the address in `KUMIKI_MASTER`. Parts of one job that several launchers
 //! start have a portfile instead, and perhaps a hub that is there already.
 
+use super::bootstrap::peer_timeout_ms;
 use super::channel::Channel;
 use super::greet;
 use super::host::HostedAgent;
@@ -27,8 +28,6 @@ use std::time::Duration;
 const STACK_BYTES: usize = 128 << 10;
 /// How long to wait before the next try to meet.
 const RETRY_MS: u64 = 5;
-/// How long the agent of the node may take to give us a line.
-const INTRODUCTION_MS: u64 = 2_000;
 /// How long the end of a process may take to show.
 const ENDING_MS: i32 = 200;
 /// The longest file of a secret.
@@ -268,7 +267,9 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)>
     // The size of the world takes the place of the incarnation: it is covered by the proof.
     let me = Identity { rank: call.rank, incarnation: call.ranks };
     let greeted = greet::call(stream.into(), call.job, &call.secret, me)?;
-    let limit_ms = time::now_ms() + INTRODUCTION_MS;
+    // It lives, or its socket would be closed; it may be slow.
+    let patience_ms = u64::from(peer_timeout_ms()?);
+    let limit_ms = time::now_ms() + patience_ms;
     loop {
         let mut byte = [0];
         match socket::receive_message(greeted.socket.as_fd(), &mut byte, false) {
@@ -278,7 +279,7 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)>
             }
             Err(error) if error.would_block() => {
                 let what = format!("waiting for the agent of this node, which calls {}", call.master);
-                return Err(Error::Timeout { what, after_ms: INTRODUCTION_MS });
+                return Err(Error::Timeout { what, after_ms: patience_ms });
             }
             Ok(_) => return Err(Error::Closed("the agent of this node is ending".into())),
             Err(error) => return Err(error),

@@ -119,6 +119,10 @@ impl<H: Hook> Sink for TapSink<'_, H> {
         self.sink.lost(peer, error, out);
     }
 
+    fn unsent(&mut self, peer: Rank, error: Error, silent: bool, out: &mut Outbox) {
+        self.sink.unsent(peer, error, silent, out);
+    }
+
     fn agent(&mut self, out: &mut Outbox) {
         self.sink.agent(out);
     }

@@ -62,17 +62,7 @@ pub fn named_addresses() -> Result<Vec<(String, std::net::IpAddr)>> {
             let address = interface.ifa_addr;
             if !address.is_null() && interface.ifa_flags & libc::IFF_UP as u32 != 0 {
                 let name = || std::ffi::CStr::from_ptr(interface.ifa_name).to_string_lossy().into_owned();
-                match (*address).sa_family as i32 {
-                    libc::AF_INET => {
-                        let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
-                        addresses.push((name(), std::net::IpAddr::from(v4.sin_addr.s_addr.to_ne_bytes())));
-                    }
-                    libc::AF_INET6 => {
-                        let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
-                        addresses.push((name(), std::net::IpAddr::from(v6.sin6_addr.s6_addr)));
-                    }
-                    _ => {}
-                }
+                addresses.extend(address_at(address).map(|address| (name(), address)));
             }
             entry = interface.ifa_next;
         }
@@ -81,6 +71,27 @@ pub fn named_addresses() -> Result<Vec<(String, std::net::IpAddr)>> {
     unsafe { libc::freeifaddrs(list) };
     addresses.sort_by_key(|(_, address)| address.is_loopback());
     Ok(addresses)
+}
+
+/// The address of the internet that a socket address holds, if it is of that family.
+///
+/// # Safety
+/// The address must be valid for reads of as many bytes as its family says.
+unsafe fn address_at(address: *const libc::sockaddr) -> Option<std::net::IpAddr> {
+    // SAFETY: as the caller promises; the family comes first in every kind of address.
+    unsafe {
+        match (*address).sa_family as i32 {
+            libc::AF_INET => {
+                let v4 = address.cast::<libc::sockaddr_in>().read_unaligned();
+                Some(v4.sin_addr.s_addr.to_ne_bytes().into())
+            }
+            libc::AF_INET6 => {
+                let v6 = address.cast::<libc::sockaddr_in6>().read_unaligned();
+                Some(v6.sin6_addr.s6_addr.into())
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Changes how many connections the kernel keeps for a listening socket.
@@ -285,6 +296,32 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usiz
     check("recv", got).map(|n| n as usize)
 }
 
+/// Whether a socket that connects to this address stays on this machine.
+pub fn is_here(fd: BorrowedFd<'_>, to: &std::net::SocketAddr) -> bool {
+    to.ip().is_loopback() || end_address(fd, libc::getsockname) == Some(to.ip())
+}
+
+/// Whether a connected socket has its other end on this machine.
+pub fn is_from_here(fd: BorrowedFd<'_>) -> bool {
+    end_address(fd, libc::getpeername).is_some_and(|other| is_here(fd, &(other, 0).into()))
+}
+
+/// A call that gives the address of one end of a socket.
+type NameOf = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
+
+fn end_address(fd: BorrowedFd<'_>, name_of: NameOf) -> Option<std::net::IpAddr> {
+    // SAFETY: a sockaddr_storage of zeroes is a valid value of the type.
+    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let mut bytes = std::mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    let place: *mut libc::sockaddr_storage = &mut storage;
+    // SAFETY: the pointers describe `storage` and `bytes`, which live across the call.
+    let done = unsafe { name_of(fd.as_raw_fd(), place.cast(), &mut bytes) };
+    // SAFETY: the kernel has filled in an address, whose family says how it is to be read.
+    (done == 0).then(|| unsafe { address_at(place.cast()) }).flatten()
+}
+
+/// So many questions after room may be unanswered at a time: the answer to the latest is perhaps on its way.
+const UNANSWERED_PROBES: u8 = 2;
 /// The longest time that the kernel takes for keepalive.
 const MAX_KEEPALIVE_SECONDS: i32 = 32_767;
 
@@ -311,6 +348,36 @@ pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
         "setsockopt(TCP_KEEPINTVL)",
     )?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)")
+}
+
+/// Makes the socket of a connection between ranks fit for us, as [`tune_tcp`] does. On this machine no network can fail.
+pub fn tune_data(fd: BorrowedFd<'_>, timeout_ms: u32, is_here: bool) -> Result<()> {
+    if !is_here {
+        return tune_tcp(fd, timeout_ms);
+    }
+    avoid_pacing(fd);
+    option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")
+}
+
+/// Makes it an error when bytes are not taken by the peer for so long; 0 means never.
+pub fn set_user_timeout(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")
+}
+
+/// Whether bytes are under way to a machine that has not answered for so long. A machine that answers that its process has
+/// no room for more is not silent, and a connection without traffic is watched by the system.
+pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
+    // SAFETY: a tcp_info of zeroes is a valid value of the type.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut bytes = std::mem::size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: `info` and `bytes` are valid for writes of their sizes.
+    let got = unsafe {
+        let place = (&mut info as *mut libc::tcp_info).cast();
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut bytes)
+    };
+    let asks_in_vain = info.tcpi_unacked > 0 || info.tcpi_probes > UNANSWERED_PROBES;
+    let heard_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv) as u64;
+    got == 0 && asks_in_vain && heard_ms >= limit_ms
 }
 
 /// Takes the place of congestion control that paces (BBR sets a timer for every few segments) with one that does not.

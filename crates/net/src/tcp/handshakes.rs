@@ -4,8 +4,9 @@ use super::*;
 use crate::auth::{refused_record, Refusal, HELLO_BYTES};
 use crate::contract::{Path, Payload, Source};
 use crate::shm::arena::Config;
-use crate::shm::world::{Cause, Place};
+use crate::shm::world::{Cause, Place, Status};
 use crate::wire::Header;
+use crate::Error;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
@@ -26,6 +27,9 @@ impl Sink for Listening {
     }
     fn withdrawn(&mut self, _: Rank, _: &Header, _: &mut Outbox) {}
     fn lost(&mut self, _: Rank, error: Error, _: &mut Outbox) {
+        self.0.push(error.to_string());
+    }
+    fn unsent(&mut self, _: Rank, error: Error, _: bool, _: &mut Outbox) {
         self.0.push(error.to_string());
     }
     fn agent(&mut self, _: &mut Outbox) {}
@@ -57,7 +61,14 @@ fn caller(other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
     }
     arena.node(1).unwrap().store(other);
     let secret = Arc::new(Secret::from_bytes([7; 32]));
-    let setup = Setup { arena: Arc::new(arena), rank: Rank(0), job: JobId(5), secret, connection_cap: 4 };
+    let setup = Setup {
+        arena: Arc::new(arena),
+        rank: Rank(0),
+        job: JobId(5),
+        secret,
+        connection_cap: 4,
+        most_connections: 4,
+    };
     Tcp::new(setup, None).unwrap()
 }
 

@@ -37,6 +37,11 @@ impl InPlace {
         InPlace { header, source, offset, bytes, sent: 0 }
     }
 
+    /// Bytes that have gone.
+    pub(super) fn sent(&self) -> usize {
+        self.sent
+    }
+
     /// Sends as much as the socket takes. Returns whether all has gone.
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>, sink: &mut dyn Sink) -> Result<bool> {
         while self.sent < FRAME_HEADER_BYTES + self.bytes {

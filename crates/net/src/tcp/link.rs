@@ -1,12 +1,14 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
+use super::admission::Admission;
+use super::buffers::{fill, Buffers, BLOCK_BYTES, LEAD_BYTES};
 use super::in_place::{self, InPlace};
-use crate::auth::{Identity, Secret};
+use super::reach::Attempt;
+use crate::auth::Identity;
 use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES};
+use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
-use crate::shm::arena::Arena;
-use crate::shm::world::Status;
-use crate::wire::{frame, Connection, Event, Header, Landed, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
+use crate::wire::{Connection, Event, Header, Landed, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,15 +20,12 @@ const RECEIVE_BYTES: usize = 256 * 1024;
 /// A rest of a payload that is shorter than this is not worth a place of its own.
 const LEAST_IN_PLACE_BYTES: usize = 16 * 1024;
 
-/// Where the payload starts in the buffer of a large frame. The header ends there; buffers of the allocator start at a
-/// sixteenth byte, so that the payload lies on cache lines as its source does.
-const LEAD_BYTES: usize = 112;
-const _: () = assert!(LEAD_BYTES >= FRAME_HEADER_BYTES);
 /// About so much payload has a frame of a large message; the last may have a little more.
 const USUAL_PIECE_BYTES: usize = 128 * 1024;
 const _: () = assert!(USUAL_PIECE_BYTES < PIECE_BYTES);
-/// A payload is copied and summed in blocks that stay in the innermost cache between the two.
-const BLOCK_BYTES: usize = 16 * 1024;
+/// So much is sent on one connection before others have their turn: a millisecond or less, and enough that looking at the others
+/// costs next to nothing.
+pub(super) const BURST_BYTES: u32 = 1 << 20;
 
 /// Messages with payloads up to here that wait together go out together…
 const SMALL_BYTES: u64 = 2 * 1024;
@@ -56,10 +55,12 @@ pub(super) struct Link {
     pub(super) used: u64,
     /// Until when it plays dead, for fault injection.
     pub(super) stalled_until_ms: u64,
-    /// When the first attempt to connect was made.
-    pub(super) first_attempt_ms: u64,
+    /// How calling the peer went so far.
+    pub(super) attempt: Attempt,
     /// How far the first message of the queue has been sent.
     progress: u64,
+    /// Bytes that the latest flush has sent.
+    burst_bytes: u32,
     /// Its place in the table of its transport.
     pub(super) index: u32,
     pub(super) fd: OwnedFd,
@@ -70,6 +71,10 @@ pub(super) struct Link {
     pub(super) established: bool,
     /// Whether the link was opened by us.
     pub(super) initiated: bool,
+    /// Whether the other side has refused the handshake, whoever that is.
+    pub(super) turned_away: bool,
+    /// Whether the peer is on this machine: no network can come between us.
+    pub(super) is_here: bool,
     /// Whether epoll tells us when the socket takes bytes again.
     pub(super) watching_writes: bool,
     /// Whether one of the two sides has said goodbye.
@@ -83,57 +88,6 @@ pub(super) struct Link {
 }
 
 const _: () = assert!(std::mem::size_of::<Link>() <= 512);
-
-/// What all links of a transport share.
-#[derive(Default)]
-pub(super) struct Buffers {
-    pub(super) scratch: Vec<u8>,
-    spare: Vec<Vec<u8>>,
-    /// For fault injection: the next payload in place leaves as zeroes.
-    pub(super) tear_next: bool,
-}
-
-impl Buffers {
-    /// Bytes that the buffers hold now.
-    pub(super) fn bytes(&self) -> u64 {
-        (self.scratch.capacity() + self.spare.iter().map(Vec::capacity).sum::<usize>()) as u64
-    }
-
-    /// A buffer for a frame of the largest size. It holds whatever it held before: clearing what is about to be
-    /// overwritten would cost a pass over memory.
-    fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_else(|| vec![0; LEAD_BYTES + PIECE_BYTES])
-    }
-
-    fn give(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < 2 && buffer.len() == LEAD_BYTES + PIECE_BYTES {
-            self.spare.push(buffer);
-        }
-    }
-}
-
-/// Who may come in: whoever knows the secret and is still part of the world.
-pub(super) struct Admission<'a> {
-    pub(super) secret: &'a Secret,
-    pub(super) admit: &'a dyn Fn(Identity) -> Result<()>,
-}
-
-/// A rank of an earlier life of the world, or one that was given up, is not let in again.
-pub(super) fn admit(arena: &Arena, identity: Identity) -> Result<()> {
-    let current = arena.shared().incarnation();
-    if identity.incarnation != current {
-        let theirs = identity.incarnation;
-        return Err(Error::Refused(format!(
-            "rank {} is of life {theirs} of a world in life {current}",
-            identity.rank
-        )));
-    }
-    match arena.place(Rank(identity.rank)).map(|word| word.load().status) {
-        None => Err(Error::Refused(format!("there is no rank {}", identity.rank))),
-        Some(Status::Lost) => Err(Error::Refused(format!("rank {} was given up as lost", identity.rank))),
-        Some(_) => Ok(()),
-    }
-}
 
 /// What was read from a socket.
 struct Read {
@@ -155,13 +109,8 @@ pub(super) enum Received {
 }
 
 impl Link {
-    pub(super) fn new(
-        fd: OwnedFd,
-        wire: Connection,
-        peer: Option<Rank>,
-        initiated: bool,
-        now_ms: u64,
-    ) -> Link {
+    /// A link to a peer that we call, or of a caller that has not said who it is.
+    pub(super) fn new(fd: OwnedFd, wire: Connection, peer: Option<Rank>, attempt: Attempt) -> Link {
         Link {
             wire,
             incoming: Header::default(),
@@ -169,14 +118,17 @@ impl Link {
             unsent: None,
             used: 0,
             stalled_until_ms: 0,
-            first_attempt_ms: now_ms,
+            attempt,
             progress: 0,
+            burst_bytes: 0,
             index: u32::MAX,
             fd,
             peer,
             unanswered: 0,
             established: false,
-            initiated,
+            initiated: peer.is_some(),
+            turned_away: false,
+            is_here: false,
             watching_writes: false,
             parting: false,
             said_goodbye: false,
@@ -272,19 +224,44 @@ impl Link {
         self.wire.wake_up_at()
     }
 
+    /// Gives the handshake until then.
+    pub(super) fn set_deadline(&mut self, at_ms: u64) {
+        self.wire.set_deadline(at_ms);
+    }
+
+    /// Who the caller says it is, until it has proven it.
+    pub(super) fn claimed(&self) -> Option<Identity> {
+        self.wire.claimed()
+    }
+
+    /// Sends the first record of the handshake, if the connection stands already.
+    pub(super) fn say_hello(&mut self) -> Result<()> {
+        // An error of the socket must be left for the next look, which judges it.
+        let stands = |state: &Readiness| state.writable && !state.hung_up;
+        if !descriptor::poll(&[(self.fd.as_fd(), true)], 0)?.iter().all(stands) {
+            return Ok(());
+        }
+        match self.wire.take_output() {
+            Some(hello) => self.send_bytes(&hello).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Fails if the handshake has taken too long.
     pub(super) fn check_time(&mut self, now_ms: u64) -> Result<()> {
         self.wire.expired(now_ms).map_err(|error| self.broken(&error))
     }
 
-    /// Sends as much as the socket takes. Returns whether everything went.
+    /// Sends what the socket takes, up to a bound: the engine is held meanwhile, and others have to be served. Returns whether
+    /// everything went.
     pub(super) fn flush(
         &mut self,
         buffers: &mut Buffers,
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<bool> {
-        loop {
+        self.burst_bytes = 0;
+        while self.burst_bytes < BURST_BYTES {
             if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);
             }
@@ -298,6 +275,12 @@ impl Link {
                 return Ok(self.unsent.is_none() && (!self.established || self.queue.is_empty()));
             }
         }
+        Ok(!self.has_output())
+    }
+
+    /// Whether the latest [`flush`](Self::flush) ended because others must have their turn.
+    pub(super) fn has_used_its_turn(&self) -> bool {
+        self.burst_bytes >= BURST_BYTES
     }
 
     /// Reads what has come and hands it to the sink.
@@ -308,10 +291,7 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<Received> {
-        if self.initiated && !self.established {
-            // A rank that was stopped may find an answer that came in time, from a peer that has given up since.
-            self.check_time(time::now_ms())?;
-        }
+        let was_established = self.established;
         let read = match self.read(buffers, sink) {
             Ok(Read { bytes: 0, .. }) => {
                 return match self.wire.end_of_input() {
@@ -333,7 +313,20 @@ impl Link {
         if self.wire.is_finished() {
             return Ok(Received::Finished);
         }
+        if self.initiated && self.established && !was_established && self.has_hung_up() {
+            // A rank that was stopped may find an answer that came in time, from a peer that has given up since.
+            self.established = false;
+            return Err(Error::Closed("the peer has given up the handshake".into()));
+        }
         Ok(Received::Bytes(read.bytes))
+    }
+
+    /// Whether the peer has ended the connection, behind what has been read.
+    fn has_hung_up(&self) -> bool {
+        match socket::receive(self.fd.as_fd(), &mut [0], true) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => !error.would_block(),
+        }
     }
 
     /// Reads from the socket: what is left of a payload into the memory where it belongs, if that may be; everything else into
@@ -524,7 +517,7 @@ impl Link {
         // A source of no kind is lent by nobody.
         let source = if std::mem::take(&mut buffers.tear_next) { Source::default() } else { source };
         let mut frame = InPlace::new(sealed, source, offset, piece);
-        let sent = frame.send(self.fd.as_fd(), sink)?;
+        let sent = self.send_frame(&mut frame, sink)?;
         if !sent {
             self.unsent = Some(Box::new(Unsent::InPlace(frame)));
         }
@@ -704,7 +697,7 @@ impl Link {
                 }
                 start == end
             }
-            Unsent::InPlace(frame) => frame.send(self.fd.as_fd(), sink)?,
+            Unsent::InPlace(frame) => self.send_frame(frame, sink)?,
         };
         if !all {
             self.unsent = Some(unsent);
@@ -712,23 +705,36 @@ impl Link {
         Ok(all)
     }
 
+    fn send_frame(&mut self, frame: &mut InPlace, sink: &mut dyn Sink) -> Result<bool> {
+        let before = frame.sent();
+        let all = frame.send(self.fd.as_fd(), sink);
+        self.burst_bytes += (frame.sent() - before) as u32;
+        all
+    }
+
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
         match socket::send(self.fd.as_fd(), bytes) {
-            Ok(sent) => Ok(sent),
+            Ok(sent) => {
+                self.burst_bytes += sent as u32;
+                Ok(sent)
+            }
             Err(error) if error.would_block() => Ok(0),
             Err(error) => Err(error),
         }
     }
 
-    fn broken(&self, error: &WireError) -> Error {
+    fn broken(&mut self, error: &WireError) -> Error {
         match error {
             // Nobody vouches for what is said in a handshake, a refusal included: it may be of somebody in between, and is
             // worth another try. Only who has proved who it is can refuse us for good (see `admit`).
-            WireError::Refused(refusal) => Error::Closed(refusal.to_string()),
-            WireError::Timeout => Error::Timeout {
-                what: "waiting for the handshake".into(),
-                after_ms: crate::wire::HANDSHAKE_TIMEOUT_MS,
-            },
+            WireError::Refused(refusal) => {
+                self.turned_away = true;
+                Error::Closed(refusal.to_string())
+            }
+            WireError::Timeout => {
+                let after_ms = time::now_ms().saturating_sub(self.attempt.since_ms());
+                Error::Timeout { what: "waiting for the handshake".into(), after_ms }
+            }
             other => Error::Closed(other.to_string()),
         }
     }
@@ -739,20 +745,6 @@ fn payload_bytes(message: &Message) -> u64 {
         Payload::None => 0,
         Payload::Lazy(_, total) => total,
     }
-}
-
-/// Fills a payload from the sink and sums it up. `None` when the sink has it no more.
-fn fill(sink: &mut dyn Sink, source: Source, offset: u64, place: &mut [u8]) -> Option<u32> {
-    let mut crc = 0;
-    let mut at = offset;
-    for block in place.chunks_mut(BLOCK_BYTES) {
-        if !sink.fill(source, at, block) {
-            return None;
-        }
-        crc = frame::checksum_more(crc, block);
-        at += block.len() as u64;
-    }
-    Some(crc)
 }
 
 /// The payload of a frame that fills whole segments with its header; of whole cache lines.

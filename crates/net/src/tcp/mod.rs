@@ -8,28 +8,39 @@
 //! |---|---|
 //! | `mod.rs` | the table of connections, routing, the cap |
 //! | `link.rs` | one connection |
+//! | `buffers.rs` | memory that all connections share |
+//! | `admission.rs` | who may come in |
 //! | `in_place.rs` | a frame that is sent without a copy |
 //! | `sending.rs` | which connection a message goes on, and what goes out together |
 //! | `routes.rs` | which connection questions to a rank go on |
+//! | `reach.rs` | calling, calling again, and when a peer is lost |
+//! | `room.rs` | how many connections there may be |
 //! | `sleeper.rs` | how a thread sleeps until something comes |
 
+mod admission;
+mod buffers;
 #[cfg(test)]
 mod handshakes;
 mod in_place;
 mod link;
+mod reach;
+mod room;
 mod routes;
 mod sending;
 mod sleeper;
+#[cfg(test)]
+mod tests;
 
-use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
+use crate::auth::{Identity, JobId, Secret, NONCE_BYTES};
 use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
-use crate::shm::world::Status;
-use crate::wire::Connection;
-use crate::{Error, Rank, Result};
-use link::{admit, Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
+use crate::{Rank, Result};
+use admission::{admit, Admission};
+use buffers::Buffers;
+use link::{Link, Received, FIRST_RECEIVE_BYTES};
+use reach::Retry;
 use routes::Routes;
 use sending::More;
 use sleeper::EpollSleeper;
@@ -51,8 +62,10 @@ const MOST_POLLS_PER_ROUND: u32 = 64;
 const LOOKS_PER_POLL: u32 = 8;
 /// A hushed link is announced to sleepers only when so many bytes wait on it. Most frames are shorter.
 const HUSHED_BYTES: u32 = 2048;
-/// How long to wait before a failed call is tried again.
-const RETRY_MS: u64 = 20;
+/// So many callers may be there in any case that have not proven who they are.
+const LEAST_CALLERS: usize = 64;
+/// So often in the peer timeout the machines of peers are looked at that owe us an answer.
+const CHECKS_PER_TIMEOUT: u64 = 8;
 
 /// What the transport needs to know about its process.
 pub struct Setup {
@@ -64,16 +77,10 @@ pub struct Setup {
     pub job: JobId,
     /// The job's secret.
     pub secret: Arc<Secret>,
-    /// The most connections.
+    /// The most connections that this rank opens for itself; beyond it idle ones are closed.
     pub connection_cap: usize,
-}
-
-/// A call that failed and will be made again.
-struct Retry {
-    at_ms: u64,
-    peer: Rank,
-    first_attempt_ms: u64,
-    messages: std::collections::VecDeque<Message>,
+    /// The most connections that the system lets this process have.
+    pub most_connections: usize,
 }
 
 /// The TCP transport of one rank.
@@ -95,6 +102,8 @@ pub struct Tcp {
     /// Links that were given messages which go out together, when all of them are there.
     fed: Vec<u32>,
     next_deadline_ms: Option<u64>,
+    /// When the machines of peers are looked at that owe us an answer.
+    check_at_ms: u64,
     events: Vec<(u64, Readiness)>,
     /// Kept between calls for its memory.
     outbox: Outbox,
@@ -129,6 +138,7 @@ impl Tcp {
             unsettled: Vec::new(),
             fed: Vec::new(),
             next_deadline_ms: None,
+            check_at_ms: 0,
             events: Vec::new(),
             outbox: Outbox::default(),
             hot: None,
@@ -142,56 +152,6 @@ impl Tcp {
         Identity { rank: self.setup.rank.0, incarnation: self.setup.arena.shared().incarnation() }
     }
 
-    fn address(&self, peer: Rank) -> Result<std::net::SocketAddr> {
-        let place = self.setup.arena.place(peer).map(|word| word.load());
-        let place = place.ok_or_else(|| Error::Misuse(format!("there is no {peer}")))?;
-        match place.status {
-            Status::Lost => return Err(Error::PeerLost { rank: peer, why: place.cause.to_string() }),
-            Status::Left => return Err(Error::PeerLost { rank: peer, why: "it has finalized".into() }),
-            Status::Expected | Status::Alive => {}
-        }
-        self.setup
-            .arena
-            .node(place.node)
-            .and_then(|node| node.load())
-            .ok_or_else(|| Error::Closed(format!("node {} of {peer} has no port", place.node)))
-    }
-
-    /// The link for questions to `peer`, opened if there is none; `None` when the cap leaves no room now.
-    fn route(&mut self, peer: Rank, sink: &mut dyn Sink, out: &mut Outbox) -> Result<Option<u32>> {
-        if let Some(&index) = self.routes.get(&peer.0) {
-            return Ok(Some(index));
-        }
-        if self.open >= self.setup.connection_cap {
-            self.evict(sink, out);
-            return Ok(None);
-        }
-        self.call(peer, time::now_ms()).map(Some)
-    }
-
-    /// Opens a link to `peer`.
-    fn call(&mut self, peer: Rank, first_attempt_ms: u64) -> Result<u32> {
-        let address = self.address(peer)?;
-        let fd = socket::start_connect(&address)?;
-        socket::tune_tcp(fd.as_fd(), self.setup.arena.config().peer_timeout_ms)?;
-        let now_ms = time::now_ms();
-        let me = self.identity();
-        let wire = Connection::initiate(
-            self.setup.job,
-            &self.setup.secret,
-            me,
-            peer.0,
-            Purpose::Data,
-            fresh_nonce()?,
-            now_ms,
-        );
-        let mut link = Link::new(fd, wire, Some(peer), true, first_attempt_ms);
-        link.watching_writes = true;
-        let index = self.insert(link)?;
-        self.routes.insert(peer.0, index);
-        Ok(index)
-    }
-
     fn insert(&mut self, mut link: Link) -> Result<u32> {
         if self.buffers.scratch.is_empty() {
             self.buffers.scratch = vec![0; FIRST_RECEIVE_BYTES];
@@ -202,6 +162,8 @@ impl Tcp {
         link.index = index;
         self.sleeper.epoll.add(link.fd.as_fd(), index as u64, link.watching_writes)?;
         self.note_deadline(link.wake_up_at());
+        // The first link begins the looks at the machines of peers.
+        self.note_deadline(Some(self.check_at_ms));
         if index as usize == self.links.len() {
             self.links.push(None);
         }
@@ -214,20 +176,6 @@ impl Tcp {
         if let Some(at_ms) = at_ms {
             self.next_deadline_ms = Some(self.next_deadline_ms.map_or(at_ms, |now| now.min(at_ms)));
         }
-    }
-
-    /// Says goodbye on the idle link that was used longest ago.
-    fn evict(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
-        let oldest = (0..self.links.len())
-            .filter_map(|index| self.links[index].as_ref().map(|link| (index, link)))
-            .filter(|(_, link)| link.is_idle() && link.may_request())
-            .min_by_key(|(_, link)| link.used)
-            .map(|(index, _)| index as u32);
-        let Some(index) = oldest else { return };
-        if let Some(link) = self.links[index as usize].as_mut() {
-            link.goodbye();
-        }
-        self.flush(index, sink, out);
     }
 
     /// This link is gone: questions to `peer` go on another one, if there is another.
@@ -284,7 +232,13 @@ impl Tcp {
             link.flush(buffers, sink, out).map(Some)
         });
         match done {
-            Some(Some(all_sent)) => self.watch_writes(index, !all_sent),
+            Some(Some(all_sent)) => {
+                self.watch_writes(index, !all_sent);
+                if self.links[index as usize].as_ref().is_some_and(|link| link.has_used_its_turn()) {
+                    // The next poll looks at everybody.
+                    self.polls = MOST_POLLS_PER_ROUND;
+                }
+            }
             Some(None) => self.unsettled.push(index),
             None => {}
         }
@@ -296,42 +250,6 @@ impl Tcp {
                 link.watching_writes = wanted;
                 let _ = self.sleeper.epoll.change(link.fd.as_fd(), index as u64, wanted);
             }
-        }
-    }
-
-    /// A link broke: tries again if it never stood, tells the sink otherwise.
-    fn fail(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
-        let Some(mut link) = self.remove(index) else { return };
-        // The last word of a refused handshake tells the peer why.
-        let _ = link.flush(&mut self.buffers, sink, out);
-        let Some(peer) = link.peer else { return };
-        let now_ms = time::now_ms();
-        let patience_ms = self.setup.arena.config().peer_timeout_ms as u64;
-        let gone = self.address(peer).err();
-        let refused = matches!(error, Error::Refused(_));
-        let may_retry = link.initiated && !link.established && !refused && gone.is_none();
-        if may_retry && now_ms < link.first_attempt_ms + patience_ms {
-            self.retries.push(Retry {
-                at_ms: now_ms + RETRY_MS,
-                peer,
-                first_attempt_ms: link.first_attempt_ms,
-                messages: link.take_queue(),
-            });
-            self.note_deadline(Some(now_ms + RETRY_MS));
-            return;
-        }
-        let has_other = self.routes.contains_key(&peer.0);
-        // Without a goodbye nobody knows what was under way, even if no answer is missing: a signal of a barrier has
-        // none, and would be missed for ever.
-        let cut_off = link.established && !link.parting;
-        if link.unanswered > 0 || !link.take_queue().is_empty() || !has_other || cut_off {
-            // What is reported as lost must not be done after all.
-            self.waiting.retain(|(to, _)| *to != peer);
-            let why = match (gone, error) {
-                (Some(Error::PeerLost { why, .. }), _) => why,
-                (_, error) => format!("the connection broke ({error})"),
-            };
-            sink.lost(peer, Error::PeerLost { rank: peer, why }, out);
         }
     }
 
@@ -385,6 +303,10 @@ impl Tcp {
     fn settle(&mut self, index: u32, was_established: bool, sink: &mut dyn Sink, out: &mut Outbox) {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.established && !was_established {
+            if !link.is_here {
+                // From now on a peer that does not read is slow, and `check_silence` tells it from one that is gone.
+                let _ = socket::set_user_timeout(link.fd.as_fd(), 0);
+            }
             if let Some(peer) = link.peer {
                 // Two ranks that call each other at once keep both links: each asks on its own, and answers go
                 // back the way the question came.
@@ -434,6 +356,10 @@ impl Tcp {
                 self.check_time(index, now_ms, sink, out);
             }
             self.make_retries(now_ms, sink, out);
+            self.check_peers(now_ms, sink, out);
+        }
+        if self.open > self.setup.connection_cap {
+            self.keep_cap(sink, out);
         }
         if !self.waiting.is_empty() {
             for (to, message) in std::mem::take(&mut self.waiting) {
@@ -448,42 +374,15 @@ impl Tcp {
         }
     }
 
-    /// Gives up a link whose handshake takes too long.
-    fn check_time(&mut self, index: u32, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
-        let wake_up = self.links[index as usize].as_ref().and_then(|link| link.wake_up_at());
-        if wake_up.is_some_and(|at_ms| at_ms <= now_ms) {
-            // What came in time counts, even if nobody was there to look.
-            self.readable(index, sink, out);
+    /// Looks at the machines of peers now and then, for as long as there are connections.
+    fn check_peers(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        if now_ms >= self.check_at_ms {
+            self.check_silence(sink, out);
+            let every_ms = self.setup.arena.config().peer_timeout_ms as u64 / CHECKS_PER_TIMEOUT;
+            self.check_at_ms = now_ms + every_ms.max(1);
         }
-        let checked =
-            self.links[index as usize].as_mut().map(|link| (link.check_time(now_ms), link.wake_up_at()));
-        match checked {
-            Some((Ok(()), wake_up)) => self.note_deadline(wake_up),
-            Some((Err(error), _)) => self.fail(index, error, sink, out),
-            None => {}
-        }
-    }
-
-    fn make_retries(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.retries).into_iter().partition(|retry| retry.at_ms <= now_ms);
-        self.retries = later;
-        let next = self.retries.iter().map(|retry| retry.at_ms).min();
-        self.note_deadline(next);
-        for retry in due {
-            let index = match self.routes.get(&retry.peer.0) {
-                Some(&index) => Ok(index),
-                None => self.call(retry.peer, retry.first_attempt_ms),
-            };
-            match index {
-                Ok(index) => {
-                    if let Some(link) = self.links[index as usize].as_mut() {
-                        retry.messages.into_iter().for_each(|message| link.push(message));
-                    }
-                    self.flush(index, sink, out);
-                }
-                Err(error) => sink.lost(retry.peer, error, out),
-            }
+        if self.open > 0 {
+            self.note_deadline(Some(self.check_at_ms));
         }
     }
 
@@ -600,11 +499,7 @@ impl Transport for Tcp {
     }
 
     fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
-        os::descriptor::set_nonblocking(socket.as_fd(), true)?;
-        socket::tune_tcp(socket.as_fd(), self.setup.arena.config().peer_timeout_ms)?;
-        let now_ms = time::now_ms();
-        let wire = Connection::accept(self.setup.job, self.identity(), Purpose::Data, fresh_nonce()?, now_ms);
-        self.insert(Link::new(socket, wire, None, false, now_ms)).map(drop)
+        self.take_in(socket)
     }
 
     fn wake_up_at(&self) -> Option<u64> {

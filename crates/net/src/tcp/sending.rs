@@ -1,5 +1,6 @@
 //! Which connection a message goes on, what waits, and what goes out together.
 
+use super::reach::Attempt;
 use super::Tcp;
 use crate::contract::{Message, Outbox, Path, Sink, Transport};
 use crate::os::time;
@@ -30,18 +31,23 @@ impl Tcp {
                 }
                 index
             }
-            Path::Relay => match self.relay(to, message)? {
+            Path::Relay => match self.relay(to, message, sink, out)? {
                 Some(index) => index,
                 None => return Ok(()),
             },
             // What waits for this peer already goes first, even when a link has come up meanwhile.
             Path::Route if self.waits_behind(to, message) => return Ok(()),
-            Path::Route => match self.route(to, sink, out)?.filter(|&index| self.may_request(index)) {
-                Some(index) => index,
-                None => {
+            Path::Route => match self.route(to, sink, out) {
+                Ok(Some(index)) if self.may_request(index) => index,
+                Ok(_) => {
                     self.waiting.push((to, message));
                     return Ok(());
                 }
+                Err(error) if error.is_own_trouble() => {
+                    self.call_later(to, message, &error, sink, out);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
             },
         };
         self.heat(index);
@@ -75,7 +81,13 @@ impl Tcp {
 
     /// The link for what must be asked for others: beyond the cap if need be, and beside a link on which we have said goodbye,
     /// where nothing of ours is under way any more. `None`: it waits until a call can be made.
-    fn relay(&mut self, to: Rank, message: Message) -> Result<Option<u32>> {
+    fn relay(
+        &mut self,
+        to: Rank,
+        message: Message,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<Option<u32>> {
         if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
             retry.messages.push_back(message);
             return Ok(None);
@@ -84,9 +96,9 @@ impl Tcp {
         if let Some(link) = link.filter(|link| link.may_relay()) {
             return Ok(Some(link.index));
         }
-        match self.call(to, time::now_ms()) {
-            Err(error) if error.is_out_of_descriptors() => {
-                self.waiting.push((to, message));
+        match self.call(to, Attempt::first(time::now_ms())) {
+            Err(error) if error.is_own_trouble() => {
+                self.call_later(to, message, &error, sink, out);
                 Ok(None)
             }
             called => called.map(Some),
@@ -113,8 +125,12 @@ impl Tcp {
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
     pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
-        while !out.messages.is_empty() || !out.sockets.is_empty() {
-            for socket in std::mem::take(&mut out.sockets) {
+        while !out.messages.is_empty() || !out.sockets.is_empty() || out.crowded {
+            let callers = std::mem::take(&mut out.sockets);
+            if std::mem::take(&mut out.crowded) || !callers.is_empty() && self.is_full() {
+                self.evict(sink, out);
+            }
+            for socket in callers {
                 // A socket that cannot be taken over is closed; its caller tries again.
                 let _ = self.adopt(socket);
             }

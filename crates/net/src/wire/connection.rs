@@ -366,6 +366,22 @@ impl Connection {
         }
     }
 
+    /// Moves the end of the time for the handshake. Who knows that the other side lives, and may only be slow, gives it longer
+    /// than [`HANDSHAKE_TIMEOUT_MS`] and [`ANSWER_TIMEOUT_MS`].
+    pub fn set_deadline(&mut self, at_ms: u64) {
+        match &mut self.phase {
+            Phase::AwaitChallenge { deadline_ms, .. }
+            | Phase::AwaitHello { deadline_ms, .. }
+            | Phase::AwaitProof { deadline_ms, .. } => *deadline_ms = at_ms,
+            Phase::Open(_) | Phase::Failed { .. } => {}
+        }
+    }
+
+    /// Who the caller says it is, from its HELLO until its PROOF. It may be somebody who has recorded that HELLO.
+    pub fn claimed(&self) -> Option<Identity> {
+        matches!(self.phase, Phase::AwaitProof { .. }).then_some(self.peer)
+    }
+
     /// Tells the time.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub enum WireError {
     Closed,
     /// The handshake took longer than [`HANDSHAKE_TIMEOUT_MS`](super::HANDSHAKE_TIMEOUT_MS), or for the side that was
     /// connected to [`ANSWER_TIMEOUT_MS`](super::ANSWER_TIMEOUT_MS).
-    #[error("the handshake took longer than {} ms", super::HANDSHAKE_TIMEOUT_MS)]
+    #[error("the handshake took too long")]
     Timeout,
     /// The caller broke a rule of the interface. The call had no effect and the connection is as it was.
     #[error("misuse of the wire: {0}")]

@@ -1,6 +1,7 @@
 //! Words that all ranks change at once by atomics, and whose end is known all the same: sums, exclusive ors, one bit a
 //! rank, and values that are only ever exchanged.
 
+use super::operations::distances;
 use super::{at, word, Tally};
 use fastrand::Rng;
 use kumiki::{AtomicOp, AtomicWord, GlobalAddress, GlobalPtr, Order, Region, Registered, World};
@@ -25,26 +26,31 @@ const KINDS: [Kind; 5] = [Kind::Sum, Kind::Xor, Kind::Swap, Kind::Count, Kind::B
 const WORDS: usize = KINDS.len() * 2;
 /// Attempts to count before leaving it to the others.
 const ATTEMPTS: u32 = 100;
+/// Ranks whose words one rank changes: all, if they are few. Each rank that is touched costs page tables and perhaps a
+/// connection, so that all ranks touching all would test little more than the size of the machine.
+const MOST_SHARERS: u32 = 64;
 
 /// The shared words of a rank, and what it has done to those of the others.
 pub(super) struct Shared<'a> {
     world: &'a World,
     words: Region<u64>,
     private: Registered<u64>,
-    /// What this rank has done to each word of each rank, for all to read.
+    /// What this rank has done to each word of each rank that it shares words with, for those to read.
     ledger: Region<u64>,
     done: Vec<u64>,
+    /// How far on those ranks are, and where their words lie.
+    distances: Vec<u32>,
     addresses: Vec<[GlobalAddress; 2]>,
     /// A place for old values that nobody looks at.
     sink: Region<u64>,
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(world: &'a World) -> kumiki::Result<Shared<'a>> {
-        let ranks = world.ranks() as usize;
+    pub(super) fn new(world: &'a World, seed: u64) -> kumiki::Result<Shared<'a>> {
+        let distances = distances(world.ranks(), seed, MOST_SHARERS);
         let words = world.alloc::<u64>(WORDS)?;
         let private = world.register(vec![0u64; WORDS])?;
-        let ledger = world.alloc::<u64>(ranks * WORDS * 2)?;
+        let ledger = world.alloc::<u64>(distances.len() * WORDS * 2)?;
         let sink = world.alloc::<u64>(1)?;
         // Until the ledger is in use, it says where the private words are.
         world.put(at(world, world.rank(), word::WORDS)?, words.address().bits())?;
@@ -52,23 +58,24 @@ impl<'a> Shared<'a> {
         ledger.write(0, &[private.address().bits()])?;
         world.sync()?;
         let mut addresses = Vec::new();
-        for rank in 0..world.ranks() {
+        for distance in &distances {
+            let rank = (world.rank() + distance) % world.ranks();
             let arena = GlobalAddress::from_bits(world.get(at(world, rank, word::WORDS)?)?);
             let ledger = GlobalAddress::from_bits(world.get(at(world, rank, word::LEDGER)?)?);
             let private = world.get(GlobalPtr::<u64>::from_address(ledger))?;
             addresses.push([arena, GlobalAddress::from_bits(private)]);
         }
         world.sync()?;
-        let done = vec![0; ranks * WORDS * 2];
-        Ok(Shared { world, words, private, ledger, done, addresses, sink })
+        let done = vec![0; distances.len() * WORDS * 2];
+        Ok(Shared { world, words, private, ledger, done, distances, addresses, sink })
     }
 
-    /// Changes a random word of a random rank. Returns a message if the answer was wrong.
+    /// Changes a random word of a random one of those ranks. Returns a message if the answer was wrong.
     pub(super) fn change(&mut self, random: &mut Rng, tally: &mut Tally) -> kumiki::Result<Option<String>> {
-        let rank = random.usize(..self.addresses.len());
+        let sharer = random.usize(..self.addresses.len());
         let (place, index) = (random.usize(..2), random.usize(..WORDS));
-        let address = self.addresses[rank][place].add(index as u64 * 8);
-        let entry = (rank * 2 + place) * WORDS + index;
+        let address = self.addresses[sharer][place].add(index as u64 * 8);
+        let entry = (sharer * 2 + place) * WORDS + index;
         tally.operations += 1;
         if index % 2 == 0 {
             tally.bytes += 8;
@@ -167,10 +174,13 @@ impl<'a> Shared<'a> {
     pub(super) fn check(&self) -> kumiki::Result<Vec<String>> {
         let mut expected = [0u64; WORDS * 2];
         let mut theirs = [0u64; WORDS * 2];
-        for rank in 0..self.world.ranks() {
+        let ranks = self.world.ranks();
+        for (sharer, distance) in self.distances.iter().enumerate() {
+            // Whoever has us as far on as this.
+            let rank = (self.world.rank() + ranks - distance) % ranks;
             let ledger = self.world.get(at(self.world, rank, word::LEDGER)?)?;
             let ledger = GlobalPtr::<u64>::from_address(GlobalAddress::from_bits(ledger));
-            self.world.get_slice(ledger.add(self.world.rank() as u64 * WORDS as u64 * 2), &mut theirs)?;
+            self.world.get_slice(ledger.add((sharer * WORDS * 2) as u64), &mut theirs)?;
             for (index, (sum, value)) in expected.iter_mut().zip(theirs).enumerate() {
                 *sum = match KINDS[index % WORDS / 2] {
                     Kind::Sum | Kind::Count => sum.wrapping_add(value),

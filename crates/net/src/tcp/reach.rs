@@ -1,0 +1,334 @@
+//! Calling a peer, calling again, and what it means when a connection breaks.
+//!
+//! A peer that the agents know to be alive is at worst slow: whoever calls it waits for its answer as long as the network
+//! carries anything at all. Only a machine that does not answer for the peer timeout, or a connection that stood and broke
+//! without a goodbye, is a loss. What fails because of this process (no descriptor, no port, no route) blames nobody else.
+
+use super::link::Link;
+use super::{fresh_nonce, Tcp};
+use crate::auth::Purpose;
+use crate::contract::{Message, Outbox, Sink};
+use crate::os::{socket, time};
+use crate::shm::world::Status;
+use crate::wire::Connection;
+use crate::{Error, Rank, Result};
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+
+/// How long to wait before a failed call is made again, at first; twice as long each time, up to the second figure.
+const RETRY_MS: u64 = 20;
+const MOST_RETRY_MS: u64 = 1_000;
+
+/// A call that failed and will be made again.
+pub(super) struct Retry {
+    pub(super) at_ms: u64,
+    pub(super) peer: Rank,
+    attempt: Attempt,
+    pub(super) messages: VecDeque<Message>,
+}
+
+/// What is remembered from one call to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt {
+    /// Since when nothing has been heard of the peer's machine, or we have been in trouble.
+    since_ms: u64,
+    /// How many calls have failed.
+    failed: u32,
+}
+
+impl Attempt {
+    pub(super) fn first(now_ms: u64) -> Attempt {
+        Attempt { since_ms: now_ms, failed: 0 }
+    }
+
+    pub(super) fn since_ms(self) -> u64 {
+        self.since_ms
+    }
+
+    fn next(self, since_ms: u64) -> Attempt {
+        Attempt { since_ms, failed: self.failed + 1 }
+    }
+
+    fn pause_ms(self) -> u64 {
+        (RETRY_MS << self.failed.min(10)).min(MOST_RETRY_MS)
+    }
+}
+
+impl Tcp {
+    fn patience_ms(&self) -> u64 {
+        self.setup.arena.config().peer_timeout_ms as u64
+    }
+
+    /// Where the port of a peer's node is; an error if the peer is gone.
+    pub(super) fn address(&self, peer: Rank) -> Result<std::net::SocketAddr> {
+        let place = self.setup.arena.place(peer).map(|word| word.load());
+        let place = place.ok_or_else(|| Error::Misuse(format!("there is no {peer}")))?;
+        match place.status {
+            Status::Lost => return Err(Error::PeerLost { rank: peer, why: place.cause.to_string() }),
+            Status::Left => return Err(Error::PeerLost { rank: peer, why: "it has finalized".into() }),
+            Status::Expected | Status::Alive => {}
+        }
+        self.setup
+            .arena
+            .node(place.node)
+            .and_then(|node| node.load())
+            .ok_or_else(|| Error::Closed(format!("node {} of {peer} has no port", place.node)))
+    }
+
+    /// The link for questions to `peer`, opened if there is none; `None` when the cap leaves no room now.
+    pub(super) fn route(&mut self, peer: Rank, sink: &mut dyn Sink, out: &mut Outbox) -> Result<Option<u32>> {
+        if let Some(&index) = self.routes.get(&peer.0) {
+            return Ok(Some(index));
+        }
+        if self.open >= self.setup.connection_cap {
+            self.evict(sink, out);
+            return Ok(None);
+        }
+        self.call(peer, Attempt::first(time::now_ms())).map(Some)
+    }
+
+    /// Opens a link to `peer`.
+    pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
+        let address = self.address(peer)?;
+        let fd = socket::start_connect(&address)?;
+        let is_here = socket::is_here(fd.as_fd(), &address);
+        socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
+        let now_ms = time::now_ms();
+        let me = self.identity();
+        let (job, secret) = (self.setup.job, &self.setup.secret);
+        let mut wire = Connection::initiate(job, secret, me, peer.0, Purpose::Data, fresh_nonce()?, now_ms);
+        wire.set_deadline(now_ms + self.patience_ms());
+        let mut link = Link::new(fd, wire, Some(peer), attempt);
+        link.watching_writes = true;
+        link.is_here = is_here;
+        // On this machine the connection stands already. The agent at the other end should see who calls before this
+        // process has to wait for its next turn.
+        let _ = link.say_hello();
+        let index = self.insert(link)?;
+        self.routes.insert(peer.0, index);
+        Ok(index)
+    }
+
+    /// A call could not even be made, because of this process or its machine: it is made later, with this message.
+    pub(super) fn call_later(
+        &mut self,
+        peer: Rank,
+        message: Message,
+        error: &Error,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) {
+        if error.is_out_of_descriptors() {
+            self.evict(sink, out);
+        }
+        let attempt = Attempt::first(time::now_ms());
+        self.try_again(peer, attempt, VecDeque::from([message]));
+    }
+
+    fn try_again(&mut self, peer: Rank, attempt: Attempt, messages: VecDeque<Message>) {
+        let at_ms = time::now_ms() + attempt.pause_ms();
+        self.retries.push(Retry { at_ms, peer, attempt, messages });
+        self.note_deadline(Some(at_ms));
+    }
+
+    /// A link broke: tries again if it never stood, tells the sink otherwise.
+    pub(super) fn fail(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
+        let Some(mut link) = self.remove(index) else { return };
+        // The last word of a refused handshake tells the peer why.
+        let _ = link.flush(&mut self.buffers, sink, out);
+        let Some(peer) = link.peer else { return };
+        let gone = self.address(peer).err();
+        let refused = matches!(error, Error::Refused(_));
+        if link.initiated && !link.established && !refused && gone.is_none() {
+            let messages = link.take_queue();
+            let answered = answers(&error, link.is_here) && !link.turned_away;
+            return self.call_failed(peer, (link.attempt, answered), messages, error, sink, out);
+        }
+        let has_other = self.routes.contains_key(&peer.0);
+        // Without a goodbye nobody knows what was under way, even if no answer is missing: a signal of a barrier has
+        // none, and would be missed for ever. After one, nothing was.
+        let cut_off = !link.parting && (link.established || !has_other);
+        if link.unanswered > 0 || !link.take_queue().is_empty() || cut_off {
+            // What is reported as lost must not be done after all.
+            self.waiting.retain(|(to, _)| *to != peer);
+            let why = match (gone, error) {
+                (Some(Error::PeerLost { why, .. }), _) => why,
+                (_, error) => format!("the connection broke ({error})"),
+            };
+            sink.lost(peer, Error::PeerLost { rank: peer, why }, out);
+        }
+    }
+
+    /// A call did not come to a connection: it is made again, until it is clear that this leads nowhere.
+    fn call_failed(
+        &mut self,
+        peer: Rank,
+        (attempt, answered): (Attempt, bool),
+        messages: VecDeque<Message>,
+        error: Error,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) {
+        let now_ms = time::now_ms();
+        let since_ms = if answered { now_ms } else { attempt.since_ms };
+        if now_ms < since_ms + self.patience_ms() {
+            return self.try_again(peer, attempt.next(since_ms), messages);
+        }
+        self.waiting.retain(|(to, _)| *to != peer);
+        if error.is_own_trouble() {
+            let silent = messages.iter().any(|message| !message.expects_answer);
+            sink.unsent(peer, named(error), silent, out);
+        } else {
+            let why = format!("it cannot be reached ({error})");
+            sink.lost(peer, Error::PeerLost { rank: peer, why }, out);
+        }
+    }
+
+    /// Makes the calls whose time has come.
+    pub(super) fn make_retries(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.retries).into_iter().partition(|retry| retry.at_ms <= now_ms);
+        self.retries = later;
+        let next = self.retries.iter().map(|retry| retry.at_ms).min();
+        self.note_deadline(next);
+        for Retry { peer, attempt, messages, .. } in due {
+            let index = match self.routes.get(&peer.0) {
+                Some(&index) => Ok(index),
+                None => self.call(peer, attempt),
+            };
+            match index {
+                Ok(index) => {
+                    if let Some(link) = self.links[index as usize].as_mut() {
+                        messages.into_iter().for_each(|message| link.push(message));
+                    }
+                    self.flush(index, sink, out);
+                }
+                Err(error) if error.is_own_trouble() => {
+                    if error.is_out_of_descriptors() {
+                        self.evict(sink, out);
+                    }
+                    self.call_failed(peer, (attempt, false), messages, error, sink, out);
+                }
+                Err(error) => sink.lost(peer, error, out),
+            }
+        }
+    }
+
+    /// Looks at a handshake whose time is over: whoever lives is given more of it.
+    pub(super) fn check_time(&mut self, index: u32, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        let wake_up = self.links[index as usize].as_ref().and_then(|link| link.wake_up_at());
+        if wake_up.is_some_and(|at_ms| at_ms <= now_ms) {
+            // What came in time counts, even if nobody was there to look.
+            self.readable(index, sink, out);
+            let may_be_slow = self.links[index as usize].as_ref().is_some_and(|link| self.may_be_slow(link));
+            let more_ms = now_ms + self.patience_ms();
+            if let Some(link) = self.links[index as usize].as_mut().filter(|_| may_be_slow) {
+                link.set_deadline(more_ms);
+            }
+        }
+        let checked =
+            self.links[index as usize].as_mut().map(|link| (link.check_time(now_ms), link.wake_up_at()));
+        match checked {
+            Some((Ok(()), wake_up)) => self.note_deadline(wake_up),
+            Some((Err(error), _)) => self.fail(index, error, sink, out),
+            None => {}
+        }
+    }
+
+    /// Whether the other side of a handshake may only be slow. For whom we have called the agents know; a caller may also be
+    /// somebody who plays a HELLO that was recorded, and is not waited for when many are there.
+    fn may_be_slow(&self, link: &Link) -> bool {
+        match (link.initiated, link.claimed()) {
+            (true, _) => link.peer.is_some_and(|peer| self.address(peer).is_ok()),
+            (false, Some(caller)) => !self.is_crowded() && self.address(Rank(caller.rank)).is_ok(),
+            (false, None) => false,
+        }
+    }
+
+    /// Breaks the links on which something is under way to a machine that has not answered for the peer timeout.
+    pub(super) fn check_silence(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let limit_ms = self.patience_ms();
+        for index in 0..self.links.len() as u32 {
+            let link = self.links[index as usize].as_ref();
+            let watched = link.filter(|link| !link.is_here && link.established && !link.is_idle());
+            if watched.is_some_and(|link| socket::is_silent(link.fd.as_fd(), limit_ms)) {
+                let what = "waiting for the peer's machine to answer".into();
+                self.fail(index, Error::Timeout { what, after_ms: limit_ms }, sink, out);
+            }
+        }
+    }
+}
+
+/// Whether an error of a call shows that the peer's machine answers: its agent has hung up, because it is busy; or that there is
+/// no network between us that could be cut.
+fn answers(error: &Error, is_here: bool) -> bool {
+    match error {
+        Error::Closed(_) | Error::System { errno: libc::ECONNRESET | libc::EPIPE, .. } => true,
+        Error::System { errno: libc::ETIMEDOUT, .. } | Error::Timeout { .. } => is_here,
+        _ => false,
+    }
+}
+
+/// An error of this process with what can be done about it.
+fn named(error: Error) -> Error {
+    let Error::System { call, errno } = error else { return error };
+    let call = match errno {
+        libc::EMFILE => {
+            "socket (this process has as many open files as it may have: raise `ulimit -n`, or lower --connections)"
+        }
+        libc::ENFILE => "socket (the machine has as many open files as it may have: raise fs.file-max)",
+        libc::EADDRNOTAVAIL => {
+            "connect (this machine has no free port: widen net.ipv4.ip_local_port_range, or lower --connections)"
+        }
+        libc::ENETUNREACH => {
+            "connect (this machine has no route to the other node: see `ip route`, or choose another network with \
+             KUMIKI_NET)"
+        }
+        libc::EACCES | libc::EPERM => "connect (a rule of this machine's firewall forbids it)",
+        libc::ENOBUFS | libc::ENOMEM => "socket (the system has no memory for another connection)",
+        _ => call,
+    };
+    Error::System { call, errno }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_of_our_own_is_named_with_its_remedy() {
+        for (errno, remedy) in [
+            (libc::EMFILE, "ulimit -n"),
+            (libc::ENFILE, "fs.file-max"),
+            (libc::EADDRNOTAVAIL, "ip_local_port_range"),
+            (libc::ENETUNREACH, "KUMIKI_NET"),
+            (libc::EPERM, "firewall"),
+            (libc::ENOBUFS, "memory"),
+        ] {
+            let error = Error::System { call: "connect", errno };
+            assert!(error.is_own_trouble(), "{error}");
+            assert!(named(error.clone()).to_string().contains(remedy), "{}", named(error));
+        }
+    }
+
+    #[test]
+    fn a_peer_that_refuses_or_does_not_answer_is_not_our_own_trouble() {
+        for errno in [libc::ECONNREFUSED, libc::ETIMEDOUT, libc::EHOSTUNREACH, libc::ECONNRESET] {
+            assert!(!Error::System { call: "recv", errno }.is_own_trouble());
+        }
+    }
+
+    #[test]
+    fn calls_are_made_ever_more_seldom() {
+        let mut attempt = Attempt::first(7);
+        let pauses: Vec<u64> = (0..8)
+            .map(|_| {
+                let pause_ms = attempt.pause_ms();
+                attempt = attempt.next(attempt.since_ms);
+                pause_ms
+            })
+            .collect();
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1000, 1000]);
+        assert_eq!(attempt.since_ms, 7);
+    }
+}

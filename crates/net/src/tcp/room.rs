@@ -1,0 +1,70 @@
+//! How many connections there are: the cap, who makes room, and whom there is no room for.
+//!
+//! What this rank asks for itself stays below the cap. Callers are let in beyond it, because whoever waits for their answers may
+//! hold the others; but then idle connections are closed in good order until the cap is kept again. Nobody is let in beyond what
+//! the system lets this process open: the caller finds its connection closed, and calls again a little later.
+
+use super::link::Link;
+use super::reach::Attempt;
+use super::{fresh_nonce, Tcp};
+use crate::auth::Purpose;
+use crate::contract::{Outbox, Sink};
+use crate::os::{self, socket, time};
+use crate::wire::Connection;
+use crate::Result;
+use std::os::fd::{AsFd, OwnedFd};
+
+impl Tcp {
+    /// Says goodbye on the idle link that was used longest ago.
+    pub(super) fn evict(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let oldest = (0..self.links.len())
+            .filter_map(|index| self.links[index].as_ref().map(|link| (index, link)))
+            .filter(|(_, link)| link.is_idle() && link.may_request())
+            .min_by_key(|(_, link)| link.used)
+            .map(|(index, _)| index as u32);
+        let Some(index) = oldest else { return };
+        if let Some(link) = self.links[index as usize].as_mut() {
+            link.goodbye();
+        }
+        self.flush(index, sink, out);
+    }
+
+    /// Says goodbye on idle links until no more are left than the cap allows.
+    pub(super) fn keep_cap(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let parting = self.links.iter().flatten().filter(|link| link.parting).count();
+        for _ in self.setup.connection_cap..self.open.saturating_sub(parting) {
+            self.evict(sink, out);
+        }
+    }
+
+    /// Whether as many callers as there may be connections have not proven who they are.
+    pub(super) fn is_crowded(&self) -> bool {
+        let links = self.links.iter().flatten();
+        let unproven = links.filter(|link| !link.initiated && !link.established).count();
+        unproven >= self.setup.connection_cap.max(super::LEAST_CALLERS)
+    }
+
+    /// Whether this process may have no more connections.
+    pub(super) fn is_full(&self) -> bool {
+        self.open >= self.setup.most_connections
+    }
+
+    /// Takes over the socket of a caller, if there is room; otherwise closes it.
+    pub(super) fn take_in(&mut self, socket: OwnedFd) -> Result<()> {
+        if self.is_full() || self.is_crowded() {
+            return Ok(());
+        }
+        os::descriptor::set_nonblocking(socket.as_fd(), true)?;
+        let patience_ms = self.setup.arena.config().peer_timeout_ms;
+        let is_here = socket::is_from_here(socket.as_fd());
+        socket::tune_data(socket.as_fd(), patience_ms, is_here)?;
+        let now_ms = time::now_ms();
+        let (job, me) = (self.setup.job, self.identity());
+        let mut wire = Connection::accept(job, me, Purpose::Data, fresh_nonce()?, now_ms);
+        // Longer than the caller gives itself: what that sends behind its PROOF must not be lost.
+        wire.set_deadline(now_ms + patience_ms as u64 * 3 / 2);
+        let mut link = Link::new(socket, wire, None, Attempt::first(now_ms));
+        link.is_here = is_here;
+        self.insert(link).map(drop)
+    }
+}

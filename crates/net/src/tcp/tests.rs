@@ -1,0 +1,278 @@
+//! Transports of two ranks in one process, with a test between them that plays the agent.
+
+use super::link::BURST_BYTES;
+use super::*;
+use crate::auth::Purpose;
+use crate::contract::{Path, Payload, Source};
+use crate::shm::arena::Config;
+use crate::shm::world::{Cause, Place, Status};
+use crate::wire::{Connection, Header, MAX_PAYLOAD_BYTES};
+use crate::Error;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+const JOB: JobId = JobId(5);
+/// The peer timeout of these worlds.
+const PATIENCE_MS: u64 = 100;
+/// A frame of the layer above.
+const KIND: u8 = 40;
+
+/// What a transport has told the layer above.
+#[derive(Default)]
+struct Heard {
+    frames: Vec<Header>,
+    lost: Vec<Error>,
+    unsent: Vec<(Error, bool)>,
+    filled_bytes: u64,
+}
+
+impl Sink for Heard {
+    fn part(&mut self, _: Rank, _: &Header, _: u32, _: &[u8]) {}
+
+    fn frame(&mut self, _: Rank, _: u32, header: &Header, _: &mut Outbox) -> bool {
+        self.frames.push(*header);
+        false
+    }
+
+    fn fill(&mut self, _: Source, _: u64, place: &mut [u8]) -> bool {
+        self.filled_bytes += place.len() as u64;
+        true
+    }
+
+    fn torn(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
+        false
+    }
+
+    fn withdrawn(&mut self, _: Rank, _: &Header, _: &mut Outbox) {}
+
+    fn lost(&mut self, _: Rank, error: Error, _: &mut Outbox) {
+        self.lost.push(error);
+    }
+
+    fn unsent(&mut self, _: Rank, error: Error, silent: bool, _: &mut Outbox) {
+        self.unsent.push((error, silent));
+    }
+
+    fn agent(&mut self, _: &mut Outbox) {}
+}
+
+/// The world of so many ranks, one a node; calls to all of them come to this address.
+fn world(ranks: u32, address: SocketAddr) -> Arc<Arena> {
+    let arena = Arena::create(Config {
+        job: JOB.0,
+        ranks,
+        nodes: ranks,
+        node: 0,
+        local_ranks: 1,
+        machine_ranks: ranks,
+        peer_timeout_ms: PATIENCE_MS as u32,
+        starter_bytes: 0,
+        budget_bytes: u64::MAX,
+        pool_bytes: u64::MAX,
+        connection_cap: 256,
+        continue_on_loss: 0,
+        allow_process_vm: 0,
+        machine_cores: 1,
+    });
+    let arena = arena.unwrap();
+    for rank in 0..ranks {
+        let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
+        arena.place(Rank(rank)).unwrap().store(place);
+        arena.node(rank).unwrap().store(address);
+    }
+    Arc::new(arena)
+}
+
+fn transport(arena: &Arc<Arena>, rank: u32, cap: usize, most: usize) -> Tcp {
+    let setup = Setup {
+        arena: arena.clone(),
+        rank: Rank(rank),
+        job: JOB,
+        secret: Arc::new(secret()),
+        connection_cap: cap,
+        most_connections: most,
+    };
+    Tcp::new(setup, None).unwrap()
+}
+
+fn secret() -> Secret {
+    Secret::from_bytes([3; 32])
+}
+
+fn listener() -> TcpListener {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
+}
+
+fn note() -> Message {
+    let header = Header { kind: KIND, ..Header::default() };
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route }
+}
+
+/// Hands the callers at the port to a rank, as its agent would.
+fn hand_over(port: &TcpListener, to: &mut Tcp) {
+    while let Ok((socket, _)) = port.accept() {
+        to.adopt(socket.into()).unwrap();
+    }
+}
+
+#[test]
+fn a_peer_that_lives_and_turns_callers_away_is_called_again_and_again() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    // Its agent has no room for us, for longer than the peer timeout: it is busy, not dead.
+    let busy_until_ms = time::now_ms() + 3 * PATIENCE_MS;
+    let mut turned_away = 0;
+    while time::now_ms() < busy_until_ms {
+        turned_away += port.accept().is_ok() as u32;
+        caller.poll(&mut heard).unwrap();
+    }
+    assert!(turned_away > 1, "called {turned_away} times");
+    while reached.frames.is_empty() && heard.lost.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!((reached.frames.len(), heard.lost), (1, Vec::new()));
+}
+
+#[test]
+fn a_caller_that_needs_long_for_its_proof_is_let_in() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let mut callee = transport(&arena, 1, 8, 8);
+    let mut heard = Heard::default();
+    let me = Identity { rank: 0, incarnation: arena.shared().incarnation() };
+    let now_ms = time::now_ms();
+    let mut wire = Connection::initiate(JOB, &secret(), me, 1, Purpose::Data, [1; 32], now_ms);
+    let mut stream = TcpStream::connect(port.local_addr().unwrap()).unwrap();
+    stream.write_all(&wire.take_output().unwrap()).unwrap();
+    while callee.open == 0 {
+        hand_over(&port, &mut callee);
+    }
+    // Longer than any handshake may take for somebody of whom nobody knows that it lives.
+    let late_ms = now_ms + crate::wire::ANSWER_TIMEOUT_MS + PATIENCE_MS;
+    while time::now_ms() < late_ms {
+        callee.poll(&mut heard).unwrap();
+        let _ = callee.sleeper().sleep(10);
+    }
+    assert_eq!(callee.open, 1, "the caller was sent away");
+    let mut challenge = [0; crate::auth::CHALLENGE_BYTES];
+    stream.read_exact(&mut challenge).unwrap();
+    wire.feed(&secret(), &challenge).unwrap();
+    stream.write_all(&wire.take_output().unwrap()).unwrap();
+    stream.write_all(&wire.seal(note().header).unwrap()).unwrap();
+    while heard.frames.is_empty() {
+        callee.poll(&mut heard).unwrap();
+    }
+    // When it is given up, nobody waits for the next one that plays its HELLO.
+    arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::EXITED);
+    let mut wire = Connection::initiate(JOB, &secret(), me, 1, Purpose::Data, [2; 32], now_ms);
+    let mut stream = TcpStream::connect(port.local_addr().unwrap()).unwrap();
+    stream.write_all(&wire.take_output().unwrap()).unwrap();
+    while callee.open == 1 {
+        hand_over(&port, &mut callee);
+    }
+    while callee.open == 2 {
+        callee.poll(&mut heard).unwrap();
+    }
+}
+
+#[test]
+fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    // It leaves, and does not wait for our goodbye. Its agent has not told anybody yet.
+    while callee.close(&mut reached) == Closing::Sending {}
+    drop(callee);
+    while caller.open > 0 {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert_eq!(heard.lost, Vec::new());
+}
+
+#[test]
+fn trouble_of_our_own_is_no_loss_of_the_peer() {
+    // The kernel has no way to an address of a group.
+    let arena = world(2, SocketAddr::from(([224, 0, 0, 1], 9)));
+    let mut caller = transport(&arena, 0, 8, 8);
+    let mut heard = Heard::default();
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while heard.unsent.is_empty() && heard.lost.is_empty() {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert_eq!(heard.lost, Vec::new());
+    let [(error, true)] = &heard.unsent[..] else { panic!("{:?}", heard.unsent) };
+    assert!(matches!(error, Error::System { errno: libc::ENETUNREACH, .. }), "{error}");
+    assert!(error.to_string().contains("KUMIKI_NET"), "{error}");
+}
+
+#[test]
+fn callers_beyond_the_most_connections_all_get_their_turn() {
+    const CALLERS: u32 = 12;
+    let port = listener();
+    let arena = world(CALLERS + 1, port.local_addr().unwrap());
+    let (mut callee, mut reached) = (transport(&arena, 0, 2, 4), Heard::default());
+    let mut callers: Vec<(Tcp, Heard)> =
+        (1..=CALLERS).map(|rank| (transport(&arena, rank, 8, 8), Heard::default())).collect();
+    for (caller, heard) in &mut callers {
+        caller.send(Rank(0), note(), heard).unwrap();
+    }
+    while reached.frames.len() < CALLERS as usize {
+        let mut out = Outbox::default();
+        out.sockets.extend(port.accept().map(|(socket, _)| socket.into()));
+        callee.settle_outbox(&mut out, &mut reached);
+        callee.poll(&mut reached).unwrap();
+        assert!(callee.open <= 4, "{} connections", callee.open);
+        for (caller, heard) in &mut callers {
+            caller.poll(heard).unwrap();
+            assert_eq!(heard.lost, Vec::new());
+        }
+    }
+    // And those that are idle go, until the cap is kept.
+    while callee.open > 2 {
+        callee.poll(&mut reached).unwrap();
+        callers.iter_mut().for_each(|(caller, heard)| drop(caller.poll(heard)));
+    }
+}
+
+#[test]
+fn a_long_message_leaves_others_their_turn() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    let total: u64 = 64 << 20;
+    let long = Message { payload: Payload::Lazy(Source::default(), total), ..note() };
+    caller.send(Rank(1), long, &mut heard).unwrap();
+    let mut largest = heard.filled_bytes;
+    while heard.filled_bytes < total {
+        let before = heard.filled_bytes;
+        caller.poll(&mut heard).unwrap();
+        largest = largest.max(heard.filled_bytes - before);
+        callee.poll(&mut reached).unwrap();
+    }
+    assert!(
+        largest <= 2 * (u64::from(BURST_BYTES) + u64::from(MAX_PAYLOAD_BYTES)),
+        "{largest} bytes at a time"
+    );
+}
