@@ -1,12 +1,14 @@
 //! Being the agent of a node: what `kumiki agent` does.
 
 use crate::Result;
-use kumiki_net::os::{descriptor, memory};
+use kumiki_net::os::{descriptor, memory, process};
 use std::os::fd::AsFd;
 
 /// Serves the launcher at the other end of an inherited descriptor; of standard input and output if there is none.
 /// Returns the exit code when the node's part of the job is over.
 pub fn serve(inherited: Option<i32>) -> Result<i32> {
+    // We were started by way of /proc/self/exe, and would be called that.
+    process::set_name(c"kumiki-agent");
     let (input, output) = match inherited {
         Some(number) => {
             let fd = descriptor::adopt(number)?;

@@ -6,6 +6,7 @@
 
 pub mod bare;
 pub mod descriptor;
+pub mod file;
 pub mod futex;
 pub mod machine;
 pub mod memory;
