@@ -89,6 +89,11 @@ const TOPICS: &[Topic] = &[
     topic("completion", &[EVERY], orders::completion),
     topic("deadlines", &[EVERY], orders::deadlines),
     topic("threads", &[EVERY], threads::threads),
+    topic(
+        "ordered_operations_of_many_threads_complete",
+        &[EVERY],
+        threads::ordered_operations_of_many_threads_complete,
+    ),
     topic("racing", &[EVERY], torn::racing),
     topic("vanishing", &[EVERY], torn::vanishing),
     topic("disturbed", &[EVERY], torn::disturbed),

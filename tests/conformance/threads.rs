@@ -68,3 +68,32 @@ fn chain(stage: &Stage, local: GlobalAddress, counter: GlobalAddress, word: Glob
     let found: Vec<u64> = stage.read(local, 3);
     assert_eq!(found, [round + 9, round + 9, (round + 9) ^ 1 << 40], "a chain among other threads");
 }
+
+/// Threads whose operations have orders do not wait for each other in a circle.
+pub(crate) fn ordered_operations_of_many_threads_complete(stage: &Stage) {
+    const MANY: u64 = 8;
+    const TURNS: u64 = 60;
+    let (local, remote) = (stage.block(16 * MANY as usize), stage.block(16 * MANY as usize));
+    let next = (stage.me() + 1) % stage.ranks();
+    let there = stage.exchange(remote.address())[next as usize];
+    let world = &stage.world;
+    let work = |thread: u64| {
+        // The word that is added to, and the word behind it that gets a copy of what the addition found.
+        let (here, there) = (local.address().add(16 * thread), there.add(16 * thread));
+        for turn in 0..TURNS {
+            let added = world.atomic_in_turn(here, there, AtomicOp::Add(1u64), Order::None).expect("add");
+            let copied =
+                world.copy_in_turn(there.add(8), here, 8, Order::After(added)).expect("copy behind it");
+            world.complete(copied).expect("complete");
+            assert_eq!(stage.word(there.add(8)), turn, "thread {thread}: the copy went behind the addition");
+            let added = world.atomic(here, there, AtomicOp::Add(0u64), Order::All).expect("add nothing");
+            let copied = world.copy(here.add(8), there, 8, Order::After(added)).expect("copy behind it");
+            world.complete(copied).expect("complete");
+            assert_eq!(stage.read::<u64>(here, 2), [turn + 1; 2], "thread {thread}: old value and copy");
+        }
+    };
+    let work = &work;
+    stage.at_once((0..MANY).map(|thread| Box::new(move || work(thread)) as Box<dyn FnOnce() + Send>));
+    stage.complete_all();
+    stage.sync();
+}

@@ -7,6 +7,7 @@ tests![
     every_way_to_end_has_its_exit_code_and_its_report,
     a_rank_that_cannot_join_ends_the_job_and_is_named,
     a_rank_that_left_early_is_missed_however_patient_the_others_are,
+    memory_freed_after_a_world_that_met_an_error_is_not_written_by_neighbours,
 ];
 
 /// A way to end: the exit code of the job, and what its report says of rank 1 (nothing if it ended well).
@@ -91,4 +92,15 @@ fn a_rank_that_left_early_is_missed_however_patient_the_others_are() {
         let missed = |text: &&str| text.contains("rank 1 is lost: it has finalized and will not come");
         assert_eq!(told.iter().filter(|text| missed(text)).count(), 3, "{}", shown());
     });
+}
+
+/// Safe code may drop its world first and the memory that others write afterwards.
+fn memory_freed_after_a_world_that_met_an_error_is_not_written_by_neighbours() {
+    let mut job = Setup::new("outlive").start();
+    assert_eq!(job.expect("freed"), "true");
+    job.tell("go");
+    let got = job.expect("got 0");
+    // Whether the rank is lost by then is for its agent to say; the memory is gone in any case.
+    assert!(got.contains("put Bounds") || got.contains("put PeerLost"), "{got}");
+    job.finish();
 }

@@ -20,6 +20,26 @@
 //! }
 //! ```
 //!
+//! Numbers and arrays of them go into global memory as they are. A type of the program does if it is plain data: any bytes
+//! are a value of it, and none of them is a gap.
+//!
+//! ```
+//! #[derive(Clone, Copy, kumiki::Pod, kumiki::Zeroable)]
+//! #[repr(C)]
+//! struct Particle {
+//!     place: [f64; 3],
+//!     mass: f64,
+//! }
+//!
+//! # fn main() -> kumiki::Result<()> {
+//! # let world = kumiki::World::init()?;
+//! let particles = world.alloc::<Particle>(100)?;
+//! world.put(particles.ptr().add(7), Particle { place: [0.0; 3], mass: 1.5 })?;
+//! # drop(particles);
+//! # world.finalize()
+//! # }
+//! ```
+//!
 //! [`data`] has what is built on that memory: global malloc and free, vectors, maps, and the other structures.
 #![forbid(unsafe_code)]
 

@@ -55,6 +55,16 @@ impl Private {
         self.rank
     }
 
+    /// The place of its owner on the node.
+    pub(crate) fn local(self) -> u32 {
+        self.local
+    }
+
+    /// The registration it belongs to.
+    pub(crate) fn generation(self) -> u16 {
+        self.generation
+    }
+
     /// The address in this process, for memory that is its own. Valid while it is pinned, or while the engine is held:
     /// unregistering waits for both.
     pub(crate) fn pointer(self) -> *mut u8 {

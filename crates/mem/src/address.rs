@@ -3,7 +3,7 @@
 //! `rank | slot | offset`, from the top: ⌈log2(ranks)⌉ bits, 12 bits, and the rest. Slot 0 is never handed out, so
 //! that 0 is null and small numbers are caught.
 
-use bytemuck::{Pod, Zeroable};
+use crate::{Pod, Zeroable};
 use kumiki_net::Rank;
 use std::marker::PhantomData;
 
@@ -25,6 +25,7 @@ pub(crate) const POOL_SLOT: u16 = 2;
 /// assert!(GlobalAddress::NULL.is_null());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Pod, Zeroable)]
+#[kumiki(crate = "crate")]
 #[repr(transparent)]
 pub struct GlobalAddress(u64);
 

@@ -138,15 +138,19 @@ impl Core {
         self.engine().send(self, leader, protocol::notice(header))
     }
 
-    /// The first rank of a node. The world table is in rank order, so the leader of the next node is usually near.
+    /// The first rank of a node, as its agent wrote it into the table of nodes. Where there is no agent it is looked for; there
+    /// each rank is a node.
     fn leader(&self, node: u32) -> Result<Rank> {
+        if let Some(leader) = self.arena.node(node).and_then(|word| word.leader()) {
+            return Ok(leader);
+        }
         let leads = |rank: &Rank| {
             self.arena.place(*rank).is_some_and(|word| {
                 let place = word.load();
                 place.node == node && place.local == 0
             })
         };
-        let found = (0..self.ranks()).map(Rank).find(leads);
+        let found = std::iter::once(node).chain(0..self.ranks()).map(Rank).find(leads);
         found.ok_or_else(|| Error::Closed(format!("node {node} has no ranks")))
     }
 

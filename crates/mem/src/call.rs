@@ -360,9 +360,9 @@ impl World {
         let few = Few::new(&request);
         core.engine().state.calls.begin(id, request);
         let call = Call { core, id, ready: None };
-        match self.launch(id, Action::Call { to: Rank(rank), service, bytes, few }) {
-            Ok(Launched::Underway) => Ok(call),
-            Ok(Launched::Done(_)) => Err(Error::misuse("a call cannot be done without its reply")),
+        match self.launch(Some(id), Action::Call { to: Rank(rank), service, bytes, few }) {
+            Ok((_, Launched::Underway)) => Ok(call),
+            Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
             Err(error) => core.note(Err(error)),
         }
     }
@@ -370,5 +370,37 @@ impl World {
     /// Calls a rank and waits for the reply.
     pub fn call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Vec<u8>> {
         self.start_call(rank, service, request)?.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::Operation;
+    use crate::order::Condition;
+    use kumiki_net::contract::Sink;
+
+    #[test]
+    fn a_reply_of_a_rank_that_was_not_called_is_not_believed() {
+        let world = World::init().unwrap();
+        let core: &Core = world.core();
+        let id = core.new_internal();
+        let mut engine = core.engine();
+        let action = Action::Call { to: Rank(1), service: 0, bytes: 0, few: None };
+        let operation = Operation { peer: Some(Rank(1)), ..Operation::of_program(action, Condition::Free) };
+        engine.state.operations.insert(id, operation);
+        engine.state.calls.begin(id, Vec::new());
+        let mut receiver = Receiver { core, state: &mut engine.state };
+        let mut out = Outbox::default();
+        let header = Header { kind: protocol::RETURN, op: id, c: 20, ..Header::default() };
+        let few = Few::new(&[9; 3]).map(|few| few.in_header(header)).unwrap();
+        receiver.part(Rank(2), &header, 0, &[9; 20]);
+        receiver.frame(Rank(2), 0, &few, &mut out);
+        receiver.frame(Rank(2), 0, &header, &mut out);
+        assert!(receiver.state.operations.awaits(id, Rank(1)), "a stranger ended the call");
+        receiver.part(Rank(1), &header, 0, &[5; 20]);
+        assert!(receiver.frame(Rank(1), 0, &header, &mut out));
+        assert_eq!(receiver.state.operations.take_result_of(id), Some(Ok(())));
+        assert_eq!(receiver.state.calls.end(id), [5; 20]);
     }
 }

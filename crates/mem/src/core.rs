@@ -3,6 +3,7 @@
 use crate::address::{AddressFormat, GlobalAddress};
 use crate::barrier::Passage;
 use crate::call::Service;
+use crate::errand::Manners;
 use crate::handle::FIRST_INTERNAL;
 use crate::ledger::Books;
 use crate::neighbours::Neighbours;
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) process_vm_tried: AtomicBool,
     /// The memories of neighbours for short copies.
     pub(crate) neighbours: Neighbours,
+    /// When to leave errands at neighbours.
+    pub(crate) manners: Manners,
     /// Whether the engine has a transport, so that waiting means polling.
     pub(crate) has_transport: AtomicBool,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
@@ -216,15 +219,11 @@ impl Core {
         result
     }
 
-    /// The next number for an operation of the program.
+    /// The next number for an operation of the program: for one that is complete, or with the engine held for one that enters
+    /// the table now.
     #[inline]
     pub(crate) fn new_handle(&self) -> u64 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Takes back the number of an operation that was never started, unless another thread got the next one meanwhile.
-    pub(crate) fn forget_handle(&self, id: u64) {
-        let _ = self.next_handle.compare_exchange(id + 1, id, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// The next number for an operation that nobody holds a handle to.

@@ -12,7 +12,9 @@ pub enum Fate {
 }
 
 /// What can go wrong with global memory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// `Debug` shows the message, as `Display` does: it is what `fn main() -> kumiki::Result<()>` and `unwrap` print.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A rank is gone: it was killed, left, or cannot be reached. Do without it, or end the job.
@@ -74,6 +76,12 @@ pub enum Error {
     Misuse(String),
 }
 
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
 fn fate_text(fate: Fate) -> &'static str {
     match fate {
         Fate::NotDone => "",
@@ -105,3 +113,20 @@ impl From<kumiki_net::Error> for Error {
 
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `fn main() -> kumiki::Result<()>` prints an error with `Debug`.
+    #[test]
+    fn main_that_returns_an_error_prints_its_message() {
+        let lost = Error::PeerLost { rank: Rank(3), fate: Fate::Unknown, why: "it was killed".into() };
+        assert_eq!(
+            format!("{lost:?}"),
+            "rank 3 is lost: it was killed; whether the operation took effect is unknown"
+        );
+        let result: Result<()> = Err(Error::misuse("starter::<u64>(9): there are 4 ranks"));
+        assert_eq!(format!("{result:?}"), "Err(misuse: starter::<u64>(9): there are 4 ranks)");
+    }
+}

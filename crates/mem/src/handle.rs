@@ -154,6 +154,12 @@ impl Operations {
         self.find(id).ok().map(|index| &mut self.incomplete[index].1)
     }
 
+    /// Whether an operation waits for an answer of this rank. Nobody else may answer it.
+    #[inline]
+    pub(crate) fn awaits(&self, id: u64, from: Rank) -> bool {
+        self.get(id).is_some_and(|operation| operation.peer == Some(from))
+    }
+
     /// The incomplete operations of the program, the latest first.
     pub(crate) fn latest(&self) -> impl Iterator<Item = (u64, &Operation)> {
         let of_program = self.find(FIRST_INTERNAL).unwrap_or_else(|index| index);

@@ -205,7 +205,7 @@ pub struct Ledger {
     pub connected_peers: u64,
     /// Private bytes for each operation that is not complete.
     pub bytes_per_operation: u64,
-    /// Arena bytes of a region table entry.
+    /// Private bytes for each region, as they are booked. Its entry in the table that the node reads was there before it.
     pub bytes_per_region: u64,
     /// Bytes of page tables that the arena's mapping takes in this process, estimated from what it has touched.
     pub page_table_bytes: u64,
@@ -249,6 +249,18 @@ impl std::fmt::Display for Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_region_costs_what_the_ledger_says_that_one_costs() {
+        let world =
+            crate::World::with_format(crate::address::AddressFormat { offset_bits: 16, rank_shift: 64 });
+        let before = world.ledger().of(Purpose::RegionTable);
+        let kept: Vec<_> = (0..3).map(|_| world.register(vec![0u8; 8]).unwrap()).collect();
+        let ledger = world.ledger();
+        assert_eq!(ledger.of(Purpose::RegionTable) - before, 3 * ledger.bytes_per_region);
+        drop(kept);
+        world.finalize().unwrap();
+    }
 
     #[test]
     fn a_budget_is_never_exceeded_and_says_what_is_left() {

@@ -10,7 +10,7 @@
 //! | `address.rs` | [`GlobalAddress`], [`GlobalPtr`] |
 //! | `region.rs`, `heap.rs` | memory that others can address, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
-//! | `copy.rs`, `atomic.rs` | touching memory |
+//! | `copy.rs`, `atomic.rs`, `errand.rs` | touching memory |
 //! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
 //! | `serve.rs`, `protocol.rs` | what frames mean and what is done when they come |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
@@ -25,15 +25,19 @@ mod barrier;
 mod call;
 mod copy;
 mod core;
+mod errand;
 mod error;
 mod handle;
 mod heap;
+#[cfg(test)]
+mod hostile;
 mod ledger;
 mod local;
 mod measure;
 mod neighbours;
 mod operations;
 mod order;
+mod plain;
 mod pool;
 mod progress;
 mod protocol;
@@ -43,7 +47,6 @@ mod world;
 
 pub use address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use atomic::{AtomicOp, AtomicWord};
-pub use bytemuck::{Pod, Zeroable};
 pub use call::{Call, Service};
 pub use error::{Error, Fate, Result};
 pub use handle::Handle;
@@ -53,6 +56,7 @@ pub use kumiki_net::Rank;
 pub use ledger::{Booking, Entry, Ledger, Purpose};
 pub use local::{Change, Local, Locked, Span};
 pub use order::Order;
+pub use plain::{Pod, Zeroable};
 pub use pool::Pool;
 pub use region::{Lent, Region, RegionKey, Registered};
 pub use world::World;

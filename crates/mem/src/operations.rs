@@ -48,34 +48,17 @@ impl World {
     fn try_issue(&self, action: Action, order: Order, turn: Turn) -> Result<Handle> {
         let core = self.core();
         core.check_usable()?;
-        let id = core.new_handle();
-        let condition = order.condition(id, order::last_of_thread(core.life));
         let busy = core.waiting.busy();
-        let started = if core.pending.load(Ordering::Acquire) == 0 {
-            self.launch(id, action).map(drop)
+        let unordered = order == Order::None && turn == Turn::Any;
+        let id = if unordered || core.pending.load(Ordering::Acquire) == 0 {
+            self.launch(None, action)?.0
         } else {
-            let condition = match turn {
-                Turn::Any => condition,
-                Turn::Kept => condition.and(serve::turn(core, &core.engine().state.operations, action)),
-            };
-            match condition {
-                Condition::Free => self.launch(id, action).map(drop),
-                _ => self.defer(id, action, condition),
-            }
+            self.issue_in_order(action, order, turn)?
         };
-        match started {
-            Ok(()) => {
-                order::set_last_of_thread(core.life, id);
-                drop(busy);
-                self.look_around();
-                Ok(Handle::from_number(id))
-            }
-            Err(error) => {
-                // The next operation may get this number: it must not be told to wait for itself.
-                core.forget_handle(id);
-                Err(error)
-            }
-        }
+        order::set_last_of_thread(core.life, id);
+        drop(busy);
+        self.look_around();
+        Ok(Handle::from_number(id))
     }
 
     /// A program that issues one operation after the other looks for answers itself, now and then: the service thread, which they
@@ -90,9 +73,11 @@ impl World {
         }
     }
 
-    /// Starts an operation now.
-    pub(crate) fn launch(&self, id: u64, action: Action) -> Result<Launched> {
+    /// Starts an operation now. One of the program gets its number when it is complete, or as it enters the table: what
+    /// is in the table is then in the order of its numbers, and whoever waits for lower ones never waits for itself.
+    pub(crate) fn launch(&self, id: Option<u64>, action: Action) -> Result<(u64, Launched)> {
         let core = self.core();
+        let number = || id.unwrap_or_else(|| core.new_handle());
         if let Action::Atomic { dst: Some(dst), call } = action {
             // The word is changed before its old value goes to another rank: what that needs must be there first.
             if serve::needs_delivery(core, dst, call.code)? {
@@ -100,18 +85,22 @@ impl World {
                 self.engine_with_room().map(drop)?;
             }
         }
-        let (peer, message, rest) = match serve::start(core, id, action, false)? {
+        let started = match core.run_beside(action)? {
+            Some(old) => serve::Started::Complete(Some(old)),
+            None => serve::start(core, id.unwrap_or(0), action, false)?,
+        };
+        let (peer, mut message, rest) = match started {
             serve::Started::Sent(peer, message) => (peer, message, action),
             serve::Started::Complete(value) => {
                 let elsewhere = match (value, action) {
                     (Some(old), Action::Atomic { dst: Some(dst), call }) => {
-                        serve::store_value(core, id, dst, old, call.code)?
+                        serve::store_value(core, id.unwrap_or(0), dst, old, call.code)?
                     }
                     _ => None,
                 };
                 let Some((peer, message)) = elsewhere else {
                     core.raise_completion();
-                    return Ok(Launched::Done(value));
+                    return Ok((number(), Launched::Done(value)));
                 };
                 // The atomic is done; what goes on is the delivery of its old value.
                 (peer, message, serve::DELIVERY)
@@ -120,6 +109,8 @@ impl World {
         self.ensure_transport()?;
         let operation = Operation { peer: Some(peer), ..Operation::of_program(rest, Condition::Free) };
         let mut engine = self.engine_with_room()?;
+        let id = number();
+        message.header.op = id;
         engine.state.operations.insert(id, operation);
         let sent = engine.send(core, peer, message);
         if sent.is_err() {
@@ -127,14 +118,34 @@ impl World {
         }
         // The message is on its way: the rest need not be hurried.
         Receiver { core, state: &mut engine.state }.note_pending();
-        sent.map(|()| Launched::Underway)
+        sent.map(|()| (id, Launched::Underway))
     }
 
-    /// Puts an operation in the table, to be started when its condition holds.
-    fn defer(&self, id: u64, action: Action, condition: Condition) -> Result<()> {
+    /// Starts an operation of the program that may have to wait for others: at once if it need not, otherwise it is put in
+    /// the table and started when its condition holds.
+    fn issue_in_order(&self, action: Action, order: Order, turn: Turn) -> Result<u64> {
         self.ensure_transport()?;
         let core = self.core();
-        let mut engine = self.engine_with_room()?;
+        let ahead = |engine: &Engine| match turn {
+            Turn::Any => Condition::Free,
+            Turn::Kept => serve::turn(core, &engine.state.operations, action),
+        };
+        let mut engine = core.engine();
+        let mut condition = ahead(&engine);
+        // An atomic that keeps its turn by the way that it takes must take that way.
+        let is_copy = matches!(action, Action::Copy { .. });
+        if order == Order::None && condition == Condition::Free && is_copy {
+            drop(engine);
+            return Ok(self.launch(None, action)?.0);
+        }
+        if !core.has_room(&engine.state) {
+            drop(engine);
+            engine = self.engine_with_room()?;
+            condition = ahead(&engine);
+        }
+        // With the engine held, whatever is in the table has a lower number, and so has whatever this one waits for.
+        let id = core.new_handle();
+        let condition = order.condition(id, order::last_of_thread(core.life)).and(condition);
         let pipelines = match condition {
             Condition::Exactly(previous) => {
                 let previous = engine.state.operations.get(previous);
@@ -143,10 +154,10 @@ impl World {
             _ => false,
         };
         let condition = if pipelines { Condition::Free } else { condition };
-        let operation = Operation::of_program(action, condition);
-        engine.state.operations.insert(id, operation);
+        engine.state.operations.insert(id, Operation::of_program(action, condition));
         Receiver { core, state: &mut engine.state }.note_pending();
-        engine.start_ready(core)
+        engine.start_ready(core)?;
+        Ok(id)
     }
 
     /// The engine, with room for one more operation. Waits while as many are incomplete as may be, and while the budget is
@@ -513,7 +524,7 @@ impl World {
         let core = self.core();
         core.check_usable()?;
         let id = core.new_internal();
-        if let Launched::Done(value) = self.launch(id, action)? {
+        if let (_, Launched::Done(value)) = self.launch(Some(id), action)? {
             return Ok(value);
         }
         let result = core.wait_until(Activity::Complete, None, |engine| {

@@ -12,7 +12,7 @@ use crate::protocol;
 use crate::serve;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
-use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport};
+use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::control::{Activity, NOBODY};
@@ -52,8 +52,6 @@ pub(crate) struct State {
     /// Barrier signals received, by round: the latest epoch.
     pub(crate) signals: [u64; BARRIER_ROUNDS],
     pub(crate) channel: Option<Channel>,
-    /// The agent's answer to a reset.
-    pub(crate) reset_answer: Option<Result<Rank>>,
     /// Sockets that the agent handed over before there was a transport.
     pub(crate) early_sockets: Vec<OwnedFd>,
     /// Whose signal a barrier waits for.
@@ -106,8 +104,9 @@ impl Engine {
     #[inline]
     pub(crate) fn poll(&mut self, core: &Core) -> Result<usize> {
         let Some(transport) = self.transport.as_mut() else { return Ok(0) };
+        let errands = if core.control().errands.may_wait() { core.run_errands() } else { 0 };
         let mut receiver = Receiver { core, state: &mut self.state };
-        let happened = transport.poll(&mut receiver)?;
+        let happened = errands + transport.poll(&mut receiver)?;
         if !self.state.suspects.is_empty() {
             self.judge_suspects(core);
         }
@@ -263,6 +262,13 @@ impl Receiver<'_> {
         }
     }
 
+    /// Whether a frame is an answer, but not of the rank that its operation waits for: it is not believed. The operation may be
+    /// over, or somebody has guessed its number.
+    #[inline]
+    fn is_uncalled_for(&self, from: Rank, header: &Header) -> bool {
+        protocol::answers_operation(header.kind) && !self.state.operations.awaits(header.op, from)
+    }
+
     /// After news of the agent: fails what waits for ranks that are gone.
     fn look_for_losses(&mut self, out: &mut Outbox) {
         for peer in self.state.operations.peers() {
@@ -278,6 +284,9 @@ impl Receiver<'_> {
 
 impl Sink for Receiver<'_> {
     fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        if self.is_uncalled_for(from, header) {
+            return;
+        }
         if matches!(header.kind, protocol::CALL | protocol::RETURN) {
             return self.state.calls.part(from, header, at, bytes);
         }
@@ -288,10 +297,16 @@ impl Sink for Receiver<'_> {
     }
 
     fn place(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
-        serve::place(self.core, &self.state.operations, from, header, at, bytes)
+        if self.is_uncalled_for(from, header) {
+            return None;
+        }
+        serve::place(self.core, &self.state.operations, header, at, bytes)
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        if self.is_uncalled_for(from, header) {
+            return header.flags & FLAG_MORE == 0;
+        }
         serve::frame(self, from, path, header, out)
     }
 
@@ -307,6 +322,9 @@ impl Sink for Receiver<'_> {
     }
 
     fn torn(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        if self.is_uncalled_for(from, header) {
+            return true;
+        }
         serve::torn(self, from, path, header, out)
     }
 
@@ -346,9 +364,11 @@ impl Sink for Receiver<'_> {
             match message {
                 FromAgent::Socket(socket) => out.sockets.push(socket),
                 FromAgent::Notice => self.look_for_losses(out),
-                FromAgent::ResetDone { rank } => self.state.reset_answer = Some(Ok(rank)),
-                FromAgent::ResetRefused { why } => self.state.reset_answer = Some(Err(Error::Misuse(why))),
-                FromAgent::Welcome { .. } | FromAgent::Refused { .. } => {}
+                // Whoever asked for one of these waits for it at the channel.
+                FromAgent::Welcome { .. }
+                | FromAgent::Refused { .. }
+                | FromAgent::ResetDone { .. }
+                | FromAgent::ResetRefused { .. } => {}
             }
         }
     }
@@ -569,12 +589,8 @@ impl Core {
     /// Reads what the agent sent when there is no transport that would.
     fn listen(&self, channel: &Channel) -> Result<()> {
         while let Some(message) = channel.try_receive().map_err(Error::from)? {
-            let mut engine = self.engine();
-            match message {
-                FromAgent::Socket(socket) => engine.state.early_sockets.push(socket),
-                FromAgent::ResetDone { rank } => engine.state.reset_answer = Some(Ok(rank)),
-                FromAgent::ResetRefused { why } => engine.state.reset_answer = Some(Err(Error::Misuse(why))),
-                FromAgent::Notice | FromAgent::Welcome { .. } | FromAgent::Refused { .. } => {}
+            if let FromAgent::Socket(socket) = message {
+                self.engine().state.early_sockets.push(socket);
             }
         }
         Ok(())

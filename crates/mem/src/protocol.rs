@@ -59,6 +59,11 @@ pub(crate) fn name(kind: u8) -> &'static str {
     }
 }
 
+/// Whether a frame answers an operation, or is a part of such an answer: only the rank that was asked may send it.
+pub(crate) fn answers_operation(kind: u8) -> bool {
+    matches!(kind, DATA | DATA_FEW | VALUE | DONE | RETURN)
+}
+
 const OK: u8 = 0;
 const BOUNDS: u8 = 1;
 const MISUSE: u8 = 2;

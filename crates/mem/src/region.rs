@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The first slot that regions of the program get.
 const FIRST_SLOT: u16 = POOL_SLOT + 1;
 /// Private bytes of the tables for one region, for the ledger.
-const RECORD_BYTES: u64 = 96;
+pub(crate) const RECORD_BYTES: u64 = 96;
 /// The machine is asked what it can still give whenever so much has been taken.
 const ASK_EVERY_BYTES: u64 = 1 << 20;
 
@@ -49,6 +49,8 @@ pub(crate) struct Registry {
     /// Where the search for free slots starts: behind the last one given out, so that a slot is reused late.
     cursor: u16,
     heap: Heap,
+    /// Whether a reset has given the table and the slice to the next life: then this one changes nothing there.
+    passed_on: bool,
 }
 
 /// A region as the registry gives it out.
@@ -62,7 +64,12 @@ pub(crate) struct Granted {
 
 impl Registry {
     pub(crate) fn new(heap: std::ops::Range<u64>) -> Registry {
-        Registry { records: BTreeMap::new(), cursor: FIRST_SLOT, heap: Heap::new(heap) }
+        Registry { records: BTreeMap::new(), cursor: FIRST_SLOT, heap: Heap::new(heap), passed_on: false }
+    }
+
+    /// A reset gives the table to the next life. Whoever retires a region holds the registry too, so it does so before, or not.
+    pub(crate) fn pass_on(&mut self) {
+        self.passed_on = true;
     }
 
     /// Finds `count` free slots in a row.
@@ -225,9 +232,10 @@ impl Core {
             )));
         };
         registry.records.remove(&slot);
-        // With the world, its table and its books went to the next life: there the slot is somebody else's.
-        let lives = !self.closed.load(Ordering::Acquire);
-        if lives {
+        // After a reset the slot is somebody else's. After any other end of the world neighbours may go on: they must find
+        // the region gone, whatever the reason, before its memory is the program's again.
+        let ours = !registry.passed_on;
+        if ours {
             for index in 0..record.slots {
                 let entry = self.arena.region(self.local, (slot + index) as usize).expect("the slot exists");
                 entry.retire();
@@ -238,7 +246,7 @@ impl Core {
         // Whoever serves a frame holds the engine: after this, only neighbours can still be copying.
         drop(self.engine());
         if record.kind == Kind::Arena {
-            if lives {
+            if ours {
                 self.give_back(&mut self.registry(), record.base, record.heap_bytes);
                 self.books.unbook(Purpose::Heap, record.heap_bytes);
             }
@@ -600,7 +608,8 @@ impl World {
 
     /// Takes raw memory back; later accesses of others get [`Bounds`](Error::Bounds).
     pub fn unregister_raw(&self, key: RegionKey) -> Result<()> {
-        self.core().check_usable()?;
+        // Also when the job is ending: the program wants its memory back, and neighbours may still write to it.
+        self.core().check_not_forked()?;
         self.core().quiesce();
         self.core().unregister(key.slot, key.generation)
     }
@@ -722,6 +731,34 @@ mod tests {
             assert_eq!(private.take().unwrap().len(), bytes);
             (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at as u64))));
         }
+        world.finalize().unwrap();
+    }
+
+    /// A world that is dropped after an error is not finalized: neighbours may go on, and must find the region gone.
+    #[test]
+    fn memory_that_outlives_a_world_dropped_after_an_error_is_retired_before_it_is_freed() {
+        let world = World::init().unwrap();
+        let field = world.register(vec![1.0f64; 100]).unwrap();
+        is_bounds(world.get(field.ptr().add(100)));
+        let (core, slot) = (world.core().clone(), field.granted.slot as usize);
+        let entry = || core.arena.region(core.local, slot).unwrap().view();
+        drop(world);
+        assert!(entry().is_some(), "it is still the program's to read and write by others");
+        drop(field);
+        assert_eq!(entry(), None);
+    }
+
+    #[test]
+    fn what_a_reset_gave_to_the_next_life_is_left_alone() {
+        let world = World::init().unwrap();
+        let (field, table) = (world.register(vec![1u8; 100]).unwrap(), world.alloc::<u8>(100).unwrap());
+        let world = world.reset(0).unwrap();
+        let (next_field, next_table) = (world.register(vec![2u8; 9]).unwrap(), world.alloc::<u8>(9).unwrap());
+        assert_eq!((next_field.address(), next_table.address()), (field.address(), table.address()));
+        drop((field, table));
+        assert_eq!(world.get(next_field.ptr()).unwrap(), 2);
+        world.put(next_table.ptr(), 3).unwrap();
+        drop((next_field, next_table));
         world.finalize().unwrap();
     }
 

@@ -340,7 +340,6 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
 pub(crate) fn place<'a>(
     core: &'a Core,
     operations: &'a Operations,
-    from: Rank,
     header: &Header,
     at: u32,
     bytes: usize,
@@ -348,16 +347,12 @@ pub(crate) fn place<'a>(
     let operation = operations.get(header.op).filter(|_| header.kind == protocol::DATA)?;
     let offset = header.d.checked_add(at as u64)?;
     let pointer = match operation.action {
-        Action::Copy { dst, bytes: whole, .. }
-            if operation.peer == Some(from) && within(offset, bytes, whole) =>
-        {
-            match dst {
-                Side::Lent(pointer) => (pointer + offset as usize) as *mut u8,
-                Side::Global(address, generation) => {
-                    owned(core, address.add(offset), generation, bytes as u64).ok()?
-                }
+        Action::Copy { dst, bytes: whole, .. } if within(offset, bytes, whole) => match dst {
+            Side::Lent(pointer) => (pointer + offset as usize) as *mut u8,
+            Side::Global(address, generation) => {
+                owned(core, address.add(offset), generation, bytes as u64).ok()?
             }
-        }
+        },
         _ => return None,
     };
     // SAFETY: the range was checked. The arena stays mapped with the world; private memory, until the engine is free; lent
@@ -467,12 +462,9 @@ pub(crate) fn torn(
 /// Starts a copy once more, whose payload was torn.
 fn repeat(receiver: &mut Receiver<'_>, from: Rank, op: u64, out: &mut Outbox) {
     receiver.core.copy_for_a_while();
-    // Only the rank that was asked may say so, and only of a copy: an atomic is never done twice.
-    let operation =
-        receiver.state.operations.get_mut(op).filter(|operation| {
-            operation.peer == Some(from) && matches!(operation.action, Action::Copy { .. })
-        });
-    let Some(operation) = operation else { return };
+    // It is said of copies only: an atomic is never done twice.
+    let is_copy = |operation: &&mut Operation| matches!(operation.action, Action::Copy { .. });
+    let Some(operation) = receiver.state.operations.get_mut(op).filter(is_copy) else { return };
     if std::mem::replace(&mut operation.repeated, true) {
         let why = format!(
             "what was copied and sent a second time came damaged all the same, by the word of {from}"
@@ -483,7 +475,7 @@ fn repeat(receiver: &mut Receiver<'_>, from: Rank, op: u64, out: &mut Outbox) {
     receiver.start(op, action, out);
 }
 
-/// A frame is complete: does what it asks, or takes it as an answer. True if it is an answer.
+/// A frame is complete: does what it asks, or takes it as the answer of the rank that was asked. True if it is an answer.
 pub(crate) fn frame(
     receiver: &mut Receiver<'_>,
     from: Rank,
@@ -512,7 +504,7 @@ pub(crate) fn frame(
         protocol::RETURN if header.flags & FLAG_MORE != 0 => {}
         protocol::RETURN => {
             let result = call::take_reply(receiver, from, header);
-            take_answer(receiver, from, header.op, result, out);
+            receiver.complete(header.op, result, out);
             return true;
         }
         protocol::DATA if header.flags & FLAG_MORE != 0 => {}
@@ -522,16 +514,16 @@ pub(crate) fn frame(
             } else {
                 Ok(None)
             };
-            take_answer(receiver, from, header.op, whole, out);
+            receiver.complete(header.op, whole, out);
             return true;
         }
         protocol::DATA_FEW => {
-            let landed = land_few(receiver, from, header);
-            take_answer(receiver, from, header.op, landed, out);
+            let landed = land_few(receiver, header);
+            receiver.complete(header.op, landed, out);
             return true;
         }
         protocol::VALUE => {
-            take_answer(receiver, from, header.op, Ok(Some(header.b)), out);
+            receiver.complete(header.op, Ok(Some(header.b)), out);
             return true;
         }
         protocol::DONE if protocol::is_torn(header) => {
@@ -547,7 +539,7 @@ pub(crate) fn frame(
                 }
                 other => other,
             });
-            take_answer(receiver, from, header.op, result.map(|()| None), out);
+            receiver.complete(header.op, result.map(|()| None), out);
             return true;
         }
         _ => {}
@@ -563,19 +555,6 @@ fn spoiled(receiver: &Receiver<'_>, header: &Header) -> Error {
         _ => (0, 0),
     };
     Error::Bounds { what, address, rank: receiver.core.rank, bytes }
-}
-
-/// Only the rank that was asked may answer.
-fn take_answer(
-    receiver: &mut Receiver<'_>,
-    from: Rank,
-    op: u64,
-    result: Result<Option<u64>>,
-    out: &mut Outbox,
-) {
-    if receiver.state.operations.get(op).is_some_and(|operation| operation.peer == Some(from)) {
-        receiver.complete(op, result, out);
-    }
 }
 
 fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
@@ -596,9 +575,8 @@ fn serve_put_few(core: &Core, from: Rank, path: u32, header: &Header, out: &mut 
 }
 
 /// Puts a few bytes of an answer where the operation wants them.
-fn land_few(receiver: &Receiver<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
+fn land_few(receiver: &Receiver<'_>, header: &Header) -> Result<Option<u64>> {
     let operation = receiver.state.operations.get(header.op);
-    let operation = operation.filter(|operation| operation.peer == Some(from));
     let (Some(few), Some(Action::Copy { dst, bytes, .. })) =
         (Few::of(header), operation.map(|operation| operation.action))
     else {
@@ -680,10 +658,7 @@ fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut O
         first: header.b,
         second: header.c,
     };
-    let performed = atomic::width(call.code)
-        .and_then(|bytes| owned(core, call.target, call.generation, bytes))
-        .and_then(|pointer| atomic::perform(pointer, &call));
-    let message = match performed {
+    let message = match perform_owned(core, &call) {
         Ok(old) => {
             let reply = Header { kind: protocol::VALUE, op: header.op, b: old, ..Header::default() };
             answer(reply, Payload::None, path)
@@ -691,4 +666,10 @@ fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut O
         Err(error) => protocol::done(header.op, &Err(error), path),
     };
     out.messages.push((from, message));
+}
+
+/// Does an atomic for a peer, with the engine held: on a word that must be this rank's own.
+pub(crate) fn perform_owned(core: &Core, call: &AtomicCall) -> Result<u64> {
+    let bytes = atomic::width(call.code)?;
+    atomic::perform(owned(core, call.target, call.generation, bytes)?, call)
 }

@@ -3,13 +3,14 @@
 use crate::address::{AddressFormat, POOL_SLOT, STARTER_SLOT};
 use crate::call::Service;
 use crate::core::{Core, Waiting};
+use crate::errand::Manners;
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::ledger::{Books, Entry, Ledger, Purpose};
 use crate::neighbours::{self, Neighbours};
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
 use crate::protocol;
-use crate::region::Registry;
+use crate::region::{Registry, RECORD_BYTES};
 use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
@@ -138,6 +139,7 @@ impl World {
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
             neighbours: Neighbours::default(),
+            manners: Manners::default(),
             taken_unasked: AtomicU64::new(0),
             has_transport: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -293,6 +295,7 @@ impl World {
         self.core.quiesce();
         self.core.barrier(Activity::Reset, None)?;
         let mut attachment = self.close()?.attachment;
+        self.core.registry().pass_on();
         if let Some(channel) = attachment.channel.clone() {
             match renumber(&channel, new_rank) {
                 Ok(rank) => attachment.rank = rank,
@@ -472,7 +475,7 @@ impl World {
             bytes_per_connected_peer: footprint.bytes_per_connection,
             connected_peers: footprint.connected,
             bytes_per_operation: OPERATION_BYTES,
-            bytes_per_region: 16,
+            bytes_per_region: RECORD_BYTES,
             page_table_bytes: crate::measure::page_table_bytes(),
         }
     }
@@ -526,7 +529,8 @@ impl Core {
 
     /// Waits until no operation of the program is incomplete, whatever became of them.
     pub(crate) fn quiesce(&self) {
-        if self.pending.load(Ordering::Acquire) == 0 {
+        // What a closed world has left incomplete stays so: nothing comes or goes any more.
+        if self.pending.load(Ordering::Acquire) == 0 || self.closed.load(Ordering::Acquire) {
             return;
         }
         let _ = self.wait_until(Activity::Complete, None, |engine| {

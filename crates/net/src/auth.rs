@@ -19,8 +19,14 @@ use zeroize::Zeroize;
 
 /// The first bytes of every handshake record.
 pub const MAGIC: [u8; 4] = *b"KMKI";
+/// The protocol version as a literal, so that the contexts below are made from the same number.
+macro_rules! protocol_version {
+    () => {
+        4
+    };
+}
 /// The protocol version that this build speaks. It speaks no other.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = protocol_version!();
 /// Bytes of the prefix that every handshake record of every version begins with.
 pub const PREFIX_BYTES: usize = 8;
 /// Bytes of a HELLO record.
@@ -44,11 +50,16 @@ const _: () = assert!(HELLO_BYTES + CHALLENGE_BYTES + PROOF_BYTES <= 256);
 
 // One BLAKE3 key-derivation context for each use of the secret. The role is in the context, so that what one side
 // says can never pass for what the other side must say, and so is the version.
-const HELLO_CONTEXT: &str = "kumiki wire version 2: hello of the initiator";
-const RESPONDER_CONTEXT: &str = "kumiki wire version 2: proof of the responder";
-const INITIATOR_CONTEXT: &str = "kumiki wire version 2: proof of the initiator";
-const FORWARD_CONTEXT: &str = "kumiki wire version 2: frames from initiator to responder";
-const BACKWARD_CONTEXT: &str = "kumiki wire version 2: frames from responder to initiator";
+macro_rules! context {
+    ($use:literal) => {
+        concat!("kumiki wire version ", protocol_version!(), ": ", $use)
+    };
+}
+const HELLO_CONTEXT: &str = context!("hello of the initiator");
+const RESPONDER_CONTEXT: &str = context!("proof of the responder");
+const INITIATOR_CONTEXT: &str = context!("proof of the initiator");
+const FORWARD_CONTEXT: &str = context!("frames from initiator to responder");
+const BACKWARD_CONTEXT: &str = context!("frames from responder to initiator");
 
 /// The 32 bytes that every process of a job knows and nobody else does.
 ///
@@ -67,9 +78,14 @@ impl Secret {
         Self(bytes)
     }
 
-    /// The bytes, to hand them to a process of the job over a channel that is already trusted.
+    /// The bytes, to hand them to a process of the job in memory that nobody else can open. They never go over a socket.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
+    }
+
+    /// The same secret once more, for another part of this process.
+    pub fn duplicate(&self) -> Secret {
+        Secret(self.0)
     }
 
     /// A key for one purpose; from it nobody can compute the secret or the key of another purpose.
@@ -302,17 +318,6 @@ pub enum Refusal {
     /// The other side sent bytes before it was its turn.
     #[error("the other side sent bytes before it was its turn: hello, challenge and proof each wait for the one before")]
     OutOfTurn,
-    /// This end serves as many connections as it may. Used by the agent.
-    #[error("no room for another connection here: try again later, or raise the limit of connections")]
-    Busy,
-    /// The caller's incarnation has been declared lost. Used by whoever knows which are.
-    #[error("incarnation {theirs} of the caller was declared lost, incarnation {current} or later is expected: a lost rank must be started anew")]
-    Incarnation {
-        /// The caller's incarnation.
-        theirs: u32,
-        /// The lowest that would be accepted.
-        current: u32,
-    },
     /// The other side refused us and said why. Nobody vouches for that reason: it is for people to read.
     #[error(
         "the other side (wire protocol version {version}, ours is {}) refused the connection: {reason}",
@@ -344,8 +349,6 @@ impl Refusal {
             Self::Malformed { .. } => Reason::Malformed,
             Self::Truncated { .. } => Reason::Truncated,
             Self::OutOfTurn => Reason::OutOfTurn,
-            Self::Busy => Reason::Busy,
-            Self::Incarnation { .. } => Reason::Incarnation,
         })
     }
 }
@@ -386,20 +389,14 @@ pub enum Reason {
     /// [`Refusal::OutOfTurn`].
     #[error("bytes came before their turn")]
     OutOfTurn,
-    /// [`Refusal::Busy`].
-    #[error("it has no room for another connection")]
-    Busy,
-    /// [`Refusal::Incarnation`].
-    #[error("this incarnation was declared lost")]
-    Incarnation,
     /// A reason that this version does not know.
     #[error("reason code {0}, which this version does not know")]
     Other(u8),
 }
 
 impl Reason {
-    /// Every reason with its code on the wire. Codes are never given a second meaning.
-    const CODES: [(Self, u8); 13] = [
+    /// Every reason with its code on the wire. Codes are never given a second meaning; 12 and 13 had one once.
+    const CODES: [(Self, u8); 11] = [
         (Self::Version, 1),
         (Self::Job, 2),
         (Self::Purpose, 3),
@@ -411,8 +408,6 @@ impl Reason {
         (Self::Malformed, 9),
         (Self::Truncated, 10),
         (Self::OutOfTurn, 11),
-        (Self::Busy, 12),
-        (Self::Incarnation, 13),
     ];
 
     /// The code on the wire.
@@ -702,6 +697,18 @@ mod tests {
     }
 
     #[test]
+    fn key_contexts_and_the_document_name_the_version_that_is_spoken() {
+        let named = format!("kumiki wire version {PROTOCOL_VERSION}: ");
+        for context in
+            [HELLO_CONTEXT, RESPONDER_CONTEXT, INITIATOR_CONTEXT, FORWARD_CONTEXT, BACKWARD_CONTEXT]
+        {
+            assert!(context.starts_with(&named), "{context}");
+        }
+        let document = include_str!("../../../docs/wire.md");
+        assert!(document.contains(&format!("The protocol version is **{PROTOCOL_VERSION}**.")));
+    }
+
+    #[test]
     fn an_unknown_purpose_is_malformed_even_with_the_right_secret() {
         let mut record = some_record();
         record[7] = 3;
@@ -720,9 +727,9 @@ mod tests {
             assert_eq!(refused_record(&refusal), None, "a refusal is never answered with a refusal");
         }
         assert_eq!(refused_record(&Refusal::NotKumiki), None);
-        let record = refused_record(&Refusal::Busy).unwrap();
+        let record = refused_record(&Refusal::Secret).unwrap();
         let refusal = check_prefix(&record, Record::Challenge).unwrap_err();
-        assert_eq!(refusal, Refusal::ByPeer { reason: Reason::Busy, version: PROTOCOL_VERSION });
+        assert_eq!(refusal, Refusal::ByPeer { reason: Reason::Secret, version: PROTOCOL_VERSION });
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use crate::plan::PlannedNode;
 use crate::{Options, Result, RunError};
 use kumiki_net::agent::link::Link;
+use kumiki_net::auth::Secret;
 use kumiki_net::os::file::find_program;
 use kumiki_net::os::process::{self, ChildSetup};
-use kumiki_net::os::{memory, socket};
-use std::os::fd::{AsFd, AsRawFd};
+use kumiki_net::os::{descriptor, memory, socket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -21,18 +22,20 @@ pub(crate) struct AgentProcess {
     pub(crate) reached_by: Option<String>,
 }
 
-/// Starts the agent of a node.
-pub(crate) fn start(options: &Options, node: &PlannedNode) -> Result<AgentProcess> {
+/// Starts the agent of a node. It finds the job's secret in its standard input: sealed memory here, a pipe to ssh elsewhere,
+/// never a socket.
+pub(crate) fn start(options: &Options, node: &PlannedNode, secret: &Secret) -> Result<AgentProcess> {
     match &node.host {
-        None => start_here(options),
-        Some(host) => start_by_ssh(options, host),
+        None => start_here(options, secret),
+        Some(host) => start_by_ssh(options, host, secret),
     }
 }
 
-fn start_here(options: &Options) -> Result<AgentProcess> {
+fn start_here(options: &Options, secret: &Secret) -> Result<AgentProcess> {
     let (ours, theirs) = socket::stream_pair()?;
+    let sealed = memory::seal_bytes(c"kumiki-secret", secret.expose())?;
     let mut command = Command::new(options.agent_program.as_deref().unwrap_or(Path::new("/proc/self/exe")));
-    command.arg0("kumiki").arg("agent").arg("--fd").arg(theirs.as_raw_fd().to_string()).stdin(Stdio::null());
+    command.arg0("kumiki").arg("agent").arg("--fd").arg(theirs.as_raw_fd().to_string()).stdin(sealed);
     let setup = ChildSetup {
         keep: Some(theirs.as_fd()),
         own_network: options.network_namespaces,
@@ -53,7 +56,7 @@ fn netns_hint(options: &Options) -> &'static str {
     }
 }
 
-fn start_by_ssh(options: &Options, host: &str) -> Result<AgentProcess> {
+fn start_by_ssh(options: &Options, host: &str, secret: &Secret) -> Result<AgentProcess> {
     let mut words = options.ssh.split_whitespace();
     let program = words.next().ok_or_else(|| RunError::Options("--ssh names no command".into()))?;
     let missing =
@@ -74,7 +77,10 @@ fn start_by_ssh(options: &Options, host: &str) -> Result<AgentProcess> {
     let (Some(input), Some(output)) = (child.stdout.take(), child.stdin.take()) else {
         return Err(RunError::Options(format!("{program} has no streams")));
     };
-    let link = Link::new(input.into(), output.into(), true)?;
+    // A pipe that nothing has been written to takes it at once. An ssh that has ended is noticed by its stream.
+    let output = OwnedFd::from(output);
+    let _ = descriptor::write(output.as_fd(), secret.expose());
+    let link = Link::new(input.into(), output, true)?;
     Ok(AgentProcess { child, link, reached_by: Some(program.into()) })
 }
 

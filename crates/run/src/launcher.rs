@@ -6,8 +6,10 @@ use crate::streams::{Printer, Read, Source};
 use crate::trace::TraceFile;
 use crate::{netns, Bind, OnLoss, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
-use kumiki_net::agent::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
+use kumiki_net::agent::link::Shared;
+use kumiki_net::agent::protocol::{Launch, Listen, ToHub, ToNode};
 use kumiki_net::agent::report;
+use kumiki_net::auth::Secret;
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, Signals};
 use kumiki_net::os::{descriptor, random_bytes, time};
@@ -33,7 +35,9 @@ pub fn run(options: &Options) -> Result<i32> {
     let nodes = plan::plan(options)?;
     let trace = options.trace.as_deref().map(TraceFile::begin).transpose()?;
     let launches = launches(options, &nodes, trace.as_ref())?;
-    let mut launcher = Launcher::new(options, &nodes)?;
+    let mut secret = [0; 32];
+    random_bytes(&mut secret)?;
+    let mut launcher = Launcher::new(options, &nodes, &Secret::from_bytes(secret))?;
     for (node, launch) in launches.into_iter().enumerate() {
         launcher.agents[node].link.send(&ToNode::Launch(Box::new(launch)).encode());
     }
@@ -46,11 +50,9 @@ pub fn run(options: &Options) -> Result<i32> {
 
 /// What each agent is told.
 fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>) -> Result<Vec<Launch>> {
-    let mut random = [0; 40];
+    let mut random = [0; 8];
     random_bytes(&mut random)?;
-    let mut secret = [0; 32];
-    secret.copy_from_slice(&random[..32]);
-    let job = random[32..].iter().fold(0u64, |job, &byte| job << 8 | byte as u64);
+    let job = u64::from_le_bytes(random);
     let ranks: u32 = nodes.iter().map(|node| node.ranks.len() as u32).sum();
     let allow_process_vm = environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off");
     let on_machine = |node: &PlannedNode, other: &PlannedNode| node.host == other.host;
@@ -59,7 +61,6 @@ fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>)
         let count = |list: &[PlannedNode]| list.iter().filter(here).map(|n| n.ranks.len() as u32).sum();
         Ok(Launch {
             job,
-            secret: SecretBytes(secret),
             node: index as u32,
             nodes: nodes.len() as u32,
             ranks,
@@ -165,7 +166,7 @@ struct Launcher<'a> {
 }
 
 impl<'a> Launcher<'a> {
-    fn new(options: &'a Options, nodes: &[PlannedNode]) -> Result<Launcher<'a>> {
+    fn new(options: &'a Options, nodes: &[PlannedNode], secret: &Secret) -> Result<Launcher<'a>> {
         let now_ms = time::now_ms();
         let signals = Signals::new(&[
             libc::SIGINT,
@@ -181,7 +182,8 @@ impl<'a> Launcher<'a> {
         }
         process::become_subreaper()?;
         let children_before = process::children();
-        let agents = nodes.iter().map(|node| agents::start(options, node)).collect::<Result<Vec<_>>>()?;
+        let agents =
+            nodes.iter().map(|node| agents::start(options, node, secret)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
             agents
                 .iter()
@@ -367,11 +369,11 @@ impl<'a> Launcher<'a> {
 
     /// Ctrl-Z: the ranks stop, then we do; when we go on, so do they.
     fn suspend(&mut self) {
-        self.hub.broadcast(&ToNode::Suspend(true));
+        self.hub.broadcast(ToNode::Suspend(true));
         self.perform();
         process::stop_self();
         self.hub.excuse_silence(time::now_ms());
-        self.hub.broadcast(&ToNode::Suspend(false));
+        self.hub.broadcast(ToNode::Suspend(false));
     }
 
     fn read_input(&mut self) {
@@ -386,11 +388,17 @@ impl<'a> Launcher<'a> {
     fn perform(&mut self) {
         while let Some(effect) = self.hub.next_effect() {
             match effect {
-                Effect::Send(node, message) => {
-                    if message == ToNode::Start && node == self.first_node {
+                Effect::Send(node, message) => self.agents[node as usize].link.send(&message.encode()),
+                Effect::SendAll(except, message) => {
+                    if message == ToNode::Start {
                         self.source.open();
                     }
-                    self.agents[node as usize].link.send(&message.encode());
+                    let message = Shared::new(&message.encode());
+                    for (node, agent) in (0..).zip(&mut self.agents) {
+                        if Some(node) != except && self.hub.listens(node) {
+                            agent.link.send_shared(&message);
+                        }
+                    }
                 }
                 Effect::Report(text) => self.printer.report(&text),
                 Effect::Finished(code) => self.finished = Some(code),

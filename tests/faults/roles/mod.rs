@@ -34,6 +34,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "exchange" => exchange::play(),
         "exits" => exits::play(),
         "budget" => memory::budget(),
+        "outlive" => memory::outlive(),
         "hostile" => hostile::play(),
         other => panic!("there is no role {other}"),
     };

@@ -7,7 +7,8 @@ use super::Violation;
 /// What each crate of `crates/` may use.
 const ARROWS: &[(&str, &[&str])] = &[
     ("kumiki-net", &[]),
-    ("kumiki-mem", &["kumiki-net"]),
+    ("kumiki-derive", &[]),
+    ("kumiki-mem", &["kumiki-net", "kumiki-derive"]),
     ("kumiki", &["kumiki-mem"]),
     ("kumiki-c", &["kumiki"]),
     ("kumiki-run", &["kumiki-net"]),

@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/net/src/shm/", "structures in memory that other processes map"),
     ("crates/mem/src/", "the soundness boundary: raw remote bytes in, checked handles out"),
     ("crates/c/", "pointers that come from C"),
+    ("crates/derive/src/", "implementations that are written into programs, behind checks"),
 ];
 
 /// The crate that users name promises by an attribute that it has none.

@@ -18,6 +18,7 @@ use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
 use crate::{Error, Rank, Result};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -183,7 +184,7 @@ fn inherited() -> Result<Option<Channel>> {
 }
 
 /// Joins by a line to the agent.
-fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
+pub(super) fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
     channel.send(&ToAgent::Attach { pid: std::process::id() })?;
     let limit_ms = deadline_ms.unwrap_or(u64::MAX);
     let start_ms = time::now_ms();
@@ -191,6 +192,7 @@ fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
         match channel.receive(limit_ms)? {
             Some(FromAgent::Welcome { arena, rank, local, job, secret }) => {
                 let arena = Arc::new(Arena::attach(arena)?);
+                let secret = Secret::from_bytes(os::memory::read_start(secret.as_fd())?);
                 let mut attachment = Attachment {
                     arena,
                     rank,

@@ -3,7 +3,8 @@
 //! The rank's end of the pair is inherited (or passed by descriptor), so nobody else can reach it.
 
 use super::codec::{bad, Reader, Writer};
-use crate::auth::{JobId, Secret};
+use crate::auth::JobId;
+use crate::os::socket::Passed;
 use crate::os::{descriptor, socket, time};
 use crate::shm::world::Cause;
 use crate::{Error, Rank, Result};
@@ -60,8 +61,8 @@ pub enum FromAgent {
         local: u32,
         /// The job.
         job: JobId,
-        /// The job's secret.
-        secret: Secret,
+        /// A sealed memfd with the job's secret, which itself is never written to a socket.
+        secret: OwnedFd,
     },
     /// The rank cannot join, and why.
     Refused {
@@ -117,7 +118,7 @@ impl ToAgent {
 #[derive(Debug)]
 pub(super) struct Packet {
     pub(super) bytes: Vec<u8>,
-    pub(super) passed: Option<OwnedFd>,
+    pub(super) passed: Vec<OwnedFd>,
 }
 
 /// The kind of a [`Packet::waiting`].
@@ -127,7 +128,7 @@ impl Packet {
     /// That the world cannot begin yet, and why; nothing if that is over. To the rank it is one of many notices, whose text
     /// is kept for as long as it waits ([`Channel::waiting`]).
     pub(super) fn waiting(why: &str) -> Packet {
-        Packet { bytes: Writer::new(WAITING).text(cut(why)).finish(), passed: None }
+        Packet { bytes: Writer::new(WAITING).text(cut(why)).finish(), passed: Vec::new() }
     }
 }
 
@@ -135,21 +136,21 @@ impl From<FromAgent> for Packet {
     fn from(message: FromAgent) -> Packet {
         let (writer, passed) = match message {
             FromAgent::Welcome { arena, rank, local, job, secret } => {
-                (Writer::new(1).word(rank.0).word(local).long(job.0).fixed(secret.expose()), Some(arena))
+                (Writer::new(1).word(rank.0).word(local).long(job.0), vec![arena, secret])
             }
-            FromAgent::Refused { why } => (Writer::new(2).text(cut(&why)), None),
-            FromAgent::Socket(socket) => (Writer::new(3), Some(socket)),
-            FromAgent::Notice => (Writer::new(4), None),
-            FromAgent::ResetDone { rank } => (Writer::new(5).word(rank.0), None),
-            FromAgent::ResetRefused { why } => (Writer::new(6).text(cut(&why)), None),
+            FromAgent::Refused { why } => (Writer::new(2).text(cut(&why)), Vec::new()),
+            FromAgent::Socket(socket) => (Writer::new(3), vec![socket]),
+            FromAgent::Notice => (Writer::new(4), Vec::new()),
+            FromAgent::ResetDone { rank } => (Writer::new(5).word(rank.0), Vec::new()),
+            FromAgent::ResetRefused { why } => (Writer::new(6).text(cut(&why)), Vec::new()),
         };
         Packet { bytes: writer.finish(), passed }
     }
 }
 
 impl FromAgent {
-    /// The message of a packet and of the descriptor that came with it.
-    pub fn decode(bytes: &[u8], passed: Option<OwnedFd>) -> Result<FromAgent> {
+    /// The message of a packet and of the descriptors that came with it.
+    pub fn decode(bytes: &[u8], [first, second]: Passed) -> Result<FromAgent> {
         let need = |passed: Option<OwnedFd>| passed.ok_or_else(|| bad("its descriptor is missing"));
         let mut reader = Reader::new(bytes);
         let message = match reader.byte()? {
@@ -157,11 +158,11 @@ impl FromAgent {
                 rank: Rank(reader.word()?),
                 local: reader.word()?,
                 job: JobId(reader.long()?),
-                secret: Secret::from_bytes(reader.fixed()?),
-                arena: need(passed)?,
+                arena: need(first)?,
+                secret: need(second)?,
             },
             2 => FromAgent::Refused { why: reader.text()? },
-            3 => FromAgent::Socket(need(passed)?),
+            3 => FromAgent::Socket(need(first)?),
             4 => FromAgent::Notice,
             5 => FromAgent::ResetDone { rank: Rank(reader.word()?) },
             6 => FromAgent::ResetRefused { why: reader.text()? },
@@ -205,7 +206,7 @@ impl Channel {
         let bytes = message.encode();
         let start = time::now_ms();
         loop {
-            match socket::send_message(self.0.socket.as_fd(), &bytes, None) {
+            match socket::send_message(self.0.socket.as_fd(), &bytes, &[]) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.would_block() => {}
                 Err(Error::System { errno: libc::EPIPE | libc::ECONNRESET, .. }) => {
@@ -284,6 +285,7 @@ fn agent_gone() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::memory;
     use proptest::prelude::*;
 
     fn to_agent() -> impl Strategy<Value = ToAgent> {
@@ -306,7 +308,7 @@ mod tests {
         #[test]
         fn no_packet_makes_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = ToAgent::decode(&bytes);
-            let _ = FromAgent::decode(&bytes, None);
+            let _ = FromAgent::decode(&bytes, Passed::default());
         }
     }
 
@@ -318,22 +320,24 @@ mod tests {
     }
 
     #[test]
-    fn a_welcome_arrives_with_its_descriptor_and_an_end_is_noticed() {
+    fn a_welcome_arrives_with_its_descriptors_and_an_end_is_noticed() {
         let (agent, rank) = socket::packet_pair().unwrap();
         let channel = Channel::new(rank).unwrap();
         assert!(channel.try_receive().unwrap().is_none());
         let packet = Packet::from(FromAgent::Welcome {
-            arena: crate::os::memory::create_sealed(c"arena", 4096).unwrap(),
+            arena: memory::create_sealed(c"arena", 4096).unwrap(),
             rank: Rank(3),
             local: 1,
             job: JobId(9),
-            secret: Secret::from_bytes([5; 32]),
+            secret: memory::seal_bytes(c"secret", &[5; 32]).unwrap(),
         });
-        socket::send_message(agent.as_fd(), &packet.bytes, packet.passed.as_ref().map(|fd| fd.as_fd()))
-            .unwrap();
+        assert!(!packet.bytes.windows(4).any(|bytes| bytes == [5; 4]), "no secret is written to a socket");
+        let passed: Vec<_> = packet.passed.iter().map(|fd| fd.as_fd()).collect();
+        socket::send_message(agent.as_fd(), &packet.bytes, &passed).unwrap();
         match channel.try_receive().unwrap().unwrap() {
             FromAgent::Welcome { rank, local, job, secret, .. } => {
-                assert_eq!((rank, local, job, secret.expose()), (Rank(3), 1, JobId(9), &[5; 32]));
+                let secret = memory::read_start(secret.as_fd()).unwrap();
+                assert_eq!((rank, local, job, secret), (Rank(3), 1, JobId(9), [5; 32]));
             }
             other => panic!("{other:?}"),
         }

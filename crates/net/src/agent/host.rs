@@ -71,7 +71,7 @@ struct Arrival {
 impl Arrival {
     /// Tells it why the world does not begin. It only matters if that never ends, so whoever does not read misses nothing.
     fn tell(&self, why: &str) {
-        let _ = socket::send_message(self.channel.as_fd(), &Packet::waiting(why).bytes, None);
+        let _ = socket::send_message(self.channel.as_fd(), &Packet::waiting(why).bytes, &[]);
     }
 }
 
@@ -85,7 +85,7 @@ impl HostedAgent {
         Ok(HostedAgent {
             rank: call.rank,
             master: call.master,
-            secret: Secret::from_bytes(call.secret.0),
+            secret: call.secret.duplicate(),
             job: call.job,
             listener,
             _stop: stop,
@@ -165,8 +165,7 @@ impl HostedAgent {
                  in the same way"
             )
         })?;
-        let secret = Secret::from_bytes(*self.secret.expose());
-        let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
+        let link = Link::sealed(greeted.socket, greeted.connection, self.secret.duplicate(), greeted.rest);
         let mut link = link.map_err(|error| error.to_string())?;
         for arrival in &self.arrivals {
             link.send(&ToHub::Arrived { rank: arrival.rank, ranks: arrival.ranks }.encode());
@@ -258,7 +257,7 @@ impl HostedAgent {
     /// A stranger has proven that it belongs to the job: it gets a line.
     fn admit(&mut self, stream: &OwnedFd, peer: Identity) {
         let Ok((ours, theirs)) = socket::packet_pair() else { return };
-        if socket::send_message(stream.as_fd(), &[1], Some(theirs.as_fd())).is_err() {
+        if socket::send_message(stream.as_fd(), &[1], &[theirs.as_fd()]).is_err() {
             return;
         }
         let pid = socket::peer_credentials(stream.as_fd()).ok().map(|(_, pid)| pid).filter(|&pid| pid > 0);
@@ -307,7 +306,7 @@ impl HostedAgent {
         }
         let port = Port::bind(ip, token::PORT, token::STRANGER)?;
         let address = port.address();
-        let mut node = Node::new(launch, epoll, port)?;
+        let mut node = Node::new(launch, self.secret.duplicate(), epoll, port)?;
         for arrival in self.arrivals.drain(..) {
             node.add_seat(arrival.rank, arrival.channel)?;
             if let Some(seat) = node.seats.last_mut() {

@@ -4,8 +4,8 @@
 
 use super::greet::Greeting;
 use super::hub::{Effect, Hub, Plan};
-use super::link::Link;
-use super::protocol::{Launch, Listen, SecretBytes, ToHub, ToNode};
+use super::link::{Link, Shared};
+use super::protocol::{Launch, Listen, ToHub, ToNode};
 use super::report;
 use super::stranger::Call;
 use crate::auth::{JobId, Secret};
@@ -27,7 +27,7 @@ const SHOWN_RANKS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Terms {
     pub(super) ranks: u32,
-    pub(super) secret: SecretBytes,
+    pub(super) secret: Secret,
     pub(super) job: JobId,
     pub(super) config: Config,
 }
@@ -36,7 +36,7 @@ impl Terms {
     /// As the environment of rank 0 says.
     pub(super) fn from_environment(call: &Call) -> Result<Terms> {
         let config = super::bootstrap::environment_config(call.starter_bytes)?;
-        Ok(Terms { ranks: call.ranks, secret: call.secret, job: call.job, config })
+        Ok(Terms { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, config })
     }
 }
 
@@ -45,7 +45,6 @@ pub(super) struct HostedHub {
     /// Open until every rank has come, or longer if somebody keeps it.
     listener: Option<TcpListener>,
     terms: Terms,
-    secret: Secret,
     greetings: Vec<(SocketAddr, Greeting)>,
     pub(super) hub: Hub,
     /// One an agent, in the order of the hub's nodes.
@@ -61,7 +60,6 @@ impl HostedHub {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
         Ok(HostedHub {
             listener: Some(listener),
-            secret: Secret::from_bytes(terms.secret.0),
             greetings: Vec::new(),
             hub: Hub::new(plan(&terms), time::now_ms()),
             links: Vec::new(),
@@ -118,7 +116,7 @@ impl HostedHub {
         };
         let verb = if missing.len() == 1 { "has" } else { "have" };
         self.hub
-            .broadcast(&ToNode::Waiting { why: format!("rank {}{more} {verb} not come", shown.join(", ")) });
+            .broadcast(ToNode::Waiting { why: format!("rank {}{more} {verb} not come", shown.join(", ")) });
         self.missing = missing;
     }
 
@@ -130,14 +128,19 @@ impl HostedHub {
         let mut watched = vec![(other, false)];
         watched.extend(self.listener.iter().map(|listener| (listener.as_fd(), false)));
         watched.extend(self.greetings.iter().map(|(_, greeting)| (greeting.as_fd(), false)));
-        for link in self.links.iter().filter(|link| !link.is_ended()) {
+        let first_link = watched.len();
+        let mut nodes = Vec::new();
+        for (node, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_ended()) {
             watched.push((link.input(), link.backlog_bytes() > 0));
+            nodes.push(node as u32);
         }
         let ready = descriptor::poll(&watched, timeout_ms.min(60_000) as i32)?;
         self.accept();
         self.advance_greetings();
-        for node in 0..self.links.len() as u32 {
-            self.read(node);
+        for (entry, &node) in ready[first_link..].iter().zip(&nodes) {
+            if entry.readable || entry.writable || entry.hung_up {
+                self.read(node);
+            }
         }
         Ok(ready[0].readable)
     }
@@ -164,12 +167,12 @@ impl HostedHub {
             self.greetings.clear();
         }
         for (from, mut greeting) in std::mem::take(&mut self.greetings) {
-            match greeting.advance(&self.secret) {
+            match greeting.advance(&self.terms.secret) {
                 Ok(false) => self.greetings.push((from, greeting)),
                 Ok(true) => {
                     let Some(greeted) = greeting.finish() else { continue };
                     let _ = socket::tune_tcp(greeted.socket.as_fd(), self.terms.config.peer_timeout_ms);
-                    let secret = Secret::from_bytes(*self.secret.expose());
+                    let secret = self.terms.secret.duplicate();
                     let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
                     if let Ok(link) = link {
                         let rank = greeted.peer.rank;
@@ -209,6 +212,14 @@ impl HostedHub {
         while let Some(effect) = self.hub.next_effect() {
             match effect {
                 Effect::Send(node, message) => self.links[node as usize].send(&message.encode()),
+                Effect::SendAll(except, message) => {
+                    let message = Shared::new(&message.encode());
+                    for (node, link) in (0..).zip(&mut self.links) {
+                        if Some(node) != except && self.hub.listens(node) {
+                            link.send_shared(&message);
+                        }
+                    }
+                }
                 Effect::Report(text) => report::print(&text),
                 Effect::Finished(code) => over = Some(code),
             }
@@ -229,10 +240,9 @@ fn plan(terms: &Terms) -> Plan {
 
 /// What every agent is told; the hub adds who is where.
 fn template(terms: &Terms) -> Launch {
-    let Terms { ranks, secret, job, config } = terms;
+    let Terms { ranks, job, config, .. } = terms;
     Launch {
         job: job.0,
-        secret: *secret,
         node: 0,
         nodes: 0,
         ranks: *ranks,

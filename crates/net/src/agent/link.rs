@@ -2,7 +2,8 @@
 //!
 //! Each message goes behind its length in four bytes. The stream of an agent that a launcher started opens with
 //! [`GREETING`]; it runs over an inherited socket or ssh. A stream over a bare network is *sealed*: its bytes travel
-//! in the authenticated frames of [`crate::wire`], after the handshake.
+//! in the authenticated frames of [`crate::wire`], after the handshake. The header of each frame holds the hash of its payload
+//! and vouches for it. Nothing of a frame is looked at before all of it has been checked.
 
 use super::protocol::{GREETING, MAX_MESSAGE_BYTES};
 use crate::auth::Secret;
@@ -10,12 +11,59 @@ use crate::os::descriptor;
 use crate::wire::frame::FIRST_USER_KIND;
 use crate::wire::{Connection, Event, Header, Landed, WireError};
 use crate::{Error, Result};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
 
 /// What a login script may print before the greeting.
 const MAX_NOISE_BYTES: usize = 64 << 10;
-/// The payload of a frame of a sealed stream.
-const FRAME_BYTES: usize = 64 << 10;
+/// The most payload of a frame of a sealed stream.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// A message for many agents that is shorter is copied for each: to share it would take as much.
+const LEAST_SHARED_BYTES: usize = 1024;
+
+/// A message for many agents: its bytes are there once, however many have not taken it yet.
+#[derive(Clone, Debug)]
+pub struct Shared(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    /// The message behind its length.
+    bytes: Vec<u8>,
+    /// The headers of its frames, not sealed, if a sealed stream has needed them.
+    headers: OnceLock<Vec<Header>>,
+}
+
+impl Shared {
+    /// Takes the bytes of a message.
+    pub fn new(message: &[u8]) -> Shared {
+        let length = (message.len() as u32).to_le_bytes();
+        Shared(Arc::new(Parts { bytes: [&length[..], message].concat(), headers: OnceLock::new() }))
+    }
+
+    fn headers(&self) -> &[Header] {
+        let make = || self.0.bytes.chunks(FRAME_BYTES).map(header).collect();
+        self.0.headers.get_or_init(make)
+    }
+}
+
+/// A piece of what waits to be written.
+#[derive(Debug)]
+enum Piece {
+    Own(Vec<u8>),
+    Shared(Shared, Range<usize>),
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Own(bytes) => bytes,
+            Piece::Shared(shared, range) => &shared.0.bytes[range.clone()],
+        }
+    }
+}
 
 /// One end of a control stream.
 #[derive(Debug)]
@@ -23,8 +71,10 @@ pub struct Link {
     input: OwnedFd,
     output: OwnedFd,
     received: Vec<u8>,
-    queued: Vec<u8>,
+    queue: VecDeque<Piece>,
+    /// Bytes of the first piece that have been written.
     sent_bytes: usize,
+    backlog_bytes: usize,
     expects_greeting: bool,
     ended: bool,
     seal: Option<Box<Seal>>,
@@ -36,6 +86,9 @@ struct Seal {
     secret: Secret,
     /// Bytes from the wire that have not been opened yet.
     raw: Vec<u8>,
+    /// The frame that is coming in, and what has come of its payload.
+    frame: Header,
+    partial: Vec<u8>,
 }
 
 impl std::fmt::Debug for Seal {
@@ -49,24 +102,29 @@ impl Link {
     pub fn new(input: OwnedFd, output: OwnedFd, expects_greeting: bool) -> Result<Link> {
         descriptor::set_nonblocking(input.as_fd(), true)?;
         descriptor::set_nonblocking(output.as_fd(), true)?;
-        let queued = if expects_greeting { Vec::new() } else { GREETING.to_vec() };
-        Ok(Link {
+        let mut link = Link {
             input,
             output,
             received: Vec::new(),
-            queued,
+            queue: VecDeque::new(),
             sent_bytes: 0,
+            backlog_bytes: 0,
             expects_greeting,
             ended: false,
             seal: None,
-        })
+        };
+        if !expects_greeting {
+            link.queue_bytes(GREETING);
+        }
+        Ok(link)
     }
 
     /// A stream over a connection whose handshake is done; `raw` is what has been read behind it.
     pub fn sealed(socket: OwnedFd, connection: Connection, secret: Secret, raw: Vec<u8>) -> Result<Link> {
         let mut link = Link::new(crate::os::memory::duplicate(socket.as_fd())?, socket, true)?;
         link.expects_greeting = false;
-        link.seal = Some(Box::new(Seal { connection, secret, raw }));
+        link.seal =
+            Some(Box::new(Seal { connection, secret, raw, frame: Header::default(), partial: Vec::new() }));
         Ok(link)
     }
 
@@ -92,47 +150,87 @@ impl Link {
 
     /// Bytes that wait to be written.
     pub fn backlog_bytes(&self) -> usize {
-        self.queued.len() - self.sent_bytes
+        self.backlog_bytes
     }
 
     /// Queues a message and writes what fits.
     pub fn send(&mut self, message: &[u8]) {
         let length = (message.len() as u32).to_le_bytes();
-        match &mut self.seal {
-            None => {
-                self.queued.extend_from_slice(&length);
-                self.queued.extend_from_slice(message);
-            }
-            Some(seal) => {
-                for part in [&length[..], message].concat().chunks(FRAME_BYTES) {
-                    let header = Header { kind: FIRST_USER_KIND, ..Header::default() }.with_payload(part);
-                    match seal.connection.seal(header) {
-                        Ok(sealed) => self.queued.extend_from_slice(&sealed),
-                        Err(_) => self.ended = true,
-                    }
-                    self.queued.extend_from_slice(part);
-                }
+        if self.seal.is_none() {
+            self.queue_bytes(&length);
+            self.queue_bytes(message);
+        } else {
+            for part in [&length[..], message].concat().chunks(FRAME_BYTES) {
+                self.queue_header(header(part));
+                self.queue_bytes(part);
             }
         }
         self.flush();
     }
 
+    /// The same for a message that others get too.
+    pub fn send_shared(&mut self, message: &Shared) {
+        let bytes = message.0.bytes.len();
+        if bytes < LEAST_SHARED_BYTES {
+            return self.send(&message.0.bytes[4..]);
+        }
+        let frame_bytes = if self.seal.is_some() { FRAME_BYTES } else { bytes };
+        for (index, start) in (0..bytes).step_by(frame_bytes).enumerate() {
+            if self.seal.is_some() {
+                self.queue_header(message.headers()[index]);
+            }
+            let range = start..bytes.min(start + frame_bytes);
+            self.backlog_bytes += range.len();
+            self.queue.push_back(Piece::Shared(message.clone(), range));
+        }
+        self.flush();
+    }
+
+    /// Queues the header of a frame of a sealed stream.
+    fn queue_header(&mut self, header: Header) {
+        let Some(seal) = &mut self.seal else { return };
+        match seal.connection.seal(header) {
+            Ok(sealed) => self.queue_bytes(&sealed),
+            Err(_) => self.ended = true,
+        }
+    }
+
+    fn queue_bytes(&mut self, bytes: &[u8]) {
+        self.backlog_bytes += bytes.len();
+        match self.queue.back_mut() {
+            Some(Piece::Own(last)) => last.extend_from_slice(bytes),
+            _ => self.queue.push_back(Piece::Own(bytes.to_vec())),
+        }
+    }
+
     /// Writes what fits. When nobody reads any more the bytes are dropped; what the other side has said before can
     /// still be read, so only reading finds the end.
     pub fn flush(&mut self) {
-        while self.sent_bytes < self.queued.len() {
-            match descriptor::write(self.output.as_fd(), &self.queued[self.sent_bytes..]) {
-                Ok(count) => self.sent_bytes += count,
+        while let Some(piece) = self.queue.front_mut() {
+            let left = &piece.bytes()[self.sent_bytes..];
+            if left.is_empty() {
+                self.sent_bytes = 0;
+                match piece {
+                    // Most messages are short: their memory serves the next.
+                    Piece::Own(bytes) if self.backlog_bytes == 0 => return bytes.clear(),
+                    _ => drop(self.queue.pop_front()),
+                }
+                continue;
+            }
+            match descriptor::write(self.output.as_fd(), left) {
+                Ok(count) => {
+                    self.sent_bytes += count;
+                    self.backlog_bytes -= count;
+                }
                 Err(error) if error.would_block() => break,
-                Err(_) => self.sent_bytes = self.queued.len(),
+                Err(_) => {
+                    self.queue.clear();
+                    (self.sent_bytes, self.backlog_bytes) = (0, 0);
+                }
             }
         }
-        if self.sent_bytes == self.queued.len() {
-            self.queued.clear();
-            self.sent_bytes = 0;
-        } else if self.sent_bytes > 1 << 20 {
-            self.queued.drain(..self.sent_bytes);
-            self.sent_bytes = 0;
+        if let Some(Piece::Own(bytes)) = self.queue.front_mut().filter(|_| self.sent_bytes > 1 << 20) {
+            bytes.drain(..std::mem::take(&mut self.sent_bytes));
         }
     }
 
@@ -200,8 +298,18 @@ impl Link {
     }
 }
 
+/// The header of a frame of a sealed stream. Its words are the hash of the payload: a checksum guards against accidents only,
+/// and nobody in the network may change what agents are told.
+fn header(part: &[u8]) -> Header {
+    let hash = *blake3::hash(part).as_bytes();
+    let word =
+        |index: usize| hash[8 * index..][..8].iter().rev().fold(0, |word, &byte| word << 8 | byte as u64);
+    let (a, b, c, d) = (word(0), word(1), word(2), word(3));
+    Header { kind: FIRST_USER_KIND, a, b, c, d, ..Header::default() }.with_payload(part)
+}
+
 impl Seal {
-    /// Checks what has come, and appends what the frames hold to `plain`.
+    /// Checks what has come, and appends what whole frames hold to `plain`.
     fn open(&mut self, plain: &mut Vec<u8>) -> Result<()> {
         let refuse = |error: WireError| Error::Refused(format!("the control stream: {error}"));
         let mut start = 0;
@@ -209,17 +317,27 @@ impl Seal {
             let left = self.connection.payload_left() as usize;
             if left > 0 {
                 let end = self.raw.len().min(start + left);
-                if self.connection.payload(&self.raw[start..end]).map_err(refuse)? == Landed::Torn {
-                    return Err(refuse(WireError::BadChecksum));
-                }
-                plain.extend_from_slice(&self.raw[start..end]);
+                let landed = self.connection.payload(&self.raw[start..end]).map_err(refuse)?;
+                self.partial.extend_from_slice(&self.raw[start..end]);
                 start = end;
+                match landed {
+                    Landed::Partly => {}
+                    Landed::Wholly if self.frame == header(&self.partial) => plain.append(&mut self.partial),
+                    Landed::Wholly | Landed::Torn => return Err(refuse(WireError::BadChecksum)),
+                }
                 continue;
             }
             let (used, event) = self.connection.feed(&self.secret, &self.raw[start..]).map_err(refuse)?;
             start += used;
-            if used == 0 && event == Event::NeedMore {
-                break;
+            match event {
+                Event::NeedMore if used == 0 => break,
+                Event::Frame(header) if header.payload_bytes > 0 => self.frame = header,
+                Event::NeedMore => {}
+                _ => {
+                    return Err(Error::Refused(
+                        "the control stream: a frame that no hub and no agent sends".into(),
+                    ))
+                }
             }
         }
         self.raw.drain(..start);
@@ -230,8 +348,11 @@ impl Seal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{Identity, JobId, Purpose};
+    use crate::os::heap;
     use crate::os::memory::duplicate;
     use crate::os::socket::stream_pair;
+    use crate::wire::frame::checksum;
 
     fn pair() -> (Link, Link, OwnedFd) {
         let (one, other) = stream_pair().unwrap();
@@ -257,6 +378,106 @@ mod tests {
         drop((agent, raw));
         assert!(hub.receive().unwrap().is_empty());
         assert!(hub.is_ended());
+    }
+
+    #[test]
+    fn a_message_for_many_is_there_once_and_keeps_its_place_among_the_others() {
+        let message = Shared::new(&(0..700_000u32).map(|n| n as u8).collect::<Vec<u8>>());
+        let streams: Vec<_> = (0..20).map(|_| pair()).collect();
+        let mut streams: Vec<_> = streams.into_iter().map(|(hub, agent, _)| (hub, agent)).collect();
+        let before = heap::bytes();
+        for (hub, _) in &mut streams {
+            hub.send(b"before");
+            hub.send_shared(&message);
+            hub.send(b"behind");
+            assert!(hub.backlog_bytes() > 100_000, "it does not fit into the socket");
+        }
+        assert!(heap::bytes() - before < 20 * 1024, "{} bytes", heap::bytes() - before);
+        for (hub, agent) in &mut streams {
+            let mut got = Vec::new();
+            while got.len() < 3 {
+                got.extend(agent.receive().unwrap());
+                hub.flush();
+            }
+            assert_eq!(got[0], b"before");
+            assert_eq!(got[1], message.0.bytes[4..]);
+            assert_eq!(got[2], b"behind");
+            assert_eq!(hub.backlog_bytes(), 0);
+        }
+    }
+
+    /// A sealed stream, and somebody in the network who writes to it instead of its other end.
+    fn overheard() -> (Link, Connection, OwnedFd) {
+        let (job, secret) = (JobId(1), Secret::from_bytes([7; 32]));
+        let [one, other] = [1, 2].map(|rank| Identity { rank, incarnation: 0 });
+        let mut caller = Connection::initiate(job, &secret, one, 2, Purpose::Control, [1; 32], 0);
+        let mut called = Connection::accept(job, other, Purpose::Control, [2; 32], 0);
+        called.feed(&secret, &caller.take_output().unwrap()).unwrap();
+        caller.feed(&secret, &called.take_output().unwrap()).unwrap();
+        called.feed(&secret, &caller.take_output().unwrap()).unwrap();
+        let (socket, network) = stream_pair().unwrap();
+        (Link::sealed(socket, called, secret, Vec::new()).unwrap(), caller, network)
+    }
+
+    /// Two messages in one frame.
+    const TWO: &[u8] = b"\x05\0\0\0first\x0e\0\0\0second message";
+
+    #[test]
+    fn a_control_message_is_believed_only_when_its_frame_has_been_checked() {
+        for damaged in [false, true] {
+            let (mut link, mut sender, network) = overheard();
+            descriptor::write(network.as_fd(), &sender.seal(header(TWO)).unwrap()).unwrap();
+            let (most, last) = TWO.split_at(TWO.len() - 1);
+            descriptor::write(network.as_fd(), most).unwrap();
+            assert!(
+                link.receive().unwrap().is_empty(),
+                "the first message is there, but nobody vouches for it"
+            );
+            descriptor::write(network.as_fd(), &[last[0] ^ damaged as u8]).unwrap();
+            match link.receive() {
+                Ok(messages) => assert_eq!((damaged, messages.len()), (false, 2)),
+                Err(_) => assert!(damaged && link.is_ended()),
+            }
+        }
+    }
+
+    /// Changes four bytes at `at` such that the checksum becomes `wanted`.
+    fn mend_checksum(bytes: &mut [u8], at: usize, wanted: u32) {
+        // The checksum is linear: each bit that is flipped flips the same bits of it, whatever the others are.
+        let now = checksum(bytes);
+        let mut flips: Vec<(u32, u32)> = (0..32)
+            .map(|bit| {
+                bytes[at + bit / 8] ^= 1 << (bit % 8);
+                let flipped = checksum(bytes) ^ now;
+                bytes[at + bit / 8] ^= 1 << (bit % 8);
+                (flipped, 1 << bit)
+            })
+            .collect();
+        let (mut left, mut chosen) = (now ^ wanted, 0u32);
+        for place in (0..32).rev() {
+            let index = flips.iter().position(|(flipped, _)| flipped >> place == 1).unwrap();
+            let (flipped, bits) = flips.swap_remove(index);
+            for other in flips.iter_mut().filter(|(other, _)| other >> place & 1 == 1) {
+                *other = (other.0 ^ flipped, other.1 ^ bits);
+            }
+            if left >> place & 1 == 1 {
+                (left, chosen) = (left ^ flipped, chosen ^ bits);
+            }
+        }
+        bytes[at..at + 4].iter_mut().zip(chosen.to_le_bytes()).for_each(|(byte, bits)| *byte ^= bits);
+    }
+
+    #[test]
+    fn a_control_message_that_was_changed_and_keeps_its_checksum_is_refused() {
+        let (mut link, mut sender, network) = overheard();
+        let sealed = sender.seal(header(TWO)).unwrap();
+        let mut forged = TWO.to_vec();
+        forged[4..9].copy_from_slice(b"worst");
+        mend_checksum(&mut forged, TWO.len() - 4, checksum(TWO));
+        assert_eq!(checksum(&forged), checksum(TWO));
+        descriptor::write(network.as_fd(), &sealed).unwrap();
+        descriptor::write(network.as_fd(), &forged).unwrap();
+        assert!(link.receive().is_err() && link.is_ended());
     }
 
     #[test]

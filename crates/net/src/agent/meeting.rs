@@ -4,8 +4,8 @@ use super::bootstrap::environment_config;
 use super::host_hub::{HostedHub, Terms};
 use super::port;
 use super::portfile::Portfile;
-use super::protocol::SecretBytes;
 use super::stranger::job_id;
+use crate::auth::Secret;
 use crate::environment;
 use crate::os::{self, time};
 use crate::{Error, Result};
@@ -64,7 +64,7 @@ impl Meeting {
         config.pool_bytes = settings.pool_bytes.unwrap_or(config.pool_bytes);
         let terms = Terms {
             ranks: settings.ranks,
-            secret: SecretBytes(key),
+            secret: Secret::from_bytes(key),
             job: job_id(&key, &portfile.master),
             config,
         };

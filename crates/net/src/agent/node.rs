@@ -6,7 +6,7 @@ use super::port::Port;
 use super::protocol::{Launch, Table, ToHub, ToNode, Wait};
 use super::report;
 use super::seat::{Seat, Standing};
-use crate::auth::{Hello, JobId, Purpose, Secret};
+use crate::auth::{self, Hello, JobId, Purpose, Refusal, Secret};
 use crate::os::descriptor::Epoll;
 use crate::os::{futex, memory, process, socket, time};
 use crate::shm::arena::{Arena, Config, Phase};
@@ -35,6 +35,8 @@ pub(super) mod token {
 pub(super) struct Node {
     pub(super) launch: Launch,
     secret: Secret,
+    /// The same for the ranks, in a memfd that cannot be changed.
+    secret_file: OwnedFd,
     pub(super) epoll: Epoll,
     pub(super) seats: Vec<Seat>,
     pub(super) port: Port,
@@ -42,6 +44,8 @@ pub(super) struct Node {
     refused: Option<String>,
     /// Something has changed that sleeping ranks must look at.
     changed: bool,
+    /// The hub knows what the ranks were waiting for when the first was lost.
+    waits_reported: bool,
     /// Messages for the hub.
     pub(super) outbox: Vec<ToHub>,
     /// Ranks of which the hub wants to know all that has happened.
@@ -49,10 +53,11 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(launch: Launch, epoll: Epoll, port: Port) -> Result<Node> {
+    pub(super) fn new(launch: Launch, secret: Secret, epoll: Epoll, port: Port) -> Result<Node> {
         port.watch(&epoll)?;
         Ok(Node {
-            secret: Secret::from_bytes(launch.secret.0),
+            secret_file: memory::seal_bytes(c"kumiki-secret", secret.expose())?,
+            secret,
             launch,
             epoll,
             seats: Vec::new(),
@@ -60,6 +65,7 @@ impl Node {
             arena: None,
             refused: None,
             changed: false,
+            waits_reported: false,
             outbox: Vec::new(),
             probes: Vec::new(),
         })
@@ -81,8 +87,10 @@ impl Node {
             ToNode::Ready => self.ready(),
             ToNode::Refuse { why } => self.refuse(why),
             ToNode::Loss { rank, cause } => self.apply_loss(rank, cause),
-            ToNode::Leave { rank, barriers } => {
-                self.set_status(rank, Status::Left, Cause::left_after(barriers))
+            ToNode::Leave(leaves) => {
+                for (rank, barriers) in leaves.iter(self.launch.ranks) {
+                    self.set_left(rank, barriers);
+                }
             }
             ToNode::ResetPrepare(table) => self.reset_prepare(&table)?,
             ToNode::ResetGo => self.reset_go(),
@@ -154,7 +162,7 @@ impl Node {
             return false;
         }
         self.outbox.extend(news);
-        self.report_waits();
+        self.report_waits_at_loss();
         let rank = Rank(rank);
         self.set_status(rank, Status::Lost, cause);
         self.seats[local as usize].standing = Standing::Lost;
@@ -164,13 +172,21 @@ impl Node {
 
     /// A connection that asks for one of the ranks here.
     pub(super) fn pass_socket(&mut self, hello: Hello, socket: OwnedFd) {
-        let wanted = |seat: &&mut Seat| seat.rank == hello.to && seat.standing == Standing::In;
-        if hello.purpose != Purpose::Data {
-            return;
-        }
-        if let Some(seat) = self.seats.iter_mut().find(wanted) {
-            seat.send(FromAgent::Socket(socket));
-            self.watch_backlogs();
+        let refusal = match self.seats.iter_mut().find(|seat| seat.rank == hello.to) {
+            _ if hello.purpose != Purpose::Data => {
+                Refusal::Purpose { theirs: hello.purpose, ours: Purpose::Data }
+            }
+            None => Refusal::Target { asked: hello.to, ours: self.seats.first().map_or(0, |seat| seat.rank) },
+            Some(seat) => {
+                if seat.standing == Standing::In {
+                    seat.send(FromAgent::Socket(socket));
+                    self.watch_backlogs();
+                }
+                return;
+            }
+        };
+        if let Some(answer) = auth::refused_record(&refusal) {
+            let _ = socket::send(socket.as_fd(), &answer);
         }
     }
 
@@ -196,13 +212,8 @@ impl Node {
             return;
         }
         let Some(arena) = &self.arena else { return };
-        for (local, seat) in self.seats.iter_mut().enumerate() {
-            if seat.standing == Standing::In {
-                if let Some(control) = arena.control(local as u32) {
-                    control.ring();
-                }
-                seat.notice();
-            }
+        for seat in self.seats.iter_mut().filter(|seat| seat.standing == Standing::In) {
+            seat.notice();
         }
         let shared = arena.shared();
         futex::wake_all(shared.barrier.sleep_word());
@@ -234,6 +245,14 @@ impl Node {
                     for_ms: now_ms.saturating_sub(since_ms).max(1),
                 },
             },
+        }
+    }
+
+    /// A loss changes what ranks wait for, so the hub is told before it is known here. Only the first ends a job, and where
+    /// losses do not, nobody has asked.
+    fn report_waits_at_loss(&mut self) {
+        if !self.launch.continue_on_loss && !std::mem::replace(&mut self.waits_reported, true) {
+            self.report_waits();
         }
     }
 
@@ -298,9 +317,10 @@ impl Node {
             }
         }
         seat.standing = Standing::In;
-        let (job, secret) = (JobId(self.launch.job), Secret::from_bytes(self.launch.secret.0));
-        match memory::duplicate(arena.descriptor()) {
-            Ok(arena) => seat.send(FromAgent::Welcome { arena, rank, local, job, secret }),
+        let job = JobId(self.launch.job);
+        let secret = memory::duplicate(self.secret_file.as_fd());
+        match memory::duplicate(arena.descriptor()).and_then(|arena| Ok((arena, secret?))) {
+            Ok((arena, secret)) => seat.send(FromAgent::Welcome { arena, rank, local, job, secret }),
             Err(error) => seat.send(FromAgent::Refused { why: error.to_string() }),
         }
         self.watch_backlogs();
@@ -320,6 +340,14 @@ impl Node {
         let barriers = control.map_or(0, |control| control.barriers.load(Ordering::Relaxed));
         self.outbox.push(ToHub::Left { local, barriers });
         self.set_status(rank, Status::Left, Cause::left_after(barriers));
+    }
+
+    /// A rank of another node has finalized. Of our own we knew it first, and they may be about to join again.
+    fn set_left(&mut self, rank: Rank, barriers: u32) {
+        let place = self.arena.as_ref().and_then(|arena| arena.place(rank)).map(|word| word.load());
+        if place.is_some_and(|place| place.node != self.launch.node) {
+            self.set_status(rank, Status::Left, Cause::left_after(barriers));
+        }
     }
 
     fn begin(&mut self, table: &Table) -> Result<()> {
@@ -379,7 +407,7 @@ impl Node {
     }
 
     fn apply_loss(&mut self, rank: Rank, cause: Cause) {
-        self.report_waits();
+        self.report_waits_at_loss();
         self.set_status(rank, Status::Lost, cause);
         if let Some(seat) = self.seats.iter_mut().find(|seat| seat.rank == rank.0) {
             seat.standing = Standing::Lost;
@@ -448,6 +476,9 @@ fn write_places(arena: &Arena, table: &Table, status: Status) {
     for (rank, &(node, local)) in table.places.iter().enumerate() {
         if let Some(word) = arena.place(Rank(rank as u32)) {
             word.store(Place { node, local, status, cause: Cause::UNKNOWN });
+        }
+        if let Some(word) = arena.node(node).filter(|_| local == 0) {
+            word.set_leader(Rank(rank as u32));
         }
     }
 }

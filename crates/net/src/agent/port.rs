@@ -1,10 +1,10 @@
 //! The node's one listening port: strangers are turned away, sockets of the job go to the ranks they ask for.
 //!
 //! Before a HELLO is checked a socket costs one descriptor and no buffer of ours: the bytes stay in the kernel and
-//! are only looked at. There are at most [`MAX_PENDING`] such sockets, each for at most [`HELLO_MS`].
+//! are only looked at, as they come: whoever does not speak our language is dropped at the first wrong byte. There are at most [`MAX_PENDING`] such sockets, each for at most [`HELLO_MS`].
 
 use super::report;
-use crate::auth::{self, Hello, JobId, Secret, HELLO_BYTES};
+use crate::auth::{self, Hello, JobId, Refusal, Secret, HELLO_BYTES, PREFIX_BYTES};
 use crate::environment;
 use crate::os::descriptor::Epoll;
 use crate::os::socket;
@@ -45,6 +45,8 @@ struct Stranger {
     socket: TcpStream,
     from: SocketAddr,
     deadline_ms: u64,
+    /// With how many bytes it counts as readable.
+    needs: usize,
 }
 
 impl Port {
@@ -107,16 +109,20 @@ impl Port {
     ) -> Option<(Hello, OwnedFd)> {
         let id = token.checked_sub(self.first_socket_token)?;
         let index = self.pending.iter().position(|stranger| stranger.id == id)?;
+        let mut bytes = [0; HELLO_BYTES];
+        let got = socket::receive(self.pending[index].socket.as_fd(), &mut bytes, true).unwrap_or(0);
+        let checked = auth::check_hello(&bytes[..got], secret, job);
+        if matches!(checked, Err(Refusal::Truncated { .. })) && self.pending[index].wait_for_more(got) {
+            return None;
+        }
         let Stranger { socket, from, .. } = self.pending.swap_remove(index);
         let _ = epoll.remove(socket.as_fd());
-        let mut bytes = [0; HELLO_BYTES];
-        let got = socket::receive(socket.as_fd(), &mut bytes, true).unwrap_or(0);
         if got == 0 {
             // It hung up before it said a word: a probe, or a rank that died while it called. Nothing was refused,
             // and a death has its own report.
             return None;
         }
-        match auth::check_hello(&bytes[..got], secret, job) {
+        match checked {
             Ok(hello) => {
                 socket::set_low_water(socket.as_fd(), 1).ok()?;
                 Some((hello, socket.into()))
@@ -149,13 +155,11 @@ impl Port {
     }
 
     fn admit(&mut self, epoll: &Epoll, socket: TcpStream, from: SocketAddr, now_ms: u64) {
-        // Until a whole HELLO is there the socket does not count as readable, so a slow one wakes nobody.
-        let ready = socket.set_nonblocking(true).is_ok()
-            && socket::set_low_water(socket.as_fd(), HELLO_BYTES as u32).is_ok();
+        let ready = socket.set_nonblocking(true).is_ok();
         self.next_id += 1;
         let id = self.next_id;
         if ready && epoll.add(socket.as_fd(), self.first_socket_token + id, false).is_ok() {
-            self.pending.push(Stranger { id, socket, from, deadline_ms: now_ms + HELLO_MS });
+            self.pending.push(Stranger { id, socket, from, deadline_ms: now_ms + HELLO_MS, needs: 1 });
         }
     }
 
@@ -191,6 +195,18 @@ impl Port {
     }
 }
 
+impl Stranger {
+    /// What has come is the beginning of a HELLO: the socket counts as readable again when there is more to judge. So a
+    /// stranger goes at its first wrong byte, and one that speaks our language slowly wakes us a few times at most. False: no
+    /// more will come.
+    fn wait_for_more(&mut self, got: usize) -> bool {
+        // With fewer bytes than asked for it is only readable because it has ended.
+        let goes_on = got >= self.needs;
+        self.needs = if got < PREFIX_BYTES { got + 1 } else { HELLO_BYTES };
+        goes_on && socket::set_low_water(self.socket.as_fd(), self.needs as u32).is_ok()
+    }
+}
+
 /// Listens on this address, at a port of the range in `KUMIKI_PORTS` if there is one.
 pub(super) fn listen(ip: IpAddr) -> Result<TcpListener> {
     let listener = bind_in_range(ip)?;
@@ -212,4 +228,81 @@ fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
     free.ok_or_else(|| {
         Error::Refused(format!("no port of KUMIKI_PORTS={low}-{high} is free on {ip}; widen the range"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{Identity, Purpose};
+    use crate::wire::Connection;
+    use std::io::{Read, Write};
+
+    const JOB: JobId = JobId(5);
+
+    /// A port whose clock stands still, and somebody who calls there.
+    fn called() -> (Port, Epoll, TcpStream) {
+        let (port, epoll) = (Port::bind([127, 0, 0, 1].into(), 0, 1).unwrap(), Epoll::new().unwrap());
+        port.watch(&epoll).unwrap();
+        let caller = TcpStream::connect(port.address()).unwrap();
+        caller.set_nonblocking(true).unwrap();
+        (port, epoll, caller)
+    }
+
+    /// Does what the port is woken for. False if it is not.
+    fn serve(port: &mut Port, epoll: &Epoll, handed_over: &mut Option<OwnedFd>) -> bool {
+        let mut tokens = Vec::new();
+        epoll.wait(3_000, |token, _| tokens.push(token)).unwrap();
+        for &token in &tokens {
+            match token {
+                0 => port.accept(epoll, 1_000),
+                token => {
+                    let secret = Secret::from_bytes([7; 32]);
+                    let found = port.examine(epoll, token, (&secret, JOB), 1_000);
+                    *handed_over = found.map(|(_, socket)| socket);
+                }
+            }
+        }
+        !tokens.is_empty()
+    }
+
+    #[test]
+    fn a_stranger_is_dropped_at_its_first_wrong_byte() {
+        for said in [&b"G"[..], b"GET / HTTP/1.1\r\n", b"\x16\x03\x01", b"KMX", b"KMKi"] {
+            let (mut port, epoll, mut caller) = called();
+            caller.write_all(said).unwrap();
+            let mut answer = [0; 8];
+            while let Err(error) = caller.read(&mut answer) {
+                if error.kind() != std::io::ErrorKind::WouldBlock {
+                    break;
+                }
+                assert!(serve(&mut port, &epoll, &mut None), "{said:?} is not dropped");
+            }
+            assert_eq!(answer, [0; 8], "{said:?} gets an answer");
+            assert!(port.pending.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_hello_that_comes_in_pieces_is_taken_and_one_that_ends_early_is_not() {
+        let me = Identity { rank: 1, incarnation: 0 };
+        let secret = Secret::from_bytes([7; 32]);
+        let mut calling = Connection::initiate(JOB, &secret, me, 0, Purpose::Data, [9; 32], 0);
+        let hello = calling.take_output().unwrap();
+        for whole in [true, false] {
+            let (mut port, epoll, mut caller) = called();
+            let mut handed_over = None;
+            assert!(serve(&mut port, &epoll, &mut handed_over));
+            for piece in [&hello[..3], &hello[3..7], &hello[7..20]] {
+                caller.write_all(piece).unwrap();
+                assert!(serve(&mut port, &epoll, &mut handed_over));
+                assert_eq!((port.pending.len(), handed_over.is_none()), (1, true));
+            }
+            match whole {
+                true => caller.write_all(&hello[20..]).unwrap(),
+                false => caller.shutdown(std::net::Shutdown::Write).unwrap(),
+            }
+            assert!(serve(&mut port, &epoll, &mut handed_over));
+            assert_eq!((port.pending.len(), handed_over.is_some()), (0, whole));
+        }
+    }
 }

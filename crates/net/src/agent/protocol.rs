@@ -5,12 +5,12 @@
 //! numbering a message belongs to.
 
 use super::codec::{bad, Reader, Writer};
-use crate::shm::world::Cause;
+use crate::shm::world::{Cause, MAX_PER_WORLD};
 use crate::{Rank, Result};
 use std::net::SocketAddr;
 
 /// The first bytes that an agent writes, so that what a login script prints before them is passed over.
-pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-1\r\n";
+pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-2\r\n";
 /// The most bytes of one message.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
@@ -55,6 +55,41 @@ pub struct Table {
     pub addresses: Vec<SocketAddr>,
 }
 
+/// Ranks that have finalized, in runs: at the end of a job all of them do, in the same way.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Leaves(Vec<Run>);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Run {
+    first: u32,
+    count: u32,
+    barriers: u32,
+}
+
+impl Leaves {
+    /// Takes ranks, each with the number of barriers that it had come to.
+    pub fn new(mut ranks: Vec<(u32, u32)>) -> Leaves {
+        ranks.sort_unstable();
+        let mut runs: Vec<Run> = Vec::new();
+        for (rank, barriers) in ranks {
+            match runs.last_mut() {
+                Some(run) if run.first + run.count == rank && run.barriers == barriers => run.count += 1,
+                _ => runs.push(Run { first: rank, count: 1, barriers }),
+            }
+        }
+        Leaves(runs)
+    }
+
+    /// The ranks, each with its barriers; of those below `ranks`.
+    pub fn iter(&self, ranks: u32) -> impl Iterator<Item = (Rank, u32)> + '_ {
+        let each = move |run: &Run| {
+            let (end, barriers) = (run.first.saturating_add(run.count).min(ranks), run.barriers);
+            (run.first..end).map(move |rank| (Rank(rank), barriers))
+        };
+        self.0.iter().flat_map(each)
+    }
+}
+
 /// Which address an agent listens on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Listen {
@@ -66,23 +101,12 @@ pub enum Listen {
     Address(SocketAddr),
 }
 
-/// The job's secret on its way to an agent. It is never printed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SecretBytes(pub [u8; 32]);
-
-impl std::fmt::Debug for SecretBytes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SecretBytes(hidden)")
-    }
-}
-
-/// Everything an agent needs to know to start its ranks.
+/// Everything an agent needs to know to start its ranks, except the job's secret: that is in no message, because messages
+/// travel over sockets, and not all of those are encrypted. An agent has it before the first message comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The job.
     pub job: u64,
-    /// Its secret.
-    pub secret: SecretBytes,
     /// The index of this node, and how many there are.
     pub node: u32,
     /// How many nodes there are.
@@ -260,13 +284,8 @@ pub enum ToNode {
         /// Why.
         cause: Cause,
     },
-    /// A rank of another node has finalized.
-    Leave {
-        /// Which.
-        rank: Rank,
-        /// How many barriers it had come to.
-        barriers: u32,
-    },
+    /// Ranks have finalized, of other nodes or of this one.
+    Leave(Leaves),
     /// The world starts over with these places: clear everything, and say when it is done.
     ResetPrepare(Table),
     /// Every node is ready: the world has started over.
@@ -384,7 +403,9 @@ impl ToNode {
             ToNode::Ready => Writer::new(4),
             ToNode::Refuse { why } => Writer::new(5).text(why),
             ToNode::Loss { rank, cause } => Writer::new(6).word(rank.0).byte(cause.0),
-            ToNode::Leave { rank, barriers } => Writer::new(7).word(rank.0).word(*barriers),
+            ToNode::Leave(Leaves(runs)) => {
+                Writer::new(7).list(runs, |w, run| w.word(run.first).word(run.count).word(run.barriers))
+            }
             ToNode::ResetPrepare(table) => write_table(Writer::new(8), table),
             ToNode::ResetGo => Writer::new(9),
             ToNode::ResetRefused { why } => Writer::new(10).text(why),
@@ -412,7 +433,9 @@ impl ToNode {
             4 => ToNode::Ready,
             5 => ToNode::Refuse { why: r.text()? },
             6 => ToNode::Loss { rank: Rank(r.word()?), cause: Cause(r.byte()?) },
-            7 => ToNode::Leave { rank: Rank(r.word()?), barriers: r.word()? },
+            7 => ToNode::Leave(Leaves(
+                r.list(|r| Ok(Run { first: r.word()?, count: r.word()?, barriers: r.word()? }))?,
+            )),
             8 => ToNode::ResetPrepare(read_table(&mut r)?),
             9 => ToNode::ResetGo,
             10 => ToNode::ResetRefused { why: r.text()? },
@@ -441,20 +464,72 @@ fn read_wait(r: &mut Reader<'_>) -> Result<Wait> {
     Ok(Wait { local, doing, peer: (peer != u32::MAX).then_some(Rank(peer)), for_ms })
 }
 
+/// Consecutive ranks at consecutive places: of one node, or at one index of consecutive nodes. Every node gets the whole table,
+/// and jobs are laid out in one of these two ways.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: (u32, u32),
+    count: u32,
+    over_nodes: bool,
+}
+
+impl Stretch {
+    fn place(&self, index: u32) -> Option<(u32, u32)> {
+        let (node, local) = self.first;
+        match self.over_nodes {
+            true => Some((node.checked_add(index)?, local)),
+            false => Some((node, local.checked_add(index)?)),
+        }
+    }
+
+    /// Takes one more place, if it goes on like that.
+    fn extend(&mut self, place: (u32, u32)) -> bool {
+        let either = [self.over_nodes, !self.over_nodes];
+        for over_nodes in either.into_iter().take(if self.count == 1 { 2 } else { 1 }) {
+            let longer = Stretch { count: self.count + 1, over_nodes, ..*self };
+            if longer.place(self.count) == Some(place) {
+                *self = longer;
+                return true;
+            }
+        }
+        false
+    }
+}
+
 fn write_table(w: Writer, table: &Table) -> Writer {
-    w.list(&table.places, |w, (node, local)| w.word(*node).word(*local))
-        .list(&table.addresses, |w, address| w.address(address))
+    let mut stretches: Vec<Stretch> = Vec::new();
+    for &place in &table.places {
+        if !stretches.last_mut().is_some_and(|last| last.extend(place)) {
+            stretches.push(Stretch { first: place, count: 1, over_nodes: false });
+        }
+    }
+    w.list(&stretches, |w, Stretch { first: (node, local), count, over_nodes }| {
+        w.word(*node).word(*local).word(*count).flag(*over_nodes)
+    })
+    .list(&table.addresses, |w, address| w.address(address))
 }
 
 fn read_table(r: &mut Reader<'_>) -> Result<Table> {
-    let places = r.list(|r| Ok((r.word()?, r.word()?)))?;
+    let stretch = |r: &mut Reader<'_>| {
+        Ok(Stretch { first: (r.word()?, r.word()?), count: r.word()?, over_nodes: r.flag()? })
+    };
+    let stretches = r.list(stretch)?;
+    let ranks: u64 = stretches.iter().map(|stretch| stretch.count as u64).sum();
+    if ranks > MAX_PER_WORLD as u64 {
+        return Err(bad("its world has too many ranks"));
+    }
+    let mut places = Vec::with_capacity(ranks as usize);
+    for stretch in stretches {
+        for index in 0..stretch.count {
+            places.push(stretch.place(index).ok_or_else(|| bad("a rank is at no place"))?);
+        }
+    }
     Ok(Table { places, addresses: r.list(Reader::address)? })
 }
 
 fn write_launch(w: Writer, launch: &Launch) -> Writer {
     let w = w
         .long(launch.job)
-        .fixed(&launch.secret.0)
         .word(launch.node)
         .word(launch.nodes)
         .word(launch.ranks)
@@ -485,7 +560,6 @@ fn write_launch(w: Writer, launch: &Launch) -> Writer {
 fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
     Ok(Launch {
         job: r.long()?,
-        secret: SecretBytes(r.fixed()?),
         node: r.word()?,
         nodes: r.word()?,
         ranks: r.word()?,
@@ -542,11 +616,10 @@ mod tests {
         let listen =
             prop_oneof![Just(Listen::Loopback), Just(Listen::Reached), address().prop_map(Listen::Address)];
         let bytes = || vec(any::<u8>(), 0..20);
-        let numbers = (any::<[u32; 7]>(), any::<[u64; 4]>(), any::<[bool; 6]>(), any::<[u8; 32]>());
+        let numbers = (any::<[u32; 7]>(), any::<[u64; 4]>(), any::<[bool; 6]>());
         let lists = (vec(any::<u32>(), 0..9), bytes(), vec((bytes(), bytes()), 0..4), vec(bytes(), 0..4));
-        (numbers, lists, listen).prop_map(|((words, longs, flags, secret), lists, listen)| Launch {
+        (numbers, lists, listen).prop_map(|((words, longs, flags), lists, listen)| Launch {
             job: longs[0],
-            secret: SecretBytes(secret),
             node: words[0],
             nodes: words[1],
             ranks: words[2],
@@ -610,8 +683,7 @@ mod tests {
             ".{0,30}".prop_map(|why| ToNode::Waiting { why }),
             any::<(u32, u8)>()
                 .prop_map(|(rank, cause)| ToNode::Loss { rank: Rank(rank), cause: Cause(cause) }),
-            (any::<u32>(), any::<u32>())
-                .prop_map(|(rank, barriers)| ToNode::Leave { rank: Rank(rank), barriers }),
+            vec((0..20u32, 0..3u32), 0..9).prop_map(|ranks| ToNode::Leave(Leaves::new(ranks))),
             table().prop_map(ToNode::ResetPrepare),
             Just(ToNode::ResetGo),
             ".{0,30}".prop_map(|why| ToNode::ResetRefused { why }),
@@ -624,6 +696,30 @@ mod tests {
             vec(any::<u8>(), 0..50).prop_map(ToNode::Input),
             Just(ToNode::Heartbeat),
         ]
+    }
+
+    #[test]
+    fn a_table_of_many_ranks_is_short_however_they_are_laid_out() {
+        let addresses = vec![SocketAddr::from(([10, 0, 0, 1], 1000)); 64];
+        let in_blocks: Vec<_> = (0..4096).map(|rank| (rank / 64, rank % 64)).collect();
+        let in_turn: Vec<_> = (0..4096).map(|rank| (rank % 64, rank / 64)).collect();
+        for places in [in_blocks, in_turn] {
+            let message = ToNode::Begin(Table { places, addresses: addresses.clone() });
+            assert!(message.encode().len() <= 2048, "{} bytes", message.encode().len());
+            assert_eq!(ToNode::decode(&message.encode()).unwrap(), message);
+        }
+        let many = Writer::new(3).word(1).word(0).word(0).word(u32::MAX).flag(false).word(0).finish();
+        assert!(ToNode::decode(&many).is_err(), "a few bytes do not make a world of billions");
+    }
+
+    #[test]
+    fn ranks_that_left_in_the_same_way_are_one_run() {
+        let leaves = Leaves::new(vec![(3, 7), (1, 7), (2, 7), (9, 7), (4, 8)]);
+        assert_eq!(leaves.0.len(), 3);
+        let all: Vec<_> = leaves.iter(9).map(|(rank, barriers)| (rank.0, barriers)).collect();
+        assert_eq!(all, [(1, 7), (2, 7), (3, 7), (4, 8)], "and nobody who is not there");
+        let hostile = Leaves(vec![Run { first: u32::MAX - 1, count: u32::MAX, barriers: 0 }]);
+        assert_eq!(hostile.iter(4).count(), 0);
     }
 
     proptest! {

@@ -78,8 +78,8 @@ impl Seat {
     /// Sends what fits.
     pub(super) fn flush(&mut self) {
         while let (Some(channel), Some(packet)) = (&self.channel, self.queue.front()) {
-            let passed = packet.passed.as_ref().map(|fd| fd.as_fd());
-            match socket::send_message(channel.as_fd(), &packet.bytes, passed) {
+            let passed: Vec<_> = packet.passed.iter().map(|fd| fd.as_fd()).collect();
+            match socket::send_message(channel.as_fd(), &packet.bytes, &passed) {
                 Err(error) if error.would_block() => return,
                 // ETOOMANYREFS: too many descriptors in flight; wait as for room.
                 Err(Error::System { errno: libc::ETOOMANYREFS, .. }) => return,

@@ -33,6 +33,37 @@ pub fn create_sealed(name: &std::ffi::CStr, bytes: u64) -> Result<OwnedFd> {
     Ok(fd)
 }
 
+/// A memfd that holds these bytes and can never change, to be passed on or inherited. It is read from its start.
+pub fn seal_bytes(name: &std::ffi::CStr, bytes: &[u8]) -> Result<OwnedFd> {
+    // SAFETY: `name` is a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    check("memfd_create", fd as i64)?;
+    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
+    // SAFETY: the pointer and length describe `bytes`; the other calls pass no pointers.
+    unsafe {
+        check("fchmod", libc::fchmod(fd.as_raw_fd(), 0o600) as i64)?;
+        let written = libc::pwrite(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0);
+        if check("pwrite(memfd)", written as i64)? as usize != bytes.len() {
+            return Err(Error::Closed("a memfd took only a part of what was written".into()));
+        }
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
+        check("fcntl(F_ADD_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as i64)?;
+    }
+    Ok(fd)
+}
+
+/// The first bytes of a file, wherever others have read it to.
+pub fn read_start<const BYTES: usize>(fd: BorrowedFd<'_>) -> Result<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    // SAFETY: the pointer and length describe `bytes`.
+    let got = unsafe { libc::pread(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), BYTES, 0) };
+    match check("pread", got as i64)? as usize {
+        got if got == BYTES => Ok(bytes),
+        got => Err(Error::Refused(format!("a file has {got} bytes instead of {BYTES}"))),
+    }
+}
+
 /// Refuses what is longer than a file may be: the kernel would end the process with SIGXFSZ.
 fn check_file_limit(bytes: u64) -> Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -8,6 +8,8 @@ pub mod bare;
 pub mod descriptor;
 pub mod file;
 pub mod futex;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod heap;
 pub mod machine;
 pub mod memory;
 pub mod network;

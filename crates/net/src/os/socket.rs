@@ -94,29 +94,42 @@ pub fn set_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     option(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes as i32, "setsockopt(SO_RCVLOWAT)")
 }
 
-/// Space for one control message that carries one descriptor, aligned for the kernel.
-#[repr(C, align(8))]
-struct Control([u8; 32]);
+/// The most descriptors that one message carries.
+pub const MOST_PASSED: usize = 2;
 
-/// Sends one message, with a descriptor if there is one. Does not raise SIGPIPE.
-pub fn send_message(fd: BorrowedFd<'_>, bytes: &[u8], passed: Option<BorrowedFd<'_>>) -> Result<usize> {
+/// Space for one control message that carries that many descriptors and no more, aligned for the kernel.
+#[repr(C, align(8))]
+struct Control([u8; 24]);
+
+// SAFETY: both only compute; no memory is touched.
+const _: () = assert!(unsafe { libc::CMSG_SPACE(8) == 24 && libc::CMSG_LEN(8) == 24 } && MOST_PASSED == 2);
+
+/// Sends one message with these descriptors, [`MOST_PASSED`] at most. Does not raise SIGPIPE.
+pub fn send_message(fd: BorrowedFd<'_>, bytes: &[u8], passed: &[BorrowedFd<'_>]) -> Result<usize> {
+    if passed.len() > MOST_PASSED {
+        return Err(Error::Misuse(format!("{} descriptors in one message", passed.len())));
+    }
     let mut vector = libc::iovec { iov_base: bytes.as_ptr() as *mut libc::c_void, iov_len: bytes.len() };
-    let mut control = Control([0; 32]);
+    let mut control = Control([0; 24]);
     // SAFETY: a msghdr of zeroes is a valid value of the type.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &mut vector;
     message.msg_iovlen = 1;
-    if let Some(passed) = passed {
+    if !passed.is_empty() {
+        let bytes = 4 * passed.len() as u32;
         message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: the control space is large and aligned enough for one header and one descriptor
-        // (CMSG_SPACE(4) is 24), and the CMSG macros stay inside `msg_controllen`.
+        // SAFETY: the control space is large and aligned enough for one header and as many descriptors as were checked
+        // for above, and the CMSG macros stay inside `msg_controllen`.
         unsafe {
-            message.msg_controllen = libc::CMSG_SPACE(4) as _;
+            message.msg_controllen = libc::CMSG_SPACE(bytes) as _;
             let header = libc::CMSG_FIRSTHDR(&message);
             (*header).cmsg_level = libc::SOL_SOCKET;
             (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(4) as _;
-            libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(passed.as_raw_fd());
+            (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            for (index, passed) in passed.iter().enumerate() {
+                data.add(index).write_unaligned(passed.as_raw_fd());
+            }
         }
     }
     // SAFETY: every pointer in `message` refers to a local that lives across the call.
@@ -124,15 +137,14 @@ pub fn send_message(fd: BorrowedFd<'_>, bytes: &[u8], passed: Option<BorrowedFd<
     check("sendmsg", sent as i64).map(|n| n as usize)
 }
 
-/// Receives one message and the descriptor it carries, if any. (0, None) is the end of the connection.
+/// The descriptors that came with a message, in their order.
+pub type Passed = [Option<OwnedFd>; MOST_PASSED];
+
+/// Receives one message and the descriptors it carries, if any. Nothing at all is the end of the connection.
 /// With `wait` false, returns EAGAIN when there is none.
-pub fn receive_message(
-    fd: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    wait: bool,
-) -> Result<(usize, Option<OwnedFd>)> {
+pub fn receive_message(fd: BorrowedFd<'_>, buffer: &mut [u8], wait: bool) -> Result<(usize, Passed)> {
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = Control([0; 32]);
+    let mut control = Control([0; 24]);
     // SAFETY: a msghdr of zeroes is a valid value of the type.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &mut vector;
@@ -143,17 +155,21 @@ pub fn receive_message(
     // SAFETY: every pointer in `message` refers to a local that lives across the call.
     let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, flags) };
     let got = check("recvmsg", got as i64)? as usize;
-    let mut passed = None;
+    let mut passed = Passed::default();
     // SAFETY: the kernel has filled `message`; the CMSG macros stay inside `msg_controllen`, and a descriptor
-    // in an SCM_RIGHTS message is ours alone. There is room for one descriptor, so no other can be leaked.
+    // in an SCM_RIGHTS message is ours alone. There is room for as many as we take, so no other can be leaked.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&message);
         if !header.is_null()
             && (*header).cmsg_level == libc::SOL_SOCKET
             && (*header).cmsg_type == libc::SCM_RIGHTS
-            && (*header).cmsg_len as usize >= libc::CMSG_LEN(4) as usize
         {
-            passed = Some(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned()));
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            for (index, place) in passed.iter_mut().enumerate() {
+                if (*header).cmsg_len as usize >= libc::CMSG_LEN(4 * (index as u32 + 1)) as usize {
+                    *place = Some(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
+                }
+            }
         }
     }
     if message.msg_flags & libc::MSG_TRUNC != 0 {

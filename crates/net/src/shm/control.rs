@@ -1,8 +1,9 @@
 //! The control block of a rank: one page of words that the ranks and the agent of its node read.
 //!
-//! The owner writes what it waits for; the agent rings the bell. Every field is one atomic word, so a SIGKILL
-//! leaves each old or new; what a dead rank left in `waiting_*` is shown as its last known wait.
+//! The owner writes what it waits for, and the agent reads it. Every field is one atomic word, so a SIGKILL leaves each
+//! old or new; the wait that a dead rank was in is shown as its last known one.
 
+use super::errand::Errands;
 use super::hazard::Hazards;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -71,10 +72,6 @@ pub struct PoolWords {
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Control {
-    /// Changed and woken by the agent whenever something happened that a sleeping rank must look at.
-    pub bell: AtomicU32,
-    /// Whether the rank sleeps on the bell or in epoll.
-    pub asleep: AtomicU32,
     activity: AtomicU32,
     waits_for: AtomicU32,
     since_ms: AtomicU64,
@@ -85,14 +82,12 @@ pub struct Control {
     /// Bytes that the rank's ledger holds against its budget. Here, because neighbours that allocate in the rank's pool
     /// book there what they take.
     pub booked: AtomicU64,
-    /// Private bytes of the process before and after init, as the kernel counts them; 0 if not asked for.
-    pub private_before: AtomicU64,
-    /// See `private_before`.
-    pub private_after: AtomicU64,
     /// What guards the rank's pool.
     pub pool: PoolWords,
     /// Regions that this rank touches in other ranks' private memory.
     pub hazards: Hazards,
+    /// What neighbours want done to this rank's private memory.
+    pub errands: Errands,
 }
 
 #[cfg(not(loom))]
@@ -117,12 +112,5 @@ impl Control {
     pub fn waiting(&self) -> (Activity, u32, u64) {
         let activity = Activity::from_word(self.activity.load(Ordering::Acquire));
         (activity, self.waits_for.load(Ordering::Relaxed), self.since_ms.load(Ordering::Relaxed))
-    }
-
-    /// Changes the bell and wakes the rank if it sleeps on it.
-    #[cfg(not(loom))]
-    pub fn ring(&self) {
-        self.bell.fetch_add(1, Ordering::SeqCst);
-        crate::os::futex::wake_all(&self.bell);
     }
 }

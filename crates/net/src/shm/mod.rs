@@ -7,6 +7,7 @@
 //! | `control.rs` | the control block of a rank: what it waits for, which regions it has |
 //! | `region.rs` | one entry of a region table: published, read and retired without a lock |
 //! | `hazard.rs` | who is touching a private region right now, so that it is not freed under them |
+//! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
 //! | `barrier.rs` | the barrier of the ranks of a node |
 //! | `lock.rs` | a lock that names its holder, so that the death of the holder does not keep it |
 //!
@@ -18,6 +19,7 @@ pub mod arena;
 pub mod barrier;
 #[cfg(not(loom))]
 pub mod control;
+pub mod errand;
 pub mod hazard;
 pub mod lock;
 pub mod region;

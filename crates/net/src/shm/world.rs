@@ -3,6 +3,7 @@
 //! The agent writes it; ranks read it. Every word is written whole, so a SIGKILL of the agent leaves old or new.
 
 use super::sync::{AtomicU64, Ordering};
+use crate::Rank;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// How a rank stands.
@@ -36,8 +37,6 @@ impl Cause {
     pub const DISCONNECTED: Cause = Cause(103);
     /// Its node agent ended.
     pub const AGENT: Cause = Cause(104);
-    /// It asked for the end of the job.
-    pub const ABORTED: Cause = Cause(105);
     /// It had its seat, but could not join the others.
     pub const NOT_JOINED: Cause = Cause(106);
 
@@ -61,7 +60,6 @@ impl std::fmt::Display for Cause {
             Cause::UNREACHABLE => f.write_str("its node stopped answering"),
             Cause::DISCONNECTED => f.write_str("its connection broke"),
             Cause::AGENT => f.write_str("its node agent ended"),
-            Cause::ABORTED => f.write_str("it aborted the job"),
             Cause::NOT_JOINED => f.write_str("it could not join the world"),
             _ => f.write_str("it is gone, nobody knows why"),
         }
@@ -166,7 +164,7 @@ impl PlaceWord {
     }
 }
 
-/// What the world knows of a node: the address of its agent's port.
+/// What the world knows of a node: the address of its agent's port, and its first rank.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct NodeWord {
@@ -187,6 +185,17 @@ impl NodeWord {
         self.words[1].store(value as u64, Ordering::Relaxed);
         self.words[2].store((value >> 64) as u64, Ordering::Relaxed);
         self.words[0].store(family << 32 | address.port() as u64, Ordering::Release);
+    }
+
+    /// Writes which rank is the first of the node; as [`store`](Self::store), and when the world starts over.
+    pub fn set_leader(&self, rank: Rank) {
+        self.words[3].store(rank.0 as u64 + 1, Ordering::Release);
+    }
+
+    /// The first rank of the node, if it has one.
+    pub fn leader(&self) -> Option<Rank> {
+        let word = self.words[3].load(Ordering::Acquire);
+        word.checked_sub(1).map(|rank| Rank(rank as u32))
     }
 
     /// The address of the node's port, if it has one.
@@ -218,7 +227,9 @@ mod tests {
         assert_eq!(word.load(), place);
         assert_eq!(place.cause.to_string(), "it was killed by signal 9 (SIGKILL)");
         let node = NodeWord { words: Default::default() };
-        assert_eq!(node.load(), None);
+        assert_eq!((node.load(), node.leader()), (None, None));
+        node.set_leader(Rank(0));
+        assert_eq!((node.load(), node.leader()), (None, Some(Rank(0))));
         for text in ["127.0.0.1:80", "[::1]:65535", "[fe80::1]:1"] {
             let address: SocketAddr = text.parse().unwrap();
             node.store(address);

@@ -722,7 +722,9 @@ impl Link {
 
     fn broken(&self, error: &WireError) -> Error {
         match error {
-            WireError::Refused(refusal) => Error::Refused(refusal.to_string()),
+            // Nobody vouches for what is said in a handshake, a refusal included: it may be of somebody in between, and is
+            // worth another try. Only who has proved who it is can refuse us for good (see `admit`).
+            WireError::Refused(refusal) => Error::Closed(refusal.to_string()),
             WireError::Timeout => Error::Timeout {
                 what: "waiting for the handshake".into(),
                 after_ms: crate::wire::HANDSHAKE_TIMEOUT_MS,

@@ -13,6 +13,8 @@
 //! | `routes.rs` | which connection questions to a rank go on |
 //! | `sleeper.rs` | how a thread sleeps until something comes |
 
+#[cfg(test)]
+mod handshakes;
 mod in_place;
 mod link;
 mod routes;

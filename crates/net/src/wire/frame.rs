@@ -22,8 +22,8 @@ pub const KIND_GOODBYE: u8 = 1;
 /// wrong then does not end the connection; the receiver is told that the payload is torn.
 pub const FLAG_UNSTEADY: u8 = 0x40;
 
-/// One sequence number and one header are exactly one block of BLAKE3, so that a tag costs a single compression.
-const _: () = assert!(8 + HEADER_BYTES == 64);
+/// A sequence number and a header are whole words: SipHash takes eight bytes at a time.
+const _: () = assert!((8 + HEADER_BYTES).is_multiple_of(8));
 
 /// The header of a frame: opaque words to the wire, except the kind and the two payload fields.
 ///

@@ -1,11 +1,11 @@
 //! Frames and the state machine of a connection, as values: no I/O, no clock, no unsafe.
 //!
 //! A [`Connection`] is fed with bytes and times and drained for bytes and a wake-up time, so the same code runs over
-//! sockets, in the simulator and under a fuzzer. A frame is a [`Header`] of opaque words and a payload; what they
+//! sockets, under a fuzzer, and in tests with a made-up clock. A frame is a [`Header`] of opaque words and a payload; what they
 //! mean is for the user of the wire to say. `docs/wire.md` has the formats and the state diagram.
 //!
-//! May use [`crate::auth`] and nothing else of this crate. Used by the transports that move bytes between nodes, by
-//! the agent, and by the simulator.
+//! May use [`crate::auth`] and nothing else of this crate. Used by the transports that move bytes between nodes and by
+//! the agent; the simulator, which moves no bytes, uses its [`Header`] alone.
 
 #![forbid(unsafe_code)]
 

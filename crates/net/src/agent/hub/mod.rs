@@ -8,13 +8,17 @@
 
 mod closing;
 mod reset;
+mod roll;
+#[cfg(test)]
+mod scale;
 #[cfg(test)]
 mod tests;
 
-use super::protocol::{Ending, Launch, Table, ToHub, ToNode};
+use super::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
 use crate::Rank;
 use closing::{Closing, Survey};
+use roll::{Roll, Standing};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -26,6 +30,9 @@ const SUSPECT_MS: u64 = 200;
 const PROBE_MS: u64 = 700;
 /// How long an agent may take to get ready.
 const PREPARE_MS: u64 = 60_000;
+/// Who has left is told to all nodes: at most so many of them in a millisecond. Few nodes learn it at once, of many ranks at a
+/// time otherwise.
+const LEAVES_PER_MS: u64 = 64;
 
 /// What the hub is told at the start.
 #[derive(Clone, Debug)]
@@ -47,29 +54,13 @@ pub struct Plan {
 pub enum Effect {
     /// Send a message to the agent of a node.
     Send(u32, ToNode),
+    /// Send a message to the agents of all nodes that [`Hub::listens`] says yes to, but not to this one. It is there once for all
+    /// of them: with a million ranks it may be large.
+    SendAll(Option<u32>, ToNode),
     /// Show this to the user.
     Report(String),
     /// The job is over, with this exit code.
     Finished(i32),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
-    /// Not in the world.
-    Out,
-    In,
-    Left,
-    Lost,
-}
-
-#[derive(Clone, Debug)]
-struct Member {
-    place: (u32, u32),
-    standing: Standing,
-    /// It has asked to join the next round, before this one was over.
-    again: bool,
-    ending: Option<Ending>,
-    wish: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +69,12 @@ enum NodeState {
     Running,
     Done,
     Gone,
+}
+
+impl NodeState {
+    fn is_over(self) -> bool {
+        matches!(self, NodeState::Done | NodeState::Gone)
+    }
 }
 
 #[derive(Debug)]
@@ -123,7 +120,13 @@ struct Suspect {
 pub struct Hub {
     plan: Plan,
     nodes: Vec<NodeEntry>,
-    members: Vec<Member>,
+    /// How many nodes have ended or are given up, and how many are ready.
+    over: u32,
+    running: u32,
+    members: Roll,
+    /// Who has left, and after how many barriers: what the nodes have not been told yet.
+    leaves: Vec<(u32, u32)>,
+    leaves_told_ms: u64,
     world: World,
     /// Whether the agents have been told to start their ranks.
     started: bool,
@@ -144,21 +147,23 @@ pub struct Hub {
 
 impl Hub {
     /// A job that is about to start.
-    pub fn new(plan: Plan, now_ms: u64) -> Hub {
-        let nodes = plan.nodes.iter().map(|(name, ranks)| NodeEntry {
-            name: name.clone(),
+    pub fn new(mut plan: Plan, now_ms: u64) -> Hub {
+        let nodes = std::mem::take(&mut plan.nodes).into_iter().map(|(name, ranks)| NodeEntry {
+            name,
             host: None,
-            seats: ranks.clone(),
+            seats: ranks,
             state: NodeState::Preparing,
             address: None,
             heard_ms: now_ms,
             reset_prepared: false,
         });
-        let nowhere =
-            Member { place: (u32::MAX, 0), standing: Standing::Out, again: false, ending: None, wish: None };
         let mut hub = Hub {
             nodes: nodes.collect(),
-            members: vec![nowhere; plan.ranks as usize],
+            over: 0,
+            running: 0,
+            members: Roll::new(plan.ranks),
+            leaves: Vec::new(),
+            leaves_told_ms: now_ms,
             plan,
             world: World::Preparing,
             started: false,
@@ -174,7 +179,9 @@ impl Hub {
             finished: false,
             effects: VecDeque::new(),
         };
-        (0..hub.nodes.len() as u32).for_each(|node| hub.place_seats(node));
+        for node in 0..hub.nodes.len() as u32 {
+            (0..hub.nodes[node as usize].seats.len() as u32).for_each(|local| hub.place_seat(node, local));
+        }
         hub
     }
 
@@ -200,14 +207,18 @@ impl Hub {
 
     /// Whether every rank has a place.
     pub fn is_complete(&self) -> bool {
-        self.members.iter().all(|member| member.place.0 != u32::MAX)
+        self.members.is_complete()
+    }
+
+    /// Whether messages to the agent of a node still make sense.
+    pub fn listens(&self, node: u32) -> bool {
+        self.nodes.get(node as usize).is_some_and(|entry| !entry.state.is_over())
     }
 
     /// The ranks that have no place, while others that came wait for them.
     pub fn missing(&self) -> Vec<u32> {
-        let nowhere = |rank: &u32| self.members[*rank as usize].place.0 == u32::MAX;
-        let missing: Vec<u32> = (0..self.plan.ranks).filter(nowhere).collect();
-        if missing.len() < self.members.len() {
+        let missing: Vec<u32> = (0..self.plan.ranks).filter(|&rank| !self.members.is_placed(rank)).collect();
+        if missing.len() < self.members.len() as usize {
             missing
         } else {
             Vec::new()
@@ -240,7 +251,7 @@ impl Hub {
                 self.with_seat(node, local, |hub, rank| hub.left(rank, barriers))
             }
             ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
-                let is_out = hub.members[rank as usize].standing == Standing::Out;
+                let is_out = hub.members[rank].standing == Standing::Out;
                 if !(is_out && cause == Cause::STOPPED) {
                     hub.lose_and_fail(rank, cause, Some(node), 1, now_ms);
                 } else if hub.used && hub.world == World::Gathering {
@@ -264,7 +275,7 @@ impl Hub {
             ToHub::Waits { waits } => self.surveyed(node, waits),
             ToHub::Probed { rank } => self.probed(rank),
             ToHub::Done => {
-                self.nodes[node as usize].state = NodeState::Done;
+                self.set_state(node, NodeState::Done);
                 self.check_finished();
             }
             ToHub::Heartbeat | ToHub::Output { .. } | ToHub::InputTaken { .. } => {}
@@ -274,13 +285,13 @@ impl Hub {
     /// The stream of an agent has ended, or its process has.
     pub fn node_gone(&mut self, node: u32, why: &str, now_ms: u64) {
         let Some(entry) = self.nodes.get_mut(node as usize) else { return };
-        if matches!(entry.state, NodeState::Done | NodeState::Gone) {
+        if entry.state.is_over() {
             return;
         }
         let was_preparing = entry.state == NodeState::Preparing;
         self.first_lost = self.first_lost.or(entry.host);
-        entry.state = NodeState::Gone;
         let name = entry.name.clone();
+        self.set_state(node, NodeState::Gone);
         let what = if was_preparing { "could not be started" } else { "ended unexpectedly" };
         self.lose_node(node, Cause::AGENT, 1, format!("the agent of {name} {what}: {why}"), now_ms);
     }
@@ -314,15 +325,13 @@ impl Hub {
         self.closing = Some(Closing::announced(now_ms, grace_ms));
         let reason = format!("the job was ended by signal {signal}");
         let signal = if grace_ms == 0 { libc::SIGKILL } else { signal };
-        self.broadcast(&ToNode::Terminate { signal, grace_ms, reason });
+        self.broadcast(ToNode::Terminate { signal, grace_ms, reason });
         self.check_finished();
     }
 
     /// Sends something to every agent.
-    pub fn broadcast(&mut self, message: &ToNode) {
-        for node in 0..self.nodes.len() as u32 {
-            self.send(node, message.clone());
-        }
+    pub fn broadcast(&mut self, message: ToNode) {
+        self.broadcast_except(None, message);
     }
 
     /// When [`tick`](Self::tick) wants to be called next.
@@ -331,7 +340,8 @@ impl Hub {
         let closing = self.closing.as_ref().and_then(Closing::deadline_ms);
         let survey = self.survey.as_ref().map(Survey::deadline_ms);
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
-        [closing, survey, suspect].into_iter().flatten().fold(beat, u64::min)
+        let leaves = (!self.leaves.is_empty()).then_some(self.leaves_told_ms + self.leaves_pause_ms());
+        [closing, survey, suspect, leaves].into_iter().flatten().fold(beat, u64::min)
     }
 
     /// Lets time pass. All messages that have arrived must have been handed in before.
@@ -344,8 +354,12 @@ impl Hub {
         }
         if now_ms >= self.beat_ms + self.beat_interval_ms() {
             self.beat_ms = now_ms;
-            self.broadcast(&ToNode::Heartbeat);
+            self.broadcast(ToNode::Heartbeat);
             self.check_silence(now_ms);
+        }
+        if now_ms >= self.leaves_told_ms + self.leaves_pause_ms() {
+            self.leaves_told_ms = now_ms;
+            self.tell_leaves();
         }
         self.judge_suspects(now_ms);
         self.tick_closing(now_ms);
@@ -372,7 +386,7 @@ impl Hub {
                 // If it was only slow it must not go on without the others.
                 let reason = text.clone();
                 self.send(node, ToNode::Terminate { signal: libc::SIGKILL, grace_ms: 0, reason });
-                self.nodes[node as usize].state = NodeState::Gone;
+                self.set_state(node, NodeState::Gone);
                 self.lose_node(node, Cause::UNREACHABLE, 1, text, now_ms);
             }
         }
@@ -387,11 +401,12 @@ impl Hub {
         if entry.state != NodeState::Preparing {
             return;
         }
-        (entry.state, entry.address) = (NodeState::Running, Some(address));
-        let all = self.nodes.iter().all(|entry| entry.state == NodeState::Running);
+        entry.address = Some(address);
+        self.set_state(node, NodeState::Running);
+        let all = self.running as usize == self.nodes.len();
         if all && self.is_complete() && self.closing.is_none() {
             self.started = true;
-            self.broadcast(&ToNode::Start);
+            self.broadcast(ToNode::Start);
             self.begin_round();
         }
     }
@@ -399,12 +414,12 @@ impl Hub {
     /// A rank that nobody planned. Once all are there, the agents learn who is where.
     fn arrived(&mut self, node: u32, rank: u32, ranks: u32, now_ms: u64) {
         let name = &self.nodes[node as usize].name;
-        let wrong = match self.members.get(rank as usize) {
+        let wrong = match self.members.get(rank) {
             _ if ranks != self.plan.ranks => {
                 Some(format!("{name}: rank {rank} counts {ranks} ranks, rank 0 counts {}", self.plan.ranks))
             }
             None => Some(format!("{name}: rank {rank} is not below {ranks}")),
-            Some(member) if member.place.0 != u32::MAX => {
+            Some(_) if self.members.is_placed(rank) => {
                 Some(format!("{name}: there are two processes with rank {rank}"))
             }
             Some(_) => None,
@@ -413,8 +428,11 @@ impl Hub {
             return self.fail(1, why, now_ms);
         }
         self.nodes[node as usize].seats.push(rank);
-        self.place_seats(node);
-        if let (true, Some(template)) = (self.is_complete(), self.plan.template.clone()) {
+        self.place_seat(node, self.nodes[node as usize].seats.len() as u32 - 1);
+        if !self.is_complete() {
+            return;
+        }
+        if let Some(template) = self.plan.template.take() {
             for index in 0..self.nodes.len() as u32 {
                 let here = self.nodes[index as usize].seats.clone();
                 self.send(
@@ -432,29 +450,32 @@ impl Hub {
         }
     }
 
-    fn place_seats(&mut self, node: u32) {
-        for (local, &rank) in self.nodes[node as usize].seats.iter().enumerate() {
-            if let Some(member) = self.members.get_mut(rank as usize) {
-                member.place = (node, local as u32);
-            }
+    fn place_seat(&mut self, node: u32, local: u32) {
+        let rank = self.nodes[node as usize].seats[local as usize];
+        if rank < self.members.len() {
+            self.members.set_place(rank, (node, local));
         }
     }
 
+    fn set_state(&mut self, node: u32, state: NodeState) {
+        let before = std::mem::replace(&mut self.nodes[node as usize].state, state);
+        self.over = self.over + state.is_over() as u32 - before.is_over() as u32;
+        let runs = |state: NodeState| (state == NodeState::Running) as u32;
+        self.running = self.running + runs(state) - runs(before);
+    }
+
     fn begin_round(&mut self) {
-        for member in &mut self.members {
-            member.standing = if member.again { Standing::In } else { Standing::Out };
-            (member.again, member.wish) = (false, None);
-        }
+        self.members.begin_round();
         self.world = World::Gathering;
         let table = self.table();
-        self.broadcast(&ToNode::Begin(table));
+        self.broadcast(ToNode::Begin(table));
         self.check_ready();
     }
 
     fn table(&self) -> Table {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         Table {
-            places: self.members.iter().map(|member| member.place).collect(),
+            places: self.members.walk().map(|member| member.place).collect(),
             addresses: self.nodes.iter().map(|entry| entry.address.unwrap_or(nowhere)).collect(),
         }
     }
@@ -463,49 +484,59 @@ impl Hub {
         self.used = true;
         if self.refused.is_some() {
             // It asked before it could know.
-            return self.refuse(String::new());
+            let why = self.refused.clone().unwrap_or_default();
+            return self.send(self.members[rank].place.0, ToNode::Refuse { why });
         }
-        let member = &mut self.members[rank as usize];
-        match (member.standing, self.world) {
-            (Standing::Out, World::Gathering) => member.standing = Standing::In,
-            _ => member.again = true,
+        match (self.members[rank].standing, self.world) {
+            (Standing::Out, World::Gathering) => self.members.set_standing(rank, Standing::In),
+            _ => self.members.set_again(rank),
         }
         if self.world == World::Over {
             self.begin_round();
         }
-        let gone = |member: &Member| member.ending.is_some() && member.standing == Standing::Out;
-        if let Some(early) = self.members.iter().position(gone) {
-            self.ended_early(early as u32, now_ms);
+        if let Some(early) = self.members.first_early() {
+            self.ended_early(early, now_ms);
         }
         self.check_ready();
     }
 
     fn check_ready(&mut self) {
-        let all_in = self.members.iter().all(|member| member.standing == Standing::In);
-        if self.world == World::Gathering && all_in {
+        if self.world == World::Gathering && self.members.are_all(Standing::In) {
             self.world = World::Ready;
-            self.broadcast(&ToNode::Ready);
+            self.broadcast(ToNode::Ready);
         }
     }
 
     fn left(&mut self, rank: u32, barriers: u32) {
-        if self.members[rank as usize].standing != Standing::In {
+        if self.members[rank].standing != Standing::In {
             return;
         }
-        self.members[rank as usize].standing = Standing::Left;
-        let home = self.members[rank as usize].place.0;
-        self.broadcast_except(Some(home), &ToNode::Leave { rank: Rank(rank), barriers });
-        if self.members.iter().all(|member| member.standing == Standing::Left) {
+        self.members.set_standing(rank, Standing::Left);
+        self.leaves.push((rank, barriers));
+        if self.members.are_all(Standing::Left) {
             self.world = World::Over;
-            if self.members.iter().any(|member| member.again) {
+            if self.members.is_awaited() {
                 self.begin_round();
             }
         }
     }
 
+    /// Tells the nodes who has left.
+    fn tell_leaves(&mut self) {
+        if !self.leaves.is_empty() {
+            let leaves = Leaves::new(std::mem::take(&mut self.leaves));
+            self.effects.push_back(Effect::SendAll(None, ToNode::Leave(leaves)));
+        }
+    }
+
+    /// How long to wait before nodes are told again who has left.
+    fn leaves_pause_ms(&self) -> u64 {
+        self.nodes.len() as u64 / LEAVES_PER_MS
+    }
+
     fn ended(&mut self, rank: u32, ending: Ending, now_ms: u64) {
-        let member = &mut self.members[rank as usize];
-        member.ending = Some(ending);
+        self.members.set_ending(rank, ending);
+        let member = &self.members[rank];
         let standing = if member.again { Standing::In } else { member.standing };
         let code = match ending {
             Ending::Code(code) => code,
@@ -514,7 +545,7 @@ impl Hub {
         match standing {
             Standing::Lost => {}
             Standing::In => {
-                self.lose(rank, ending.cause(), Some(self.members[rank as usize].place.0));
+                self.lose(rank, ending.cause(), Some(self.members[rank].place.0));
                 let text = format!("{} {}", self.describe(rank), how_it_ended(ending, true));
                 self.fail(code.max(1), text, now_ms);
             }
@@ -524,7 +555,7 @@ impl Hub {
                     // It has finished its part in an orderly way; the others may still be at it.
                     self.note_failure(code, text);
                 } else {
-                    let knows = (standing == Standing::Left).then_some(self.members[rank as usize].place.0);
+                    let knows = (standing == Standing::Left).then_some(self.members[rank].place.0);
                     self.lose(rank, ending.cause(), knows);
                     self.fail(code, text, now_ms);
                 }
@@ -545,10 +576,11 @@ impl Hub {
 
     /// A broken connection has two ends, and each blames the other: the first to complain is believed.
     fn unreachable(&mut self, rank: Rank, by: u32, cause: Cause, now_ms: u64) {
-        let Some(member) = self.members.get(rank.index()) else { return };
-        let settled = |suspect: &Suspect| suspect.rank == rank.0 || suspect.rank == by;
-        if member.standing == Standing::In && !self.suspects.iter().any(settled) {
+        let Some(member) = self.members.get(rank.0) else { return };
+        let settled = member.suspected || self.members[by].suspected;
+        if member.standing == Standing::In && !settled {
             let home = member.place.0;
+            self.members.set_suspected(rank.0, true);
             let (known_at_ms, lost_at_ms) = (now_ms + SUSPECT_MS, now_ms + PROBE_MS);
             self.suspects.push(Suspect { rank: rank.0, cause, known_at_ms, lost_at_ms });
             self.send(home, ToNode::Probe { rank });
@@ -569,14 +601,15 @@ impl Hub {
         self.suspects = later;
         let due: Vec<Suspect> = due;
         for Suspect { rank, cause, .. } in due {
-            if self.members[rank as usize].standing == Standing::In {
+            self.members.set_suspected(rank, false);
+            if self.members[rank].standing == Standing::In {
                 self.lose_and_fail(rank, cause, None, 1, now_ms);
             }
         }
     }
 
     fn lose_and_fail(&mut self, rank: u32, cause: Cause, knows: Option<u32>, code: i32, now_ms: u64) {
-        if self.members[rank as usize].standing == Standing::Lost {
+        if self.members[rank].standing == Standing::Lost {
             return;
         }
         self.lose(rank, cause, knows);
@@ -585,8 +618,8 @@ impl Hub {
 
     fn lose_node(&mut self, node: u32, cause: Cause, code: i32, headline: String, now_ms: u64) {
         for rank in self.nodes[node as usize].seats.clone() {
-            let finished = self.members[rank as usize].ending.is_some();
-            if !finished && self.members[rank as usize].standing != Standing::Left {
+            let finished = self.members[rank].ending.is_some();
+            if !finished && self.members[rank].standing != Standing::Left {
                 self.lose(rank, cause, None);
             }
         }
@@ -596,13 +629,12 @@ impl Hub {
 
     /// Marks a rank as lost and tells every node, except the one that knows.
     fn lose(&mut self, rank: u32, cause: Cause, knows: Option<u32>) {
-        let member = &mut self.members[rank as usize];
-        if member.standing == Standing::Lost {
+        if self.members[rank].standing == Standing::Lost {
             return;
         }
-        member.standing = Standing::Lost;
+        self.members.set_standing(rank, Standing::Lost);
         self.first_lost.get_or_insert(rank);
-        self.broadcast_except(knows, &ToNode::Loss { rank: Rank(rank), cause });
+        self.broadcast_except(knows, ToNode::Loss { rank: Rank(rank), cause });
         self.refuse_reset(&format!("rank {rank} is lost"));
         if self.world != World::Ready {
             self.world = World::Broken;
@@ -611,11 +643,13 @@ impl Hub {
         self.refuse(format!("rank {rank} is gone: {cause}"));
     }
 
-    /// Tells whoever waits for a world to begin, or ever will, that none does. The first reason counts.
+    /// Tells whoever waits for a world to begin, or ever will, that none does. Once: agents remember it.
     fn refuse(&mut self, why: String) {
-        self.members.iter_mut().for_each(|member| member.again = false);
-        let why = self.refused.get_or_insert(why).clone();
-        self.broadcast(&ToNode::Refuse { why });
+        self.members.forget_again();
+        if self.refused.is_none() {
+            self.refused = Some(why.clone());
+            self.broadcast(ToNode::Refuse { why });
+        }
     }
 
     fn goes_on_after_loss(&self) -> bool {
@@ -623,8 +657,7 @@ impl Hub {
     }
 
     fn check_finished(&mut self) {
-        let over = |entry: &NodeEntry| matches!(entry.state, NodeState::Done | NodeState::Gone);
-        if !self.finished && self.nodes.iter().all(over) {
+        if !self.finished && self.over as usize == self.nodes.len() {
             self.flush_closing();
             self.finished = true;
             self.effects.push_back(Effect::Finished(self.exit_code));
@@ -633,7 +666,7 @@ impl Hub {
 
     /// A rank as people should read it.
     fn describe(&self, rank: u32) -> String {
-        let node = self.members[rank as usize].place.0;
+        let node = self.members[rank].place.0;
         match self.nodes.get(node as usize) {
             Some(entry) if self.nodes.len() > 1 => format!("rank {rank} on {}", entry.name),
             _ => format!("rank {rank}"),
@@ -641,19 +674,19 @@ impl Hub {
     }
 
     fn with_seat(&mut self, node: u32, local: u32, then: impl FnOnce(&mut Self, u32)) {
-        if let Some(rank) = self.rank_at(node, local).filter(|rank| rank.index() < self.members.len()) {
+        if let Some(rank) = self.rank_at(node, local).filter(|rank| rank.0 < self.members.len()) {
             then(self, rank.0);
         }
     }
 
-    fn broadcast_except(&mut self, node: Option<u32>, message: &ToNode) {
-        for other in (0..self.nodes.len() as u32).filter(|&other| Some(other) != node) {
-            self.send(other, message.clone());
-        }
+    fn broadcast_except(&mut self, node: Option<u32>, message: ToNode) {
+        // Who has left did so before: a world that begins must not take it for news of its own.
+        self.tell_leaves();
+        self.effects.push_back(Effect::SendAll(node, message));
     }
 
     fn send(&mut self, node: u32, message: ToNode) {
-        if !matches!(self.nodes[node as usize].state, NodeState::Done | NodeState::Gone) {
+        if self.listens(node) {
             self.effects.push_back(Effect::Send(node, message));
         }
     }

@@ -8,15 +8,23 @@ use crate::agent::protocol::ToNode;
 
 impl Hub {
     pub(super) fn reset_wish(&mut self, rank: u32, new_rank: u32) {
-        self.members[rank as usize].wish = Some(new_rank);
-        if let Some(lost) = self.members.iter().position(|member| member.standing == Standing::Lost) {
-            return self.refuse_reset(&format!("rank {lost} is lost"));
+        self.members.set_wish(rank, new_rank);
+        let missing = match (self.members.count(Standing::Lost), self.first_lost, self.members.first_left()) {
+            (1.., lost, _) => Some(format!("rank {} is lost", lost.unwrap_or(0))),
+            (0, _, Some(left)) => Some(format!("rank {left} has finalized")),
+            (0, _, None) => None,
+        };
+        match missing {
+            Some(why) if self.members.wishes() > 1 => return self.refuse_reset(&why),
+            Some(why) => {
+                // The others have been told already.
+                self.members.forget_wishes();
+                return self.send(self.members[rank].place.0, ToNode::ResetRefused { why });
+            }
+            None if self.members.wishes() < self.members.len() => return,
+            None => {}
         }
-        if let Some(left) = self.members.iter().position(|member| member.standing == Standing::Left) {
-            return self.refuse_reset(&format!("rank {left} has finalized"));
-        }
-        let wishes: Option<Vec<u32>> = self.members.iter().map(|member| member.wish).collect();
-        let Some(wishes) = wishes else { return };
+        let wishes: Vec<u32> = self.members.walk().filter_map(|member| member.wish).collect();
         match check_permutation(&wishes) {
             Err(why) => self.refuse_reset(&why),
             Ok(()) => self.renumber(&wishes),
@@ -24,11 +32,10 @@ impl Hub {
     }
 
     pub(super) fn refuse_reset(&mut self, why: &str) {
-        if self.members.iter().all(|member| member.wish.is_none()) {
-            return;
+        if self.members.wishes() > 0 {
+            self.members.forget_wishes();
+            self.broadcast(ToNode::ResetRefused { why: why.to_string() });
         }
-        self.members.iter_mut().for_each(|member| member.wish = None);
-        self.broadcast(&ToNode::ResetRefused { why: why.to_string() });
     }
 
     pub(super) fn reset_prepared(&mut self, node: u32) {
@@ -36,21 +43,18 @@ impl Hub {
         let ready = |state: NodeState, prepared: bool| state != NodeState::Running || prepared;
         if self.nodes.iter().all(|entry| ready(entry.state, entry.reset_prepared)) {
             self.nodes.iter_mut().for_each(|entry| entry.reset_prepared = false);
-            self.broadcast(&ToNode::ResetGo);
+            self.broadcast(ToNode::ResetGo);
         }
     }
 
     fn renumber(&mut self, wishes: &[u32]) {
-        let mut members = self.members.clone();
         for (old, &new) in wishes.iter().enumerate() {
-            let (node, local) = self.members[old].place;
-            members[new as usize] = self.members[old].clone();
-            members[new as usize].wish = None;
+            let (node, local) = self.members[old as u32].place;
             self.nodes[node as usize].seats[local as usize] = new;
         }
-        self.members = members;
+        self.members.renumber(wishes);
         let table = self.table();
-        self.broadcast(&ToNode::ResetPrepare(table));
+        self.broadcast(ToNode::ResetPrepare(table));
     }
 }
 

@@ -18,8 +18,20 @@ fn hub_with(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
     Hub::new(plan, 0)
 }
 
+/// What the hub wants, as its owner does it: a message for all nodes is one for each.
 fn drain(hub: &mut Hub) -> Vec<Effect> {
-    std::iter::from_fn(|| hub.next_effect()).collect()
+    let mut effects = Vec::new();
+    while let Some(effect) = hub.next_effect() {
+        match effect {
+            Effect::SendAll(except, message) => {
+                let nodes =
+                    (0..hub.nodes.len() as u32).filter(|&node| Some(node) != except && hub.listens(node));
+                effects.extend(nodes.map(|node| Effect::Send(node, message.clone())));
+            }
+            other => effects.push(other),
+        }
+    }
+    effects
 }
 
 fn sends(effects: &[Effect], wanted: impl Fn(&ToNode) -> bool) -> Vec<u32> {
@@ -449,7 +461,6 @@ fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
 fn empty_launch() -> Launch {
     Launch {
         job: 1,
-        secret: crate::agent::protocol::SecretBytes([0; 32]),
         node: 0,
         nodes: 0,
         ranks: 0,

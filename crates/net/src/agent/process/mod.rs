@@ -11,6 +11,7 @@ use super::node::{token, Node};
 use super::port::Port;
 use super::protocol::{Launch, Listen, ToHub, ToNode};
 use super::report;
+use crate::auth::Secret;
 use crate::environment;
 use crate::os::descriptor::{self, Epoll, Readiness};
 use crate::os::process::{self, Signals};
@@ -31,9 +32,10 @@ const ORPHAN_MS: u64 = 200;
 /// How long the launcher may take to take the last output of a job that is being ended.
 const LEAVE_MS: u64 = 5_000;
 
-/// Runs an agent whose launcher is at the other end of these descriptors. Returns the exit code of the process.
-pub fn serve(input: OwnedFd, output: OwnedFd) -> i32 {
-    match Agent::new(input, output).and_then(|mut agent| agent.run()) {
+/// Runs an agent whose launcher is at the other end of these descriptors, and has left it the job's secret. Returns the exit
+/// code of the process.
+pub fn serve(secret: Secret, input: OwnedFd, output: OwnedFd) -> i32 {
+    match Agent::new(secret, input, output).and_then(|mut agent| agent.run()) {
         Ok(()) => 0,
         Err(error) => {
             report::print(&format!("the agent of a node fails: {error}"));
@@ -43,6 +45,7 @@ pub fn serve(input: OwnedFd, output: OwnedFd) -> i32 {
 }
 
 struct Agent {
+    secret: Secret,
     link: Link,
     link_watched_for_room: bool,
     signals: Signals,
@@ -67,7 +70,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn new(input: OwnedFd, output: OwnedFd) -> Result<Agent> {
+    fn new(secret: Secret, input: OwnedFd, output: OwnedFd) -> Result<Agent> {
         process::become_subreaper()?;
         let signals =
             Signals::new(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE])?;
@@ -77,6 +80,7 @@ impl Agent {
         epoll.add(signals.as_fd(), token::SIGNALS, false)?;
         let now_ms = time::now_ms();
         let mut agent = Agent {
+            secret,
             link,
             link_watched_for_room: false,
             signals,
@@ -249,7 +253,7 @@ impl Agent {
         let port = Port::bind(listen_on(&launch.listen)?, token::PORT, token::STRANGER)?;
         let address = port.address();
         let epoll = self.epoll.take().ok_or_else(|| Error::Refused("a second launch".into()))?;
-        self.node = Some(Node::new(launch, epoll, port)?);
+        self.node = Some(Node::new(launch, self.secret.duplicate(), epoll, port)?);
         self.children = vec![Child::new(path)];
         self.tell(ToHub::Prepared { address });
         Ok(())

@@ -1,0 +1,59 @@
+//! Tests with frames of a rank of the job that answers what it was not asked.
+
+use crate::address::GlobalAddress;
+use crate::handle::{Action, Operation, Side};
+use crate::order::Condition;
+use crate::progress::Receiver;
+use crate::{protocol, World};
+use kumiki_net::contract::{Outbox, Sink};
+use kumiki_net::wire::Header;
+use kumiki_net::Rank;
+
+const ASKED: Rank = Rank(1);
+const STRANGER: Rank = Rank(2);
+
+#[test]
+fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
+    let world = World::init().unwrap();
+    let core = world.core();
+    let mut place = [0u8; 64];
+    let start = place.as_mut_ptr();
+    // SAFETY: the array outlives the operation, and is only read through this pointer.
+    let found = || unsafe { std::ptr::read_volatile(start.cast::<[u8; 64]>()) };
+    let id = core.new_internal();
+    let src = Side::Global(GlobalAddress::from_bits(1 << 52), 0);
+    let action = Action::Copy { dst: Side::Lent(start as usize), src, bytes: 64 };
+    let mut engine = core.engine();
+    let operation = Operation { peer: Some(ASKED), ..Operation::of_program(action, Condition::Free) };
+    engine.state.operations.insert(id, operation);
+    let mut receiver = Receiver { core, state: &mut engine.state };
+    let mut out = Outbox::default();
+    let data = Header { kind: protocol::DATA, op: id, ..Header::default() };
+
+    receiver.part(STRANGER, &data, 0, &[7; 64]);
+    assert!(receiver.place(STRANGER, &data, 0, 64).is_none());
+    // What does not fit would spoil the operation.
+    receiver.part(STRANGER, &data, 60, &[7; 64]);
+    assert!(receiver.torn(STRANGER, 0, &data, &mut out));
+    for kind in [protocol::DATA, protocol::DATA_FEW, protocol::VALUE, protocol::DONE, protocol::RETURN] {
+        for c in [0, 8, 64] {
+            receiver.frame(
+                STRANGER,
+                0,
+                &Header { kind, op: id, c, b: u64::MAX, ..Header::default() },
+                &mut out,
+            );
+        }
+    }
+    assert_eq!(found(), [0; 64], "a stranger wrote into memory that was lent");
+    assert_eq!(receiver.state.operations.get(id), Some(&operation), "a stranger changed the operation");
+    assert!(!receiver.state.operations.is_spoiled(id) && out.messages.is_empty());
+
+    // The same frames of the rank that was asked are what the operation waits for.
+    receiver.part(ASKED, &data, 0, &[7; 64]);
+    assert!(receiver.frame(ASKED, 0, &data, &mut out));
+    assert_eq!(receiver.state.operations.take_result_of(id), Some(Ok(())));
+    assert_eq!(found(), [7; 64]);
+    drop(engine);
+    world.finalize().unwrap();
+}

@@ -1,0 +1,96 @@
+//! Tests of handshakes that somebody in between disturbs.
+
+use super::*;
+use crate::auth::{refused_record, Refusal, HELLO_BYTES};
+use crate::contract::{Path, Payload, Source};
+use crate::shm::arena::Config;
+use crate::shm::world::{Cause, Place};
+use crate::wire::Header;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+
+/// A layer above that only hears of losses.
+#[derive(Default)]
+struct Listening(Vec<String>);
+
+impl Sink for Listening {
+    fn part(&mut self, _: Rank, _: &Header, _: u32, _: &[u8]) {}
+    fn frame(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
+        false
+    }
+    fn fill(&mut self, _: Source, _: u64, _: &mut [u8]) -> bool {
+        false
+    }
+    fn torn(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
+        false
+    }
+    fn withdrawn(&mut self, _: Rank, _: &Header, _: &mut Outbox) {}
+    fn lost(&mut self, _: Rank, error: Error, _: &mut Outbox) {
+        self.0.push(error.to_string());
+    }
+    fn agent(&mut self, _: &mut Outbox) {}
+}
+
+/// Rank 0 of two, each on a node of its own; the other is at this address.
+fn caller(other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
+    let arena = Arena::create(Config {
+        job: 5,
+        ranks: 2,
+        nodes: 2,
+        node: 0,
+        local_ranks: 1,
+        machine_ranks: 1,
+        peer_timeout_ms,
+        starter_bytes: 1024,
+        budget_bytes: u64::MAX,
+        pool_bytes: u64::MAX,
+        connection_cap: 4,
+        continue_on_loss: 0,
+        allow_process_vm: 0,
+        machine_cores: 1,
+    })
+    .unwrap();
+    arena.prepare_rank(0).unwrap();
+    for rank in 0..2 {
+        let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
+        arena.place(Rank(rank)).unwrap().store(place);
+    }
+    arena.node(1).unwrap().store(other);
+    let secret = Arc::new(Secret::from_bytes([7; 32]));
+    let setup = Setup { arena: Arc::new(arena), rank: Rank(0), job: JobId(5), secret, connection_cap: 4 };
+    Tcp::new(setup, None).unwrap()
+}
+
+/// Sends a message, and refuses every call that is made for it, until enough were made or the other rank counts as lost.
+fn refuse_calls(peer_timeout_ms: u32, enough: u32) -> (u32, Vec<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut tcp = caller(listener.local_addr().unwrap(), peer_timeout_ms);
+    listener.set_nonblocking(true).unwrap();
+    let mut sink = Listening::default();
+    let header = Header { kind: 16, ..Header::default() };
+    let message = Message { header, payload: Payload::None, expects_answer: true, path: Path::Route };
+    tcp.send(Rank(1), message, &mut sink).unwrap();
+    let mut calls = 0;
+    while calls < enough && sink.0.is_empty() {
+        tcp.poll(&mut sink).unwrap();
+        if let Ok((mut called, _)) = listener.accept() {
+            calls += 1;
+            called.set_nonblocking(false).unwrap();
+            while called.peek(&mut [0; HELLO_BYTES]).unwrap() < HELLO_BYTES {
+                tcp.poll(&mut sink).unwrap();
+            }
+            called.read_exact(&mut [0; HELLO_BYTES]).unwrap();
+            called.write_all(&refused_record(&Refusal::Secret).unwrap()).unwrap();
+        }
+        os::process::yield_now();
+    }
+    (calls, sink.0)
+}
+
+#[test]
+fn a_refusal_that_nobody_vouches_for_is_tried_again_and_named_in_the_end() {
+    let (calls, lost) = refuse_calls(60_000, 4);
+    assert_eq!((calls, lost.len()), (4, 0), "{lost:?}");
+    let (_, lost) = refuse_calls(200, u32::MAX);
+    assert!(lost.len() == 1 && lost[0].contains("refused the connection: the secrets differ"), "{lost:?}");
+}
