@@ -55,10 +55,11 @@ static void one_rank(const std::vector<sg4::Host*>* hosts, size_t rank, long byt
 /* The platform as SimGrid's own file format, which all its versions read. */
 static std::string write_platform(std::string sizes, const char* bandwidth, const char* latency)
 {
-    char name[] = "/tmp/kumiki-simgrid-XXXXXX";
-    int file = mkstemp(name);
+    /* Where it runs, not in a folder of everybody. */
+    char name[] = "./simgrid-XXXXXX.xml";
+    int file = mkstemps(name, 4);
     if (file < 0) {
-        perror("mkstemp");
+        perror("mkstemps");
         exit(1);
     }
     close(file);
@@ -72,17 +73,12 @@ static std::string write_platform(std::string sizes, const char* bandwidth, cons
         list += (list.empty() ? "" : ",") + one;
         at = end + 1;
     }
-    std::string path = std::string(name) + ".xml";
-    if (rename(name, path.c_str()) != 0) {
-        perror("rename");
-        exit(1);
-    }
-    std::ofstream out(path);
+    std::ofstream out(name);
     out << "<?xml version='1.0'?><!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\"><platform version=\"4.1\">"
         << "<cluster id=\"torus\" prefix=\"node-\" suffix=\"\" radical=\"0-" << nodes - 1 << "\" speed=\"1Gf\" bw=\"" << bandwidth
         << "Bps\" lat=\"" << latency << "s\" topology=\"TORUS\" topo_parameters=\"" << list
         << "\" sharing_policy=\"SPLITDUPLEX\"/></platform>\n";
-    return path;
+    return name;
 }
 
 int main(int argc, char** argv)

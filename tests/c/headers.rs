@@ -10,6 +10,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("headers::every_standard", every_standard),
         test("headers::the_library_exports_what_they_declare_and_nothing_else", exports),
         test("headers::pkg_config", pkg_config),
+        test("headers::what_is_installed_carries_nothing_for_debuggers", stripped),
     ]
 }
 
@@ -54,6 +55,14 @@ fn exports(stage: &Stage) {
     assert!(missing.is_empty() && surplus.is_empty(), "missing: {missing:?}\nsurplus: {surplus:?}");
     let dynamic = succeed(Command::new("readelf").arg("-d").arg(&library));
     assert!(dynamic.contains("soname: [libkumiki.so.0.1]"), "{dynamic}");
+}
+
+/// It would be several times as large.
+fn stripped(stage: &Stage) {
+    for file in ["lib/libkumiki.so", "lib/libkumiki.a"] {
+        let sections = succeed(Command::new("readelf").args(["-S", "--wide"]).arg(stage.path(file)));
+        assert!(sections.contains(".text") && !sections.contains(".debug_info"), "{file}");
+    }
 }
 
 /// What `acp.h` declares and the library has not: programs that use it do not link, rather than go wrong.

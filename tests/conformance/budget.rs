@@ -134,6 +134,20 @@ fn arena_bytes() -> u64 {
     arena.map(|data| data.blocks() * 512).max().expect("this process has the arena open")
 }
 
+/// A pool that has no room for anything says that it is out of memory, and stays usable.
+pub(crate) fn small_pool(stage: &Stage) {
+    for bytes in [1, 64, 300, 5000, 1 << 20] {
+        for _ in 0..3 {
+            match stage.world.malloc(bytes, 0) {
+                Ok(place) => stage.world.free(place).expect("freed"),
+                Err(error) => assert!(matches!(error, Error::OutOfMemory { .. }), "{bytes} bytes: {error:?}"),
+            }
+        }
+    }
+    let full = stage.world.malloc(1 << 20, 0).expect_err("more than there is");
+    assert!(matches!(full, Error::OutOfMemory { .. }), "{full:?}");
+}
+
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = NODES
         .iter()
@@ -143,6 +157,11 @@ pub(crate) fn trials() -> Vec<Trial> {
             })
         })
         .collect();
+    for pool in ["1", "4096", "8192", "8200", "12288", "16384"] {
+        trials.push(Trial::test(format!("alone::small_pool_{pool}"), move || {
+            Job::alone(way::named("shm"), "small_pool").env("KUMIKI_POOL", pool).run().success()
+        }));
+    }
     trials.push(Trial::test("alone::budget", || {
         Job::alone(way::named("shm"), "budget").env("KUMIKI_BUDGET", "2M").run().success()
     }));

@@ -155,6 +155,7 @@ fn other_body(name: &str) -> Option<Body> {
         "huge_copy" => Body::World(huge::huge_copy),
         "again" => Body::Process(again::again),
         "budget" => Body::World(budget::budget),
+        "small_pool" => Body::World(budget::small_pool),
         "abort" => Body::World(abort::abort),
         "reset_to_one" => Body::Process(reset::reset_to_one),
         "reset_outside" => Body::Process(reset::reset_outside),

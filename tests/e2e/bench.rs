@@ -1,6 +1,9 @@
 //! `kumiki bench`: that it measures and says so in the right form. How fast anything is, no test asserts.
 
+use crate::strangers::Folder;
 use serde_json::Value;
+use std::os::unix::fs::{chown, PermissionsExt};
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
@@ -60,4 +63,58 @@ fn the_structures_are_measured_and_right() {
     let peer = bench_of("data", &["--peers", "memcached"]);
     assert_eq!(peer.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&peer.stderr).contains("std, redis"));
+}
+
+/// A program of a stranger where one of ours is expected, beside the very source that ours would be built from.
+fn plant(folder: &Path, witness: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    let source = format!("{}/../../benches/peers/local.cpp", env!("CARGO_MANIFEST_DIR"));
+    std::fs::copy(source, folder.join("local.cpp")).unwrap();
+    let program = folder.join("local");
+    std::fs::write(&program, format!("#!/bin/sh\necho > {}\necho ready\n", witness.display())).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Measures one thing beside the C++ library. Returns what was said to standard error.
+fn beside_std(cache: &Path, temporary: &Path, directory: &Path) -> String {
+    let words = ["bench", "data", "--quick", "--samples", "1", "--only", "map.find.own", "--peers", "std"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki"));
+    command.args(words).env("XDG_CACHE_HOME", cache).env("TMPDIR", temporary).current_dir(directory);
+    let output = command.env_remove("KUMIKI_PEERS_DIR").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_program_that_somebody_else_planted_is_not_run() {
+    let folder = Folder::new("planted");
+    let (cache, witness) = (folder.0.join("cache"), folder.0.join("witness"));
+    let bench = cache.join("kumiki/bench");
+    // Where it was looked for once: among temporary files, and above the current folder.
+    let user =
+        std::fs::metadata("/proc/self").map(|data| std::os::unix::fs::MetadataExt::uid(&data)).unwrap();
+    let inner = folder.0.join("a/b");
+    std::fs::create_dir_all(&inner).unwrap();
+    plant(&folder.0.join(format!("tmp/kumiki-peers-{user}")), &witness);
+    plant(&folder.0.join("target/peers"), &witness);
+    let said = beside_std(&cache, &folder.0.join("tmp"), &inner);
+    assert!(!witness.exists() && !said.contains("left out"), "{said}");
+
+    // Where it is now: a folder that others can write to, and one of another user.
+    std::fs::remove_dir_all(&bench).unwrap();
+    plant(&bench, &witness);
+    std::fs::set_permissions(&bench, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let said = beside_std(&cache, &folder.0, &inner);
+    assert!(!witness.exists() && said.contains("others may write to it"), "{said}");
+    std::fs::set_permissions(&bench, std::fs::Permissions::from_mode(0o700)).unwrap();
+    if user == 0 {
+        chown(&bench, Some(12345), None).unwrap();
+        let said = beside_std(&cache, &folder.0, &inner);
+        assert!(!witness.exists() && said.contains("another user"), "{said}");
+        // What another user left in a folder that is ours now is built anew.
+        chown(&bench, Some(0), None).unwrap();
+        chown(bench.join("local"), Some(12345), None).unwrap();
+        let said = beside_std(&cache, &folder.0, &inner);
+        assert!(!witness.exists() && !said.contains("left out"), "{said}");
+    }
 }

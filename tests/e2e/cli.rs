@@ -103,12 +103,68 @@ fn info_has_the_version_the_sizes_and_every_variable() {
 #[test]
 fn a_full_disk_is_told_and_is_no_panic() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    for words in [&["info"][..], &["selftest", "--rounds", "1"], &["mem", "--json"]] {
+    let all: [&[&str]; 6] = [
+        &["info"],
+        &["selftest", "--rounds", "1"],
+        &["mem", "--json"],
+        &["bench", "mem", "--list"],
+        &["sim", "run", "ring", "--net", "torus:4"],
+        &["--help"],
+    ];
+    for words in all {
         let done = kumiki(words).stdout(full()).output().unwrap();
         let told = String::from_utf8_lossy(&done.stderr);
         assert!(!done.status.success() && told.contains("cannot print"), "{words:?}: {told}");
         assert!(!told.contains("panicked"), "{words:?}: {told}");
     }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_a_command_without_a_word() {
+    let all: [&[&str]; 5] = [
+        &["info"],
+        &["bench", "mem", "--list"],
+        &["bench", "data", "--quick", "--samples", "1", "--only", "map.entry", "--peers", "none", "--json"],
+        &["sim", "run", "ring", "--net", "torus:4"],
+        &["run", "--help"],
+    ];
+    for words in all {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let done = kumiki(words).stdout(writer).output().unwrap();
+        // As whoever is ended by SIGPIPE.
+        assert_eq!(done.status.code(), Some(141), "{words:?}");
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(told.lines().all(|line| line.contains("this machine is busy")), "{words:?}: {told}");
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let job = kumiki(&["selftest", "--rounds", "1", "-n", "2"]).stdout(writer).output().unwrap();
+    assert_eq!((job.status.code(), String::from_utf8_lossy(&job.stderr).as_ref()), (Some(0), ""));
+}
+
+#[test]
+fn a_full_standard_error_is_no_panic() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let words = ["bench", "data", "--quick", "--samples", "1", "--only", "map.entry", "--peers", "redis"];
+    let done = kumiki(&words).env("PATH", "/nowhere").stderr(full).output().unwrap();
+    assert!(done.status.success() && !done.stdout.is_empty(), "{:?}", done.status);
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_of_a_picture() {
+    let folder = Folder::new("full-disk");
+    let script = "mount -t tmpfs -o size=16k none \"$1\" && touch \"$1/mounted\" || exit 77
+        \"$2\" mem -n 1 --png \"$1/mem.png\"; code=$?; echo left: $(ls -A \"$1\") >&2; exit $code";
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+    let (done, _, err) = output(command.arg(&folder.0).arg(env!("CARGO_BIN_EXE_kumiki")));
+    if done.status.code() == Some(77) || err.contains("unshare:") {
+        println!("skipped: no file system can be mounted here: {err}");
+        return;
+    }
+    assert_eq!(done.status.code(), Some(2), "{err}");
+    assert!(err.contains("cannot write the picture") && err.ends_with("left: mounted\n"), "{err}");
 }
 
 #[test]
@@ -157,9 +213,55 @@ fn the_help_shows_every_command_in_a_group() {
 
 #[test]
 fn an_unknown_command_is_answered_with_the_nearest() {
-    let (done, _, err) = output(&mut kumiki(&["dcotor"]));
-    assert_eq!(done.status.code(), Some(2));
-    assert!(err.contains("'doctor'"), "{err}");
+    let all: [(&[&str], &str); 4] = [
+        (&["dcotor"], "'doctor'"),
+        (&["rnu", "-n", "2", "true"], "'run'"),
+        (&["sim", "rnu"], "'run'"),
+        (&["bench", "mme"], "'mem'"),
+    ];
+    for (words, meant) in all {
+        let (done, _, err) = output(&mut kumiki(words));
+        assert_eq!(done.status.code(), Some(2));
+        assert!(err.contains(meant), "{words:?}: {err}");
+    }
+}
+
+#[test]
+fn a_wrong_variable_is_named_and_not_its_option() {
+    let all: [(&[&str], &str, &str); 8] = [
+        (&["run", "true"], "KUMIKI_RANKS", "many"),
+        (&["selftest", "--rounds", "1"], "KUMIKI_RANKS", "0"),
+        (&["selftest", "--rounds", "1"], "KUMIKI_STARTER", "big"),
+        (&["run", "true"], "KUMIKI_BIND", "chair"),
+        (&["run", "true"], "KUMIKI_NET", "bogus"),
+        (&["run", "true"], "KUMIKI_PORTS", "x"),
+        (&["run", "true"], "KUMIKI_PEER_TIMEOUT", "0"),
+        (&["acprun", "-np", "1", "true"], "KUMIKI_BUDGET", "lots"),
+    ];
+    for (words, name, value) in all {
+        let (done, _, err) = output(kumiki(words).env(name, value));
+        assert_eq!(done.status.code(), Some(2), "{words:?} {name}={value}: {err}");
+        let first = err.lines().next().unwrap_or_default();
+        assert!(first.contains(name) && !first.contains("--"), "{words:?} {name}={value}: {err}");
+    }
+    let (_, _, err) = output(kumiki(&["run", "-n", "many", "true"]).env("KUMIKI_RANKS", "2"));
+    assert!(err.contains("--ranks") && !err.contains("KUMIKI_RANKS"), "{err}");
+}
+
+#[test]
+fn a_program_of_the_current_folder_is_not_run_for_its_name() {
+    let folder = Folder::new("path");
+    let witness = folder.0.join("witness");
+    for name in ["ssh", "cc", "heat"] {
+        let program = folder.0.join(name);
+        std::fs::write(&program, format!("#!/bin/sh\necho > {}\n", witness.display())).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    for words in [&["run", "heat"][..], &["run", "--host", "far", "true"]] {
+        // An entry without a name is the current folder, and so is a dot.
+        let (done, _, err) = output(kumiki(words).env("PATH", "::.:/nowhere").current_dir(&folder.0));
+        assert!(!done.status.success() && !witness.exists(), "{words:?}: {err}");
+    }
 }
 
 #[test]

@@ -70,6 +70,10 @@ fn wrong_options_say_what_would_be_right() {
         (&["-n", "1", "--env", "E2E_NO_SUCH"], "no such variable"),
         (&["-n", "1", "--host=-x"], "not the name of a host"),
         (&["-n", "1", "--hostfile", "/no/such/file"], "cannot read the hostfile"),
+        (&["-n", "1", "--hostfile", "/dev/zero"], "longer than"),
+        (&["-n", "4294967296"], "at least 1 and at most 1048576"),
+        (&["-n", "1", "--peer-timeout", "0"], "100ms or more"),
+        (&["-n", "1", "--timeout", "0"], "more than 0"),
     ] {
         Job::new(options, &["true"]).run().expect(2, said);
     }
@@ -90,6 +94,21 @@ fn what_follows_the_program_is_its_own_and_what_comes_before_is_ours() {
     for options in [&["-n2"][..], &["-n=2"], &["-n", "2"], &["--ranks=2", "--"]] {
         Job::new(options, &show).run().expect(0, "2: -n 5 --timeout -x -- --help");
     }
+}
+
+#[test]
+fn this_machine_is_not_reached_by_ssh() {
+    for host in ["localhost:2", "127.0.0.1,::1"] {
+        let job = Job::new(&["--host", host], &["sh", "-c", "echo $KUMIKI_RANK of $KUMIKI_RANKS"]);
+        let ended = job.env("PATH", "/usr/bin:/bin").run();
+        ended.expect(0, "1 of 2");
+        assert_eq!(ended.stderr(), "");
+    }
+}
+
+#[test]
+fn process_lists_show_an_agent_as_one() {
+    Job::new(&["-n", "1"], &["sh", "-c", "cat /proc/$PPID/comm"]).run().expect(0, "kumiki-agent");
 }
 
 #[test]

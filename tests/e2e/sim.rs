@@ -213,6 +213,33 @@ fn a_program_that_waits_for_itself_is_reported() {
 }
 
 #[test]
+fn a_trace_of_the_self_test_is_replayed_to_its_end() {
+    let trace = File::new("selftest.json", "");
+    let program = env!("CARGO_BIN_EXE_kumiki");
+    let words = ["run", "-n", "4", "--virtual-nodes", "2", "--trace", trace.name(), program];
+    let run = Command::new(program).args(words).args(["selftest", "--rounds", "2", "--seed", "3"]).output();
+    let run = run.unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let output = sim(&["run", trace.name(), "--net", "torus:4"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("nothing went over a link"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn options_that_have_no_effect_are_refused() {
+    for (words, said) in [
+        (&["run", "ring", "--net", "torus:4", "--param", "k=8"][..], "--param k"),
+        (&["compare", "ring", "halo", "--net", "torus:4", "--param", "k=8"], "--param k"),
+        (&["run", "ring", "--net", "torus:4", "--compute-scale", "nan"], "a number, 0 or more"),
+        (&["run", "/dev/zero", "--net", "torus:4"], "longer than"),
+    ] {
+        let output = sim(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(text(&output.stderr).contains(said), "{words:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn a_trace_of_a_real_run_is_replayed() {
     let trace = File::new("trace.json", "");
     let kumiki = env!("CARGO_BIN_EXE_kumiki");

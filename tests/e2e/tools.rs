@@ -1,7 +1,9 @@
 //! The commands that are jobs themselves: demo, selftest and mem.
 
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn kumiki(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kumiki"));
@@ -72,6 +74,53 @@ fn the_demo_tells_before_the_work_that_it_cannot_write() {
     std::fs::write(folder.0.join("file"), "").unwrap();
     let complaint = complaint(&mut kumiki(&["demo", "--out", &folder.path("file")]));
     assert!(complaint.contains("--out") && complaint.contains("cannot write there"), "{complaint}");
+}
+
+#[test]
+fn the_self_test_does_something() {
+    let complaint = complaint(&mut kumiki(&["selftest", "--rounds", "0"]));
+    assert!(complaint.contains("--rounds"), "{complaint}");
+}
+
+/// Runs a command whose standard error is a terminal. Returns what it printed there.
+fn on_terminal(command: &mut Command) -> String {
+    let (mut ours, mut theirs) = (0, 0);
+    let size = libc::winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    let nothing = std::ptr::null_mut();
+    // SAFETY: the two numbers are valid for writes, the size for reads; the other pointers may be null.
+    let made = unsafe { libc::openpty(&mut ours, &mut theirs, nothing, std::ptr::null_mut(), &size) };
+    assert_eq!(made, 0, "a terminal");
+    // SAFETY: the system has just given us these descriptors, and nobody else owns them.
+    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let mut child = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(theirs).spawn().unwrap();
+    // The command holds the other end; what is left of it here would keep the terminal open.
+    command.stderr(Stdio::null());
+    let mut seen = Vec::new();
+    // When nobody has the other end any more, reading fails.
+    let _ = std::fs::File::from(ours).read_to_end(&mut seen);
+    assert!(child.wait().unwrap().success(), "{}", text(&seen));
+    text(&seen)
+}
+
+#[test]
+fn what_takes_long_shows_on_a_terminal_how_far_it_is() {
+    let folder = Folder::new("bars");
+    let out = folder.path("");
+    let all: [(&[&str], &[&str]); 4] = [
+        (&["selftest", "--rounds", "2", "-n", "2"], &["selftest", "/2 rounds"]),
+        (
+            &["demo", "--size", "32", "--steps", "20", "--out", &out],
+            &["heat", "one process, to check", "/20 steps"],
+        ),
+        (&["sim", "calibrate", "--rounds", "2"], &["measuring", "/2 rounds"]),
+        (&["sim", "predict", "--rounds", "1"], &["measuring", "/2 rounds"]),
+    ];
+    for (words, parts) in all {
+        let seen = on_terminal(&mut kumiki(words));
+        assert!(parts.iter().all(|part| seen.contains(part)), "{words:?}: {seen:?}");
+        let quiet = kumiki(words).output().unwrap();
+        assert!(quiet.status.success() && quiet.stderr.is_empty(), "{words:?}: {}", text(&quiet.stderr));
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
+// They panic when nobody reads; `commands::print` and `kumiki_run::report` do not.
+#![deny(clippy::print_stdout)]
 
 mod bench;
 mod chart;
 mod commands;
 mod help;
+mod progress;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{
@@ -46,16 +49,35 @@ fn main() -> ExitCode {
         commands::forget_empty_variables();
         foreign()
     };
-    let done = rank::early().or_else(others).unwrap_or_else(|| {
-        let arguments = Arguments::from_arg_matches(&help::command().get_matches());
-        dispatch(arguments.unwrap_or_else(|error| error.exit()).command)
+    let done = rank::early().or_else(others).unwrap_or_else(|| match parse() {
+        Ok(arguments) => dispatch(arguments.command),
+        Err(error) => told(&error),
     });
     match done {
         Ok(code) => ExitCode::from(code.clamp(0, 255) as u8),
+        Err(message) if message == commands::READER_GONE => ExitCode::from(commands::READER_GONE_CODE as u8),
         Err(message) => {
             kumiki_run::report(&message);
             ExitCode::from(2)
         }
+    }
+}
+
+/// The command line.
+fn parse() -> Result<Arguments, clap::Error> {
+    let matches = help::command().try_get_matches();
+    let arguments = matches.and_then(|matches| Arguments::from_arg_matches(&matches));
+    arguments.map_err(|error| help::explained(error, help::command()))
+}
+
+/// Prints what the parser has to say: what is wrong, or the help that was asked for.
+fn told(error: &clap::Error) -> commands::Outcome {
+    match error.print() {
+        Err(why) if !error.use_stderr() && why.kind() == std::io::ErrorKind::BrokenPipe => {
+            Err(commands::READER_GONE.into())
+        }
+        Err(why) if !error.use_stderr() => Err(format!("cannot print: {why}")),
+        _ => Ok(error.exit_code()),
     }
 }
 

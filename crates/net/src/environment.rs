@@ -6,6 +6,7 @@
 use crate::{Error, Result};
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Who reads a variable.
@@ -94,7 +95,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_PORTFILE", "none", Rank, "The file in which the parts of a job find each other, when several launchers start one world (`macprun`): mode 0600."),
     variable("KUMIKI_OFFSET_RANK", "0", Rank, "The number of the first rank of this process's part of the job."),
     variable("KUMIKI_NODE", "the machine", Rank, "Name that tells apart nodes which are one machine, when ranks are started without `kumiki run`."),
-    variable("KUMIKI_PEERS_DIR", "the nearest `target/peers`", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`."),
+    variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
     variable("KUMIKI_AGENT_FD", "none", Internal, "Descriptor of the line to the node agent."),
 ];
@@ -153,11 +154,44 @@ pub fn ports() -> Result<Option<(u16, u16)>> {
     }
 }
 
+/// The folder of what this user's programs keep to be faster the next time: `XDG_CACHE_HOME`, or `.cache` in the home.
+pub fn cache_folder() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+}
+
+/// A peer cannot be expected to answer sooner.
+pub const LEAST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// `KUMIKI_PEER_TIMEOUT`: how long a peer may be silent.
+pub fn peer_timeout() -> Result<Option<Duration>> {
+    let Some(time) = duration("KUMIKI_PEER_TIMEOUT")? else { return Ok(None) };
+    if time < LEAST_PEER_TIMEOUT {
+        let value = std::env::var_os("KUMIKI_PEER_TIMEOUT").unwrap_or_default();
+        return Err(wrong("KUMIKI_PEER_TIMEOUT", &value, "100ms or more"));
+    }
+    Ok(Some(time))
+}
+
+/// Looks at variables that are read late, or only by some jobs: what they say must make sense in any case.
+pub fn check() -> Result<()> {
+    network()?;
+    ports()?;
+    peer_timeout().map(drop)
+}
+
+/// `KUMIKI_NET`: the network to listen on, and how it was written.
+fn network() -> Result<Option<(Network, String)>> {
+    let Some(value) = text("KUMIKI_NET")? else { return Ok(None) };
+    match Network::parse(&value) {
+        Some(network) => Ok(Some((network, value))),
+        None => Err(wrong("KUMIKI_NET", &value.into(), "a network such as 10.1.0.0/16")),
+    }
+}
+
 /// The address of this machine that other nodes reach: in the network `KUMIKI_NET`, or the one by which ssh came.
 pub fn reached_address() -> Result<IpAddr> {
-    if let Some(value) = text("KUMIKI_NET")? {
-        let network = Network::parse(&value)
-            .ok_or_else(|| wrong("KUMIKI_NET", &value.clone().into(), "a network such as 10.1.0.0/16"))?;
+    if let Some((network, value)) = network()? {
         let addresses = crate::os::socket::interface_addresses()?;
         return addresses.iter().copied().find(|address| network.contains(*address)).ok_or_else(|| {
             let have: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
@@ -232,20 +266,26 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     if !name.starts_with("KUMIKI_") || VARIABLES.iter().any(|variable| variable.name == name) {
         return None;
     }
-    VARIABLES.iter().map(|variable| variable.name).min_by_key(|known| edit_distance(name, known))
+    VARIABLES.iter().map(|variable| variable.name).min_by_key(|known| slips(name, known))
 }
 
-fn edit_distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.bytes().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.bytes().enumerate() {
-            let change = diagonal + (a != b) as usize;
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+/// How many slips of the finger are between two words: a letter too many, too few or another, or two in the wrong order.
+pub fn slips(one: &str, other: &str) -> usize {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let change = rows[i][j] + (a != b) as usize;
+            let mut least = change.min(row[j] + 1).min(rows[i][j + 1] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[other.len()]
+    rows[one.len()][other.len()]
 }
 
 /// `docs/environment.md`.
@@ -332,6 +372,9 @@ mod tests {
         assert_eq!(nearest("KUMIKI_RANKZ"), Some("KUMIKI_RANKS"));
         assert_eq!(nearest("KUMIKI_VIRTUALNODES"), Some("KUMIKI_VIRTUAL_NODES"));
         assert_eq!((nearest("KUMIKI_RANKS"), nearest("PATH")), (None, None));
+        let cases =
+            [("run", "run"), ("rnu", "run"), ("rn", "run"), ("runn", "run"), ("", "run"), ("abc", "cab")];
+        assert_eq!(cases.map(|(one, other)| slips(one, other)), [0, 1, 1, 1, 3, 2]);
     }
 
     #[test]

@@ -2,13 +2,15 @@
 
 use crate::{Result, RunError};
 use kumiki_net::auth::Secret;
-use kumiki_net::os::{descriptor, memory};
+use kumiki_net::os::{descriptor, memory, process};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Serves the launcher at the other end of an inherited descriptor; of standard input and output if there is none. The job's
 /// secret is the first thing in the standard input, in either case. Returns the exit code when the node's part of the job is
 /// over.
 pub fn serve(inherited: Option<i32>) -> Result<i32> {
+    // We were started by way of /proc/self/exe, and would be called that.
+    process::set_name(c"kumiki-agent");
     let secret = read_secret(std::io::stdin().as_fd())?;
     let (input, output) = match inherited {
         Some(number) => {

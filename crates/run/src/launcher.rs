@@ -31,6 +31,7 @@ pub fn run(options: &Options) -> Result<i32> {
     if options.command.first().is_none_or(|name| name.is_empty()) {
         return Err(RunError::Options("no program was given".into()));
     }
+    environment::check()?;
     let nodes = plan::plan(options)?;
     let trace = options.trace.as_deref().map(TraceFile::begin).transpose()?;
     let launches = launches(options, &nodes, trace.as_ref())?;

@@ -32,13 +32,21 @@ pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
 pub use launcher::run;
 pub use options::{Bind, OnLoss, Options};
+pub use plan::MAX_RANKS;
 
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
 pub mod system {
     pub use kumiki_net::os::bare::SharedWords;
     pub use kumiki_net::os::descriptor::set_close_on_exec;
+    pub use kumiki_net::os::file::{
+        can_replace, find_program, is_own_program, private_folder, read_bytes, read_text, replace,
+        trusted_folder,
+    };
     pub use kumiki_net::os::memory::create_sealed;
-    pub use kumiki_net::os::process::{allowed_cores, become_subreaper, children, signal, signal_group};
+    pub use kumiki_net::os::process::{
+        allowed_cores, become_subreaper, children, signal, signal_group, user,
+    };
+    pub use kumiki_net::os::random_bytes;
     pub use kumiki_net::os::socket::avoid_pacing;
     pub use kumiki_net::wire::frame::checksum;
 }

@@ -7,6 +7,7 @@ use crate::{Result, RunError};
 use kumiki_net::agent::meeting::{Meeting, Settings};
 use kumiki_net::agent::report;
 use kumiki_net::environment;
+use kumiki_net::os::file::find_program;
 use kumiki_net::os::process::{self, ChildSetup, Signals};
 use kumiki_net::os::{memory, time};
 use std::ffi::OsString;
@@ -14,7 +15,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -63,6 +64,7 @@ pub struct Parts {
 
 /// Runs a job in parts to its end. Returns the exit code: that of the part whose rank failed first.
 pub fn run(job: &Parts) -> Result<i32> {
+    environment::check()?;
     let ranks = job.parts.iter().try_fold(0u32, |sum, part| sum.checked_add(part.ranks));
     let ranks = ranks.ok_or_else(|| RunError::Options("there are too many ranks".into()))?;
     let meeting =
@@ -217,8 +219,9 @@ impl<'a> Starter<'a> {
         for (index, part) in self.job.parts.iter().enumerate() {
             let line = command_line(part, offset, file.path());
             offset += part.ranks;
-            let mut command = Command::new(&line[0]);
-            command.args(&line[1..]);
+            let missing = || RunError::Options(format!("{}: there is no {}", part.title, line[0].display()));
+            let mut command = Command::new(find_program(&line[0]).ok_or_else(missing)?);
+            command.arg0(&line[0]).args(&line[1..]);
             // A launcher in the background that reads a terminal would be stopped.
             if index > 0 || !self.job.forward_input || std::io::stdin().is_terminal() {
                 command.stdin(Stdio::null());

@@ -1,11 +1,17 @@
 //! Which rank goes where: block by block over the nodes, or in turn.
 
 use crate::{Options, Result, RunError};
+use kumiki_net::os::{file, socket};
+use std::net::IpAddr;
 
+/// The name of this machine for people. No host can have it.
+const HERE: &str = "this machine";
 /// What some editors put at the beginning of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The most ranks of a job.
-const MAX_RANKS: u32 = 1 << 20;
+pub const MAX_RANKS: u32 = 1 << 20;
+/// A longer file of hosts is something else, or never ends.
+const HOSTFILE_BYTES: u64 = 64 << 20;
 
 /// One node of the job.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,10 +35,12 @@ struct Host {
 pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
     let hosts = hosts(options)?;
     if !hosts.is_empty() && options.virtual_nodes.is_some() {
-        return wrong("--virtual-nodes makes nodes of this one machine; it cannot be combined with hosts");
+        return wrong(
+            "--virtual-nodes (KUMIKI_VIRTUAL_NODES) makes nodes of this one machine; it cannot be combined with hosts",
+        );
     }
     if options.network_namespaces && options.virtual_nodes.is_none() {
-        return wrong("--netns gives each virtual node a namespace; add --virtual-nodes K");
+        return wrong("--netns (KUMIKI_NETNS) gives each virtual node a namespace; add --virtual-nodes K");
     }
     let ranks = match (options.ranks, options.per_node) {
         (Some(0), _) => return wrong("a job needs at least one rank"),
@@ -105,13 +113,13 @@ fn places(options: &Options, hosts: &[Host], ranks: u32) -> Result<(Names, Vec<u
         let count = options.virtual_nodes.unwrap_or(1);
         if count == 0 || count > ranks {
             return wrong(&format!(
-                "--virtual-nodes must be between 1 and the number of ranks, {ranks}; it is {count}"
+                "--virtual-nodes (KUMIKI_VIRTUAL_NODES) must be between 1 and the number of ranks, {ranks}; it is {count}"
             ));
         }
         let even = (0..count).map(|node| ranks / count + (node < ranks % count) as u32);
         let capacities = options.per_node.map_or(even.collect(), |per_node| vec![per_node; count as usize]);
-        let names = (0..count)
-            .map(|node| (None, if count == 1 { "this machine".into() } else { format!("node {node}") }));
+        let names =
+            (0..count).map(|node| (None, if count == 1 { HERE.into() } else { format!("node {node}") }));
         return Ok((names.collect(), capacities));
     }
     let even = ranks.div_ceil(hosts.len() as u32);
@@ -123,16 +131,41 @@ fn places(options: &Options, hosts: &[Host], ranks: u32) -> Result<(Names, Vec<u
         (None, None) if says => 1,
         (None, None) => even,
     };
-    let names = hosts.iter().map(|host| (Some(host.name.clone()), host.name.clone()));
+    let reach = |host: &Host| (host.name != HERE).then(|| host.name.clone());
+    let names = hosts.iter().map(|host| (reach(host), host.name.clone()));
     Ok((names.collect(), hosts.iter().enumerate().map(capacity).collect()))
 }
 
+/// The hosts that are asked for. Where all of them are this machine, they are one node that needs no ssh to be reached; unless
+/// the user says how they are to be reached.
 fn hosts(options: &Options) -> Result<Vec<Host>> {
+    let mut hosts = named_hosts(options)?;
+    let here = own_addresses();
+    if options.ssh == Options::default().ssh && hosts.iter().all(|host| is_here(&host.name, &here)) {
+        hosts.iter_mut().for_each(|host| host.name = HERE.into());
+    }
+    Ok(hosts)
+}
+
+fn own_addresses() -> Vec<IpAddr> {
+    socket::interface_addresses().unwrap_or_default()
+}
+
+/// Whether a name or address of a host is one of this machine.
+fn is_here(name: &str, own_addresses: &[IpAddr]) -> bool {
+    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback() || own_addresses.contains(&address),
+        Err(_) => name.eq_ignore_ascii_case("localhost") || name == own.trim(),
+    }
+}
+
+fn named_hosts(options: &Options) -> Result<Vec<Host>> {
     match (&options.hosts, &options.hostfile) {
-        (Some(_), Some(_)) => wrong("give --host or --hostfile, not both"),
+        (Some(_), Some(_)) => wrong("give --host (KUMIKI_HOSTS) or --hostfile (KUMIKI_HOSTFILE), not both"),
         (Some(list), None) => list.split(',').map(|word| parse_host(word.trim())).collect(),
         (None, Some(path)) => {
-            let text = std::fs::read_to_string(path).map_err(|error| {
+            let text = file::read_text(path, HOSTFILE_BYTES).map_err(|error| {
                 RunError::Options(format!("cannot read the hostfile {}: {error}", path.display()))
             })?;
             parse_hostfile(&text)
@@ -246,11 +279,33 @@ mod tests {
         assert_eq!(sizes(&of("a,b", Some(5))), [("a".into(), 3), ("b".into(), 2)]);
         assert_eq!(sizes(&of("u@a:4,b:4", Some(4))), [("u@a".into(), 4)]);
         assert_eq!(sizes(&of("[fe80::1]:2", None)), [("fe80::1".into(), 2)]);
-        assert_eq!(sizes(&of("::1", Some(2))), [("::1".into(), 2)]);
+        assert_eq!(sizes(&of("fe80::2", Some(2))), [("fe80::2".into(), 2)]);
         assert!(plan(&of("a:1,b:1", Some(3))).is_err());
         for bad in ["", "a:0", "a:x", "-oProxyCommand=x", "a b"] {
             assert!(plan(&of(bad, Some(1))).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn this_machine_needs_no_ssh() {
+        let of = |hosts: &str, ssh: &str| {
+            let options = Options { hosts: Some(hosts.into()), ssh: ssh.into(), ..Options::default() };
+            let nodes = plan(&options).unwrap();
+            nodes.into_iter().map(|node| (node.host, node.ranks.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(of("localhost:2,127.0.0.1,[::1]:1,LOCALHOST", "ssh"), [(None, 5)]);
+        let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(of(own.trim(), "ssh"), [(None, 1)]);
+        let reached = |hosts: &str, ssh: &str| of(hosts, ssh).into_iter().all(|(host, _)| host.is_some());
+        // Others must be able to reach it; another user is another user; and whoever says how wants it so.
+        assert!(reached("localhost,beta", "ssh") && reached("me@localhost", "ssh"));
+        assert!(reached("localhost", "ssh -p 2222"));
+    }
+
+    #[test]
+    fn a_file_of_hosts_that_never_ends_is_not_read_for_ever() {
+        let options = Options { hostfile: Some("/dev/zero".into()), ..Options::default() };
+        assert!(plan(&options).unwrap_err().to_string().contains("longer than"));
     }
 
     #[test]

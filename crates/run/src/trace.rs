@@ -1,6 +1,7 @@
 //! The file of a trace: the launcher opens and closes the list, the ranks append its entries.
 
 use crate::{Result, RunError};
+use kumiki_net::os::file;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ pub(crate) struct TraceFile {
 impl TraceFile {
     /// Empties the file and begins the list. The path is made absolute: ranks may run in another directory.
     pub(crate) fn begin(path: &Path) -> Result<TraceFile> {
-        let path = std::path::absolute(path).map_err(|error| wrong(path, &error))?;
+        let path = file::followed(path).and_then(std::path::absolute).map_err(|error| wrong(path, &error))?;
         let begun = File::create(&path).and_then(|mut file| file.write_all(b"[\n"));
         begun.map_err(|error| wrong(&path, &error))?;
         Ok(TraceFile { path })

@@ -24,23 +24,35 @@ mod kind {
     pub(super) const DATA: u64 = 20;
     pub(super) const VALUE: u64 = 21;
     pub(super) const DONE: u64 = 22;
+    pub(super) const SIGNAL: u64 = 23;
     pub(super) const NUDGE: u64 = 24;
     pub(super) const NUDGED: u64 = 25;
     pub(super) const CALL: u64 = 26;
     pub(super) const RETURN: u64 = 27;
+    /// As PUT and DATA, with a few bytes, which go in the header.
+    pub(super) const PUT_FEW: u64 = 28;
+    pub(super) const DATA_FEW: u64 = 29;
 
     pub(super) fn is_question(kind: u64) -> bool {
-        matches!(kind, PUT | GET | COPY | ATOMIC | CALL)
+        matches!(kind, PUT | PUT_FEW | GET | COPY | ATOMIC | CALL)
     }
 
     pub(super) fn is_answer(kind: u64) -> bool {
-        matches!(kind, DATA | VALUE | DONE | RETURN)
+        matches!(kind, DATA | DATA_FEW | VALUE | DONE | RETURN)
+    }
+
+    /// Whether something of the program goes in the header, beside the payload.
+    pub(super) fn is_in_header(kind: u64) -> bool {
+        matches!(kind, PUT_FEW | DATA_FEW | SIGNAL)
     }
 
     pub(super) fn is_about_the_connection(kind: u64) -> bool {
         kind < PUT || matches!(kind, NUDGE | NUDGED)
     }
 }
+
+/// Bytes that count for what goes in a header: the trace does not say how many there were.
+const WORD_BYTES: u64 = 8;
 
 /// The tag of messages that nobody answers.
 const TAG: u64 = 1;
@@ -231,7 +243,7 @@ fn event(source: &Source, value: &Value, place: Span) -> Result<Option<Event>, M
         kind,
         peer: number("peer")?.min(u32::MAX as u64) as u32,
         op: number("op")?,
-        bytes: number("bytes")?,
+        bytes: number("bytes")?.max(if kind::is_in_header(kind) { WORD_BYTES } else { 0 }),
         waited_us: args["waited"].as_f64().unwrap_or(0.0),
         service: value["tid"].as_u64() == Some(1),
         place,
@@ -241,13 +253,19 @@ fn event(source: &Source, value: &Value, place: Span) -> Result<Option<Event>, M
 /// What a rank does, from its events.
 fn program(rank: u32, ranks: u32, events: &[Event]) -> Vec<(Item, Span)> {
     // How much came back, by peer and number.
-    let answers: HashMap<(u32, u64), u64> = events
-        .iter()
-        .filter(|event| !event.sends && kind::is_answer(event.kind))
-        .map(|event| ((event.peer, event.op), event.bytes))
-        .collect();
-    let mut maker =
-        Maker { items: Vec::new(), rank, ranks, issued: 0, open: HashMap::new(), puts: HashMap::new() };
+    let mut answers: HashMap<(u32, u64), u64> = HashMap::new();
+    for event in events.iter().filter(|event| !event.sends && kind::is_answer(event.kind)) {
+        *answers.entry((event.peer, event.op)).or_default() += event.bytes;
+    }
+    let mut maker = Maker {
+        items: Vec::new(),
+        rank,
+        ranks,
+        issued: 0,
+        open: HashMap::new(),
+        puts: HashMap::new(),
+        last_put: HashMap::new(),
+    };
     let mut last_us = events.first().map_or(0.0, |event| event.at_us);
     for event in events {
         if !event.service {
@@ -290,6 +308,8 @@ struct Maker {
     open: HashMap<(u32, u64), u64>,
     /// Puts from each rank that nobody waited for.
     puts: HashMap<u32, u64>,
+    /// The number of the last put from each rank: a long one is sent once, and comes in pieces.
+    last_put: HashMap<u32, u64>,
 }
 
 impl Maker {
@@ -316,7 +336,7 @@ impl Maker {
     fn question(&mut self, event: &Event, answer_bytes: u64) {
         let offset = self.offset(event.peer);
         let item = match event.kind {
-            kind::PUT => Item::Put { offset, bytes: event.bytes },
+            kind::PUT | kind::PUT_FEW => Item::Put { offset, bytes: event.bytes },
             kind::ATOMIC => Item::Atomic { offset },
             _ => Item::Get { offset, bytes: answer_bytes },
         };
@@ -326,12 +346,14 @@ impl Maker {
     }
 
     fn was_asked(&mut self, event: &Event) {
-        if event.kind != kind::PUT {
+        if !matches!(event.kind, kind::PUT | kind::PUT_FEW) {
             return;
         }
         let puts = self.puts.entry(event.peer).or_default();
-        *puts += 1;
-        if !event.service && event.waited_us > 0.0 {
+        if self.last_put.insert(event.peer, event.op) != Some(event.op) {
+            *puts += 1;
+        }
+        if !event.service && event.waited_us > 0.0 && *puts > 0 {
             let count = std::mem::take(puts);
             let offset = self.offset_of_sender(event.peer);
             self.items.push((Item::AwaitPuts { offset, count }, event.place));
@@ -457,6 +479,42 @@ mod tests {
         ];
         assert_eq!(items, expected);
         assert_eq!(replay.ranks(), 4);
+    }
+
+    #[test]
+    fn a_put_that_comes_in_pieces_is_waited_for_once() {
+        let mut text = String::new();
+        text += &line(0, 10, "send kind 16", (1, 7, 3000), 0, 0);
+        text += &line(1, 11, "receive kind 16", (0, 7, 2000), 5, 0);
+        text += &line(1, 12, "receive kind 16", (0, 7, 1000), 1, 0);
+        text += &line(0, 20, "send kind 17", (1, 8, 0), 0, 0);
+        text += &line(0, 22, "receive kind 20", (1, 8, 400), 1, 0);
+        text += &line(0, 23, "receive kind 20", (1, 8, 100), 1, 0);
+        let replay = parse(&text).unwrap();
+        let waits = |item: &&(Item, Span)| matches!(item.0, Item::AwaitPuts { .. });
+        let waited: Vec<Item> = replay.programs[1].iter().filter(waits).map(|(item, _)| *item).collect();
+        assert_eq!(waited, [Item::AwaitPuts { offset: -1, count: 1 }]);
+        assert!(replay.programs[0].iter().any(|(item, _)| *item == Item::Get { offset: 1, bytes: 500 }));
+    }
+
+    #[test]
+    fn puts_of_a_word_go_over_the_network() {
+        let mut text = String::new();
+        text += &line(0, 10, "send kind 28", (1, 7, 0), 0, 0);
+        text += &line(1, 11, "receive kind 28", (0, 7, 0), 5, 0);
+        text += &line(0, 12, "receive kind 22", (1, 7, 0), 1, 0);
+        text += &line(1, 20, "send kind 17", (0, 3, 0), 0, 0);
+        text += &line(1, 22, "receive kind 29", (0, 3, 0), 1, 0);
+        text += &line(1, 30, "send kind 23", (0, 0, 0), 0, 0);
+        text += &line(0, 31, "receive kind 23", (1, 0, 0), 1, 0);
+        let replay = parse(&text).unwrap();
+        let does = |rank: usize, wanted: Item| replay.programs[rank].iter().any(|(item, _)| *item == wanted);
+        assert!(does(0, Item::Put { offset: 1, bytes: 8 }) && does(0, Item::Wait { back: 1 }));
+        assert!(does(1, Item::Get { offset: -1, bytes: 8 }) || does(1, Item::Get { offset: 1, bytes: 8 }));
+        assert!(replay.programs[1].iter().any(|(item, _)| matches!(item, Item::Send { bytes: 8, .. })));
+        let network = crate::description::network("torus:2").unwrap();
+        let report = crate::simulate(&network, &replay, &crate::Options::default()).unwrap();
+        assert!(report.links.iter().any(|link| report.utilisation(link) > 0.0));
     }
 
     #[test]

@@ -3,8 +3,12 @@
 //! A [`Mistake`] names file, line and column, shows the line with a caret under the fault, and where a name is
 //! unknown says which known one is nearest.
 
+use kumiki_net::os::file::read_text;
 use std::fmt;
 use std::sync::Arc;
+
+/// The most that is read from a pipe or a device.
+const STREAM_BYTES: u64 = 64 << 20;
 
 /// A piece of a source, in bytes from its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,11 +49,9 @@ impl Source {
     /// The text of a file.
     pub fn read(path: &std::path::Path) -> Result<Source, String> {
         let name = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| format!("cannot read {name}: {error}"))?;
-        let text = String::from_utf8(bytes).map_err(|_| format!("{name} is not a text in UTF-8"))?;
-        if u32::try_from(text.len()).is_err() {
-            return Err(format!("{name} is larger than 4 GiB"));
-        }
+        // What is no file may never end.
+        let most_bytes = if path.is_file() { u32::MAX as u64 } else { STREAM_BYTES };
+        let text = read_text(path, most_bytes).map_err(|error| format!("cannot read {name}: {error}"))?;
         Ok(Source::new(&name, &text))
     }
 

@@ -65,12 +65,12 @@ pub(super) fn run(plan: &Plan, metrics: &[Metric], report: &mut Report) -> Resul
                 _ => start_up(plan, metric),
             };
             progress.clear();
-            report.add(row);
+            report.add(row)?;
         }
         if let Some(stage) = stage {
             stage.close(floor.as_ref().map(Contender::pid));
         }
-        report.end_section();
+        report.end_section()?;
     }
     if let Some(floor) = floor {
         floor.end();
@@ -83,9 +83,8 @@ fn warn_of_load() {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
     if let Some(load) = load.filter(|load| *load > BUSY_LOAD) {
-        eprintln!(
-            "kumiki: this machine is busy (load {load}): measure again when it is not, and mind the spread"
-        );
+        let advice = "measure again when it is not, and mind the spread";
+        kumiki_run::report(&format!("this machine is busy (load {load}): {advice}"));
     }
 }
 
@@ -274,14 +273,13 @@ impl Progress {
 
     fn show(&self, done: usize, name: &str) {
         if self.shown {
-            eprint!("\r\x1b[K[{done}/{}] {name}", self.total);
-            let _ = std::io::stderr().flush();
+            let _ = write!(std::io::stderr(), "\r\x1b[K[{done}/{}] {name}", self.total);
         }
     }
 
     fn clear(&self) {
         if self.shown {
-            eprint!("\r\x1b[K");
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `harness.rs` | takes the samples, contender after contender, round after round |
 //! | `contender.rs` | a process that measures what it is told, line by line |
 //! | `peers.rs` | the MPI libraries of this machine, and how each is built and started |
+//! | `workshop.rs` | where programs of peers are built and kept |
 //! | `launch.rs` | start-up time and memory, which need a job for each sample |
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
 //! | `data/` | the same for data structures |
@@ -24,6 +25,7 @@ mod report;
 mod sim;
 mod statistics;
 mod worker;
+mod workshop;
 
 use crate::commands::Outcome;
 use std::path::PathBuf;
@@ -106,14 +108,13 @@ impl Options {
         startup_peers: bool,
     ) -> Outcome {
         if self.list {
-            report::list(metrics);
-            return Ok(0);
+            return report::list(metrics);
         }
         let samples = self.samples.unwrap_or(if self.quick { 3 } else { 9 });
         let plan = harness::Plan { samples, peers: peers()?, startup_peers };
         let mut report = report::Report::new(self.json);
         harness::run(&plan, metrics, &mut report)?;
-        report.finish();
+        report.finish()?;
         if let Some(path) = &self.png {
             report.draw(path)?;
         }

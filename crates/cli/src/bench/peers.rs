@@ -4,14 +4,18 @@
 
 use super::catalogue::Place;
 use super::harness::Rival;
-use kumiki_run::environment;
+use super::workshop::{self, Workshop};
+use kumiki_run::{report, system};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const TABLE: &str = include_str!("../../../../benches/peers/peers.tsv");
 const PROGRAM: &str = include_str!("../../../../benches/peers/rma.c");
 
-/// Where the libraries and our program for them are: the folder that was given to `benches/peers/install`.
+/// What stands in the table for the folder of libraries.
+const FOLDER: &str = "{peers}";
+
+/// Where libraries are: the folder that was given to `benches/peers/install`.
 const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
 
 /// One library over one fabric.
@@ -19,6 +23,8 @@ const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
 pub(super) struct Peer {
     pub(super) name: String,
     pub(super) tcp: bool,
+    /// Whether it is in the folder of libraries, not of the system.
+    is_installed: bool,
     mpicc: String,
     mpirun: String,
     common_environment: Vec<String>,
@@ -43,15 +49,15 @@ impl Rival for Peer {
     }
 
     fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String> {
-        let few = ranks as usize <= kumiki_run::system::allowed_cores().len();
+        let few = ranks as usize <= system::allowed_cores().len();
         let (environment, flags) = if few {
             (&self.few_environment, &self.few_flags)
         } else {
             (&self.many_environment, &self.many_flags)
         };
-        let mut command = Command::new(&self.mpirun);
+        let mut command = workshop::tool(&self.mpirun)?;
         set_environment(&mut command, self.common_environment.iter().chain(environment));
-        if is_root() {
+        if system::user() == 0 {
             command.args(&self.root_flags);
         }
         command.args(&self.flags).args(flags).arg("-n").arg(ranks.to_string());
@@ -73,8 +79,8 @@ pub(super) fn find(list: &str) -> Result<Vec<Peer>, String> {
     if list == "none" {
         return Ok(Vec::new());
     }
-    let folder = folder()?;
-    let table = parse(TABLE, &folder);
+    let libraries = workshop::libraries(FOLDER_VARIABLE)?;
+    let table = parse(TABLE, libraries.as_deref().unwrap_or(Path::new("")));
     let mut wanted: Vec<Peer> = table.clone();
     if list != "auto" {
         let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -86,86 +92,40 @@ pub(super) fn find(list: &str) -> Result<Vec<Peer>, String> {
         }
         wanted.retain(|peer| names.iter().any(|name| peer.name.starts_with(name)));
     }
-    wanted.retain(|peer| exists(&peer.mpicc) && exists(&peer.mpirun));
+    let is_here = |program: &str| system::find_program(program).is_some();
+    wanted.retain(|peer| libraries.is_some() || !peer.is_installed);
+    wanted.retain(|peer| is_here(&peer.mpicc) && is_here(&peer.mpirun));
     if wanted.is_empty() {
-        eprintln!(
-            "kumiki: no MPI library was found to compare with; `./x peers` installs some. Going on without."
-        );
+        report("no MPI library was found to compare with; `./x peers` installs some. Going on without.");
         return Ok(Vec::new());
     }
-    build(&folder, &mut wanted)?;
+    build(&mut wanted)?;
     Ok(wanted)
 }
 
 /// Builds the program with each compiler, unless that has been done.
-fn build(folder: &Path, peers: &mut Vec<Peer>) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
-    std::fs::create_dir_all(folder.join("scratch")).map_err(wrong)?;
-    let source = folder.join("rma.c");
-    let fresh = std::fs::read_to_string(&source).is_ok_and(|text| text == PROGRAM);
-    if !fresh {
-        std::fs::write(&source, PROGRAM).map_err(wrong)?;
-    }
-    let mut built: Vec<PathBuf> = Vec::new();
+fn build(peers: &mut Vec<Peer>) -> Result<(), String> {
+    let workshop = Workshop::open()?;
+    let scratch = workshop.scratch()?;
     peers.retain_mut(|peer| {
-        let name: String =
-            peer.mpicc.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-        peer.program = folder.join(format!("rma-{name}"));
-        peer.scratch = folder.join("scratch");
-        if (fresh && peer.program.exists()) || built.contains(&peer.program) {
-            return true;
+        let built = workshop::tool(&peer.mpicc).and_then(|mut command| {
+            set_environment(&mut command, peer.common_environment.iter());
+            command.arg("-O2");
+            workshop.build(&program_name(&peer.mpicc), ("c", PROGRAM), command, &[])
+        });
+        match &built {
+            Ok(program) => (peer.program, peer.scratch) = (program.clone(), scratch.clone()),
+            Err(why) => report(&format!("{} is left out: {why}", peer.name)),
         }
-        let mut command = Command::new(&peer.mpicc);
-        set_environment(&mut command, peer.common_environment.iter());
-        command.arg("-O2").arg(&source).arg("-o").arg(&peer.program).stdin(Stdio::null());
-        match command.output() {
-            Ok(output) if output.status.success() => {
-                built.push(peer.program.clone());
-                true
-            }
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                eprintln!("kumiki: {} cannot build rma.c, so {} is left out: {said}", peer.mpicc, peer.name);
-                false
-            }
-            Err(error) => {
-                eprintln!("kumiki: {}: {error}; {} is left out", peer.mpicc, peer.name);
-                false
-            }
-        }
+        built.is_ok()
     });
     Ok(())
 }
 
-/// The folder of the peers: as the variable says, the nearest `target/peers` above this command or the current
-/// directory, or one among the temporary files.
-pub(super) fn folder() -> Result<PathBuf, String> {
-    if let Some(folder) = environment::text(FOLDER_VARIABLE).map_err(|error| error.to_string())? {
-        return std::path::absolute(&folder).map_err(|error| format!("{FOLDER_VARIABLE}: {error}"));
-    }
-    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-    let found = starts.iter().flatten().find_map(|start| {
-        start.ancestors().map(|above| above.join("target/peers")).find(|folder| folder.is_dir())
-    });
-    Ok(found.unwrap_or_else(|| std::env::temp_dir().join(format!("kumiki-peers-{}", user()))))
-}
-
-fn user() -> u32 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").map_or(0, |metadata| metadata.uid())
-}
-
-fn is_root() -> bool {
-    user() == 0
-}
-
-/// Whether a program exists: at its path, or in a folder of PATH.
-fn exists(program: &str) -> bool {
-    if program.contains('/') {
-        return Path::new(program).exists();
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(program).exists())
+/// What our program is called that this compiler builds.
+fn program_name(mpicc: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    format!("rma-{}", mpicc.chars().map(plain).collect::<String>())
 }
 
 /// Reads the table: one row a line, one column a tab, `-` for nothing.
@@ -175,15 +135,16 @@ fn parse(table: &str, folder: &Path) -> Vec<Peer> {
     let heads: Vec<&str> = rows.next().unwrap_or_default().split('\t').collect();
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('\t').collect();
-        let cell = |head: &str| {
+        let raw = |head: &str| {
             let at = heads.iter().position(|name| *name == head);
-            let text = at.and_then(|at| cells.get(at)).copied().unwrap_or("-");
-            (if text == "-" { "" } else { text }).replace("{peers}", &folder)
+            at.and_then(|at| cells.get(at)).copied().filter(|text| *text != "-").unwrap_or("")
         };
+        let cell = |head: &str| raw(head).replace(FOLDER, &folder);
         let words = |head: &str| cell(head).split_whitespace().map(String::from).collect();
         Peer {
             name: cell("peer"),
             tcp: cell("fabric") == "tcp",
+            is_installed: raw("mpicc").contains(FOLDER),
             mpicc: cell("mpicc"),
             mpirun: cell("mpirun"),
             common_environment: words("common_env"),
@@ -210,6 +171,7 @@ mod tests {
         assert!(peers.iter().any(|peer| peer.name == "openmpi4" && !peer.tcp && peer.max_ranks.is_none()));
         let impi = peers.iter().find(|peer| peer.name == "impi" && peer.tcp).unwrap();
         assert_eq!(impi.mpicc, "/p/impi/bin/mpicc");
+        assert!(impi.is_installed && peers.iter().any(|peer| !peer.is_installed));
         assert_eq!(impi.max_ranks, Some(64));
         assert!(impi.common_environment.contains(&"I_MPI_ROOT=/p/impi".to_string()));
         assert!(peers.iter().all(|peer| !peer.mpicc.is_empty() && !peer.mpirun.is_empty()));
@@ -218,6 +180,7 @@ mod tests {
     #[test]
     fn a_peer_is_started_in_the_mode_for_its_number_of_ranks() {
         let mut peer = parse(TABLE, Path::new("/p")).remove(0);
+        peer.mpirun = "/bin/sh".into();
         peer.program = "/p/rma".into();
         let words = |ranks| -> Vec<String> {
             peer.command(ranks, &["init"])

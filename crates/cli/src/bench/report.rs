@@ -3,6 +3,7 @@
 use super::catalogue::{Against, Bound, Metric};
 use super::statistics::Samples;
 use crate::chart::{Bars, Group, Lines, Scale, Series, Unit};
+use crate::commands::{print, Outcome};
 use serde_json::{json, Map, Value};
 use std::path::Path;
 
@@ -166,11 +167,12 @@ impl Report {
         Report { json, rows: Vec::new(), printed: 0 }
     }
 
-    pub(super) fn add(&mut self, row: Row) {
+    pub(super) fn add(&mut self, row: Row) -> Result<(), String> {
         if self.json {
-            println!("{}", row.json());
+            print(&format!("{}\n", row.json()))?;
         }
         self.rows.push(row);
+        Ok(())
     }
 
     /// The value of an earlier row.
@@ -179,36 +181,38 @@ impl Report {
     }
 
     /// Prints the table of the rows since the last one.
-    pub(super) fn end_section(&mut self) {
+    pub(super) fn end_section(&mut self) -> Result<(), String> {
         let rows = &self.rows[std::mem::replace(&mut self.printed, self.rows.len())..];
         if !self.json && !rows.is_empty() {
-            println!("{}", table(rows));
+            print(&format!("{}\n", table(rows)))?;
         }
+        Ok(())
     }
 
     /// Says how many bounds hold.
-    pub(super) fn finish(&self) {
+    pub(super) fn finish(&self) -> Result<(), String> {
         let verdicts = || self.rows.iter().flat_map(|row| row.metric.bounds.iter().map(|b| row.verdict(*b)));
         let count = |wanted: Verdict| verdicts().filter(|verdict| *verdict == wanted).count();
         let (pass, miss, open) = (count(Verdict::Pass), count(Verdict::Miss), count(Verdict::Open));
         if self.json || pass + miss + open == 0 {
-            return;
+            return Ok(());
         }
         let open = if open > 0 { format!(" {open} had nothing to be compared with.") } else { String::new() };
-        println!("{pass} of {} bounds hold.{open}", pass + miss);
+        let mut text = format!("{pass} of {} bounds hold.{open}\n", pass + miss);
         let missed = self.rows.iter().flat_map(|row| {
             let missed = row.metric.bounds.iter().filter(|bound| row.verdict(**bound) == Verdict::Miss);
             missed.map(move |bound| (row, bound))
         });
         for (row, bound) in missed {
             let value = row.measured(*bound).map_or("no value".into(), number);
-            println!(
-                "  MISS {}: {value}, at most {} ({})",
+            text += &format!(
+                "  MISS {}: {value}, at most {} ({})\n",
                 row.metric.name,
                 number(bound.limit),
                 against(*bound)
             );
         }
+        print(&text).map(drop)
     }
 
     /// Draws the ratios into a file, and the bandwidth over the size into two more beside it.
@@ -270,7 +274,7 @@ impl Report {
 }
 
 /// Prints the metrics with their units and bounds.
-pub(super) fn list(metrics: &[Metric]) {
+pub(super) fn list(metrics: &[Metric]) -> Outcome {
     let bounds = |metric: &Metric| -> String {
         let bound = |bound: &Bound| match bound.against {
             Against::Value => format!("at most {} {}", number(bound.limit), metric.unit),
@@ -282,7 +286,7 @@ pub(super) fn list(metrics: &[Metric]) {
         .iter()
         .map(|metric| vec![metric.name.clone(), metric.unit.to_string(), bounds(metric)])
         .collect();
-    println!("{}", aligned(&["metric", "unit", "bounds"].map(String::from), &rows, 3));
+    print(&format!("{}\n", aligned(&["metric", "unit", "bounds"].map(String::from), &rows, 3)))
 }
 
 fn table(rows: &[Row]) -> String {

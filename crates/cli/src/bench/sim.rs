@@ -2,9 +2,12 @@
 //!
 //! Every run is a process of its own, so that its CPU time and its memory are its own.
 
-use super::peers;
+use super::workshop::{self, Workshop};
 use crate::chart::bytes_text;
-use crate::commands::Outcome;
+use crate::commands::{print, Outcome};
+use crate::progress::bar;
+use indicatif::ProgressBar;
+use kumiki_run::report;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -96,36 +99,53 @@ pub(super) fn run(arguments: &Arguments) -> Outcome {
         std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let simgrid = if arguments.peers == "none" { None } else { build_simgrid()? };
     if !arguments.json {
-        println!(
-            "{:<42} {:>14} {:>10} {:>10} {:>12} {:>16}",
+        print(&format!(
+            "{:<42} {:>14} {:>10} {:>10} {:>12} {:>16}\n",
             "", "predicted", "CPU s", "wall s", "memory", "packet-hops/s"
-        );
+        ))?;
     }
-    for case in cases(arguments.quick) {
-        let ours = measure(Command::new(&program).arg("sim").args(&case.arguments))
-            .map_err(|error| format!("{}: {error}", case.name))?;
-        let peer = match (&case.peer, &simgrid) {
-            (Some([sizes, bytes, steps, mode]), Some(path)) => {
-                let mut command = Command::new(path);
-                command.args([
-                    "--log=root.thres:critical",
-                    mode,
-                    sizes,
-                    bytes,
-                    steps,
-                    LINK_BYTES_PER_SECOND,
-                    SECONDS_PER_HOP,
-                ]);
-                Some(measure(&mut command).map_err(|error| format!("SimGrid: {error}"))?)
-            }
-            _ => None,
-        };
-        show(&case, &ours, peer.as_ref(), arguments.json);
-    }
-    Ok(0)
+    let cases = cases(arguments.quick);
+    let peers = cases.iter().filter(|case| case.peer.is_some() && simgrid.is_some()).count();
+    let runs = (cases.len() + peers) as u64;
+    let bar = bar(runs, "{bar:40.cyan/blue} {pos} of {len} runs, {elapsed}: {msg}", true);
+    let done = cases.iter().try_for_each(|case| {
+        let (ours, peer) = run_case(case, &program, simgrid.as_ref(), &bar)?;
+        bar.suspend(|| print(&text_of(case, &ours, peer.as_ref(), arguments.json))).map(drop)
+    });
+    bar.finish_and_clear();
+    done.map(|()| 0)
 }
 
-fn show(case: &Case, ours: &Measured, peer: Option<&Measured>, as_json: bool) {
+/// Runs ours and the peer's.
+fn run_case(
+    case: &Case,
+    program: &Path,
+    simgrid: Option<&SimGrid>,
+    bar: &ProgressBar,
+) -> Result<(Measured, Option<Measured>), String> {
+    bar.set_message(case.name);
+    let ours = measure(Command::new(program).arg("sim").args(&case.arguments))
+        .map_err(|error| format!("{}: {error}", case.name))?;
+    bar.inc(1);
+    let (Some([sizes, bytes, steps, mode]), Some(simgrid)) = (&case.peer, simgrid) else {
+        return Ok((ours, None));
+    };
+    let mut command = Command::new(&simgrid.program);
+    command.current_dir(&simgrid.scratch).args([
+        "--log=root.thres:critical",
+        mode,
+        sizes,
+        bytes,
+        steps,
+        LINK_BYTES_PER_SECOND,
+        SECONDS_PER_HOP,
+    ]);
+    let peer = measure(&mut command).map_err(|error| format!("SimGrid: {error}"))?;
+    bar.inc(1);
+    Ok((ours, Some(peer)))
+}
+
+fn text_of(case: &Case, ours: &Measured, peer: Option<&Measured>, as_json: bool) -> String {
     let rate = |of: &Measured| of.packet_hops.map(|hops| hops / of.cpu_seconds.max(1e-9));
     let values = |of: &Measured| {
         json!({
@@ -134,23 +154,20 @@ fn show(case: &Case, ours: &Measured, peer: Option<&Measured>, as_json: bool) {
         })
     };
     if as_json {
-        println!("{}", json!({"case": case.name, "kumiki": values(ours), "simgrid": peer.map(values)}));
-        return;
+        let row = json!({"case": case.name, "kumiki": values(ours), "simgrid": peer.map(values)});
+        return format!("{row}\n");
     }
     let line = |name: &str, of: &Measured| {
         let rate = rate(of).map_or("-".to_string(), |rate| format!("{:.2} million", rate / 1e6));
-        println!(
-            "{name:<42} {:>11.1} µs {:>10.2} {:>10.2} {:>12} {rate:>16}",
+        format!(
+            "{name:<42} {:>11.1} µs {:>10.2} {:>10.2} {:>12} {rate:>16}\n",
             of.time_us,
             of.cpu_seconds,
             of.wall_seconds,
             bytes_text(of.peak_rss_bytes)
-        );
+        )
     };
-    line(case.name, ours);
-    if let Some(peer) = peer {
-        line("  SimGrid, flows", peer);
-    }
+    line(case.name, ours) + &peer.map_or(String::new(), |peer| line("  SimGrid, flows", peer))
 }
 
 /// Runs a command that prints one JSON object.
@@ -174,33 +191,25 @@ fn measure(command: &mut Command) -> Result<Measured, String> {
     })
 }
 
+/// The program of the peer, and where it runs.
+struct SimGrid {
+    program: PathBuf,
+    scratch: PathBuf,
+}
+
 /// Builds the program of the peer, unless that has been done; `None` if SimGrid is not here.
-fn build_simgrid() -> Result<Option<PathBuf>, String> {
+fn build_simgrid() -> Result<Option<SimGrid>, String> {
     if !Path::new("/usr/include/simgrid/s4u.hpp").exists() {
-        eprintln!(
-            "kumiki: SimGrid was not found to compare with; `./x peers` installs it. Going on without."
-        );
+        report("SimGrid was not found to compare with; `./x peers` installs it. Going on without.");
         return Ok(None);
     }
-    let folder = peers::folder()?;
-    let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(wrong)?;
-    let (source, program) = (folder.join("simgrid.cpp"), folder.join("simgrid"));
-    if program.exists() && std::fs::read_to_string(&source).is_ok_and(|text| text == PROGRAM) {
-        return Ok(Some(program));
-    }
-    std::fs::write(&source, PROGRAM).map_err(wrong)?;
-    let mut command = Command::new("c++");
-    command.args(["-O2", "-o"]).arg(&program).arg(&source).arg("-lsimgrid").stdin(Stdio::null());
-    match command.output() {
-        Ok(output) if output.status.success() => Ok(Some(program)),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            eprintln!("kumiki: c++ cannot build simgrid.cpp, so SimGrid is left out: {said}");
-            Ok(None)
-        }
-        Err(error) => {
-            eprintln!("kumiki: c++: {error}; SimGrid is left out");
+    let mut compiler = workshop::tool("c++")?;
+    compiler.arg("-O2");
+    let workshop = Workshop::open()?;
+    match workshop.build("simgrid", ("cpp", PROGRAM), compiler, &["-lsimgrid"]) {
+        Ok(program) => Ok(Some(SimGrid { program, scratch: workshop.scratch()? })),
+        Err(why) => {
+            report(&format!("SimGrid is left out: {why}"));
             Ok(None)
         }
     }

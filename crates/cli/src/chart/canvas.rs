@@ -143,18 +143,25 @@ impl Canvas {
         }
     }
 
-    /// Writes the picture; the message says where it could not.
+    /// Writes the picture, wholly or not at all; the message says where it could not.
     pub(super) fn save(&self, path: &Path) -> Result<(), String> {
-        let failed =
-            |error: &dyn std::fmt::Display| format!("cannot write the picture {}: {error}", path.display());
-        let file = std::fs::File::create(path).map_err(|error| failed(&error))?;
-        let mut encoder = png::Encoder::new(std::io::BufWriter::new(file), self.width, self.height);
+        let written = kumiki_run::system::replace(path, |out| {
+            self.encode(out).map_err(|error| match error {
+                png::EncodingError::IoError(error) => error,
+                error => std::io::Error::other(error),
+            })
+        });
+        written.map_err(|error| format!("cannot write the picture {}: {error}", path.display()))
+    }
+
+    fn encode(&self, out: &mut dyn std::io::Write) -> Result<(), png::EncodingError> {
+        let mut encoder = png::Encoder::new(out, self.width, self.height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_compression(png::Compression::Balanced);
-        let mut writer = encoder.write_header().map_err(|error| failed(&error))?;
-        writer.write_image_data(&self.pixels).map_err(|error| failed(&error))?;
-        writer.finish().map_err(|error| failed(&error))
+        let mut writer = encoder.write_header()?;
+        writer.write_image_data(&self.pixels)?;
+        writer.finish()
     }
 
     /// Drawing outside the picture is clipped, and drawing into memory cannot fail: results are not looked at.

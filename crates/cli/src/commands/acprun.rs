@@ -1,6 +1,7 @@
 //! `kumiki acprun`, also under the name `acprun`: starts programs written for ACP, with the options that the launcher of ACP has.
 
 use super::{run, Outcome};
+use kumiki_run::system::{find_program, read_text};
 use kumiki_run::{environment, Portfile};
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,6 +10,9 @@ use std::path::Path;
 pub(super) const STARTER_BYTES: u64 = 1024;
 /// Less memory than this for the data library is no limit.
 const DATA_BYTES: u64 = 64 << 20;
+
+/// A longer file of hosts or parts is something else, or never ends.
+pub(super) const FILE_BYTES: u64 = 64 << 20;
 
 const USAGE: &str = "\
 usage: acprun [options] program [arguments]
@@ -168,9 +172,7 @@ fn is_here(host: &str) -> bool {
 pub(super) fn found(mut command: Vec<OsString>) -> Vec<OsString> {
     let Some(program) = command.first_mut() else { return command };
     let is_name = !program.as_encoded_bytes().contains(&b'/');
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let elsewhere = std::env::split_paths(&path).any(|folder| folder.join(&program).is_file());
-    if is_name && !elsewhere && Path::new(&program).is_file() {
+    if is_name && find_program(&*program).is_none() && Path::new(&program).is_file() {
         *program = Path::new(".").join(&program).into();
     }
     command
@@ -269,7 +271,8 @@ fn idle_number(wanted: &mut Wanted, name: &str, value: &str) {
 
 /// The hosts of a file, one a line; `#` begins a comment.
 fn read_hosts(path: &str) -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let text = read_text(Path::new(path), FILE_BYTES);
+    let text = text.map_err(|error| format!("cannot read {path}: {error}"))?;
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
     let hosts: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
     match hosts.is_empty() {

@@ -3,6 +3,7 @@
 //! wrapper of an MPI.
 
 use super::Outcome;
+use kumiki_run::system::find_program;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -65,7 +66,9 @@ pub(crate) fn run(language: Language, words: &[OsString]) -> Outcome {
         return super::print(&(shown.join(" ") + "\n"));
     }
     // Whoever builds with `make CC=acpcc` has that variable name this very program: it must not start itself for ever.
-    let error = Command::new(&line[0]).args(&line[1..]).env_remove(variable).exec();
+    let become_it =
+        |program: PathBuf| Command::new(program).arg0(&line[0]).args(&line[1..]).env_remove(variable).exec();
+    let error = find_program(&line[0]).map_or_else(|| std::io::ErrorKind::NotFound.into(), become_it);
     let advice = if mpi {
         "install an MPI with its compiler wrappers (Debian: libopenmpi-dev or libmpich-dev), or "
     } else {

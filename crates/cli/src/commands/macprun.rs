@@ -1,9 +1,10 @@
 //! `kumiki macprun`, also under the name `macprun`: several launchers, each with its program, make one world.
 
-use super::acprun::{self, Wanted, STARTER_BYTES};
+use super::acprun::{self, Wanted, FILE_BYTES, STARTER_BYTES};
 use super::Outcome;
 use kumiki_run::environment;
 use kumiki_run::parts::{self, Part, Parts};
+use kumiki_run::system::{find_program, read_text};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -113,8 +114,8 @@ fn read(wanted: &Wanted) -> Result<Parts, String> {
     let name = &wanted.command[0];
     let from_input = name == "-";
     let (shown, text) = match from_input {
-        true => ("standard input".to_owned(), std::io::read_to_string(std::io::stdin())),
-        false => (name.to_string_lossy().into_owned(), std::fs::read_to_string(name)),
+        true => ("standard input".to_owned(), read_text(Path::new("/dev/stdin"), FILE_BYTES)),
+        false => (name.to_string_lossy().into_owned(), read_text(Path::new(name), FILE_BYTES)),
     };
     let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
     let mut described = parse_job(&text, &shown)?;
@@ -247,17 +248,13 @@ fn find_launcher(part: &mut Part) -> Result<(), String> {
             part.launcher[at] = path.into();
         }
     }
-    let program = Path::new(&part.launcher[0]);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = || std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
-    let is_name = !program.as_os_str().as_encoded_bytes().contains(&b'/');
-    match if is_name { in_path() } else { program.is_file() } {
-        true => Ok(()),
-        false => {
-            let hint = if is_name { " in PATH" } else { "" };
-            Err(format!("{}: there is no launcher {}{hint}", part.title, program.display()))
-        }
+    let program = &part.launcher[0];
+    if find_program(program).is_some() {
+        return Ok(());
     }
+    let is_name = !program.as_encoded_bytes().contains(&b'/');
+    let hint = if is_name { " in PATH" } else { "" };
+    Err(format!("{}: there is no launcher {}{hint}", part.title, program.display()))
 }
 
 /// The words of a line, as a shell would split it that knows nothing but quotes and backslashes.

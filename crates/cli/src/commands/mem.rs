@@ -7,7 +7,7 @@ use super::job::Job;
 use super::objects::Objects;
 use super::Outcome;
 use crate::chart::{bytes_text, Bars, Group, Scale, Unit};
-use kumiki_run::system;
+use kumiki_run::{report, system};
 use serde_json::{json, Value};
 use std::ffi::OsString;
 use std::fs::File;
@@ -40,7 +40,7 @@ The node's total is the sum of the proportional set sizes (PSS) of its ranks; wi
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Number of ranks.
-    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::count, default_value_t = 2, env = "KUMIKI_RANKS", hide_env = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::ranks, default_value_t = 2, env = "KUMIKI_RANKS", hide_env = true)]
     ranks: u32,
     /// Make this many nodes of this one machine, with TCP between them.
     #[arg(long, value_name = "K", value_parser = super::run::count, env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let lines = read_lines(&File::from(file), bytes)?;
     let mut summary = Summary::new(&lines, arguments.ranks)?;
     summary.objects =
-        Objects::measure().inspect_err(|why| eprintln!("kumiki: objects are left out: {why}")).ok();
+        Objects::measure().inspect_err(|why| report(&format!("objects are left out: {why}"))).ok();
     if let Some(path) = &arguments.png {
         summary.chart().save(path)?;
     }

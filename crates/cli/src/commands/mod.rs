@@ -17,10 +17,15 @@ pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod sim;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 /// An exit code, or what the user should read.
 pub(crate) type Outcome = Result<i32, String>;
+
+/// Why nothing more is printed when whoever read our output has gone (`| head`). `main` ends without a word then, with the code that
+/// a shell gives to programs that SIGPIPE ends.
+pub(crate) const READER_GONE: &str = "nobody reads the output any more";
+pub(crate) const READER_GONE_CODE: i32 = 128 + 13;
 
 /// Tells the user about `KUMIKI_*` variables that do not exist. A process of a job says nothing: its launcher has.
 pub(crate) fn warn_of_unknown_variables() {
@@ -40,10 +45,23 @@ pub(crate) fn forget_empty_variables() {
     ours.collect::<Vec<_>>().iter().for_each(|name| std::env::remove_var(name));
 }
 
-/// Prints a text. A reader that has gone before the end (`| head`) is no error.
+/// Prints a text. Where it cannot be printed there is no point in going on.
 pub(crate) fn print(text: &str) -> Outcome {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
-        _ => Ok(0),
+    let mut output = std::io::stdout();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Ok(()) => Ok(0),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(READER_GONE.into()),
+        Err(error) => Err(format!("cannot print: {error}")),
     }
+}
+
+/// The same for a rank, whose others need it: it goes on when nobody reads.
+pub(crate) fn print_of_rank(text: &str) -> Outcome {
+    print(text).or_else(|why| if why == READER_GONE { Ok(0) } else { Err(why) })
+}
+
+/// Writes a file wholly, or not at all.
+pub(crate) fn save(path: &std::path::Path, text: &str) -> Result<(), String> {
+    let written = kumiki_run::system::replace(path, |out| out.write_all(text.as_bytes()));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use clap::ValueEnum;
-use kumiki_run::environment::{parse_bytes, parse_duration, parse_yes_or_no};
+use kumiki_run::environment::{self, parse_bytes, parse_duration, parse_yes_or_no};
 use kumiki_run::{Bind, OnLoss, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,9 +24,9 @@ Ctrl-C ends the job, twice kills it at once; SIGUSR2 prints who waits for whom."
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Number of ranks.
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = count, env = "KUMIKI_RANKS")]
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks, env = "KUMIKI_RANKS")]
     ranks: Option<u32>,
-    /// Hosts to run on, each with the number of its ranks if wanted: a,b:2.
+    /// Hosts to run on, each with the number of its ranks if wanted: a,b:2. Other hosts than this are reached by ssh.
     #[arg(long = "host", value_name = "HOSTS", env = "KUMIKI_HOSTS")]
     hosts: Option<String>,
     /// File of hosts: one `name slots=N` or `name:N` a line; a name that comes again adds to its slots.
@@ -57,10 +57,10 @@ pub(crate) struct Arguments {
     #[arg(long, env = "KUMIKI_TAG_OUTPUT", value_parser = yes_or_no)]
     tag_output: bool,
     /// End the job after this time (60, 90s, 10m), with a report and exit code 124.
-    #[arg(long, value_name = "TIME", value_parser = duration, env = "KUMIKI_TIMEOUT")]
+    #[arg(long, value_name = "TIME", value_parser = some_time, env = "KUMIKI_TIMEOUT")]
     timeout: Option<Duration>,
-    /// How long a peer may be silent before it counts as lost.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "15s", env = "KUMIKI_PEER_TIMEOUT")]
+    /// How long a peer may be silent before it counts as lost; 100ms at least.
+    #[arg(long, value_name = "TIME", value_parser = peer_timeout, default_value = "15s", env = "KUMIKI_PEER_TIMEOUT")]
     peer_timeout: Duration,
     /// Memory that the library may take for each rank (64K, 4M).
     #[arg(long, value_name = "BYTES", value_parser = bytes, env = "KUMIKI_BUDGET")]
@@ -116,8 +116,9 @@ pub(crate) fn run_words(words: Vec<OsString>) -> Outcome {
         arguments: Arguments,
     }
     let line = std::iter::once("kumiki run".into()).chain(words);
-    let line = <Line as clap::Parser>::try_parse_from(line).map_err(|error| error.to_string())?;
-    run(line.arguments)
+    let line = <Line as clap::Parser>::try_parse_from(line);
+    let told = |error| crate::help::explained(error, <Line as clap::CommandFactory>::command()).to_string();
+    run(line.map_err(told)?.arguments)
 }
 
 fn options(arguments: Arguments) -> Options {
@@ -155,8 +156,17 @@ fn options(arguments: Arguments) -> Options {
 
 /// A number of things of which there is at least one.
 pub(crate) fn count(text: &str) -> Result<u32, String> {
-    let number = text.trim().parse().ok().filter(|&number| number > 0);
-    number.ok_or_else(|| "it should be a whole number, at least 1".into())
+    count_up_to(text, u32::MAX)
+}
+
+/// A number of ranks.
+pub(crate) fn ranks(text: &str) -> Result<u32, String> {
+    count_up_to(text, kumiki_run::MAX_RANKS)
+}
+
+fn count_up_to(text: &str, most: u32) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("it should be a whole number, at least 1 and at most {most}"))
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
@@ -169,4 +179,20 @@ fn bytes(text: &str) -> Result<u64, String> {
 
 fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "it should be a time such as 500ms, 15s or 2m".into())
+}
+
+/// A time that is not over at once.
+fn some_time(text: &str) -> Result<Duration, String> {
+    duration(text).and_then(|time| match time.is_zero() {
+        true => Err("it should be more than 0".into()),
+        false => Ok(time),
+    })
+}
+
+fn peer_timeout(text: &str) -> Result<Duration, String> {
+    let least = environment::LEAST_PEER_TIMEOUT;
+    duration(text).and_then(|time| match time < least {
+        true => Err(format!("it should be {}ms or more: nobody answers at once", least.as_millis())),
+        false => Ok(time),
+    })
 }

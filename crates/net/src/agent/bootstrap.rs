@@ -357,6 +357,6 @@ pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
 
 /// How long a peer may be silent, as the environment says.
 pub(super) fn peer_timeout_ms() -> Result<u32> {
-    let timeout = environment::duration("KUMIKI_PEER_TIMEOUT")?.map_or(15_000, |time| time.as_millis());
-    Ok(timeout.clamp(100, u32::MAX as u128 / 2) as u32)
+    let timeout = environment::peer_timeout()?.map_or(15_000, |time| time.as_millis());
+    Ok(timeout.min(u32::MAX as u128 / 2) as u32)
 }

@@ -12,9 +12,9 @@
 //! `hub apart` says that the hub already listens at the master's address; without the line the process of rank 0 listens
 //! there. Because of the secret nobody else may read the file.
 
-use crate::os::process;
+use crate::os::file::read_private;
 use crate::{Error, Result};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 
 /// Letters of a secret.
 const SECRET_DIGITS: usize = 64;
@@ -58,7 +58,7 @@ impl Portfile {
     /// Reads a file that nobody else can read.
     pub fn read(path: &str) -> Result<Portfile> {
         let wrong = |why: &str| Error::Refused(format!("portfile {path}: {why}"));
-        let bytes = read_private(path, MAX_BYTES).map_err(|why| wrong(&why))?;
+        let bytes = read_private(Path::new(path), MAX_BYTES).map_err(|why| wrong(&why))?;
         let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text"))?;
         Portfile::parse(&text).map_err(|why| wrong(&why))
     }
@@ -116,28 +116,10 @@ pub(super) fn derive_key(secret: &[u8]) -> [u8; 32] {
     blake3::derive_key("kumiki secret file version 1", secret)
 }
 
-/// The bytes of a file of this user that nobody else can read; otherwise why not.
-pub(super) fn read_private(path: &str, most_bytes: u64) -> std::result::Result<Vec<u8>, String> {
-    let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    let mode = data.permissions().mode() & 0o777;
-    if !data.is_file() {
-        return Err("it is not a file".into());
-    }
-    if mode & 0o077 != 0 {
-        return Err(format!("others may read it (mode {mode:04o}): chmod 600 {path}"));
-    }
-    if data.uid() != process::user() && process::user() != 0 {
-        return Err("it belongs to another user".into());
-    }
-    if data.len() > most_bytes {
-        return Err(format!("it is longer than {most_bytes} bytes"));
-    }
-    std::fs::read(path).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_is_written_is_read_again() {

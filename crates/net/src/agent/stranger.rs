@@ -14,12 +14,14 @@ use super::portfile::{self, Part, Portfile};
 use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::Event;
+use crate::os::file::read_private;
 use crate::os::{process, socket, time};
 use crate::{Error, Result};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -178,7 +180,7 @@ fn resolve(master: &str) -> Result<SocketAddr> {
 /// The secret in a file: at least 32 bytes, or 64 hexadecimal digits, that nobody else can read.
 fn read_secret(path: &str) -> Result<[u8; 32]> {
     let wrong = |why: String| Error::Refused(format!("KUMIKI_SECRET_FILE={path}: {why}"));
-    let bytes = portfile::read_private(path, SECRET_FILE_BYTES).map_err(wrong)?;
+    let bytes = read_private(Path::new(path), SECRET_FILE_BYTES).map_err(wrong)?;
     let text = bytes.trim_ascii();
     // Raw bytes may end in what looks like a blank; only digits are trimmed.
     let hexadecimal = !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);

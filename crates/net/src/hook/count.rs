@@ -1,6 +1,7 @@
 //! Counts messages and bytes, and prints one line when the transport ends.
 
 use super::tap::{payload_bytes, Hook};
+use crate::agent::report;
 use crate::contract::Message;
 use crate::wire::Header;
 use crate::Rank;
@@ -39,14 +40,14 @@ impl Hook for Count {
     }
 
     fn ended(&mut self, transport: &'static str) {
-        eprintln!(
-            "kumiki: {} over {transport}: sent {} messages with {} bytes, received {} frames with {} bytes, lost {} peers",
+        report::print(&format!(
+            "{} over {transport}: sent {} messages with {} bytes, received {} frames with {} bytes, lost {} peers",
             self.rank,
             self.sent_messages,
             self.sent_bytes,
             self.received_frames,
             self.received_bytes,
             self.lost_peers
-        );
+        ));
     }
 }

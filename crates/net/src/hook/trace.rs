@@ -7,6 +7,7 @@
 //! from computing. Events of the service thread have `tid` 1: the program was doing something else meanwhile.
 
 use super::tap::{payload_bytes, Hook};
+use crate::agent::report;
 use crate::contract::Message;
 use crate::os::time;
 use crate::wire::Header;
@@ -74,7 +75,8 @@ impl Trace {
         let written = file.and_then(|mut file| file.write_all(self.text.as_bytes()));
         if let (Err(error), false) = (&written, self.complained) {
             self.complained = true;
-            eprintln!("kumiki: {}: cannot write the trace {}: {error}", self.rank, self.path.display());
+            let path = self.path.display();
+            report::print(&format!("{}: cannot write the trace {path}: {error}", self.rank));
         }
         self.text.clear();
     }

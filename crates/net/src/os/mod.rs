@@ -6,6 +6,7 @@
 
 pub mod bare;
 pub mod descriptor;
+pub mod file;
 pub mod futex;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod heap;

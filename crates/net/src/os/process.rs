@@ -19,6 +19,12 @@ pub fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// Sets the name by which process lists show this process; more than 15 bytes are cut off.
+pub fn set_name(name: &std::ffi::CStr) {
+    // SAFETY: the kernel reads the name up to its end, which it has; the call cannot fail with a good pointer.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
 /// The number of processors this process may run on.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)

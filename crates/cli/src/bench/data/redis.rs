@@ -1,23 +1,32 @@
 //! Clients of a Redis server on loopback, one for each rank: one request at a time, and pipelined.
 
-use super::super::worker::{Measured, Request, Sampler};
+use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use super::super::workshop::{self, Workshop};
 use super::ours::together;
 use super::{key, BATCH, KEYS, VALUE_BYTES};
 use kumiki::World;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 const SERVER: &str = "redis-server";
 /// How long the server may take to start, and to answer.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Where rank 0 tells the port of the server.
-const PORT_WORD: u64 = super::super::worker::FIRST_WORD + 5;
+/// Where rank 0 tells the port of the server, and its password.
+const PORT_WORD: u64 = FIRST_WORD + 5;
+const PASSWORD_WORD: u64 = FIRST_WORD + 32;
+
+/// The password of the server. Without one, every user of this machine could have it write files of ours.
+type Password = [u64; 4];
+
+fn text_of(password: &Password) -> String {
+    password.iter().map(|word| format!("{word:016x}")).collect()
+}
 
 /// Whether there is a server to compare with.
 pub(super) fn is_installed() -> bool {
-    Command::new(SERVER).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
+    workshop::tool(SERVER).is_ok()
 }
 
 /// A client, and on rank 0 the server.
@@ -56,9 +65,13 @@ impl<'a> Redis<'a> {
             return Ok(());
         }
         let text = |error: kumiki::Error| error.to_string();
-        let place = self.world.starter::<u64>(0).map_err(text)?.add(PORT_WORD);
+        let starter = self.world.starter::<u64>(0).map_err(text)?;
+        let (place, secret) = (starter.add(PORT_WORD), starter.add(PASSWORD_WORD));
+        let mut password = Password::default();
         if self.world.rank() == 0 {
-            let port = self.start().unwrap_or(0);
+            password = random_password()?;
+            let port = self.start(&password).unwrap_or(0);
+            self.world.put_slice(secret, &password).map_err(text)?;
             self.world.put(place, u64::from(port)).map_err(text)?;
         }
         self.world.sync().map_err(text)?;
@@ -66,7 +79,8 @@ impl<'a> Redis<'a> {
         if port == 0 {
             return Err(format!("{SERVER} could not be started"));
         }
-        let mut client = Client::connect(port)?;
+        self.world.get_slice(secret, &mut password).map_err(text)?;
+        let mut client = Client::connect(port, &password)?;
         if self.world.rank() == 0 {
             let indices: Vec<u64> = (0..KEYS).collect();
             indices.chunks(BATCH as usize).try_for_each(|chunk| client.set(chunk))?;
@@ -75,24 +89,26 @@ impl<'a> Redis<'a> {
         self.world.sync().map_err(text)
     }
 
-    fn start(&mut self) -> Result<u16, String> {
+    fn start(&mut self, password: &Password) -> Result<u16, String> {
+        let wrong = |error: std::io::Error| error.to_string();
         // A port that was free a moment ago: the server cannot be given a socket.
-        let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
-        let port = probe.local_addr().map_err(|error| error.to_string())?.port();
+        let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
+        let port = probe.local_addr().map_err(wrong)?.port();
         drop(probe);
-        let mut command = Command::new(SERVER);
-        command.args([
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--appendonly",
-            "no",
-            "--port",
-            &port.to_string(),
-        ]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.server = Some(command.spawn().map_err(|error| error.to_string())?);
+        let folder = Workshop::open()?.scratch()?;
+        let mut command = workshop::tool(SERVER)?;
+        // It would load a file of the folder that it runs in; and arguments can be read by everybody.
+        command.arg("-").current_dir(folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let server = self.server.insert(command.spawn().map_err(wrong)?);
+        let settings = format!(
+            "bind 127.0.0.1\nport {port}\nsave \"\"\nappendonly no\nrequirepass {}\n",
+            text_of(password)
+        );
+        // It begins when its input ends.
+        let mut input = server.stdin.take().ok_or("it has no input")?;
+        input.write_all(settings.as_bytes()).map_err(wrong)?;
+        drop(input);
         Ok(port)
     }
 
@@ -124,6 +140,14 @@ impl<'a> Redis<'a> {
     }
 }
 
+fn random_password() -> Result<Password, String> {
+    let mut bytes = [[0; 8]; 4];
+    for bytes in &mut bytes {
+        kumiki_run::system::random_bytes(bytes).map_err(|error| error.to_string())?;
+    }
+    Ok(bytes.map(u64::from_ne_bytes))
+}
+
 /// A connection, and room for what goes over it.
 struct Client {
     stream: TcpStream,
@@ -133,7 +157,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(port: u16) -> Result<Client, String> {
+    fn connect(port: u16, password: &Password) -> Result<Client, String> {
         let until = Instant::now() + LIMIT;
         let stream = loop {
             match TcpStream::connect((Ipv4Addr::LOCALHOST, port)) {
@@ -148,7 +172,20 @@ impl Client {
         stream.set_nodelay(true).map_err(wrong)?;
         stream.set_read_timeout(Some(LIMIT)).map_err(wrong)?;
         let answers = BufReader::with_capacity(256 << 10, stream.try_clone().map_err(wrong)?);
-        Ok(Client { stream, answers, line: String::new(), out: Vec::new() })
+        let mut client = Client { stream, answers, line: String::new(), out: Vec::new() };
+        client.out.extend_from_slice(b"*2\r\n$4\r\nAUTH\r\n");
+        client.string(text_of(password).as_bytes());
+        client.flush()?;
+        client.agreed()?;
+        Ok(client)
+    }
+
+    /// Reads an answer that must be `OK`.
+    fn agreed(&mut self) -> Result<(), String> {
+        match self.line()? {
+            "+OK" => Ok(()),
+            answer => Err(format!("{SERVER} answered {answer}")),
+        }
     }
 
     /// Sends the requests that were gathered.
@@ -194,12 +231,6 @@ impl Client {
             self.string(&[index as u8; VALUE_BYTES]);
         }
         self.flush()?;
-        for _ in indices {
-            let answer = self.line()?;
-            if answer != "+OK" {
-                return Err(format!("{SERVER} answered {answer}"));
-            }
-        }
-        Ok(())
+        indices.iter().try_for_each(|_| self.agreed())
     }
 }

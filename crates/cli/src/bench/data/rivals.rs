@@ -2,7 +2,9 @@
 
 use super::super::catalogue::Place;
 use super::super::harness::Rival;
-use super::super::{launch, peers};
+use super::super::launch;
+use super::super::workshop::{self, Workshop};
+use kumiki_run::report;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -56,12 +58,10 @@ pub(super) fn find(list: &str) -> Result<Vec<Box<dyn Rival>>, String> {
         match name {
             "std" => match build() {
                 Ok(program) => found.push(Box::new(Std { program })),
-                Err(why) => eprintln!("kumiki: the C++ library is left out: {why}"),
+                Err(why) => report(&format!("the C++ library is left out: {why}")),
             },
             "redis" if super::redis::is_installed() => found.push(Box::new(RedisClients)),
-            "redis" => {
-                eprintln!("kumiki: Redis is left out: install redis-server (apt-get install redis-server)")
-            }
+            "redis" => report("Redis is left out: install redis-server (apt-get install redis-server)"),
             other => return Err(format!("--peers {other}: there is no such peer; known are std, redis")),
         }
     }
@@ -70,18 +70,7 @@ pub(super) fn find(list: &str) -> Result<Vec<Box<dyn Rival>>, String> {
 
 /// Builds the C++ program, unless that has been done.
 fn build() -> Result<PathBuf, String> {
-    let folder = peers::folder()?;
-    let wrong = |error: std::io::Error| format!("cannot write to {}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(wrong)?;
-    let (source, program) = (folder.join("local.cpp"), folder.join("local"));
-    let fresh = std::fs::read_to_string(&source).is_ok_and(|text| text == PROGRAM) && program.exists();
-    if !fresh {
-        std::fs::write(&source, PROGRAM).map_err(wrong)?;
-        let output = Command::new("g++").args(["-O2", "-o"]).arg(&program).arg(&source).output();
-        let output = output.map_err(|error| format!("g++ cannot be started ({error}); install g++"))?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
-        }
-    }
-    Ok(program)
+    let mut compiler = workshop::tool("g++")?;
+    compiler.arg("-O2");
+    Workshop::open()?.build("local", ("cpp", PROGRAM), compiler, &[])
 }

@@ -8,9 +8,9 @@ mod report;
 
 use super::job::Job;
 use super::Outcome;
+use kumiki_run::system;
 pub(crate) use rank::rank;
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 /// The picture of the field.
@@ -33,7 +33,7 @@ their help, and meets them at a barrier. The result is checked against one proce
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// Number of processes.
-    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::count, default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::ranks, default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
     ranks: u32,
     /// Make this many nodes of this one machine, with TCP between them.
     #[arg(long, value_name = "K", value_parser = super::run::count, env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
@@ -105,12 +105,10 @@ fn check_folder(folder: &Path) -> Result<PathBuf, String> {
     };
     std::fs::create_dir_all(folder).map_err(failed)?;
     let folder = std::path::absolute(folder).map_err(failed)?;
-    for name in [FIELD_PICTURE, LEDGER_PICTURE] {
-        let path = folder.join(name);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() == 0 {
-            std::fs::remove_file(&path).map_err(failed)?;
-        }
-    }
+    // The pictures are written beside what is there, and then take its place.
+    [FIELD_PICTURE, LEDGER_PICTURE]
+        .iter()
+        .try_for_each(|name| system::can_replace(&folder.join(name)))
+        .map_err(failed)?;
     Ok(folder)
 }

@@ -3,7 +3,8 @@
 use super::heat::{rows_of, Block};
 use super::report::{Figures, Report};
 use super::{Outcome, Problem};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::progress::bar;
+use indicatif::ProgressBar;
 use kumiki::{GlobalAddress, GlobalPtr, Ledger, Region, World};
 use std::ffi::OsString;
 use std::time::Instant;
@@ -42,7 +43,7 @@ fn solve(world: &World, problem: &Problem, added: u64) -> kumiki::Result<Option<
     world.sync()?;
     let neighbours = Neighbours::new(world, size)?;
     world.sync()?;
-    let bar = progress(problem.steps as u64, me == 0);
+    let bar = progress("heat", problem, me == 0);
     let started = Instant::now();
     let mut moved = 0;
     for step in 0..problem.steps {
@@ -163,10 +164,17 @@ impl Gathered {
         let mut words = vec![0; self.figures.len()];
         self.figures.read(0, &mut words)?;
         let size = problem.size as usize;
+        let bar = progress("one process, to check", problem, true);
         let started = Instant::now();
         let mut alone = Block::new(size, 0..size);
-        (0..problem.steps).for_each(|_| alone.step());
+        for step in 0..problem.steps {
+            alone.step();
+            if step % STEPS_A_LOOK == 0 {
+                bar.set_position(step as u64);
+            }
+        }
         let serial_seconds = started.elapsed().as_secs_f64();
+        bar.finish_and_clear();
         // `max` of f64 would pass over a NaN.
         let difference = |worst: f64, (one, other): (&f64, &f64)| {
             let difference = (one - other).abs();
@@ -190,14 +198,9 @@ impl Gathered {
 }
 
 /// A bar on the terminal; nothing where there is none.
-fn progress(steps: u64, shown: bool) -> ProgressBar {
-    let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let style = ProgressStyle::with_template("heat {bar:48.cyan/blue} {pos}/{len} steps, {eta} left");
-    let bar = ProgressBar::with_draw_target(Some(steps), target);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+fn progress(what: &str, problem: &Problem, wanted: bool) -> ProgressBar {
+    let template = format!("{what} {{bar:48.cyan/blue}} {{pos}}/{{len}} steps, {{eta}} left");
+    bar(u64::from(problem.steps), &template, wanted)
 }
 
 /// Private memory of this process, as the kernel counts it.

@@ -3,7 +3,7 @@
 use super::heat::{rows_of, HOTTEST};
 use super::{Problem, FIELD_PICTURE, LEDGER_PICTURE};
 use crate::chart::{bytes_text, Bars, Group, HeatMap, Scale, Unit};
-use crate::commands::{mem, print};
+use crate::commands::{mem, print_of_rank};
 use kumiki::Ledger;
 use serde_json::json;
 use std::path::Path;
@@ -54,14 +54,15 @@ impl Report {
                     "ledger_private_bytes_per_rank": self.ledger_private_bytes(),
                     "arena_bytes": self.arena_bytes(), "max_difference": self.difference, "pictures": pictures,
             });
-            print(&format!("{figures}\n"))?;
+            print_of_rank(&format!("{figures}\n"))?;
         } else {
             let pictures = format!("{}\n{}\n", mem::picture_line(&heat), mem::picture_line(&ledger));
-            print(&(self.table(problem) + &pictures))?;
+            print_of_rank(&(self.table(problem) + &pictures))?;
         }
         let right = self.is_right();
         if !right {
-            eprintln!("kumiki: the result differs from that of one process by {}", self.difference);
+            let difference = self.difference;
+            kumiki_run::report(&format!("the result differs from that of one process by {difference}"));
         }
         Ok(right)
     }

@@ -1,7 +1,7 @@
 //! Programs and libraries that Kumiki can use, and the environment.
 
 use super::Check;
-use kumiki_run::{environment, probe};
+use kumiki_run::{environment, probe, system};
 use std::path::PathBuf;
 
 /// Launchers of MPI libraries, each with what it belongs to.
@@ -22,9 +22,8 @@ pub(super) fn checks() -> Vec<Check> {
 
 /// Looks for a program as a shell would, and where servers are kept.
 fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
-    folders.map(|folder| folder.join(program)).find(|file| file.is_file())
+    let servers = || ["/usr/sbin", "/sbin"].map(|folder| PathBuf::from(folder).join(program));
+    system::find_program(program).or_else(|| servers().into_iter().find(|file| file.is_file()))
 }
 
 fn ssh() -> Check {

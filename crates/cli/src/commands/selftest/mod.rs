@@ -13,6 +13,7 @@ mod shared;
 use super::job::Job;
 use super::Outcome;
 use crate::chart::bytes_text;
+use crate::progress::bar;
 use kumiki::{GlobalPtr, World};
 use operations::Tester;
 use std::time::{Duration, Instant};
@@ -37,10 +38,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Do exactly this many rounds instead, however long they take.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rounds: Option<u64>,
     /// Number of ranks to start; not used when this is a rank already.
-    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::count, default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
+    #[arg(short = 'n', long, value_name = "N", value_parser = super::run::ranks, default_value_t = 4, env = "KUMIKI_RANKS", hide_env = true)]
     ranks: u32,
     /// Make this many nodes of this one machine, with TCP between them.
     #[arg(long, value_name = "K", value_parser = super::run::count, env = "KUMIKI_VIRTUAL_NODES", hide_env = true)]
@@ -110,9 +111,15 @@ fn test(world: &World, arguments: &Arguments) -> kumiki::Result<u64> {
     let end = started + Duration::from_secs_f64(arguments.seconds);
     let mut tester = Tester::new(world, seed)?;
     let mut round = 0;
+    let bar = progress(arguments, world.rank() == 0);
     loop {
         round += 1;
         tester.round(round)?;
+        bar.set_position(if arguments.rounds.is_some() {
+            round
+        } else {
+            started.elapsed().as_millis() as u64
+        });
         if world.rank() == 0 {
             let over = arguments.rounds.map_or(Instant::now() >= end, |rounds| round >= rounds);
             world.put(at(world, 0, word::LAST)?, if over { round } else { u64::MAX })?;
@@ -122,7 +129,16 @@ fn test(world: &World, arguments: &Arguments) -> kumiki::Result<u64> {
         }
     }
     tester.finish()?;
+    bar.finish_and_clear();
     report(world, &tester.tally, seed, round, started.elapsed())
+}
+
+/// A bar on the terminal: of rounds, or of time.
+fn progress(arguments: &Arguments, wanted: bool) -> indicatif::ProgressBar {
+    match arguments.rounds {
+        Some(rounds) => bar(rounds, "selftest {bar:48.cyan/blue} {pos}/{len} rounds, {eta} left", wanted),
+        None => bar((arguments.seconds * 1e3) as u64, "selftest {bar:48.cyan/blue} {eta} left", wanted),
+    }
 }
 
 fn agree_on_seed(world: &World, seed: Option<u64>) -> kumiki::Result<u64> {
@@ -185,7 +201,7 @@ fn report(world: &World, tally: &Tally, seed: u64, rounds: u64, time: Duration) 
 
 /// Prints a line. A result that cannot be told is none.
 fn say(world: &World, line: String) {
-    if let Err(why) = super::print(&line) {
+    if let Err(why) = super::print_of_rank(&line) {
         world.abort(&why);
     }
 }

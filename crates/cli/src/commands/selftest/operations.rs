@@ -152,7 +152,8 @@ impl<'a> Tester<'a> {
     fn wrong(&mut self, message: String) {
         self.tally.errors += 1;
         if self.tally.errors <= MOST_MESSAGES {
-            eprintln!("selftest: rank {}, operation {}: {message}", self.world.rank(), self.tally.operations);
+            let (rank, operation) = (self.world.rank(), self.tally.operations);
+            kumiki_run::report(&format!("selftest: rank {rank}, operation {operation}: {message}"));
         }
     }
 

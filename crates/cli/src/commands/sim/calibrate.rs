@@ -10,7 +10,7 @@
 //! and fro, on one node two that cross each other, because there it matters that both sides write and look at once.
 
 use super::real::{self, Work, STREAM};
-use crate::commands::Outcome;
+use crate::commands::{save, Outcome};
 use kumiki_sim::{mgen, simulate, source::Source, Network, Options, Time};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,9 @@ Examples:
   kumiki sim run ring --net here.toml --bytes 64K
   kumiki sim calibrate --over shm --ranks 4 --bench bench.jsonl
                                                         with what rows of `kumiki bench mem --json` have";
+
+/// A longer file of rows is something else, or never ends.
+const BENCH_BYTES: u64 = 64 << 20;
 
 /// Fit latency, overheads and bandwidth of this machine, and write them as a network.
 #[derive(clap::Args)]
@@ -48,18 +51,18 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let tcp = arguments.over == "tcp";
-    let samples = real::measure(&things(arguments.bytes, tcp), arguments.ranks, tcp, arguments.rounds)?;
+    let bar = real::bar(real::rounds_of(arguments.ranks, arguments.rounds));
+    let things = things(arguments.bytes, tcp);
+    let samples = real::measure(&things, arguments.ranks, tcp, arguments.rounds, &bar);
+    bar.finish_and_clear();
+    let samples = samples?;
     let mut small = Small::of(&samples, arguments.bytes)?;
     if let Some(path) = &arguments.bench {
         small.replace(&Bench::read(path)?, &arguments.over, arguments.ranks);
     }
     let text = Calibration::fit(&small, tcp, arguments.ranks)?.toml();
     match &arguments.out {
-        Some(path) => {
-            std::fs::write(path, text)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-            Ok(0)
-        }
+        Some(path) => save(path, &text).map(|()| 0),
         None => super::super::print(&text),
     }
 }
@@ -140,7 +143,7 @@ struct Bench {
 
 impl Bench {
     fn read(path: &Path) -> Result<Bench, String> {
-        let text = std::fs::read_to_string(path)
+        let text = kumiki_run::system::read_text(path, BENCH_BYTES)
             .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         Bench::parse(&path.display().to_string(), &text)
     }

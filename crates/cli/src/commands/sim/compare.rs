@@ -65,6 +65,7 @@ pub(super) struct Outcomes {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    input::check_parameters(&arguments.settings, arguments.programs.iter())?;
     let cases = cases(arguments)?;
     let results = run_all(&cases);
     let mut rows = Vec::new();

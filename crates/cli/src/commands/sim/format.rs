@@ -1,6 +1,6 @@
 //! `kumiki sim fmt`: MGEN programs in their one form.
 
-use crate::commands::Outcome;
+use crate::commands::{save, Outcome};
 use kumiki_sim::{mgen, source::Source};
 use std::path::PathBuf;
 
@@ -31,10 +31,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
         changed += 1;
         if arguments.check {
-            eprintln!("kumiki: {} is not formatted; run `kumiki sim fmt {}`", path.display(), path.display());
+            let path = path.display();
+            kumiki_run::report(&format!("{path} is not formatted; run `kumiki sim fmt {path}`"));
         } else {
-            std::fs::write(path, formatted)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            save(path, &formatted)?;
         }
     }
     Ok((arguments.check && changed > 0) as i32)

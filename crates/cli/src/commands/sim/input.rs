@@ -52,7 +52,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) window: u32,
     /// Computing of a trace takes so many times as long.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
     pub(crate) compute_scale: f64,
     /// So many times as many ranks as the trace has, if its pattern is regular.
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -145,9 +145,6 @@ pub(crate) fn program(name: &str, network: &Network, settings: &Settings) -> Res
     let program = match ending {
         "goal" => Program::Schedule(goal::Schedule::parse(&source)?),
         "json" => {
-            if !settings.compute_scale.is_finite() || settings.compute_scale < 0.0 {
-                return Err(format!("--compute-scale {}: expected 0 or more", settings.compute_scale));
-            }
             let trace = replay::Replay::parse(&source, settings.compute_scale)?;
             Program::Trace(if settings.multiply > 1 {
                 trace.multiplied(&source, settings.multiply)?
@@ -249,6 +246,31 @@ pub(crate) fn options(settings: &Settings) -> Options<'static> {
 
 fn bytes(text: &str) -> Result<u64, String> {
     parse_bytes(text).ok_or_else(|| "it should be a size such as 65536, 64K, 4M or 1G".into())
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "it should be a number, 0 or more".into())
+}
+
+/// Refuses parameters of programs where no program has any.
+pub(crate) fn check_parameters<'a>(
+    settings: &Settings,
+    mut programs: impl Iterator<Item = &'a String>,
+) -> Result<(), String> {
+    let Some((name, _)) = settings.parameters.first() else { return Ok(()) };
+    match programs.any(|program| is_language(program)) {
+        true => Ok(()),
+        false => Err(format!(
+            "--param {name}: only programs in MGEN have parameters; patterns have --bytes, --steps and the like, and networks --set"
+        )),
+    }
+}
+
+/// Whether a program is one in MGEN: neither a pattern nor a schedule nor a trace.
+fn is_language(name: &str) -> bool {
+    let ending = Path::new(name).extension();
+    name.parse::<PatternKind>().is_err() && ending.is_none_or(|ending| ending != "goal" && ending != "json")
 }
 
 fn time(text: &str) -> Result<Time, String> {

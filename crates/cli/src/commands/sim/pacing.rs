@@ -3,7 +3,7 @@
 use super::compare::{self, Case};
 use super::input::Settings;
 use crate::chart::{Lines, Series, Unit};
-use crate::commands::Outcome;
+use crate::commands::{save, Outcome};
 use kumiki_sim::{Pacing, Steps, Time};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -127,10 +127,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     match &arguments.out {
         Some(path) => {
-            eprintln!("made in {:.0} s", started.elapsed().as_secs_f64());
-            std::fs::write(path, page)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-            Ok(0)
+            kumiki_run::report(&format!("made in {:.0} s", started.elapsed().as_secs_f64()));
+            save(path, &page).map(|()| 0)
         }
         None => super::super::print(&page),
     }

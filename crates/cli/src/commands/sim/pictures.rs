@@ -2,7 +2,7 @@
 
 use crate::chart::HeatMap;
 use kumiki_sim::{Network, Report, Topology};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::Path;
 
 /// The busiest link of each router as a colour. A grid of more than two dimensions is laid out in the plane: its first,
@@ -66,12 +66,11 @@ fn grid_place(sizes: &[usize], router: usize, width: usize) -> usize {
 
 /// What each rank did when, as Chrome and Perfetto read it: a process a rank, its operations as asynchronous events.
 pub(crate) fn time_line(report: &Report, path: &Path) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("cannot write {}: {error}", path.display());
-    let mut file = BufWriter::new(std::fs::File::create(path).map_err(wrong)?);
-    write_time_line(report, &mut file).and_then(|()| file.flush()).map_err(wrong)
+    let written = kumiki_run::system::replace(path, |out| write_time_line(report, out));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
-fn write_time_line(report: &Report, out: &mut impl Write) -> std::io::Result<()> {
+fn write_time_line(report: &Report, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "[")?;
     for span in &report.timeline {
         writeln!(

@@ -2,7 +2,8 @@
 
 use super::calibrate::{self, undisturbed, Calibration, Small};
 use super::real::{self, Work};
-use crate::commands::Outcome;
+use crate::commands::{print, Outcome};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 const EXAMPLES: &str = "\
@@ -42,19 +43,23 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     let cores = kumiki_run::system::allowed_cores().len();
     if !arguments.json {
-        println!(
-            "{:<14} {:>5} {:<4} {:>12} {:>12} {:>10}",
+        print(&format!(
+            "{:<14} {:>5} {:<4} {:>12} {:>12} {:>10}\n",
             "pattern", "ranks", "over", "predicted µs", "measured µs", "deviation"
-        );
+        ))?;
     }
-    for &ranks in &arguments.ranks {
+    let rounds = |ranks: &u32| 2 * real::rounds_of(*ranks, arguments.rounds);
+    let bar = real::bar(arguments.ranks.iter().map(rounds).sum());
+    let done = arguments.ranks.iter().try_for_each(|&ranks| {
         for tcp in [false, true] {
-            for row in compare(ranks, tcp, arguments.bytes, arguments.rounds)? {
-                row.print(ranks as usize > cores, arguments.json);
+            for row in compare(ranks, tcp, arguments.bytes, arguments.rounds, &bar)? {
+                bar.suspend(|| print(&row.text(ranks as usize > cores, arguments.json)))?;
             }
         }
-    }
-    Ok(0)
+        Ok(())
+    });
+    bar.finish_and_clear();
+    done.map(|()| 0)
 }
 
 /// One line of the table.
@@ -67,7 +72,7 @@ struct Row {
 }
 
 impl Row {
-    fn print(&self, crowded: bool, as_json: bool) {
+    fn text(&self, crowded: bool, as_json: bool) -> String {
         let Row { pattern, ranks, over, predicted, measured } = self;
         let deviation = 100.0 * (predicted / measured - 1.0);
         if as_json {
@@ -75,21 +80,27 @@ impl Row {
                 "pattern": pattern, "ranks": ranks, "over": over, "predicted_us": predicted,
                 "measured_us": measured, "deviation_percent": deviation, "ranks_outnumber_cores": crowded,
             });
-            return println!("{row}");
+            return format!("{row}\n");
         }
         let note = if crowded { "  (more ranks than cores)" } else { "" };
-        println!(
-            "{pattern:<14} {ranks:>5} {over:<4} {predicted:>12.3} {measured:>12.3} {deviation:>+9.1} %{note}"
-        );
+        format!(
+            "{pattern:<14} {ranks:>5} {over:<4} {predicted:>12.3} {measured:>12.3} {deviation:>+9.1} %{note}\n"
+        )
     }
 }
 
 /// Calibrates and measures in one job, and predicts.
-fn compare(ranks: u32, tcp: bool, bytes: u64, rounds: Option<u64>) -> Result<Vec<Row>, String> {
+fn compare(
+    ranks: u32,
+    tcp: bool,
+    bytes: u64,
+    rounds: Option<u64>,
+    bar: &ProgressBar,
+) -> Result<Vec<Row>, String> {
     let mut things = calibrate::things(bytes, tcp);
     let first = things.len();
     things.extend(PATTERNS.map(|work| (work, if work == Work::Dissemination { 8 } else { bytes })));
-    let samples = real::measure(&things, ranks, tcp, rounds)?;
+    let samples = real::measure(&things, ranks, tcp, rounds, bar)?;
     let fitted = Calibration::fit(&Small::of(&samples, bytes)?, tcp, ranks)?;
     let row = |(work, samples): (Work, &Vec<f64>)| {
         let predicted = fitted.simulate(&program(work, bytes, tcp))? / f64::from(TURNS);

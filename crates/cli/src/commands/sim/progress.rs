@@ -1,6 +1,7 @@
 //! How far a simulation is, on a terminal.
 
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::progress::bar;
+use indicatif::{HumanCount, ProgressBar};
 use kumiki_sim::Progress;
 use std::time::Instant;
 
@@ -16,10 +17,8 @@ pub(crate) struct Bar {
 impl Bar {
     /// A bar, if it is wanted and there is a terminal.
     pub(crate) fn new(wanted: bool) -> Bar {
-        let target = if wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(PARTS), target);
-        let style = ProgressStyle::with_template("{bar:32.cyan/blue} {percent:>3} %  {msg}  {eta} left");
-        Bar { bar: style.map(|style| bar.clone().with_style(style)).unwrap_or(bar), started: Instant::now() }
+        let bar = bar(PARTS, "{bar:32.cyan/blue} {percent:>3} %  {msg}  {eta} left", wanted);
+        Bar { bar, started: Instant::now() }
     }
 
     /// Shows how far it is. Many threads may call it.
@@ -52,11 +51,7 @@ pub(crate) struct Count(ProgressBar);
 impl Count {
     /// None of so many is done.
     pub(crate) fn new(runs: usize) -> Count {
-        let bar = ProgressBar::with_draw_target(Some(runs as u64), ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:32.cyan/blue} {pos} of {len} runs  {eta} left");
-        let bar = style.map(|style| bar.clone().with_style(style)).unwrap_or(bar);
-        bar.tick();
-        Count(bar)
+        Count(bar(runs as u64, "{bar:32.cyan/blue} {pos} of {len} runs  {eta} left", true))
     }
 
     /// One is done. Many threads may call it.

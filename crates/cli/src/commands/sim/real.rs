@@ -1,12 +1,15 @@
 //! What `kumiki sim calibrate` and `predict` run for real: a job whose ranks do several things in turn, many times over, so
 //! that whatever disturbs the machine disturbs all of them.
 
-use crate::commands::{rank, Outcome};
+use crate::commands::{print_of_rank, rank, Outcome};
+use crate::progress;
+use indicatif::ProgressBar;
 use kumiki::{GlobalPtr, Order, Region, World};
 use serde_json::{json, Value};
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a batch of turns takes, in microseconds, and how many rounds there are, each with one batch of everything. Short
@@ -25,6 +28,9 @@ const LINE_WORDS: u64 = 8;
 const LOOKS: u32 = 1000;
 /// The round of words that nobody waits for.
 const OTHER_ROUND: u64 = 8;
+/// The word with which rank 0 tells of every round, on standard error, and the line with which it does.
+const TELLING: &str = "telling";
+const ROUND_LINE: &str = "a round is done";
 /// Puts in a row of [`Work::Stream`].
 pub(super) const STREAM: u32 = 4;
 
@@ -84,42 +90,78 @@ impl Work {
 }
 
 /// Runs a job that does all these things with so many bytes each, and gives microseconds of a turn: for each thing, one
-/// number a round.
+/// number a round. The bar gets one step for each of the [`rounds_of`] rounds.
 pub(super) fn measure(
     things: &[(Work, u64)],
     ranks: u32,
     tcp: bool,
     rounds: Option<u64>,
+    bar: &ProgressBar,
 ) -> Result<Vec<Vec<f64>>, String> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let cores = kumiki_run::system::allowed_cores().len();
     let crowded = ranks as usize > cores;
     let bind = if crowded { "none" } else { "core" };
-    let (batch_us, usual) = if crowded { CROWDED } else { ALONE };
-    let rounds = rounds.unwrap_or(usual);
+    let (batch_us, _) = if crowded { CROWDED } else { ALONE };
+    let rounds = rounds_of(ranks, rounds);
     let nodes = if tcp { ranks } else { 1 };
     let mut command = Command::new(&program);
     command.args(["run", "--ranks", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]);
     command.args(["--bind", bind, "--timeout", "120s", "--"]).arg(&program).args(rank::words("sim"));
+    command.args((!bar.is_hidden()).then_some(TELLING));
     command.args([batch_us.to_string(), rounds.to_string()]);
     command.args(things.iter().map(|(work, bytes)| format!("{}:{bytes}", work.name())));
-    let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
+    let (status, text, said) = watched(command, bar).map_err(|error| error.to_string())?;
+    if !status.success() {
         return Err(format!("measuring with {ranks} ranks: {}", said.trim()));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
     let wrong = |why: String| format!("measuring with {ranks} ranks printed `{text}`: {why}");
     let value: Value = serde_json::from_str(text.trim()).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_value(value["us"].clone()).map_err(|error| wrong(error.to_string()))
 }
 
-/// What a rank of such a job does: `BATCH_US ROUNDS WORK:BYTES …`.
+/// How often everything is measured.
+pub(super) fn rounds_of(ranks: u32, said: Option<u64>) -> u64 {
+    let crowded = ranks as usize > kumiki_run::system::allowed_cores().len();
+    said.unwrap_or(if crowded { CROWDED.1 } else { ALONE.1 })
+}
+
+/// A bar for so many rounds of measuring.
+pub(super) fn bar(rounds: u64) -> ProgressBar {
+    progress::bar(rounds, "measuring {bar:40.cyan/blue} {pos}/{len} rounds, {eta} left", true)
+}
+
+/// Runs a command to its end; steps the bar whenever it tells of a round. Returns what it printed, and its other complaints.
+fn watched(mut command: Command, bar: &ProgressBar) -> std::io::Result<(ExitStatus, String, String)> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
+    let bar = bar.clone();
+    // Both must be read, or the one that is full would hold up the other.
+    let listener = std::thread::spawn(move || {
+        let mut said = String::new();
+        for line in errors.into_iter().flat_map(|errors| BufReader::new(errors).lines().map_while(Result::ok))
+        {
+            match line.as_str() {
+                ROUND_LINE => bar.inc(1),
+                other => said += &format!("{other}\n"),
+            }
+        }
+        said
+    });
+    let mut text = String::new();
+    let read = output.map_or(Ok(0), |mut output| output.read_to_string(&mut text));
+    let status = child.wait()?;
+    read?;
+    Ok((status, text, listener.join().unwrap_or_default()))
+}
+
+/// What a rank of such a job does: `[telling] BATCH_US ROUNDS WORK:BYTES …`.
 pub(crate) fn rank(words: Vec<OsString>) -> Outcome {
     let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
-    let usage = || format!("rank sim BATCH_US ROUNDS WORK:BYTES …, not {}", words.join(" "));
-    let [batch_us, rounds, things @ ..] = &words[..] else { return Err(usage()) };
+    let usage = || format!("rank sim [{TELLING}] BATCH_US ROUNDS WORK:BYTES …, not {}", words.join(" "));
+    let telling = words.first() == Some(&TELLING);
+    let [batch_us, rounds, things @ ..] = &words[telling as usize..] else { return Err(usage()) };
     let number = |word: &str| word.parse::<u64>().map_err(|_| usage());
     let (batch, rounds) = (Duration::from_micros(number(batch_us)?), number(rounds)?);
     let thing = |word: &&str| {
@@ -130,9 +172,10 @@ pub(crate) fn rank(words: Vec<OsString>) -> Outcome {
     let text = |error: kumiki::Error| error.to_string();
     let world = World::init().map_err(text)?;
     let turns = Turns::new(&world, things.iter().map(|thing| thing.1).max().unwrap_or(8)).map_err(text)?;
-    let samples = turns.sample(&things, batch, rounds).map_err(text)?;
+    let tells = telling && world.rank() == 0;
+    let samples = turns.sample(&things, batch, rounds, tells).map_err(text)?;
     if world.rank() == 0 {
-        println!("{}", json!({"us": samples}));
+        print_of_rank(&format!("{}\n", json!({"us": samples})))?;
     }
     drop(turns);
     world.finalize().map_err(text)?;
@@ -168,7 +211,13 @@ impl<'a> Turns<'a> {
     }
 
     /// Microseconds of a turn of each thing, round by round.
-    fn sample(&self, things: &[(Work, u64)], batch: Duration, rounds: u64) -> kumiki::Result<Vec<Vec<f64>>> {
+    fn sample(
+        &self,
+        things: &[(Work, u64)],
+        batch: Duration,
+        rounds: u64,
+        tells: bool,
+    ) -> kumiki::Result<Vec<Vec<f64>>> {
         let mut counts = Vec::new();
         for &thing in things {
             let mut count = 1;
@@ -182,6 +231,9 @@ impl<'a> Turns<'a> {
             for ((&thing, &count), samples) in things.iter().zip(&counts).zip(&mut samples) {
                 let took = self.batch(thing, count)?;
                 samples.push(took.as_secs_f64() * 1e6 / count as f64);
+            }
+            if tells {
+                let _ = writeln!(std::io::stderr(), "{ROUND_LINE}");
             }
         }
         Ok(samples)

@@ -48,6 +48,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let settings = &arguments.settings;
+    input::check_parameters(settings, std::iter::once(&arguments.program))?;
     let network = input::network(&arguments.net, settings)?;
     let program = input::program(&arguments.program, &network, settings)?;
     let shown = progress::Bar::new(!arguments.json);

@@ -333,6 +333,10 @@ impl<'a> Heap<'a> {
         // A block of the next longer list, which is what `find` looks for.
         let needed = end + length + length / 8 + SHORTEST;
         let wished = needed.max(end + end / 8).max(FIRST_BYTES).min(self.pool.limit());
+        if wished < end + SHORTEST && !self.is_made() {
+            // The lists alone are more than the pool may have.
+            return Err(Error::OutOfMemory { asked: length - WORD, left: 0, what: "the pool of a rank" });
+        }
         let before = self.pool.len();
         if self.pool.resize(wished.max(before), &self.held).is_err() {
             self.pool.resize(needed.max(before), &self.held)?;

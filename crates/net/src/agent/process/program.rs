@@ -1,6 +1,7 @@
 //! Finding the program before anything is started.
 
 use crate::agent::protocol::Launch;
+use crate::os::file::find_program_in;
 use crate::Error;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -47,15 +48,12 @@ pub(super) fn find(launch: &Launch) -> Result<PathBuf, Trouble> {
     let path = launch.environment.iter().find(|(key, _)| key == b"PATH").map(|(_, value)| value.clone());
     let path = path.or_else(|| std::env::var_os("PATH").map(|value| value.as_bytes().to_vec()));
     let path = path.unwrap_or_else(|| b"/usr/local/bin:/usr/bin:/bin".to_vec());
-    std::env::split_paths(OsStr::from_bytes(&path))
-        .map(|folder| directory.join(folder).join(name))
-        .find(|candidate| check(candidate) == Found::Yes)
-        .ok_or_else(|| {
-            let local = directory.join(name);
-            let hint =
-                if check(&local) == Found::No { String::new() } else { format!("; did you mean ./{shown}?") };
-            Trouble::NotFound(format!("there is no program {shown} in PATH{hint}"))
-        })
+    find_program_in(name, OsStr::from_bytes(&path)).ok_or_else(|| {
+        let local = directory.join(name);
+        let hint =
+            if check(&local) == Found::No { String::new() } else { format!("; did you mean ./{shown}?") };
+        Trouble::NotFound(format!("there is no program {shown} in PATH{hint}"))
+    })
 }
 
 #[derive(PartialEq, Eq)]

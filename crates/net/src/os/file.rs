@@ -1,0 +1,372 @@
+//! Files and programs by their paths: which of them may be trusted, how much of one is read, how one is replaced.
+//!
+//! What another user could have put there is neither read for a secret nor run. A file is judged by its open descriptor, so
+//! that what was judged is what is used. A folder is judged with all folders above it: where nobody else can change any of them,
+//! its path leads to the same place the next time.
+
+use super::process::user;
+use crate::{Error, Result};
+use std::ffi::OsStr;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::io::{Error as IoError, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Whoever may write besides the owner.
+const OTHERS_WRITE: u32 = 0o022;
+/// In a folder of everybody, only the owner of an entry may move or remove it.
+const STICKY: u32 = 0o1000;
+/// How many names are tried for a temporary file.
+const NAMES: u32 = 16;
+
+/// A folder of this user that nobody else can write to; it is made if it is not there, for this user alone. Returns its path
+/// without links.
+pub fn private_folder(path: &Path) -> Result<PathBuf> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| refused(path, &format!("it cannot be made: {error}")))?;
+    folder(path, &|owner| owner == user())
+}
+
+/// A folder of this user or of root that nobody else can write to. Returns its path without links.
+pub fn trusted_folder(path: &Path) -> Result<PathBuf> {
+    folder(path, &is_trusted)
+}
+
+fn folder(path: &Path, is_good_owner: &dyn Fn(u32) -> bool) -> Result<PathBuf> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP | libc::ENOTDIR) => refused(path, "it is a link, or no folder"),
+        _ => refused(path, &error.to_string()),
+    })?;
+    let data = file.metadata().map_err(|error| refused(path, &error.to_string()))?;
+    judge(path, &data, is_good_owner, 0)?;
+    let real = path.canonicalize().map_err(|error| refused(path, &error.to_string()))?;
+    for above in real.ancestors().skip(1) {
+        let data = above.symlink_metadata().map_err(|error| refused(above, &error.to_string()))?;
+        judge(above, &data, &is_trusted, STICKY)?;
+    }
+    // Nobody else can change the way there: this is what was opened, or it is what an owner of the way has put in its place.
+    let there = real.symlink_metadata().map_err(|error| refused(path, &error.to_string()))?;
+    match (there.dev(), there.ino()) == (data.dev(), data.ino()) {
+        true => Ok(real),
+        false => Err(refused(path, "somebody moves it about")),
+    }
+}
+
+fn is_trusted(owner: u32) -> bool {
+    owner == user() || owner == 0
+}
+
+/// Whether a folder is one that only good owners can change; `excuse` is the bit of its mode by which others do no harm.
+fn judge(path: &Path, data: &Metadata, is_good_owner: &dyn Fn(u32) -> bool, excuse: u32) -> Result<()> {
+    if !is_good_owner(data.uid()) {
+        return Err(refused(path, &format!("it belongs to another user (number {})", data.uid())));
+    }
+    if data.mode() & OTHERS_WRITE != 0 && data.mode() & excuse == 0 {
+        let why = format!(
+            "others may write to it (mode {:04o}): look what is in it, then chmod go-w",
+            data.mode() & 0o7777
+        );
+        return Err(refused(path, &why));
+    }
+    Ok(())
+}
+
+/// Whether there is a program of this user that nobody else has made or can change, in a folder that was found to be good.
+pub fn is_own_program(path: &Path) -> bool {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let data = file.and_then(|file| file.metadata());
+    data.is_ok_and(|data| {
+        data.is_file() && data.uid() == user() && data.mode() & OTHERS_WRITE == 0 && data.mode() & 0o100 != 0
+    })
+}
+
+/// The bytes of a file of this user that nobody else can read; otherwise why not.
+pub fn read_private(path: &Path, most_bytes: u64) -> std::result::Result<Vec<u8>, String> {
+    // A pipe that nobody writes to must not hold us up.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|error| error.to_string())?;
+    let data = file.metadata().map_err(|error| error.to_string())?;
+    let mode = data.mode() & 0o777;
+    if !data.is_file() {
+        return Err("it is not a file".into());
+    }
+    if mode & 0o077 != 0 {
+        return Err(format!("others may read it (mode {mode:04o}): chmod 600 {}", path.display()));
+    }
+    if data.uid() != user() {
+        return Err(format!("it belongs to another user (number {}), who knows what is in it", data.uid()));
+    }
+    read_bytes(file, most_bytes).map_err(|error| error.to_string())
+}
+
+/// The text of a file of at most so many bytes. Longer ones, and those that never end, are refused.
+pub fn read_text(path: &Path, most_bytes: u64) -> std::io::Result<String> {
+    let bytes = read_bytes(File::open(path)?, most_bytes)?;
+    String::from_utf8(bytes).map_err(|_| IoError::new(ErrorKind::InvalidData, "it is not a text in UTF-8"))
+}
+
+/// Everything that comes from a reader, if that is at most so many bytes.
+pub fn read_bytes(reader: impl Read, most_bytes: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(most_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > most_bytes {
+        true => Err(IoError::new(ErrorKind::InvalidData, format!("it is longer than {most_bytes} bytes"))),
+        false => Ok(bytes),
+    }
+}
+
+/// The file of a program, as a shell finds it: a path stays what it is, a name is looked up in `PATH`. Entries of `PATH` that are
+/// relative (or empty) are passed over: what lies in the current folder is not run because of its name.
+pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let name = name.as_ref();
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    find_program_in(name, &path)
+}
+
+/// The same in a `PATH` of the caller.
+pub fn find_program_in(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
+    let is_program =
+        |file: &PathBuf| file.metadata().is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(PathBuf::from(name)).filter(is_program);
+    }
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    folders.map(|folder| folder.join(name)).find(is_program)
+}
+
+/// Writes a file wholly or not at all: what was there before stays until the new one is complete, and a failure leaves nothing.
+/// What is no file (a pipe, a device) is written to.
+pub fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let place = followed(path)?;
+    let old = place.symlink_metadata().ok();
+    if old.as_ref().is_some_and(|data| !data.is_file()) {
+        return write_to(&mut OpenOptions::new().write(true).open(&place)?, write);
+    }
+    let (mut file, temporary) = temporary_beside(&place)?;
+    let kept = old.map_or(Ok(()), |data| file.set_permissions(data.permissions()));
+    // A disk may notice only now that it is full.
+    let written = kept.and_then(|()| write_to(&mut file, write)).and_then(|()| file.sync_data());
+    let done = written.and_then(|()| std::fs::rename(&temporary, &place));
+    if done.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    done
+}
+
+/// Whether [`replace`] could begin now. Leaves everything as it is.
+pub fn can_replace(path: &Path) -> std::io::Result<()> {
+    let place = followed(path)?;
+    match place.symlink_metadata() {
+        Ok(data) if data.is_dir() => Err(IoError::from_raw_os_error(libc::EISDIR)),
+        Ok(data) if !data.is_file() => OpenOptions::new().write(true).open(&place).map(drop),
+        _ => temporary_beside(&place).and_then(|(_, temporary)| std::fs::remove_file(temporary)),
+    }
+}
+
+fn write_to(
+    file: &mut File,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let mut buffer = std::io::BufWriter::new(file);
+    write(&mut buffer)?;
+    buffer.flush()
+}
+
+/// Where a path leads to that is to be written to. A link of another user is not followed: it could lead to any file of ours.
+pub fn followed(path: &Path) -> std::io::Result<PathBuf> {
+    match path.symlink_metadata() {
+        Ok(data) if data.is_symlink() && !is_trusted(data.uid()) => {
+            Err(IoError::new(ErrorKind::PermissionDenied, "it is a link of another user"))
+        }
+        // A link to what is not there yet leads to nowhere.
+        Ok(data) if data.is_symlink() => path.canonicalize(),
+        _ => Ok(path.to_path_buf()),
+    }
+}
+
+/// A new file in the folder of another, under a name that nobody can know.
+fn temporary_beside(path: &Path) -> std::io::Result<(File, PathBuf)> {
+    let mut last = IoError::from_raw_os_error(libc::EEXIST);
+    for _ in 0..NAMES {
+        let mut random = [0; 8];
+        super::random_bytes(&mut random).map_err(IoError::other)?;
+        let temporary = path.with_file_name(format!(".kumiki-{:016x}", u64::from_ne_bytes(random)));
+        match OpenOptions::new().write(true).create_new(true).open(&temporary) {
+            Ok(file) => return Ok((file, temporary)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::Refused(format!("{}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink, PermissionsExt};
+
+    /// A folder that is gone when the test ends.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("kumiki-file-{}-{name}", std::process::id()));
+            Scratch(private_folder(&path).expect("a folder"))
+        }
+
+        fn entries(&self) -> usize {
+            std::fs::read_dir(&self.0).expect("a folder").count()
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    }
+
+    /// Gives a file to another user; only root can.
+    fn give_away(path: &Path) -> bool {
+        user() == 0 && chown(path, Some(12345), None).is_ok()
+    }
+
+    #[test]
+    fn a_folder_that_others_own_or_write_to_is_not_private() {
+        let scratch = Scratch::new("private");
+        let folder = scratch.0.join("a/b");
+        assert_eq!(private_folder(&folder), Ok(folder.clone()));
+        let said = |path: &Path| private_folder(path).expect_err("refused").to_string();
+        for mode in [0o777, 0o720, 0o702, 0o1777] {
+            set_mode(&folder, mode);
+            assert!(said(&folder).contains("others may write to it"), "{mode:o}");
+        }
+        set_mode(&folder, 0o755);
+        assert!(private_folder(&folder).is_ok());
+        let link = scratch.0.join("link");
+        symlink(&folder, &link).expect("a link");
+        assert!(said(&link).contains("it is a link"));
+        if give_away(&folder) {
+            assert!(said(&folder).contains("another user (number 12345)"));
+            assert!(trusted_folder(&folder).is_err());
+        }
+    }
+
+    #[test]
+    fn a_folder_below_one_that_others_write_to_is_not_private() {
+        let scratch = Scratch::new("above");
+        let (above, folder) = (scratch.0.join("above"), scratch.0.join("above/folder"));
+        assert!(private_folder(&folder).is_ok());
+        set_mode(&above, 0o777);
+        assert!(private_folder(&folder).is_err(), "others could put another in its place");
+        set_mode(&above, 0o1777);
+        assert!(private_folder(&folder).is_ok(), "nobody else can move it");
+        if give_away(&above) {
+            assert!(private_folder(&folder).is_err());
+        }
+    }
+
+    #[test]
+    fn a_program_that_others_made_or_can_change_is_not_our_own() {
+        let scratch = Scratch::new("program");
+        let program = scratch.0.join("program");
+        std::fs::write(&program, "").expect("a file");
+        for (mode, good) in [(0o700, true), (0o755, true), (0o777, false), (0o600, false)] {
+            set_mode(&program, mode);
+            assert_eq!(is_own_program(&program), good, "{mode:o}");
+        }
+        set_mode(&program, 0o700);
+        let link = scratch.0.join("link");
+        symlink(&program, &link).expect("a link");
+        assert!(!is_own_program(&link) && !is_own_program(&scratch.0));
+        assert!(!give_away(&program) || !is_own_program(&program));
+    }
+
+    #[test]
+    fn a_secret_that_another_user_owns_is_no_secret() {
+        let scratch = Scratch::new("secret");
+        let file = scratch.0.join("secret");
+        std::fs::write(&file, "words").expect("a file");
+        set_mode(&file, 0o600);
+        assert_eq!(read_private(&file, 5), Ok(b"words".to_vec()));
+        assert!(read_private(&file, 4).expect_err("long").contains("longer than 4 bytes"));
+        assert!(read_private(Path::new("/dev/zero"), 4).is_err());
+        if give_away(&file) {
+            assert!(read_private(&file, 5).expect_err("theirs").contains("another user"));
+        }
+    }
+
+    #[test]
+    fn a_file_that_never_ends_is_not_read_for_ever() {
+        let error = read_text(Path::new("/dev/zero"), 1 << 16).expect_err("long");
+        assert!(error.to_string().contains("longer than 65536 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_program_is_not_found_in_the_current_folder() {
+        let scratch = Scratch::new("path");
+        let program = scratch.0.join("program");
+        std::fs::write(&program, "").expect("a file");
+        set_mode(&program, 0o700);
+        let (name, folder) = (OsStr::new("program"), scratch.0.as_os_str());
+        assert_eq!(find_program_in(name, folder), Some(program.clone()));
+        assert_eq!(find_program_in(program.as_os_str(), OsStr::new("")), Some(program));
+        // As many levels up as it takes, and down again: a relative way to the same folder.
+        let depth = std::env::current_dir().expect("a folder").components().count() - 1;
+        let relative = "../".repeat(depth) + scratch.0.to_str().expect("UTF-8").trim_start_matches('/');
+        assert!(Path::new(&relative).join(name).is_file());
+        assert_eq!(find_program_in(name, OsStr::new(&format!(":{relative}:."))), None);
+    }
+
+    #[test]
+    fn a_file_is_replaced_wholly_or_not_at_all() {
+        let scratch = Scratch::new("replace");
+        let file = scratch.0.join("file");
+        let put = |text: &'static str| replace(&file, |out| out.write_all(text.as_bytes()));
+        put("old").expect("written");
+        let failed = replace(&file, |out| out.write_all(b"half").and(Err(IoError::other("full"))));
+        assert_eq!(failed.expect_err("full").to_string(), "full");
+        assert_eq!((std::fs::read_to_string(&file).expect("a file").as_str(), scratch.entries()), ("old", 1));
+        set_mode(&file, 0o640);
+        put("new").expect("written");
+        assert_eq!(file.metadata().expect("a file").mode() & 0o777, 0o640);
+        assert_eq!((std::fs::read_to_string(&file).expect("a file").as_str(), scratch.entries()), ("new", 1));
+    }
+
+    #[test]
+    fn what_is_no_file_is_written_to_and_not_replaced() {
+        let scratch = Scratch::new("device");
+        let link = scratch.0.join("link");
+        symlink("/dev/full", &link).expect("a link");
+        let error = replace(&link, |out| out.write_all(b"x")).expect_err("full");
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+        assert!(link.symlink_metadata().expect("a link").is_symlink());
+        assert!(replace(&scratch.0, |_| Ok(())).is_err(), "a folder");
+    }
+
+    #[test]
+    fn a_link_that_another_user_planted_is_not_followed() {
+        let scratch = Scratch::new("link");
+        let (file, link) = (scratch.0.join("file"), scratch.0.join("link"));
+        std::fs::write(&file, "mine").expect("a file");
+        symlink(&file, &link).expect("a link");
+        replace(&link, |out| out.write_all(b"ours")).expect("our own link");
+        assert_eq!(std::fs::read_to_string(&file).expect("a file"), "ours");
+        if user() == 0 && std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
+            assert!(replace(&link, |out| out.write_all(b"theirs")).is_err());
+            assert_eq!(std::fs::read_to_string(&file).expect("a file"), "ours");
+        }
+    }
+}
