@@ -3,7 +3,7 @@
 //! Data structures are written once, as code over [`Local`]. A rank of the owner's node runs that code itself; for a
 //! rank of another node the owner runs it, as a [service](crate::Service).
 
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, Registration};
 use crate::copy;
 use crate::core::Core;
 use crate::{Error, Result};
@@ -80,7 +80,7 @@ impl<'a> Local<'a> {
     /// `bytes` at `address`, which must lie in arena memory of a live rank of this node.
     #[inline]
     pub fn span(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
-        match self.core.direct(address, 0, bytes) {
+        match self.core.direct(address, Registration::ANY, bytes) {
             Some(base) => Ok(Span { base, bytes, address, life: PhantomData }),
             None => Err(self.why_not(address, bytes)),
         }
@@ -88,7 +88,7 @@ impl<'a> Local<'a> {
 
     #[cold]
     fn why_not(self, address: GlobalAddress, bytes: u64) -> Error {
-        match self.core.reach(address, 0, bytes) {
+        match self.core.reach(address, Registration::ANY, bytes) {
             Err(error) => error,
             Ok(_) => Error::Bounds {
                 what: "not arena memory of this node",

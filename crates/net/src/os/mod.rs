@@ -12,6 +12,7 @@ pub mod memory;
 pub mod network;
 pub mod probe;
 pub mod process;
+pub mod rights;
 pub mod socket;
 mod sum;
 pub mod time;
