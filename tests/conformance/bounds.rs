@@ -121,6 +121,33 @@ pub(crate) fn unregistered(stage: &Stage) {
     gone(stage, lent, || ());
     stale(stage, || stage.world.alloc::<u64>(4).expect("alloc"), Region::ptr);
     stale(stage, || stage.world.register(vec![0u64; 4]).expect("register"), Registered::ptr);
+    moved_out(stage);
+}
+
+/// A pointer that was moved out of its region reaches no other one, neither of the same rank nor of another.
+fn moved_out(stage: &Stage) {
+    let arena = [0; 2].map(|_| stage.world.alloc::<u64>(8).expect("alloc"));
+    let private = [0; 2].map(|_| stage.world.register(vec![0u64; 8]).expect("register"));
+    let own = [arena[0].ptr(), arena[1].ptr(), private[0].ptr(), private[1].ptr()];
+    let mut all = Vec::new();
+    for pointer in own {
+        let (address, registration) = pointer.parts();
+        let (addresses, registrations) = (stage.exchange(address), stage.exchange_word(registration));
+        let pair = |(address, registration)| GlobalPtr::<u8>::from_parts(address, registration);
+        all.extend(addresses.into_iter().zip(registrations).map(pair));
+    }
+    for (index, from) in all.iter().enumerate() {
+        assert_eq!(stage.world.get(from.cast::<u64>()).expect("its own region"), 0);
+        for to in all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, to)| to.address()) {
+            let moved = from.add(to.bits().wrapping_sub(from.address().bits())).cast::<u64>();
+            is_bounds(stage.world.get(moved), "get by a pointer moved out of its region", to, 8);
+            is_bounds(stage.world.put(moved, 5), "put by a pointer moved out of its region", to, 8);
+            is_bounds(stage.world.put_slice(moved, &[5; 4]), "put_slice by such a pointer", to, 32);
+            is_bounds(stage.world.get_slice(moved, &mut [5; 4]), "get_slice by such a pointer", to, 32);
+            is_bounds(stage.world.fetch_add(moved, 5), "fetch_add by such a pointer", to, 8);
+        }
+    }
+    stage.sync();
 }
 
 /// Before `take_back` (of a region that is there) others may write, after it nobody may do anything.
@@ -149,20 +176,54 @@ fn stale<R>(stage: &Stage, make: impl Fn() -> R, pointer: impl Fn(&R) -> GlobalP
     let again = again.expect("a slot is used again in the end");
     assert_ne!(pointer(&again).parts().1, generation);
     let addresses = stage.exchange(address);
-    let old = stage.exchange_word(generation as u64);
-    let new = stage.exchange_word(pointer(&again).parts().1 as u64);
+    let old = stage.exchange_word(generation);
+    let new = stage.exchange_word(pointer(&again).parts().1);
     for rank in 0..stage.ranks() as usize {
-        let stale = GlobalPtr::<u64>::from_parts(addresses[rank], old[rank] as u16);
+        let stale = GlobalPtr::<u64>::from_parts(addresses[rank], old[rank]);
         is_bounds(stage.world.get(stale), "get by a stale pointer", address, 8);
         is_bounds(stage.world.put(stale, 5), "put by a stale pointer", address, 8);
         is_bounds(stage.world.fetch_add(stale.add(1), 5), "fetch_add by a stale pointer", address, 8);
         is_bounds(stage.world.put_slice(stale, &[5; 4]), "put_slice by a stale pointer", address, 32);
         is_bounds(stage.world.get_slice(stale, &mut [5; 4]), "get_slice by a stale pointer", address, 32);
-        let fresh = GlobalPtr::<u64>::from_parts(addresses[rank], new[rank] as u16).add(stage.me() as u64);
+        let fresh = GlobalPtr::<u64>::from_parts(addresses[rank], new[rank]).add(stage.me() as u64);
         assert_eq!(stage.world.fetch_add(fresh, 10).expect("a fresh pointer"), 0);
         assert_eq!(stage.world.get(fresh).expect("a fresh pointer"), 10);
     }
     stage.sync();
+}
+
+static CONSTANT: [u64; 2048] = [3; 2048];
+
+/// Memory that its owner may only read is read-only for everybody, by every way and at every length.
+pub(crate) fn read_only(stage: &Stage) {
+    let (start, bytes) = (CONSTANT.as_ptr() as *mut u8, size_of_val(&CONSTANT));
+    // SAFETY: a constant can be read for ever, and it is not a register's business to write.
+    let key = unsafe { stage.world.register_raw(start, bytes, 0) }.expect("memory that can be read");
+    let mine = stage.block(bytes);
+    let is_refused = |result: Result<()>, what: &str, address: GlobalAddress| {
+        let said = result.as_ref().err().map(ToString::to_string);
+        assert!(said.is_some_and(|said| said.contains("read-only")), "{what} gave {result:?}");
+        is_bounds(result, what, address, 8);
+    };
+    for address in stage.exchange(key.address) {
+        let place = GlobalPtr::<u64>::from_address(address);
+        // Having been there once must not make it easier to write.
+        for _ in 0..2 {
+            assert_eq!(stage.world.get(place.add(2047)).expect("get"), 3);
+            for count in [1, 2, 3, 512, 513, 2048] {
+                assert_eq!(stage.world.get_vec(place, count).expect("get_vec"), vec![3; count as usize]);
+                is_refused(stage.world.put_slice(place, &vec![9; count as usize]), "put_slice", address);
+                stage.copied(mine.address(), address, 8 * count).expect("a copy from it");
+                is_refused(stage.copied(address, mine.address(), 8 * count), "a copy to it", address);
+            }
+            is_refused(stage.world.put(place, 9), "put", address);
+            is_refused(stage.world.fetch_add(place, 9).map(drop), "fetch_add", address);
+            is_refused(stage.world.swap(place.cast::<u32>(), 9).map(drop), "swap", address);
+        }
+    }
+    stage.sync();
+    assert_eq!(CONSTANT, [3; 2048]);
+    stage.world.unregister_raw(key).expect("unregister");
 }
 
 /// Atomics on words that are not aligned, wherever the memory begins.

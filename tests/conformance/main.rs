@@ -78,6 +78,7 @@ const TOPICS: &[Topic] = &[
     // With three ranks an address can name a fourth one, which does not exist.
     Topic { ranks: 3, ..topic("bounds", &[EVERY], bounds::bounds) },
     topic("unregistered", &[EVERY], bounds::unregistered),
+    topic("read_only", &[NODES, PRIVATE], bounds::read_only),
     topic("misaligned", &[EVERY], bounds::misaligned),
     topic("colours", &[NODES], bounds::colours),
     topic("atomics", &[EVERY], atomics::operations),

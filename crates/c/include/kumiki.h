@@ -71,7 +71,7 @@ int64_t kumiki_starter_bytes(const kumiki_world *world);
 /* Zeroed memory from this rank's part of the arena: ranks of the same node reach it without anybody's help. */
 int kumiki_alloc(const kumiki_world *world, size_t bytes, kumiki_address *address);
 int kumiki_dealloc(const kumiki_world *world, kumiki_address address);
-/* Memory that the program has. It must be there until kumiki_unregister has returned. */
+/* Memory that the program has. It must be there until kumiki_unregister has returned. What may only be read is read-only for all. */
 int kumiki_register(const kumiki_world *world, void *memory, size_t bytes, kumiki_address *address);
 int kumiki_unregister(const kumiki_world *world, kumiki_address address);
 /* Memory on any rank, taken and given back from any rank. */

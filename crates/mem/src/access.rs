@@ -3,9 +3,9 @@
 //! Every access of every path goes through [`Core::reach`], at the side that can see the owner's region table: the
 //! caller on the same node, the owner's side otherwise.
 
-use crate::address::{GlobalAddress, POOL_SLOT};
+use crate::address::{GlobalAddress, Registration, POOL_SLOT};
 use crate::core::Core;
-use crate::error::Fate;
+use crate::error::{Fate, READ_ONLY};
 use crate::neighbours::SHORT_BYTES;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
@@ -36,6 +36,33 @@ pub(crate) struct Private {
     generation: u16,
     /// An address in the owner's process.
     place: u64,
+    /// The same for everybody, for messages.
+    address: GlobalAddress,
+    /// Whether it may be written.
+    writable: bool,
+}
+
+/// What memory is reached for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+impl Reach {
+    /// Refuses memory that may only be read. Memory elsewhere is for its owner to refuse.
+    #[inline]
+    pub(crate) fn check_writable(self, bytes: u64) -> Result<Reach> {
+        match self {
+            Reach::Private(private) if !private.writable => Err(Error::Bounds {
+                what: READ_ONLY,
+                address: private.address.bits(),
+                rank: private.rank,
+                bytes,
+            }),
+            reach => Ok(reach),
+        }
+    }
 }
 
 /// Keeps private memory from being given back to the program while it is touched.
@@ -73,7 +100,7 @@ impl Private {
 
     /// The memory `bytes` further on.
     pub(crate) fn add(self, bytes: u64) -> Private {
-        Private { place: self.place + bytes, ..self }
+        Private { place: self.place + bytes, address: self.address.add(bytes), ..self }
     }
 
     /// Whether it lies behind `other` in the same process, so that an overlapping copy must go backwards.
@@ -86,14 +113,20 @@ impl Core {
     /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the
     /// error, if it is one). This is the path of every same-node access, so it is short.
     #[inline(always)]
-    pub(crate) fn direct(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Option<*mut u8> {
+    pub(crate) fn direct(
+        &self,
+        address: GlobalAddress,
+        registration: Registration,
+        bytes: u64,
+    ) -> Option<*mut u8> {
         if kumiki_net::os::process::is_forked_child() {
             return None;
         }
-        let local = self.arena.place(self.format.rank(address))?.local_on(self.node)?;
-        let entry = self.arena.region(local, self.format.slot(address) as usize)?;
+        let (rank, slot, offset) = self.format.find(address, registration);
+        let local = self.arena.place(rank)?.local_on(self.node)?;
+        let entry = self.arena.region(local, slot as usize)?;
         // What the table says is read once and checked against the slice, whoever wrote it.
-        let start = entry.in_slice(generation, self.format.offset(address), bytes)?;
+        let start = entry.in_slice(registration.generation(), offset, bytes)?;
         if start + bytes > self.arena.slice_bytes() {
             return None;
         }
@@ -112,7 +145,10 @@ impl Core {
         let entry = self.arena.region(local, slot as usize)?;
         let (kind, place, generation) = entry.locate(self.format.offset(address), bytes)?;
         match kind {
-            Kind::Private => Some(Reach::Private(Private { rank, local, slot, generation, place })),
+            Kind::Private | Kind::ReadOnly => {
+                let writable = kind == Kind::Private;
+                Some(Reach::Private(Private { rank, local, slot, generation, place, address, writable }))
+            }
             Kind::Arena if place + bytes > self.arena.slice_bytes() => None,
             // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
             Kind::Arena => Some(Reach::Direct(unsafe { self.arena.slice(local).add(place as usize) })),
@@ -120,11 +156,16 @@ impl Core {
     }
 
     /// How `bytes` at `address` can be reached, after all checks that can be made here.
-    pub(crate) fn reach(&self, address: GlobalAddress, generation: u16, bytes: u64) -> Result<Reach> {
+    pub(crate) fn reach(
+        &self,
+        address: GlobalAddress,
+        registration: Registration,
+        bytes: u64,
+    ) -> Result<Reach> {
         self.check_usable()?;
-        let rank = self.format.rank(address);
-        let slot = self.format.slot(address);
-        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank, bytes });
+        let (rank, slot, offset) = self.format.find(address, registration);
+        let named = self.format.rank(address);
+        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank: named, bytes });
         let Some(place) = self.arena.place(rank).map(|word| word.load()) else {
             return refuse("there is no such rank");
         };
@@ -133,11 +174,16 @@ impl Core {
             return refuse(if address.is_null() { "the null address" } else { "no region" });
         }
         if place.node != self.node {
-            return Ok(Reach::Remote(rank));
+            // The owner knows how long the region is; but it must be asked.
+            return match named == rank {
+                true => Ok(Reach::Remote(rank)),
+                false => refuse("past the end of the region"),
+            };
         }
-        if let Some(pointer) = self.direct(address, generation, bytes) {
+        if let Some(pointer) = self.direct(address, registration, bytes) {
             return Ok(Reach::Direct(pointer));
         }
+        let generation = registration.generation();
         let entry = self.arena.region(place.local, slot as usize);
         let Some(view) = entry.and_then(|entry| entry.view()) else {
             return refuse("no region, or one that was unregistered");
@@ -145,18 +191,19 @@ impl Core {
         if generation != 0 && generation != view.generation {
             return refuse("a region that was unregistered; another one has taken its slot");
         }
-        let offset = self.format.offset(address);
         if offset.checked_add(bytes).is_none_or(|end| end > view.bytes) {
             return refuse("past the end of the region");
         }
         match view.kind {
             Kind::Arena => refuse("a region table entry that contradicts its slice"),
-            Kind::Private => Ok(Reach::Private(Private {
+            Kind::Private | Kind::ReadOnly => Ok(Reach::Private(Private {
                 rank,
                 local: place.local,
                 slot,
                 generation: view.generation,
                 place: view.base + offset,
+                address,
+                writable: view.kind == Kind::Private,
             })),
         }
     }
@@ -164,7 +211,7 @@ impl Core {
     /// Refuses a word that is known here not to be aligned. Of a region on another node only the owner knows: private memory
     /// begins where its program has it. But starter memory and the pool are aligned as their addresses are.
     pub(crate) fn check_aligned(&self, address: GlobalAddress, bytes: u64) -> Result<()> {
-        let place = match self.reach(address, 0, bytes)? {
+        let place = match self.reach(address, Registration::ANY, bytes)? {
             Reach::Direct(pointer) => pointer as usize as u64,
             Reach::Private(private) => private.place,
             Reach::Remote(_) if self.format.slot(address) <= POOL_SLOT => address.bits(),
@@ -207,7 +254,7 @@ impl Core {
         }
         Err(Error::Bounds {
             what: "a region that was unregistered",
-            address: 0,
+            address: private.address.bits(),
             rank: private.rank,
             bytes: 0,
         })
@@ -315,7 +362,7 @@ impl Core {
         }
         Err(Error::Bounds {
             what: "registered memory that its owner has unmapped",
-            address: 0,
+            address: neighbour.address.bits(),
             rank: neighbour.rank,
             bytes,
         })

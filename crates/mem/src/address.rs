@@ -49,7 +49,8 @@ impl GlobalAddress {
         self.0 == 0
     }
 
-    /// The address `bytes` further on. Whether it still lies in the region is checked when it is used.
+    /// The address `bytes` further on. An address knows no region: when it is used it is checked against the one that it then
+    /// lies in, which may be another. A [`GlobalPtr`] knows its own.
     #[inline]
     pub const fn add(self, bytes: u64) -> Self {
         GlobalAddress(self.0.wrapping_add(bytes))
@@ -99,6 +100,25 @@ impl AddressFormat {
         address.0 & (self.slot_span() - 1)
     }
 
+    /// Where an address leads in the region that it must belong to (that which it lies in, if any will do): rank, first slot,
+    /// and offset. A region of several slots is described as a whole by its first; so whatever lies before its beginning or
+    /// behind its end has an offset beyond its length, and no other region is ever found.
+    #[inline(always)]
+    pub(crate) fn find(&self, address: GlobalAddress, registration: Registration) -> (Rank, u16, u64) {
+        let region = match registration.region() {
+            0 => address.0 >> self.offset_bits,
+            region => region,
+        };
+        let offset = address.0.wrapping_sub(region << self.offset_bits);
+        (Rank((region >> SLOT_BITS) as u32), region as u16 & ((1 << SLOT_BITS) - 1), offset)
+    }
+
+    /// The name of a registration; of any in the slot if its generation is 0.
+    pub(crate) fn registration(&self, rank: Rank, slot: u16, generation: u16) -> Registration {
+        let region = self.address(rank, slot, 0).0 >> self.offset_bits;
+        Registration((generation as u64) << REGION_BITS | region)
+    }
+
     pub(crate) fn address(&self, rank: Rank, slot: u16, offset: u64) -> GlobalAddress {
         debug_assert!(slot != 0);
         let rank = (rank.0 as u64).checked_shl(self.rank_shift).unwrap_or(0);
@@ -106,16 +126,51 @@ impl AddressFormat {
     }
 }
 
+/// Bits of rank and slot in a [`Registration`].
+const REGION_BITS: u32 = 48;
+
+/// Which registration an address must belong to: its generation (0: any), and, below, the rank and the first slot of the region
+/// as addresses have them (0: any region).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Registration(u64);
+
+impl Registration {
+    /// Any that is there.
+    pub(crate) const ANY: Registration = Registration(0);
+
+    /// Any region whose registration has this generation.
+    pub(crate) const fn of_generation(generation: u16) -> Registration {
+        Registration((generation as u64) << REGION_BITS)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn generation(self) -> u16 {
+        (self.0 >> REGION_BITS) as u16
+    }
+
+    /// Rank and slot as one number; 0 if any will do.
+    #[inline(always)]
+    const fn region(self) -> u64 {
+        self.0 & ((1 << REGION_BITS) - 1)
+    }
+
+    /// The first slot; 0 if any will do.
+    pub(crate) const fn slot(self) -> u16 {
+        self.region() as u16 & ((1 << SLOT_BITS) - 1)
+    }
+}
+
 /// A typed address: an element of plain data in some rank's region, and the registration it belongs to.
 ///
 /// A pointer is only a name. It can be copied, sent to other ranks and kept after the region is gone; using it then
-/// gives [`Bounds`](crate::Error::Bounds).
+/// gives [`Bounds`](crate::Error::Bounds), and so does using one that was moved out of its region, whatever lies there.
 pub struct GlobalPtr<T> {
     pub(crate) address: GlobalAddress,
-    /// The generation of the region, 0 if any will do.
-    pub(crate) generation: u16,
+    pub(crate) registration: Registration,
     element: PhantomData<fn() -> T>,
 }
+
+const _: () = assert!(std::mem::size_of::<GlobalPtr<u64>>() == 16);
 
 impl<T> Clone for GlobalPtr<T> {
     fn clone(&self) -> Self {
@@ -140,23 +195,23 @@ impl<T> std::fmt::Debug for GlobalPtr<T> {
 }
 
 impl<T: Pod> GlobalPtr<T> {
-    /// A pointer to what lies at `address`, whatever was registered there last.
+    /// A pointer to what lies at `address`, whatever was registered there last. It knows no region, as the address does not.
     pub const fn from_address(address: GlobalAddress) -> Self {
-        GlobalPtr { address, generation: 0, element: PhantomData }
+        Self::new(address, Registration::ANY)
     }
 
-    pub(crate) const fn new(address: GlobalAddress, generation: u16) -> Self {
-        GlobalPtr { address, generation, element: PhantomData }
+    pub(crate) const fn new(address: GlobalAddress, registration: Registration) -> Self {
+        GlobalPtr { address, registration, element: PhantomData }
     }
 
     /// The address and the registration it belongs to, as plain data that can be sent to another rank.
-    pub const fn parts(self) -> (GlobalAddress, u16) {
-        (self.address, self.generation)
+    pub const fn parts(self) -> (GlobalAddress, u64) {
+        (self.address, self.registration.0)
     }
 
     /// The pointer with these [`parts`](Self::parts).
-    pub const fn from_parts(address: GlobalAddress, generation: u16) -> Self {
-        Self::new(address, generation)
+    pub const fn from_parts(address: GlobalAddress, registration: u64) -> Self {
+        Self::new(address, Registration(registration))
     }
 
     /// The address of the first byte.
@@ -165,7 +220,8 @@ impl<T: Pod> GlobalPtr<T> {
         self.address
     }
 
-    /// The pointer `count` elements further on. Whether it still lies in the region is checked when it is used.
+    /// The pointer `count` elements further on. Whether it still lies in its region is checked when it is used; one
+    /// [from an address](Self::from_address) knows no region, and reaches whatever lies there.
     #[inline]
     #[must_use]
     #[allow(clippy::should_implement_trait)]
@@ -177,7 +233,7 @@ impl<T: Pod> GlobalPtr<T> {
     /// The same place, seen as another type.
     #[must_use]
     pub const fn cast<U: Pod>(self) -> GlobalPtr<U> {
-        GlobalPtr { address: self.address, generation: self.generation, element: PhantomData }
+        GlobalPtr::new(self.address, self.registration)
     }
 }
 
@@ -205,6 +261,20 @@ mod tests {
             prop_assert_eq!(format.rank(address), rank);
             prop_assert_eq!(format.slot(address), slot);
             prop_assert_eq!(format.offset(address), offset);
+        }
+
+        #[test]
+        fn a_registration_is_where_its_region_begins_however_far_an_address_has_moved(
+            ranks in 1u32..1 << 22, rank: u32, slot in 1u16..4096, generation: u16, moved: u64,
+        ) {
+            let format = AddressFormat::new(ranks);
+            let rank = Rank(rank % ranks);
+            let registration = format.registration(rank, slot, generation);
+            prop_assert_eq!((registration.generation(), registration.slot()), (generation, slot));
+            let address = format.address(rank, slot, 0).add(moved);
+            prop_assert_eq!(format.find(address, registration), (rank, slot, moved));
+            let there = (format.rank(address), format.slot(address), format.offset(address));
+            prop_assert_eq!(format.find(address, Registration::ANY), there);
         }
     }
 }

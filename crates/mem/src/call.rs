@@ -8,6 +8,7 @@
 use crate::core::Core;
 use crate::error::Fate;
 use crate::handle::{Action, FIRST_INTERNAL};
+use crate::ledger::{Books, Purpose};
 use crate::local::Local;
 use crate::operations::Launched;
 use crate::progress::Receiver;
@@ -47,8 +48,8 @@ pub struct Service {
 pub(crate) struct Calls {
     /// Our own calls, by number of the operation.
     own: HashMap<u64, Own>,
-    /// Requests of others that are still arriving, by sender and number.
-    arriving: Vec<((Rank, u64), Vec<u8>)>,
+    /// Requests of others that are still arriving.
+    arriving: Vec<Arriving>,
     /// Requests that met a lock, in the order they came.
     stalled: VecDeque<Request>,
     /// Replies that are not sent yet.
@@ -59,6 +60,21 @@ pub(crate) struct Calls {
     /// Bytes of all of these, for the ledger.
     bytes: u64,
 }
+
+/// A request of which a part has come.
+#[derive(Debug)]
+struct Arriving {
+    /// Its sender, and its number there.
+    key: (Rank, u64),
+    /// What is booked for it: all that its first frame spoke of.
+    booked: u64,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of the tables for a request that has come, for the ledger.
+const REQUEST_BYTES: u64 = 64;
+const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
+const _: () = assert!(size_of::<Arriving>() <= REQUEST_BYTES as usize);
 
 #[derive(Debug)]
 struct Own {
@@ -89,32 +105,46 @@ impl Calls {
         !self.stalled.is_empty()
     }
 
-    /// A part of a request or of a reply has come.
-    pub(crate) fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+    /// A part of a request or of a reply has come. A request that there is no room for is not kept, which its sender is told when
+    /// the last part is here.
+    pub(crate) fn part(&mut self, books: &Books, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
         let offset = header.d.saturating_add(at as u64);
         let end = offset.saturating_add(bytes.len() as u64);
         if end > header.c.min(MAX_CALL_BYTES) {
             return;
         }
-        let place = if header.kind == protocol::RETURN {
-            match self.own.get_mut(&header.op) {
-                Some(own) => &mut own.reply,
-                None => return,
+        if header.kind == protocol::RETURN {
+            let Some(own) = self.own.get_mut(&header.op) else { return };
+            // Parts come in order; what does not is caught by the length when the frame is complete.
+            if own.reply.len() as u64 == offset {
+                own.reply.extend_from_slice(bytes);
+                self.bytes += bytes.len() as u64;
             }
-        } else {
-            let key = (from, header.op);
-            let index = self.arriving.iter().position(|(other, _)| *other == key);
-            let index = index.unwrap_or_else(|| {
-                self.arriving.push((key, std::mem::take(&mut self.spare)));
-                self.arriving.len() - 1
-            });
-            &mut self.arriving[index].1
-        };
-        // Parts come in order; what does not is caught by the length when the frame is complete.
-        if place.len() as u64 == offset {
-            place.extend_from_slice(bytes);
-            self.bytes += bytes.len() as u64;
+            return;
         }
+        if offset == 0 {
+            self.admit(books, (from, header.op), header.c);
+        }
+        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == (from, header.op));
+        if let Some(arriving) = arriving.filter(|arriving| arriving.bytes.len() as u64 == offset) {
+            arriving.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Makes room for a request, if there is some.
+    fn admit(&mut self, books: &Books, key: (Rank, u64), length: u64) {
+        let booked = length + REQUEST_BYTES;
+        let twice = self.arriving.iter().any(|arriving| arriving.key == key);
+        if twice || books.book(Purpose::Operation, booked).is_err() {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.spare);
+        // More than the length is never taken: growing step by step could double it.
+        if bytes.try_reserve_exact(length as usize).is_err() {
+            return books.unbook(Purpose::Operation, booked);
+        }
+        self.bytes += booked;
+        self.arriving.push(Arriving { key, booked, bytes });
     }
 
     /// Fills a piece of a payload that is about to be sent; `None` if the source is not ours.
@@ -138,27 +168,49 @@ impl Calls {
 
     /// A peer is gone: nothing of it will be answered.
     pub(crate) fn forget_peer(&mut self, peer: Rank) {
-        self.arriving.retain(|((from, _), _)| *from != peer);
+        self.arriving.retain(|arriving| arriving.key.0 != peer);
         self.stalled.retain(|request| request.from != peer);
         self.replies.retain(|_, (to, _)| *to != peer);
-        let arriving = self.arriving.iter().map(|(_, bytes)| bytes.len());
-        let stalled = self.stalled.iter().map(|request| request.bytes.len());
-        let replies = self.replies.values().map(|(_, bytes)| bytes.len());
-        let own = self.own.values().map(|own| own.request.len() + own.reply.len());
-        self.bytes = arriving.chain(stalled).chain(replies).chain(own).sum::<usize>() as u64;
+        let arriving = self.arriving.iter().map(|arriving| arriving.booked);
+        let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
+        let replies = self.replies.values().map(|(_, bytes)| bytes.len() as u64);
+        let own = self.own.values().map(|own| (own.request.len() + own.reply.len()) as u64);
+        self.bytes = arriving.chain(stalled).chain(replies).chain(own).sum();
     }
 
-    /// Takes the request that has come wholly; `None` if its length is wrong.
-    fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
+    /// Takes the request that has come wholly.
+    fn arrived(&mut self, books: &Books, from: Rank, header: &Header) -> Result<Vec<u8>> {
         if let Some(few) = Few::of(header) {
+            let booked = few.bytes().len() as u64 + REQUEST_BYTES;
+            books.book(Purpose::Operation, booked)?;
+            self.bytes += booked;
             let mut bytes = std::mem::take(&mut self.spare);
             bytes.extend_from_slice(few.bytes());
-            self.bytes += bytes.len() as u64;
-            return Some(bytes);
+            return Ok(bytes);
         }
-        let index = self.arriving.iter().position(|(key, _)| *key == (from, header.op));
-        let bytes = index.map(|index| self.arriving.swap_remove(index).1).unwrap_or_default();
-        (bytes.len() as u64 == header.c).then_some(bytes)
+        let wrong = || Error::misuse("the request of a call is not as long as its header says");
+        let index = self.arriving.iter().position(|arriving| arriving.key == (from, header.op));
+        let Some(index) = index else {
+            let (asked, left) = (header.c, books.left());
+            let what = "the budget of the rank that is called";
+            return Err(if asked > MAX_CALL_BYTES {
+                wrong()
+            } else {
+                Error::OutOfMemory { asked, left, what }
+            });
+        };
+        let Arriving { booked, bytes, .. } = self.arriving.swap_remove(index);
+        if bytes.len() as u64 != header.c || booked != header.c + REQUEST_BYTES {
+            self.bytes -= booked;
+            return Err(wrong());
+        }
+        Ok(bytes)
+    }
+
+    /// A request has been served.
+    fn served(&mut self, bytes: Vec<u8>) {
+        self.bytes -= REQUEST_BYTES;
+        self.recycle(bytes);
     }
 
     fn recycle(&mut self, mut bytes: Vec<u8>) {
@@ -192,18 +244,17 @@ pub(crate) fn request(id: u64, service: u8, bytes: u64, few: Option<Few>) -> Mes
 
 /// A request is complete: does what it asks.
 pub(crate) fn serve(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
-    let Some(bytes) = receiver.state.calls.arrived(from, header) else {
-        let wrong = Err(Error::misuse("the request of a call is not as long as its header says"));
-        return out.messages.push((from, protocol::done(header.op, &wrong, path)));
-    };
-    let request = Request { from, path, op: header.op, service: header.a, bytes };
-    // Requests of one rank are done in the order they came.
-    if receiver.state.calls.stalled.iter().any(|other| other.from == from) {
-        return receiver.state.calls.stalled.push_back(request);
+    match receiver.state.calls.arrived(&receiver.core.books, from, header) {
+        Ok(bytes) => {
+            let request = Request { from, path, op: header.op, service: header.a, bytes };
+            // Requests of one rank are done in the order they came.
+            let waits = receiver.state.calls.stalled.iter().any(|other| other.from == from);
+            let stalled = if waits { Some(request) } else { attempt(receiver, request, out) };
+            receiver.state.calls.stalled.extend(stalled);
+        }
+        Err(error) => out.messages.push((from, protocol::done(header.op, &Err(error), path))),
     }
-    if let Some(request) = attempt(receiver, request, out) {
-        receiver.state.calls.stalled.push_back(request);
-    }
+    receiver.note_pending();
 }
 
 /// Tries again what met a lock.
@@ -218,6 +269,7 @@ pub(crate) fn serve_stalled(receiver: &mut Receiver<'_>, out: &mut Outbox) {
         }
     }
     receiver.state.calls.stalled = still;
+    receiver.note_pending();
 }
 
 /// Runs a service once. Gives the request back if it met a lock.
@@ -236,7 +288,7 @@ fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> O
     let header =
         Header { kind: protocol::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
     let calls = &mut receiver.state.calls;
-    calls.recycle(request.bytes);
+    calls.served(request.bytes);
     let (header, payload) = match Few::new(&reply) {
         Some(few) => (few.in_header(header), Payload::None),
         None => {
@@ -402,5 +454,44 @@ mod tests {
         assert!(receiver.frame(Rank(1), 0, &header, &mut out));
         assert_eq!(receiver.state.operations.take_result_of(id), Some(Ok(())));
         assert_eq!(receiver.state.calls.end(id), [5; 20]);
+    }
+
+    /// What a rank is asked, and how it answered.
+    fn ask(receiver: &mut Receiver<'_>, bytes: usize) -> Result<()> {
+        let header = Header { kind: protocol::CALL, op: 5, a: 99, c: bytes as u64, ..Header::default() };
+        let mut out = Outbox::default();
+        let (first, second) = (vec![1; bytes / 2], vec![1; bytes - bytes / 2]);
+        receiver.part(Rank(1), &header, 0, &first);
+        receiver.part(Rank(1), &header, first.len() as u32, &second);
+        let booked = receiver.core.books.of(Purpose::Operation);
+        assert!(booked == 0 || booked >= bytes as u64, "{booked} bytes are booked for {bytes}");
+        receiver.frame(Rank(1), 0, &header, &mut out);
+        let answer = out.messages.pop().expect("an answer").1.header;
+        match answer.kind {
+            protocol::DONE => protocol::result_of(Rank(0), &answer),
+            _ => Ok(()),
+        }
+    }
+
+    #[test]
+    fn a_request_is_booked_before_it_is_taken_and_one_beyond_the_budget_is_an_error_at_the_caller() {
+        let world = World::init().unwrap();
+        let core: &Core = world.core();
+        let rest = core.books.left() - 1000;
+        core.books.book(Purpose::Heap, rest).unwrap();
+        let mut engine = core.engine();
+        let mut receiver = Receiver { core, state: &mut engine.state };
+        // There is no such service, which is an answer too; it is taken as sent here.
+        assert_eq!(ask(&mut receiver, 500), Ok(()));
+        let sent = std::mem::take(&mut receiver.state.calls.replies);
+        receiver.state.calls.bytes -= sent.values().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        receiver.note_pending();
+        assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
+        let refused = ask(&mut receiver, 2000);
+        assert!(matches!(refused, Err(Error::OutOfMemory { asked: 2000, left: 1000, .. })), "{refused:?}");
+        assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
+        drop(engine);
+        core.books.unbook(Purpose::Heap, rest);
+        world.finalize().unwrap();
     }
 }

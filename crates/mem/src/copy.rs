@@ -5,7 +5,7 @@
 //! bytes of either side, never anything outside the range that was checked.
 
 use crate::access::Reach;
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, Registration};
 use crate::core::Core;
 use crate::Result;
 use kumiki_net::os::memory::Direction;
@@ -18,7 +18,8 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// what does.
 #[inline]
 pub(crate) fn move_near(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    if let (Some(to), Some(from)) = (core.direct(dst, 0, bytes), core.direct(src, 0, bytes)) {
+    let direct = |address| core.direct(address, Registration::ANY, bytes);
+    if let (Some(to), Some(from)) = (direct(dst), direct(src)) {
         // SAFETY: both ranges were checked and lie in the arena.
         unsafe { move_bytes(to, from, bytes as usize) };
         return true;
@@ -36,7 +37,7 @@ fn move_private(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64)
 /// Copies if this process can touch both sides; false if it must ask somebody.
 #[inline]
 pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
-    let (to, to_pin) = core.pin_own(to)?;
+    let (to, to_pin) = core.pin_own(to.check_writable(bytes)?)?;
     let (from, _from_pin) = if to_pin.is_some() { core.pin_own_too(from)? } else { core.pin_own(from)? };
     match (to, from) {
         (Reach::Direct(to), Reach::Direct(from)) => {

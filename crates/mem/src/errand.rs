@@ -5,6 +5,7 @@
 //! thread. Used by `operations.rs` for atomics that need not keep their place behind messages.
 
 use crate::access::Reach;
+use crate::address::{GlobalAddress, Registration};
 use crate::atomic;
 use crate::core::Core;
 use crate::error::Fate;
@@ -66,9 +67,11 @@ impl Core {
 
     fn leave_errand(&self, call: &AtomicCall) -> Result<Option<u64>> {
         let bytes = atomic::width(call.code)?;
-        let Some(Reach::Private(private)) = self.near(call.target, bytes) else { return Ok(None) };
-        let same = call.generation == 0 || call.generation == private.generation();
-        if private.rank() == self.rank || !same || !self.manners.may_try() {
+        // What is wrong with an address is found out, and said, on the other way.
+        let Ok(Reach::Private(private)) = self.reach(call.target, call.registration, bytes) else {
+            return Ok(None);
+        };
+        if private.rank() == self.rank || !self.manners.may_try() {
             return Ok(None);
         }
         let Some(control) = self.arena.control(private.local()) else { return Ok(None) };
@@ -133,9 +136,9 @@ impl Core {
         while done < ERRANDS {
             let Some(taken) = self.control().errands.take() else { break };
             let [target, what, first, second] = taken.request;
-            let (generation, code) = ((what >> 8) as u16, what as u8);
-            let target = crate::GlobalAddress::from_bits(target);
-            let call = AtomicCall { target, generation, code, first, second };
+            let (registration, code) = (Registration::of_generation((what >> 8) as u16), what as u8);
+            let target = GlobalAddress::from_bits(target);
+            let call = AtomicCall { target, registration, code, first, second };
             taken.finish(serve::perform_owned(self, &call).ok());
             done += 1;
         }

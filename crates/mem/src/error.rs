@@ -11,6 +11,9 @@ pub enum Fate {
     Unknown,
 }
 
+/// What is wrong with an address in [`Error::Bounds`], of memory that nobody may write.
+pub(crate) const READ_ONLY: &str = "read-only memory";
+
 /// What can go wrong with global memory.
 ///
 /// `Debug` shows the message, as `Display` does: it is what `fn main() -> kumiki::Result<()>` and `unwrap` print.
@@ -48,7 +51,8 @@ pub enum Error {
     /// The other side did not accept us, or we did not accept it.
     #[error("refused: {0}")]
     Refused(String),
-    /// An address does not lie in a live region, or the access runs past its end. Nothing was touched.
+    /// An address does not lie in a live region, or the access runs past its end or writes to memory that its owner may only
+    /// read. Nothing was touched.
     #[error("out of bounds: {what} at {address:#x} ({rank}), {bytes} bytes")]
     Bounds {
         /// What is wrong with the address.

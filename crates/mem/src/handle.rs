@@ -4,7 +4,7 @@
 //! kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
 //! failure was told.
 
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, Registration};
 use crate::order::Condition;
 use crate::protocol::Few;
 use crate::{Error, Result};
@@ -36,8 +36,8 @@ pub(crate) const MAX_OPERATIONS: usize = 1024;
 /// Memory on one side of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// Global memory, and the generation it must have (0: any).
-    Global(GlobalAddress, u16),
+    /// Global memory, and the registration it must belong to.
+    Global(GlobalAddress, Registration),
     /// Memory of this process that the caller lends until the operation is complete or forgotten.
     Lent(usize),
 }
@@ -46,7 +46,7 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AtomicCall {
     pub(crate) target: GlobalAddress,
-    pub(crate) generation: u16,
+    pub(crate) registration: Registration,
     pub(crate) code: u8,
     pub(crate) first: u64,
     pub(crate) second: u64,

@@ -1,6 +1,6 @@
-//! Tests with frames of a rank of the job that answers what it was not asked.
+//! Tests with frames of a rank of the job that answers what it was not asked, or asks for what cannot be.
 
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, Registration};
 use crate::handle::{Action, Operation, Side};
 use crate::order::Condition;
 use crate::progress::Receiver;
@@ -21,7 +21,7 @@ fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
     // SAFETY: the array outlives the operation, and is only read through this pointer.
     let found = || unsafe { std::ptr::read_volatile(start.cast::<[u8; 64]>()) };
     let id = core.new_internal();
-    let src = Side::Global(GlobalAddress::from_bits(1 << 52), 0);
+    let src = Side::Global(GlobalAddress::from_bits(1 << 52), Registration::ANY);
     let action = Action::Copy { dst: Side::Lent(start as usize), src, bytes: 64 };
     let mut engine = core.engine();
     let operation = Operation { peer: Some(ASKED), ..Operation::of_program(action, Condition::Free) };
@@ -56,4 +56,23 @@ fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
     assert_eq!(found(), [7; 64]);
     drop(engine);
     world.finalize().unwrap();
+}
+
+/// Whatever another node puts at an address of this rank, or does to the word there, is refused.
+pub(crate) fn put_is_refused(world: &World, address: GlobalAddress) {
+    let core = world.core();
+    let mut engine = core.engine();
+    let mut receiver = Receiver { core, state: &mut engine.state };
+    let about = |kind, c| Header { kind, op: 5, a: address.bits(), c, ..Header::default() };
+    let put = about(protocol::PUT, 32);
+    receiver.part(STRANGER, &put, 0, &[9; 32]);
+    let mut out = Outbox::default();
+    let atomic = Header { flags: 8 | 3, b: 1, ..about(protocol::ATOMIC, 0) };
+    for header in [put, about(protocol::PUT_FEW, 8), atomic] {
+        assert!(!receiver.frame(STRANGER, 0, &header, &mut out));
+        let (to, answer) = out.messages.pop().expect("an answer");
+        let told = protocol::result_of(Rank(0), &answer.header);
+        assert!(to == STRANGER && matches!(told, Err(crate::Error::Bounds { .. })), "{told:?}");
+        assert!(told.is_err_and(|error| error.to_string().contains("read-only memory")));
+    }
 }

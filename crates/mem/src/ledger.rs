@@ -32,7 +32,7 @@ pub enum Purpose {
     Thread,
     /// Data structures that live in global memory.
     Data,
-    /// What this process knows of hash tables: where their parts are.
+    /// What this process knows of hash tables and workspaces: where their parts are.
     Directory,
 }
 

@@ -42,6 +42,8 @@ mod pool;
 mod progress;
 mod protocol;
 mod region;
+#[cfg(test)]
+mod region_promises;
 mod serve;
 mod world;
 

@@ -3,7 +3,7 @@
 //! Data structures are written once, as code over [`Local`]. A rank of the owner's node runs that code itself; for a
 //! rank of another node the owner runs it, as a [service](crate::Service).
 
-use crate::address::GlobalAddress;
+use crate::address::{GlobalAddress, Registration};
 use crate::copy;
 use crate::core::Core;
 use crate::{Error, Result};
@@ -80,7 +80,7 @@ impl<'a> Local<'a> {
     /// `bytes` at `address`, which must lie in arena memory of a live rank of this node.
     #[inline]
     pub fn span(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
-        match self.core.direct(address, 0, bytes) {
+        match self.core.direct(address, Registration::ANY, bytes) {
             Some(base) => Ok(Span { base, bytes, address, life: PhantomData }),
             None => Err(self.why_not(address, bytes)),
         }
@@ -88,7 +88,7 @@ impl<'a> Local<'a> {
 
     #[cold]
     fn why_not(self, address: GlobalAddress, bytes: u64) -> Error {
-        match self.core.reach(address, 0, bytes) {
+        match self.core.reach(address, Registration::ANY, bytes) {
             Err(error) => error,
             Ok(_) => Error::Bounds {
                 what: "not arena memory of this node",
@@ -233,7 +233,7 @@ pub(crate) fn fetch_to_write(address: *const u8) {
     let _ = address;
 }
 
-/// A lock that is held; dropping it frees it.
+/// A lock that is held; dropping it frees it. Dropped while its thread unwinds, it is left to whoever comes next, who inherits it.
 #[derive(Debug)]
 pub struct Locked<'a> {
     word: &'a AtomicU64,
@@ -257,6 +257,10 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
+        // Whoever unwinds may have left what it guards half changed: the next holder repairs it, as after a death.
+        if std::thread::panicking() {
+            return lock::leave(self.word);
+        }
         lock::unlock(self.word);
     }
 }
@@ -268,7 +272,10 @@ pub struct Change<'a>(&'a AtomicU64);
 impl Drop for Change<'_> {
     #[inline]
     fn drop(&mut self) {
-        lock::end_change(self.0);
+        // What is half changed stays marked as changing until somebody has repaired it.
+        if !std::thread::panicking() {
+            lock::end_change(self.0);
+        }
     }
 }
 
@@ -451,5 +458,34 @@ impl<'a> Span<'a> {
         // SAFETY: the range was checked.
         unsafe { std::ptr::write_bytes(to, 0, bytes as usize) };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::World;
+
+    #[test]
+    fn a_lock_dropped_while_unwinding_is_inherited_and_what_it_guards_still_changes() {
+        let world = World::init().unwrap();
+        let region = world.alloc::<u64>(2).unwrap();
+        let local = world.local();
+        let words = local.span(region.address(), 16).unwrap().words(0, 2).unwrap();
+        drop(local.lock(&words[0]).unwrap());
+        assert!(!local.lock(&words[0]).unwrap().is_inherited());
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _held = local.lock(&words[0]);
+            let _change = local.begin_change(&words[1]);
+            std::panic::resume_unwind(Box::new("between two stores"));
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(local.version(&words[1]), None, "readers without the lock must not believe it");
+        let held = local.lock(&words[0]).unwrap();
+        assert!(held.is_inherited());
+        drop(local.begin_change(&words[1]));
+        drop(held);
+        assert!(local.version(&words[1]).is_some() && !local.lock(&words[0]).unwrap().is_inherited());
+        drop(region);
+        world.finalize().unwrap();
     }
 }

@@ -1,6 +1,6 @@
 //! Operations of the program: copies, atomics, completion, and the typed calls that wait for themselves.
 
-use crate::address::{GlobalAddress, GlobalPtr};
+use crate::address::{GlobalAddress, GlobalPtr, Registration};
 use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
 use crate::handle::{Action, AtomicCall, Handle, Operation, Side, OPERATION_BYTES};
 use crate::order::{self, Condition, Order};
@@ -37,6 +37,12 @@ enum Turn {
     Any,
     /// Not a copy from the same rank to the same rank.
     Kept,
+}
+
+/// A copy between two addresses, whatever regions they lie in.
+fn copy_of(dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Action {
+    let side = |address| Side::Global(address, Registration::ANY);
+    Action::Copy { dst: side(dst), src: side(src), bytes }
 }
 
 impl World {
@@ -197,7 +203,7 @@ impl World {
             core.raise_completion();
             return Ok(Handle::from_number(core.new_handle()));
         }
-        let action = Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes };
+        let action = copy_of(dst, src, bytes);
         self.issue(action, order, Turn::Any)
     }
 
@@ -213,7 +219,7 @@ impl World {
         if self.core().pending.load(Ordering::Acquire) == 0 {
             return self.copy(dst, src, bytes, order);
         }
-        let action = Action::Copy { dst: Side::Global(dst, 0), src: Side::Global(src, 0), bytes };
+        let action = copy_of(dst, src, bytes);
         self.issue(action, order, Turn::Kept)
     }
 
@@ -251,8 +257,8 @@ impl World {
     ) -> Result<Handle> {
         let (core, bytes) = (self.core(), std::mem::size_of::<W>() as u64);
         let at_once = core.pending.load(Ordering::Acquire) == 0 || order == Order::None && turn == Turn::Any;
-        if let Some(place) = core.direct(dst, 0, bytes).filter(|_| at_once) {
-            if let Some(old) = self.fetch_here(target, 0, operation) {
+        if let Some(place) = core.direct(dst, Registration::ANY, bytes).filter(|_| at_once) {
+            if let Some(old) = self.fetch_here(target, Registration::ANY, operation) {
                 // SAFETY: the place was checked for a word; the old value has as many bytes.
                 unsafe { copy::move_bytes(place, old.to_le_bytes().as_ptr(), bytes as usize) };
                 core.raise_completion();
@@ -261,11 +267,11 @@ impl World {
         }
         let (code, first, second) = operation.encode();
         // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
-        core.reach(dst, 0, bytes)?;
+        core.note(core.reach(dst, Registration::ANY, bytes)?.check_writable(bytes))?;
         if !target.bits().is_multiple_of(bytes) {
             core.note(core.check_aligned(target, bytes))?;
         }
-        let call = AtomicCall { target, generation: 0, code, first, second };
+        let call = AtomicCall { target, registration: Registration::ANY, code, first, second };
         self.issue(Action::Atomic { dst: Some(dst), call }, order, turn)
     }
 
@@ -395,7 +401,7 @@ impl World {
     #[inline(always)]
     pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
         let bytes = std::mem::size_of::<T>();
-        if let Some(pointer) = self.core().direct(to.address, to.generation, bytes as u64) {
+        if let Some(pointer) = self.core().direct(to.address, to.registration, bytes as u64) {
             // SAFETY: the destination was checked for a `T`; `value` is plain data of that size.
             unsafe { copy::move_bytes(pointer, (&value as *const T).cast(), bytes) };
             return Ok(());
@@ -406,7 +412,7 @@ impl World {
     /// As [`put`](Self::put), where the place is not mapped here.
     #[inline(never)]
     fn put_far<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        self.put_bytes(to.address, to.generation, bytemuck::bytes_of(&value))
+        self.put_bytes(to.address, to.registration, bytemuck::bytes_of(&value))
     }
 
     /// Reads one element.
@@ -416,7 +422,7 @@ impl World {
         if time::may_be_virtual() {
             self.core().breathe(from.address)?;
         }
-        if let Some(pointer) = self.core().direct(from.address, from.generation, bytes as u64) {
+        if let Some(pointer) = self.core().direct(from.address, from.registration, bytes as u64) {
             let mut value = T::zeroed();
             // SAFETY: the source was checked for a `T`; every bit pattern is a `T`.
             unsafe { copy::move_bytes((&mut value as *mut T).cast(), pointer, bytes) };
@@ -429,19 +435,19 @@ impl World {
     #[inline(never)]
     fn get_far<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
         let mut value = T::zeroed();
-        self.get_bytes(from.address, from.generation, bytemuck::bytes_of_mut(&mut value))?;
+        self.get_bytes(from.address, from.registration, bytemuck::bytes_of_mut(&mut value))?;
         Ok(value)
     }
 
     /// Writes elements from memory that need not be registered; they are at their place when this returns.
     pub fn put_slice<T: Pod>(&self, to: GlobalPtr<T>, values: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
-        if let Some(pointer) = self.core().direct(to.address, to.generation, bytes.len() as u64) {
+        if let Some(pointer) = self.core().direct(to.address, to.registration, bytes.len() as u64) {
             // SAFETY: the destination was checked for all of them; they are only read.
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
             return Ok(());
         }
-        self.put_bytes(to.address, to.generation, bytes)
+        self.put_bytes(to.address, to.registration, bytes)
     }
 
     /// Reads elements into memory that need not be registered.
@@ -450,12 +456,12 @@ impl World {
         if time::may_be_virtual() {
             self.core().breathe(from.address)?;
         }
-        if let Some(pointer) = self.core().direct(from.address, from.generation, bytes.len() as u64) {
+        if let Some(pointer) = self.core().direct(from.address, from.registration, bytes.len() as u64) {
             // SAFETY: the source was checked for all of them; the destination is the caller's.
             unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
             return Ok(());
         }
-        self.get_bytes(from.address, from.generation, bytes)
+        self.get_bytes(from.address, from.registration, bytes)
     }
 
     /// Reads elements into new memory. A count that cannot be there, from a program that is wrong or from memory that was
@@ -503,15 +509,15 @@ impl World {
     }
 
     /// Writes memory that the caller lends, by whatever way there is.
-    fn put_bytes(&self, to: GlobalAddress, generation: u16, bytes: &[u8]) -> Result<()> {
+    fn put_bytes(&self, to: GlobalAddress, registration: Registration, bytes: &[u8]) -> Result<()> {
         let src = Side::Lent(bytes.as_ptr() as usize);
-        self.transfer(Side::Global(to, generation), src, bytes.len() as u64)
+        self.transfer(Side::Global(to, registration), src, bytes.len() as u64)
     }
 
     /// Reads into memory that the caller lends, by whatever way there is.
-    fn get_bytes(&self, from: GlobalAddress, generation: u16, bytes: &mut [u8]) -> Result<()> {
+    fn get_bytes(&self, from: GlobalAddress, registration: Registration, bytes: &mut [u8]) -> Result<()> {
         let dst = Side::Lent(bytes.as_mut_ptr() as usize);
-        self.transfer(dst, Side::Global(from, generation), bytes.len() as u64)
+        self.transfer(dst, Side::Global(from, registration), bytes.len() as u64)
     }
 
     /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
@@ -557,7 +563,7 @@ impl World {
         if time::may_be_virtual() {
             self.core().breathe(target.address)?;
         }
-        match self.fetch_here(target.address, target.generation, operation) {
+        match self.fetch_here(target.address, target.registration, operation) {
             Some(old) => Ok(W::narrow(old)),
             None => self.fetch_far(target, operation),
         }
@@ -568,12 +574,12 @@ impl World {
     fn fetch_here<W: AtomicWord>(
         &self,
         target: GlobalAddress,
-        generation: u16,
+        registration: Registration,
         operation: AtomicOp<W>,
     ) -> Option<u64> {
         let bytes = std::mem::size_of::<W>();
         let (code, first, second) = operation.encode();
-        let pointer = self.core().direct(target, generation, bytes as u64)?;
+        let pointer = self.core().direct(target, registration, bytes as u64)?;
         if !(pointer as usize).is_multiple_of(bytes) {
             return None;
         }
@@ -592,7 +598,8 @@ impl World {
     fn fetch_far<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
         // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
         let (code, first, second) = operation.encode();
-        let call = AtomicCall { target: target.address, generation: target.generation, code, first, second };
+        let call =
+            AtomicCall { target: target.address, registration: target.registration, code, first, second };
         let old = self.perform(Action::Atomic { dst: None, call })?;
         old.map(W::narrow).ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
     }

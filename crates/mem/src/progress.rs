@@ -292,7 +292,7 @@ impl Sink for Receiver<'_> {
             return;
         }
         if matches!(header.kind, protocol::CALL | protocol::RETURN) {
-            return self.state.calls.part(from, header, at, bytes);
+            return self.state.calls.part(&self.core.books, from, header, at, bytes);
         }
         let landed = serve::land(self.core, &self.state.operations, header, at, bytes);
         if !landed && header.kind == protocol::DATA {
@@ -315,10 +315,14 @@ impl Sink for Receiver<'_> {
     }
 
     fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        self.state
-            .calls
-            .fill(source, offset, place)
-            .unwrap_or_else(|| serve::fill(self.core, &self.state.operations, source, offset, place))
+        match self.state.calls.fill(source, offset, place) {
+            Some(filled) => {
+                // A reply that is on its way gives its memory back.
+                self.note_pending();
+                filled
+            }
+            None => serve::fill(self.core, &self.state.operations, source, offset, place),
+        }
     }
 
     fn lend(&mut self, source: Source, offset: u64, bytes: usize) -> Option<Lent<'_>> {
@@ -339,6 +343,7 @@ impl Sink for Receiver<'_> {
     fn lost(&mut self, peer: Rank, error: kumiki_net::Error, out: &mut Outbox) {
         let error = Error::from(error);
         self.state.calls.forget_peer(peer);
+        self.note_pending();
         let place = self.core.arena.place(peer).map(|word| word.load());
         let alive = place.is_some_and(|place| place.status == Status::Alive);
         let error = match place {

@@ -16,11 +16,11 @@
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
 //!
-//! `op` is the initiator's number and comes back in the answer; `generation` and `generation_b` name the registration
-//! of `a` and `b`, 0 for any.
+//! `op` is the initiator's number and comes back in the answer; `generation` is that of the registration of `a`, 0 for any.
+//! `generation_b` is that of `b` in Copy; elsewhere it is the first slot of the region that `a` must lie in, 0 for any.
 
-use crate::address::GlobalAddress;
-use crate::error::Fate;
+use crate::address::{AddressFormat, GlobalAddress, Registration};
+use crate::error::{Fate, READ_ONLY};
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Path, Payload};
 use kumiki_net::wire::{Header, FIRST_USER_KIND};
@@ -73,6 +73,10 @@ const CLOSED: u8 = 5;
 const OTHER: u8 = 6;
 const OUT_OF_MEMORY: u8 = 7;
 const TORN: u8 = 8;
+const NOT_WRITABLE: u8 = 9;
+
+/// What has no more memory, of a rank that was asked for something.
+const OWNER_IS_FULL: &str = "the pool or the budget of the owner";
 
 /// A Get whose answer may be sent in place.
 pub(crate) const FLAG_IN_PLACE: u8 = 1;
@@ -149,10 +153,12 @@ pub(crate) fn done(op: u64, result: &Result<()>, path: u32) -> Message {
     let mut header = Header { kind: DONE, op, ..Header::default() };
     let (status, b, c) = match result {
         Ok(()) => (OK, 0, 0),
+        Err(Error::Bounds { what: READ_ONLY, address, bytes, .. }) => (NOT_WRITABLE, *address, *bytes),
         Err(Error::Bounds { address, bytes, .. }) => (BOUNDS, *address, *bytes),
         Err(Error::Misuse(_)) => (MISUSE, 0, 0),
         Err(Error::PeerLost { rank, fate: Fate::NotDone, .. }) => (LOST, rank.0 as u64, 0),
         Err(Error::PeerLost { rank, fate: Fate::Unknown, .. }) => (LOST_UNKNOWN, rank.0 as u64, 0),
+        Err(Error::OutOfMemory { asked, left, .. }) => (OUT_OF_MEMORY, *asked, *left),
         Err(Error::Closed(_)) => (CLOSED, 0, 0),
         Err(_) => (OTHER, 0, 0),
     };
@@ -184,9 +190,13 @@ pub(crate) fn result_of(from: Rank, header: &Header) -> Result<()> {
             rank: from,
             bytes: header.c,
         }),
+        NOT_WRITABLE => {
+            Err(Error::Bounds { what: READ_ONLY, address: header.b, rank: from, bytes: header.c })
+        }
         MISUSE => Err(Error::Misuse(format!("{from} refused a misaligned or malformed operation"))),
         LOST => lost(Fate::NotDone),
         LOST_UNKNOWN => lost(Fate::Unknown),
+        OUT_OF_MEMORY => Err(Error::OutOfMemory { asked: header.b, left: header.c, what: OWNER_IS_FULL }),
         CLOSED => Err(Error::PeerLost { rank: from, fate: Fate::NotDone, why: "it is finalizing".into() }),
         _ => Err(Error::Refused(format!("{from} could not do it"))),
     }
@@ -217,9 +227,6 @@ pub(crate) fn error_from_bytes(from: Rank, bytes: &[u8]) -> Error {
     let text = || String::from_utf8_lossy(bytes.get(17..).unwrap_or_default()).into_owned();
     match bytes.first() {
         Some(&MISUSE) => Error::Misuse(text()),
-        Some(&OUT_OF_MEMORY) => {
-            Error::OutOfMemory { asked: word(1), left: word(9), what: "the pool or the budget of the owner" }
-        }
         Some(&OTHER) | Some(&OK) | None => Error::Refused(format!("{from} could not do it: {}", text())),
         Some(&status) => {
             let header = Header { flags: status, b: word(1), c: word(9), ..Header::default() };
@@ -231,8 +238,17 @@ pub(crate) fn error_from_bytes(from: Rank, bytes: &[u8]) -> Error {
 }
 
 /// The header of a question about an address.
-pub(crate) fn about(kind: u8, op: u64, address: GlobalAddress, generation: u16) -> Header {
-    Header { kind, op, a: address.bits(), generation, ..Header::default() }
+pub(crate) fn about(kind: u8, op: u64, address: GlobalAddress, registration: Registration) -> Header {
+    let (generation, generation_b) = (registration.generation(), registration.slot());
+    Header { kind, op, a: address.bits(), generation, generation_b, ..Header::default() }
+}
+
+/// The registration of a rank that a question, other than Copy, is about.
+pub(crate) fn registration(format: &AddressFormat, owner: Rank, header: &Header) -> Registration {
+    match header.generation_b {
+        0 => Registration::of_generation(header.generation),
+        slot => format.registration(owner, slot, header.generation),
+    }
 }
 
 #[cfg(test)]
@@ -253,9 +269,10 @@ mod tests {
 
     #[test]
     fn an_error_survives_the_wire_as_far_as_it_matters() {
-        let cases: [Result<()>; 4] = [
+        let cases: [Result<()>; 5] = [
             Ok(()),
             Err(Error::Bounds { what: "", address: 0x123, rank: Rank(2), bytes: 8 }),
+            Err(Error::Bounds { what: READ_ONLY, address: 0x123, rank: Rank(2), bytes: 8 }),
             Err(Error::PeerLost { rank: Rank(7), fate: Fate::Unknown, why: String::new() }),
             Err(Error::Misuse("x".into())),
         ];
@@ -266,7 +283,10 @@ mod tests {
                 (Err(Error::PeerLost { rank, fate, .. }), _) => {
                     assert_eq!((*rank, *fate), (Rank(7), Fate::Unknown));
                 }
-                (Err(Error::Bounds { address, bytes, .. }), _) => assert_eq!((*address, *bytes), (0x123, 8)),
+                (Err(Error::Bounds { what, address, bytes, .. }), Err(Error::Bounds { what: said, .. })) => {
+                    assert_eq!((*address, *bytes), (0x123, 8));
+                    assert_eq!(*what == READ_ONLY, *said == READ_ONLY);
+                }
                 (Err(error), Err(other)) => {
                     assert_eq!(std::mem::discriminant(error), std::mem::discriminant(other));
                 }

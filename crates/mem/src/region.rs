@@ -5,13 +5,14 @@
 //! ([`World::register_raw`]). Each has one slot in the rank's table, or several in a row if it is larger than a
 //! slot spans.
 
-use crate::address::{GlobalAddress, GlobalPtr, POOL_SLOT, STARTER_SLOT};
+use crate::address::{GlobalAddress, GlobalPtr, Registration, POOL_SLOT, STARTER_SLOT};
 use crate::core::Core;
 use crate::heap::{Heap, GRAIN_BYTES};
 use crate::ledger::Purpose;
 use crate::world::World;
 use crate::{Error, Result};
 use bytemuck::Pod;
+use kumiki_net::os::rights::{self, Rights};
 use kumiki_net::os::{futex, memory::PAGE_BYTES, process, time};
 use kumiki_net::shm::arena::SLOTS;
 use kumiki_net::shm::control::{Activity, NOBODY};
@@ -21,6 +22,7 @@ use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -49,6 +51,8 @@ pub(crate) struct Registry {
     /// Where the search for free slots starts: behind the last one given out, so that a slot is reused late.
     cursor: u16,
     heap: Heap,
+    /// The heap was in use at some time up to here; beyond, it is as the system gave it.
+    used_end: u64,
     /// Whether a reset has given the table and the slice to the next life: then this one changes nothing there.
     passed_on: bool,
 }
@@ -57,14 +61,21 @@ pub(crate) struct Registry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Granted {
     pub(crate) address: GlobalAddress,
+    pub(crate) registration: Registration,
     pub(crate) generation: u16,
     pub(crate) slot: u16,
     pub(crate) base: u64,
 }
 
 impl Registry {
-    pub(crate) fn new(heap: std::ops::Range<u64>) -> Registry {
-        Registry { records: BTreeMap::new(), cursor: FIRST_SLOT, heap: Heap::new(heap), passed_on: false }
+    pub(crate) fn new(heap: Range<u64>) -> Registry {
+        Registry {
+            records: BTreeMap::new(),
+            cursor: FIRST_SLOT,
+            heap: Heap::new(heap),
+            used_end: 0,
+            passed_on: false,
+        }
     }
 
     /// A reset gives the table to the next life. Whoever retires a region holds the registry too, so it does so before, or not.
@@ -136,7 +147,8 @@ impl Core {
             .insert(first, Record { slots, generation, kind: view.kind, base: view.base, heap_bytes });
         registry.cursor = if first + slots >= SLOTS as u16 { FIRST_SLOT } else { first + slots };
         let address = self.format.address(self.rank, first, 0);
-        Ok(Granted { address, generation, slot: first, base: view.base })
+        let registration = self.format.registration(self.rank, first, generation);
+        Ok(Granted { address, registration, generation, slot: first, base: view.base })
     }
 
     /// Takes a zeroed region of `bytes` from the arena.
@@ -166,12 +178,13 @@ impl Core {
         };
         let view = RegionView { kind: Kind::Arena, base: at, bytes, generation: 0, colour };
         let pages = Heap::pages(at, rounded);
+        let zero = self.renew(&mut registry, at, rounded);
         let granted = self
             .arena
             .commit_slice(self.local, pages.start, pages.end - pages.start)
             .map_err(|error| out_of_memory(error, pages.end - pages.start))
             .and_then(|()| {
-                self.clear(at, rounded);
+                self.clear(at, rounded, zero);
                 self.publish(&mut registry, view, rounded)
             });
         if granted.is_err() {
@@ -180,14 +193,25 @@ impl Core {
         granted
     }
 
-    /// Clears the parts of a new region that do not lie on pages fresh from the system.
-    fn clear(&self, at: u64, bytes: u64) {
-        let (whole_start, whole_end) =
-            (at.next_multiple_of(PAGE_BYTES), (at + bytes) / PAGE_BYTES * PAGE_BYTES);
-        let parts = if whole_start < whole_end {
-            [at..whole_start, whole_end..at + bytes]
+    /// Gives the whole pages of a range back to the system that were in use before; returns those that are fresh from it now.
+    /// They were given back when their region was freed, but a neighbour that was just copying there has filled them again.
+    fn renew(&self, registry: &mut Registry, at: u64, bytes: u64) -> Range<u64> {
+        let (start, end) = (at.next_multiple_of(PAGE_BYTES), (at + bytes) / PAGE_BYTES * PAGE_BYTES);
+        let first_fresh = registry.used_end.max(start);
+        let was_used = start..end.min(registry.used_end);
+        registry.used_end = registry.used_end.max((at + bytes).next_multiple_of(PAGE_BYTES));
+        if was_used.is_empty() || self.release_pages(was_used).is_ok() {
+            start..end.max(start)
         } else {
-            [at..at + bytes, at..at]
+            first_fresh..end.max(first_fresh)
+        }
+    }
+
+    /// Clears what of a new region does not lie on pages that are fresh from the system.
+    fn clear(&self, at: u64, bytes: u64, fresh: Range<u64>) {
+        let parts = match fresh.is_empty() {
+            true => [at..at + bytes, at..at],
+            false => [at..fresh.start, fresh.end..at + bytes],
         };
         for part in parts {
             // SAFETY: the range was just taken from the heap of this rank's slice and its pages are committed; no region
@@ -203,12 +227,16 @@ impl Core {
         let pages = registry.heap.give(at, bytes);
         if !pages.is_empty() {
             // Memory that the system does not take back stays committed; the heap will use it again.
-            let _ = self.arena.release_slice(self.local, pages.start, pages.end - pages.start);
+            let _ = self.release_pages(pages);
         }
     }
 
+    fn release_pages(&self, pages: Range<u64>) -> kumiki_net::Result<()> {
+        self.arena.release_slice(self.local, pages.start, pages.end - pages.start)
+    }
+
     /// Registers memory of this process. Whoever calls vouches that it stays valid until it is unregistered.
-    pub(crate) fn register(&self, pointer: *mut u8, bytes: u64, colour: u32) -> Result<Granted> {
+    pub(crate) fn register(&self, pointer: *mut u8, bytes: u64, kind: Kind, colour: u32) -> Result<Granted> {
         self.check_usable()?;
         let colour = check_colour(colour)?;
         let base = pointer as usize as u64;
@@ -217,7 +245,7 @@ impl Core {
                 "memory at {base:#x} with {bytes} bytes cannot be registered"
             )));
         }
-        let view = RegionView { kind: Kind::Private, base, bytes, generation: 0, colour };
+        let view = RegionView { kind, base, bytes, generation: 0, colour };
         self.publish(&mut self.registry(), view, 0)
     }
 
@@ -340,7 +368,7 @@ pub struct Region<T: Pod> {
 impl<T: Pod> Region<T> {
     /// A pointer to the first element, for any rank.
     pub fn ptr(&self) -> GlobalPtr<T> {
-        GlobalPtr::new(self.granted.address, self.granted.generation)
+        GlobalPtr::new(self.granted.address, self.granted.registration)
     }
 
     /// The address of the first byte.
@@ -423,7 +451,7 @@ impl<T: Pod> std::fmt::Debug for Region<T> {
 /// others may still write to it.
 pub struct Registered<T: Pod> {
     world: Arc<Core>,
-    granted: Granted,
+    pub(crate) granted: Granted,
     /// Behind a raw pointer: others write to it.
     memory: *mut [T],
 }
@@ -436,7 +464,7 @@ unsafe impl<T: Pod> Sync for Registered<T> {}
 impl<T: Pod> Registered<T> {
     /// A pointer to the first element, for any rank.
     pub fn ptr(&self) -> GlobalPtr<T> {
-        GlobalPtr::new(self.granted.address, self.granted.generation)
+        GlobalPtr::new(self.granted.address, self.granted.registration)
     }
 
     /// The address of the first byte.
@@ -484,7 +512,7 @@ pub struct Lent<'a, T: Pod> {
 impl<T: Pod> Lent<'_, T> {
     /// A pointer to the first element, for any rank.
     pub fn ptr(&self) -> GlobalPtr<T> {
-        GlobalPtr::new(self.granted.address, self.granted.generation)
+        GlobalPtr::new(self.granted.address, self.granted.registration)
     }
 
     /// Elements.
@@ -551,7 +579,8 @@ impl World {
     pub fn register<T: Pod>(&self, memory: impl Into<Box<[T]>>) -> Result<Registered<T>> {
         let memory: *mut [T] = Box::into_raw(memory.into());
         let bytes = memory.len() as u64 * std::mem::size_of::<T>() as u64;
-        let granted = self.serve_private().and_then(|()| self.core().register(memory.cast(), bytes, 0));
+        let granted =
+            self.serve_private().and_then(|()| self.core().register(memory.cast(), bytes, Kind::Private, 0));
         match granted {
             Ok(granted) => Ok(Registered { world: self.core().clone(), granted, memory }),
             Err(error) => {
@@ -590,19 +619,29 @@ impl World {
         }
         self.serve_private()?;
         let bytes = std::mem::size_of_val(memory) as u64;
-        let granted = self.core().register(memory.as_mut_ptr().cast(), bytes, 0)?;
+        let granted = self.core().register(memory.as_mut_ptr().cast(), bytes, Kind::Private, 0)?;
         let _back = Return(self.core(), granted);
         Ok(work(&Lent { granted, length: memory.len(), memory: PhantomData }))
     }
 
-    /// Registers raw memory, for other languages.
+    /// Registers raw memory, for other languages. Memory that this process may only read is read-only for all: whoever writes to
+    /// it gets [`Bounds`](Error::Bounds). What it may do is looked up now.
     ///
     /// # Safety
-    /// `pointer` must be valid for reads and writes of `bytes` until [`unregister_raw`](Self::unregister_raw) has
-    /// returned, and while it is registered the program may only touch it as if other threads did too.
+    /// `pointer` must be valid for reads of `bytes`, and for writes if it is now, until [`unregister_raw`](Self::unregister_raw)
+    /// has returned, and while it is registered the program may only touch it as if other threads did too.
     pub unsafe fn register_raw(&self, pointer: *mut u8, bytes: usize, colour: u32) -> Result<RegionKey> {
         self.serve_private()?;
-        let granted = self.core().register(pointer, bytes as u64, colour)?;
+        let kind = match rights::of_range(pointer as usize as u64, bytes as u64) {
+            Rights::Write => Kind::Private,
+            Rights::Read => Kind::ReadOnly,
+            Rights::Nothing => {
+                return Err(Error::misuse(format!(
+                    "memory at {pointer:p} with {bytes} bytes cannot be registered: some of it is not mapped, or not readable"
+                )))
+            }
+        };
+        let granted = self.core().register(pointer, bytes as u64, kind, colour)?;
         Ok(RegionKey { address: granted.address, slot: granted.slot, generation: granted.generation })
     }
 
@@ -622,7 +661,8 @@ impl World {
     /// Starter memory of a rank, as elements of `T`: every rank has it from the start, zeroed, and every other rank can
     /// address it without any exchange.
     pub fn starter<T: Pod>(&self, rank: u32) -> Result<GlobalPtr<T>> {
-        self.starter_address(rank).map(GlobalPtr::from_address)
+        let address = self.starter_address(rank)?;
+        Ok(GlobalPtr::new(address, self.core().format.registration(Rank(rank), STARTER_SLOT, 0)))
     }
 
     /// The address of the starter memory of a rank.
@@ -645,7 +685,7 @@ impl World {
         if core.format.rank(address) != core.rank {
             return None;
         }
-        match core.reach(address, 0, 0) {
+        match core.reach(address, Registration::ANY, 0) {
             Ok(crate::access::Reach::Direct(pointer)) => Some(pointer),
             Ok(crate::access::Reach::Private(private)) => Some(private.pointer()),
             _ => None,
@@ -731,34 +771,6 @@ mod tests {
             assert_eq!(private.take().unwrap().len(), bytes);
             (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at as u64))));
         }
-        world.finalize().unwrap();
-    }
-
-    /// A world that is dropped after an error is not finalized: neighbours may go on, and must find the region gone.
-    #[test]
-    fn memory_that_outlives_a_world_dropped_after_an_error_is_retired_before_it_is_freed() {
-        let world = World::init().unwrap();
-        let field = world.register(vec![1.0f64; 100]).unwrap();
-        is_bounds(world.get(field.ptr().add(100)));
-        let (core, slot) = (world.core().clone(), field.granted.slot as usize);
-        let entry = || core.arena.region(core.local, slot).unwrap().view();
-        drop(world);
-        assert!(entry().is_some(), "it is still the program's to read and write by others");
-        drop(field);
-        assert_eq!(entry(), None);
-    }
-
-    #[test]
-    fn what_a_reset_gave_to_the_next_life_is_left_alone() {
-        let world = World::init().unwrap();
-        let (field, table) = (world.register(vec![1u8; 100]).unwrap(), world.alloc::<u8>(100).unwrap());
-        let world = world.reset(0).unwrap();
-        let (next_field, next_table) = (world.register(vec![2u8; 9]).unwrap(), world.alloc::<u8>(9).unwrap());
-        assert_eq!((next_field.address(), next_table.address()), (field.address(), table.address()));
-        drop((field, table));
-        assert_eq!(world.get(next_field.ptr()).unwrap(), 2);
-        world.put(next_table.ptr(), 3).unwrap();
-        drop((next_field, next_table));
         world.finalize().unwrap();
     }
 

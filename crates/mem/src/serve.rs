@@ -3,8 +3,8 @@
 //! What is done for a peer runs under the lock of the engine, and unregistering waits for that; what is done for the
 //! program itself may run without, and pins private memory instead.
 
-use crate::access::Reach;
-use crate::address::GlobalAddress;
+use crate::access::{Access, Reach};
+use crate::address::{GlobalAddress, Registration};
 use crate::atomic;
 use crate::call;
 use crate::copy;
@@ -55,7 +55,8 @@ pub(crate) fn start(core: &Core, id: u64, action: Action, repeated: bool) -> Res
 }
 
 fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64, in_place: bool) -> Result<Started> {
-    let (to, from) = (reach_side(core, dst, bytes)?, reach_side(core, src, bytes)?);
+    let to = reach_side(core, dst, bytes)?.check_writable(bytes)?;
+    let from = reach_side(core, src, bytes)?;
     let is_far = matches!(to, Reach::Remote(_)) || matches!(from, Reach::Remote(_));
     if !is_far && copy::move_here(core, to, from, bytes)? {
         return Ok(Started::Complete(None));
@@ -65,24 +66,24 @@ fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64, in_place: 
     let whole = |header: Header| Header { c: bytes, ..header };
     match (asks(core, to), asks(core, from)) {
         (Some(owner), None) => {
-            let Side::Global(address, generation) = dst else { return Err(lent_elsewhere()) };
+            let Side::Global(address, registration) = dst else { return Err(lent_elsewhere()) };
             if let Some(few) = read_few(core, from, bytes) {
-                let header = few.in_header(about(protocol::PUT_FEW, id, address, generation));
+                let header = few.in_header(about(protocol::PUT_FEW, id, address, registration));
                 return Ok(Started::Sent(owner, question(header, Payload::None)));
             }
-            let header = whole(about(protocol::PUT, id, address, generation));
+            let header = whole(about(protocol::PUT, id, address, registration));
             Ok(Started::Sent(owner, question(header, source_payload(id, src, bytes, in_place))))
         }
         (_, Some(owner)) => {
-            let Side::Global(address, generation) = src else { return Err(lent_elsewhere()) };
+            let Side::Global(address, registration) = src else { return Err(lent_elsewhere()) };
             if asks(core, to).is_none() {
-                let header = whole(about(protocol::GET, id, address, generation));
+                let header = whole(about(protocol::GET, id, address, registration));
                 let header = Header { flags: if in_place { protocol::FLAG_IN_PLACE } else { 0 }, ..header };
                 return Ok(Started::Sent(owner, question(header, Payload::None)));
             }
-            let Side::Global(to, generation_b) = dst else { return Err(lent_elsewhere()) };
-            let header = whole(about(protocol::COPY, id, address, generation));
-            let header = Header { b: to.bits(), generation_b, ..header };
+            let Side::Global(to, other) = dst else { return Err(lent_elsewhere()) };
+            let header = whole(about(protocol::COPY, id, address, registration));
+            let header = Header { b: to.bits(), generation_b: other.generation(), ..header };
             Ok(Started::Sent(owner, question(header, Payload::None)))
         }
         (None, None) => Err(Error::Refused("memory of this node could not be copied".into())),
@@ -181,7 +182,7 @@ fn old_value_stays_here(core: &Core, action: Action) -> bool {
 fn question_kind(core: &Core, action: Action) -> Option<(u8, Rank)> {
     match action {
         Action::Atomic { call, .. } => {
-            let reach = core.reach(call.target, call.generation, 4).ok()?;
+            let reach = core.reach(call.target, call.registration, 4).ok()?;
             match reach {
                 Reach::Direct(_) => None,
                 Reach::Private(private) if private.rank() == core.rank => None,
@@ -209,7 +210,7 @@ fn lent_elsewhere() -> Error {
 
 fn reach_side(core: &Core, side: Side, bytes: u64) -> Result<Reach> {
     match side {
-        Side::Global(address, generation) => core.reach(address, generation, bytes),
+        Side::Global(address, registration) => core.reach(address, registration, bytes),
         Side::Lent(pointer) => Ok(Reach::Direct(pointer as *mut u8)),
     }
 }
@@ -238,7 +239,7 @@ fn read_few(core: &Core, from: Reach, bytes: u64) -> Option<Few> {
 /// The payload of a put, read when it can be sent.
 fn source_payload(id: u64, src: Side, bytes: u64, in_place: bool) -> Payload {
     let source = match src {
-        Side::Global(address, generation) => global_source(address, generation, in_place),
+        Side::Global(address, registration) => global_source(address, registration.generation(), in_place),
         Side::Lent(pointer) => {
             Source { place: pointer as u64, kind: SOURCE_LENT | in_place_flag(in_place) | id << 8 }
         }
@@ -261,7 +262,8 @@ fn in_place_flag(in_place: bool) -> u64 {
 
 fn start_atomic(core: &Core, id: u64, call: AtomicCall) -> Result<Started> {
     let bytes = atomic::width(call.code)?;
-    let (reach, _pin) = core.pin_own(core.reach(call.target, call.generation, bytes)?)?;
+    let reach = core.reach(call.target, call.registration, bytes)?.check_writable(bytes)?;
+    let (reach, _pin) = core.pin_own(reach)?;
     match reach {
         Reach::Direct(pointer) => atomic::perform(pointer, &call).map(|old| Started::Complete(Some(old))),
         Reach::Private(private) => Ok(ask_atomic(id, private.rank(), call)),
@@ -270,7 +272,7 @@ fn start_atomic(core: &Core, id: u64, call: AtomicCall) -> Result<Started> {
 }
 
 fn ask_atomic(id: u64, owner: Rank, call: AtomicCall) -> Started {
-    let header = about(protocol::ATOMIC, id, call.target, call.generation);
+    let header = about(protocol::ATOMIC, id, call.target, call.registration);
     let header = Header { flags: call.code, b: call.first, c: call.second, ..header };
     Started::Sent(owner, question(header, Payload::None))
 }
@@ -285,7 +287,7 @@ pub(crate) fn store_value(
 ) -> Result<Option<(Rank, Message)>> {
     let bytes = atomic::width(code)?;
     let value = &old.to_le_bytes()[..bytes as usize];
-    let reach = core.reach(dst, 0, bytes)?;
+    let reach = core.reach(dst, Registration::ANY, bytes)?;
     if copy::write_here(core, reach, value)? {
         return Ok(None);
     }
@@ -295,13 +297,14 @@ pub(crate) fn store_value(
         Reach::Direct(_) => return Err(Error::Refused("memory of this node could not be written".into())),
     };
     let few = Few::new(value).ok_or_else(|| Error::misuse("a value wider than a word"))?;
-    let header = few.in_header(about(protocol::PUT_FEW, id, dst, 0));
+    let header = few.in_header(about(protocol::PUT_FEW, id, dst, Registration::ANY));
     Ok(Some((owner, question(header, Payload::None))))
 }
 
 /// Whether the old value of an atomic must be sent to its place.
 pub(crate) fn needs_delivery(core: &Core, dst: GlobalAddress, code: u8) -> Result<bool> {
-    let reach = core.reach(dst, 0, atomic::width(code)?)?;
+    let bytes = atomic::width(code)?;
+    let reach = core.reach(dst, Registration::ANY, bytes)?.check_writable(bytes)?;
     Ok(asks(core, reach).is_some())
 }
 
@@ -311,7 +314,7 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
     let offset = header.d.saturating_add(at as u64);
     let reach = match header.kind {
         protocol::PUT => {
-            let whole = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c);
+            let whole = asked_for(core, header, Access::Write);
             match whole {
                 Ok(start) if within(offset, bytes.len(), header.c) => {
                     // SAFETY: the whole range was checked, and the part lies within it.
@@ -323,8 +326,8 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
         protocol::DATA => match operations.get(header.op).map(|operation| operation.action) {
             Some(Action::Copy { dst, bytes: whole, .. }) if within(offset, bytes.len(), whole) => match dst {
                 Side::Lent(pointer) => Some(Reach::Direct((pointer + offset as usize) as *mut u8)),
-                Side::Global(address, generation) => {
-                    core.reach(address.add(offset), generation, bytes.len() as u64).ok()
+                Side::Global(address, registration) => {
+                    core.reach(address.add(offset), registration, bytes.len() as u64).ok()
                 }
             },
             _ => return false,
@@ -349,8 +352,8 @@ pub(crate) fn place<'a>(
     let pointer = match operation.action {
         Action::Copy { dst, bytes: whole, .. } if within(offset, bytes, whole) => match dst {
             Side::Lent(pointer) => (pointer + offset as usize) as *mut u8,
-            Side::Global(address, generation) => {
-                owned(core, address.add(offset), generation, bytes as u64).ok()?
+            Side::Global(address, registration) => {
+                owned(core, address.add(offset), registration, bytes as u64, Access::Write).ok()?
             }
         },
         _ => return None,
@@ -409,7 +412,7 @@ fn reach_source(
     match source.kind & SOURCE_KINDS {
         SOURCE_GLOBAL => {
             let address = GlobalAddress::from_bits(source.place).add(offset);
-            core.reach(address, detail as u16, bytes as u64).ok()
+            core.reach(address, Registration::of_generation(detail as u16), bytes as u64).ok()
         }
         // The caller lends the memory while the operation is in the table, and no longer.
         SOURCE_LENT if operations.get(detail).is_some() => {
@@ -561,14 +564,14 @@ fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
     if header.flags & FLAG_MORE != 0 {
         return;
     }
-    let reached = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c).map(drop);
+    let reached = asked_for(core, header, Access::Write).map(drop);
     out.messages.push((from, protocol::done(header.op, &reached, path)));
 }
 
 fn serve_put_few(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let few = Few::of(header).ok_or_else(|| Error::misuse("more bytes than a header carries"));
     let put = few.and_then(|few| {
-        let place = owned(core, GlobalAddress::from_bits(header.a), header.generation, header.c)?;
+        let place = asked_for(core, header, Access::Write)?;
         copy::write_here(core, Reach::Direct(place), few.bytes()).map(drop)
     });
     out.messages.push((from, protocol::done(header.op, &put, path)));
@@ -592,10 +595,23 @@ fn land_few(receiver: &Receiver<'_>, header: &Header) -> Result<Option<u64>> {
     Err(spoiled(receiver, header))
 }
 
+/// Reaches the memory that a question of a peer is about.
+fn asked_for(core: &Core, header: &Header, access: Access) -> Result<*mut u8> {
+    let registration = protocol::registration(&core.format, core.rank, header);
+    owned(core, GlobalAddress::from_bits(header.a), registration, header.c, access)
+}
+
 /// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.
-fn owned(core: &Core, address: GlobalAddress, generation: u16, bytes: u64) -> Result<*mut u8> {
+fn owned(
+    core: &Core,
+    address: GlobalAddress,
+    registration: Registration,
+    bytes: u64,
+    access: Access,
+) -> Result<*mut u8> {
     let rank = core.format.rank(address);
-    match core.reach(address, generation, bytes)? {
+    let reach = core.reach(address, registration, bytes)?;
+    match if access == Access::Write { reach.check_writable(bytes)? } else { reach } {
         Reach::Direct(pointer) if rank == core.rank => Ok(pointer),
         Reach::Private(private) if rank == core.rank => Ok(private.pointer()),
         _ => Err(Error::Bounds { what: "memory of another rank", address: address.bits(), rank, bytes }),
@@ -605,7 +621,7 @@ fn owned(core: &Core, address: GlobalAddress, generation: u16, bytes: u64) -> Re
 fn serve_get(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let address = GlobalAddress::from_bits(header.a);
     let reply = Header { kind: protocol::DATA, op: header.op, b: path as u64, ..Header::default() };
-    let message = match owned(core, address, header.generation, header.c) {
+    let message = match asked_for(core, header, Access::Read) {
         Err(error) => protocol::done(header.op, &Err(error), path),
         Ok(_) if header.c == 0 => protocol::done(header.op, &Ok(()), path),
         Ok(pointer) if header.c <= FEW_BYTES as u64 => {
@@ -626,14 +642,15 @@ fn serve_get(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
 fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let src = GlobalAddress::from_bits(header.a);
     let dst = GlobalAddress::from_bits(header.b);
-    if let Err(error) = owned(receiver.core, src, header.generation, header.c) {
+    let [from_region, to_region] = [header.generation, header.generation_b].map(Registration::of_generation);
+    if let Err(error) = owned(receiver.core, src, from_region, header.c, Access::Read) {
         out.messages.push((from, protocol::done(header.op, &Err(error), path)));
         return;
     }
     let id = receiver.core.new_internal();
     let action = Action::Copy {
-        dst: Side::Global(dst, header.generation_b),
-        src: Side::Global(src, header.generation),
+        dst: Side::Global(dst, to_region),
+        src: Side::Global(src, from_region),
         bytes: header.c,
     };
     let client = Client::Peer { rank: from, path, op: header.op };
@@ -653,7 +670,7 @@ fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Heade
 fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let call = AtomicCall {
         target: GlobalAddress::from_bits(header.a),
-        generation: header.generation,
+        registration: protocol::registration(&core.format, core.rank, header),
         code: header.flags,
         first: header.b,
         second: header.c,
@@ -671,5 +688,5 @@ fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut O
 /// Does an atomic for a peer, with the engine held: on a word that must be this rank's own.
 pub(crate) fn perform_owned(core: &Core, call: &AtomicCall) -> Result<u64> {
     let bytes = atomic::width(call.code)?;
-    atomic::perform(owned(core, call.target, call.generation, bytes)?, call)
+    atomic::perform(owned(core, call.target, call.registration, bytes, Access::Write)?, call)
 }

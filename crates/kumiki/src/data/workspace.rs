@@ -2,13 +2,15 @@
 
 use super::heap;
 use crate::{Error, GlobalAddress, GlobalPtr, Handle, Order, Result, World};
+use kumiki_mem::{Booking, Purpose};
+use std::sync::Arc;
 
 /// Copies that are under way at once.
 const WINDOW: usize = 64;
 /// Bytes of this rank's heap that a read or write of many chunks borrows.
 const BORROWED: u64 = 1 << 20;
 /// Instead of the address of a rank's part: it has no memory for it.
-const FAILED: u64 = u64::MAX;
+const FAILED: GlobalAddress = GlobalAddress::from_bits(u64::MAX);
 
 /// A block of bytes in chunks, which lie on consecutive ranks and wrap round. Every rank reads and writes at any offset.
 ///
@@ -40,8 +42,23 @@ pub struct Workspace<'w> {
     chunk: u64,
     /// On rank 0: the addresses of all parts.
     table: GlobalAddress,
-    parts: Vec<GlobalAddress>,
+    parts: Arc<Parts>,
 }
+
+/// Where the part of each rank is: memory of this process, booked as long as it is there.
+#[derive(Debug)]
+struct Parts {
+    addresses: Box<[GlobalAddress]>,
+    _booked: Option<Booking>,
+}
+
+impl PartialEq for Parts {
+    fn eq(&self, other: &Parts) -> bool {
+        self.addresses == other.addresses
+    }
+}
+
+impl Eq for Parts {}
 
 /// What a rank knows of a workspace, without the world: for languages that cannot keep a [`Workspace`] itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,7 +67,7 @@ pub struct RawWorkspace {
     start: u32,
     chunk: u64,
     table: GlobalAddress,
-    parts: Vec<GlobalAddress>,
+    parts: Arc<Parts>,
 }
 
 /// A chunk of a workspace.
@@ -84,8 +101,8 @@ impl<'w> Workspace<'w> {
                 world.ranks()
             )));
         }
-        let mut workspace =
-            Workspace { world, bytes, start, chunk, table: GlobalAddress::NULL, parts: Vec::new() };
+        let none = Arc::new(Parts { addresses: Box::default(), _booked: None });
+        let mut workspace = Workspace { world, bytes, start, chunk, table: GlobalAddress::NULL, parts: none };
         let notice = GlobalPtr::<u64>::from_address(heap::notice(world.local(), 0));
         let made = if world.rank() == 0 { workspace.make_table(notice) } else { Ok(()) };
         world.sync()?;
@@ -95,22 +112,29 @@ impl<'w> Workspace<'w> {
             made?;
             return Err(no_memory(bytes, "rank 0 has none for a workspace"));
         }
-        let own = workspace.make_part();
-        let told = own.as_ref().map_or(FAILED, |part| part.bits());
-        let table = GlobalPtr::<u64>::from_address(workspace.table);
-        world.put(table.add(world.rank() as u64), told)?;
+        let booked = world.book(Purpose::Directory, size_of::<GlobalAddress>() as u64 * world.ranks() as u64);
+        let own = booked.and_then(|booked| Ok((workspace.make_part()?, booked)));
+        let table = GlobalPtr::<GlobalAddress>::from_address(workspace.table);
+        world.put(table.add(world.rank() as u64), own.as_ref().map_or(FAILED, |(part, _)| *part))?;
         world.sync()?;
-        let mut parts = vec![0; world.ranks() as usize];
-        world.get_slice(table, &mut parts)?;
-        if parts.contains(&FAILED) {
-            // Everybody sees it, and frees its own.
-            world.sync()?;
-            workspace.free_own(*own.as_ref().unwrap_or(&GlobalAddress::NULL))?;
-            own?;
-            return Err(no_memory(bytes, "another rank has none for its part of a workspace"));
+        // Who has no room for its own part, or for the list of all, has seen enough.
+        let all = own.and_then(|(part, booked)| {
+            let parts = world.get_vec(table, world.ranks() as u64)?;
+            Ok((part, Parts { addresses: parts.into(), _booked: Some(booked) }))
+        });
+        match all {
+            Ok((_, parts)) if !parts.addresses.contains(&FAILED) => {
+                workspace.parts = Arc::new(parts);
+                Ok(workspace)
+            }
+            failed => {
+                // Everybody sees it, and frees its own.
+                world.sync()?;
+                workspace.free_own(failed.as_ref().map_or(GlobalAddress::NULL, |(part, _)| *part))?;
+                failed?;
+                Err(no_memory(bytes, "another rank has none for its part of a workspace"))
+            }
         }
-        workspace.parts = parts.into_iter().map(GlobalAddress::from_bits).collect();
-        Ok(workspace)
     }
 
     /// It without the world.
@@ -161,7 +185,7 @@ impl<'w> Workspace<'w> {
     /// Frees it. Collective.
     pub fn destroy(self) -> Result<()> {
         self.world.sync()?;
-        self.free_own(self.parts[self.world.rank() as usize])
+        self.free_own(self.parts.addresses[self.world.rank() as usize])
     }
 
     /// How many bytes it has.
@@ -192,9 +216,9 @@ impl<'w> Workspace<'w> {
                 return None;
             }
             let (number, inside) = (at / self.chunk, at % self.chunk);
-            let ranks = self.parts.len() as u64;
+            let ranks = self.parts.addresses.len() as u64;
             let rank = (self.start as u64 + number) % ranks;
-            let address = self.parts[rank as usize].add(number / ranks * self.chunk + inside);
+            let address = self.parts.addresses[rank as usize].add(number / ranks * self.chunk + inside);
             let bytes = (self.chunk - inside).min(end - at);
             at += bytes;
             Some(Chunk { address, rank: rank as u32, bytes })
@@ -317,4 +341,26 @@ impl<'w> Workspace<'w> {
 
 fn no_memory(asked: u64, what: &'static str) -> Error {
     Error::OutOfMemory { asked, left: 0, what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_parts_is_in_the_ledger_while_somebody_has_it() {
+        let world = World::init().unwrap();
+        let booked = || world.ledger().of(Purpose::Directory);
+        let workspace = Workspace::create(&world, 1000).unwrap();
+        assert_eq!(booked(), 8);
+        let raw = workspace.into_raw();
+        let again = Workspace::from_raw(&world, raw.clone());
+        again.write(990, b"0123456789").unwrap();
+        assert_eq!(booked(), 8);
+        again.destroy().unwrap();
+        assert_eq!(booked(), 8, "the clone has it");
+        drop(raw);
+        assert_eq!(booked(), 0);
+        world.finalize().unwrap();
+    }
 }

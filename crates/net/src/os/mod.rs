@@ -15,6 +15,7 @@ pub mod memory;
 pub mod network;
 pub mod probe;
 pub mod process;
+pub mod rights;
 pub mod socket;
 mod sum;
 pub mod time;

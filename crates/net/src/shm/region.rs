@@ -8,6 +8,7 @@ use super::sync::{fence, fence_after_exchange, AtomicU64, Ordering};
 
 const GENERATION_SHIFT: u32 = 52;
 const KIND_SHIFT: u32 = 48;
+const KIND_MASK: u64 = 15;
 const LOW_BITS: u64 = (1 << 48) - 1;
 /// Generations run from 1 to this, then start again.
 pub const MAX_GENERATION: u16 = (1 << 12) - 1;
@@ -21,6 +22,29 @@ pub enum Kind {
     Arena,
     /// In the owner's own memory: `base` is an address there.
     Private,
+    /// As private, but the owner itself may only read it, and so may everybody.
+    ReadOnly,
+}
+
+impl Kind {
+    fn bits(self) -> u64 {
+        match self {
+            Kind::Arena => 0,
+            Kind::Private => 1,
+            Kind::ReadOnly => 2,
+        }
+    }
+
+    /// The kind that the first word of an entry names; `None` if there is no such kind.
+    #[inline(always)]
+    fn of(place: u64) -> Option<Kind> {
+        match place >> KIND_SHIFT & KIND_MASK {
+            0 => Some(Kind::Arena),
+            1 => Some(Kind::Private),
+            2 => Some(Kind::ReadOnly),
+            _ => None,
+        }
+    }
 }
 
 /// A region as an entry describes it.
@@ -60,7 +84,7 @@ impl RegionEntry {
         debug_assert!(view.base <= LOW_BITS && view.bytes <= LOW_BITS);
         debug_assert!(view.generation != 0 && view.generation <= MAX_GENERATION && view.colour <= MAX_COLOUR);
         let generation = (view.generation as u64) << GENERATION_SHIFT;
-        let kind = if view.kind == Kind::Private { 1 } else { 0 };
+        let kind = view.kind.bits();
         // The extent first: a reader that sees the new place also sees the new extent.
         self.extent.store(generation | (view.colour as u64) << KIND_SHIFT | view.bytes, Ordering::Release);
         self.place.store(generation | kind << KIND_SHIFT | view.base, Ordering::Release);
@@ -120,7 +144,7 @@ impl RegionEntry {
         let found = place >> KIND_SHIFT;
         let wanted = (generation as u64) << (GENERATION_SHIFT - KIND_SHIFT);
         // An entry of the arena has nothing but its generation up there; a free one not even that.
-        if found == 0 || (found != wanted && (generation != 0 || found & 15 != 0)) {
+        if found == 0 || (found != wanted && (generation != 0 || Kind::of(place) != Some(Kind::Arena))) {
             return None;
         }
         let whole = extent & LOW_BITS;
@@ -141,8 +165,7 @@ impl RegionEntry {
         if generation == 0 || halves_differ || bytes > whole || offset > whole - bytes {
             return None;
         }
-        let kind = if place >> KIND_SHIFT & 15 == 0 { Kind::Arena } else { Kind::Private };
-        Some((kind, (place & LOW_BITS) + offset, generation as u16))
+        Some((Kind::of(place)?, (place & LOW_BITS) + offset, generation as u16))
     }
 
     /// As [`view`](Self::view), ordered after an announcement in a hazard word, which is an exchange and comes right before.
@@ -159,7 +182,7 @@ impl RegionEntry {
             return None;
         }
         Some(RegionView {
-            kind: if place >> KIND_SHIFT & 1 == 1 { Kind::Private } else { Kind::Arena },
+            kind: Kind::of(place)?,
             base: place & LOW_BITS,
             bytes: extent & LOW_BITS,
             generation,
@@ -225,6 +248,25 @@ mod tests {
         assert_eq!((entry.view(), entry.bytes()), (Some(view), view.bytes));
         entry.retire();
         assert_eq!((entry.view(), entry.bytes()), (None, 0));
+    }
+
+    #[test]
+    fn every_way_of_reading_an_entry_finds_the_same_kind() {
+        let entry = RegionEntry::new();
+        for bits in 0..16u64 {
+            let generation = 9 << GENERATION_SHIFT;
+            entry.extent.store(generation | 100, Ordering::Release);
+            entry.place.store(generation | bits << KIND_SHIFT | 4096, Ordering::Release);
+            let kind = entry.view().map(|view| view.kind);
+            assert_eq!(entry.locate(0, 1).map(|(kind, ..)| kind), kind);
+            for generation in [0, 9] {
+                let found = entry.in_slice(generation, 0, 1).is_some();
+                assert_eq!(found, kind == Some(Kind::Arena), "kind {bits}, generation {generation}");
+            }
+            if let Some(kind) = kind {
+                assert_eq!(kind.bits(), bits);
+            }
+        }
     }
 
     #[test]
