@@ -6,6 +6,10 @@ use crate::{test, Test};
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         test("acprun::failures_are_told", failures_are_told),
+        test("acprun::an_abort_lost_what_was_printed", abort_keeps_output),
+        test("acprun::a_failing_loop_filled_the_disk", failing_loop),
+        test("acprun::a_reset_to_no_rank_hung", reset_to_no_rank),
+        test("acprun::messages_named_wrong_places", places_in_messages),
         test("acprun::starter_memory", starter_memory),
         test("acprun::options", options),
         test("acprun::arguments_of_acp_init", arguments),
@@ -16,7 +20,7 @@ pub(crate) fn tests() -> Vec<Test> {
 fn failures_are_told(stage: &Stage) {
     let program = stage.compile("failures", Language::C, &[]);
     let run = |ranks: &str, what: &str| stage.acprun(&["-np", ranks], &program, &[what]);
-    fail(&mut run("3", "abort"), 1, "the sky is falling");
+    fail(&mut run("3", "abort"), 255, "the sky is falling");
     fail(&mut run("3", "exit"), 42, "rank 2");
     fail(&mut run("2", "signal"), 128 + 11, "rank 0");
     for nodes in ["1", "2"] {
@@ -25,6 +29,48 @@ fn failures_are_told(stage: &Stage) {
     }
     fail(&mut run("1", "twice"), 0, "acp_init: misuse: init was called twice");
     fail(&mut stage.acprun(&["-np", "2"], &stage.path("built/no-such-program"), &[]), 127, "no-such-program");
+}
+
+/// The code is ACP's. A stream that another thread holds for ever holds nobody up.
+fn abort_keeps_output(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    let run = |ranks: &str, what: &str| stage.acprun(&["-np", ranks], &program, &[what]);
+    for nodes in ["1", "2"] {
+        fail(run("2", "abort").env("KUMIKI_VIRTUAL_NODES", nodes), 255, "printed before the end");
+    }
+    let said = fail(std::process::Command::new(&program).arg("abort"), 255, "printed before the end");
+    assert!(said.contains("the sky is falling"), "{said}");
+    fail(&mut run("1", "held"), 255, "a stream is held");
+}
+
+fn failing_loop(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    let said = fail(&mut stage.acprun(&["-np", "1"], &program, &["loop"]), 0, "(the 1000th like it;");
+    let lines = said.lines().filter(|line| line.contains("acp_copy"));
+    // Numbers 1, 10, 100, 1000 and 10000; how many there were; and one that is of another kind.
+    assert_eq!(lines.count(), 7, "{said}");
+    assert!(said.contains("(12345 like it in all)") && said.contains("the null address"), "{said}");
+}
+
+fn reset_to_no_rank(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    for (ranks, nodes) in [("1", "1"), ("3", "1"), ("2", "2")] {
+        let mut job = stage.acprun(&["-np", ranks], &program, &["reset"]);
+        let there = format!("acp_reset: misuse: there is no rank {ranks}: ranks go from 0 to ");
+        let said = fail(job.env("KUMIKI_VIRTUAL_NODES", nodes).env("KUMIKI_TIMEOUT", "30s"), 0, &there);
+        assert!(said.contains("(2 like it in all)"), "{said}");
+    }
+}
+
+fn places_in_messages(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    let run = |what: &str| stage.acprun(&["-np", "2"], &program, &[what]);
+    let said = fail(&mut run("unmapped"), 0, "unmapped at 0x");
+    let place = said.lines().find_map(|line| line.strip_prefix("unmapped at ")).expect("a line");
+    let complaint = said.lines().find(|line| line.starts_with("acp: rank 0: acp_")).expect("a complaint");
+    assert!(complaint.contains(&format!(" at {place} (rank 1), 8 bytes")), "{said}");
+    let said = fail(&mut run("misaligned"), 0, "is not the start of a block");
+    assert!(!said.contains("outside the heap"), "{said}");
 }
 
 fn starter_memory(stage: &Stage) {

@@ -36,6 +36,8 @@ pub(crate) struct Private {
     generation: u16,
     /// An address in the owner's process.
     place: u64,
+    /// The same for everybody, for messages.
+    address: GlobalAddress,
 }
 
 /// Keeps private memory from being given back to the program while it is touched.
@@ -63,7 +65,7 @@ impl Private {
 
     /// The memory `bytes` further on.
     pub(crate) fn add(self, bytes: u64) -> Private {
-        Private { place: self.place + bytes, ..self }
+        Private { place: self.place + bytes, address: self.address.add(bytes), ..self }
     }
 
     /// Whether it lies behind `other` in the same process, so that an overlapping copy must go backwards.
@@ -102,7 +104,7 @@ impl Core {
         let entry = self.arena.region(local, slot as usize)?;
         let (kind, place, generation) = entry.locate(self.format.offset(address), bytes)?;
         match kind {
-            Kind::Private => Some(Reach::Private(Private { rank, local, slot, generation, place })),
+            Kind::Private => Some(Reach::Private(Private { rank, local, slot, generation, place, address })),
             Kind::Arena if place + bytes > self.arena.slice_bytes() => None,
             // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
             Kind::Arena => Some(Reach::Direct(unsafe { self.arena.slice(local).add(place as usize) })),
@@ -147,6 +149,7 @@ impl Core {
                 slot,
                 generation: view.generation,
                 place: view.base + offset,
+                address,
             })),
         }
     }
@@ -197,7 +200,7 @@ impl Core {
         }
         Err(Error::Bounds {
             what: "a region that was unregistered",
-            address: 0,
+            address: private.address.bits(),
             rank: private.rank,
             bytes: 0,
         })
@@ -305,7 +308,7 @@ impl Core {
         }
         Err(Error::Bounds {
             what: "registered memory that its owner has unmapped",
-            address: 0,
+            address: neighbour.address.bits(),
             rank: neighbour.rank,
             bytes,
         })
