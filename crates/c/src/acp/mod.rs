@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `absent.rs` | what is not there yet, for the linker |
 //! | `complaints.rs` | what is said on standard error, and how often |
 //! | `streams.rs` | output of the program that is on its way |
 //! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
@@ -18,6 +19,7 @@
 //! The interface has few error returns: a failing call prints one line on standard error (once; those like it are counted), then gives
 //! the value that stands for failure.
 
+mod absent;
 mod complaints;
 pub mod heap;
 pub mod infrastructure;
