@@ -6,6 +6,12 @@ use crate::{test, Test};
 pub(crate) fn tests() -> Vec<Test> {
     vec![
         test("acprun::failures_are_told", failures_are_told),
+        test("acprun::an_abort_lost_what_was_printed", abort_keeps_output),
+        test("acprun::a_failing_loop_filled_the_disk", failing_loop),
+        test("acprun::a_reset_to_no_rank_hung", reset_to_no_rank),
+        test("acprun::messages_named_wrong_places", places_in_messages),
+        test("acprun::channels_failed_without_a_word", channels),
+        test("wrappers::names_and_options_of_acp", names_and_options),
         test("acprun::starter_memory", starter_memory),
         test("acprun::options", options),
         test("acprun::arguments_of_acp_init", arguments),
@@ -16,7 +22,7 @@ pub(crate) fn tests() -> Vec<Test> {
 fn failures_are_told(stage: &Stage) {
     let program = stage.compile("failures", Language::C, &[]);
     let run = |ranks: &str, what: &str| stage.acprun(&["-np", ranks], &program, &[what]);
-    fail(&mut run("3", "abort"), 1, "the sky is falling");
+    fail(&mut run("3", "abort"), 255, "the sky is falling");
     fail(&mut run("3", "exit"), 42, "rank 2");
     fail(&mut run("2", "signal"), 128 + 11, "rank 0");
     for nodes in ["1", "2"] {
@@ -25,6 +31,92 @@ fn failures_are_told(stage: &Stage) {
     }
     fail(&mut run("1", "twice"), 0, "acp_init: misuse: init was called twice");
     fail(&mut stage.acprun(&["-np", "2"], &stage.path("built/no-such-program"), &[]), 127, "no-such-program");
+}
+
+/// The code is ACP's. A stream that another thread holds for ever holds nobody up.
+fn abort_keeps_output(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    let run = |ranks: &str, what: &str| stage.acprun(&["-np", ranks], &program, &[what]);
+    for nodes in ["1", "2"] {
+        fail(run("2", "abort").env("KUMIKI_VIRTUAL_NODES", nodes), 255, "printed before the end");
+    }
+    let said = fail(std::process::Command::new(&program).arg("abort"), 255, "printed before the end");
+    assert!(said.contains("the sky is falling"), "{said}");
+    fail(&mut run("1", "held"), 255, "a stream is held");
+}
+
+fn failing_loop(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    let said = fail(&mut stage.acprun(&["-np", "1"], &program, &["loop"]), 0, "(the 1000th like it;");
+    let lines = said.lines().filter(|line| line.contains("acp_copy"));
+    // Numbers 1, 10, 100, 1000 and 10000; how many there were; and one that is of another kind.
+    assert_eq!(lines.count(), 7, "{said}");
+    assert!(said.contains("(12345 like it in all)") && said.contains("the null address"), "{said}");
+}
+
+fn reset_to_no_rank(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    for (ranks, nodes) in [("1", "1"), ("3", "1"), ("2", "2")] {
+        let mut job = stage.acprun(&["-np", ranks], &program, &["reset"]);
+        let there = format!("acp_reset: misuse: there is no rank {ranks}: ranks go from 0 to ");
+        let said = fail(job.env("KUMIKI_VIRTUAL_NODES", nodes).env("KUMIKI_TIMEOUT", "30s"), 0, &there);
+        assert!(said.contains("(2 like it in all)"), "{said}");
+    }
+}
+
+fn places_in_messages(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    let run = |what: &str| stage.acprun(&["-np", "2"], &program, &[what]);
+    let said = fail(&mut run("unmapped"), 0, "unmapped at 0x");
+    let place = said.lines().find_map(|line| line.strip_prefix("unmapped at ")).expect("a line");
+    let complaint = said.lines().find(|line| line.starts_with("acp: rank 0: acp_")).expect("a complaint");
+    assert!(complaint.contains(&format!(" at {place} (rank 1), 8 bytes")), "{said}");
+    let said = fail(&mut run("misaligned"), 0, "is not the start of a block");
+    assert!(!said.contains("outside the heap"), "{said}");
+}
+
+/// The compiler says that channels are not there; and so does the linker, to whoever has declared them himself.
+fn channels(stage: &Stage) {
+    let compiled = |name: &str, text: &str| {
+        let (source, program) = (stage.path(&format!("built/{name}.c")), stage.path("built/channel"));
+        std::fs::write(&source, text).expect("a file");
+        let mut command = stage.command("acpcc");
+        command.arg(&source).arg("-o").arg(&program);
+        command
+    };
+    let call = "int main(void) { return acp_create_ch(0, 1) != 0; }\n";
+    let said = fail(&mut compiled("channel", &format!("#include <acp.h>\n{call}")), 1, "has no channels");
+    assert!(said.contains("error: call to") && said.contains("acp_create_ch"), "{said}");
+    let said =
+        fail(&mut compiled("declared", &format!("void *acp_create_ch(int, int);\n{call}")), 1, "undefined");
+    assert!(said.contains("warning: acp_create_ch: Kumiki has no channels"), "{said}");
+    // Not to call them is enough.
+    let unused = "#include <acp.h>\nint main(void) { acp_ch_t none = 0; return none != 0; }\n";
+    succeed(compiled("unused", unused).args(["-Wall", "-Wextra", "-Werror"]));
+}
+
+fn names_and_options(stage: &Stage) {
+    let show = |name: &str, words: &[&str]| succeed(stage.command(name).args(words));
+    assert!(show("acpgcc", &["--showme", "a.c"]).starts_with("gcc -I "));
+    assert!(show("acpg++", &["--showme", "a.cc"]).starts_with("g++ -I "));
+    assert!(show("acpcxx", &["--showme", "a.cc"]).starts_with("c++ -I "));
+    assert!(show("macpgcc", &["--showme:command"]).starts_with("mpicc"));
+    assert!(show("acpfc", &["--showme:link"]).contains("-lkumiki"));
+    for mpi in ["mpicc.openmpi", "mpicc.mpich"] {
+        let ask = |piece: &str| succeed(stage.command("macpcc").env("MPICC", mpi).arg(piece));
+        assert!(ask("--showme:compile").matches("-I").count() > 1, "{}", ask("--showme:compile"));
+        assert!(ask("--showme:libs").contains("kumiki mp"), "{}", ask("--showme:libs"));
+    }
+    // What is shown is enough for a compiler without us; and the device is not given to it.
+    let source = crate::stage::program_source("failures");
+    let program = stage.path("built/by-showme");
+    let mut gcc = std::process::Command::new("gcc");
+    let flags = show("acpcc", &["-ndev", "UDP", "--showme:compile"]) + &show("acpcc", &["--showme:link"]);
+    succeed(gcc.arg(source).args(flags.split_whitespace()).arg("-o").arg(&program));
+    succeed(&mut stage.acprun(&["--acp-np=2", "--acp-smemsize=2K"], &program, &["starter", "2048"]));
+    let told = show("acpcc", &["-ndev", "tofu", "--showme:libs"]);
+    assert!(told.contains("-ndev tofu has no effect"), "{told}");
+    fail(stage.command("acpfc").env("FC", "no-such-fc").arg("a.f90"), 2, "set FC to yours");
 }
 
 fn starter_memory(stage: &Stage) {

@@ -183,8 +183,10 @@ fn failures(stage: &Stage) {
     // A rank that exits in the middle, under each launcher: its code, however the others take it.
     fail(&mut macprun(stage, "exit-0", &parts(["exit", "", ""])), 42, "part 1 (line 4");
     fail(&mut macprun(stage, "exit-1", &parts(["", "exit", ""])), 42, "part 2 (line 5");
-    fail(&mut macprun(stage, "exit-2", &parts(["wait", "", "exit"])), 42, "part 3 (line 6");
-    fail(&mut macprun(stage, "abort", &parts(["", "", "abort"])), 1, "the sky is falling");
+    let said = fail(&mut macprun(stage, "exit-2", &parts(["wait", "", "exit"])), 42, "part 3 (line 6");
+    // The launcher of the part and the world call the rank the same.
+    assert!(said.contains("rank 4 ") && !said.contains("rank 1 exited"), "{said}");
+    fail(&mut macprun(stage, "abort", &parts(["", "", "abort"])), 255, "the sky is falling");
     let said = fail(&mut macprun(stage, "never", &parts(["", "", "never"])), 1, "never joined the world");
     assert!(said.contains("part 3 (line 6"), "{said}");
 }
@@ -252,7 +254,17 @@ fn mistakes(stage: &Stage) {
     fail(&mut with(&job(&[("acprun", 1, here, "")])), 127, "there is no program ./a");
     fail(stage.command("macprun").arg("/nowhere/at/all"), 1, "cannot read /nowhere/at/all");
     fail(&mut stage.command("macprun"), 1, "no FILE was given");
-    fail(stage.command("macprun").args(["-np", "2", "x"]), 1, "are said for each part");
+    fail(stage.command("macprun").args(["-offsetrank", "2", "x"]), 1, "leave -multirun and -offsetrank out");
+    // What the whole job is told: a number that is compared, and hosts that acprun gets.
+    let whole = |count: &str| {
+        let file = stage.path("whole");
+        std::fs::write(&file, job(&[("acprun", 1, here, "")])).expect("a file");
+        let mut command = stage.command("macprun");
+        command.args(["-np", count, "-host", "localhost"]).arg(file);
+        command
+    };
+    assert!(!fail(&mut whole("1"), 127, "there is no program").contains("no effect"));
+    fail(&mut whole("2"), 127, "-np 2 has no effect");
     let help = succeed(stage.command("macprun").arg("-h"));
     assert!(help.contains("usage: macprun") && help.contains("-portfile"), "{help}");
     assert!(succeed(stage.command("macprun").arg("-v")).contains("macprun (Kumiki"));

@@ -61,7 +61,7 @@ fn carry_out(step: &str) {
             }
         }
         "end" => {
-            let message = ToAgent::Abort { message: value.into() };
+            let message = ToAgent::Abort { code: 1, message: value.into() };
             attached.as_ref().unwrap().channel.as_ref().unwrap().send(&message).unwrap();
         }
         "blame" => {

@@ -83,33 +83,43 @@ int acp_inquire(acp_handle_t handle);
 
 /*
  * Channels: one sender, one receiver, messages in order. Segment buffers: a ring of segments from one rank to another.
+ * They are not there yet: whoever calls one of these functions is told so by the compiler.
  */
 
+#ifdef __has_attribute
+#if __has_attribute(error)
+#define ACP_NOT_THERE_YET __attribute__((error("Kumiki has no channels and segment buffers yet; send with acp_copy into memory of the receiver")))
+#endif
+#endif
+#ifndef ACP_NOT_THERE_YET
+#define ACP_NOT_THERE_YET
+#endif
 typedef struct chreqitem *acp_request_t;
 typedef struct chitem *acp_ch_t;
 typedef struct segbufitem *acp_segbuf_t;
-acp_segbuf_t acp_create_src_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum);
-acp_segbuf_t acp_create_dst_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum);
-int acp_connect_segbuf(acp_segbuf_t segbuf);
-int acp_isconnected_segbuf(acp_segbuf_t segbuf);
-int acp_ready_segbuf(acp_segbuf_t segbuf);
-int acp_ack_segbuf(acp_segbuf_t segbuf);
-int acp_isready_segbuf(acp_segbuf_t segbuf);
-int acp_isacked_segbuf(acp_segbuf_t segbuf);
-int64_t acp_query_segbuf_head(acp_segbuf_t segbuf);
-int64_t acp_query_segbuf_tail(acp_segbuf_t segbuf);
-int64_t acp_query_segbuf_sent(acp_segbuf_t segbuf);
-int acp_disconnect_segbuf(acp_segbuf_t segbuf);
-int acp_free_segbuf(acp_segbuf_t segbuf);
-acp_ch_t acp_create_ch(int sender, int receiver);
-int acp_free_ch(acp_ch_t ch);
-acp_request_t acp_nbfree_ch(acp_ch_t ch);
-acp_request_t acp_nbsend_ch(acp_ch_t ch, void *buf, size_t size);
-acp_request_t acp_nbrecv_ch(acp_ch_t ch, void *buf, size_t size);
-size_t acp_wait_ch(acp_request_t request);
-int acp_waitall_ch(acp_request_t *request, int count, size_t *sizes);
-int acp_send_ch(acp_ch_t ch, void *buf, size_t size);
-int acp_recv_ch(acp_ch_t ch, void *buf, size_t size);
+acp_segbuf_t acp_create_src_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum) ACP_NOT_THERE_YET;
+acp_segbuf_t acp_create_dst_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum) ACP_NOT_THERE_YET;
+int acp_connect_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_isconnected_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_ready_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_ack_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_isready_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_isacked_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int64_t acp_query_segbuf_head(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int64_t acp_query_segbuf_tail(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int64_t acp_query_segbuf_sent(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_disconnect_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+int acp_free_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
+acp_ch_t acp_create_ch(int sender, int receiver) ACP_NOT_THERE_YET;
+int acp_free_ch(acp_ch_t ch) ACP_NOT_THERE_YET;
+acp_request_t acp_nbfree_ch(acp_ch_t ch) ACP_NOT_THERE_YET;
+acp_request_t acp_nbsend_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
+acp_request_t acp_nbrecv_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
+size_t acp_wait_ch(acp_request_t request) ACP_NOT_THERE_YET;
+int acp_waitall_ch(acp_request_t *request, int count, size_t *sizes) ACP_NOT_THERE_YET;
+int acp_send_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
+int acp_recv_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
+#undef ACP_NOT_THERE_YET
 
 /*
  * Workspace: one block laid over all ranks in chunks, read and written by offset. Collective to create and destroy.

@@ -91,17 +91,16 @@ fn foreign() -> Option<commands::Outcome> {
     let asked = |name: &str| {
         words.first().is_some_and(|word| word == name) && words.get(1).is_none_or(|word| word != "--help")
     };
+    if let Some(wrapper) = cc::Wrapper::named(&called) {
+        return Some(cc::run(wrapper, &words));
+    }
     match called.as_str() {
         "acprun" => Some(acprun::run(&words)),
         "macprun" => Some(macprun::run(&words)),
-        "acpcc" => Some(cc::run(cc::Language::C, &words)),
-        "acpc++" => Some(cc::run(cc::Language::Cxx, &words)),
-        "macpcc" => Some(cc::run_mpi(cc::Language::C, &words)),
-        "macpc++" => Some(cc::run_mpi(cc::Language::Cxx, &words)),
         _ if asked("acprun") => Some(acprun::run(&words[1..])),
         _ if asked("macprun") => Some(macprun::run(&words[1..])),
-        _ if asked("cc") => Some(cc::run(cc::Language::C, &words[1..])),
-        _ if asked("c++") => Some(cc::run(cc::Language::Cxx, &words[1..])),
+        _ if asked("cc") => Some(cc::run(cc::Wrapper::new(cc::Language::C), &words[1..])),
+        _ if asked("c++") => Some(cc::run(cc::Wrapper::new(cc::Language::Cxx), &words[1..])),
         _ => None,
     }
 }
@@ -123,8 +122,8 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Acprun(arguments) => acprun::run(&arguments.words),
         Command::Macprun(arguments) => macprun::run(&arguments.words),
-        Command::Cc(arguments) => cc::run(cc::Language::C, &arguments.words),
-        Command::Cxx(arguments) => cc::run(cc::Language::Cxx, &arguments.words),
+        Command::Cc(arguments) => cc::run(cc::Wrapper::new(cc::Language::C), &arguments.words),
+        Command::Cxx(arguments) => cc::run(cc::Wrapper::new(cc::Language::Cxx), &arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),
     }
 }

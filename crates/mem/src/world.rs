@@ -252,6 +252,12 @@ impl World {
 
     /// Ends the whole job with a message, from any rank. Does not return.
     pub fn abort(&self, message: &str) -> ! {
+        self.abort_with_code(1, message)
+    }
+
+    /// As [`abort`](Self::abort), with the exit code that the job shall have; 0 would not be one of failure, and counts as 1.
+    pub fn abort_with_code(&self, code: u8, message: &str) -> ! {
+        let code = code.max(1);
         // A simulated rank is a thread: the others go on, or end with the run.
         if self.core.simulated {
             std::panic::panic_any(format!("rank {} aborts: {message}", self.rank()));
@@ -260,12 +266,12 @@ impl World {
         let forked = process::is_forked_child();
         let channel = if forked { None } else { self.core.engine().state.channel.clone() };
         match channel {
-            Some(channel) if channel.send(&ToAgent::Abort { message: message.to_string() }).is_ok() => {
+            Some(channel) if channel.send(&ToAgent::Abort { code, message: message.to_string() }).is_ok() => {
                 self.await_end(&channel, message);
             }
             _ => report::print(&format!("rank {} aborts: {message}", self.rank())),
         }
-        std::process::exit(1)
+        std::process::exit(code.into())
     }
 
     /// Waits for the end of the job that this rank has asked for.

@@ -149,6 +149,13 @@ fn rank_environment(
     Ok(list)
 }
 
+/// What rank 0 is called for people: one part of a job in parts counts on from those before it.
+fn first_rank(options: &Options) -> u32 {
+    let entries = options.environment.iter().rev();
+    let mut values = entries.filter_map(|entry| entry.strip_prefix("KUMIKI_OFFSET_RANK="));
+    values.next().and_then(|value| value.parse().ok()).unwrap_or(0)
+}
+
 struct Launcher<'a> {
     options: &'a Options,
     hub: Hub,
@@ -190,7 +197,7 @@ impl<'a> Launcher<'a> {
                 .enumerate()
                 .try_for_each(|(index, agent)| netns::connect(index as u32, agent.child.id()))?;
         }
-        let hub = Hub::new(
+        let mut hub = Hub::new(
             Plan {
                 ranks: nodes.iter().map(|node| node.ranks.len() as u32).sum(),
                 nodes: nodes.iter().map(|node| (node.name.clone(), node.ranks.clone())).collect(),
@@ -200,13 +207,15 @@ impl<'a> Launcher<'a> {
             },
             now_ms,
         );
+        let first_rank = first_rank(options);
+        hub.count_from(first_rank);
         let first_node = nodes.iter().position(|node| node.ranks.contains(&0)).unwrap_or(0) as u32;
         Ok(Launcher {
             options,
             hub,
             agents,
             signals,
-            printer: Printer::new(options.tag_output),
+            printer: Printer::new(options.tag_output, first_rank),
             source: Source::default(),
             first_node,
             end_at_ms: options.timeout.map(|timeout| now_ms + timeout.as_millis() as u64),

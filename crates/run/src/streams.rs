@@ -18,6 +18,8 @@ const MAX_INPUT_BYTES: usize = 256 << 10;
 pub(crate) struct Printer {
     shared: Arc<Shared>,
     tag: bool,
+    /// What rank 0 is called.
+    first_rank: u32,
 }
 
 /// Whose words they are.
@@ -72,13 +74,13 @@ impl Shared {
 }
 
 impl Printer {
-    pub(crate) fn new(tag: bool) -> Printer {
-        Printer { shared: Arc::default(), tag }
+    pub(crate) fn new(tag: bool, first_rank: u32) -> Printer {
+        Printer { shared: Arc::default(), tag, first_rank }
     }
 
     /// Prints what a rank has written.
     pub(crate) fn print(&self, rank: u32, is_error: bool, bytes: Vec<u8>) {
-        let bytes = if self.tag { tagged(rank, &bytes) } else { bytes };
+        let bytes = if self.tag { tagged(self.first_rank.saturating_add(rank), &bytes) } else { bytes };
         self.queue(if is_error { Speaker::Error } else { Speaker::Output }, bytes);
     }
 

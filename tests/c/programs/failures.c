@@ -1,14 +1,72 @@
 /* What goes wrong, by the name in the first argument; the driver looks at the exit code and at what was said. */
+#define _GNU_SOURCE
 #include "check.h"
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Holds a stream for ever. */
+static void *hold(void *stream)
+{
+    flockfile((FILE *)stream);
+    *my_word(0) = 1;
+    for (;;)
+        pause();
+    return NULL;
+}
+
+/* Copies from memory of the last rank that is registered and not there; prints its address. */
+static void check_unmapped(void)
+{
+    uint64_t all[64];
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    acp_ga_t own = acp_query_ga(acp_register_memory(page, 4096, 0), page);
+    CHECK(own != ACP_GA_NULL && munmap(page, 4096) == 0);
+    exchange(own, all);
+    if (acp_rank() == 0) {
+        acp_ga_t there = all[acp_procs() - 1] + 512;
+        printf("unmapped at %#llx\n", (unsigned long long)there);
+        acp_complete(acp_copy(word_ga(0, 0), there, 8, (acp_handle_t)ACP_HANDLE_NULL));
+    }
+    acp_sync();
+}
 
 int main(int argc, char **argv)
 {
     const char *what;
     CHECK(acp_init(&argc, &argv) == 0);
     what = argc > 1 ? argv[1] : "";
-    if (strcmp(what, "abort") == 0 && acp_rank() == acp_procs() - 1)
+    if (strcmp(what, "abort") == 0 && acp_rank() == acp_procs() - 1) {
+        printf("printed before the end");
         acp_abort("the sky is falling");
+    }
+    if (strcmp(what, "held") == 0) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, hold, tmpfile()) == 0);
+        while (*my_word(0) == 0)
+            usleep(1000);
+        acp_abort("a stream is held");
+    }
+    if (strcmp(what, "reset") == 0) {
+        if (acp_rank() == 0)
+            CHECK(acp_reset(acp_procs()) == -1 && acp_reset(-1) == -1 && acp_rank() == 0);
+        CHECK(acp_sync() == 0);
+    }
+    if (strcmp(what, "loop") == 0) {
+        acp_ga_t far = word_ga(0, 0) + 1000000000;
+        int i;
+        for (i = 0; i < 12345; i++)
+            CHECK(acp_copy(word_ga(0, 0), far + 8 * (acp_ga_t)i, 8, 0) == 0);
+        acp_copy(ACP_GA_NULL, word_ga(0, 0), 8, 0);
+    }
+    if (strcmp(what, "unmapped") == 0)
+        check_unmapped();
+    if (strcmp(what, "misaligned") == 0) {
+        acp_ga_t block = acp_malloc(64, acp_rank());
+        acp_free(block + 4);
+        acp_free(block);
+    }
     if (strcmp(what, "exit") == 0 && acp_rank() == acp_procs() - 1)
         exit(42);
     if (strcmp(what, "signal") == 0 && acp_rank() == 0)

@@ -1,8 +1,7 @@
 //! Start, end, barrier, who is who.
 
 use super::options::{self, Options};
-use super::types::rank_of;
-use super::{begin_again, complain, edge, RANK, WORLD};
+use super::{begin_again, complain, complaints, edge, streams, PROCESS, RANK, WORLD};
 use crate::guard::misuse;
 use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
@@ -17,6 +16,9 @@ extern "C" {
 
 /// Starter memory of a process without a launcher.
 const STARTER_BYTES: u64 = 10240;
+
+/// The exit code of a job that `acp_abort` has ended.
+const ABORTED: u8 = 255;
 
 /// What the first `acp_init` was told; later ones go by it.
 static OPTIONS: OnceLock<Options> = OnceLock::new();
@@ -45,6 +47,7 @@ pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char)
         WORLD.enter(|| join(options))?;
         WORLD.with(|world| {
             RANK.store(world.rank().into(), Ordering::Relaxed);
+            PROCESS.store(std::process::id(), Ordering::Relaxed);
             Ok(0)
         })
     })
@@ -118,18 +121,22 @@ pub extern "C" fn acp_finalize() -> c_int {
     })
 }
 
-/// Frees everything, and goes on as another rank. All processes call it, with different numbers.
+/// Frees everything, and goes on as another rank. All processes call it, with different numbers. A number that no rank can
+/// have is refused at once: nobody else needs to come, and nothing has changed.
 #[no_mangle]
 pub extern "C" fn acp_reset(rank: c_int) -> c_int {
     edge("acp_reset", -1, || {
-        let wanted = rank_of(rank)?;
+        let ranks = WORLD.with(|world| Ok(world.ranks()))?;
+        let wanted = u32::try_from(rank).ok().filter(|&wanted| wanted < ranks);
+        let wanted = wanted
+            .ok_or_else(|| misuse(format!("there is no rank {rank}: ranks go from 0 to {}", ranks - 1)))?;
         WORLD.replace(|world| world.reset(wanted).map(Some))?;
         begin_again(Some(wanted));
         Ok(0)
     })
 }
 
-/// Ends the whole job.
+/// Ends the whole job, with the exit code that ACP gives it. What the program has printed comes out first.
 ///
 /// # Safety
 /// `str` must be a text, or NULL.
@@ -138,10 +145,14 @@ pub unsafe extern "C" fn acp_abort(str: *const c_char) {
     // SAFETY: not NULL, so it is a text.
     let text = if str.is_null() { c"no reason was given" } else { unsafe { CStr::from_ptr(str) } };
     let message = format!("acp_abort: {}", text.to_string_lossy());
-    // Where there is a world, this tells the launcher, and does not return.
-    edge("acp_abort", (), || WORLD.with(|world| world.abort(&message)));
+    edge("acp_abort", (), || {
+        complaints::tell_rest();
+        streams::flush_before_abort(ABORTED.into());
+        // Where there is a world, this tells the launcher, and does not return.
+        WORLD.with(|world| world.abort_with_code(ABORTED, &message))
+    });
     complain(&message);
-    std::process::exit(1);
+    std::process::exit(ABORTED.into());
 }
 
 /// Waits until all processes have come here.

@@ -2,6 +2,9 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `absent.rs` | what is not there yet, for the linker |
+//! | `complaints.rs` | what is said on standard error, and how often |
+//! | `streams.rs` | output of the program that is on its way |
 //! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
 //! | `infrastructure.rs` | start, end, barrier, who is who |
 //! | `memory.rs` | registration and global addresses |
@@ -13,9 +16,11 @@
 //! | `tables.rs` | maps, sets and multisets |
 //! | `workspace.rs` | one block over all ranks |
 //!
-//! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
-//! for failure.
+//! The interface has few error returns: a failing call prints one line on standard error (once; those like it are counted), then gives
+//! the value that stands for failure.
 
+mod absent;
+mod complaints;
 pub mod heap;
 pub mod infrastructure;
 pub mod list;
@@ -23,21 +28,31 @@ pub mod memory;
 pub mod operations;
 mod options;
 pub mod sequences;
+mod streams;
 pub mod tables;
 pub mod types;
 pub mod workspace;
 
 use crate::guard::guard;
 use crate::place::Place;
+use complaints::complain;
 use kumiki::Error;
-use std::io::Write;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 /// The world of `acp_init`.
 pub(crate) static WORLD: Place = Place::new();
 
 /// The rank of this process, for messages; -1 while it has none.
 static RANK: AtomicI64 = AtomicI64::new(-1);
+
+/// The process that has called `acp_init`; 0 while none has.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this process was forked off the one that called `acp_init`.
+fn is_forked_child() -> bool {
+    let process = PROCESS.load(Ordering::Relaxed);
+    process != 0 && process != std::process::id()
+}
 
 /// What was made in the world of `acp_init` is gone: it has been left, or this process has another number in it now.
 pub(crate) fn begin_again(rank: Option<u32>) {
@@ -57,11 +72,4 @@ pub(crate) fn edge<T>(name: &str, failed: T, body: impl FnOnce() -> Result<T, Er
             failed
         }
     }
-}
-
-/// One line on standard error, with the rank. Nothing is done about a standard error that is closed.
-fn complain(message: &str) {
-    let rank = RANK.load(Ordering::Relaxed);
-    let who = if rank < 0 { String::new() } else { format!("rank {rank}: ") };
-    let _ = std::io::stderr().write_all(format!("acp: {who}{message}\n").as_bytes());
 }

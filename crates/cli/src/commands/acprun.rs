@@ -17,10 +17,11 @@ pub(super) const FILE_BYTES: u64 = 64 << 20;
 const USAGE: &str = "\
 usage: acprun [options] program [arguments]
 
-  -n, -np N                          number of processes (also --acp-np=N, --acp-nprocs=N)
-  -smemsize, -startermemsize BYTES   starter memory of each process, 1024 if not given (also --acp-startermemsize=BYTES)
-  -smemsize-dl BYTES                 the most memory of each process for the data library, if 64M or more; less is no limit
-  -machinefile, -nodefile FILE       hosts, one a line, used in turn (also --acp-nodefile=FILE)
+  -n, -np N                          number of processes (also --acp-n=N, --acp-np=N, --acp-nprocs=N)
+  -smemsize, -startermemsize BYTES   starter memory of each process, 1024 if not given
+  -smemsize-dl, -startermemsize-dl BYTES
+                                     the most memory of each process for the data library, if 64M or more; less is no limit
+  -machinefile, -nodefile FILE       hosts, one a line, used in turn
   -host, -node A,B                   the same as a list
   -rsh, -ssh, -remoteshell COMMAND   what reaches another host; ssh if not given
   -multirun -portfile FILE -offsetrank K
@@ -28,8 +29,9 @@ usage: acprun [options] program [arguments]
                                      FILE tells where the others are; macprun uses this
   -h, -v                             this text; the version
 
-Accepted, and of no effect here: -smemsize-cl BYTES; -net, -ndev, -envnet DEVICE; -mhooksmall, -mhooklarge, -mhookhuge;
--mhooklow N, -mhookhigh N; -ethspeed N; -debug. Options of `kumiki run` are taken from the environment (`kumiki info`), for instance
+Every option is also taken in its long form, with the value behind `=`: --acp-smemsize=1M, --acp-machinefile=FILE, --acp-help.
+Accepted, and of no effect here: -smemsize-cl, -startermemsize-cl BYTES; -net, -ndev, -envnet DEVICE; -mhooksmall, -mhooklarge, -mhookhuge,
+-mhooklow N, -mhookhigh N (--acp-malloc-hook-small and so on); -ethspeed N (--acp-ethernet-speed=N); -debug. Options of `kumiki run` are taken from the environment (`kumiki info`), for instance
 KUMIKI_VIRTUAL_NODES=2. The exit code is that of the first process that failed.
 ";
 
@@ -231,41 +233,53 @@ fn option(
             wanted.processes =
                 Some(processes.ok_or_else(|| format!("{name} {value}: it should be a number, 1 or more"))?);
         }
-        "-smemsize" | "-startermemsize" | "--acp-startermemsize" => {
+        "-smemsize" | "-startermemsize" | "--acp-smemsize" | "--acp-startermemsize" => {
             wanted.starter_bytes = Some(bytes(value()?)?)
         }
-        "-smemsize-dl" | "--acp-startermemsize-dl" => wanted.data_bytes = Some(bytes(value()?)?),
-        "-smemsize-cl" | "--acp-startermemsize-cl" => {
-            idle_number(wanted, name, &bytes(value()?)?.to_string())
+        "-smemsize-dl" | "-startermemsize-dl" | "--acp-smemsize-dl" | "--acp-startermemsize-dl" => {
+            wanted.data_bytes = Some(bytes(value()?)?)
         }
-        "-machinefile" | "-nodefile" | "--acp-nodefile" => wanted.hosts = read_hosts(&value()?)?,
-        "-host" | "-node" => wanted.hosts = value()?.split(',').map(|host| host.trim().to_owned()).collect(),
-        "-net" | "-ndev" | "-envnet" | "--acp-envnet" => {
-            let device = value()?;
-            idle_number(wanted, name, &device);
+        "-smemsize-cl" | "-startermemsize-cl" | "--acp-smemsize-cl" | "--acp-startermemsize-cl" => {
+            idle_value(wanted, name, &bytes(value()?)?.to_string())
         }
-        "-rsh" | "-ssh" | "-remoteshell" => wanted.remote_shell = Some(value()?),
-        "-mhooksmall" | "-mhooklarge" | "-mhookhuge" | "-debug" => wanted.idle.push(name.to_owned()),
-        "-mhooklow" | "-mhookhigh" | "-ethspeed" => {
-            let number = value()?;
-            idle_number(wanted, name, &number);
+        "-machinefile" | "-nodefile" | "--acp-machinefile" | "--acp-nodefile" => {
+            wanted.hosts = read_hosts(&value()?)?
         }
-        "-multirun" => wanted.is_part = true,
-        "-portfile" => wanted.portfile = Some(value()?),
-        "-offsetrank" => {
+        "-host" | "-node" | "--acp-host" | "--acp-node" => {
+            wanted.hosts = value()?.split(',').map(|host| host.trim().to_owned()).collect()
+        }
+        "-net" | "-ndev" | "-envnet" | "--acp-net" | "--acp-ndev" | "--acp-envnet" => {
+            idle_value(wanted, name, &value()?)
+        }
+        "-rsh" | "-ssh" | "-remoteshell" | "--acp-rsh" | "--acp-ssh" | "--acp-remoteshell" => {
+            wanted.remote_shell = Some(value()?)
+        }
+        "-mhooksmall" | "-mhooklarge" | "-mhookhuge" | "-debug" | "--acp-debug" => {
+            wanted.idle.push(name.to_owned())
+        }
+        "--acp-malloc-hook-small" | "--acp-malloc-hook-large" | "--acp-malloc-hook-huge" => {
+            wanted.idle.push(name.to_owned())
+        }
+        "-mhooklow" | "-mhookhigh" | "--acp-malloc-hook-low" | "--acp-malloc-hook-high" => {
+            idle_value(wanted, name, &value()?)
+        }
+        "-ethspeed" | "--acp-ethernet-speed" => idle_value(wanted, name, &value()?),
+        "-multirun" | "--acp-multirun" => wanted.is_part = true,
+        "-portfile" | "--acp-portfile" => wanted.portfile = Some(value()?),
+        "-offsetrank" | "--acp-offsetrank" => {
             let value = value()?;
             let offset = value.parse();
             wanted.offset =
                 Some(offset.map_err(|_| format!("{name} {value}: it should be a number, 0 or more"))?);
         }
-        "-h" | "-help" | "--help" => wanted.help = true,
-        "-v" | "-version" | "--version" => wanted.version = true,
+        "-h" | "-help" | "--help" | "--acp-help" => wanted.help = true,
+        "-v" | "-version" | "--version" | "--acp-version" => wanted.version = true,
         _ => return Err(format!("there is no option {name}")),
     }
     Ok(())
 }
 
-fn idle_number(wanted: &mut Wanted, name: &str, value: &str) {
+fn idle_value(wanted: &mut Wanted, name: &str, value: &str) {
     wanted.idle.push(format!("{name} {value}"));
 }
 
@@ -297,6 +311,41 @@ mod tests {
         let wanted = parsed("--acp-nprocs=3 --acp-startermemsize=5 --acp-envnet=udp a").unwrap();
         assert_eq!((wanted.processes, wanted.starter_bytes), (Some(3), Some(5)));
         assert_eq!(wanted.idle, ["--acp-envnet udp"]);
+    }
+
+    /// Every spelling that the launcher of ACP takes.
+    const SPELLINGS: &str = "\
+        -n 2|-np 2|--acp-n=2|--acp-np=2|--acp-nprocs=2|-smemsize 9|-startermemsize 9|--acp-smemsize=9|--acp-startermemsize=9|\
+        -smemsize-cl 9|-startermemsize-cl 9|--acp-smemsize-cl=9|--acp-startermemsize-cl=9|\
+        -smemsize-dl 9|-startermemsize-dl 9|--acp-smemsize-dl=9|--acp-startermemsize-dl=9|\
+        -machinefile HOSTS|-nodefile HOSTS|--acp-machinefile=HOSTS|--acp-nodefile=HOSTS|\
+        -host a,b|-node a,b|--acp-host=a,b|--acp-node=a,b|\
+        -net ib|-ndev udp|-envnet tofu|--acp-net=ib|--acp-ndev=udp|--acp-envnet=tofu|\
+        -rsh x|-ssh x|-remoteshell x|--acp-rsh=x|--acp-ssh=x|--acp-remoteshell=x|\
+        -multirun|--acp-multirun|-portfile f|--acp-portfile=f|-offsetrank 1|--acp-offsetrank=1|\
+        -mhooksmall|-mhooklarge|-mhookhuge|-mhooklow 1|-mhookhigh 2|--acp-malloc-hook-small=1|--acp-malloc-hook-large=1|\
+        --acp-malloc-hook-huge=1|--acp-malloc-hook-low=1|--acp-malloc-hook-high=1|-ethspeed 1000|--acp-ethernet-speed=1000|\
+        -debug|--acp-debug|-h|-help|--help|--acp-help|-v|-version|--version|--acp-version";
+
+    #[test]
+    fn spellings_of_the_original_were_refused() {
+        let hosts = std::env::temp_dir().join(format!("kumiki-acprun-{}", std::process::id()));
+        std::fs::write(&hosts, "a\nb\n").unwrap();
+        let hosts_text = hosts.to_str().unwrap();
+        let mut count = 0;
+        for spelling in SPELLINGS.split('|').map(str::trim) {
+            let line = format!("{} ./a", spelling.replace("HOSTS", hosts_text));
+            let wanted = parsed(&line).unwrap_or_else(|error| panic!("{spelling}: {error}"));
+            assert_eq!(wanted.command, ["./a"], "{spelling}");
+            // Each has its effect, or is told to have none.
+            let plain = Wanted { command: wanted.command.clone(), ..Wanted::default() };
+            assert_ne!(wanted, plain, "{spelling}");
+            count += 1;
+        }
+        std::fs::remove_file(&hosts).unwrap();
+        assert!(count >= 64, "{count}");
+        assert_eq!(parsed("--acp-host=a,b ./a").unwrap().hosts, ["a", "b"]);
+        assert_eq!(parsed("--acp-smemsize-dl=100M ./a").unwrap().pool_bytes(), Some(100 << 20));
     }
 
     #[test]

@@ -23,6 +23,9 @@ blanks; '...' and \"...\" keep them together, and no shell looks at them.
 
   -smemsize, -startermemsize BYTES   starter memory of each process, 1024 if neither this nor an acprun line says so
   -smemsize-dl BYTES                 the most memory of each process for the data library, if 64M or more
+  -machinefile, -nodefile FILE; -host, -node A,B; -rsh, -ssh, -remoteshell COMMAND
+                                     hosts, and how to reach them, for the acprun lines that name none
+  -n, -np N                          how many processes all parts have together; FILE says so, this is only compared with it
   -portfile PATH                     where to make the file by which the parts find each other, if they are on several machines:
                                      all must see it, and KUMIKI_NET must say which network they share
   -h, -v                             this text; the version
@@ -94,13 +97,10 @@ fn parse(words: &[OsString]) -> Result<Wanted, String> {
     if wanted.help || wanted.version {
         return Ok(wanted);
     }
-    let of_a_part = wanted.processes.is_some()
-        || wanted.is_part
-        || wanted.offset.is_some()
-        || wanted.remote_shell.is_some()
-        || !wanted.hosts.is_empty();
-    if of_a_part {
-        return Err("the numbers of processes, hosts and the like are said for each part, in FILE".into());
+    if wanted.is_part || wanted.offset.is_some() {
+        return Err(
+            "macprun itself tells every part where it begins: leave -multirun and -offsetrank out".into()
+        );
     }
     match wanted.command.len() {
         0 => Err("no FILE was given".into()),
@@ -119,6 +119,11 @@ fn read(wanted: &Wanted) -> Result<Parts, String> {
     };
     let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
     let mut described = parse_job(&text, &shown)?;
+    let ranks = described.parts.iter().map(|part| u64::from(part.ranks)).sum::<u64>();
+    if let Some(said) = wanted.processes.filter(|&said| u64::from(said) != ranks) {
+        eprintln!("macprun: -np {said} has no effect: by {shown} all parts together have {ranks} processes");
+    }
+    give_hosts(wanted, &mut described.parts);
     let said = |name| environment::bytes(name).map_err(|error| error.to_string());
     let starter_bytes = wanted
         .starter_bytes
@@ -136,6 +141,25 @@ fn read(wanted: &Wanted) -> Result<Parts, String> {
         timeout,
         forward_input: !from_input,
     })
+}
+
+/// Passes hosts that were said for the whole job on to the parts that are ours and have none. Other launchers have options of their own.
+fn give_hosts(wanted: &Wanted, parts: &mut [Part]) {
+    for part in parts {
+        let Some(at) = own_launcher(&part.launcher) else {
+            if !wanted.hosts.is_empty() || wanted.remote_shell.is_some() {
+                eprintln!("macprun: hosts are for acprun; those of {} are said in its line", part.title);
+            }
+            continue;
+        };
+        let Ok(asked) = acprun::parse_options(&part.launcher[at + 1..]) else { continue };
+        if asked.hosts.is_empty() && !wanted.hosts.is_empty() {
+            part.launcher.extend(["-host".into(), wanted.hosts.join(",").into()]);
+        }
+        if let (None, Some(command)) = (asked.remote_shell, &wanted.remote_shell) {
+            part.launcher.extend(["-ssh".into(), command.into()]);
+        }
+    }
 }
 
 /// What a file says.
@@ -369,10 +393,24 @@ acprun -smemsize 4K
     }
 
     #[test]
+    fn hosts_and_counts_of_a_whole_job_were_refused() {
+        let words: Vec<OsString> = "-np 4 -host x,y -ssh z f".split(' ').map(OsString::from).collect();
+        let wanted = parse(&words).unwrap();
+        assert_eq!(wanted.processes, Some(4));
+        let mut described = parse_job(JOB, "F").unwrap();
+        give_hosts(&wanted, &mut described.parts);
+        assert_eq!(described.parts[0].launcher, ["mpirun", "-mca", "btl", "self"], "not ours");
+        assert_eq!(described.parts[1].launcher, ["acprun", "-smemsize", "4K", "-host", "x,y", "-ssh", "z"]);
+        let mut own = parse_job(&JOB.replace("-smemsize 4K", "-host a"), "F").unwrap();
+        give_hosts(&wanted, &mut own.parts);
+        assert_eq!(own.parts[1].launcher, ["acprun", "-host", "a", "-ssh", "z"], "its own hosts stay");
+    }
+
+    #[test]
     fn options_of_a_part_are_not_those_of_the_whole() {
         let parsed = |line: &str| parse(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(parsed("-smemsize 2K -").unwrap().command, ["-"]);
-        assert!(parsed("-np 2 f").unwrap_err().contains("in FILE"));
+        assert!(parsed("-multirun f").unwrap_err().contains("leave -multirun"));
         assert!(parsed("f g").unwrap_err().contains("what is `g`"));
         assert!(parsed("-smemsize 2K").unwrap_err().contains("no FILE"));
     }

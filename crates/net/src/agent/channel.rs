@@ -31,6 +31,8 @@ pub enum ToAgent {
     Leave,
     /// The job must end.
     Abort {
+        /// The exit code of the job.
+        code: u8,
         /// What the user should read.
         message: String,
     },
@@ -91,7 +93,7 @@ impl ToAgent {
         match self {
             ToAgent::Attach { pid } => Writer::new(1).word(*pid),
             ToAgent::Leave => Writer::new(2),
-            ToAgent::Abort { message } => Writer::new(3).text(cut(message)),
+            ToAgent::Abort { code, message } => Writer::new(3).byte(*code).text(cut(message)),
             ToAgent::Reset { new_rank } => Writer::new(4).word(*new_rank),
             ToAgent::ReportLost { rank, cause } => Writer::new(5).word(rank.0).byte(cause.0),
         }
@@ -104,7 +106,7 @@ impl ToAgent {
         let message = match reader.byte()? {
             1 => ToAgent::Attach { pid: reader.word()? },
             2 => ToAgent::Leave,
-            3 => ToAgent::Abort { message: reader.text()? },
+            3 => ToAgent::Abort { code: reader.byte()?, message: reader.text()? },
             4 => ToAgent::Reset { new_rank: reader.word()? },
             5 => ToAgent::ReportLost { rank: Rank(reader.word()?), cause: Cause(reader.byte()?) },
             _ => return Err(bad("its kind is unknown")),
@@ -292,7 +294,7 @@ mod tests {
         prop_oneof![
             any::<u32>().prop_map(|pid| ToAgent::Attach { pid }),
             Just(ToAgent::Leave),
-            ".{0,80}".prop_map(|message| ToAgent::Abort { message }),
+            (any::<u8>(), ".{0,80}").prop_map(|(code, message)| ToAgent::Abort { code, message }),
             any::<u32>().prop_map(|new_rank| ToAgent::Reset { new_rank }),
             (any::<u32>(), any::<u8>())
                 .prop_map(|(rank, cause)| ToAgent::ReportLost { rank: Rank(rank), cause: Cause(cause) }),
@@ -314,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
-        let message = ToAgent::Abort { message: "é".repeat(MAX_TEXT_BYTES) };
+        let message = ToAgent::Abort { code: 1, message: "é".repeat(MAX_TEXT_BYTES) };
         assert!(message.encode().len() <= MAX_PACKET_BYTES);
         assert!(ToAgent::decode(&message.encode()).is_ok());
     }

@@ -270,7 +270,7 @@ impl Node {
         match message {
             ToAgent::Attach { pid } => self.attach(local, pid),
             ToAgent::Leave => self.leave(local),
-            ToAgent::Abort { message } => self.outbox.push(ToHub::Abort { local, message }),
+            ToAgent::Abort { code, message } => self.outbox.push(ToHub::Abort { local, code, message }),
             ToAgent::Reset { new_rank } => self.outbox.push(ToHub::Reset { local, new_rank }),
             ToAgent::ReportLost { rank, cause } => {
                 self.outbox.push(ToHub::Unreachable { local, rank, cause });

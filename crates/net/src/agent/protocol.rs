@@ -212,6 +212,8 @@ pub enum ToHub {
     Abort {
         /// Which.
         local: u32,
+        /// The exit code of the job.
+        code: u8,
         /// What the user should read.
         message: String,
     },
@@ -343,7 +345,7 @@ impl ToHub {
             ToHub::Unreachable { local, rank, cause } => {
                 Writer::new(7).word(*local).word(rank.0).byte(cause.0)
             }
-            ToHub::Abort { local, message } => Writer::new(8).word(*local).text(message),
+            ToHub::Abort { local, code, message } => Writer::new(8).word(*local).byte(*code).text(message),
             ToHub::Reset { local, new_rank } => Writer::new(9).word(*local).word(*new_rank),
             ToHub::ResetPrepared => Writer::new(10),
             ToHub::Output { local, is_error, bytes } => {
@@ -376,7 +378,7 @@ impl ToHub {
                 },
             },
             7 => ToHub::Unreachable { local: r.word()?, rank: Rank(r.word()?), cause: Cause(r.byte()?) },
-            8 => ToHub::Abort { local: r.word()?, message: r.text()? },
+            8 => ToHub::Abort { local: r.word()?, code: r.byte()?, message: r.text()? },
             9 => ToHub::Reset { local: r.word()?, new_rank: r.word()? },
             10 => ToHub::ResetPrepared,
             11 => ToHub::Output { local: r.word()?, is_error: r.flag()?, bytes: r.bytes()? },
@@ -660,7 +662,11 @@ mod tests {
                 rank: Rank(rank),
                 cause
             }),
-            (any::<u32>(), ".{0,30}").prop_map(|(local, message)| ToHub::Abort { local, message }),
+            (any::<u32>(), any::<u8>(), ".{0,30}").prop_map(|(local, code, message)| ToHub::Abort {
+                local,
+                code,
+                message
+            }),
             any::<(u32, u32)>().prop_map(|(local, new_rank)| ToHub::Reset { local, new_rank }),
             Just(ToHub::ResetPrepared),
             (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..50))

@@ -214,8 +214,11 @@ impl<'a> Heap<'a> {
     /// The word of the block whose bytes begin at an offset; what is wrong with the offset, if there is no block in use.
     fn in_use(&self, at: u64) -> Result<std::result::Result<u64, &'static str>> {
         let end = if self.is_made() { self.span.load(END_AT)? } else { 0 };
-        if !at.is_multiple_of(8) || at < FIRST_BLOCK + WORD || at >= end {
+        if at < FIRST_BLOCK + WORD || at >= end {
             return Ok(Err("lies outside the heap"));
+        }
+        if !at.is_multiple_of(8) {
+            return Ok(Err("is not the start of a block"));
         }
         let at = at - WORD;
         let word = self.span.load(at)?;

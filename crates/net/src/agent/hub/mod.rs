@@ -143,6 +143,8 @@ pub struct Hub {
     ticked_ms: u64,
     finished: bool,
     effects: VecDeque<Effect>,
+    /// What reports call rank 0.
+    first_rank: u32,
 }
 
 impl Hub {
@@ -178,11 +180,17 @@ impl Hub {
             ticked_ms: now_ms,
             finished: false,
             effects: VecDeque::new(),
+            first_rank: 0,
         };
         for node in 0..hub.nodes.len() as u32 {
             (0..hub.nodes[node as usize].seats.len() as u32).for_each(|local| hub.place_seat(node, local));
         }
         hub
+    }
+
+    /// In reports ranks count from this number: the job is one part of a larger one, in whose world rank 0 is called so.
+    pub fn count_from(&mut self, first_rank: u32) {
+        self.first_rank = first_rank;
     }
 
     /// The next thing to do.
@@ -265,8 +273,9 @@ impl Hub {
             ToHub::Unreachable { local, rank, cause } => {
                 self.with_seat(node, local, |hub, by| hub.unreachable(rank, by, cause, now_ms));
             }
-            ToHub::Abort { local, message } => self.with_seat(node, local, |hub, rank| {
-                hub.end(1, format!("{} aborted the job: {message}", hub.describe(rank)), now_ms);
+            ToHub::Abort { local, code, message } => self.with_seat(node, local, |hub, rank| {
+                let headline = format!("{} aborted the job: {message}", hub.describe(rank));
+                hub.end(i32::from(code.max(1)), headline, now_ms);
             }),
             ToHub::Reset { local, new_rank } => {
                 self.with_seat(node, local, |hub, rank| hub.reset_wish(rank, new_rank));
@@ -667,9 +676,10 @@ impl Hub {
     /// A rank as people should read it.
     fn describe(&self, rank: u32) -> String {
         let node = self.members[rank].place.0;
+        let number = self.first_rank.saturating_add(rank);
         match self.nodes.get(node as usize) {
-            Some(entry) if self.nodes.len() > 1 => format!("rank {rank} on {}", entry.name),
-            _ => format!("rank {rank}"),
+            Some(entry) if self.nodes.len() > 1 => format!("rank {number} on {}", entry.name),
+            _ => format!("rank {number}"),
         }
     }
 

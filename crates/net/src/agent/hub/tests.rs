@@ -315,11 +315,23 @@ fn with_on_loss_continue_who_joins_again_after_a_loss_is_refused() {
 #[test]
 fn with_on_loss_continue_an_abort_still_ends_the_job() {
     let mut hub = ready(&[&[0], &[1]], true);
-    hub.receive(1, ToHub::Abort { local: 0, message: "enough".into() }, 1);
+    hub.receive(1, ToHub::Abort { local: 0, code: 255, message: "enough".into() }, 1);
     hub.tick(1_000);
     let effects = drain(&mut hub);
     assert_eq!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })), [0, 1]);
     assert!(report(&effects).is_some_and(|text| text.contains("aborted the job: enough")));
+    assert_eq!(hub.failure(), Some((255, None)), "the code is the aborting rank's");
+}
+
+#[test]
+fn a_part_numbered_its_ranks_by_itself() {
+    let mut hub = hub_of(&[&[0, 1]]);
+    hub.count_from(3);
+    prepare(&mut hub, 1);
+    hub.receive(0, ToHub::Ended { local: 1, ending: Ending::Code(42) }, 1);
+    hub.tick(1_000);
+    let effects = drain(&mut hub);
+    assert!(report(&effects).is_some_and(|text| text.starts_with("rank 4 ")), "{effects:?}");
 }
 
 #[test]
@@ -499,7 +511,7 @@ fn any_message() -> impl Strategy<Value = (u32, ToHub)> {
             rank: Rank(rank),
             cause: Cause::DISCONNECTED
         }),
-        local.prop_map(|local| ToHub::Abort { local, message: "enough".into() }),
+        local.prop_map(|local| ToHub::Abort { local, code: 1, message: "enough".into() }),
         Just(ToHub::ResetPrepared),
         (0..6u32).prop_map(|rank| ToHub::Probed { rank: Rank(rank) }),
         Just(ToHub::Heartbeat),
