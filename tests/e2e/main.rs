@@ -6,6 +6,7 @@ mod job;
 mod launch;
 #[path = "../loopback.rs"]
 mod loopback;
+mod pages;
 mod rank;
 mod sim;
 mod ssh;

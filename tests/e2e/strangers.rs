@@ -76,6 +76,29 @@ fn strangers_find_each_other_on_one_node_and_on_several() {
 }
 
 #[test]
+fn the_loop_by_hand_works_as_the_document_has_it() {
+    let page = include_str!("../../docs/launchers.md");
+    let section = page.split_once("## By hand").expect("the section").1;
+    let block =
+        section.split("```").nth(1).and_then(|block| block.strip_prefix("sh\n")).expect("its commands");
+    assert!(block.contains("./program") && block.contains("127.0.0.1:7711"), "{block}");
+    let program = rank_command().iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    let block =
+        block.replace("./program", &program).replace("127.0.0.1:7711", &loopback::address().to_string());
+    let folder = Folder::new("by-hand");
+    let mut shell = Command::new("sh");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KUMIKI_")) {
+        shell.env_remove(name);
+    }
+    let output =
+        shell.arg("-c").arg(block).current_dir(&folder.0).env(ACTION, "attach leave").output().unwrap();
+    let (_, text) = said(&output);
+    for rank in 0..3 {
+        assert!(text.contains(&format!("attached rank {rank} of 3")), "{text}");
+    }
+}
+
+#[test]
 fn strangers_can_meet_again_and_again() {
     let folder = Folder::new("again");
     let secret = secret_file(&folder, "secret", "0123456789abcdef".repeat(4).as_bytes(), 0o600);

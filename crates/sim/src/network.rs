@@ -441,6 +441,25 @@ impl Network {
         }
     }
 
+    /// How many routers it has.
+    pub fn routers(&self) -> u64 {
+        match &self.topology {
+            Topology::Grid(_) => self.nodes(),
+            Topology::FatTree { down, up, .. } => {
+                // Above each part of the nodes stand as many switches as there are ways up to that level.
+                let (mut below, mut width, mut routers) = (1, 1, 0u64);
+                for (level, &children) in down.iter().enumerate() {
+                    below *= u64::from(children).max(1);
+                    width *= if level > 0 { u64::from(up[level - 1]) } else { 1 };
+                    routers += self.nodes() / below * width;
+                }
+                routers
+            }
+            Topology::Dragonfly { groups, routers, .. } => u64::from(*groups) * u64::from(*routers),
+            Topology::Graph(graph) => u64::from(graph.routers),
+        }
+    }
+
     /// How many ranks fit on it.
     pub fn ranks(&self) -> u64 {
         self.nodes().saturating_mul(u64::from(self.parameters.ranks_per_node))

@@ -8,6 +8,7 @@ mod arrows;
 mod layers;
 mod length;
 mod links;
+mod names;
 mod source;
 mod text;
 mod tree;
@@ -66,6 +67,7 @@ fn violations(root: &Path, tree: &Tree) -> Result<Vec<Violation>, String> {
     found.extend(text::check(tree));
     found.extend(layers::check(tree));
     found.extend(links::check(tree));
+    found.extend(names::check(tree));
     found.extend(environment::check(root));
     found.sort();
     Ok(found)

@@ -20,7 +20,7 @@ const PAGE_BYTES: usize = 4096;
 const PLACES_BYTES: u64 = 16 << 20;
 const PLACES: u64 = 16;
 /// Copies in flight when bandwidth is measured, as peers have before a flush.
-const WINDOW: usize = 8;
+pub(super) const WINDOW: usize = 8;
 /// How long the target computes at a time, and how long the initiator lets it before the first operation.
 const BUSY: Duration = Duration::from_millis(50);
 const BUSY_LEAD: Duration = Duration::from_millis(2);

@@ -1,6 +1,7 @@
 //! Rows, ratios and verdicts, as tables, JSON and a chart.
 
 use super::catalogue::{Against, Bound, Metric};
+use super::ours::WINDOW;
 use super::statistics::Samples;
 use crate::chart::{Bars, Group, Lines, Scale, Series, Unit};
 use crate::commands::{print, Outcome};
@@ -263,7 +264,7 @@ impl Report {
         let place = if place == "shm" { "on one node" } else { "over TCP" };
         Lines {
             title: format!("Put {place}"),
-            subtitle: "one copy at a time, each complete before the next; medians".into(),
+            subtitle: format!("{WINDOW} copies in flight; medians"),
             x_label: "size".into(),
             y_label: "MB/s".into(),
             x_unit: Unit::Bytes,
@@ -428,6 +429,17 @@ mod tests {
         assert_eq!(verdicts(&slow), [Verdict::Miss, Verdict::Pass]);
         let alone = row("put8.tcp.typed", 11.0, 10.0, &[]);
         assert_eq!(verdicts(&alone), [Verdict::Pass, Verdict::Open]);
+    }
+
+    #[test]
+    fn the_chart_of_bandwidth_says_how_many_copies_are_in_flight() {
+        let mut report = Report::new(false);
+        for (name, value) in [("putbw.tcp.arena.1M", 6500.0), ("putone.tcp.arena.1M", 3000.0)] {
+            report.add(row(name, value, value, &[]));
+        }
+        let lines = report.bandwidth("tcp");
+        assert_eq!(lines.series[0].points, [(f64::from(1 << 20), 6500.0)], "those in flight are drawn");
+        assert!(lines.subtitle.starts_with("8 copies in flight"), "{}", lines.subtitle);
     }
 
     #[test]

@@ -58,7 +58,13 @@ impl Bars {
             Layout { left: 60 + widest + 24, right: WIDTH as i32 - 190, top, bottom: top + rows.max(60) };
         let values = self.groups.iter().flat_map(|group| group.values.iter().flatten().copied());
         let references = self.references.iter().map(|(_, value)| *value);
-        let axis = Axis::new(self.scale, self.unit, values.chain(references));
+        let mut shown: Vec<f64> = values.chain(references).collect();
+        if self.scale == Scale::Logarithmic {
+            // Room below the smallest, so that its bar has a length.
+            let least = shown.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+            shown.push(least * 0.6);
+        }
+        let axis = Axis::new(self.scale, self.unit, shown.into_iter());
         self.draw_grid(&mut canvas, &layout, &axis);
         self.draw_references(&mut canvas, &layout, &axis);
         self.draw_bars(&mut canvas, &layout, &axis);
@@ -97,13 +103,20 @@ impl Bars {
 
     fn draw_references(&self, canvas: &mut Canvas, layout: &Layout, axis: &Axis) {
         let lines = self.references.len() as i32;
-        for (index, (name, value)) in self.references.iter().enumerate() {
-            let x = layout.x(axis, *value);
-            let y = layout.top - (lines - index as i32) * 36 + 10;
+        let place =
+            |index: usize, value: f64| (layout.x(axis, value), layout.top - (lines - index as i32) * 36 + 10);
+        for (index, (_, value)) in self.references.iter().enumerate() {
+            let (x, y) = place(index, *value);
             canvas.dashes((x, y + 18), (x, layout.bottom), ACCENT);
+        }
+        // The names come last, so that no line of another goes through them.
+        for (index, (name, value)) in self.references.iter().enumerate() {
+            let (x, y) = place(index, *value);
             let width = canvas.text_width(name, SMALL);
             let fits_right = x + width < WIDTH as i32 - 20;
-            canvas.text((x, y), name, SMALL, ACCENT, if fits_right { At::Left } else { At::Right });
+            let left = if fits_right { x } else { x - width };
+            canvas.rectangle((left, y - 17), (left + width, y + 17), PAPER);
+            canvas.text((left, y), name, SMALL, ACCENT, At::Left);
         }
     }
 }

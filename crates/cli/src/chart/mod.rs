@@ -11,7 +11,7 @@ mod lines;
 
 pub(crate) use axis::{bytes_text, Scale, Unit};
 pub(crate) use bars::{Bars, Group};
-pub(crate) use heat::HeatMap;
+pub(crate) use heat::{Grain, HeatMap, Ruler};
 pub(crate) use lines::{Lines, Series};
 
 #[cfg(test)]
@@ -98,14 +98,17 @@ mod tests {
             subtitle: "made up".into(),
             width,
             height,
-            values: &values,
-            range: (0.0, 100.0),
+            values,
+            grain: Grain::Points,
+            top: 100.0,
             unit: "°C",
-            rows_of_ranks: &[16],
+            columns: Ruler { name: "column".into(), step: 1 },
+            rows: Ruler { name: "row".into(), step: 1 },
+            rows_of_ranks: vec![16],
         }
         .save(&path)
         .unwrap();
-        check(&path, 1400);
+        check(&path, 1480);
     }
 
     #[test]

@@ -7,14 +7,14 @@
 //! | file | what |
 //! |---|---|
 //! | `vector.rs`, `deque.rs` | elements on one rank |
-//! | `list` | elements on the ranks that the program says |
+//! | `list/` | elements on the ranks that the program says |
 //! | `workspace.rs` | one block over all ranks |
 //! | `counter.rs` | a number that all ranks draw from |
 //! | `sequence.rs` | what their handles share |
-//! | `ring.rs` | the bytes of both, on this node |
+//! | `ring/` | the bytes of both, on this node |
 //! | `map.rs`, `set.rs`, `multiset.rs` | hash tables spread over ranks |
 //! | `table/` | what they share; `crc.rs` places their keys |
-//! | `heap.rs` | global malloc and free: the allocator of each rank's pool |
+//! | `heap/` | global malloc and free: the allocator of each rank's pool |
 //! | `message.rs` | requests and replies as bytes |
 
 mod counter;

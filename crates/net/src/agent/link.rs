@@ -143,11 +143,6 @@ impl Link {
         self.ended
     }
 
-    /// Whether the other side has said what it is. What it prints before that is not for us.
-    pub fn is_greeted(&self) -> bool {
-        !self.expects_greeting
-    }
-
     /// Bytes that wait to be written.
     pub fn backlog_bytes(&self) -> usize {
         self.backlog_bytes

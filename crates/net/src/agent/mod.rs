@@ -6,12 +6,12 @@
 //! | `protocol.rs` | messages between an agent and the hub of the job |
 //! | `channel.rs` | messages between an agent and a rank, one packet each |
 //! | `link.rs` | the byte stream that carries the messages of `protocol.rs` |
-//! | `hub.rs` | what holds the nodes of a job together: a value without I/O |
+//! | `hub/` | what holds the nodes of a job together: a value without I/O |
 //! | `seat.rs` | what an agent knows of one local rank |
 //! | `node.rs` | what every agent does: arena, announcements, rank channels |
 //! | `report.rs` | a word to the user that harms nobody when it cannot be said |
 //! | `port.rs` | the node's listening port: strangers out, sockets to their ranks |
-//! | `process.rs` | the agent as a process of its own, the parent of its ranks |
+//! | `process/` | the agent as a process of its own, the parent of its ranks |
 //! | `stranger.rs` | how ranks that no launcher of ours started find each other |
 //! | `greet.rs` | the handshake of control connections |
 //! | `host.rs` | the agent as a thread of the first stranger of a node |

@@ -120,18 +120,6 @@ fn kill(target: i32, signal: i32) -> Result<()> {
     }
 }
 
-/// Sends a signal to the process behind a pidfd, which can never be another process with the same number.
-pub fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
-    // SAFETY: the descriptor is open; no siginfo is passed.
-    let done = unsafe {
-        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0)
-    };
-    match check("pidfd_send_signal", done) {
-        Err(crate::Error::System { errno: libc::ESRCH, .. }) => Ok(()),
-        other => other.map(drop),
-    }
-}
-
 /// Stops this process until it is continued.
 pub fn stop_self() {
     // SAFETY: no pointers are passed; SIGSTOP to oneself takes effect before the call returns.

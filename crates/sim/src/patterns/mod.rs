@@ -232,11 +232,6 @@ impl Prepared {
         &self.chosen
     }
 
-    /// How many steps the whole schedule has.
-    pub fn total_steps(&self) -> u32 {
-        self.total
-    }
-
     /// Calls `to(rank)` for everyone that a rank sends to in a step (an index into the chosen ones).
     pub fn partners(&self, rank: u32, index: usize, mut to: impl FnMut(u32)) {
         let ranks = self.pattern.ranks;

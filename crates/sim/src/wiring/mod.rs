@@ -153,6 +153,7 @@ impl Wiring {
             Topology::Graph(graph) => table::build(graph, parameters, routing)?,
         };
         debug_assert_eq!(wiring.nodes, nodes);
+        debug_assert_eq!(u64::from(wiring.routers), network.routers());
         if let Routing::Table(table) = &parameters.routing {
             table::use_table(&mut wiring, table)?;
         }

@@ -2,7 +2,7 @@
 
 use super::heat::{rows_of, HOTTEST};
 use super::{Problem, FIELD_PICTURE, LEDGER_PICTURE};
-use crate::chart::{bytes_text, Bars, Group, HeatMap, Scale, Unit};
+use crate::chart::{bytes_text, Bars, Grain, Group, HeatMap, Ruler, Scale, Unit};
 use crate::commands::{mem, print_of_rank};
 use kumiki::Ledger;
 use serde_json::json;
@@ -124,10 +124,13 @@ impl Report {
             ),
             width: size,
             height: size,
-            values: &self.field,
-            range: (0.0, HOTTEST),
+            values: self.field.clone(),
+            grain: Grain::Points,
+            top: HOTTEST,
             unit: "°C",
-            rows_of_ranks: &starts.collect::<Vec<_>>(),
+            columns: Ruler { name: "column of the grid".into(), step: 1 },
+            rows: Ruler { name: "row of the grid".into(), step: 1 },
+            rows_of_ranks: starts.collect(),
         }
         .save(path)
     }

@@ -15,7 +15,7 @@ Examples:
   kumiki sim compare shift-pairwise xor-pairwise --net torus:8x8x8
   kumiki sim compare halo --net torus:8x8x8 --net infiniband --ranks 512 --png halo.png
   kumiki sim compare shift-pairwise --net torus:32x32 --sync-steps --steps sample:17:1 --pacings off,overlap --depths 2,4,8
-  kumiki sim compare allreduce.mgen --net k-rack --vary algorithm=0,1,2 --json
+  kumiki sim compare examples/sim/programs/allreduce.mgen --net k-rack --vary algorithm=0,1,2 --json
 
 Every combination of program, network and value is simulated, on all cores. `ratio` is the time in parts of the bound;
 `beside` the time in parts of the first row.";
@@ -206,6 +206,9 @@ fn table(rows: &[(&Case, Outcomes)]) -> String {
     text
 }
 
+/// Bars are drawn on an even axis while the shortest is at least so much of the longest.
+const STILL_SEEN: f64 = 0.05;
+
 fn draw(rows: &[(&Case, Outcomes)], path: &std::path::Path) -> Result<(), String> {
     let group = |(case, made): &(&Case, Outcomes)| Group {
         name: [&case.program, &case.net, &case.differs]
@@ -215,14 +218,42 @@ fn draw(rows: &[(&Case, Outcomes)], path: &std::path::Path) -> Result<(), String
             .to_string(),
         values: vec![Some(made.report.time.as_us()), Some(made.report.bound.as_us())],
     };
+    chart(rows.iter().map(group).collect()).save(path)
+}
+
+fn chart(groups: Vec<Group>) -> Bars {
+    let values = || groups.iter().flat_map(|group| group.values.iter().flatten().copied());
+    let shortest = values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    let longest = values().fold(0.0, f64::max);
+    let (scale, subtitle) = if shortest < STILL_SEEN * longest {
+        (Scale::Logarithmic, "simulated; shorter is better; the axis is logarithmic")
+    } else {
+        (Scale::Linear, "simulated; shorter is better")
+    };
     Bars {
         title: "Predicted times".into(),
-        subtitle: "simulated; shorter is better".into(),
+        subtitle: subtitle.into(),
         series: vec!["time".into(), "link-load bound".into()],
-        groups: rows.iter().map(group).collect(),
+        groups,
         unit: Unit::Number("µs"),
-        scale: Scale::Linear,
+        scale,
         references: Vec::new(),
     }
-    .save(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_that_an_even_axis_would_hide_get_a_logarithmic_one() {
+        let group = |time, bound| Group { name: String::new(), values: vec![Some(time), Some(bound)] };
+        let even = chart(vec![group(30.0, 20.0), group(4.0, 2.0)]);
+        assert_eq!(even.scale, Scale::Linear);
+        let wide = chart(vec![group(30.0, 20.0), group(0.4, 0.2)]);
+        assert_eq!(wide.scale, Scale::Logarithmic);
+        assert!(wide.subtitle.ends_with("the axis is logarithmic"));
+        // Without traffic a bound is 0: it has no bar on either axis.
+        assert_eq!(chart(vec![group(30.0, 0.0)]).scale, Scale::Linear);
+    }
 }

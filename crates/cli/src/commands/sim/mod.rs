@@ -27,11 +27,12 @@ pub(crate) use real::rank;
 const EXAMPLES: &str = "\
 Examples:
   kumiki sim run shift-pairwise --net torus:8x8x8 --bytes 64K
-  kumiki sim run examples/sim/programs/halo.mgen --net k-rack --param bytes=16K
+  kumiki sim run examples/sim/programs/halo.mgen --net k-rack --ranks 64 --param bytes=16K
   kumiki sim compare ring halo --net torus:8x8 --net infiniband --ranks 64 --png nets.png
   kumiki sim fmt examples/sim/programs/halo.mgen
 
-docs/mgen.md is the language of programs; `kumiki sim run --help` lists patterns, networks and options.";
+share/doc/kumiki has the language of programs (mgen.md) and the examples; `kumiki sim run --help` lists patterns, networks
+and options.";
 
 /// Predict what communication takes on a simulated network.
 #[derive(clap::Args)]

@@ -13,9 +13,9 @@ const EXAMPLES: &str = "\
 Examples:
   kumiki sim pacing                                  print the page
   kumiki sim pacing --quick                          small networks only, in seconds
-  kumiki sim pacing --out docs/pacing.md --png docs/images/pacing.png";
+  kumiki sim pacing --out pacing.md --png pacing.png";
 
-/// Show what packet pacing does to an all-to-all: the tables and the chart of docs/pacing.md.
+/// Show what packet pacing does to an all-to-all: the tables and the chart of share/doc/kumiki/pacing.md.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -10,13 +10,13 @@ Examples:
   kumiki sim run shift-pairwise --net torus:8x8x8 --bytes 64K --sync-steps
   kumiki sim run shift-pairwise --net torus:128x64 --bytes 16K --steps sample:17:1 --sync-steps --buffers 2 --pacing overlap
   kumiki sim run examples/sim/programs/halo.mgen --net infiniband --ranks 64 --param bytes=16K
-  kumiki sim run dissemination.goal --net fattree:levels=2,arity=8
+  kumiki sim run examples/sim/programs/dissemination.goal --net fattree:levels=2,arity=8
   kumiki run -n 4 --virtual-nodes 4 --trace out.json ./heat && kumiki sim run out.json --net torus:4 --compute-scale 0.5
 
-Programs: a file in MGEN (docs/mgen.md), a GOAL schedule (.goal), a trace of `kumiki run --trace` (.json), or a pattern:
+Programs: a file in MGEN (share/doc/kumiki/mgen.md), a GOAL schedule (.goal), a trace of `kumiki run --trace` (.json), or a pattern:
   ring, shift-pairwise, xor-pairwise, alltoall, random-ring, random-permutation, halo, allreduce-ring,
   barrier-dissemination.
-Networks: a file NAME.toml (examples/sim/networks), a preset (k, k-rack, fx10, infiniband, infiniband-tapered), or in short
+Networks: a file NAME.toml (share/doc/kumiki/examples/sim/networks), a preset (k, k-rack, fx10, infiniband, infiniband-tapered), or in short
   torus:8x8x8   mesh:16x16   fattree:levels=3,arity=16,taper=2   dragonfly:groups=9,routers=4,nodes=2,globals=2
   with parameters behind commas: torus:8x8,buffers=2,bandwidth=10GB/s.";
 
