@@ -7,6 +7,7 @@
 //! initialise and finalize many times; each round has a new arena.
 
 mod closing;
+mod deserter;
 mod reset;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ use super::protocol::{Ending, Launch, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
 use crate::Rank;
 use closing::{Closing, Survey};
+use deserter::Deserter;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -136,6 +138,7 @@ pub struct Hub {
     closing: Option<Closing>,
     survey: Option<Survey>,
     suspects: Vec<Suspect>,
+    deserter: Option<Deserter>,
     beat_ms: u64,
     ticked_ms: u64,
     finished: bool,
@@ -169,6 +172,7 @@ impl Hub {
             closing: None,
             survey: None,
             suspects: Vec::new(),
+            deserter: None,
             beat_ms: now_ms,
             ticked_ms: now_ms,
             finished: false,
@@ -331,7 +335,8 @@ impl Hub {
         let closing = self.closing.as_ref().and_then(Closing::deadline_ms);
         let survey = self.survey.as_ref().map(Survey::deadline_ms);
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
-        [closing, survey, suspect].into_iter().flatten().fold(beat, u64::min)
+        let deserter = self.deserter.as_ref().map(|deserter| deserter.until_ms);
+        [closing, survey, suspect, deserter].into_iter().flatten().fold(beat, u64::min)
     }
 
     /// Lets time pass. All messages that have arrived must have been handed in before.
@@ -348,6 +353,9 @@ impl Hub {
             self.check_silence(now_ms);
         }
         self.judge_suspects(now_ms);
+        if self.deserter.as_ref().is_some_and(|deserter| deserter.until_ms <= now_ms) {
+            self.judge_deserter(None, None, now_ms);
+        }
         self.tick_closing(now_ms);
         self.tick_survey(now_ms);
     }
@@ -507,12 +515,12 @@ impl Hub {
         let member = &mut self.members[rank as usize];
         member.ending = Some(ending);
         let standing = if member.again { Standing::In } else { member.standing };
-        let code = match ending {
-            Ending::Code(code) => code,
-            Ending::Signal(signal) => 128 + signal,
-        };
+        let code = ending.code();
         match standing {
             Standing::Lost => {}
+            Standing::In if self.is_deserter(rank) => {
+                self.judge_deserter(Some(ending), Some(self.members[rank as usize].place.0), now_ms);
+            }
             Standing::In => {
                 self.lose(rank, ending.cause(), Some(self.members[rank as usize].place.0));
                 let text = format!("{} {}", self.describe(rank), how_it_ended(ending, true));
@@ -546,6 +554,9 @@ impl Hub {
     /// A broken connection has two ends, and each blames the other: the first to complain is believed.
     fn unreachable(&mut self, rank: Rank, by: u32, cause: Cause, now_ms: u64) {
         let Some(member) = self.members.get(rank.index()) else { return };
+        if cause == Cause::LEFT {
+            return self.desert(rank.0, now_ms);
+        }
         let settled = |suspect: &Suspect| suspect.rank == rank.0 || suspect.rank == by;
         if member.standing == Standing::In && !self.suspects.iter().any(settled) {
             let home = member.place.0;
@@ -578,6 +589,9 @@ impl Hub {
     fn lose_and_fail(&mut self, rank: u32, cause: Cause, knows: Option<u32>, code: i32, now_ms: u64) {
         if self.members[rank as usize].standing == Standing::Lost {
             return;
+        }
+        if self.is_deserter(rank) {
+            return self.judge_deserter(None, knows, now_ms);
         }
         self.lose(rank, cause, knows);
         self.fail(code, format!("{} is lost: {cause}", self.describe(rank)), now_ms);
@@ -625,6 +639,7 @@ impl Hub {
     fn check_finished(&mut self) {
         let over = |entry: &NodeEntry| matches!(entry.state, NodeState::Done | NodeState::Gone);
         if !self.finished && self.nodes.iter().all(over) {
+            self.judge_deserter(None, None, self.ticked_ms);
             self.flush_closing();
             self.finished = true;
             self.effects.push_back(Effect::Finished(self.exit_code));
