@@ -2,7 +2,7 @@
 
 use super::options::{self, Options};
 use super::types::rank_of;
-use super::{begin_again, complain, edge, RANK, WORLD};
+use super::{begin_again, complain, edge, ending, RANK, WORLD};
 use crate::guard::misuse;
 use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
@@ -43,6 +43,7 @@ pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char)
         let options = unsafe { take_options(argc, argv) };
         let options = OPTIONS.get_or_init(|| options);
         WORLD.enter(|| join(options))?;
+        ending::watch();
         WORLD.with(|world| {
             RANK.store(world.rank().into(), Ordering::Relaxed);
             Ok(0)

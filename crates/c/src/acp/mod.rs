@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
 //! | `infrastructure.rs` | start, end, barrier, who is who |
+//! | `ending.rs` | the end of a process that has not called `acp_finalize` |
 //! | `memory.rs` | registration and global addresses |
 //! | `operations.rs` | copies, atomics, completion |
 //! | `heap.rs` | memory on any rank |
@@ -16,6 +17,7 @@
 //! The interface has few error returns: a failing call prints one line on standard error, then gives the value that stands
 //! for failure.
 
+mod ending;
 pub mod heap;
 pub mod infrastructure;
 pub mod list;
