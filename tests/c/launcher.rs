@@ -12,6 +12,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("acprun::messages_named_wrong_places", places_in_messages),
         test("acprun::channels_failed_without_a_word", channels),
         test("wrappers::names_and_options_of_acp", names_and_options),
+        test("acprun::a_program_without_finalize_loses_nothing", a_program_without_finalize_loses_nothing),
         test("acprun::starter_memory", starter_memory),
         test("acprun::options", options),
         test("acprun::arguments_of_acp_init", arguments),
@@ -117,6 +118,32 @@ fn names_and_options(stage: &Stage) {
     let told = show("acpcc", &["-ndev", "tofu", "--showme:libs"]);
     assert!(told.contains("-ndev tofu has no effect"), "{told}");
     fail(stage.command("acpfc").env("FC", "no-such-fc").arg("a.f90"), 2, "set FC to yours");
+}
+
+/// A process that ends with 0 is finalized at its end, whether the others do the same or say so; any other end is a loss.
+fn a_program_without_finalize_loses_nothing(stage: &Stage) {
+    let program = stage.compile("unfinalized", Language::C, &[]);
+    let notice = "the process ends without acp_finalize";
+    for nodes in ["1", "3"] {
+        let run = |what: &str| {
+            let mut job = stage.acprun(&["-np", "8"], &program, &[what]);
+            job.env("KUMIKI_VIRTUAL_NODES", nodes);
+            job
+        };
+        for (way, notices) in [("all", 8), ("one", 1), ("fork", 0)] {
+            let said = succeed(&mut run(way));
+            assert_eq!(said.matches("is done").count(), 8, "{way}, {nodes} nodes: {said}");
+            assert_eq!(said.matches(notice).count(), notices, "{way}, {nodes} nodes: {said}");
+        }
+        fail(&mut run("code"), 7, "rank 7");
+        fail(&mut run("_exit"), 1, "exited with code 0 without finalizing");
+        // It is gone for those who go on: nobody passes their barrier.
+        let said = fail(&mut run("sync"), 1, "rank 7");
+        assert!(!said.contains("came to a barrier: 0"), "{said}");
+        assert!(said.contains("is lost: it finalized, or dropped its world, while others went on"), "{said}");
+    }
+    // Alone, there is nobody to wait for.
+    fail(&mut std::process::Command::new(&program), 0, notice);
 }
 
 fn starter_memory(stage: &Stage) {

@@ -6,8 +6,9 @@ use crate::runner::{side_by_side, tests};
 tests![
     every_way_to_end_has_its_exit_code_and_its_report,
     a_rank_that_cannot_join_ends_the_job_and_is_named,
-    a_rank_that_left_early_is_missed_however_patient_the_others_are,
     memory_freed_after_a_world_that_met_an_error_is_not_written_by_neighbours,
+    an_early_return_on_one_rank_lets_nobody_through_a_barrier,
+    the_report_names_the_rank_that_left_first_and_not_its_victim,
 ];
 
 /// A way to end: the exit code of the job, and what its report says of rank 1 (nothing if it ended well).
@@ -79,18 +80,59 @@ fn a_rank_that_cannot_join_ends_the_job_and_is_named() {
     }
 }
 
-/// Rank 1 gives up for a reason of its own: dropping its world meets the others' first barrier, and it does not come to
-/// their second.
-fn a_rank_that_left_early_is_missed_however_patient_the_others_are() {
-    side_by_side(2, vec![1, 2], |nodes| {
-        let setup = Setup::new("exits").option("--peer-timeout=30000s");
-        let ended = setup.ranks(4).nodes(nodes).variable("FAULTS_WAY", "leave-early").finish();
-        let shown = || format!("{nodes} nodes: {}", ended.show());
-        assert_eq!(ended.code, 3, "{}", shown());
-        assert!(ended.reports()[0].starts_with("rank 1"), "{}", shown());
+/// Rank 1 leaves the others in whatever way, at their next barrier: nobody gets through it, everybody is told who left, and
+/// so is the user, with the words and the code of rank 1.
+fn an_early_return_on_one_rank_lets_nobody_through_a_barrier() {
+    let ways = [
+        ("early-return", 9, "then it exited with code 9"),
+        ("leave-early", 3, "then it exited with code 3"),
+        ("finalize-early", 1, "then it exited with code 0"),
+    ];
+    let nodes = |way| [1, 2, 3].map(|nodes| (way, nodes));
+    side_by_side(2, ways.iter().flat_map(nodes).collect(), |(&(way, code, end), nodes)| {
+        // Whoever is told goes on, and is not ended before it can say so.
+        let setup = Setup::new("exits").option("--peer-timeout=30000s").continues();
+        let ended = setup.ranks(4).nodes(nodes).variable("FAULTS_WAY", way).finish();
+        let shown = || format!("{way}, {nodes} nodes: {}", ended.show());
+        assert_eq!(ended.code, code, "{}", shown());
+        assert_eq!(ended.reports().len(), 1, "{}", shown());
+        let report = ended.reports()[0];
+        assert!(report.starts_with("rank 1") && report.ends_with(end), "{}", shown());
+        assert_eq!(ended.said("passed"), ["0"; 3], "{}", shown());
         let told = ended.said("got");
-        let missed = |text: &&str| text.contains("rank 1 is lost: it has finalized and will not come");
-        assert_eq!(told.iter().filter(|text| missed(text)).count(), 3, "{}", shown());
+        let missed = |text: &&str| text.contains("rank 1 is lost: it finalized, or dropped its world");
+        assert_eq!(
+            told.iter().filter(|text| text.contains("waiting") && missed(text)).count(),
+            3,
+            "{}",
+            shown()
+        );
+        match way {
+            "early-return" => drop(ended.expect_error("rank 1: refused: No such file")),
+            "finalize-early" => {
+                let told = told.iter().filter(|text| text.contains("finalize Misuse"));
+                assert_eq!(told.count(), 1, "{}", shown());
+            }
+            _ => {}
+        }
+    });
+}
+
+/// The same when the job ends because of it: the report is about rank 1, whoever ends first.
+fn the_report_names_the_rank_that_left_first_and_not_its_victim() {
+    side_by_side(2, vec![1, 2], |nodes| {
+        let setup = Setup::new("exits").ranks(4).nodes(nodes).variable("FAULTS_WAY", "early-return");
+        let ended = setup.finish();
+        let shown = || format!("{nodes} nodes: {}", ended.show());
+        assert_eq!((ended.code, ended.reports().len()), (9, 1), "{}", shown());
+        let report = ended.reports()[0];
+        assert!(
+            report.starts_with("rank 1") && report.ends_with("then it exited with code 9"),
+            "{}",
+            shown()
+        );
+        assert!(ended.said("passed").iter().all(|&passed| passed == "0"), "{}", shown());
+        ended.expect_error("rank 1: refused: No such file");
     });
 }
 

@@ -63,10 +63,15 @@ impl World {
         memory.reset(new_rank).map(World::over)
     }
 
-    /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
-    /// tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
-    /// counts as lost. It is a barrier like [`sync`](kumiki_mem::World::sync), so it meets a `sync` of the others: a
-    /// rank that gives up while others go on should say so with [`abort`](kumiki_mem::World::abort), not finalize.
+    /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
+    /// cannot tell what went wrong; and a world that has returned an error, or whose data structures have, is not
+    /// finalized by dropping it: the rank then counts as lost.
+    ///
+    /// All ranks finalize together. If others come to a [`sync`](kumiki_mem::World::sync) instead, nobody gets past it:
+    /// they get [`PeerLost`](crate::Error::PeerLost) for this rank, this rank gets [`Misuse`](crate::Error::Misuse), and
+    /// the job is reported as failed because of it. The same holds for a rank that returns early and so drops its world.
+    /// A rank that gives up while others go on can say why with [`abort`](kumiki_mem::World::abort). A process that ends
+    /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
     pub fn finalize(self) -> Result<()> {
         self.memory.finalize()
     }

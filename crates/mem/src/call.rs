@@ -394,19 +394,18 @@ impl World {
     /// in the order started.
     pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
         let core: &Core = self.core();
-        core.check_usable()?;
+        core.note(core.check_usable())?;
         let bytes = request.len() as u64;
         if bytes > MAX_CALL_BYTES {
-            return Err(Error::misuse(format!(
-                "a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent"
-            )));
+            let wrong = format!("a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent");
+            return core.note(Err(Error::misuse(wrong)));
         }
         if rank == core.rank.0 {
             let mut reply = Vec::new();
             let served = run(self.local(), service as u64, core.rank, &request, &mut reply);
             return Ok(Call { core, id: 0, ready: Some(served.map(|()| reply)) });
         }
-        self.local().check_alive(rank)?;
+        core.note(self.local().check_alive(rank))?;
         let id = core.new_internal();
         debug_assert!(id >= FIRST_INTERNAL);
         let few = Few::new(&request);

@@ -8,13 +8,14 @@ use crate::core::{Busy, Core};
 use crate::error::Fate;
 use crate::handle::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
 use crate::ledger::Purpose;
-use crate::protocol;
+use crate::protocol::{self, Signal};
 use crate::serve;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::{futex, process, time};
+use kumiki_net::shm::barrier::Discord;
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::wire::Header;
@@ -51,8 +52,10 @@ pub(crate) struct State {
     pub(crate) operations: Operations,
     /// Requests and replies of calls.
     pub(crate) calls: Calls,
-    /// Barrier signals received, by round: the latest epoch.
-    pub(crate) signals: [u64; BARRIER_ROUNDS],
+    /// Barrier signals received, by round: the latest.
+    pub(crate) signals: [Signal; BARRIER_ROUNDS],
+    /// A barrier that another node has found broken.
+    pub(crate) discord: Option<(u64, Discord)>,
     pub(crate) channel: Option<Channel>,
     /// Sockets that the agent handed over before there was a transport.
     pub(crate) early_sockets: Vec<OwnedFd>,

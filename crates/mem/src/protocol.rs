@@ -11,7 +11,7 @@
 //! | DataFew | the same, at most 16 bytes | `c` length, `b` and `d` the bytes |
 //! | Value | owner → initiator, answer to Atomic | `b` old value |
 //! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
-//! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch |
+//! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on |
 //! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
@@ -23,6 +23,7 @@ use crate::address::{AddressFormat, GlobalAddress, Registration};
 use crate::error::{Fate, READ_ONLY};
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Path, Payload};
+use kumiki_net::shm::barrier::{Discord, Intent};
 use kumiki_net::wire::{Header, FIRST_USER_KIND};
 use kumiki_net::Rank;
 
@@ -237,6 +238,69 @@ pub(crate) fn error_from_bytes(from: Rank, bytes: &[u8]) -> Error {
     }
 }
 
+/// What the leader of a node knows of those who have come to a barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Signal {
+    /// The barrier.
+    pub(crate) epoch: u64,
+    /// Bit *n* for every [`Intent`] *n* that somebody came with.
+    intents: u8,
+    /// A rank that came for something else than to go on, and one; 0 if none did. One that finalizes counts more.
+    other: u32,
+}
+
+const FINALIZE: u8 = 1 << Intent::Finalize as u8;
+
+impl Signal {
+    /// Of a node whose ranks came for this, `rank` among them.
+    pub(crate) fn new(epoch: u64, intent: Intent, rank: Rank) -> Signal {
+        let other = if intent == Intent::Sync { 0 } else { rank.0 + 1 };
+        Signal { epoch, intents: 1 << intent as u8, other }
+    }
+
+    /// What a frame says, among so many ranks.
+    pub(crate) fn of(header: &Header, ranks: u32) -> Signal {
+        Signal { epoch: header.b, intents: header.c as u8, other: header.d.min(ranks.into()) as u32 }
+    }
+
+    /// The frame of a round.
+    pub(crate) fn header(self, round: u32) -> Header {
+        let Signal { epoch, intents, other } = self;
+        Header {
+            kind: SIGNAL,
+            a: round.into(),
+            b: epoch,
+            c: intents.into(),
+            d: other.into(),
+            ..Header::default()
+        }
+    }
+
+    /// What is known of a barrier after another node has said this. Whoever signals a later one has passed this one, and
+    /// so has everybody come for the same.
+    pub(crate) fn and(self, heard: Signal) -> Signal {
+        if heard.epoch != self.epoch {
+            return self;
+        }
+        let finalizes = heard.intents & FINALIZE != 0 && self.intents & FINALIZE == 0;
+        let other = if finalizes || self.other == 0 { heard.other } else { self.other };
+        Signal { intents: self.intents | heard.intents, other, ..self }
+    }
+
+    /// The same, of a barrier that is broken.
+    pub(crate) fn broken_by(self, discord: Discord) -> Signal {
+        let intents = self.intents | 1 << discord.intent as u8 | 1 << Intent::Sync as u8;
+        Signal { intents, other: discord.rank.0 + 1, ..self }
+    }
+
+    /// Who differs, if not all came for the same.
+    pub(crate) fn discord(self) -> Option<Discord> {
+        let rank = Rank(self.other.checked_sub(1)?);
+        let intent = if self.intents & FINALIZE != 0 { Intent::Finalize } else { Intent::Reset };
+        (self.intents.count_ones() > 1).then_some(Discord { rank, intent })
+    }
+}
+
 /// The header of a question about an address.
 pub(crate) fn about(kind: u8, op: u64, address: GlobalAddress, registration: Registration) -> Header {
     let (generation, generation_b) = (registration.generation(), registration.slot());
@@ -265,6 +329,32 @@ mod tests {
         }
         assert_eq!(Few::new(&all), None);
         assert_eq!(Few::of(&Header { c: FEW_BYTES as u64 + 1, ..Header::default() }), None);
+    }
+
+    #[test]
+    fn signals_gather_what_ranks_came_for() {
+        use Intent::{Finalize, Reset, Sync};
+        let signal = |intent, rank| Signal::new(5, intent, Rank(rank));
+        for intent in [Sync, Finalize, Reset] {
+            let there = Signal::of(&signal(intent, 3).header(2), 8);
+            assert_eq!((there, signal(intent, 4).and(there).discord()), (signal(intent, 3), None));
+        }
+        let left = Some(Discord { rank: Rank(3), intent: Finalize });
+        for (here, there) in [(Sync, Finalize), (Finalize, Sync), (Reset, Finalize), (Finalize, Reset)] {
+            let ranks = |intent| if intent == Finalize { 3 } else { 4 };
+            let both = signal(here, ranks(here)).and(signal(there, ranks(there)));
+            assert_eq!(both.discord(), left, "{here:?} {there:?}");
+            assert_eq!(signal(Sync, 1).and(both).discord(), left, "it is passed on");
+        }
+        // Whoever is one barrier further has passed this one.
+        let further = Signal { epoch: 6, ..signal(Finalize, 3) };
+        assert_eq!(signal(Sync, 1).and(further).discord(), None);
+        let broken = signal(Sync, 1).broken_by(Discord { rank: Rank(3), intent: Finalize });
+        assert_eq!(Signal::of(&broken.header(0), 8).discord(), left);
+        assert_eq!(
+            Signal::of(&Header { d: u64::MAX, ..broken.header(0) }, 8).discord().unwrap().rank,
+            Rank(7)
+        );
     }
 
     #[test]

@@ -553,7 +553,7 @@ impl World {
 
     /// As [`alloc`](Self::alloc), with a colour: a hint which of several networks serves the region.
     pub fn alloc_coloured<T: Pod>(&self, count: usize, colour: u32) -> Result<Region<T>> {
-        let bytes = byte_count::<T>(count)?;
+        let bytes = self.note(byte_count::<T>(count))?;
         if std::mem::align_of::<T>() as u64 > GRAIN_BYTES {
             return Err(Error::misuse(format!(
                 "{} needs more than {GRAIN_BYTES} bytes of alignment",
@@ -586,7 +586,7 @@ impl World {
             Err(error) => {
                 // SAFETY: the pointer came from `Box::into_raw` and was not registered.
                 drop(unsafe { Box::from_raw(memory) });
-                Err(error)
+                self.note(Err(error))
             }
         }
     }
@@ -617,9 +617,9 @@ impl World {
                 }
             }
         }
-        self.serve_private()?;
+        self.note(self.serve_private())?;
         let bytes = std::mem::size_of_val(memory) as u64;
-        let granted = self.core().register(memory.as_mut_ptr().cast(), bytes, Kind::Private, 0)?;
+        let granted = self.note(self.core().register(memory.as_mut_ptr().cast(), bytes, Kind::Private, 0))?;
         let _back = Return(self.core(), granted);
         Ok(work(&Lent { granted, length: memory.len(), memory: PhantomData }))
     }
@@ -631,17 +631,17 @@ impl World {
     /// `pointer` must be valid for reads of `bytes`, and for writes if it is now, until [`unregister_raw`](Self::unregister_raw)
     /// has returned, and while it is registered the program may only touch it as if other threads did too.
     pub unsafe fn register_raw(&self, pointer: *mut u8, bytes: usize, colour: u32) -> Result<RegionKey> {
-        self.serve_private()?;
+        self.note(self.serve_private())?;
         let kind = match rights::of_range(pointer as usize as u64, bytes as u64) {
             Rights::Write => Kind::Private,
             Rights::Read => Kind::ReadOnly,
             Rights::Nothing => {
-                return Err(Error::misuse(format!(
+                return self.note(Err(Error::misuse(format!(
                     "memory at {pointer:p} with {bytes} bytes cannot be registered: some of it is not mapped, or not readable"
-                )))
+                ))))
             }
         };
-        let granted = self.core().register(pointer, bytes as u64, kind, colour)?;
+        let granted = self.note(self.core().register(pointer, bytes as u64, kind, colour))?;
         Ok(RegionKey { address: granted.address, slot: granted.slot, generation: granted.generation })
     }
 
@@ -650,7 +650,7 @@ impl World {
         // Also when the job is ending: the program wants its memory back, and neighbours may still write to it.
         self.core().check_not_forked()?;
         self.core().quiesce();
-        self.core().unregister(key.slot, key.generation)
+        self.note(self.core().unregister(key.slot, key.generation))
     }
 
     /// How many colours there are; every colour is accepted, and today all are served alike.
@@ -668,7 +668,7 @@ impl World {
     /// The address of the starter memory of a rank.
     pub fn starter_address(&self, rank: u32) -> Result<GlobalAddress> {
         if rank >= self.ranks() {
-            return Err(Error::misuse(format!("rank {rank}: there are {} ranks", self.ranks())));
+            return self.note(Err(Error::misuse(format!("rank {rank}: there are {} ranks", self.ranks()))));
         }
         Ok(self.core().format.address(Rank(rank), STARTER_SLOT, 0))
     }

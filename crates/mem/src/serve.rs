@@ -12,12 +12,13 @@ use crate::core::Core;
 use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
 use crate::order::Condition;
 use crate::progress::Receiver;
-use crate::protocol::{self, about, answer, question, Few, FEW_BYTES};
+use crate::protocol::{self, about, answer, question, Few, Signal, FEW_BYTES};
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, IN_PLACE_BYTES};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
+use std::sync::atomic::Ordering;
 
 /// `Source::kind` for global memory of this node; the place is an address, the generation is above.
 const SOURCE_GLOBAL: u64 = 1;
@@ -493,9 +494,19 @@ pub(crate) fn frame(
         protocol::COPY => serve_copy(receiver, from, path, header, out),
         protocol::ATOMIC => serve_atomic(receiver.core, from, path, header, out),
         protocol::SIGNAL => {
+            let signal = Signal::of(header, receiver.core.ranks());
             if let Some(place) = receiver.state.signals.get_mut(header.a as usize) {
-                *place = (*place).max(header.b);
+                if signal.epoch >= place.epoch {
+                    *place = signal;
+                }
                 receiver.state.stirred = true;
+            }
+            if let Some(discord) = signal.discord() {
+                receiver.state.discord.get_or_insert((signal.epoch, discord));
+                // Whoever has not come to it yet looks when it does.
+                if signal.epoch <= receiver.core.epoch.load(Ordering::SeqCst) {
+                    receiver.core.break_up(discord);
+                }
             }
         }
         protocol::NUDGE => {

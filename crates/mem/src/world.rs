@@ -240,6 +240,9 @@ impl World {
 
     /// Waits until every rank has come here. It orders what came before it on every rank, but does not complete
     /// operations: call [`complete_all`](Self::complete_all) first if others are to see them.
+    ///
+    /// A rank that finalizes or drops its world has not come here: then everybody gets [`PeerLost`](Error::PeerLost) for
+    /// it. After an error the rank is still in the barrier, and the next call goes on with it.
     pub fn sync(&self) -> Result<()> {
         self.core.note(self.core.barrier(Activity::Barrier, None))
     }
@@ -248,6 +251,17 @@ impl World {
     /// barrier; the next call goes on waiting.
     pub fn sync_for(&self, limit: Duration) -> Result<()> {
         self.core.note(self.core.barrier(Activity::Barrier, Some(deadline_after(limit))))
+    }
+
+    /// Counts an error as one that this world has returned: for what is built on it, whose errors are not all its own.
+    #[inline]
+    pub fn note<T>(&self, result: Result<T>) -> Result<T> {
+        self.core.note(result)
+    }
+
+    /// Whether this world has returned an error: then dropping it does not finalize it.
+    pub fn has_returned_an_error(&self) -> bool {
+        self.core.faulted.load(Ordering::Relaxed)
     }
 
     /// Ends the whole job with a message, from any rank. Does not return.
@@ -307,7 +321,7 @@ impl World {
         self.core.check_not_forked()?;
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
-        self.core.barrier(Activity::Reset, None)?;
+        self.core.note(self.core.barrier(Activity::Reset, None))?;
         let mut attachment = self.close()?.attachment;
         self.core.registry().pass_on();
         if let Some(channel) = attachment.channel.clone() {
@@ -327,15 +341,23 @@ impl World {
         World::attach(attachment, self.core.services)
     }
 
-    /// Completes this rank's operations, waits for all ranks, and leaves. Dropping a world does the same, but cannot
-    /// tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
-    /// counts as lost. It is a barrier like [`sync`](Self::sync), so it meets a `sync` of the others: a rank that gives
-    /// up while others go on should say so with [`abort`](Self::abort), not finalize.
+    /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
+    /// cannot tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
+    /// counts as lost.
+    ///
+    /// All ranks finalize together. If others come to a [`sync`](Self::sync) instead, nobody gets past it: they get
+    /// [`PeerLost`](Error::PeerLost) for this rank, this rank gets [`Misuse`](Error::Misuse), and the job is reported as
+    /// failed because of it. The same holds for a rank that returns early and so drops its world. A rank that gives up
+    /// while others go on can say why with [`abort`](Self::abort).
     pub fn finalize(self) -> Result<()> {
         self.core.check_not_forked()?;
         let completed = self.complete_all();
         let met = self.core.barrier(Activity::Finalize, None);
-        self.close()?.attachment.leave()?;
+        let mut seat = self.close()?;
+        // Whoever finalizes while others go on does not leave in good order: it is lost to them.
+        if !matches!(met, Err(Error::Misuse(_))) {
+            seat.attachment.leave()?;
+        }
         completed.and(met)
     }
 
@@ -520,8 +542,8 @@ impl Drop for World {
             return;
         }
         let mut clean = false;
-        // After an error the program most likely did not get to its end: its ranks are not at the same point, and a
-        // barrier here would be taken for one of theirs.
+        // After an error the program most likely did not get to its end, and the others need not wait to learn that. If it
+        // failed for a reason of its own, it comes here to leave, and a barrier of those who go on fails for all.
         if !std::thread::panicking() && !self.core.faulted.load(Ordering::Relaxed) {
             let completed = self.complete_all();
             clean = self.core.barrier(Activity::Finalize, None).and(completed).is_ok();

@@ -1,7 +1,7 @@
 //! The ways in which a process can end.
 
 use super::{argument, rank, report, say};
-use kumiki::{Result, World};
+use kumiki::{Error, Result, World};
 
 /// Rank 1 ends in the way it is told; the others wait for it.
 pub(crate) fn play() -> Result<()> {
@@ -24,7 +24,10 @@ pub(crate) fn play() -> Result<()> {
     if way == "finalize-exit" || way == "return" || way == "drop" {
         return world.finalize();
     }
-    report("waiting", &(0..).try_for_each(|_: u32| world.sync()));
+    let mut passed = 0;
+    let waited = (0..).try_for_each(|_: u32| world.sync().map(|()| passed += 1));
+    say(&format!("passed {passed}"));
+    report("waiting", &waited);
     let _ = world.finalize();
     Ok(())
 }
@@ -55,6 +58,14 @@ fn end(world: World, way: &str) -> Result<()> {
             drop(world);
             std::process::exit(3);
         }
+        "early-return" => {
+            // What the world knows nothing of.
+            let text = std::fs::read_to_string("/no/such/file");
+            let text = text.map_err(|error| Error::Refused(error.to_string()))?;
+            world.put(world.starter(0)?, text.len())?;
+            world.sync()?;
+        }
+        "finalize-early" => report("finalize", &world.finalize()),
         "finalize-exit" => {
             world.finalize()?;
             std::process::exit(5);

@@ -1,7 +1,7 @@
 //! Start, end, barrier, who is who.
 
 use super::options::{self, Options};
-use super::{begin_again, complain, complaints, edge, streams, PROCESS, RANK, WORLD};
+use super::{begin_again, complain, complaints, edge, ending, streams, PROCESS, RANK, WORLD};
 use crate::guard::misuse;
 use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
@@ -45,6 +45,7 @@ pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char)
         let options = unsafe { take_options(argc, argv) };
         let options = OPTIONS.get_or_init(|| options);
         WORLD.enter(|| join(options))?;
+        ending::watch();
         WORLD.with(|world| {
             RANK.store(world.rank().into(), Ordering::Relaxed);
             PROCESS.store(std::process::id(), Ordering::Relaxed);

@@ -7,6 +7,7 @@
 //! | `streams.rs` | output of the program that is on its way |
 //! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
 //! | `infrastructure.rs` | start, end, barrier, who is who |
+//! | `ending.rs` | the end of a process that has not called `acp_finalize` |
 //! | `memory.rs` | registration and global addresses |
 //! | `operations.rs` | copies, atomics, completion |
 //! | `heap.rs` | memory on any rank |
@@ -21,6 +22,7 @@
 
 mod absent;
 mod complaints;
+mod ending;
 pub mod heap;
 pub mod infrastructure;
 pub mod list;

@@ -1,7 +1,7 @@
 //! Deques: elements on one rank, added and taken at both ends.
 
 use super::ring::{Kind, Op, END};
-use super::sequence::{bytes_of_count, bytes_of_range, element, typed_sequence, Elements, Sequence};
+use super::sequence::{bytes_of_count, element, typed_sequence, Elements, Sequence};
 use crate::{GlobalAddress, GlobalPtr, Pod, Result, World};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -44,14 +44,14 @@ impl<'w, T: Pod> Deque<'w, T> {
 
     /// Makes an empty deque on a rank, with room for so many elements.
     pub fn create(world: &'w World, capacity: u64, rank: u32) -> Result<Self> {
-        let bytes = bytes_of_count::<T>(capacity)?;
+        let bytes = world.note(bytes_of_count::<T>(capacity))?;
         Sequence::create(world, Kind::Deque, bytes, rank).map(Self::new)
     }
 
     /// Where the bytes of a range of elements are: address and length of one piece, or of two when they wrap (otherwise
     /// the second has no length). They stay there until the deque changes.
     pub fn pieces(&self, range: Range<u64>) -> Result<[(GlobalAddress, u64); 2]> {
-        let (at, bytes) = bytes_of_range::<T>(&range)?;
+        let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
         self.sequence.locate(at, bytes)
     }
 
@@ -79,11 +79,11 @@ impl<'w, T: Pod> Deque<'w, T> {
 
     /// Takes the first element, if there is one.
     pub fn pop_front(&mut self) -> Result<Option<T>> {
-        self.sequence.take(0, bytes_of_count::<T>(1)?).map(|bytes| element(&bytes))
+        self.sequence.take(0, self.sequence.bytes_of::<T>(1)?).map(|bytes| element(&bytes))
     }
 
     /// Takes so many elements off the front, unread; they must be there.
     pub fn drop_front(&mut self, count: u64) -> Result<()> {
-        self.sequence.erase(0, bytes_of_count::<T>(count)?).map(drop)
+        self.sequence.erase(0, self.sequence.bytes_of::<T>(count)?).map(drop)
     }
 }

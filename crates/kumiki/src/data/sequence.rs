@@ -21,10 +21,21 @@ pub(crate) struct Sequence<'w> {
 impl<'w> Sequence<'w> {
     /// Makes one on a rank: a vector of this size, a deque of this capacity.
     pub(crate) fn create(world: &'w World, kind: Kind, bytes: u64, rank: u32) -> Result<Self> {
-        world.local().check_alive(rank)?;
+        world.note(world.local().check_alive(rank))?;
         let somewhere = Sequence { world, kind, address: world.local().pool_address(rank, 0) };
         let done = somewhere.apply(Op::Create(bytes))?;
         Ok(Sequence { address: GlobalAddress::from_bits(done.at), ..somewhere })
+    }
+
+    /// The bytes of so many elements.
+    #[inline]
+    pub(crate) fn bytes_of<T>(&self, count: u64) -> Result<u64> {
+        self.world.note(bytes_of_count::<T>(count))
+    }
+
+    /// The bytes of a range of elements: where they begin, and how many they are.
+    pub(crate) fn bytes_of_range<T>(&self, range: &Range<u64>) -> Result<(u64, u64)> {
+        self.world.note(bytes_of_range::<T>(range))
     }
 
     pub(crate) fn rank(&self) -> u32 {
@@ -37,7 +48,7 @@ impl<'w> Sequence<'w> {
 
     /// The sequence itself, when it is on this node.
     fn ring(&self) -> Result<Ring<'w>> {
-        Ring::open(self.world.local(), self.kind, self.address)
+        self.world.note(Ring::open(self.world.local(), self.kind, self.address))
     }
 
     pub(crate) fn apply(&self, op: Op<'_>) -> Result<Done> {
@@ -46,12 +57,12 @@ impl<'w> Sequence<'w> {
 
     fn apply_and_read(&self, op: Op<'_>) -> Result<(Done, Vec<u8>)> {
         if self.address.is_null() {
-            return Err(Error::Misuse("the null address is no vector or deque".into()));
+            return self.world.note(Err(Error::Misuse("the null address is no vector or deque".into())));
         }
         if self.is_near() {
             let mut read = Vec::new();
-            return apply(self.world.local(), self.kind, self.address, op, &mut read)
-                .map(|done| (done, read));
+            let done = apply(self.world.local(), self.kind, self.address, op, &mut read);
+            return self.world.note(done).map(|done| (done, read));
         }
         Done::decode(self.world.call(self.rank(), self.kind.service(), op.encode(self.address))?)
     }
@@ -67,7 +78,8 @@ impl<'w> Sequence<'w> {
     pub(crate) fn locate(&self, at: u64, bytes: u64) -> Result<[(GlobalAddress, u64); 2]> {
         let shape = self.shape()?;
         if at.checked_add(bytes).is_none_or(|end| end > shape.size) {
-            return Err(Error::Misuse(format!("{bytes} bytes at {at} of a sequence of {}", shape.size)));
+            let wrong = format!("{bytes} bytes at {at} of a sequence of {}", shape.size);
+            return self.world.note(Err(Error::Misuse(wrong)));
         }
         Ok(places(shape, at, bytes))
     }
@@ -145,7 +157,7 @@ impl<'w> Sequence<'w> {
 
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         if self.is_near() {
-            return self.ring()?.read(at, into);
+            return self.world.note(self.ring()?.read(at, into));
         }
         let bytes = into.len() as u64;
         if bytes <= CALL_BYTES {
@@ -163,7 +175,7 @@ impl<'w> Sequence<'w> {
 
     pub(crate) fn write(&self, at: u64, data: &[u8]) -> Result<()> {
         if self.is_near() {
-            return self.ring()?.write(at, data);
+            return self.world.note(self.ring()?.write(at, data));
         }
         let bytes = data.len() as u64;
         if bytes <= CALL_BYTES {
@@ -294,7 +306,7 @@ pub(crate) fn bytes_of_count<T>(count: u64) -> Result<u64> {
 }
 
 /// The index and the bytes of a range of elements.
-pub(crate) fn bytes_of_range<T>(range: &Range<u64>) -> Result<(u64, u64)> {
+fn bytes_of_range<T>(range: &Range<u64>) -> Result<(u64, u64)> {
     let count = range.end.checked_sub(range.start);
     let count = count.ok_or_else(|| Error::Misuse(format!("the range {range:?} ends before it begins")))?;
     Ok((bytes_of_count::<T>(range.start)?, bytes_of_count::<T>(count)?))
@@ -332,7 +344,7 @@ macro_rules! typed_sequence {
 
             /// How many elements it holds.
             pub fn len(&self) -> Result<u64> {
-                Ok(self.sequence.shape()?.size / bytes_of_count::<T>(1)?)
+                Ok(self.sequence.shape()?.size / self.sequence.bytes_of::<T>(1)?)
             }
 
             /// Whether it holds none.
@@ -342,17 +354,17 @@ macro_rules! typed_sequence {
 
             /// How many elements fit before it must move to a longer block.
             pub fn capacity(&self) -> Result<u64> {
-                Ok(self.sequence.shape()?.capacity / bytes_of_count::<T>(1)?)
+                Ok(self.sequence.shape()?.capacity / self.sequence.bytes_of::<T>(1)?)
             }
 
             /// Reads elements from an index on.
             pub fn read(&self, index: u64, into: &mut [T]) -> Result<()> {
-                self.sequence.read(bytes_of_count::<T>(index)?, bytemuck::cast_slice_mut(into))
+                self.sequence.read(self.sequence.bytes_of::<T>(index)?, bytemuck::cast_slice_mut(into))
             }
 
             /// Writes elements from an index on; they must be there.
             pub fn write(&mut self, index: u64, values: &[T]) -> Result<()> {
-                self.sequence.write(bytes_of_count::<T>(index)?, bytemuck::cast_slice(values))
+                self.sequence.write(self.sequence.bytes_of::<T>(index)?, bytemuck::cast_slice(values))
             }
 
             /// Changes one element.
@@ -379,39 +391,39 @@ macro_rules! typed_sequence {
 
             /// Adds elements at the end that lie anywhere in global memory.
             pub fn extend_from(&mut self, source: GlobalPtr<T>, count: u64) -> Result<()> {
-                self.sequence.insert_from(END, source.address(), bytes_of_count::<T>(count)?).map(drop)
+                self.sequence.insert_from(END, source.address(), self.sequence.bytes_of::<T>(count)?).map(drop)
             }
 
             /// Takes the last element, if there is one.
             pub fn pop(&mut self) -> Result<Option<T>> {
-                self.sequence.take(END, bytes_of_count::<T>(1)?).map(|bytes| element(&bytes))
+                self.sequence.take(END, self.sequence.bytes_of::<T>(1)?).map(|bytes| element(&bytes))
             }
 
             /// Takes so many elements off the end, unread; they must be there.
             pub fn drop_back(&mut self, count: u64) -> Result<()> {
-                self.sequence.erase(END, bytes_of_count::<T>(count)?).map(drop)
+                self.sequence.erase(END, self.sequence.bytes_of::<T>(count)?).map(drop)
             }
 
             /// Puts elements before the one at an index.
             pub fn insert(&mut self, index: u64, values: &[T]) -> Result<()> {
-                self.sequence.insert(bytes_of_count::<T>(index)?, bytemuck::cast_slice(values)).map(drop)
+                self.sequence.insert(self.sequence.bytes_of::<T>(index)?, bytemuck::cast_slice(values)).map(drop)
             }
 
             /// Puts elements that lie anywhere in global memory before the one at an index. They may be its own.
             pub fn insert_from(&mut self, index: u64, source: GlobalPtr<T>, count: u64) -> Result<()> {
-                let (at, bytes) = (bytes_of_count::<T>(index)?, bytes_of_count::<T>(count)?);
+                let (at, bytes) = (self.sequence.bytes_of::<T>(index)?, self.sequence.bytes_of::<T>(count)?);
                 self.sequence.insert_from(at, source.address(), bytes).map(drop)
             }
 
             /// Puts a range of another one before the element at an index.
             pub fn insert_range(&mut self, index: u64, other: &$name<'_, T>, range: Range<u64>) -> Result<()> {
-                let (at, bytes) = bytes_of_range::<T>(&range)?;
-                self.sequence.insert_range(bytes_of_count::<T>(index)?, &other.sequence, at, bytes).map(drop)
+                let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
+                self.sequence.insert_range(self.sequence.bytes_of::<T>(index)?, &other.sequence, at, bytes).map(drop)
             }
 
             /// Takes a range of elements out.
             pub fn erase(&mut self, range: Range<u64>) -> Result<()> {
-                let (at, bytes) = bytes_of_range::<T>(&range)?;
+                let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
                 self.sequence.erase(at, bytes).map(drop)
             }
 
@@ -423,7 +435,7 @@ macro_rules! typed_sequence {
             /// Becomes a copy of a range of another one, or of a range of its own: see
             /// [`from_address`](Self::from_address) for a second handle.
             pub fn assign_range(&mut self, other: &$name<'_, T>, range: Range<u64>) -> Result<()> {
-                let (at, bytes) = bytes_of_range::<T>(&range)?;
+                let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
                 self.sequence.assign_range(&other.sequence, at, bytes)
             }
 
@@ -439,7 +451,7 @@ macro_rules! typed_sequence {
 
             /// Makes room for so many elements in all.
             pub fn reserve(&mut self, count: u64) -> Result<()> {
-                self.sequence.apply(Op::Reserve(bytes_of_count::<T>(count)?)).map(drop)
+                self.sequence.apply(Op::Reserve(self.sequence.bytes_of::<T>(count)?)).map(drop)
             }
 
             /// Exchanges what two of them hold; each stays on its rank. On one rank nothing is copied.

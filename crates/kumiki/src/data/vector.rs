@@ -1,7 +1,7 @@
 //! Vectors: elements side by side on one rank.
 
 use super::ring::{Kind, Op, Ring, Tail, END};
-use super::sequence::{bytes_of_count, bytes_of_range, element, typed_sequence, Elements, Sequence};
+use super::sequence::{bytes_of_count, element, typed_sequence, Elements, Sequence};
 use crate::{GlobalAddress, GlobalPtr, Pod, Result, World};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -52,20 +52,21 @@ impl<'w, T: Pod> Vector<'w, T> {
 
     /// Makes a vector of so many elements on a rank. What they are is not defined.
     pub fn create(world: &'w World, count: u64, rank: u32) -> Result<Self> {
-        let bytes = bytes_of_count::<T>(count)?;
+        let bytes = world.note(bytes_of_count::<T>(count))?;
         Sequence::create(world, Kind::Vector, bytes, rank).map(Self::new)
     }
 
     /// Where an element is. It stays there until the vector grows, is assigned or swapped.
     pub fn at(&self, index: u64) -> Result<GlobalPtr<T>> {
-        let [(place, _), _] = self.sequence.locate(bytes_of_count::<T>(index)?, bytes_of_count::<T>(1)?)?;
+        let [(place, _), _] =
+            self.sequence.locate(self.sequence.bytes_of::<T>(index)?, self.sequence.bytes_of::<T>(1)?)?;
         Ok(GlobalPtr::from_address(place))
     }
 
     /// One element.
     #[inline]
     pub fn get(&self, index: u64) -> Result<T> {
-        let (at, mut value) = (bytes_of_count::<T>(index)?, T::zeroed());
+        let (at, mut value) = (self.sequence.bytes_of::<T>(index)?, T::zeroed());
         let bytes = bytemuck::bytes_of_mut(&mut value);
         if let Some(tail) = &self.tail {
             if tail.read(self.sequence.world.local(), at, bytes) {

@@ -96,10 +96,10 @@ impl<'w> Workspace<'w> {
     /// Makes a workspace of zeros, in chunks of a length, the first of them on a rank. Collective.
     pub fn create_with(world: &'w World, bytes: u64, start: u32, chunk: u64) -> Result<Self> {
         if start >= world.ranks() || chunk == 0 {
-            return Err(Error::Misuse(format!(
+            return world.note(Err(Error::Misuse(format!(
                 "a workspace from rank {start} on in chunks of {chunk} bytes; there are {} ranks, and a chunk has bytes",
                 world.ranks()
-            )));
+            ))));
         }
         let none = Arc::new(Parts { addresses: Box::default(), _booked: None });
         let mut workspace = Workspace { world, bytes, start, chunk, table: GlobalAddress::NULL, parts: none };
@@ -110,7 +110,7 @@ impl<'w> Workspace<'w> {
         if workspace.table.is_null() {
             world.sync()?;
             made?;
-            return Err(no_memory(bytes, "rank 0 has none for a workspace"));
+            return world.note(Err(no_memory(bytes, "rank 0 has none for a workspace")));
         }
         let booked = world.book(Purpose::Directory, size_of::<GlobalAddress>() as u64 * world.ranks() as u64);
         let own = booked.and_then(|booked| Ok((workspace.make_part()?, booked)));
@@ -131,8 +131,8 @@ impl<'w> Workspace<'w> {
                 // Everybody sees it, and frees its own.
                 world.sync()?;
                 workspace.free_own(failed.as_ref().map_or(GlobalAddress::NULL, |(part, _)| *part))?;
-                failed?;
-                Err(no_memory(bytes, "another rank has none for its part of a workspace"))
+                world.note(failed)?;
+                world.note(Err(no_memory(bytes, "another rank has none for its part of a workspace")))
             }
         }
     }
@@ -229,7 +229,8 @@ impl<'w> Workspace<'w> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             return Ok(());
         }
-        Err(Error::Misuse(format!("{bytes} bytes at {offset} of a workspace of {}", self.bytes)))
+        let wrong = format!("{bytes} bytes at {offset} of a workspace of {}", self.bytes);
+        self.world.note(Err(Error::Misuse(wrong)))
     }
 
     /// Copies bytes from an offset on to any place in global memory.
@@ -279,7 +280,7 @@ impl<'w> Workspace<'w> {
             return self.read_in_turn(offset, into);
         }
         let borrowed = BORROWED.min(into.len() as u64);
-        let Ok(place) = self.world.malloc(borrowed, self.world.rank()) else {
+        let Some(place) = self.world.try_malloc(borrowed, self.world.rank()) else {
             return self.read_in_turn(offset, into);
         };
         let mut at = offset;
@@ -299,7 +300,7 @@ impl<'w> Workspace<'w> {
             return self.write_in_turn(offset, from);
         }
         let borrowed = BORROWED.min(from.len() as u64);
-        let Ok(place) = self.world.malloc(borrowed, self.world.rank()) else {
+        let Some(place) = self.world.try_malloc(borrowed, self.world.rank()) else {
             return self.write_in_turn(offset, from);
         };
         let mut at = offset;

@@ -354,7 +354,9 @@ impl HostedAgent {
             return;
         }
         // Before the ranks here learn of it, and perhaps end for it: the process that we are a thread of may be the first.
+        // What it said itself comes first.
         if let Some(link) = &mut self.link {
+            node.outbox.drain(..).for_each(|message| link.send(&message.encode()));
             link.send(&ToHub::Lost { local, cause }.encode());
         }
         if seat.standing == Standing::Out {

@@ -24,6 +24,14 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// The exit code, as a shell has it.
+    pub fn code(self) -> i32 {
+        match self {
+            Ending::Code(code) => code,
+            Ending::Signal(signal) => 128 + signal,
+        }
+    }
+
     /// Why a rank is lost that ended like this before it had left.
     pub fn cause(self) -> Cause {
         match self {

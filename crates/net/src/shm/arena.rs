@@ -7,7 +7,7 @@
 //! The small parts of all ranks lie close together, so that touching many of them costs few page tables; the
 //! slices lie at a fixed large stride, so that a global address becomes a pointer by arithmetic.
 
-use super::barrier::NodeBarrier;
+use super::barrier::{NodeBarrier, MOST_MEMBERS};
 use super::control::Control;
 use super::region::RegionEntry;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
@@ -115,7 +115,8 @@ struct Layout {
 impl Layout {
     fn new(config: &Config, stride: u64) -> Result<Layout> {
         let limits = [config.ranks, config.nodes, config.local_ranks];
-        if limits.iter().any(|&n| n == 0 || n > MAX_PER_WORLD) || config.node >= config.nodes {
+        let too_many = limits.iter().any(|&n| n > MAX_PER_WORLD) || config.local_ranks > MOST_MEMBERS;
+        if too_many || limits.contains(&0) || config.node >= config.nodes {
             return Err(Error::Misuse(format!(
                 "a world of {} ranks on {} nodes, {} of them on node {}, cannot be",
                 config.ranks, config.nodes, config.local_ranks, config.node

@@ -79,6 +79,8 @@ pub struct Control {
     pub pid: AtomicU32,
     /// How many barriers the rank has come to.
     pub barriers: AtomicU32,
+    /// What it came to the latest of them for: a number of `barrier::Intent`. Written before it arrives there.
+    pub intent: AtomicU32,
     /// Bytes that the rank's ledger holds against its budget. Here, because neighbours that allocate in the rank's pool
     /// book there what they take.
     pub booked: AtomicU64,

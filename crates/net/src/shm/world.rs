@@ -39,6 +39,8 @@ impl Cause {
     pub const AGENT: Cause = Cause(104);
     /// It had its seat, but could not join the others.
     pub const NOT_JOINED: Cause = Cause(106);
+    /// It came to a barrier of the others to leave the world.
+    pub const LEFT: Cause = Cause(107);
 
     /// Of a rank that has left, and so no cause of a loss: how many barriers it had come to.
     pub fn left_after(barriers: u32) -> Cause {
@@ -61,6 +63,7 @@ impl std::fmt::Display for Cause {
             Cause::DISCONNECTED => f.write_str("its connection broke"),
             Cause::AGENT => f.write_str("its node agent ended"),
             Cause::NOT_JOINED => f.write_str("it could not join the world"),
+            Cause::LEFT => f.write_str("it finalized, or dropped its world, while others went on"),
             _ => f.write_str("it is gone, nobody knows why"),
         }
     }

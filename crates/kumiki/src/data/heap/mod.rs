@@ -66,8 +66,13 @@ impl World {
     pub fn malloc(&self, bytes: u64, rank: u32) -> Result<GlobalAddress> {
         match quick::allocate(self.local(), rank, bytes) {
             Some(address) => Ok(address),
-            None => self.malloc_slowly(bytes, rank),
+            None => self.note(self.malloc_slowly(bytes, rank)),
         }
+    }
+
+    /// The same for whoever can do without.
+    pub(crate) fn try_malloc(&self, bytes: u64, rank: u32) -> Option<GlobalAddress> {
+        quick::allocate(self.local(), rank, bytes).or_else(|| self.malloc_slowly(bytes, rank).ok())
     }
 
     #[cold]
@@ -88,7 +93,7 @@ impl World {
     pub fn free(&self, address: GlobalAddress) -> Result<()> {
         match quick::release(self.local(), address) {
             Some(()) => Ok(()),
-            None => self.free_slowly(address),
+            None => self.note(self.free_slowly(address)),
         }
     }
 
@@ -108,7 +113,7 @@ impl World {
     pub fn heap_use(&self, rank: u32) -> Result<HeapUse> {
         let local = self.local();
         if local.is_near(rank) {
-            return Heap::open(local, rank)?.measure();
+            return self.note(Heap::open(local, rank).and_then(|mut heap| heap.measure()));
         }
         let reply = self.call(rank, HEAP, Writer::new(USE).finish())?;
         let mut reply = Reader::new(&reply);

@@ -52,7 +52,7 @@ impl List<'_> {
         if let Err(error) = made {
             elements.retain(|element| !element.is_null());
             let _ = self.free(elements);
-            return Err(error);
+            return world.note(Err(error));
         }
         Ok(elements)
     }
@@ -103,7 +103,7 @@ impl List<'_> {
         let mut freed = Ok(());
         for (rank, blocks) in by_rank {
             if local.is_near(rank) {
-                freed = chain::free(local, rank, &blocks).and(freed);
+                freed = world.note(chain::free(local, rank, &blocks)).and(freed);
                 continue;
             }
             for piece in blocks.chunks(WRITES) {
@@ -161,7 +161,7 @@ impl<'w> Batch<'w> {
         let local = self.world.local();
         let rank = local.rank_of(write.at);
         if local.is_near(rank) {
-            return chain::write(local, &[write]);
+            return self.world.note(chain::write(local, &[write]));
         }
         self.far.entry(rank).or_default().push(write);
         Ok(())

@@ -92,9 +92,9 @@ impl<'w> List<'w> {
     /// Makes an empty list on a rank.
     pub fn create(world: &'w World, rank: u32) -> Result<Self> {
         let local = world.local();
-        local.check_alive(rank)?;
+        world.note(local.check_alive(rank))?;
         let address = match local.is_near(rank) {
-            true => chain::create(local, rank)?,
+            true => world.note(chain::create(local, rank))?,
             false => chain::decode_addresses(&world.call(rank, LIST, Task::Create.encode())?)?
                 .pop()
                 .unwrap_or(GlobalAddress::NULL),
@@ -120,7 +120,7 @@ impl<'w> List<'w> {
     fn header_of_any(&self) -> Result<Header> {
         let local = self.world.local();
         match local.is_near(self.rank()) {
-            true => chain::look(local, self.address),
+            true => self.world.note(chain::look(local, self.address)),
             false => {
                 Header::decode(&self.world.call(self.rank(), LIST, Task::Look(self.address).encode())?)
             }
@@ -128,7 +128,7 @@ impl<'w> List<'w> {
     }
 
     fn header(&self) -> Result<Header> {
-        self.header_of_any()?.check(self.address)
+        self.world.note(self.header_of_any()?.check(self.address))
     }
 
     /// How many elements it holds.
@@ -197,7 +197,7 @@ impl<'w> List<'w> {
     /// Where the payload of an element is.
     pub fn element(&self, position: Position) -> Result<Element> {
         if position == self.end() {
-            return Err(Error::Misuse("the end of a list is no element".into()));
+            return self.world.note(Err(Error::Misuse("the end of a list is no element".into())));
         }
         let bytes = self.world.get(GlobalPtr::<u64>::from_address(position.0.add(PAYLOAD - 8)))?;
         Ok(Element { address: position.0.add(PAYLOAD), bytes })
@@ -206,7 +206,7 @@ impl<'w> List<'w> {
     /// The payload of an element.
     pub fn read(&self, position: Position) -> Result<Vec<u8>> {
         if position == self.end() {
-            return Err(Error::Misuse("the end of a list is no element".into()));
+            return self.world.note(Err(Error::Misuse("the end of a list is no element".into())));
         }
         let walk = Walk {
             list: self.address,
@@ -218,20 +218,22 @@ impl<'w> List<'w> {
         };
         let mut nodes = Vec::new();
         self.step(walk, &mut nodes)?;
-        let node = nodes.pop().ok_or_else(|| Error::Misuse("there is no element there".into()))?;
+        let none = || Error::Misuse("there is no element there".into());
+        let node = self.world.note(nodes.pop().ok_or_else(none))?;
         self.payload(node)
     }
 
     /// The payload of an element that holds a value.
     pub fn value<T: Pod>(&self, position: Position) -> Result<T> {
         let payload = self.read(position)?;
-        bytemuck::try_pod_read_unaligned(&payload).map_err(|_| {
+        let value = bytemuck::try_pod_read_unaligned(&payload).map_err(|_| {
             Error::Misuse(format!(
                 "an element of {} bytes is no value of {}",
                 payload.len(),
                 std::mem::size_of::<T>()
             ))
-        })
+        });
+        self.world.note(value)
     }
 
     fn payload(&self, node: Node) -> Result<Vec<u8>> {
@@ -245,9 +247,9 @@ impl<'w> List<'w> {
     pub fn insert(&mut self, position: Position, data: &[u8], rank: u32) -> Result<Position> {
         let (world, local, list, next) = (self.world, self.world.local(), self.address, position.0);
         if next.is_null() || list.is_null() {
-            return Err(Error::Misuse("the null address is no list and no element".into()));
+            return world.note(Err(Error::Misuse("the null address is no list and no element".into())));
         }
-        local.check_alive(rank)?;
+        world.note(local.check_alive(rank))?;
         if data.len() > MAKE_BYTES && !local.is_near(rank) {
             return self.insert_many(position, &[(data, rank)]);
         }
@@ -255,7 +257,7 @@ impl<'w> List<'w> {
         let together = world.node_of(rank) == world.node_of(local.rank_of(next));
         let previous = if together { GlobalAddress::NULL } else { self.links(next)?[1] };
         let change = match local.is_near(rank) {
-            true => chain::insert(local, rank, list, next, previous, data)?,
+            true => world.note(chain::insert(local, rank, list, next, previous, data))?,
             false => Change::decode(&world.call(
                 rank,
                 LIST,
@@ -347,7 +349,7 @@ impl<'w> List<'w> {
         let (world, local, list, element) = (self.world, self.world.local(), self.address, position.0);
         let rank = local.rank_of(element);
         let change = match element == list || element.is_null() || local.is_near(rank) {
-            true => chain::erase(local, list, element)?,
+            true => world.note(chain::erase(local, list, element))?,
             false => Change::decode(&world.call(rank, LIST, Task::Erase { list, element }.encode())?)?,
         };
         let Change { previous, next, left, .. } = change;
@@ -500,7 +502,8 @@ impl<'w> List<'w> {
         while node != until {
             let left = most - (nodes.len() as u64).min(most);
             if node == list || left == 0 {
-                return Err(Error::Misuse("the end of a range of a list is not behind its start".into()));
+                let wrong = Error::Misuse("the end of a range of a list is not behind its start".into());
+                return self.world.note(Err(wrong));
             }
             node = self
                 .step(Walk { list, from: node, until, most: left, backwards: false, payload }, &mut nodes)?;
@@ -513,10 +516,10 @@ impl<'w> List<'w> {
         let local = self.world.local();
         let rank = local.rank_of(walk.from);
         if walk.from.is_null() {
-            return Err(Error::Misuse("the null address is no element".into()));
+            return self.world.note(Err(Error::Misuse("the null address is no element".into())));
         }
         match local.is_near(rank) {
-            true => chain::walk(local, walk, nodes),
+            true => self.world.note(chain::walk(local, walk, nodes)),
             false => chain::decode_walk(&self.world.call(rank, LIST, Task::Walk(walk).encode())?, nodes),
         }
     }

@@ -10,7 +10,7 @@ impl List<'_> {
     /// Moves one element of another list, or of this one, before a position.
     pub fn splice(&mut self, position: Position, other: &mut List<'_>, element: Position) -> Result<()> {
         if element == other.end() {
-            return Err(Error::Misuse("the end of a list cannot be moved".into()));
+            return self.world.note(Err(Error::Misuse("the end of a list cannot be moved".into())));
         }
         self.adopt(position, other, element.0, element.0, 1)
     }
@@ -25,7 +25,7 @@ impl List<'_> {
     ) -> Result<()> {
         let nodes = other.walk(first, last, false)?;
         if nodes.iter().skip(1).any(|node| node.address == position.0) {
-            return Err(Error::Misuse("a range cannot be moved into itself".into()));
+            return self.world.note(Err(Error::Misuse("a range cannot be moved into itself".into())));
         }
         let Some(end) = nodes.last() else { return Ok(()) };
         self.adopt(position, other, first.0, end.address, nodes.len() as u64)

@@ -56,7 +56,7 @@ impl<'w> Core<'w> {
         let mut queues: Vec<Queue> = Vec::new();
         let mut queue_of = vec![usize::MAX; directory.entries.len()];
         for (number, &item) in items.iter().enumerate() {
-            check_item(item)?;
+            self.world.note(check_item(item))?;
             let (index, slot) = self.place(item.key);
             places.push((index, slot));
             if !directory.entries[index].near {
@@ -91,13 +91,15 @@ impl<'w> Core<'w> {
             if directory.entries[index].near {
                 let answer =
                     part::apply(self.world.local(), directory.part(index), slot, op, item, &mut latest);
-                let answer = answer?.ok_or_else(|| part::destroyed(self.kind))?;
+                let answer = answer.and_then(|answer| answer.ok_or_else(|| part::destroyed(self.kind)));
+                let answer = self.world.note(answer)?;
                 tell(number, answer, if op == Op::Get && answer > 0 { &latest.0 } else { &[] });
             }
         }
         while let Some(flight) = flights.pop_front() {
             let reply = flight.call.wait()?;
-            let mut reply = read_reply(&reply)?.ok_or_else(|| part::destroyed(self.kind))?;
+            let fields = read_reply(&reply)?;
+            let mut reply = self.world.note(fields.ok_or_else(|| part::destroyed(self.kind)))?;
             let done = (reply.word()? as usize).min(flight.items.len());
             for &item in &flight.items[..done] {
                 let answer = reply.word()?;

@@ -59,19 +59,17 @@ impl<'w> Core<'w> {
     ) -> Result<Core<'w>> {
         if ranks.is_empty() || slots == 0 {
             let what = format!("a {} needs at least one rank and one slot", kind.name());
-            return Err(Error::Misuse(what));
+            return world.note(Err(Error::Misuse(what)));
         }
         if let Some(wrong) = ranks.iter().chain([&rank]).find(|&&rank| rank >= world.ranks()) {
-            return Err(Error::Misuse(format!(
-                "there is no rank {wrong}: the last is {}",
-                world.ranks() - 1
-            )));
+            let what = format!("there is no rank {wrong}: the last is {}", world.ranks() - 1);
+            return world.note(Err(Error::Misuse(what)));
         }
-        let booked = Directory::book(world, ranks.len() as u64)?;
+        let booked = world.note(Directory::book(world, ranks.len() as u64))?;
         let block = world.malloc(HEADER_BYTES + 8 * ranks.len() as u64, rank)?;
         let address = block.add(HEADER_BYTES);
         let nonce = new_nonce(address);
-        let made = make_parts(world, kind, nonce, address, ranks, slots);
+        let made = world.note(make_parts(world, kind, nonce, address, ranks, slots));
         let written = made.and_then(|addresses| {
             let header = [kind.directory_mark(), nonce, ranks.len() as u64, slots];
             let words: Vec<u64> = header.into_iter().chain(addresses.iter().copied()).collect();
@@ -98,7 +96,7 @@ impl<'w> Core<'w> {
     pub(crate) fn from_raw(world: &'w World, kind: Kind, raw: RawTable) -> Result<Core<'w>> {
         let directory = match world.tables().find(kind, raw) {
             Some(directory) => directory,
-            None => world.tables().keep(raw, Directory::read(world, kind, raw)?),
+            None => world.tables().keep(raw, world.note(Directory::read(world, kind, raw))?),
         };
         Ok(Core { world, kind, raw, directory, renewed: OnceLock::new(), foreign: true })
     }
@@ -124,7 +122,7 @@ impl<'w> Core<'w> {
         if !self.foreign {
             return Ok(self.directory.clone());
         }
-        let fresh = Directory::read(self.world, self.kind, self.raw)?;
+        let fresh = self.world.note(Directory::read(self.world, self.kind, self.raw))?;
         if fresh.nonce == self.known().nonce {
             return Ok(self.known().clone());
         }
@@ -148,12 +146,12 @@ impl<'w> Core<'w> {
     /// Tries something with the directory that is known, and again with a new one if that is of a table that is gone.
     pub(crate) fn try_both<T>(&self, try_with: impl Fn(&Directory) -> Result<Option<T>>) -> Result<T> {
         let known = self.known().clone();
-        if let Some(done) = try_with(&known)? {
+        if let Some(done) = self.world.note(try_with(&known))? {
             return Ok(done);
         }
         let fresh = self.current()?;
-        let done = if fresh.nonce == known.nonce { None } else { try_with(&fresh)? };
-        done.ok_or_else(|| part::destroyed(self.kind))
+        let done = if fresh.nonce == known.nonce { None } else { self.world.note(try_with(&fresh))? };
+        self.world.note(done.ok_or_else(|| part::destroyed(self.kind)))
     }
 
     /// Where a key belongs: the index of its part, and its slot.
@@ -166,10 +164,10 @@ impl<'w> Core<'w> {
     /// Does something with one key, where it belongs: here, or in one round trip.
     #[inline]
     pub(crate) fn run(&self, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Result<u64> {
-        check_item(item)?;
+        self.world.note(check_item(item))?;
         let (index, slot) = self.place(item.key);
         let known = self.known();
-        if let Some(answer) = self.run_at(known, index, slot, op, item, sink)? {
+        if let Some(answer) = self.world.note(self.run_at(known, index, slot, op, item, sink))? {
             return Ok(answer);
         }
         self.run_again(known.nonce, index, slot, op, item, sink)
@@ -210,8 +208,8 @@ impl<'w> Core<'w> {
     ) -> Result<u64> {
         let fresh = self.current()?;
         let is_new = fresh.nonce != old;
-        let answer = if is_new { self.run_at(&fresh, index, slot, op, item, sink)? } else { None };
-        answer.ok_or_else(|| part::destroyed(self.kind))
+        let answer = if is_new { self.run_at(&fresh, index, slot, op, item, sink) } else { Ok(None) };
+        self.world.note(answer.and_then(|answer| answer.ok_or_else(|| part::destroyed(self.kind))))
     }
 
     /// Where a key is.
@@ -372,7 +370,7 @@ impl<'w> Core<'w> {
                 Err(error) => note(error),
             }
         }
-        failed
+        self.world.note(failed)
     }
 }
 

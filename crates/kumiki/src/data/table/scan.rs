@@ -178,7 +178,7 @@ impl<'w> Core<'w> {
     /// Where key and value (of a map) of an element are, and the counter of a multiset.
     pub(crate) fn dereference(&self, cursor: Cursor) -> Result<(Extent, Extent, u64)> {
         if cursor.element.is_null() {
-            return Err(Error::Misuse("the end of a table has no element".into()));
+            return self.world.note(Err(Error::Misuse("the end of a table has no element".into())));
         }
         let mut words = [0u64; 4];
         let shown = &mut words[..(self.kind.key_at() / 8) as usize];
@@ -190,7 +190,7 @@ impl<'w> Core<'w> {
             Kind::Set | Kind::Multiset => Some(0),
         };
         let removed = || Error::Misuse("a cursor whose element was removed".into());
-        let bytes = value_bytes.ok_or_else(removed)?;
+        let bytes = self.world.note(value_bytes.ok_or_else(removed))?;
         Ok((key, Extent { address: key.address.add(key_bytes), bytes }, words[2]))
     }
 }
@@ -262,6 +262,7 @@ impl Iterator for Scan<'_> {
             return None;
         }
         let element = self.read();
+        let element = self.core.world.note(element);
         self.failed = element.is_err();
         element.transpose()
     }

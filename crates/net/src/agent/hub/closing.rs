@@ -115,6 +115,9 @@ impl Hub {
 
     /// The job has failed: it ends, unless it goes on when ranks are lost.
     pub(super) fn fail(&mut self, code: i32, headline: String, now_ms: u64) {
+        if self.hold(code, &headline) {
+            return;
+        }
         if self.goes_on_after_loss() {
             return self.note_failure(code, headline);
         }

@@ -7,6 +7,7 @@
 //! initialise and finalize many times; each round has a new arena.
 
 mod closing;
+mod deserter;
 mod reset;
 mod roll;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use super::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
 use crate::Rank;
 use closing::{Closing, Survey};
+use deserter::Deserter;
 use roll::{Roll, Standing};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -139,6 +141,7 @@ pub struct Hub {
     closing: Option<Closing>,
     survey: Option<Survey>,
     suspects: Vec<Suspect>,
+    deserter: Option<Deserter>,
     beat_ms: u64,
     ticked_ms: u64,
     finished: bool,
@@ -176,6 +179,7 @@ impl Hub {
             closing: None,
             survey: None,
             suspects: Vec::new(),
+            deserter: None,
             beat_ms: now_ms,
             ticked_ms: now_ms,
             finished: false,
@@ -350,7 +354,8 @@ impl Hub {
         let survey = self.survey.as_ref().map(Survey::deadline_ms);
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
         let leaves = (!self.leaves.is_empty()).then_some(self.leaves_told_ms + self.leaves_pause_ms());
-        [closing, survey, suspect, leaves].into_iter().flatten().fold(beat, u64::min)
+        let deserter = self.deserter.as_ref().map(|deserter| deserter.until_ms);
+        [closing, survey, suspect, leaves, deserter].into_iter().flatten().fold(beat, u64::min)
     }
 
     /// Lets time pass. All messages that have arrived must have been handed in before.
@@ -371,6 +376,9 @@ impl Hub {
             self.tell_leaves();
         }
         self.judge_suspects(now_ms);
+        if self.deserter.as_ref().is_some_and(|deserter| deserter.until_ms <= now_ms) {
+            self.judge_deserter(None, None, now_ms);
+        }
         self.tick_closing(now_ms);
         self.tick_survey(now_ms);
     }
@@ -547,12 +555,12 @@ impl Hub {
         self.members.set_ending(rank, ending);
         let member = &self.members[rank];
         let standing = if member.again { Standing::In } else { member.standing };
-        let code = match ending {
-            Ending::Code(code) => code,
-            Ending::Signal(signal) => 128 + signal,
-        };
+        let code = ending.code();
         match standing {
             Standing::Lost => {}
+            Standing::In if self.is_deserter(rank) => {
+                self.judge_deserter(Some(ending), Some(self.members[rank].place.0), now_ms);
+            }
             Standing::In => {
                 self.lose(rank, ending.cause(), Some(self.members[rank].place.0));
                 let text = format!("{} {}", self.describe(rank), how_it_ended(ending, true));
@@ -586,6 +594,9 @@ impl Hub {
     /// A broken connection has two ends, and each blames the other: the first to complain is believed.
     fn unreachable(&mut self, rank: Rank, by: u32, cause: Cause, now_ms: u64) {
         let Some(member) = self.members.get(rank.0) else { return };
+        if cause == Cause::LEFT {
+            return self.desert(rank.0, now_ms);
+        }
         let settled = member.suspected || self.members[by].suspected;
         if member.standing == Standing::In && !settled {
             let home = member.place.0;
@@ -620,6 +631,9 @@ impl Hub {
     fn lose_and_fail(&mut self, rank: u32, cause: Cause, knows: Option<u32>, code: i32, now_ms: u64) {
         if self.members[rank].standing == Standing::Lost {
             return;
+        }
+        if self.is_deserter(rank) {
+            return self.judge_deserter(None, knows, now_ms);
         }
         self.lose(rank, cause, knows);
         self.fail(code, format!("{} is lost: {cause}", self.describe(rank)), now_ms);
@@ -667,6 +681,7 @@ impl Hub {
 
     fn check_finished(&mut self) {
         if !self.finished && self.over as usize == self.nodes.len() {
+            self.judge_deserter(None, None, self.ticked_ms);
             self.flush_closing();
             self.finished = true;
             self.effects.push_back(Effect::Finished(self.exit_code));

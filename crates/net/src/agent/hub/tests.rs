@@ -222,6 +222,53 @@ fn leaving_before_the_end_is_fine_and_ending_before_leaving_is_not() {
     }
 }
 
+/// Rank 1 finalized in a barrier of the others; rank 2 ends because of that before rank 1 does.
+#[test]
+fn the_report_names_the_rank_that_left_first_and_not_its_victim() {
+    let left = |local| ToHub::Unreachable { local, rank: Rank(1), cause: Cause::LEFT };
+    let ended = |local, code| ToHub::Ended { local, ending: Ending::Code(code) };
+    for its_code in [Some(3), Some(0), None] {
+        let mut hub = ready(&[&[0, 1], &[2]], false);
+        hub.receive(1, left(0), 5);
+        hub.receive(1, ended(0, 9), 6);
+        hub.receive(0, left(0), 6);
+        assert!(report(&drain(&mut hub)).is_none(), "rank 1 has a moment to end by itself");
+        assert!(hub.wake_up_at() <= 5 + u64::from(GRACE_MS));
+        match its_code {
+            Some(code) => hub.receive(0, ended(1, code), 7),
+            None => hub.tick(5 + u64::from(GRACE_MS)),
+        }
+        hub.receive(0, ToHub::Waits { waits: vec![] }, 8);
+        hub.receive(1, ToHub::Waits { waits: vec![] }, 8);
+        hub.tick(10 + u64::from(GRACE_MS));
+        let effects = drain(&mut hub);
+        let text = report(&effects).expect("a report");
+        let then = its_code.map_or(String::new(), |code| format!("; then it exited with code {code}"));
+        let first = format!("rank 1 on node 0 is lost: {}{then}", Cause::LEFT);
+        assert!(text.starts_with(&first), "{text}");
+        assert!(text.contains("\n  then rank 2 on node 1 exited with code 9"), "{text}");
+        assert_eq!(hub.failure(), Some((its_code.unwrap_or(1).max(1), Some(1))));
+        let loss = |m: &ToNode| *m == ToNode::Loss { rank: Rank(1), cause: Cause::LEFT };
+        // Its own agent need not be told if it knows.
+        assert_eq!(sends(&effects, loss), if its_code.is_some() { vec![1] } else { vec![0, 1] });
+    }
+}
+
+#[test]
+fn with_on_loss_continue_a_rank_that_left_while_others_went_on_is_lost_and_they_go_on() {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(1, ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::LEFT }, 5);
+    hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Code(4) }, 6);
+    hub.receive(0, ToHub::Done, 6);
+    let effects = drain(&mut hub);
+    assert!(report(&effects).is_some_and(|text| text.starts_with("rank 0 on node 0 is lost")), "{effects:?}");
+    assert!(sends(&effects, |m| matches!(m, ToNode::Terminate { .. })).is_empty());
+    hub.receive(1, ToHub::Left { local: 0, barriers: 2 }, 7);
+    hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 7);
+    hub.receive(1, ToHub::Done, 7);
+    assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(4)));
+}
+
 #[test]
 fn who_waits_for_a_rank_that_has_already_ended_is_told() {
     for late in [false, true] {

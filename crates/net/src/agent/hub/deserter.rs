@@ -1,0 +1,67 @@
+//! A rank that finalized, or dropped its world, while others went on.
+//!
+//! All who meet in the broken barrier get an error at the same time, and end because of it in any order. The job fails
+//! because of the one that left, so what becomes of the others is held back until that one has ended, with its own words
+//! and its own code, or until its time is over.
+
+use super::{how_it_ended, Hub, Standing, GRACE_MS};
+use crate::agent::protocol::Ending;
+use crate::shm::world::Cause;
+
+/// The most failures of others that are shown with it.
+const MOST_HELD: usize = 16;
+
+/// The rank, and what has failed since.
+#[derive(Debug)]
+pub(super) struct Deserter {
+    rank: u32,
+    /// When it counts as lost, if it has not ended.
+    pub(super) until_ms: u64,
+    /// Codes and reports.
+    held: Vec<(i32, String)>,
+}
+
+impl Hub {
+    /// Somebody has found out that a rank left.
+    pub(super) fn desert(&mut self, rank: u32, now_ms: u64) {
+        let is_in = self.members[rank].standing == Standing::In;
+        if is_in && self.deserter.is_none() && self.closing.is_none() {
+            self.first_lost.get_or_insert(rank);
+            let until_ms = now_ms + u64::from(GRACE_MS);
+            self.deserter = Some(Deserter { rank, until_ms, held: Vec::new() });
+        }
+    }
+
+    /// Whether this rank is the one that left, and nothing has come of it yet.
+    pub(super) fn is_deserter(&self, rank: u32) -> bool {
+        self.deserter.as_ref().is_some_and(|deserter| deserter.rank == rank)
+    }
+
+    /// Keeps a failure that may be due to a rank that left; false if there is no such rank.
+    pub(super) fn hold(&mut self, code: i32, headline: &str) -> bool {
+        let Some(deserter) = &mut self.deserter else { return false };
+        if deserter.held.len() < MOST_HELD {
+            deserter.held.push((code, headline.to_owned()));
+        }
+        true
+    }
+
+    /// The rank that left has ended, or is given up. `knows` is the node that need not be told.
+    pub(super) fn judge_deserter(&mut self, ending: Option<Ending>, knows: Option<u32>, now_ms: u64) {
+        let Some(Deserter { rank, held, .. }) = self.deserter.take() else { return };
+        self.lose(rank, Cause::LEFT, knows);
+        let mut headline = format!("{} is lost: {}", self.describe(rank), Cause::LEFT);
+        let mut code = 1;
+        if let Some(ending) = ending {
+            headline = format!("{headline}; then it {}", how_it_ended(ending, false));
+            code = ending.code().max(1);
+        }
+        if self.goes_on_after_loss() {
+            self.fail(code, headline, now_ms);
+            held.into_iter().for_each(|(code, text)| self.fail(code, text, now_ms));
+        } else {
+            let others: String = held.iter().map(|(_, text)| format!("\n  then {text}")).collect();
+            self.fail(code, headline + &others, now_ms);
+        }
+    }
+}
