@@ -435,7 +435,7 @@ mod tests {
     fn the_chart_of_bandwidth_says_how_many_copies_are_in_flight() {
         let mut report = Report::new(false);
         for (name, value) in [("putbw.tcp.arena.1M", 6500.0), ("putone.tcp.arena.1M", 3000.0)] {
-            report.add(row(name, value, value, &[]));
+            report.add(row(name, value, value, &[])).expect("a row");
         }
         let lines = report.bandwidth("tcp");
         assert_eq!(lines.series[0].points, [(f64::from(1 << 20), 6500.0)], "those in flight are drawn");
