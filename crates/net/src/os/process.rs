@@ -126,6 +126,13 @@ pub fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     }
 }
 
+/// Whether a process is stopped by a signal. One that is gone, or cannot be seen, is not.
+pub fn is_stopped(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program, in brackets, may hold anything.
+    text.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+}
+
 /// Stops this process until it is continued.
 pub fn stop_self() {
     // SAFETY: no pointers are passed; SIGSTOP to oneself takes effect before the call returns.

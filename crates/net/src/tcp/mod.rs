@@ -29,7 +29,7 @@ use crate::shm::arena::Arena;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
-use link::{admit, Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
+use link::{admit, not_lost, Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
 use routes::Routes;
 use sending::More;
 use sleeper::EpollSleeper;
@@ -352,6 +352,10 @@ impl Tcp {
 
     fn receive(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> Option<Received> {
         self.with_link(index, sink, out, |link, buffers, setup, sink, out| {
+            // Others have taken over what a rank held that was given up: whatever it still says comes too late.
+            if let Some(peer) = link.peer {
+                not_lost(&setup.arena, peer)?;
+            }
             let admit = |identity| admit(&setup.arena, identity);
             link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out)
         })

@@ -7,6 +7,7 @@
 //! initialise and finalize many times; each round has a new arena.
 
 mod closing;
+mod fence;
 mod reset;
 mod roll;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use super::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
 use crate::Rank;
 use closing::{Closing, Survey};
+use fence::Fence;
 use roll::{Roll, Standing};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -139,6 +141,7 @@ pub struct Hub {
     closing: Option<Closing>,
     survey: Option<Survey>,
     suspects: Vec<Suspect>,
+    fences: Vec<Fence>,
     beat_ms: u64,
     ticked_ms: u64,
     finished: bool,
@@ -174,6 +177,7 @@ impl Hub {
             closing: None,
             survey: None,
             suspects: Vec::new(),
+            fences: Vec::new(),
             beat_ms: now_ms,
             ticked_ms: now_ms,
             finished: false,
@@ -250,7 +254,11 @@ impl Hub {
             ToHub::Left { local, barriers } => {
                 self.with_seat(node, local, |hub, rank| hub.left(rank, barriers))
             }
+            ToHub::Unfenced { local, why } => {
+                self.with_seat(node, local, |hub, rank| hub.unfenced(rank, &why, now_ms))
+            }
             ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
+                let cause = hub.given_up(rank).unwrap_or(cause);
                 let is_out = hub.members[rank].standing == Standing::Out;
                 if !(is_out && cause == Cause::STOPPED) {
                     hub.lose_and_fail(rank, cause, Some(node), 1, now_ms);
@@ -341,7 +349,7 @@ impl Hub {
         let survey = self.survey.as_ref().map(Survey::deadline_ms);
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
         let leaves = (!self.leaves.is_empty()).then_some(self.leaves_told_ms + self.leaves_pause_ms());
-        [closing, survey, suspect, leaves].into_iter().flatten().fold(beat, u64::min)
+        [closing, survey, suspect, leaves, self.fence_limit_ms()].into_iter().flatten().fold(beat, u64::min)
     }
 
     /// Lets time pass. All messages that have arrived must have been handed in before.
@@ -362,6 +370,7 @@ impl Hub {
             self.tell_leaves();
         }
         self.judge_suspects(now_ms);
+        self.check_fences(now_ms);
         self.tick_closing(now_ms);
         self.tick_survey(now_ms);
     }
@@ -512,6 +521,7 @@ impl Hub {
             return;
         }
         self.members.set_standing(rank, Standing::Left);
+        self.forget_fence(rank);
         self.leaves.push((rank, barriers));
         if self.members.are_all(Standing::Left) {
             self.world = World::Over;
@@ -544,6 +554,10 @@ impl Hub {
         };
         match standing {
             Standing::Lost => {}
+            Standing::In if self.given_up(rank).is_some() => {
+                let cause = self.given_up(rank).unwrap_or(ending.cause());
+                self.lose_and_fail(rank, cause, Some(self.members[rank].place.0), 1, now_ms);
+            }
             Standing::In => {
                 self.lose(rank, ending.cause(), Some(self.members[rank].place.0));
                 let text = format!("{} {}", self.describe(rank), how_it_ended(ending, true));
@@ -603,7 +617,7 @@ impl Hub {
         for Suspect { rank, cause, .. } in due {
             self.members.set_suspected(rank, false);
             if self.members[rank].standing == Standing::In {
-                self.lose_and_fail(rank, cause, None, 1, now_ms);
+                self.give_up(rank, cause, now_ms);
             }
         }
     }
@@ -633,6 +647,7 @@ impl Hub {
             return;
         }
         self.members.set_standing(rank, Standing::Lost);
+        self.forget_fence(rank);
         self.first_lost.get_or_insert(rank);
         self.broadcast_except(knows, ToNode::Loss { rank: Rank(rank), cause });
         self.refuse_reset(&format!("rank {rank} is lost"));
