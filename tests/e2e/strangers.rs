@@ -3,10 +3,14 @@
 use crate::job::rank_command;
 use crate::loopback;
 use crate::rank::ACTION;
+use kumiki_net::os::process;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A folder that goes with its owner.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -122,6 +126,61 @@ fn a_stranger_that_dies_is_noticed() {
             // Whoever comes first hosts the agent of the node: the one that dies, perhaps.
             let agent = nodes == 1 && text.contains("lost the agent");
             assert!(agent || text.contains("lost rank 2"), "{text}");
+        }
+    }
+}
+
+/// What the kernel says that a process does: a letter.
+fn state(pid: u32) -> char {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    text.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+fn hosts_an_agent(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let mut names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.any(|name| name.trim() == "kumiki-agent")
+}
+
+fn until(what: &str, happened: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !happened() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_stranger_that_is_given_up_is_gone_before_the_others_know_it() {
+    let folder = Folder::new("given-up");
+    let secret = secret_file(&folder, "secret", &[7; 32], 0o600);
+    // Somebody cannot reach it, though it is well; or it is stopped for too long, and then continued.
+    for stopped in [false, true] {
+        let (meeting, master) = (Folder::new(&format!("given-up-{stopped}")), loopback::address());
+        let blame = if stopped { "" } else { "0:blame=2 " };
+        let action = format!("attach meet={} 2:sleep_ms=600000 {blame}lost leave", meeting.0.display());
+        let start = |rank: u32| {
+            let mut command = command(&action, Some(&secret), master);
+            command.env("KUMIKI_RANK", rank.to_string()).env("KUMIKI_RANKS", "3");
+            command.env("KUMIKI_NODE", if rank == 0 { "a" } else { "b" });
+            command.env("KUMIKI_ON_LOSS", "continue").env("KUMIKI_PEER_TIMEOUT", "4s");
+            command.spawn().unwrap()
+        };
+        let mut others = [start(0), start(1)];
+        until("rank 1 hosts no agent", || hosts_an_agent(others[1].id()));
+        let mut given_up = start(2);
+        let pid = given_up.id();
+        until("not everybody has come", || (0..3).all(|rank| meeting.0.join(rank.to_string()).exists()));
+        if stopped {
+            process::signal(pid as i32, libc::SIGSTOP).unwrap();
+        }
+        let mut said = BufReader::new(others[1].stdout.take().unwrap()).lines();
+        let lost = said.by_ref().map_while(Result::ok).find(|line| line.contains("lost"));
+        assert_eq!((lost.as_deref(), state(pid)), (Some("lost rank 2"), 'Z'), "it is known, and it lives");
+        process::signal(pid as i32, libc::SIGCONT).unwrap();
+        assert_eq!(given_up.wait().unwrap().signal(), Some(libc::SIGKILL));
+        for mut other in others {
+            assert!(other.wait().unwrap().success(), "the others go on");
         }
     }
 }

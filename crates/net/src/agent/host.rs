@@ -1,7 +1,8 @@
 //! The agent of a node as a thread of the first process that came: strangers meet here.
 //!
-//! It has no children: a rank is known to be gone when its pidfd or its channel says so, and nobody is killed,
-//! because whoever started the processes has that duty. Its stack is small: buffers are on the heap.
+//! It has no children: a rank is known to be gone when its pidfd or its channel says so. Whoever started the processes has the
+//! duty to end them; only a rank that the world has given up is killed here, because the others take over what it held. Its
+//! stack is small: buffers are on the heap.
 
 use super::bootstrap::peer_timeout_ms;
 use super::channel::{FromAgent, Packet};
@@ -353,6 +354,11 @@ impl HostedAgent {
         if matches!(seat.standing, Standing::Left | Standing::Lost) {
             return;
         }
+        let cause = seat.given_up.unwrap_or(cause);
+        if cause == Cause::DISCONNECTED {
+            // It has let go of the world without a word, but may have more to do: it is not killed for that.
+            seat.pidfd = None;
+        }
         // Before the ranks here learn of it, and perhaps end for it: the process that we are a thread of may be the first.
         // What it said itself comes first.
         if let Some(link) = &mut self.link {
@@ -433,8 +439,12 @@ impl HostedAgent {
         let Some(node) = &mut self.node else { return };
         let timeout_ms = node.launch.peer_timeout_ms as u64;
         node.port.tick(&node.epoll, now_ms);
-        if slept_ms > timeout_ms / 2 {
+        let slept = slept_ms > timeout_ms / 2;
+        if slept {
             self.heard_ms = now_ms;
+        }
+        if self.beat_ms == now_ms {
+            check_stopped(node, now_ms, if slept { 0 } else { timeout_ms });
         }
         if self.link.is_some() && now_ms >= self.heard_ms + timeout_ms {
             self.link = None;
@@ -463,6 +473,25 @@ impl HostedAgent {
             }
             let _ = crate::os::descriptor::poll(&[(link.output(), true)], 100);
             link.flush();
+        }
+    }
+}
+
+/// Ends ranks that have been stopped for longer than the timeout; without one, starts to count anew, for we were stopped too. We
+/// are not their parent, and have to look.
+fn check_stopped(node: &mut Node, now_ms: u64, timeout_ms: u64) {
+    for local in 0..node.seats.len() as u32 {
+        let seat = &mut node.seats[local as usize];
+        let is_in = matches!(seat.standing, Standing::In | Standing::Pending);
+        if !is_in || seat.given_up.is_some() || !seat.known_pid.is_some_and(process::is_stopped) {
+            seat.stopped_ms = None;
+            continue;
+        }
+        let since_ms = *seat.stopped_ms.get_or_insert(now_ms);
+        if timeout_ms == 0 {
+            seat.stopped_ms = Some(now_ms);
+        } else if now_ms >= since_ms + timeout_ms {
+            node.end_process(local, Some(Cause::STOPPED));
         }
     }
 }

@@ -7,7 +7,7 @@ use super::protocol::{Launch, Table, ToHub, ToNode, Wait};
 use super::report;
 use super::seat::{Seat, Standing};
 use crate::auth::{self, Hello, JobId, Purpose, Refusal, Secret};
-use crate::os::descriptor::Epoll;
+use crate::os::descriptor::{self, Epoll};
 use crate::os::{futex, memory, process, socket, time};
 use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
@@ -29,6 +29,9 @@ pub(super) mod token {
     pub(crate) const ERROR: u64 = 4 << 32;
     pub(crate) const STRANGER: u64 = 8 << 32;
 }
+
+/// How long a killed process may take to be gone before others take over what it held.
+const FENCE_MS: i32 = 100;
 
 /// The state of a node.
 #[derive(Debug)]
@@ -99,6 +102,7 @@ impl Node {
             }),
             ToNode::Describe => self.report_waits(),
             ToNode::Probe { rank } => self.probes.push(rank),
+            ToNode::Fence { rank } => self.fence(rank),
             _ => {}
         }
         Ok(())
@@ -164,10 +168,30 @@ impl Node {
         self.outbox.extend(news);
         self.report_waits_at_loss();
         let rank = Rank(rank);
+        // Whoever counts as lost must not come back: others take over what it held.
+        await_end(&self.seats[local as usize]);
         self.set_status(rank, Status::Lost, cause);
         self.seats[local as usize].standing = Standing::Lost;
         self.seats[local as usize].pidfd = None;
         true
+    }
+
+    /// The world gives up a rank. When it has ended, the hub is told as it is of any other.
+    fn fence(&mut self, rank: Rank) {
+        let Some(local) = self.seats.iter().position(|seat| seat.rank == rank.0) else { return };
+        if matches!(self.seats[local].standing, Standing::In | Standing::Pending) {
+            self.end_process(local as u32, None);
+        }
+    }
+
+    /// Ends the process of a rank that must not come back, for a reason of ours if there is one; its end is noticed as any other.
+    /// Where that is not allowed, the hub is told.
+    pub(super) fn end_process(&mut self, local: u32, cause: Option<Cause>) {
+        let seat = &mut self.seats[local as usize];
+        seat.given_up = seat.given_up.or(cause);
+        if let Err(why) = kill(seat) {
+            self.outbox.push(ToHub::Unfenced { local, why });
+        }
     }
 
     /// A connection that asks for one of the ranks here.
@@ -413,6 +437,9 @@ impl Node {
 
     fn apply_loss(&mut self, rank: Rank, cause: Cause) {
         self.report_waits_at_loss();
+        if let Some(seat) = self.seats.iter().find(|seat| seat.rank == rank.0) {
+            await_end(seat);
+        }
         self.set_status(rank, Status::Lost, cause);
         if let Some(seat) = self.seats.iter_mut().find(|seat| seat.rank == rank.0) {
             seat.standing = Standing::Lost;
@@ -474,6 +501,19 @@ impl Node {
                 self.flush_rank(local);
             }
         }
+    }
+}
+
+/// Kills the process that joined as this rank, if it still runs.
+fn kill(seat: &Seat) -> std::result::Result<(), String> {
+    let pidfd = seat.pidfd.as_ref().ok_or("its process cannot be seen from here")?;
+    process::signal_pidfd(pidfd.as_fd(), libc::SIGKILL).map_err(|error| error.to_string())
+}
+
+/// The same, and waits a moment until it is gone.
+fn await_end(seat: &Seat) {
+    if let (Ok(()), Some(pidfd)) = (kill(seat), &seat.pidfd) {
+        let _ = descriptor::poll(&[(pidfd.as_fd(), false)], FENCE_MS);
     }
 }
 

@@ -200,6 +200,13 @@ pub enum ToHub {
         /// Why.
         cause: Cause,
     },
+    /// A rank was given up, and may live on: its process cannot be ended.
+    Unfenced {
+        /// Which.
+        local: u32,
+        /// Why not.
+        why: String,
+    },
     /// The process of a rank has ended.
     Ended {
         /// Which.
@@ -312,6 +319,12 @@ pub enum ToNode {
         /// Which.
         rank: Rank,
     },
+    /// The world gives this rank up: end its process, if it still runs, so that it cannot come back. Nobody takes over what it
+    /// held before its end has been told.
+    Fence {
+        /// Which.
+        rank: Rank,
+    },
     /// Send a signal to the ranks.
     Signal {
         /// Which.
@@ -365,6 +378,7 @@ impl ToHub {
             ToHub::Done => Writer::new(15),
             ToHub::Arrived { rank, ranks } => Writer::new(16).word(*rank).word(*ranks),
             ToHub::Probed { rank } => Writer::new(17).word(rank.0),
+            ToHub::Unfenced { local, why } => Writer::new(18).word(*local).text(why),
         }
         .finish()
     }
@@ -396,6 +410,7 @@ impl ToHub {
             15 => ToHub::Done,
             16 => ToHub::Arrived { rank: r.word()?, ranks: r.word()? },
             17 => ToHub::Probed { rank: Rank(r.word()?) },
+            18 => ToHub::Unfenced { local: r.word()?, why: r.text()? },
             _ => return Err(bad("its kind is unknown")),
         };
         r.end()?;
@@ -429,6 +444,7 @@ impl ToNode {
             ToNode::Heartbeat => Writer::new(16),
             ToNode::Probe { rank } => Writer::new(17).word(rank.0),
             ToNode::Waiting { why } => Writer::new(18).text(why),
+            ToNode::Fence { rank } => Writer::new(19).word(rank.0),
         }
         .finish()
     }
@@ -457,6 +473,7 @@ impl ToNode {
             16 => ToNode::Heartbeat,
             17 => ToNode::Probe { rank: Rank(r.word()?) },
             18 => ToNode::Waiting { why: r.text()? },
+            19 => ToNode::Fence { rank: Rank(r.word()?) },
             _ => return Err(bad("its kind is unknown")),
         };
         r.end()?;
@@ -682,6 +699,7 @@ mod tests {
             any::<(u32, bool)>().prop_map(|(bytes, closed)| ToHub::InputTaken { bytes, closed }),
             vec(wait(), 0..5).prop_map(|waits| ToHub::Waits { waits }),
             any::<u32>().prop_map(|rank| ToHub::Probed { rank: Rank(rank) }),
+            (any::<u32>(), ".{0,30}").prop_map(|(local, why)| ToHub::Unfenced { local, why }),
             Just(ToHub::Heartbeat),
             Just(ToHub::Done),
         ]
@@ -703,6 +721,7 @@ mod tests {
             ".{0,30}".prop_map(|why| ToNode::ResetRefused { why }),
             Just(ToNode::Describe),
             any::<u32>().prop_map(|rank| ToNode::Probe { rank: Rank(rank) }),
+            any::<u32>().prop_map(|rank| ToNode::Fence { rank: Rank(rank) }),
             any::<i32>().prop_map(|signal| ToNode::Signal { signal }),
             (any::<i32>(), any::<u32>(), ".{0,30}")
                 .prop_map(|(signal, grace_ms, reason)| { ToNode::Terminate { signal, grace_ms, reason } }),

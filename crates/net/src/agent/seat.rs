@@ -2,6 +2,7 @@
 
 use super::channel::{FromAgent, Packet};
 use crate::os::socket;
+use crate::shm::world::Cause;
 use crate::Error;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -38,6 +39,10 @@ pub(super) struct Seat {
     pub(super) known_pid: Option<u32>,
     /// Becomes readable when the process that joined ends.
     pub(super) pidfd: Option<OwnedFd>,
+    /// Why the agent has ended that process, if it has.
+    pub(super) given_up: Option<Cause>,
+    /// Since when it has been seen stopped, by an agent that is not its parent.
+    pub(super) stopped_ms: Option<u64>,
 }
 
 impl Seat {
@@ -50,6 +55,8 @@ impl Seat {
             pid: 0,
             known_pid: None,
             pidfd: None,
+            given_up: None,
+            stopped_ms: None,
         }
     }
 

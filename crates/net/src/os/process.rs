@@ -120,6 +120,25 @@ fn kill(target: i32, signal: i32) -> Result<()> {
     }
 }
 
+/// Sends a signal to the process behind a pidfd, which can never be another process with the same number.
+pub fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
+    // SAFETY: the descriptor is open; no siginfo is passed.
+    let done = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, std::ptr::null::<u8>(), 0)
+    };
+    match check("pidfd_send_signal", done) {
+        Err(crate::Error::System { errno: libc::ESRCH, .. }) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Whether a process is stopped by a signal. One that is gone, or cannot be seen, is not.
+pub fn is_stopped(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name of the program, in brackets, may hold anything.
+    text.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+}
+
 /// Stops this process until it is continued.
 pub fn stop_self() {
     // SAFETY: no pointers are passed; SIGSTOP to oneself takes effect before the call returns.

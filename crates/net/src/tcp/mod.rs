@@ -37,7 +37,7 @@ use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
 use crate::{Rank, Result};
-use admission::{admit, Admission};
+use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
 use link::{Link, Received, FIRST_RECEIVE_BYTES};
 use reach::Retry;
@@ -270,6 +270,10 @@ impl Tcp {
 
     fn receive(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> Option<Received> {
         self.with_link(index, sink, out, |link, buffers, setup, sink, out| {
+            // Others have taken over what a rank held that was given up: whatever it still says comes too late.
+            if let Some(peer) = link.peer {
+                not_lost(&setup.arena, peer)?;
+            }
             let admit = |identity| admit(&setup.arena, identity);
             link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out)
         })

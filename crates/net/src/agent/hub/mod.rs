@@ -8,6 +8,7 @@
 
 mod closing;
 mod deserter;
+mod fence;
 mod reset;
 mod roll;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::shm::world::Cause;
 use crate::Rank;
 use closing::{Closing, Survey};
 use deserter::Deserter;
+use fence::Fence;
 use roll::{Roll, Standing};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -142,6 +144,7 @@ pub struct Hub {
     survey: Option<Survey>,
     suspects: Vec<Suspect>,
     deserter: Option<Deserter>,
+    fences: Vec<Fence>,
     beat_ms: u64,
     ticked_ms: u64,
     finished: bool,
@@ -180,6 +183,7 @@ impl Hub {
             survey: None,
             suspects: Vec::new(),
             deserter: None,
+            fences: Vec::new(),
             beat_ms: now_ms,
             ticked_ms: now_ms,
             finished: false,
@@ -262,7 +266,11 @@ impl Hub {
             ToHub::Left { local, barriers } => {
                 self.with_seat(node, local, |hub, rank| hub.left(rank, barriers))
             }
+            ToHub::Unfenced { local, why } => {
+                self.with_seat(node, local, |hub, rank| hub.unfenced(rank, &why, now_ms))
+            }
             ToHub::Lost { local, cause } => self.with_seat(node, local, |hub, rank| {
+                let cause = hub.given_up(rank).unwrap_or(cause);
                 let is_out = hub.members[rank].standing == Standing::Out;
                 if !(is_out && cause == Cause::STOPPED) {
                     hub.lose_and_fail(rank, cause, Some(node), 1, now_ms);
@@ -355,7 +363,8 @@ impl Hub {
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
         let leaves = (!self.leaves.is_empty()).then_some(self.leaves_told_ms + self.leaves_pause_ms());
         let deserter = self.deserter.as_ref().map(|deserter| deserter.until_ms);
-        [closing, survey, suspect, leaves, deserter].into_iter().flatten().fold(beat, u64::min)
+        let fence = self.fence_limit_ms();
+        [closing, survey, suspect, leaves, deserter, fence].into_iter().flatten().fold(beat, u64::min)
     }
 
     /// Lets time pass. All messages that have arrived must have been handed in before.
@@ -379,6 +388,7 @@ impl Hub {
         if self.deserter.as_ref().is_some_and(|deserter| deserter.until_ms <= now_ms) {
             self.judge_deserter(None, None, now_ms);
         }
+        self.check_fences(now_ms);
         self.tick_closing(now_ms);
         self.tick_survey(now_ms);
     }
@@ -529,6 +539,7 @@ impl Hub {
             return;
         }
         self.members.set_standing(rank, Standing::Left);
+        self.forget_fence(rank);
         self.leaves.push((rank, barriers));
         if self.members.are_all(Standing::Left) {
             self.world = World::Over;
@@ -560,6 +571,10 @@ impl Hub {
             Standing::Lost => {}
             Standing::In if self.is_deserter(rank) => {
                 self.judge_deserter(Some(ending), Some(self.members[rank].place.0), now_ms);
+            }
+            Standing::In if self.given_up(rank).is_some() => {
+                let cause = self.given_up(rank).unwrap_or(ending.cause());
+                self.lose_and_fail(rank, cause, Some(self.members[rank].place.0), 1, now_ms);
             }
             Standing::In => {
                 self.lose(rank, ending.cause(), Some(self.members[rank].place.0));
@@ -623,7 +638,7 @@ impl Hub {
         for Suspect { rank, cause, .. } in due {
             self.members.set_suspected(rank, false);
             if self.members[rank].standing == Standing::In {
-                self.lose_and_fail(rank, cause, None, 1, now_ms);
+                self.give_up(rank, cause, now_ms);
             }
         }
     }
@@ -656,6 +671,7 @@ impl Hub {
             return;
         }
         self.members.set_standing(rank, Standing::Lost);
+        self.forget_fence(rank);
         self.first_lost.get_or_insert(rank);
         self.broadcast_except(knows, ToNode::Loss { rank: Rank(rank), cause });
         self.refuse_reset(&format!("rank {rank} is lost"));

@@ -102,7 +102,7 @@ fn an_agent_that_is_slow_is_waited_for_before_a_broken_connection_is_all_that_is
     assert_eq!(sends(&drain(&mut told), |message| *message == loss(Cause::signal(9))), [0]);
     let mut silent = suspicious();
     silent.tick(10 + PROBE_MS);
-    assert_eq!(sends(&drain(&mut silent), |message| *message == loss(Cause::DISCONNECTED)), [0, 1]);
+    assert_eq!(sends(&drain(&mut silent), |message| *message == ToNode::Fence { rank: Rank(1) }), [1]);
 }
 
 #[test]
@@ -115,10 +115,66 @@ fn of_two_ranks_that_blame_each_other_one_stays() {
     hub.tick(9 + SUSPECT_MS);
     assert!(sends(&drain(&mut hub), |message| matches!(message, ToNode::Loss { .. })).is_empty());
     hub.tick(11 + SUSPECT_MS);
+    hub.receive(
+        1,
+        ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::DISCONNECTED },
+        11 + SUSPECT_MS,
+    );
+    hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 12 + SUSPECT_MS);
+    hub.tick(12 + SUSPECT_MS + PROBE_MS);
     let effects = drain(&mut hub);
     let losses =
         |rank| sends(&effects, |m| matches!(m, ToNode::Loss { rank: lost, .. } if *lost == Rank(rank)));
-    assert!(losses(0).is_empty() && losses(1) == [0, 1], "{effects:?}");
+    assert!(losses(0).is_empty() && losses(1) == [0], "{effects:?}");
+}
+
+/// A job that goes on after losses, in which the hub has given up rank 1 and told its agent so.
+fn given_up() -> Hub {
+    let mut hub = ready(&[&[0], &[1], &[2]], true);
+    hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED }, 10);
+    hub.receive(1, ToHub::Probed { rank: Rank(1) }, 11);
+    hub.tick(10 + SUSPECT_MS);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |message| *message == ToNode::Fence { rank: Rank(1) }), [1]);
+    assert!(
+        sends(&effects, |message| matches!(message, ToNode::Loss { .. })).is_empty(),
+        "it may still write"
+    );
+    hub
+}
+
+#[test]
+fn nobody_takes_over_from_a_rank_that_is_given_up_before_it_has_ended() {
+    let loss = ToNode::Loss { rank: Rank(1), cause: Cause::DISCONNECTED };
+    for news in
+        [ToHub::Ended { local: 0, ending: Ending::Signal(9) }, ToHub::Lost { local: 0, cause: Cause::EXITED }]
+    {
+        let mut hub = given_up();
+        hub.receive(1, news, 300);
+        let effects = drain(&mut hub);
+        assert_eq!(sends(&effects, |message| *message == loss), [0, 2], "the reason is why it was given up");
+        assert!(hub.failure().is_none() && hub.fences.is_empty(), "the others go on");
+    }
+    let mut hub = given_up();
+    hub.node_gone(1, "it was killed", 300);
+    assert_eq!(sends(&drain(&mut hub), |message| matches!(message, ToNode::Loss { .. })), [0, 2]);
+}
+
+#[test]
+fn a_rank_that_is_given_up_and_cannot_be_ended_ends_the_job() {
+    let mut hub = given_up();
+    hub.receive(1, ToHub::Unfenced { local: 0, why: "it is not ours".into() }, 300);
+    hub.tick(1_000);
+    assert!(report(&drain(&mut hub)).is_some_and(|text| text.contains("cannot be ended: it is not ours")));
+    let mut hub = given_up();
+    for second in 1..11 {
+        (0..3).for_each(|node| hub.receive(node, ToHub::Heartbeat, second * 1_000));
+        hub.tick(second * 1_000);
+    }
+    assert!(hub.failure().is_none());
+    hub.tick(10_000 + 10 + SUSPECT_MS);
+    assert_eq!(hub.failure(), Some((1, Some(1))));
+    assert!(hub.fences.is_empty(), "it is told once");
 }
 
 #[test]

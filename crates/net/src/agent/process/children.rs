@@ -6,7 +6,7 @@ use crate::agent::node::Node;
 use crate::agent::protocol::{Ending, ToHub};
 use crate::agent::seat::Standing;
 use crate::os::process::{self, ChildEvent, ChildSetup};
-use crate::os::{descriptor, socket, time};
+use crate::os::{socket, time};
 use crate::shm::world::Cause;
 use crate::{Error, Result};
 use std::ffi::OsStr;
@@ -15,9 +15,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-
-/// How long a killed process may take to be gone before others take over what it held.
-const FENCE_MS: i32 = 100;
 
 /// The process of a rank.
 #[derive(Debug)]
@@ -142,8 +139,9 @@ impl Agent {
             match node.seats[local as usize].standing {
                 Standing::In | Standing::Pending => {
                     child.stopped_ms = None;
-                    node.rank_gone(local, Cause::STOPPED, Some(news));
+                    // What is stopped and then killed does nothing more.
                     let _ = process::signal_group(child.pid as i32, libc::SIGKILL);
+                    node.rank_gone(local, Cause::STOPPED, Some(news));
                 }
                 // Whether anybody waits for it the hub knows: it answers with the loss, or not, and is asked again.
                 Standing::Out => {
@@ -163,8 +161,8 @@ impl Agent {
         let Some(local) = node.seats.iter().position(|seat| seat.rank == rank) else { return };
         if let Some(child) = self.children.get(local).filter(|child| !child.ended && child.pid != 0) {
             let _ = process::signal_group(child.pid as i32, libc::SIGKILL);
-            if let Some(pidfd) = &node.seats[local].pidfd {
-                let _ = descriptor::poll(&[(pidfd.as_fd(), false)], FENCE_MS);
+            if let Some(joined) = &node.seats[local].pidfd {
+                let _ = process::signal_pidfd(joined.as_fd(), libc::SIGKILL);
             }
         }
     }

@@ -214,6 +214,8 @@ impl Agent {
             }
             ToNode::Terminate { signal, grace_ms, reason } => self.terminate(signal, grace_ms, &reason),
             ToNode::Describe => self.describe(),
+            // Its end is noticed as that of any child.
+            ToNode::Fence { rank } => self.fence(rank.0),
             ToNode::Heartbeat => {}
             other => {
                 // Before anybody here takes over what it held.
