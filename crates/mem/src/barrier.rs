@@ -94,15 +94,15 @@ impl Core {
         self.control().intent.store(intent as u32, Ordering::Relaxed);
         self.control().barriers.store(epoch as u32, Ordering::Relaxed);
         let ticket = barrier.arrive(config.local_ranks, intent);
+        if ticket.last && !ticket.mixed && config.nodes == 1 {
+            self.open(ticket);
+            return None;
+        }
         let is_leader = config.nodes > 1 && self.local == 0;
         let stage = if is_leader { Stage::Gather } else { Stage::Open };
         let signal = Signal::new(epoch, intent, self.rank);
-        let passage = Passage { ticket, epoch, intent, stage, signal, told: false };
         if ticket.mixed {
             self.break_up(self.who_differs(epoch as u32));
-        } else if ticket.last && config.nodes == 1 {
-            self.open(ticket);
-            return None;
         } else if ticket.last {
             barrier.gather(ticket);
             futex::wake_all(barrier.gathered_word());
@@ -110,7 +110,7 @@ impl Core {
         if is_leader {
             self.hear_of_discord(epoch);
         }
-        Some(passage)
+        Some(Passage { ticket, epoch, intent, stage, signal, told: false })
     }
 
     fn open(&self, ticket: Ticket) {
