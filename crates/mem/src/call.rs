@@ -73,6 +73,8 @@ struct Arriving {
 
 /// Bytes of the tables for a request that has come, for the ledger.
 const REQUEST_BYTES: u64 = 64;
+/// So much is taken for requests even if the budget is spent: by requests others give memory back.
+const RESERVE_BYTES: u64 = 64 << 10;
 const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
 const _: () = assert!(size_of::<Arriving>() <= REQUEST_BYTES as usize);
 
@@ -131,19 +133,33 @@ impl Calls {
         }
     }
 
+    /// Books a request, in the budget or, when that is spent, in the reserve.
+    fn book(&mut self, books: &Books, bytes: u64) -> Result<()> {
+        if let Err(spent) = books.book(Purpose::Operation, bytes) {
+            let arriving: u64 = self.arriving.iter().map(|arriving| arriving.booked).sum();
+            let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
+            if arriving + stalled.sum::<u64>() + bytes > RESERVE_BYTES {
+                return Err(spent);
+            }
+            books.set(Purpose::Operation, books.of(Purpose::Operation) + bytes);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
     /// Makes room for a request, if there is some.
     fn admit(&mut self, books: &Books, key: (Rank, u64), length: u64) {
         let booked = length + REQUEST_BYTES;
         let twice = self.arriving.iter().any(|arriving| arriving.key == key);
-        if twice || books.book(Purpose::Operation, booked).is_err() {
+        if twice || self.book(books, booked).is_err() {
             return;
         }
         let mut bytes = std::mem::take(&mut self.spare);
         // More than the length is never taken: growing step by step could double it.
         if bytes.try_reserve_exact(length as usize).is_err() {
+            self.bytes -= booked;
             return books.unbook(Purpose::Operation, booked);
         }
-        self.bytes += booked;
         self.arriving.push(Arriving { key, booked, bytes });
     }
 
@@ -181,9 +197,7 @@ impl Calls {
     /// Takes the request that has come wholly.
     fn arrived(&mut self, books: &Books, from: Rank, header: &Header) -> Result<Vec<u8>> {
         if let Some(few) = Few::of(header) {
-            let booked = few.bytes().len() as u64 + REQUEST_BYTES;
-            books.book(Purpose::Operation, booked)?;
-            self.bytes += booked;
+            self.book(books, few.bytes().len() as u64 + REQUEST_BYTES)?;
             let mut bytes = std::mem::take(&mut self.spare);
             bytes.extend_from_slice(few.bytes());
             return Ok(bytes);
@@ -486,9 +500,11 @@ mod tests {
         receiver.state.calls.bytes -= sent.values().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
         receiver.note_pending();
         assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
-        let refused = ask(&mut receiver, 2000);
-        assert!(matches!(refused, Err(Error::OutOfMemory { asked: 2000, left: 1000, .. })), "{refused:?}");
+        let refused = ask(&mut receiver, 100_000);
+        assert!(matches!(refused, Err(Error::OutOfMemory { asked: 100_000, left: 1000, .. })), "{refused:?}");
         assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
+        // The reserve: whoever wants to give memory back must be heard.
+        assert_eq!(ask(&mut receiver, 2000), Ok(()));
         drop(engine);
         core.books.unbook(Purpose::Heap, rest);
         world.finalize().unwrap();
