@@ -135,17 +135,6 @@ pub(super) fn admit(arena: &Arena, identity: Identity) -> Result<()> {
     }
 }
 
-/// Fails if a rank was given up.
-#[inline]
-pub(super) fn not_lost(arena: &Arena, rank: Rank) -> Result<()> {
-    match arena.place(rank).map(|word| word.load()) {
-        Some(place) if place.status == Status::Lost => {
-            Err(Error::PeerLost { rank, why: place.cause.to_string() })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What was read from a socket.
 struct Read {
     /// How far the present payload is, if some of it went to its place.

@@ -29,7 +29,7 @@ use crate::shm::arena::Arena;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
-use link::{admit, not_lost, Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
+use link::{admit, Admission, Buffers, Link, Received, FIRST_RECEIVE_BYTES};
 use routes::Routes;
 use sending::More;
 use sleeper::EpollSleeper;
@@ -689,6 +689,17 @@ impl Transport for Tcp {
                 link.stalled_until_ms = time::now_ms() + milliseconds;
             }
         }
+    }
+}
+
+/// Fails if a rank was given up.
+#[inline]
+fn not_lost(arena: &Arena, rank: Rank) -> Result<()> {
+    match arena.place(rank).map(|word| word.load()) {
+        Some(place) if place.status == Status::Lost => {
+            Err(Error::PeerLost { rank, why: place.cause.to_string() })
+        }
+        _ => Ok(()),
     }
 }
 
