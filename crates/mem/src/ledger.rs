@@ -207,7 +207,7 @@ pub struct Ledger {
     pub bytes_per_operation: u64,
     /// Arena bytes of a region table entry.
     pub bytes_per_region: u64,
-    /// Bytes of page tables that the arena's mapping takes in this process, estimated from what it has touched.
+    /// Bytes of page tables that this process has now, as the kernel counts them: they grow with what it touches.
     pub page_table_bytes: u64,
 }
 

@@ -20,7 +20,7 @@ use zeroize::Zeroize;
 /// The first bytes of every handshake record.
 pub const MAGIC: [u8; 4] = *b"KMKI";
 /// The protocol version that this build speaks. It speaks no other.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 /// Bytes of the prefix that every handshake record of every version begins with.
 pub const PREFIX_BYTES: usize = 8;
 /// Bytes of a HELLO record.
