@@ -27,8 +27,8 @@ pub(crate) fn bounds(stage: &Stage) {
 }
 
 fn bad_ranges(stage: &Stage, base: GlobalAddress) -> Vec<(GlobalAddress, u64)> {
-    // Of 64 bits, two name one of three ranks, and twelve the slot.
-    let (rank_shift, slot_shift) = (62, 50);
+    // Of 64 bits, two name one of three ranks, and sixteen the slot.
+    let (rank_shift, slot_shift) = (62, 46);
     let rank = base.bits() >> rank_shift;
     let place = |rank: u64, slot: u64, offset: u64| {
         GlobalAddress::from_bits(rank << rank_shift | slot << slot_shift | offset)
@@ -50,7 +50,7 @@ fn bad_ranges(stage: &Stage, base: GlobalAddress) -> Vec<(GlobalAddress, u64)> {
         (GlobalAddress::from_bits(64), 8),
         (place(rank, 0, 8), 8),
         (place(rank, 4000, 0), 8),
-        (place(rank, 4095, 64), 8),
+        (place(rank, 65535, 64), 8),
         (place(3, 1, 0), 8),
         (place(3, 2, 0), 8),
     ]

@@ -165,6 +165,22 @@ fn every_rank_reports_its_memory_and_it_is_within_the_budget() {
     assert!(table.contains("map entry"), "{table}");
 }
 
+/// Page tables are pages: with few neighbours their number says more than the bytes for each.
+#[test]
+fn a_rank_that_touched_its_neighbours_had_a_page_table_for_each() {
+    let report = printed(&mut kumiki(&["mem", "-n", "64", "--touch", "all", "--json"]));
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    let touched = &report["touched"];
+    assert_eq!(touched["neighbours"], 63, "{report}");
+    let pages = |part: &str| touched[part]["bytes"].as_u64().unwrap() / 4096;
+    // Each part of 64 ranks lies in 2 or 4 MiB, so in two or three page tables; there may be one above them.
+    assert!(pages("starter") <= 6, "{report}");
+    assert!(pages("heap") <= 6 && pages("pool") <= 6, "{report}");
+    let table = printed(&mut kumiki(&["mem", "-n", "3", "--touch", "1"]));
+    assert!(table.contains("a rank that touches 1 neighbours"), "{table}");
+    assert!(table.contains("starter memory") && table.contains("pool, malloc and free"), "{table}");
+}
+
 #[test]
 fn a_program_that_never_joins_has_nothing_to_report() {
     let complaint = complaint(&mut kumiki(&["mem", "-n", "2", "--", "true"]));

@@ -22,7 +22,7 @@ enum kumiki_status {
     KUMIKI_SUCCESS = 0,
     KUMIKI_PEER_LOST = 1,     /* a rank is gone: do without it, or end the job */
     KUMIKI_TIMEOUT = 2,       /* the deadline passed; the wait can be begun again */
-    KUMIKI_OUT_OF_MEMORY = 3, /* the budget, the slice or the machine has no more */
+    KUMIKI_OUT_OF_MEMORY = 3, /* the budget, the heap or the machine has no more, or the rank no more registrations */
     KUMIKI_REFUSED = 4,       /* the other side did not accept us, or we did not accept it */
     KUMIKI_BOUNDS = 5,        /* an address outside every region; nothing was touched */
     KUMIKI_CLOSED = 6,        /* there is no world, or the job is ending */

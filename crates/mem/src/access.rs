@@ -3,7 +3,7 @@
 //! Every access of every path goes through [`Core::reach`], at the side that can see the owner's region table: the
 //! caller on the same node, the owner's side otherwise.
 
-use crate::address::{GlobalAddress, Registration, POOL_SLOT};
+use crate::address::{GlobalAddress, Registration, FAR_POOL_SLOT};
 use crate::core::Core;
 use crate::error::{Fate, READ_ONLY};
 use crate::neighbours::SHORT_BYTES;
@@ -125,13 +125,12 @@ impl Core {
         let (rank, slot, offset) = self.format.find(address, registration);
         let local = self.arena.place(rank)?.local_on(self.node)?;
         let entry = self.arena.region(local, slot as usize)?;
-        // What the table says is read once and checked against the slice, whoever wrote it.
-        let start = entry.in_slice(registration.generation(), offset, bytes)?;
-        if start + bytes > self.arena.slice_bytes() {
+        // What the table says is read once and checked against the mapping, whoever wrote it.
+        let place = entry.in_slice(registration.generation(), offset, bytes)?;
+        if place + bytes > self.arena.bytes() {
             return None;
         }
-        // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
-        Some(unsafe { self.arena.slice(local).add(start as usize) })
+        Some(self.arena.pointer(place))
     }
 
     /// Memory of this node, or `None` for the long way round, as in [`direct`](Self::direct).
@@ -149,9 +148,8 @@ impl Core {
                 let writable = kind == Kind::Private;
                 Some(Reach::Private(Private { rank, local, slot, generation, place, address, writable }))
             }
-            Kind::Arena if place + bytes > self.arena.slice_bytes() => None,
-            // SAFETY: the range lies inside the slice of an existing local rank, which is inside the mapping.
-            Kind::Arena => Some(Reach::Direct(unsafe { self.arena.slice(local).add(place as usize) })),
+            Kind::Arena if place + bytes > self.arena.bytes() => None,
+            Kind::Arena => Some(Reach::Direct(self.arena.pointer(place))),
         }
     }
 
@@ -195,7 +193,7 @@ impl Core {
             return refuse("past the end of the region");
         }
         match view.kind {
-            Kind::Arena => refuse("a region table entry that contradicts its slice"),
+            Kind::Arena => refuse("a region table entry that leads out of the arena"),
             Kind::Private | Kind::ReadOnly => Ok(Reach::Private(Private {
                 rank,
                 local: place.local,
@@ -214,7 +212,7 @@ impl Core {
         let place = match self.reach(address, Registration::ANY, bytes)? {
             Reach::Direct(pointer) => pointer as usize as u64,
             Reach::Private(private) => private.place,
-            Reach::Remote(_) if self.format.slot(address) <= POOL_SLOT => address.bits(),
+            Reach::Remote(_) if self.format.slot(address) <= FAR_POOL_SLOT => address.bits(),
             Reach::Remote(_) => return Ok(()),
         };
         match place % bytes {

@@ -1,18 +1,22 @@
 //! Global addresses: 64 bits that name a byte of any rank's registered memory.
 //!
-//! `rank | slot | offset`, from the top: ⌈log2(ranks)⌉ bits, 12 bits, and the rest. Slot 0 is never handed out, so
+//! `rank | slot | offset`, from the top: ⌈log2(ranks)⌉ bits, 16 bits, and the rest. Slot 0 is never handed out, so
 //! that 0 is null and small numbers are caught.
 
 use crate::{Pod, Zeroable};
+use kumiki_net::shm::arena::SLOTS;
 use kumiki_net::Rank;
 use std::marker::PhantomData;
 
 /// Bits of the slot.
-pub const SLOT_BITS: u32 = 12;
+pub const SLOT_BITS: u32 = 16;
+const _: () = assert!(1 << SLOT_BITS == SLOTS);
 /// The slot of starter memory.
 pub(crate) const STARTER_SLOT: u16 = 1;
-/// The slot of the pool.
+/// The slot of the near part of the pool.
 pub(crate) const POOL_SLOT: u16 = 2;
+/// The slot of what the pool has beyond that.
+pub(crate) const FAR_POOL_SLOT: u16 = 3;
 
 /// The address of a byte in global memory; plain data, so it can itself be stored in global memory.
 ///
@@ -92,7 +96,7 @@ impl AddressFormat {
 
     #[inline]
     pub(crate) fn slot(&self, address: GlobalAddress) -> u16 {
-        (address.0 >> self.offset_bits) as u16 & ((1 << SLOT_BITS) - 1)
+        (address.0 >> self.offset_bits) as u16
     }
 
     #[inline]
@@ -156,7 +160,7 @@ impl Registration {
 
     /// The first slot; 0 if any will do.
     pub(crate) const fn slot(self) -> u16 {
-        self.region() as u16 & ((1 << SLOT_BITS) - 1)
+        self.region() as u16
     }
 }
 
@@ -244,16 +248,16 @@ mod tests {
 
     #[test]
     fn the_format_follows_the_number_of_ranks() {
-        assert_eq!(AddressFormat::new(1).offset_bits, 52);
-        assert_eq!(AddressFormat::new(2).offset_bits, 51);
-        assert_eq!(AddressFormat::new(3).offset_bits, 50);
-        assert_eq!(AddressFormat::new(1024).offset_bits, 42);
-        assert_eq!(AddressFormat::new(1 << 20).offset_bits, 32);
+        assert_eq!(AddressFormat::new(1).offset_bits, 48);
+        assert_eq!(AddressFormat::new(2).offset_bits, 47);
+        assert_eq!(AddressFormat::new(3).offset_bits, 46);
+        assert_eq!(AddressFormat::new(1024).offset_bits, 38);
+        assert_eq!(AddressFormat::new(1 << 20).offset_bits, 28);
     }
 
     proptest! {
         #[test]
-        fn an_address_gives_back_its_parts(ranks in 1u32..1 << 22, rank: u32, slot in 1u16..4096, offset: u64) {
+        fn an_address_gives_back_its_parts(ranks in 1u32..1 << 22, rank: u32, slot in 1u16.., offset: u64) {
             let format = AddressFormat::new(ranks);
             let (rank, offset) = (Rank(rank % ranks), offset % format.slot_span());
             let address = format.address(rank, slot, offset);

@@ -38,12 +38,13 @@ pub enum Error {
         /// How long the wait lasted.
         after_ms: u64,
     },
-    /// The budget, the slice or the machine has no more memory. Free something, or ask for less.
-    #[error("out of memory: {asked} bytes asked, {left} bytes left ({what})")]
+    /// The budget, the heap or the machine has no more memory, or the rank no more registrations. Free something, or ask for
+    /// less.
+    #[error("{}", shortage_text(*asked, *left, what))]
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Bytes that were asked for; registrations, if these have run out.
         asked: u64,
-        /// Bytes that are left.
+        /// How many are left.
         left: u64,
         /// Which limit was hit.
         what: &'static str,
@@ -83,6 +84,17 @@ pub enum Error {
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// What [`Error::OutOfMemory`] says when a rank has no more registrations.
+pub(crate) const NO_SLOTS: &str = "a rank has at most 65532 at a time; unregister something";
+const _: () = assert!(crate::slots::MOST_SLOTS == 65_532);
+
+fn shortage_text(asked: u64, left: u64, what: &str) -> String {
+    match what {
+        NO_SLOTS => format!("out of registrations: {asked} asked, {left} left ({what})"),
+        _ => format!("out of memory: {asked} bytes asked, {left} bytes left ({what})"),
     }
 }
 

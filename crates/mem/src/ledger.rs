@@ -218,7 +218,7 @@ pub struct Ledger {
     pub bytes_per_operation: u64,
     /// Private bytes for each region, as they are booked. Its entry in the table that the node reads was there before it.
     pub bytes_per_region: u64,
-    /// Bytes of page tables that the arena's mapping takes in this process, estimated from what it has touched.
+    /// Bytes of page tables that this process has now, as the kernel counts them: they grow with what it touches.
     pub page_table_bytes: u64,
 }
 

@@ -8,7 +8,7 @@
 //! | `world.rs` | [`World`]: init, finalize, who is who, the ledger |
 //! | `operations.rs` | what a program does with memory |
 //! | `address.rs` | [`GlobalAddress`], [`GlobalPtr`] |
-//! | `region.rs`, `heap.rs` | memory that others can address, and where it is taken from |
+//! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `copy.rs`, `atomic.rs`, `errand.rs` | touching memory |
 //! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
@@ -45,6 +45,7 @@ mod region;
 #[cfg(test)]
 mod region_promises;
 mod serve;
+mod slots;
 mod world;
 
 pub use address::{GlobalAddress, GlobalPtr, SLOT_BITS};
@@ -59,6 +60,6 @@ pub use ledger::{Booking, Entry, Ledger, Purpose};
 pub use local::{Change, Local, Locked, Span};
 pub use order::Order;
 pub use plain::{Pod, Zeroable};
-pub use pool::Pool;
+pub use pool::{Pool, PoolAddresses};
 pub use region::{Lent, Region, RegionKey, Registered};
 pub use world::World;

@@ -1,12 +1,17 @@
 //! The pool of a rank: arena memory in which every rank of the node may allocate, without the owner's help.
 //!
-//! It has a fixed slot, so every rank knows the address of every other's. It begins without a byte and grows and
+//! It has fixed slots, so every rank knows the address of every other's. It begins without a byte and grows and
 //! shrinks at its end, by whoever holds its lock; what it takes is booked on its owner's budget. What lies in it is the
 //! business of the layer above, which keeps its allocator there.
+//!
+//! The bytes of a pool are numbered from 0, but lie in two places: the first ones near those of the other ranks, so that
+//! whoever uses many small pools pays few page tables, and the rest apart. Each part has a slot of its own. Where the first
+//! ends is [`Pool::BORDER`]: no block may lie across it.
 
-use crate::address::{GlobalAddress, POOL_SLOT};
+use crate::address::{AddressFormat, GlobalAddress, FAR_POOL_SLOT, POOL_SLOT};
+use crate::core::Core;
 use crate::ledger;
-use crate::local::{self, Local, Locked, Span};
+use crate::local::{self, Local, Locked, Span, BORDER};
 use crate::region::out_of_memory;
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
@@ -14,6 +19,7 @@ use kumiki_net::os::process;
 use kumiki_net::shm::control::Control;
 use kumiki_net::shm::region::RegionEntry;
 use kumiki_net::Rank;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a pool leaves of its owner's budget: a rank that others have filled can still start operations, and so give
@@ -26,8 +32,52 @@ pub struct Pool<'a> {
     local: Local<'a>,
     owner: Rank,
     owner_local: u32,
-    entry: &'a RegionEntry,
+    near: &'a RegionEntry,
+    far: &'a RegionEntry,
     control: &'a Control,
+}
+
+/// How the bytes of a pool are addressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolAddresses {
+    /// The address of byte 0.
+    base: u64,
+    /// How much further away the far part is than it would be if it followed the near one.
+    skip: u64,
+}
+
+impl PoolAddresses {
+    #[inline]
+    fn new(format: &AddressFormat, owner: Rank) -> PoolAddresses {
+        let base = format.address(owner, POOL_SLOT, 0).bits();
+        PoolAddresses { base, skip: format.slot_span().wrapping_sub(BORDER) }
+    }
+
+    /// The address of a byte.
+    #[inline]
+    pub fn address(self, offset: u64) -> GlobalAddress {
+        let (near, far) = self.bases();
+        if offset < BORDER { near } else { far }.add(offset)
+    }
+
+    /// The byte at an address. More than any pool has, if the address is of no pool or of another one.
+    #[inline]
+    pub fn offset(self, address: GlobalAddress) -> u64 {
+        let offset = address.bits().wrapping_sub(self.base);
+        if offset < BORDER {
+            return offset;
+        }
+        match offset.wrapping_sub(self.skip) {
+            far @ BORDER.. => far,
+            _ => u64::MAX,
+        }
+    }
+
+    /// What to add an offset to: in the near part, and in the far one.
+    #[inline]
+    pub(crate) fn bases(self) -> (GlobalAddress, GlobalAddress) {
+        (GlobalAddress::from_bits(self.base), GlobalAddress::from_bits(self.base.wrapping_add(self.skip)))
+    }
 }
 
 impl std::fmt::Debug for Pool<'_> {
@@ -51,9 +101,10 @@ impl<'a> Local<'a> {
         }
         let arena = &self.core.arena;
         let owner_local = arena.place(Rank(rank))?.local_on(self.core.node)?;
-        let entry = arena.region(owner_local, POOL_SLOT as usize)?;
+        let near = arena.region(owner_local, POOL_SLOT as usize)?;
+        let far = arena.region(owner_local, FAR_POOL_SLOT as usize)?;
         let control = arena.control(owner_local)?;
-        Some(Pool { local: self, owner: Rank(rank), owner_local, entry, control })
+        Some(Pool { local: self, owner: Rank(rank), owner_local, near, far, control })
     }
 
     #[cold]
@@ -71,27 +122,39 @@ impl<'a> Local<'a> {
     /// Whether an address lies in the pool of its rank, wherever that is.
     #[inline]
     pub fn is_in_pool(self, address: GlobalAddress) -> bool {
-        self.core.format.slot(address) == POOL_SLOT
+        matches!(self.core.format.slot(address), POOL_SLOT | FAR_POOL_SLOT)
     }
 
     /// The offset of an address in the pool of its rank.
     #[inline]
     pub fn pool_offset(self, address: GlobalAddress) -> u64 {
-        self.core.format.offset(address)
+        self.pool_addresses(self.rank_of(address)).offset(address)
     }
 
     /// The address of a byte of the pool of any rank.
     #[inline]
     pub fn pool_address(self, rank: u32, offset: u64) -> GlobalAddress {
-        self.core.format.address(Rank(rank), POOL_SLOT, offset)
+        self.pool_addresses(rank).address(offset)
+    }
+
+    /// How the bytes of the pool of any rank are addressed.
+    #[inline]
+    pub fn pool_addresses(self, rank: u32) -> PoolAddresses {
+        PoolAddresses::new(&self.core.format, Rank(rank))
     }
 }
 
 impl<'a> Pool<'a> {
+    /// Where its near part ends and the far one begins.
+    pub const BORDER: u64 = BORDER;
+
     /// Bytes that it has now: a multiple of a page.
     #[inline]
     pub fn len(self) -> u64 {
-        self.entry.bytes()
+        match self.near.bytes() {
+            near @ ..BORDER => near,
+            _ => BORDER + self.far.bytes().min(self.local.core.arena.far_pool_bytes()),
+        }
     }
 
     /// Whether it has no memory now.
@@ -102,19 +165,18 @@ impl<'a> Pool<'a> {
     /// The most bytes that it can have: what a slot spans and a slice holds, and the job allows.
     #[inline]
     pub fn limit(self) -> u64 {
-        let arena = &self.local.core.arena;
-        let room = self.local.core.format.slot_span().min(arena.slice_bytes() - arena.pool_start());
-        room.min(arena.config().pool_bytes)
+        let Core { arena, format, .. } = self.local.core;
+        let far = format.slot_span().min(arena.far_pool_bytes());
+        (BORDER + far).min(arena.config().pool_bytes)
     }
 
     /// All its memory.
     #[inline]
     pub fn span(self) -> Span<'a> {
         let arena = &self.local.core.arena;
-        let bytes = self.len().min(arena.slice_bytes() - arena.pool_start());
-        // SAFETY: the pool lies in the slice of a rank of this node, behind its start.
-        let base = unsafe { arena.slice(self.owner_local).add(arena.pool_start() as usize) };
-        Span::new(base, bytes, self.local.pool_address(self.owner.0, 0))
+        let (near, far) = arena.pool(self.owner_local);
+        let addresses = self.local.pool_addresses(self.owner.0);
+        Span::of_pool(arena.pointer(near), arena.pointer(far), self.len(), addresses)
     }
 
     /// Takes the pool's lock; see [`Local::lock`].
@@ -146,7 +208,6 @@ impl<'a> Pool<'a> {
     pub fn resize(self, bytes: u64, _held: &Locked<'_>) -> Result<()> {
         let core = self.local.core;
         let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
-        let start = core.arena.pool_start();
         let control = self.control;
         if bytes > before {
             let more = bytes - before;
@@ -161,17 +222,100 @@ impl<'a> Pool<'a> {
             let budget_bytes = core.arena.config().budget_bytes;
             let budget_bytes = budget_bytes - RESERVE_BYTES.min(budget_bytes / 16);
             ledger::book_on(&control.booked, budget_bytes, more)?;
-            let committed = core.arena.commit_slice(self.owner_local, start + before, more);
+            let parts = self.parts(before..bytes);
+            let committed = parts.into_iter().try_for_each(|(at, bytes)| core.arena.commit(at, bytes));
             if let Err(error) = committed {
                 control.booked.fetch_sub(more, Ordering::Relaxed);
                 return Err(out_of_memory(error, more));
             }
-            self.entry.resize(bytes);
+            self.near.resize(bytes.min(BORDER));
+            self.far.resize(bytes.saturating_sub(BORDER));
         } else if bytes < before {
-            self.entry.resize(bytes);
-            core.arena.release_slice(self.owner_local, start + bytes, before - bytes)?;
+            self.far.resize(bytes.saturating_sub(BORDER));
+            self.near.resize(bytes.min(BORDER));
+            let parts = self.parts(bytes..before);
+            parts.into_iter().try_for_each(|(at, bytes)| core.arena.release(at, bytes))?;
             control.booked.fetch_sub(before - bytes, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Where a range lies in the arena, and how many bytes of it: in the near part, in the far one, or in both.
+    fn parts(self, range: Range<u64>) -> impl IntoIterator<Item = (u64, u64)> {
+        let (near, far) = self.local.core.arena.pool(self.owner_local);
+        let near = (near + range.start, range.end.min(BORDER).saturating_sub(range.start));
+        let start = range.start.max(BORDER);
+        let far = (far + start - BORDER, range.end.saturating_sub(start));
+        [near, far].into_iter().filter(|&(_, bytes)| bytes > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::World;
+
+    #[test]
+    fn a_pool_lies_in_two_parts_and_gives_both_back() {
+        let world = World::init().unwrap();
+        let (local, page) = (world.local(), PAGE_BYTES);
+        let pool = local.pool(0).unwrap();
+        let held = pool.lock().unwrap();
+        let arena = &world.core().arena;
+        let occupied = arena.occupied_bytes().unwrap();
+        for bytes in [page, BORDER - page, BORDER, BORDER + page, 3 * BORDER, BORDER + page, page, 0] {
+            pool.resize(bytes, &held).unwrap();
+            assert_eq!((pool.len(), pool.span().len()), (bytes, bytes));
+            assert_eq!(arena.occupied_bytes().unwrap(), occupied + bytes);
+            for at in (0..bytes).step_by(page as usize / 2) {
+                let address = local.pool_address(0, at);
+                assert!(local.is_in_pool(address) && local.pool_offset(address) == at);
+                // By the pool and by the address it is the same word.
+                pool.span().store(at, at).unwrap();
+                assert_eq!(world.get(crate::GlobalPtr::<u64>::from_address(address)), Ok(at));
+                assert_eq!(pool.span().part(at, 8).unwrap().address(), address);
+            }
+            assert!(world.get(crate::GlobalPtr::<u8>::from_address(local.pool_address(0, bytes))).is_err());
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_or_written_across_the_border_of_a_pool() {
+        let world = World::init().unwrap();
+        let pool = world.local().pool(0).unwrap();
+        let held = pool.lock().unwrap();
+        pool.resize(2 * BORDER, &held).unwrap();
+        let span = pool.span();
+        assert!(span.write(BORDER - 8, &[1; 8]).is_ok() && span.write(BORDER, &[2; 8]).is_ok());
+        assert!(span.write(BORDER - 8, &[3; 16]).is_err() && span.read(BORDER - 1, &mut [0; 2]).is_err());
+        assert!(span.words(BORDER - 8, 2).is_err() && span.part(0, 2 * BORDER).is_err());
+        assert!(span.clear(BORDER - 8, 9).is_err() && span.word(BORDER - 4).is_err());
+        assert_eq!(
+            (span.load(BORDER - 8), span.load(BORDER)),
+            (Ok(0x0101010101010101), Ok(0x0202020202020202))
+        );
+        // An ordinary span is in one piece, however long.
+        let region = world.alloc::<u8>(2 * BORDER as usize).unwrap();
+        let span = world.local().span(region.address(), 2 * BORDER).unwrap();
+        assert!(span.write(BORDER - 8, &[3; 16]).is_ok());
+        assert_eq!(world.get(region.ptr().add(BORDER + 7)), Ok(3));
+    }
+
+    #[test]
+    fn an_address_of_no_pool_is_beyond_every_pool() {
+        for ranks in [1, 2, 1000, 1 << 20, 1 << 24] {
+            let format = AddressFormat::new(ranks);
+            let addresses = PoolAddresses::new(&format, Rank(ranks - 1));
+            let far_end = BORDER + format.slot_span();
+            for offset in [0, 8, BORDER - 1, BORDER, BORDER + 1, far_end - 1] {
+                let address = addresses.address(offset);
+                assert_eq!((addresses.offset(address), format.rank(address).0), (offset, ranks - 1));
+            }
+            for (slot, offset) in [(POOL_SLOT, BORDER), (FAR_POOL_SLOT + 1, 0), (POOL_SLOT - 1, 0)] {
+                let address = format.address(Rank(ranks - 1), slot, offset);
+                assert!(addresses.offset(address) >= far_end, "slot {slot} of {ranks} ranks");
+            }
+            assert!(addresses.offset(GlobalAddress::NULL) >= far_end);
+        }
     }
 }

@@ -5,16 +5,17 @@
 //! ([`World::register_raw`]). Each has one slot in the rank's table, or several in a row if it is larger than a
 //! slot spans.
 
-use crate::address::{GlobalAddress, GlobalPtr, Registration, POOL_SLOT, STARTER_SLOT};
+use crate::address::{GlobalAddress, GlobalPtr, Registration, STARTER_SLOT};
 use crate::core::Core;
+use crate::error::NO_SLOTS;
 use crate::heap::{Heap, GRAIN_BYTES};
 use crate::ledger::Purpose;
+use crate::slots::Slots;
 use crate::world::World;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::rights::{self, Rights};
 use kumiki_net::os::{futex, memory::PAGE_BYTES, process, time};
-use kumiki_net::shm::arena::SLOTS;
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::hazard;
 use kumiki_net::shm::region::{Kind, RegionView, MAX_COLOUR};
@@ -26,8 +27,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
-/// The first slot that regions of the program get.
-const FIRST_SLOT: u16 = POOL_SLOT + 1;
 /// Private bytes of the tables for one region, for the ledger.
 pub(crate) const RECORD_BYTES: u64 = 96;
 /// The machine is asked what it can still give whenever so much has been taken.
@@ -44,15 +43,12 @@ struct Record {
     heap_bytes: u64,
 }
 
-/// The regions of this rank and the free parts of its slice.
+/// The regions of this rank, and the free parts of its table and its heap.
 #[derive(Debug)]
 pub(crate) struct Registry {
     records: BTreeMap<u16, Record>,
-    /// Where the search for free slots starts: behind the last one given out, so that a slot is reused late.
-    cursor: u16,
+    slots: Slots,
     heap: Heap,
-    /// The heap was in use at some time up to here; beyond, it is as the system gave it.
-    used_end: u64,
     /// Whether a reset has given the table and the slice to the next life: then this one changes nothing there.
     passed_on: bool,
 }
@@ -68,42 +64,13 @@ pub(crate) struct Granted {
 }
 
 impl Registry {
-    pub(crate) fn new(heap: Range<u64>) -> Registry {
-        Registry {
-            records: BTreeMap::new(),
-            cursor: FIRST_SLOT,
-            heap: Heap::new(heap),
-            used_end: 0,
-            passed_on: false,
-        }
+    pub(crate) fn new(heap: [Range<u64>; 2]) -> Registry {
+        Registry { records: BTreeMap::new(), slots: Slots::new(), heap: Heap::new(heap), passed_on: false }
     }
 
     /// A reset gives the table to the next life. Whoever retires a region holds the registry too, so it does so before, or not.
     pub(crate) fn pass_on(&mut self) {
         self.passed_on = true;
-    }
-
-    /// Finds `count` free slots in a row.
-    fn find_slots(&self, count: u16) -> Option<u16> {
-        let last = SLOTS as u16 - count;
-        let candidates = (self.cursor..=last).chain(FIRST_SLOT..self.cursor.min(last.saturating_add(1)));
-        let mut skip_to = 0;
-        for first in candidates {
-            if first < skip_to && first >= self.cursor {
-                continue;
-            }
-            let before = self.records.range(..=first).next_back();
-            if let Some((&slot, record)) = before {
-                if slot + record.slots > first {
-                    skip_to = slot + record.slots;
-                    continue;
-                }
-            }
-            if self.records.range(first..first + count).next().is_none() {
-                return Some(first);
-            }
-        }
-        None
     }
 }
 
@@ -112,19 +79,15 @@ impl Core {
     fn publish(&self, registry: &mut Registry, view: RegionView, heap_bytes: u64) -> Result<Granted> {
         let span = self.format.slot_span();
         let slots = view.bytes.div_ceil(span).max(1);
-        let full = || Error::OutOfMemory {
-            asked: slots,
-            left: 0,
-            what: "slots of the region table; unregister something",
+        let taken = u16::try_from(slots).ok().and_then(|count| Some((registry.slots.take(count)?, count)));
+        let Some((first, slots)) = taken else {
+            return Err(Error::OutOfMemory { asked: slots, left: registry.slots.longest(), what: NO_SLOTS });
         };
-        let slots = u16::try_from(slots).ok().filter(|&n| n < SLOTS as u16).ok_or_else(full)?;
-        let first = registry.find_slots(slots).ok_or_else(full)?;
-        for index in 0..slots {
-            self.arena
-                .commit_slot(self.local, (first + index) as usize)
-                .map_err(|error| out_of_memory(error, PAGE_BYTES))?;
+        let ready = self.commit_slots(&mut registry.slots, first, slots);
+        if let Err(error) = ready.and_then(|()| self.books.book(Purpose::RegionTable, RECORD_BYTES)) {
+            registry.slots.give(first, slots);
+            return Err(error);
         }
-        self.books.book(Purpose::RegionTable, RECORD_BYTES)?;
         let mut generation = 0;
         for index in 0..slots {
             let slot = (first + index) as usize;
@@ -145,17 +108,32 @@ impl Core {
         registry
             .records
             .insert(first, Record { slots, generation, kind: view.kind, base: view.base, heap_bytes });
-        registry.cursor = if first + slots >= SLOTS as u16 { FIRST_SLOT } else { first + slots };
         let address = self.format.address(self.rank, first, 0);
         let registration = self.format.registration(self.rank, first, generation);
         Ok(Granted { address, registration, generation, slot: first, base: view.base })
+    }
+
+    /// Commits and books the pages of the table that these slots are the first to use.
+    fn commit_slots(&self, slots: &mut Slots, first: u16, count: u16) -> Result<()> {
+        for slot in first..=first + (count - 1) {
+            if slots.is_committed(slot) {
+                continue;
+            }
+            self.books.book(Purpose::ArenaControl, PAGE_BYTES)?;
+            if let Err(error) = self.arena.commit_slot(self.local, slot as usize) {
+                self.books.unbook(Purpose::ArenaControl, PAGE_BYTES);
+                return Err(out_of_memory(error, PAGE_BYTES));
+            }
+            slots.note_committed(slot);
+        }
+        Ok(())
     }
 
     /// Takes a zeroed region of `bytes` from the arena.
     pub(crate) fn allocate(&self, bytes: u64, colour: u32) -> Result<Granted> {
         self.check_usable()?;
         let colour = check_colour(colour)?;
-        let too_large = || Error::OutOfMemory { asked: bytes, left: 0, what: "address space of a slice" };
+        let too_large = || Error::OutOfMemory { asked: bytes, left: 0, what: "address space of a heap" };
         let rounded = Heap::rounded(bytes).ok_or_else(too_large)?;
         self.books.book(Purpose::Heap, rounded)?;
         let granted = self.allocate_booked(bytes, rounded, colour);
@@ -173,7 +151,7 @@ impl Core {
             return Err(Error::OutOfMemory {
                 asked: bytes,
                 left,
-                what: "the largest free range of the slice",
+                what: "the largest free range of the heap",
             });
         };
         let view = RegionView { kind: Kind::Arena, base: at, bytes, generation: 0, colour };
@@ -181,7 +159,7 @@ impl Core {
         let zero = self.renew(&mut registry, at, rounded);
         let granted = self
             .arena
-            .commit_slice(self.local, pages.start, pages.end - pages.start)
+            .commit(pages.start, pages.end - pages.start)
             .map_err(|error| out_of_memory(error, pages.end - pages.start))
             .and_then(|()| {
                 self.clear(at, rounded, zero);
@@ -197,9 +175,9 @@ impl Core {
     /// They were given back when their region was freed, but a neighbour that was just copying there has filled them again.
     fn renew(&self, registry: &mut Registry, at: u64, bytes: u64) -> Range<u64> {
         let (start, end) = (at.next_multiple_of(PAGE_BYTES), (at + bytes) / PAGE_BYTES * PAGE_BYTES);
-        let first_fresh = registry.used_end.max(start);
-        let was_used = start..end.min(registry.used_end);
-        registry.used_end = registry.used_end.max((at + bytes).next_multiple_of(PAGE_BYTES));
+        let used_end = registry.heap.note_used(at, (at + bytes).next_multiple_of(PAGE_BYTES));
+        let first_fresh = used_end.max(start);
+        let was_used = start..end.min(used_end);
         if was_used.is_empty() || self.release_pages(was_used).is_ok() {
             start..end.max(start)
         } else {
@@ -214,12 +192,10 @@ impl Core {
             false => [at..fresh.start, fresh.end..at + bytes],
         };
         for part in parts {
-            // SAFETY: the range was just taken from the heap of this rank's slice and its pages are committed; no region
-            // covers it yet.
-            unsafe {
-                let start = self.arena.slice(self.local).add(part.start as usize);
-                std::ptr::write_bytes(start, 0, (part.end - part.start) as usize);
-            }
+            let start = self.arena.pointer(part.start);
+            // SAFETY: the range was just taken from the heap of this rank and its pages are committed; no region covers it
+            // yet.
+            unsafe { std::ptr::write_bytes(start, 0, (part.end - part.start) as usize) };
         }
     }
 
@@ -232,7 +208,7 @@ impl Core {
     }
 
     fn release_pages(&self, pages: Range<u64>) -> kumiki_net::Result<()> {
-        self.arena.release_slice(self.local, pages.start, pages.end - pages.start)
+        self.arena.release(pages.start, pages.end - pages.start)
     }
 
     /// Registers memory of this process. Whoever calls vouches that it stays valid until it is unregistered.
@@ -260,6 +236,7 @@ impl Core {
             )));
         };
         registry.records.remove(&slot);
+        registry.slots.give(slot, record.slots);
         // After a reset the slot is somebody else's. After any other end of the world neighbours may go on: they must find
         // the region gone, whatever the reason, before its memory is the program's again.
         let ours = !registry.passed_on;
@@ -333,7 +310,7 @@ impl Core {
     /// The private bytes of the tables, for the ledger.
     pub(crate) fn region_count(&self) -> usize {
         let registry = self.registry();
-        registry.records.len() + registry.heap.ranges()
+        registry.records.len() + registry.slots.runs() + registry.heap.ranges()
     }
 }
 
@@ -406,8 +383,7 @@ impl<T: Pod> Region<T> {
 
     /// The memory itself, for programs that keep their own discipline (a phase between two barriers, say).
     pub fn as_mut_ptr(&self) -> *mut T {
-        // SAFETY: the region lies inside this rank's slice.
-        unsafe { self.core.arena.slice(self.core.local).add(self.granted.base as usize).cast() }
+        self.core.arena.pointer(self.granted.base).cast()
     }
 
     fn elements(&self, first: usize, count: usize) -> Result<*mut u8> {
@@ -420,7 +396,7 @@ impl<T: Pod> Region<T> {
                 bytes: (count * std::mem::size_of::<T>()) as u64,
             });
         }
-        // SAFETY: the element lies inside the region, which lies inside the slice.
+        // SAFETY: the element lies inside the region, which lies inside the arena.
         Ok(unsafe { self.as_mut_ptr().add(first).cast() })
     }
 }
@@ -724,6 +700,7 @@ mod tests {
     use super::*;
     use crate::address::AddressFormat;
     use crate::order::Order;
+    use crate::slots::MOST_SLOTS;
 
     const SPAN: usize = 1 << 16;
 
@@ -775,13 +752,30 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_never_unregisters_met_the_limit_after_4093_registrations() {
+        let world = World::init().unwrap();
+        let control = || world.ledger().of(Purpose::ArenaControl);
+        let before = control();
+        let kept: Vec<_> = (0..60_000u32).map(|number| world.register(vec![number]).unwrap()).collect();
+        // 256 entries fit in a page of the table, and the first page was there.
+        assert_eq!(control() - before, (60_000 / 256) * PAGE_BYTES);
+        for number in [0, 251, 252, 4093, 59_999] {
+            assert_eq!(world.get(kept[number as usize].ptr()).unwrap(), number);
+        }
+        drop(kept);
+        world.finalize().unwrap();
+    }
+
+    #[test]
     fn slots_in_a_row_are_found_among_used_ones_and_a_full_table_says_so() {
         let world = narrow_world();
         let mut kept = Vec::new();
-        // 4093 slots: every second one stays in use, so no two free ones are in a row.
-        let mut single: Vec<_> = (0..4093).map(|_| world.alloc::<u8>(1).unwrap()).collect();
+        // Every second slot stays in use, so no two free ones are in a row.
+        let mut single: Vec<_> = (0..MOST_SLOTS).map(|_| world.alloc::<u8>(1).unwrap()).collect();
         let full = world.alloc::<u8>(1).unwrap_err();
-        assert!(matches!(full, Error::OutOfMemory { asked: 1, .. }), "{full}");
+        assert!(matches!(full, Error::OutOfMemory { asked: 1, left: 0, .. }), "{full}");
+        assert!(full.to_string().starts_with("out of registrations: 1 asked, 0 left"), "{full}");
+        assert!(!full.to_string().contains("bytes"), "{full}");
         while let Some(one) = single.pop() {
             kept.push(one);
             single.pop();

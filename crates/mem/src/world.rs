@@ -1,6 +1,6 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
-use crate::address::{AddressFormat, POOL_SLOT, STARTER_SLOT};
+use crate::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_SLOT};
 use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::errand::Manners;
@@ -130,7 +130,8 @@ impl World {
         let books = Books::new(arena.clone(), place.local);
         books.book(Purpose::World, std::mem::size_of::<Core>() as u64 + 1024)?;
         books.book(Purpose::ArenaControl, 2 * kumiki_net::os::memory::PAGE_BYTES)?;
-        books.book(Purpose::Starter, arena.heap_start())?;
+        let starter = arena.starter(place.local);
+        books.book(Purpose::Starter, starter.end - starter.start)?;
         let core = Core {
             format: AddressFormat::new(config.ranks),
             rank: attachment.rank,
@@ -151,7 +152,7 @@ impl World {
             books,
             services,
             simulated: given.is_some(),
-            registry: Mutex::new(Registry::new(arena.heap_start()..arena.pool_start())),
+            registry: Mutex::new(Registry::new(arena.heap(place.local))),
             engine: Mutex::new(Engine::new(attachment.channel.clone())),
             waiting: Waiting {
                 spin_ns: AtomicU64::new(spin_ns(&config)?),
@@ -336,6 +337,7 @@ impl World {
         } else if new_rank != 0 {
             return Err(Error::misuse(format!("reset to rank {new_rank}: there is one rank")));
         } else {
+            attachment.arena.clear()?;
             attachment.arena.prepare_rank(attachment.local)?;
         }
         World::attach(attachment, self.core.services)
@@ -562,17 +564,19 @@ impl Core {
     fn publish_starter(&self) -> Result<()> {
         let entry = self.arena.region(self.local, STARTER_SLOT as usize);
         let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
-        let bytes = self.arena.config().starter_bytes;
-        entry.publish(RegionView { kind: Kind::Arena, base: 0, bytes, generation: 1, colour: 0 });
+        let (base, bytes) = (self.arena.starter(self.local).start, self.arena.config().starter_bytes);
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation: 1, colour: 0 });
         Ok(())
     }
 
-    /// Publishes the pool in its fixed slot, still without a byte.
+    /// Publishes the two parts of the pool in their fixed slots, still without a byte.
     fn publish_pool(&self) -> Result<()> {
-        let entry = self.arena.region(self.local, POOL_SLOT as usize);
-        let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
-        let base = self.arena.pool_start();
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
+        let (near, far) = self.arena.pool(self.local);
+        for (slot, base) in [(POOL_SLOT, near), (FAR_POOL_SLOT, far)] {
+            let entry = self.arena.region(self.local, slot as usize);
+            let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
+            entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
+        }
         Ok(())
     }
 

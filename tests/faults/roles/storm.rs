@@ -128,8 +128,9 @@ pub(crate) fn atomics() -> Result<()> {
             let lost = (0..).try_for_each(|_: u32| world.sync());
             assert!(matches!(lost, Err(Error::PeerLost { rank: Rank(2), .. })), "{lost:?}");
             let place = arena.place(Rank(2)).unwrap().load();
-            // SAFETY: starter memory begins at the slice of its rank and is aligned; the arena outlives this line.
-            let found = unsafe { (*arena.slice(place.local).cast::<AtomicU64>()).load(Ordering::SeqCst) };
+            let starter = arena.pointer(arena.starter(place.local).start);
+            // SAFETY: starter memory is committed and aligned; the arena outlives this line.
+            let found = unsafe { (*starter.cast::<AtomicU64>()).load(Ordering::SeqCst) };
             say(&format!("found {found}"));
         }
         _ => drop(world.sync()),

@@ -5,6 +5,7 @@
 
 use super::job::Job;
 use super::objects::Objects;
+use super::touch::{self, Touched};
 use super::Outcome;
 use crate::chart::{bytes_text, Bars, Group, Scale, Unit};
 use kumiki_run::{report, system};
@@ -31,6 +32,7 @@ Examples:
   kumiki mem -n 4 --virtual-nodes 2   the same with TCP between two nodes
   kumiki mem -n 4 -- ./heat --size 512
   kumiki mem -n 1024 --json --png mem.png
+  kumiki mem -n 1024 --touch all      and what page tables a rank has that uses the memory of all others
 
 Private memory is what smaps_rollup calls Anonymous: heap, stacks and changed data, not the arena and not pages of files. \
 What an object of global memory takes beyond what the program keeps in it is measured here: some are made, and divided by. \
@@ -52,23 +54,26 @@ pub(crate) struct Arguments {
     /// Write a chart, too.
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
+    /// Let a rank of each node use the memory of so many neighbours, or of all, and measure its page tables.
+    #[arg(long, value_name = "N", value_parser = touch::count, conflicts_with = "command")]
+    touch: Option<u32>,
     /// A program and its arguments; without it the ranks only join, meet and leave.
     #[arg(last = true, value_name = "PROG")]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let bytes = LINE_BYTES * arguments.ranks.max(1) as u64;
-    let file = system::create_sealed(c"kumiki-measure", bytes).map_err(|error| error.to_string())?;
-    system::set_close_on_exec(file.as_fd(), false).map_err(|error| error.to_string())?;
-    let (program, words) = match arguments.command.split_first() {
-        Some((program, words)) => (Some(program.clone()), words.to_vec()),
-        None => (None, super::rank::words("probe")),
+    let file = Lines::new(c"kumiki-measure", LINE_BYTES, arguments.ranks)?;
+    let touched = Lines::new(c"kumiki-touched", touch::LINE_BYTES, arguments.ranks)?;
+    let (program, words) = match (arguments.command.split_first(), arguments.touch) {
+        (Some((program, words)), _) => (Some(program.clone()), words.to_vec()),
+        (None, None) => (None, super::rank::words("probe")),
+        (None, Some(count)) => (None, touch::words(count, touched.descriptor())),
     };
     let job = Job {
         ranks: arguments.ranks,
         virtual_nodes: arguments.virtual_nodes,
-        environment: vec![format!("KUMIKI_MEASURE_FD={}", file.as_raw_fd())],
+        environment: vec![format!("KUMIKI_MEASURE_FD={}", file.descriptor())],
         program,
         arguments: words,
     };
@@ -76,8 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if code != 0 {
         return Ok(code);
     }
-    let lines = read_lines(&File::from(file), bytes)?;
-    let mut summary = Summary::new(&lines, arguments.ranks)?;
+    let mut summary = Summary::new(&file.read()?, arguments.ranks)?;
+    if arguments.touch.is_some() {
+        summary.touched = Some(Touched::new(&touched.read()?)?);
+    }
     summary.objects =
         Objects::measure().inspect_err(|why| report(&format!("objects are left out: {why}"))).ok();
     if let Some(path) = &arguments.png {
@@ -95,17 +102,34 @@ pub(crate) fn picture_line(path: &Path) -> String {
     format!("picture: {}", path.display())
 }
 
-/// The lines that the ranks have written.
-fn read_lines(file: &File, bytes: u64) -> Result<Vec<Value>, String> {
-    let mut text = vec![0; bytes as usize];
-    file.read_exact_at(&mut text, 0).map_err(|error| format!("cannot read the measurements: {error}"))?;
-    let text = String::from_utf8_lossy(&text);
-    let lines = text.split(['\0', '\n']).filter(|line| !line.is_empty());
-    lines
-        .map(|line| {
-            serde_json::from_str(line).map_err(|error| format!("a measurement is damaged: {error}: {line}"))
-        })
-        .collect()
+/// A file in memory with a place for the line of each rank, which they inherit.
+struct Lines {
+    file: File,
+    bytes: u64,
+}
+
+impl Lines {
+    fn new(name: &std::ffi::CStr, line_bytes: u64, ranks: u32) -> Result<Lines, String> {
+        let bytes = line_bytes * ranks.max(1) as u64;
+        let file = system::create_sealed(name, bytes).map_err(|error| error.to_string())?;
+        system::set_close_on_exec(file.as_fd(), false).map_err(|error| error.to_string())?;
+        Ok(Lines { file: File::from(file), bytes })
+    }
+
+    fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// What the ranks have written.
+    fn read(&self) -> Result<Vec<Value>, String> {
+        let mut text = vec![0; self.bytes as usize];
+        let read = self.file.read_exact_at(&mut text, 0);
+        read.map_err(|error| format!("cannot read the measurements: {error}"))?;
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.split(['\0', '\n']).filter(|line| !line.is_empty());
+        let wrong = |error, line| format!("a measurement is damaged: {error}: {line}");
+        lines.map(|line| serde_json::from_str(line).map_err(|error| wrong(error, line))).collect()
+    }
 }
 
 /// The least, the middle and the most.
@@ -155,6 +179,7 @@ struct Summary {
     node_pss_bytes: u64,
     init_seconds: f64,
     objects: Option<Objects>,
+    touched: Option<Touched>,
 }
 
 impl Summary {
@@ -188,6 +213,7 @@ impl Summary {
             node_pss_bytes: (0..nodes).map(pss).max().unwrap_or(0),
             init_seconds: all("init_ns").max as f64 / 1e9,
             objects: None,
+            touched: None,
         })
     }
 
@@ -204,6 +230,9 @@ impl Summary {
         });
         if let Some(objects) = &self.objects {
             report["object_bytes"] = objects.json();
+        }
+        if let Some(touched) = &self.touched {
+            report["touched"] = touched.json();
         }
         report
     }
@@ -224,6 +253,10 @@ impl Summary {
         text += &self.arena.row("arena", None);
         text += &self.control.row("  beside starter memory and heap", Some(CONTROL_BUDGET_BYTES));
         text += &self.page_tables.row("page tables added by init", None);
+        if let Some(touched) = &self.touched {
+            text += "\n";
+            text += &touched.table();
+        }
         if let Some(objects) = &self.objects {
             text += "\n";
             text += &objects.table();

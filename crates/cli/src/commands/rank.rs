@@ -3,7 +3,7 @@
 //! It is recognised before the command line is parsed: what a parser leaves free in the heap would be taken again by
 //! init, and hide what that costs.
 
-use super::{demo, sim, Outcome};
+use super::{demo, sim, touch, Outcome};
 use kumiki::World;
 use std::ffi::OsString;
 
@@ -16,6 +16,7 @@ pub(crate) fn early() -> Option<Outcome> {
     let work = words.next().unwrap_or_default();
     Some(match work.to_str() {
         Some("probe") => probe().map(|()| 0).map_err(|error| error.to_string()),
+        Some("touch") => touch::rank(words.collect()),
         Some("demo") => demo::rank(words.collect()),
         Some("sim") => sim::rank(words.collect()),
         _ => Err("`kumiki rank` is started by other commands, such as `kumiki demo`".into()),

@@ -473,6 +473,7 @@ impl Node {
             }
         }
         write_places(arena, table, Status::Alive);
+        arena.clear()?;
         for (local, seat) in self.seats.iter().enumerate() {
             arena.prepare_rank(local as u32)?;
             if let Some(control) = arena.control(local as u32) {

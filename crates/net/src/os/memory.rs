@@ -4,9 +4,14 @@ use super::check;
 use crate::{Error, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 /// The size of a page: the unit in which memory is taken and given back.
 pub const PAGE_BYTES: u64 = 4096;
+/// The size of a huge page.
+pub const HUGE_BYTES: u64 = 2 << 20;
+/// From this length on huge pages are asked for: there is at least one in it, wherever it begins.
+pub const LARGE_BYTES: u64 = 2 * HUGE_BYTES;
 
 /// A memfd of fixed size: mode 0600, sealed against resizing, no name anywhere.
 pub fn create_sealed(name: &std::ffi::CStr, bytes: u64) -> Result<OwnedFd> {
@@ -135,26 +140,13 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `bytes` of the file from its start, readable and writable, without reserving memory.
     pub fn new(fd: BorrowedFd<'_>, bytes: u64) -> Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes as usize,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(match Error::last_os("mmap(arena)") {
-                Error::System { errno: libc::ENOMEM, .. } => Error::Refused(format!(
-                    "there is no room for a mapping of {bytes} bytes, which are only taken as they are used: raise the limit \
-                     on address space (ulimit -v unlimited), or set KUMIKI_SLICE, for instance to 256M"
-                )),
-                other => other,
-            });
-        }
+        let start = map_aligned(fd, bytes as usize).map_err(|error| match error {
+            Error::System { errno: libc::ENOMEM, .. } => Error::Refused(format!(
+                "there is no room for a mapping of {bytes} bytes, which are only taken as they are used: raise the limit \
+                 on address space (ulimit -v unlimited), or set KUMIKI_SLICE, for instance to 256M"
+            )),
+            other => other,
+        })?;
         // SAFETY: the range is the mapping just made; the advice changes forks and dumps, not contents. A
         // kernel that refuses the advice costs us a feature, not soundness.
         unsafe {
@@ -176,6 +168,93 @@ impl Mapping {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Takes the huge pages that lie in a long range, before the rest of it is [committed](commit). Only where the system has
+    /// them for whoever asks: where it gives them to all or to nobody there is nothing to ask. What it does not give is
+    /// committed in small pages.
+    pub fn prefer_huge_pages(&self, offset: u64, bytes: u64) {
+        if bytes < LARGE_BYTES || !huge_pages_for_the_asking() {
+            return;
+        }
+        self.take_huge_pages(offset, bytes);
+    }
+
+    /// Populates the huge pages of a range; in small ones, if the system has no others.
+    fn take_huge_pages(&self, offset: u64, bytes: u64) {
+        let Some((start, bytes)) = self.whole_huge_pages(offset, bytes) else { return };
+        // SAFETY: the range lies in the mapping. The advice changes the size of pages; populating writes nothing, and ends
+        // with an error where memory is short.
+        unsafe {
+            if libc::madvise(start, bytes, libc::MADV_HUGEPAGE) == 0 {
+                libc::madvise(start, bytes, libc::MADV_POPULATE_WRITE);
+            }
+        }
+    }
+
+    /// Takes the wish for huge pages back, of a range that is being [released](release): what is committed there next may
+    /// be short, and the kernel would round it up.
+    pub fn forget_huge_pages(&self, offset: u64, bytes: u64) {
+        if bytes < HUGE_BYTES || !huge_pages_for_the_asking() {
+            return;
+        }
+        if let Some((start, bytes)) = self.whole_huge_pages(offset, bytes) {
+            // SAFETY: the range lies in the mapping; the advice changes the size of pages, not contents.
+            unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+        }
+    }
+
+    /// The huge pages that lie in a range as a whole.
+    fn whole_huge_pages(&self, offset: u64, bytes: u64) -> Option<(*mut libc::c_void, usize)> {
+        let end =
+            offset.checked_add(bytes).filter(|&end| end <= self.bytes as u64)? / HUGE_BYTES * HUGE_BYTES;
+        let start = offset.next_multiple_of(HUGE_BYTES);
+        (start < end)
+            .then(|| (self.start.as_ptr().wrapping_add(start as usize).cast(), (end - start) as usize))
+    }
+}
+
+/// Maps a file at a multiple of the size of a huge page, so that those of the file can be mapped as such.
+fn map_aligned(fd: BorrowedFd<'_>, bytes: usize) -> Result<*mut libc::c_void> {
+    let mapped = |start: *mut libc::c_void| match start {
+        libc::MAP_FAILED => Err(Error::last_os("mmap(arena)")),
+        start => Ok(start),
+    };
+    let room = bytes.checked_add(HUGE_BYTES as usize).ok_or(Error::Misuse("a mapping is too long".into()))?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+    let held = unsafe { mapped(libc::mmap(std::ptr::null_mut(), room, libc::PROT_NONE, flags, -1, 0))? };
+    let before = (held as usize).next_multiple_of(HUGE_BYTES as usize) - held as usize;
+    let start = held.wrapping_byte_add(before);
+    // SAFETY: the new mapping lies in the room just made, which is ours alone; what is left of it is unmapped.
+    unsafe {
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let file = mapped(libc::mmap(start, bytes, protection, flags, fd.as_raw_fd(), 0));
+        let kept = if file.is_ok() { before + bytes.next_multiple_of(PAGE_BYTES as usize) } else { 0 };
+        if before > 0 || kept == 0 {
+            libc::munmap(held, if kept == 0 { room } else { before });
+        }
+        if kept > 0 && kept < room {
+            libc::munmap(held.wrapping_byte_add(kept), room - kept);
+        }
+        file
+    }
+}
+
+/// Whether the system has huge pages of shared memory for those who ask for them.
+fn huge_pages_for_the_asking() -> bool {
+    static OFFERED: OnceLock<bool> = OnceLock::new();
+    *OFFERED.get_or_init(|| {
+        let folder = "/sys/kernel/mm/transparent_hugepage";
+        let read = |file: &str| std::fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
+        asks(&read("hugepages-2048kB/shmem_enabled"), &read("shmem_enabled"))
+    })
+}
+
+/// What the settings of one size of pages, which may be missing, and of all of them come to.
+fn asks(of_size: &str, of_all: &str) -> bool {
+    let own = !of_size.is_empty() && !of_size.contains("[inherit]");
+    if own { of_size } else { of_all }.contains("[advise]")
 }
 
 impl Drop for Mapping {
@@ -266,4 +345,53 @@ pub fn machine_bytes() -> u64 {
 /// Duplicates a descriptor, close-on-exec.
 pub fn duplicate(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     fd.as_fd().try_clone_to_owned().map_err(|error| Error::from_io("fcntl(F_DUPFD_CLOEXEC)", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huge_pages_are_asked_for_where_asking_is_what_it_takes() {
+        let (advise, never) =
+            ("always within_size [advise] never deny force", "always within_size advise [never] deny force");
+        assert!(asks("", advise) && asks("always [inherit] within_size advise never", advise));
+        assert!(!asks("", never) && !asks("", "") && !asks("[never] advise", advise));
+        assert!(asks("always inherit within_size [advise] never", never));
+        assert!(!asks("", "[always] within_size advise never deny force"));
+    }
+
+    #[test]
+    fn a_mapping_begins_where_a_huge_page_can() {
+        for bytes in [1, 4096, 5000, HUGE_BYTES, 3 * HUGE_BYTES + 4096] {
+            let fd = create_sealed(c"aligned", bytes).unwrap();
+            let mapping = Mapping::new(fd.as_fd(), bytes).unwrap();
+            assert!((mapping.start().as_ptr() as u64).is_multiple_of(HUGE_BYTES));
+            commit(fd.as_fd(), 0, bytes).unwrap();
+            // SAFETY: the last byte is in the mapping and committed.
+            unsafe { mapping.start().as_ptr().add(bytes as usize - 1).write(1) };
+            assert!(mapping.whole_huge_pages(1, bytes).is_none_or(|_| bytes > 2 * HUGE_BYTES));
+        }
+    }
+
+    #[test]
+    fn what_lies_around_huge_pages_takes_no_more_than_was_asked_for() {
+        let fd = create_sealed(c"huge", 8 * HUGE_BYTES).unwrap();
+        let mapping = Mapping::new(fd.as_fd(), 8 * HUGE_BYTES).unwrap();
+        let (at, bytes) = (HUGE_BYTES - PAGE_BYTES, 3 * HUGE_BYTES + 5 * PAGE_BYTES);
+        mapping.take_huge_pages(at, bytes);
+        commit(fd.as_fd(), at, bytes).unwrap();
+        assert_eq!(file_bytes(fd.as_fd()).unwrap().1, bytes);
+        for place in (at..at + bytes).step_by(PAGE_BYTES as usize) {
+            // SAFETY: the page was committed just now.
+            unsafe {
+                let byte = mapping.start().as_ptr().add(place as usize);
+                assert_eq!(byte.read(), 0);
+                byte.write(1);
+            }
+        }
+        mapping.forget_huge_pages(at, bytes);
+        release(fd.as_fd(), at, bytes).unwrap();
+        assert_eq!(file_bytes(fd.as_fd()).unwrap().1, 0);
+    }
 }

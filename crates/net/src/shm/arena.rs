@@ -1,32 +1,21 @@
-//! The node's one shared memory object: layout, creation, attachment.
-//!
-//! ```text
-//! head | world table | node table | control 0 | regions 0 | control 1 | …   | slice 0 | slice 1 | …
-//!      | 8 B a rank  | 64 B a node|    4 KiB  | 64 KiB virtual (touched as used) | starter memory, heap, pool
-//! ```
-//! The small parts of all ranks lie close together, so that touching many of them costs few page tables; the
-//! slices lie at a fixed large stride, so that a global address becomes a pointer by arithmetic.
+//! The node's one shared memory object: creation, attachment, and its parts. Where these lie is in `layout.rs`.
 
-use super::barrier::{NodeBarrier, MOST_MEMBERS};
+use super::barrier::NodeBarrier;
 use super::control::Control;
+pub use super::layout::{table_page, NEAR_BYTES, SLOTS, TABLE_PAGES};
+use super::layout::{Layout, MAX_SLICES_BYTES, MIN_STRIDE};
 use super::region::RegionEntry;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
-use super::world::{NodeWord, PlaceWord, MAX_PER_WORLD};
+use super::world::{NodeWord, PlaceWord};
 use crate::environment;
 use crate::os::memory::{self, Mapping, PAGE_BYTES};
 use crate::{Error, Rank, Result};
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x01");
-/// Slots in a region table.
-pub const SLOTS: usize = 4096;
-const REGION_TABLE_BYTES: u64 = (SLOTS * std::mem::size_of::<RegionEntry>()) as u64;
-const CONTROL_STRIDE: u64 = PAGE_BYTES + REGION_TABLE_BYTES;
-/// The most address space an arena may take: half of what a process has.
-const MAX_ARENA_BYTES: u64 = 1 << 46;
-const MIN_STRIDE: u64 = 1 << 24;
+const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x02");
 
 /// What the agent decides before the arena exists; the same words stand at the head of the arena.
 #[repr(C)]
@@ -101,52 +90,14 @@ struct Head {
     shared: Shared,
 }
 
-/// Where the parts of an arena are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Layout {
-    world: u64,
-    nodes: u64,
-    controls: u64,
-    slices: u64,
-    stride: u64,
-    total: u64,
-}
-
-impl Layout {
-    fn new(config: &Config, stride: u64) -> Result<Layout> {
-        let limits = [config.ranks, config.nodes, config.local_ranks];
-        let too_many = limits.iter().any(|&n| n > MAX_PER_WORLD) || config.local_ranks > MOST_MEMBERS;
-        if too_many || limits.contains(&0) || config.node >= config.nodes {
-            return Err(Error::Misuse(format!(
-                "a world of {} ranks on {} nodes, {} of them on node {}, cannot be",
-                config.ranks, config.nodes, config.local_ranks, config.node
-            )));
-        }
-        let world = page_up(std::mem::size_of::<Head>() as u64);
-        let nodes = (world + 8 * config.ranks as u64).next_multiple_of(64);
-        let controls = page_up(nodes + 64 * config.nodes as u64);
-        let slices = (controls + CONTROL_STRIDE * config.local_ranks as u64).next_multiple_of(MIN_STRIDE);
-        let total = stride
-            .checked_mul(config.local_ranks as u64)
-            .and_then(|all| all.checked_add(slices))
-            .filter(|&total| total <= MAX_ARENA_BYTES + slices)
-            .ok_or_else(|| {
-                Error::Misuse(format!("an arena of {} slices is too large", config.local_ranks))
-            })?;
-        Ok(Layout { world, nodes, controls, slices, stride, total })
-    }
-}
-
-fn page_up(bytes: u64) -> u64 {
-    bytes.next_multiple_of(PAGE_BYTES)
-}
+const HEAD_BYTES: u64 = std::mem::size_of::<Head>() as u64;
 
 /// The stride of the slices: room for the machine's memory in both halves of every slice, as far as addresses go round;
 /// or what `KUMIKI_SLICE` says.
 fn choose_stride(config: &Config) -> Result<u64> {
     // Twice, because the heap and the pool have half of it each.
     let wish = 2 * memory::machine_bytes().max(1 << 32).next_power_of_two();
-    let most = MAX_ARENA_BYTES / (config.local_ranks.max(1) as u64).next_power_of_two();
+    let most = MAX_SLICES_BYTES / (config.local_ranks.max(1) as u64).next_power_of_two();
     let wish = environment::bytes("KUMIKI_SLICE")?
         .map_or(wish, |bytes| bytes.clamp(MIN_STRIDE, 1 << 46).next_power_of_two());
     Ok(wish.min(most).max(MIN_STRIDE))
@@ -182,13 +133,7 @@ unsafe impl Sync for Arena {}
 impl Arena {
     /// Makes a new arena; what the agent does. The world and node tables are still empty.
     pub fn create(config: Config) -> Result<Arena> {
-        let layout = Layout::new(&config, choose_stride(&config)?)?;
-        if page_up(config.starter_bytes) > layout.stride / 4 {
-            return Err(Error::Misuse(format!(
-                "starter memory of {} bytes does not fit",
-                config.starter_bytes
-            )));
-        }
+        let layout = Layout::new(&config, HEAD_BYTES, choose_stride(&config)?)?;
         let fd = memory::create_sealed(c"kumiki-arena", layout.total)?;
         memory::commit(fd.as_fd(), 0, layout.controls)?;
         let mapping = Mapping::new(fd.as_fd(), layout.total)?;
@@ -208,7 +153,7 @@ impl Arena {
     pub fn attach(fd: OwnedFd) -> Result<Arena> {
         let refuse = |what: &str| Err(Error::Refused(format!("not a Kumiki arena: {what}")));
         let (bytes, _) = memory::file_bytes(fd.as_fd())?;
-        if bytes < std::mem::size_of::<Head>() as u64 || !memory::is_sealed(fd.as_fd())? {
+        if bytes < HEAD_BYTES || !memory::is_sealed(fd.as_fd())? {
             return refuse("it is too short or may change its size");
         }
         let mapping = Mapping::new(fd.as_fd(), bytes)?;
@@ -226,8 +171,8 @@ impl Arena {
         if magic != MAGIC {
             return refuse("it is of another version; use one build of Kumiki on a node");
         }
-        let layout = Layout::new(&config, stride)?;
-        if total != bytes || layout.total != bytes || config.starter_bytes > stride / 4 {
+        let layout = Layout::new(&config, HEAD_BYTES, stride)?;
+        if total != bytes || layout.total != bytes {
             return refuse("its head contradicts its size");
         }
         Ok(Arena::over(mapping, fd, config, layout))
@@ -256,11 +201,7 @@ impl Arena {
             base,
             shared: NonNull::from(&whole.seats[node as usize]),
             config: Config { node, nodes, local_ranks: 1, ..config },
-            layout: Layout {
-                controls: layout.controls + CONTROL_STRIDE * node as u64,
-                slices: layout.slices + layout.stride * node as u64,
-                ..layout
-            },
+            layout: layout.seen_by(node),
             whole: whole.clone(),
         };
         Ok((0..nodes).map(view).collect())
@@ -312,7 +253,7 @@ impl Arena {
         }
         // SAFETY: there are `local_ranks` control blocks inside the mapping, each page-aligned and made of atomics;
         // the agent commits a block before its rank starts.
-        Some(unsafe { &*self.at(self.layout.controls + CONTROL_STRIDE * local as u64).cast::<Control>() })
+        Some(unsafe { &*self.at(self.layout.control(local)).cast::<Control>() })
     }
 
     /// An entry of a region table of this node.
@@ -321,65 +262,79 @@ impl Arena {
         if local >= self.config.local_ranks || slot >= SLOTS {
             return None;
         }
-        let offset = self.layout.controls + CONTROL_STRIDE * local as u64 + PAGE_BYTES + 16 * slot as u64;
         // SAFETY: the table is inside the mapping and made of atomics. A page that was never committed reads as
         // zeroes, which is a free entry.
-        Some(unsafe { &*self.at(offset).cast::<RegionEntry>() })
+        Some(unsafe { &*self.at(self.layout.entry(local, slot)).cast::<RegionEntry>() })
     }
 
-    /// Commits the control block, the first page of the region table and the starter memory of a rank, and
-    /// clears them; what the agent does before the rank starts, and again at a reset.
+    /// Commits the control block, the first page of the region table and the starter memory of a rank, of an arena that is
+    /// new or [cleared](Self::clear); what the agent does before the rank starts.
     pub fn prepare_rank(&self, local: u32) -> Result<()> {
         if local >= self.config.local_ranks {
             return Err(Error::Misuse(format!("there is no local rank {local}")));
         }
-        let control = self.layout.controls + CONTROL_STRIDE * local as u64;
-        memory::release(self.whole.fd.as_fd(), control, CONTROL_STRIDE)?;
-        memory::commit(self.whole.fd.as_fd(), control, 2 * PAGE_BYTES)?;
-        let slice = self.slice_offset(local);
-        memory::release(self.whole.fd.as_fd(), slice, self.layout.stride)?;
-        memory::commit(self.whole.fd.as_fd(), slice, page_up(self.config.starter_bytes.max(1)))
+        self.commit(self.layout.control(local), PAGE_BYTES)?;
+        self.commit(self.layout.entry(local, 0), PAGE_BYTES)?;
+        self.commit(self.layout.starter(local), self.layout.starter_bytes())
+    }
+
+    /// Gives all memory of all ranks back to the system; what the agent does at a reset, before it prepares them again.
+    pub fn clear(&self) -> Result<()> {
+        self.release(self.layout.controls, self.layout.total - self.layout.controls)
     }
 
     /// Commits the page of the region table that holds `slot` of the `local`-th rank.
     pub fn commit_slot(&self, local: u32, slot: usize) -> Result<()> {
-        let offset = CONTROL_STRIDE * local as u64 + PAGE_BYTES + 16 * slot as u64;
-        let page = (self.layout.controls + offset) / PAGE_BYTES * PAGE_BYTES;
-        memory::commit(self.whole.fd.as_fd(), page, PAGE_BYTES)
+        self.commit(self.layout.entry(local, slot) / PAGE_BYTES * PAGE_BYTES, PAGE_BYTES)
     }
 
-    /// Bytes of a slice: starter memory first, then the heap; the pool is the second half.
+    /// Where the starter memory of the `local`-th rank is: whole pages.
+    pub fn starter(&self, local: u32) -> Range<u64> {
+        let start = self.layout.starter(local);
+        start..start + self.layout.starter_bytes()
+    }
+
+    /// Where the heap of the `local`-th rank is: its near part, and its far one.
+    pub fn heap(&self, local: u32) -> [Range<u64>; 2] {
+        let (near, far) = (self.layout.near_heap(local), self.layout.far_heap(local));
+        [near..near + NEAR_BYTES, far..far + self.layout.half()]
+    }
+
+    /// Where the near part of the pool of the `local`-th rank begins, and the far one.
     #[inline]
-    pub fn slice_bytes(&self) -> u64 {
-        self.layout.stride
+    pub fn pool(&self, local: u32) -> (u64, u64) {
+        (self.layout.near_pool(local), self.layout.far_pool(local))
     }
 
-    /// Where the heap starts in a slice.
-    pub fn heap_start(&self) -> u64 {
-        page_up(self.config.starter_bytes.max(1))
-    }
-
-    /// Where the pool starts in a slice, and the heap ends.
+    /// The most bytes that the far part of a pool can have.
     #[inline]
-    pub fn pool_start(&self) -> u64 {
-        self.layout.stride / 2
+    pub fn far_pool_bytes(&self) -> u64 {
+        self.layout.half()
     }
 
-    /// The first byte of the slice of the `local`-th rank. The pages behind it may not be committed.
+    /// Bytes of the whole arena, most of which are never taken.
     #[inline]
-    pub fn slice(&self, local: u32) -> *mut u8 {
-        debug_assert!(local < self.config.local_ranks);
-        self.at(self.slice_offset(local))
+    pub fn bytes(&self) -> u64 {
+        self.layout.total
     }
 
-    /// Commits a range of a slice.
-    pub fn commit_slice(&self, local: u32, offset: u64, bytes: u64) -> Result<()> {
-        memory::commit(self.whole.fd.as_fd(), self.slice_offset(local) + offset, bytes)
+    /// The byte at a place of the arena. The pages there may not be committed.
+    #[inline]
+    pub fn pointer(&self, place: u64) -> *mut u8 {
+        debug_assert!(place <= self.layout.total);
+        self.base.as_ptr().wrapping_add(place as usize)
     }
 
-    /// Gives a range of a slice back to the system.
-    pub fn release_slice(&self, local: u32, offset: u64, bytes: u64) -> Result<()> {
-        memory::release(self.whole.fd.as_fd(), self.slice_offset(local) + offset, bytes)
+    /// Commits a range of the arena; in huge pages where it is long and the system has them for whoever asks.
+    pub fn commit(&self, place: u64, bytes: u64) -> Result<()> {
+        self.whole.mapping.prefer_huge_pages(place, bytes);
+        memory::commit(self.whole.fd.as_fd(), place, bytes)
+    }
+
+    /// Gives a range of the arena back to the system.
+    pub fn release(&self, place: u64, bytes: u64) -> Result<()> {
+        self.whole.mapping.forget_huge_pages(place, bytes);
+        memory::release(self.whole.fd.as_fd(), place, bytes)
     }
 
     /// Bytes of real memory that the whole arena occupies.
@@ -390,11 +345,6 @@ impl Arena {
     /// Arena bytes of a rank beside its starter memory and heap.
     pub fn fixed_bytes_per_rank(&self) -> u64 {
         2 * PAGE_BYTES + self.layout.controls / self.config.local_ranks as u64
-    }
-
-    #[inline]
-    fn slice_offset(&self, local: u32) -> u64 {
-        self.layout.slices + self.layout.stride * local as u64
     }
 
     #[inline]
@@ -498,11 +448,11 @@ impl Shared {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(super) mod tests {
     use super::super::world::{Cause, Place, Status};
     use super::*;
 
-    pub(crate) fn config(ranks: u32) -> Config {
+    pub(in super::super) fn config(ranks: u32) -> Config {
         Config {
             job: 7,
             ranks,
@@ -532,8 +482,8 @@ mod tests {
         assert!(other.place(Rank(3)).is_none());
         // SAFETY: starter memory is committed and at least 1024 bytes long.
         unsafe {
-            arena.slice(1).write(42);
-            assert_eq!(other.slice(1).read(), 42);
+            arena.pointer(arena.starter(1).start).write(42);
+            assert_eq!(other.pointer(other.starter(1).start).read(), 42);
         }
         arena.shared().set_reason("because");
         assert_eq!(other.shared().reason(), "because");
@@ -551,7 +501,7 @@ mod tests {
     fn a_thousand_ranks_cost_sixteen_kibibytes_each_at_most() {
         let arena = Arena::create(config(1024)).unwrap();
         (0..1024).for_each(|local| arena.prepare_rank(local).unwrap());
-        let starter = page_up(1024) * 1024;
+        let starter = PAGE_BYTES * 1024;
         let fixed = arena.occupied_bytes().unwrap() - starter;
         assert!(fixed <= 1024 * 16 * 1024, "{fixed} bytes");
         assert!(arena.fixed_bytes_per_rank() <= 16 * 1024);
@@ -561,13 +511,27 @@ mod tests {
     fn released_memory_reads_as_zero_again() {
         let arena = Arena::create(config(1)).unwrap();
         arena.prepare_rank(0).unwrap();
-        arena.commit_slice(0, 1 << 20, 1 << 20).unwrap();
-        // SAFETY: the range was committed just now.
-        unsafe {
-            let byte = arena.slice(0).add(1 << 20);
-            byte.write(9);
-            arena.release_slice(0, 1 << 20, 1 << 20).unwrap();
-            assert_eq!(byte.read(), 0);
+        for part in arena.heap(0) {
+            arena.commit(part.start, NEAR_BYTES).unwrap();
+            // SAFETY: the range was committed just now.
+            unsafe {
+                let byte = arena.pointer(part.start);
+                byte.write(9);
+                arena.release(part.start, NEAR_BYTES).unwrap();
+                assert_eq!(byte.read(), 0);
+            }
         }
+    }
+
+    #[test]
+    fn a_cleared_arena_holds_its_tables_and_nothing_of_its_ranks() {
+        let arena = Arena::create(config(3)).unwrap();
+        let empty = arena.occupied_bytes().unwrap();
+        (0..3).for_each(|local| arena.prepare_rank(local).unwrap());
+        arena.commit_slot(2, SLOTS - 1).unwrap();
+        arena.commit(arena.pool(1).1, 1 << 20).unwrap();
+        assert!(arena.occupied_bytes().unwrap() > empty + (1 << 20));
+        arena.clear().unwrap();
+        assert_eq!(arena.occupied_bytes().unwrap(), empty);
     }
 }

@@ -18,7 +18,7 @@ pub const MAX_COLOUR: u8 = 15;
 /// Where the bytes of a region are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// In the arena: `base` is an offset in the slice of the owner.
+    /// In the arena: `base` is a place there.
     Arena,
     /// In the owner's own memory: `base` is an address there.
     Private,
@@ -52,7 +52,7 @@ impl Kind {
 pub struct RegionView {
     /// Where the bytes are.
     pub kind: Kind,
-    /// Offset in the owner's slice, or address in the owner's process.
+    /// Place in the arena, or address in the owner's process.
     pub base: u64,
     /// Bytes from `base` to the end of the region.
     pub bytes: u64,
@@ -135,7 +135,7 @@ impl RegionEntry {
         }
     }
 
-    /// Where `bytes` at `offset` of a region of the arena lie in the owner's slice. `None` if this is no such region, or
+    /// Where `bytes` at `offset` of a region of the arena lie in it. `None` if this is no such region, or
     /// not of this generation (0: of any), or too short. The path of every same-node access, so it is short.
     #[inline]
     pub fn in_slice(&self, generation: u16, offset: u64, bytes: u64) -> Option<u64> {

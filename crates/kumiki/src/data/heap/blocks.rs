@@ -8,6 +8,9 @@
 //! block; [`HeapUse`] says what that comes to. A quick list that is full, a heap that has no room, and one that empties
 //! give their blocks to the lists proper, where they are merged.
 //!
+//! A pool lies in two parts, and no block lies across their border: the word in front of it is a block of its own, which is
+//! never free and has no bytes. While the pool ends there, it is the word that ends the row.
+//!
 //! A SIGKILL between two stores leaves a row of blocks that can be walked: a word of a block is written only when
 //! what lies behind it fits. Whoever takes over the lock walks them and makes the lists anew; at worst the block that
 //! the dead rank was about to get stays taken.
@@ -49,8 +52,10 @@ pub(super) const LENGTH_BITS: u64 = ((1 << 44) - 1) & !7;
 /// The word, two links and, at its end, the length: what a free block holds.
 pub(super) const SHORTEST: u64 = 32;
 
-/// The first piece of memory of a pool; what an empty heap keeps.
-pub(super) const FIRST_BYTES: u64 = 64 << 10;
+/// The first piece of memory of a pool; what an empty heap keeps. All of the near part: that costs the fewest page tables.
+pub(super) const FIRST_BYTES: u64 = Pool::BORDER;
+/// The word in front of the border.
+pub(super) const GUARD_AT: u64 = Pool::BORDER - WORD;
 /// A free block at the end of the pool goes back to the system from this length on.
 const TRIM_BYTES: u64 = 1 << 20;
 
@@ -331,10 +336,12 @@ impl<'a> Heap<'a> {
     }
 
     /// Gets memory from the system for a block of this length.
-    fn grow(&mut self, length: u64) -> Result<()> {
+    pub(super) fn grow(&mut self, length: u64) -> Result<()> {
         let end = if self.is_made() { self.span.load(END_AT)? } else { FIRST_BLOCK + WORD };
-        // A block of the next longer list, which is what `find` looks for.
-        let needed = end + length + length / 8 + SHORTEST;
+        // A block of the next longer list, which is what `find` looks for; on one side of the border.
+        let room = length + length / 8 + SHORTEST;
+        let start = if end + room <= Pool::BORDER { end } else { end.max(Pool::BORDER) };
+        let needed = start + room;
         let wished = needed.max(end + end / 8).max(FIRST_BYTES).min(self.pool.limit());
         if wished < end + SHORTEST && !self.is_made() {
             // The lists alone are more than the pool may have.
@@ -354,10 +361,46 @@ impl<'a> Heap<'a> {
         self.extend(end)
     }
 
-    /// Turns the memory behind the last block, and the word that ends the row, into a free block.
+    /// Turns the memory behind the last block into free blocks: one, or one on each side of the border.
     fn extend(&self, end: u64) -> Result<()> {
-        let (new_end, mut at) = (self.span.len(), end - WORD);
-        let mut length = new_end - end;
+        let new_end = self.span.len();
+        if end < Pool::BORDER {
+            self.extend_to(end, new_end.min(Pool::BORDER))?;
+        }
+        match end.max(Pool::BORDER) {
+            _ if new_end <= Pool::BORDER => Ok(()),
+            Pool::BORDER => self.cross(new_end),
+            end => self.extend_to(end, new_end),
+        }
+    }
+
+    /// Makes a free block of all that is behind the border, where the row has ended so far.
+    fn cross(&self, new_end: u64) -> Result<()> {
+        let (at, length) = (Pool::BORDER, new_end - WORD - Pool::BORDER);
+        self.span.store(new_end - WORD, check(new_end - WORD) | PREVIOUS_FREE)?;
+        self.write_free(at, length, 0)?;
+        // With this store the row goes on.
+        let flag = self.span.load(GUARD_AT)? & PREVIOUS_FREE;
+        self.span.store(GUARD_AT, check(GUARD_AT) | WORD | flag)?;
+        self.span.store(END_AT, new_end)?;
+        self.link(at, length)
+    }
+
+    /// Gives all that is behind the border back: a single free block of this length.
+    fn retreat(&mut self, length: u64) -> Result<()> {
+        self.unlink(Pool::BORDER, length)?;
+        let flag = self.span.load(GUARD_AT)? & PREVIOUS_FREE;
+        // With this store the row ends in front of the border.
+        self.span.store(GUARD_AT, check(GUARD_AT) | flag)?;
+        self.span.store(END_AT, Pool::BORDER)?;
+        self.pool.resize(Pool::BORDER, &self.held)?;
+        self.span = self.pool.span();
+        Ok(())
+    }
+
+    /// Turns memory behind the last block, and the word that ends the row, into a free block.
+    fn extend_to(&self, end: u64, new_end: u64) -> Result<()> {
+        let (mut at, mut length) = (end - WORD, new_end - end);
         if length < SHORTEST {
             return Ok(());
         }
@@ -380,10 +423,17 @@ impl<'a> Heap<'a> {
     /// Gives memory at the end of the pool back, if the free block there is long.
     fn trim(&mut self, at: u64, length: u64) -> Result<()> {
         let end = self.span.load(END_AT)?;
+        let empty = self.pool.blocks().load(Relaxed) == 0;
+        if empty && end > Pool::BORDER {
+            let word = self.span.load(Pool::BORDER)?;
+            let behind = word & LENGTH_BITS;
+            if word & FREE != 0 && Pool::BORDER + behind + WORD == end {
+                return self.retreat(behind);
+            }
+        }
         if at + length + WORD != end {
             return Ok(());
         }
-        let empty = self.pool.blocks().load(Relaxed) == 0;
         let keep = if empty { FIRST_BYTES } else { at + SHORTEST + WORD + end / 16 };
         let new_end = keep.max(at + SHORTEST + WORD).next_multiple_of(4096);
         let worth = if empty { 4096 } else { TRIM_BYTES };
@@ -432,7 +482,7 @@ impl<'a> Heap<'a> {
                 if length == 0 {
                     break;
                 }
-                blocks += 1;
+                blocks += (at != GUARD_AT) as u64;
             }
             at += length;
         }
@@ -462,7 +512,7 @@ impl<'a> Heap<'a> {
             let word = self.span.load(at)?;
             match word & LENGTH_BITS {
                 0 => break,
-                length if word & FREE == 0 => used_bytes += length,
+                length if word & FREE == 0 && at != GUARD_AT => used_bytes += length,
                 _ => {}
             }
             at += word & LENGTH_BITS;

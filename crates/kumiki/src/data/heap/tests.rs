@@ -25,9 +25,10 @@ impl Heap<'_> {
             if is_free {
                 assert_eq!(self.span.load(at + length - WORD)?, length);
                 free += 1;
-            } else if word & QUICK == 0 {
+            } else if word & QUICK == 0 && at != GUARD_AT {
                 blocks += 1;
             }
+            assert!(at + length <= GUARD_AT || at >= GUARD_AT, "a block across the border at {at}");
             was_free = is_free;
             at += length;
         }
@@ -106,6 +107,60 @@ fn memory_goes_back_when_the_heap_empties() {
     assert!(empty.pool_bytes <= FIRST_BYTES && empty.used_bytes == 0, "{empty:?}");
     assert!(matches!(world.malloc(u64::MAX, 0), Err(Error::OutOfMemory { .. })));
     verify(&world);
+}
+
+#[test]
+fn blocks_lie_on_one_side_of_the_border_of_a_pool() {
+    let world = World::init().expect("a world of one");
+    let near = world.malloc(40 << 10, 0).expect("memory");
+    assert_eq!(world.heap_use(0).expect("use").pool_bytes, FIRST_BYTES);
+    // What does not fit in front of the border lies behind it, and what fits is still found in front.
+    let far = world.malloc(20 << 10, 0).expect("memory");
+    let small = world.malloc(8000, 0).expect("memory");
+    let side = |place| world.local().pool_offset(place) >= kumiki_mem::Pool::BORDER;
+    assert_eq!([near, far, small].map(side), [false, true, false]);
+    verify(&world);
+    for place in [far, near, small] {
+        world.free(place).expect("freed");
+        verify(&world);
+    }
+    assert_eq!(world.heap_use(0).expect("use").pool_bytes, FIRST_BYTES);
+    let long = world.malloc(1 << 20, 0).expect("memory");
+    assert!(side(long));
+    verify(&world);
+    let guard = world.local().pool_address(0, kumiki_mem::Pool::BORDER);
+    assert!(
+        matches!(world.free(guard), Err(Error::Misuse(_))),
+        "the word in front of the border is no block"
+    );
+    world.free(long).expect("freed");
+    verify(&world);
+}
+
+#[test]
+fn a_heap_that_was_cut_off_at_the_border_is_repaired() {
+    let world = World::init().expect("a world of one");
+    let long = world.malloc(1 << 20, 0).expect("memory");
+    let heap = Heap::open(world.local(), 0).expect("the heap");
+    let guard = heap.span.load(GUARD_AT).expect("a word");
+    assert_eq!(guard & LENGTH_BITS, WORD);
+    // Grown, but the end is not noted yet.
+    heap.span.store(END_AT, kumiki_mem::Pool::BORDER).expect("stored");
+    heap.repair().and_then(|()| heap.verify()).expect("repaired");
+    drop(heap);
+    world.free(long).expect("freed");
+    verify(&world);
+    // The row ends in front of the border already or still, and the pool is longer.
+    let long = world.malloc(1 << 20, 0).expect("memory");
+    world.free(long).expect("freed");
+    let mut heap = Heap::open(world.local(), 0).expect("the heap");
+    heap.grow(1 << 20).expect("grown");
+    heap.span.store(GUARD_AT, guard & !LENGTH_BITS).expect("stored");
+    heap.repair().and_then(|()| heap.verify()).expect("repaired");
+    assert_eq!(heap.span.load(END_AT), Ok(kumiki_mem::Pool::BORDER));
+    let place = heap.allocate(1 << 20).expect("memory");
+    heap.verify().expect("sound");
+    heap.free(place).and_then(|()| heap.verify()).expect("freed");
 }
 
 proptest! {

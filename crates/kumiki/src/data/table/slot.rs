@@ -13,7 +13,7 @@
 use super::layout::*;
 use crate::data::heap::{self, Heap};
 use crate::{Error, GlobalAddress, Result};
-use kumiki_mem::{Change, Local, Locked, Pool, Span};
+use kumiki_mem::{Change, Local, Locked, Pool, PoolAddresses, Span};
 
 /// What can be done with one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,8 +160,8 @@ pub(super) struct Slots<'a> {
     rank: u32,
     kind: Kind,
     nonce: u64,
-    /// The address of the first byte of the pool.
-    base: u64,
+    /// How bytes of the pool are addressed.
+    addresses: PoolAddresses,
     /// The offset of the first slot.
     at: u64,
     /// How many there are.
@@ -174,15 +174,15 @@ impl<'a> Slots<'a> {
     pub(super) fn open(local: Local<'a>, part: Part) -> Result<Option<Slots<'a>>> {
         let rank = local.rank_of(part.address);
         let pool = local.pool(rank)?;
-        let base = local.pool_address(rank, 0).bits();
-        let at = part.address.bits().wrapping_sub(base);
+        let addresses = local.pool_addresses(rank);
+        let at = addresses.offset(part.address);
         let header = at.checked_sub(HEADER_BYTES).map(|at| pool.span().part(at, HEADER_BYTES));
         let Some(Ok(header)) = header else { return Ok(None) };
         if header.load(MARK_AT)? != part.kind.slots_mark() || header.load(NONCE_AT)? != part.nonce {
             return Ok(None);
         }
         let count = header.load(SLOTS_AT)?;
-        Ok(Some(Slots { local, pool, rank, kind: part.kind, nonce: part.nonce, base, at, count }))
+        Ok(Some(Slots { local, pool, rank, kind: part.kind, nonce: part.nonce, addresses, at, count }))
     }
 
     /// Where the version of a slot is: behind the slots.
@@ -400,12 +400,18 @@ impl<'a> Slot<'a> {
     /// The offset in the pool of an element whose address was found in memory.
     #[inline]
     fn offset(&self, address: u64) -> Result<u64> {
-        let offset = address.wrapping_sub(self.slots.base);
+        let offset = self.slots.addresses.offset(GlobalAddress::from_bits(address));
         if offset < self.span.len() {
             Ok(offset)
         } else {
             Err(damaged())
         }
+    }
+
+    /// The address of an element, as it stands in memory.
+    #[inline]
+    fn address(&self, element: u64) -> u64 {
+        self.slots.addresses.address(element).bits()
     }
 
     /// Tells those who read without the lock that elements are taken away, or links changed that they may be at.
@@ -517,7 +523,7 @@ impl<'a> Slot<'a> {
         self.begin_change()?;
         self.relink(element, None)?;
         self.add_to_count(-1)?;
-        heap.free(GlobalAddress::from_bits(self.slots.base + element))
+        heap.free(self.slots.addresses.address(element))
     }
 
     /// Puts another element in the place of one: its value is the old one or the new one, never a mixture.
@@ -529,7 +535,7 @@ impl<'a> Slot<'a> {
         self.fill(self.offset(address)?, item, next, previous)?;
         self.begin_change()?;
         self.relink(element, Some(address))?;
-        heap.free(GlobalAddress::from_bits(self.slots.base + element))
+        heap.free(self.slots.addresses.address(element))
     }
 
     /// Does something with one key. Locks are taken before anything is changed.
@@ -537,7 +543,7 @@ impl<'a> Slot<'a> {
     pub(super) fn apply(&mut self, op: Op, item: Item<'_>, sink: &mut impl Sink) -> Result<u64> {
         let found = self.find(item.key)?;
         match (op, found) {
-            (Op::Find, Some(element)) => Ok(self.slots.base + element),
+            (Op::Find, Some(element)) => Ok(self.address(element)),
             (Op::Get, Some(element)) => {
                 let (at, bytes) = self.value(element)?;
                 sink.take(self.span, at, bytes)?;
@@ -628,7 +634,7 @@ impl<'a> Slot<'a> {
             return self.head();
         }
         // The list is looked through, because the element may have been removed, and its memory be something else's.
-        let element = self.walk(|element| Ok(self.slots.base + element == address))?;
+        let element = self.walk(|element| Ok(self.address(element) == address))?;
         element.map_or(Ok(0), |element| self.span.load(element + NEXT_AT))
     }
 
@@ -704,7 +710,7 @@ impl<'a> Slot<'a> {
         let (mut previous, mut count) = (0, 0);
         self.walk(|element| {
             self.span.store(element + PREVIOUS_AT, previous)?;
-            previous = self.slots.base + element;
+            previous = self.address(element);
             count += 1;
             Ok(false)
         })?;
