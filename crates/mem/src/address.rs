@@ -114,7 +114,7 @@ impl AddressFormat {
             region => region,
         };
         let offset = address.0.wrapping_sub(region << self.offset_bits);
-        (Rank((region >> SLOT_BITS) as u32), region as u16 & ((1 << SLOT_BITS) - 1), offset)
+        (Rank((region >> SLOT_BITS) as u32), region as u16, offset)
     }
 
     /// The name of a registration; of any in the slot if its generation is 0.
