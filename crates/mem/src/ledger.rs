@@ -6,10 +6,11 @@
 use crate::core::Core;
 use crate::world::World;
 use crate::{Error, Result};
+use kumiki_net::contract::Accounts;
 use kumiki_net::os::process;
 use kumiki_net::shm::arena::Arena;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What memory is taken for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -115,6 +116,12 @@ impl Books {
         Ok(())
     }
 
+    /// Books bytes that cannot be refused. They may exceed the budget, and then nothing else is taken until they are back.
+    pub(crate) fn force(&self, purpose: Purpose, bytes: u64) {
+        self.total().fetch_add(bytes, Ordering::Relaxed);
+        self.by_purpose[purpose as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Books bytes back when they have been given back.
     pub(crate) fn unbook(&self, purpose: Purpose, bytes: u64) {
         self.by_purpose[purpose as usize].fetch_sub(bytes, Ordering::Relaxed);
@@ -167,6 +174,31 @@ impl Drop for Booking {
         // The books of a world that is closed, and those that a forked child cannot see, are not ours any more.
         if !process::is_forked_child() && !self.core.closed.load(Ordering::Acquire) {
             self.core.books.unbook(self.purpose, self.bytes);
+        }
+    }
+}
+
+/// The books as a transport sees them: it books for connections.
+pub(crate) struct Connections(pub(crate) Weak<Core>);
+
+impl Accounts for Connections {
+    fn book(&self, bytes: u64) -> kumiki_net::Result<()> {
+        let Some(core) = self.0.upgrade() else { return Ok(()) };
+        core.books.book(Purpose::Connection, bytes).map_err(|error| match error {
+            Error::OutOfMemory { asked, left, what } => kumiki_net::Error::OutOfMemory { asked, left, what },
+            other => kumiki_net::Error::Closed(other.to_string()),
+        })
+    }
+
+    fn force(&self, bytes: u64) {
+        if let Some(core) = self.0.upgrade() {
+            core.books.force(Purpose::Connection, bytes);
+        }
+    }
+
+    fn unbook(&self, bytes: u64) {
+        if let Some(core) = self.0.upgrade() {
+            core.books.unbook(Purpose::Connection, bytes);
         }
     }
 }

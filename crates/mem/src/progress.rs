@@ -91,7 +91,8 @@ impl Engine {
     /// Puts a transport in place and gives it the sockets that came early.
     pub(crate) fn install(&mut self, mut transport: Box<dyn Transport>) -> Result<()> {
         for socket in self.state.early_sockets.drain(..) {
-            transport.adopt(socket)?;
+            // One that there is no room for is closed, and its caller tries again.
+            let _ = transport.adopt(socket);
         }
         self.sleeper = Some(transport.sleeper());
         self.transport = Some(transport);

@@ -5,7 +5,7 @@ use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::errand::Manners;
 use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
-use crate::ledger::{Booking, Books, Entry, Ledger, Purpose};
+use crate::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
 use crate::neighbours::{self, Neighbours};
 use crate::order::Condition;
 use crate::progress::{Engine, Receiver};
@@ -449,6 +449,7 @@ impl World {
             // Half of the room is for those who call us.
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
+            accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
         };
         let channel = engine.state.channel.clone();
         let given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
@@ -506,7 +507,8 @@ impl World {
             let engine = core.engine();
             engine.transport.as_ref().map_or(Footprint::default(), |transport| transport.footprint())
         };
-        if footprint.fixed_bytes > 0 {
+        // A transport of ours books what it takes; that of a simulation is measured.
+        if core.simulated && footprint.fixed_bytes > 0 {
             let bytes = footprint.fixed_bytes
                 + footprint.connected * footprint.bytes_per_connection
                 + footprint.queued_bytes;

@@ -17,7 +17,8 @@
 //!    a peer cannot be reached any more, [`Sink::lost`] is told once, and everything queued for it is dropped. A peer that is
 //!    slow is not lost: the agents know who lives. Trouble of our own is told to [`Sink::unsent`] instead.
 //! 6. **Trust.** Nothing reaches the sink from a peer that has not proved that it belongs to the job.
-//! 7. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing.
+//! 7. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing. What is taken for
+//!    connections, frames and queues is booked with [`Accounts`] first.
 //! 8. **Faults on demand.** [`Transport::inject`] breaks things the way the world does, for the tests above.
 //!
 //! A new transport implements this trait in a folder of its own with the file names of `tcp/`, and joins the
@@ -132,6 +133,16 @@ pub trait Sleeper: Send + Sync {
     fn sleep(&self, timeout_ms: i32) -> Result<()>;
     /// Ends one sleep now, or the next.
     fn wake(&self);
+}
+
+/// Who keeps the books of the memory that a transport takes.
+pub trait Accounts: Send + Sync {
+    /// Books bytes before they are taken. An error: the budget is spent, and they must not be taken.
+    fn book(&self, bytes: u64) -> Result<()>;
+    /// Books bytes that cannot be refused, because somebody is owed what lies in them.
+    fn force(&self, bytes: u64);
+    /// Books bytes back.
+    fn unbook(&self, bytes: u64);
 }
 
 /// Whoever answers for a rank while its program computes.

@@ -1,7 +1,9 @@
 //! The memory that all connections of a rank share: one place to receive into, and frames that are being sent.
 
-use crate::contract::{Sink, Source, PIECE_BYTES};
+use crate::contract::{Accounts, Sink, Source, PIECE_BYTES};
 use crate::wire::{frame, FRAME_HEADER_BYTES};
+use crate::Result;
+use std::sync::Arc;
 
 /// Where the payload starts in the buffer of a large frame. The header ends there; buffers of the allocator start at a
 /// sixteenth byte, so that the payload lies on cache lines as its source does.
@@ -10,32 +12,90 @@ const _: () = assert!(LEAD_BYTES >= FRAME_HEADER_BYTES);
 /// A payload is copied and summed in blocks that stay in the innermost cache between the two.
 pub(super) const BLOCK_BYTES: usize = 16 * 1024;
 
-/// What all links of a transport share.
-#[derive(Default)]
+/// Bytes read from a socket at a time before the first large payload, and after it.
+const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
+const RECEIVE_BYTES: usize = 256 * 1024;
+
+/// Bytes of the buffer of a frame.
+const FRAME_BYTES: usize = LEAD_BYTES + PIECE_BYTES;
+
+/// What all links of a transport share. Whatever is here, or was taken from here, is booked.
 pub(super) struct Buffers {
     pub(super) scratch: Vec<u8>,
     spare: Vec<Vec<u8>>,
+    /// Frames that were taken and not given back.
+    taken: usize,
+    accounts: Arc<dyn Accounts>,
     /// For fault injection: the next payload in place leaves as zeroes.
     pub(super) tear_next: bool,
 }
 
 impl Buffers {
-    /// Bytes that the buffers hold now.
-    pub(super) fn bytes(&self) -> u64 {
-        (self.scratch.capacity() + self.spare.iter().map(Vec::capacity).sum::<usize>()) as u64
+    pub(super) fn new(accounts: Arc<dyn Accounts>) -> Buffers {
+        Buffers { scratch: Vec::new(), spare: Vec::new(), taken: 0, tear_next: false, accounts }
     }
 
-    /// A buffer for a frame of the largest size. It holds whatever it held before: clearing what is about to be
+    /// Bytes that the buffers hold now, those of frames on their way included.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.scratch.capacity() + (self.spare.len() + self.taken) * FRAME_BYTES) as u64
+    }
+
+    /// Before the first connection: a place to receive into.
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.widen(FIRST_RECEIVE_BYTES)
+    }
+
+    /// A payload of so many bytes comes. The first large one makes the place large, if the budget allows it; processes that
+    /// exchange words keep a small one.
+    pub(super) fn expect(&mut self, bytes: usize) {
+        if bytes > self.scratch.len() {
+            let _ = self.widen(RECEIVE_BYTES);
+        }
+    }
+
+    pub(super) fn unbook(&self, bytes: u64) {
+        self.accounts.unbook(bytes);
+    }
+
+    fn widen(&mut self, bytes: usize) -> Result<()> {
+        let more = bytes.saturating_sub(self.scratch.len());
+        if more > 0 {
+            self.accounts.book(more as u64)?;
+            self.scratch = vec![0; bytes];
+        }
+        Ok(())
+    }
+
+    /// A buffer for a frame of the largest size; `None` when the budget is spent. It holds whatever it held before: clearing what is about to be
     /// overwritten would cost a pass over memory.
-    pub(super) fn take(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_else(|| vec![0; LEAD_BYTES + PIECE_BYTES])
+    pub(super) fn take(&mut self) -> Option<Vec<u8>> {
+        let frame = match self.spare.pop() {
+            Some(spare) => spare,
+            None => {
+                self.accounts.book(FRAME_BYTES as u64).ok()?;
+                vec![0; FRAME_BYTES]
+            }
+        };
+        self.taken += 1;
+        Some(frame)
     }
 
     pub(super) fn give(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < 2 && buffer.len() == LEAD_BYTES + PIECE_BYTES {
+        if !is_frame(&buffer) {
+            return;
+        }
+        self.taken -= 1;
+        if self.spare.len() < 2 {
             self.spare.push(buffer);
+        } else {
+            self.accounts.unbook(FRAME_BYTES as u64);
         }
     }
+}
+
+/// Whether this is a frame that was taken from the buffers.
+pub(super) fn is_frame(buffer: &[u8]) -> bool {
+    buffer.len() == FRAME_BYTES
 }
 
 /// Fills a payload from the sink and sums it up. `None` when the sink has it no more.

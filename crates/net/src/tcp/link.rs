@@ -1,21 +1,19 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
 
 use super::admission::Admission;
-use super::buffers::{fill, Buffers, BLOCK_BYTES, LEAD_BYTES};
+use super::buffers::{fill, is_frame, Buffers, BLOCK_BYTES, LEAD_BYTES};
 use super::in_place::{self, InPlace};
 use super::reach::Attempt;
 use crate::auth::Identity;
-use crate::contract::{Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES};
+use crate::contract::{
+    Accounts, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
+};
 use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
 use crate::wire::{Connection, Event, Header, Landed, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
-
-/// Bytes read from a socket at a time before the first large payload, and after it.
-pub(super) const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
-const RECEIVE_BYTES: usize = 256 * 1024;
 
 /// A rest of a payload that is shorter than this is not worth a place of its own.
 const LEAST_IN_PLACE_BYTES: usize = 16 * 1024;
@@ -26,6 +24,9 @@ const _: () = assert!(USUAL_PIECE_BYTES < PIECE_BYTES);
 /// So much is sent on one connection before others have their turn: a millisecond or less, and enough that looking at the others
 /// costs next to nothing.
 pub(super) const BURST_BYTES: u32 = 1 << 20;
+
+/// The payload of a frame when the budget has no room for more.
+const LITTLE_BYTES: usize = 2 * 1024;
 
 /// Messages with payloads up to here that wait together go out together…
 const SMALL_BYTES: u64 = 2 * 1024;
@@ -61,6 +62,8 @@ pub(super) struct Link {
     progress: u64,
     /// Bytes that the latest flush has sent.
     burst_bytes: u32,
+    /// Bytes that are booked for what waits here.
+    booked_bytes: u32,
     /// Its place in the table of its transport.
     pub(super) index: u32,
     pub(super) fd: OwnedFd,
@@ -121,6 +124,7 @@ impl Link {
             attempt,
             progress: 0,
             burst_bytes: 0,
+            booked_bytes: 0,
             index: u32::MAX,
             fd,
             peer,
@@ -196,14 +200,43 @@ impl Link {
         !self.queue.is_empty() || self.unsent.is_some()
     }
 
-    /// Bytes that wait to be sent, for the ledger.
-    pub(super) fn queued_bytes(&self) -> u64 {
+    /// Bytes that are booked for what waits here, beside frames, which the buffers have booked.
+    pub(super) fn booked_bytes(&self) -> u64 {
+        u64::from(self.booked_bytes)
+    }
+
+    /// Bytes that wait here now, beside frames.
+    fn queued_bytes(&self) -> usize {
         let unsent = match self.unsent.as_deref() {
-            Some(Unsent::Copied { bytes, .. }) => bytes.capacity() + std::mem::size_of::<Unsent>(),
-            Some(Unsent::InPlace(_)) => std::mem::size_of::<Unsent>(),
+            Some(Unsent::Copied { bytes, .. }) if !is_frame(bytes) => {
+                bytes.capacity() + std::mem::size_of::<Unsent>()
+            }
+            Some(_) => std::mem::size_of::<Unsent>(),
             None => 0,
         };
-        (unsent + self.queue.capacity() * std::mem::size_of::<Message>()) as u64
+        unsent + self.queue.capacity() * std::mem::size_of::<Message>()
+    }
+
+    /// Books what waits here. It cannot be refused: questions wait because an operation was booked that asks them, answers
+    /// because a peer waits for them, and neither may do that for more than a bounded number.
+    pub(super) fn balance(&mut self, accounts: &dyn Accounts) {
+        let (now, before) = (self.queued_bytes() as u32, self.booked_bytes);
+        if now > before {
+            accounts.force(u64::from(now - before));
+        } else if now < before {
+            accounts.unbook(u64::from(before - now));
+        }
+        self.booked_bytes = now;
+    }
+
+    /// The link is closed: what it held is given back. What waits to be sent stays, for another link.
+    pub(super) fn close_books(&mut self, buffers: &mut Buffers) {
+        buffers.unbook(u64::from(std::mem::take(&mut self.booked_bytes)));
+        match self.unsent.take().map(|unsent| *unsent) {
+            Some(Unsent::Copied { bytes, .. }) if is_frame(&bytes) => buffers.give(bytes),
+            // The last word of a handshake that was refused is still to be sent.
+            other => self.unsent = other.map(Box::new),
+        }
     }
 
     /// Says goodbye: nothing more will be asked here.
@@ -338,10 +371,7 @@ impl Link {
                 return Ok(read);
             }
         }
-        if left > buffers.scratch.len() {
-            // The first large payload makes the buffer large; processes that exchange words keep a small one.
-            buffers.scratch.resize(RECEIVE_BYTES, 0);
-        }
+        buffers.expect(left);
         let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch, false)?;
         Ok(Read { landed: None, staged: bytes, bytes })
     }
@@ -462,7 +492,7 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<bool> {
-        let mut buffer = buffers.take();
+        let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
         let mut end = 0;
         while let Some(message) = self.queue.front().copied() {
             let bytes = payload_bytes(&message);
@@ -535,7 +565,7 @@ impl Link {
         out: &mut Outbox,
     ) -> Result<bool> {
         let piece = self.next_piece(total - self.progress, USUAL_PIECE_BYTES, PIECE_BYTES);
-        let mut buffer = buffers.take();
+        let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
         let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
         let place = &mut buffer[LEAD_BYTES..end];
         let Some(crc) = fill(sink, source, self.progress, place) else {
@@ -547,6 +577,27 @@ impl Link {
         let sealed = self.seal_piece(message, total, piece, 0, crc)?;
         buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
         self.send_owned(buffer, start, end, buffers)
+    }
+
+    /// Sends the first message, or a little of it: the budget has no room for a frame of the usual size. Returns whether to go on.
+    fn send_single(&mut self, sink: &mut dyn Sink, out: &mut Outbox) -> Result<bool> {
+        let Some(message) = self.queue.front().copied() else { return Ok(false) };
+        let Payload::Lazy(source, total) = message.payload else {
+            let sent = self.send_bare(&message)?;
+            self.leave_queue();
+            return Ok(sent);
+        };
+        let mut frame = [0; FRAME_HEADER_BYTES + LITTLE_BYTES];
+        let piece = (total - self.progress).min(LITTLE_BYTES as u64) as usize;
+        let end = FRAME_HEADER_BYTES + piece;
+        let Some(crc) = fill(sink, source, self.progress, &mut frame[FRAME_HEADER_BYTES..end]) else {
+            self.leave_queue();
+            sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
+            return Ok(true);
+        };
+        let sealed = self.seal_piece(&message, total, piece, 0, crc)?;
+        frame[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
+        self.send_bytes(&frame[..end])
     }
 
     /// The header of the next piece of the first message, which goes on behind that piece or leaves the queue.

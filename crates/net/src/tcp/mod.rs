@@ -32,14 +32,14 @@ mod sleeper;
 mod tests;
 
 use crate::auth::{Identity, JobId, Secret, NONCE_BYTES};
-use crate::contract::{Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport};
+use crate::contract::{Accounts, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
 use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
-use link::{Link, Received, FIRST_RECEIVE_BYTES};
+use link::{Link, Received};
 use reach::Retry;
 use routes::Routes;
 use sending::More;
@@ -50,6 +50,8 @@ use std::sync::Arc;
 
 /// Private bytes of one connection, beside what is queued on it.
 pub const CONNECTION_BYTES: u64 = std::mem::size_of::<Link>() as u64;
+/// What is booked for one: itself, and its places in the tables.
+const BOOKED_BYTES: u64 = CONNECTION_BYTES + 32;
 /// Tokens of epoll below this are links; this one is the agent's channel.
 const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
@@ -66,6 +68,8 @@ const HUSHED_BYTES: u32 = 2048;
 const LEAST_CALLERS: usize = 64;
 /// So often in the peer timeout the machines of peers are looked at that owe us an answer.
 const CHECKS_PER_TIMEOUT: u64 = 8;
+/// And at least so often: the promise is the peer timeout and a second.
+const MOST_CHECK_MS: u64 = 500;
 
 /// What the transport needs to know about its process.
 pub struct Setup {
@@ -81,6 +85,8 @@ pub struct Setup {
     pub connection_cap: usize,
     /// The most connections that the system lets this process have.
     pub most_connections: usize,
+    /// Where the memory of connections is booked.
+    pub accounts: Arc<dyn Accounts>,
 }
 
 /// The TCP transport of one rank.
@@ -125,14 +131,13 @@ impl Tcp {
             epoll.add(agent, AGENT_TOKEN, false)?;
         }
         Ok(Tcp {
-            setup,
             sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
             links: Vec::new(),
             free: Vec::new(),
             routes: Routes::default(),
             waiting: Vec::new(),
             retries: Vec::new(),
-            buffers: Buffers::default(),
+            buffers: Buffers::new(setup.accounts.clone()),
             tick: 0,
             open: 0,
             unsettled: Vec::new(),
@@ -145,6 +150,7 @@ impl Tcp {
             polls: 0,
             polls_per_round: POLLS_PER_ROUND,
             hushed: None,
+            setup,
         })
     }
 
@@ -153,17 +159,22 @@ impl Tcp {
     }
 
     fn insert(&mut self, mut link: Link) -> Result<u32> {
-        if self.buffers.scratch.is_empty() {
-            self.buffers.scratch = vec![0; FIRST_RECEIVE_BYTES];
-        }
+        self.buffers.prepare()?;
+        self.setup.accounts.book(BOOKED_BYTES)?;
         self.tick += 1;
         link.used = self.tick;
         let index = self.free.pop().unwrap_or(self.links.len() as u32);
         link.index = index;
-        self.sleeper.epoll.add(link.fd.as_fd(), index as u64, link.watching_writes)?;
+        if let Err(error) = self.sleeper.epoll.add(link.fd.as_fd(), index as u64, link.watching_writes) {
+            self.free.push(index);
+            self.setup.accounts.unbook(BOOKED_BYTES);
+            return Err(error);
+        }
         self.note_deadline(link.wake_up_at());
-        // The first link begins the looks at the machines of peers.
-        self.note_deadline(Some(self.check_at_ms));
+        if !link.is_here {
+            // The first link begins the looks at the machines of peers.
+            self.note_deadline(Some(self.check_at_ms));
+        }
         if index as usize == self.links.len() {
             self.links.push(None);
         }
@@ -194,7 +205,9 @@ impl Tcp {
 
     /// Closes a link that has nothing left to do.
     fn remove(&mut self, index: u32) -> Option<Box<Link>> {
-        let link = self.links[index as usize].take()?;
+        let mut link = self.links[index as usize].take()?;
+        link.close_books(&mut self.buffers);
+        self.setup.accounts.unbook(BOOKED_BYTES);
         self.hot = self.hot.filter(|&hot| hot != index);
         self.hushed = self.hushed.filter(|&hushed| hushed != index);
         let _ = self.sleeper.epoll.remove(link.fd.as_fd());
@@ -234,9 +247,12 @@ impl Tcp {
         match done {
             Some(Some(all_sent)) => {
                 self.watch_writes(index, !all_sent);
-                if self.links[index as usize].as_ref().is_some_and(|link| link.has_used_its_turn()) {
-                    // The next poll looks at everybody.
-                    self.polls = MOST_POLLS_PER_ROUND;
+                if let Some(link) = self.links[index as usize].as_mut() {
+                    link.balance(&*self.setup.accounts);
+                    if link.has_used_its_turn() {
+                        // The next poll looks at everybody.
+                        self.polls = MOST_POLLS_PER_ROUND;
+                    }
                 }
             }
             Some(None) => self.unsettled.push(index),
@@ -378,14 +394,14 @@ impl Tcp {
         }
     }
 
-    /// Looks at the machines of peers now and then, for as long as there are connections.
+    /// Looks at the machines of peers now and then, for as long as there are connections to other machines.
     fn check_peers(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
         if now_ms >= self.check_at_ms {
             self.check_silence(sink, out);
             let every_ms = self.setup.arena.config().peer_timeout_ms as u64 / CHECKS_PER_TIMEOUT;
-            self.check_at_ms = now_ms + every_ms.max(1);
+            self.check_at_ms = now_ms + every_ms.clamp(1, MOST_CHECK_MS);
         }
-        if self.open > 0 {
+        if self.links.iter().flatten().any(|link| !link.is_here) {
             self.note_deadline(Some(self.check_at_ms));
         }
     }
@@ -565,7 +581,7 @@ impl Transport for Tcp {
             connected: self.open as u64,
             bytes_per_connection: CONNECTION_BYTES,
             queued_bytes: self.buffers.bytes()
-                + self.links.iter().flatten().map(|link| link.queued_bytes()).sum::<u64>(),
+                + self.links.iter().flatten().map(|link| link.booked_bytes()).sum::<u64>(),
         }
     }
 

@@ -134,8 +134,10 @@ impl Tcp {
     /// A link broke: tries again if it never stood, tells the sink otherwise.
     pub(super) fn fail(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
         let Some(mut link) = self.remove(index) else { return };
-        // The last word of a refused handshake tells the peer why.
-        let _ = link.flush(&mut self.buffers, sink, out);
+        if !link.established {
+            // The last word of a refused handshake tells the peer why.
+            let _ = link.flush(&mut self.buffers, sink, out);
+        }
         let Some(peer) = link.peer else { return };
         let gone = self.address(peer).err();
         let refused = matches!(error, Error::Refused(_));

@@ -56,6 +56,7 @@ impl Tcp {
         link.used = self.tick;
         if more == More::Comes {
             link.push(message);
+            link.balance(&*self.setup.accounts);
             if !self.fed.contains(&index) {
                 self.fed.push(index);
             }
@@ -66,6 +67,7 @@ impl Tcp {
             Ok(Some(false)) => self.watch_writes(index, true),
             Ok(None) => {
                 link.push(message);
+                link.balance(&*self.setup.accounts);
                 if link.established {
                     self.flush(index, sink, out);
                 }
