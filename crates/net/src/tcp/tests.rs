@@ -18,7 +18,7 @@ const PATIENCE_MS: u64 = 100;
 /// A frame of the layer above.
 const KIND: u8 = 40;
 
-struct Unlimited;
+pub(super) struct Unlimited;
 
 impl Accounts for Unlimited {
     fn book(&self, _: u64) -> Result<()> {
