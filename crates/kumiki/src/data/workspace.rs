@@ -117,24 +117,30 @@ impl<'w> Workspace<'w> {
         let table = GlobalPtr::<GlobalAddress>::from_address(workspace.table);
         world.put(table.add(world.rank() as u64), own.as_ref().map_or(FAILED, |(part, _)| *part))?;
         world.sync()?;
-        // Who has no room for its own part, or for the list of all, has seen enough.
-        let all = own.and_then(|(part, booked)| {
-            let parts = world.get_vec(table, world.ranks() as u64)?;
-            Ok((part, Parts { addresses: parts.into(), _booked: Some(booked) }))
-        });
-        match all {
-            Ok((_, parts)) if !parts.addresses.contains(&FAILED) => {
-                workspace.parts = Arc::new(parts);
-                Ok(workspace)
-            }
-            failed => {
+        let (part, booked) = match own {
+            Ok(own) => own,
+            Err(error) => {
                 // Everybody sees it, and frees its own.
                 world.sync()?;
-                workspace.free_own(failed.as_ref().map_or(GlobalAddress::NULL, |(part, _)| *part))?;
-                world.note(failed)?;
-                world.note(Err(no_memory(bytes, "another rank has none for its part of a workspace")))
+                workspace.free_own(GlobalAddress::NULL)?;
+                return world.note(Err(error));
             }
+        };
+        let all = match world.get_vec(table, world.ranks() as u64) {
+            Ok(all) => all,
+            Err(error) => {
+                // The others know nothing of it, and are in no barrier with us.
+                let _ = world.free(part);
+                return Err(error);
+            }
+        };
+        if all.contains(&FAILED) {
+            world.sync()?;
+            workspace.free_own(part)?;
+            return world.note(Err(no_memory(bytes, "another rank has none for its part of a workspace")));
         }
+        workspace.parts = Arc::new(Parts { addresses: all.into(), _booked: Some(booked) });
+        Ok(workspace)
     }
 
     /// It without the world.
