@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long past the peer timeout a barrier waits after it has noticed that a rank left.
 const LEFT_GRACE_MS: u64 = 900;
+/// Turns after which a wait for memory sleeps even if something comes for others at every turn.
+const TRAFFIC_TURNS: u32 = 1024;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
 
@@ -251,6 +253,17 @@ impl Core {
         self.engine().send(self, leader, protocol::notice(signal.header(round)))
     }
 
+    /// The node whose leader signals us in a round.
+    fn signaller(&self, round: u32) -> u32 {
+        let nodes = self.arena.config().nodes as u64;
+        ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32
+    }
+
+    /// Whether a rank is the one that signals us in a round.
+    pub(crate) fn is_signaller(&self, rank: Rank, round: u64) -> bool {
+        round < BARRIER_ROUNDS as u64 && self.leader(self.signaller(round as u32)) == Ok(rank)
+    }
+
     /// The first rank of a node, as its agent wrote it into the table of nodes. Where there is no agent it is looked for; there
     /// each rank is a node.
     fn leader(&self, node: u32) -> Result<Rank> {
@@ -276,8 +289,7 @@ impl Core {
         round: u32,
     ) -> Result<Signal> {
         let (epoch, intent) = (passage.epoch, passage.intent);
-        let nodes = self.arena.config().nodes as u64;
-        let node = ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32;
+        let node = self.signaller(round);
         let leader = self.leader(node)?;
         let mut left_since = None;
         let mut failed = None;
@@ -375,7 +387,7 @@ impl Core {
                 patience.renew();
             }
             // However much traffic there is: somebody may be lost, or the deadline past.
-            if patience.must_look_up() {
+            if patience.must_look_up(TRAFFIC_TURNS) {
                 break;
             }
         }

@@ -135,12 +135,17 @@ impl Core {
         // As many as there are places, so that whoever posts again and again does not keep this thread.
         while done < ERRANDS {
             let Some(taken) = self.control().errands.take() else { break };
+            done += 1;
+            // Others may have repaired the word since the rank that wanted it changed was lost.
+            if !self.is_alive(taken.neighbour) {
+                taken.drop_it();
+                continue;
+            }
             let [target, what, first, second] = taken.request;
             let (registration, code) = (Registration::of_generation((what >> 8) as u16), what as u8);
             let target = GlobalAddress::from_bits(target);
             let call = AtomicCall { target, registration, code, first, second };
             taken.finish(serve::perform_owned(self, &call).ok());
-            done += 1;
         }
         done
     }

@@ -444,10 +444,10 @@ impl Patience {
         self.turns = 0;
     }
 
-    /// Now and then true, whether or not something happened meanwhile.
-    pub(crate) fn must_look_up(&mut self) -> bool {
+    /// True once in so many turns, whether or not something happened meanwhile.
+    pub(crate) fn must_look_up(&mut self, turns: u32) -> bool {
         self.all_turns = self.all_turns.wrapping_add(1);
-        self.all_turns.is_multiple_of(LOOK_UP_TURNS)
+        self.all_turns.is_multiple_of(turns)
     }
 
     /// Whether it is time to ask for silence: this wait spins, and has not ended at once.
@@ -516,7 +516,7 @@ impl Core {
             if !hushed && patience.spins_on() {
                 hushed = self.hush();
             }
-            if !tired && !patience.must_look_up() {
+            if !tired && !patience.must_look_up(LOOK_UP_TURNS) {
                 continue;
             }
             let now_ms = time::now_ms();

@@ -67,14 +67,25 @@ impl Registry {
     pub(crate) fn new(heap: [Range<u64>; 2]) -> Registry {
         Registry { records: BTreeMap::new(), slots: Slots::new(), heap: Heap::new(heap), passed_on: false }
     }
-
-    /// A reset gives the table to the next life. Whoever retires a region holds the registry too, so it does so before, or not.
-    pub(crate) fn pass_on(&mut self) {
-        self.passed_on = true;
-    }
 }
 
 impl Core {
+    /// A reset gives the table to the next life: what is in it goes, and regions that are dropped later change nothing there.
+    pub(crate) fn pass_on(&self) {
+        let mut registry = self.registry();
+        registry.passed_on = true;
+        for (&slot, record) in &registry.records {
+            self.retire(slot, record.slots);
+        }
+    }
+
+    /// Makes the entries of a region free.
+    fn retire(&self, slot: u16, slots: u16) {
+        for index in 0..slots {
+            self.arena.region(self.local, (slot + index) as usize).expect("the slot exists").retire();
+        }
+    }
+
     /// Publishes a region in free slots.
     fn publish(&self, registry: &mut Registry, view: RegionView, heap_bytes: u64) -> Result<Granted> {
         let span = self.format.slot_span();
@@ -241,10 +252,7 @@ impl Core {
         // the region gone, whatever the reason, before its memory is the program's again.
         let ours = !registry.passed_on;
         if ours {
-            for index in 0..record.slots {
-                let entry = self.arena.region(self.local, (slot + index) as usize).expect("the slot exists");
-                entry.retire();
-            }
+            self.retire(slot, record.slots);
             self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
         }
         drop(registry);

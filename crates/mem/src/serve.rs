@@ -493,6 +493,8 @@ pub(crate) fn frame(
         protocol::GET => serve_get(receiver.core, from, path, header, out),
         protocol::COPY => serve_copy(receiver, from, path, header, out),
         protocol::ATOMIC => serve_atomic(receiver.core, from, path, header, out),
+        // What barriers believe comes from one rank a round.
+        protocol::SIGNAL if !receiver.core.is_signaller(from, header.a) => {}
         protocol::SIGNAL => {
             let signal = Signal::of(header, receiver.core.ranks());
             if let Some(place) = receiver.state.signals.get_mut(header.a as usize) {

@@ -324,7 +324,7 @@ impl World {
         self.core.quiesce();
         self.core.note(self.core.barrier(Activity::Reset, None))?;
         let mut attachment = self.close()?.attachment;
-        self.core.registry().pass_on();
+        self.core.pass_on();
         if let Some(channel) = attachment.channel.clone() {
             match renumber(&channel, new_rank) {
                 Ok(rank) => attachment.rank = rank,
@@ -452,20 +452,24 @@ impl World {
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
         };
         let channel = engine.state.channel.clone();
-        let given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        let mut transport = match given {
+        let mut given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_given = given.is_some();
+        let mut transport = match given.take() {
             Some(transport) => transport,
             None => {
                 let tcp = Tcp::new(setup, channel.as_ref().map(|channel| channel.as_fd()))?;
                 hook::wrap(Box::new(tcp), self.core.rank, protocol::name)?
             }
         };
-        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
-        let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
-        let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
-        let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;
-        // The thread comes first: whoever finds a transport counts on somebody who serves.
-        let thread = if served { None } else { Some(self.start_service()?) };
+        let (fixed, stack, thread) = match self.prepare_service(&mut *transport) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // There is no other of its kind: the next try finds it again.
+                *given = Some(transport).filter(|_| is_given);
+                return Err(error);
+            }
+        };
+        drop(given);
         engine.install(transport)?;
         fixed.keep();
         stack.keep();
@@ -477,6 +481,20 @@ impl World {
         drop(engine);
         self.core.has_transport.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Books what a transport takes, and starts the thread that serves it, if it needs one. The thread comes first: whoever finds
+    /// a transport counts on somebody who serves.
+    fn prepare_service(
+        &self,
+        transport: &mut dyn Transport,
+    ) -> Result<(Booking, Booking, Option<ServiceThread>)> {
+        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
+        let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
+        let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;
+        let thread = if served { None } else { Some(self.start_service()?) };
+        Ok((fixed, stack, thread))
     }
 
     /// A service thread that begins to serve when it is told how to sleep, and ends if nobody does.
@@ -567,6 +585,12 @@ impl Core {
         let entry = self.arena.region(self.local, STARTER_SLOT as usize);
         let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
         let (base, bytes) = (self.arena.starter(self.local).start, self.arena.config().starter_bytes);
+        if bytes > self.format.slot_span() {
+            return Err(Error::misuse(format!(
+                "starter memory of {bytes} bytes; with so many ranks an address reaches {} of it",
+                self.format.slot_span()
+            )));
+        }
         entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation: 1, colour: 0 });
         Ok(())
     }

@@ -5,7 +5,8 @@
 //! not taken soon is *withdrawn*, and the neighbour asks in another way. One exchange of the state decides between taking and
 //! withdrawing, so an errand is done once or not at all.
 //!
-//! A SIGKILL of the neighbour leaves its errand posted, done, or half written; [`Errands::forget`] frees it. A SIGKILL of the
+//! A SIGKILL of the neighbour leaves its errand posted, done, or half written; [`Errands::forget`] frees it, and whoever takes one
+//! of a neighbour that is gone must not do it: others may have repaired what it is about. A SIGKILL of the
 //! owner leaves it posted or taken, in a control block that nobody uses again.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
@@ -54,6 +55,8 @@ pub struct Posted<'a> {
 pub struct Taken<'a> {
     errand: &'a Errand,
     tag: u64,
+    /// Who asks.
+    pub neighbour: Rank,
     /// What is asked.
     pub request: [u64; REQUEST_WORDS],
 }
@@ -118,7 +121,7 @@ impl Errands {
             if errand.state.compare_exchange(state, tag | TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 let request = std::array::from_fn(|word| errand.words[word].load(Ordering::Relaxed));
-                return Some(Taken { errand, tag, request });
+                return Some(Taken { errand, tag, neighbour: neighbour_of(state), request });
             }
         }
     }
@@ -128,11 +131,16 @@ impl Errands {
         for errand in &self.errands {
             let state = errand.state.load(Ordering::Relaxed);
             // What is being done is its owner's to end.
-            if state != 0 && state & STEP != TAKEN && is_gone(Rank((state >> 8).wrapping_sub(1) as u32)) {
+            if state != 0 && state & STEP != TAKEN && is_gone(neighbour_of(state)) {
                 let _ = errand.state.compare_exchange(state, 0, Ordering::AcqRel, Ordering::Relaxed);
             }
         }
     }
+}
+
+/// Who posted an errand that is in this state.
+fn neighbour_of(state: u64) -> Rank {
+    Rank((state >> 8).wrapping_sub(1) as u32)
 }
 
 #[cfg(any(test, loom))]
@@ -170,6 +178,11 @@ impl Taken<'_> {
         let step = if result.is_some() { DONE } else { REFUSED };
         self.errand.state.store(self.tag | step, Ordering::Release);
     }
+
+    /// Nobody waits for it any more: it is not done, and free again.
+    pub fn drop_it(self) {
+        self.errand.state.store(0, Ordering::Release);
+    }
 }
 
 #[cfg(all(test, not(loom)))]
@@ -185,7 +198,7 @@ mod tests {
             assert!(errands.may_wait());
             assert_eq!(posted.progress(), Progress::Posted);
             let taken = errands.take().unwrap();
-            assert_eq!(taken.request, [round, 1, 2, 3]);
+            assert_eq!((taken.neighbour, taken.request), (Rank(3), [round, 1, 2, 3]));
             assert_eq!(posted.progress(), Progress::Taken);
             assert!(!posted.withdraw());
             taken.finish((round % 2 == 0).then_some(round + 7));
@@ -201,6 +214,16 @@ mod tests {
         assert!(posted.withdraw());
         assert!(errands.take().is_none());
         assert!(!errands.may_wait(), "the bit of a withdrawn errand goes when somebody looks");
+    }
+
+    #[test]
+    fn an_errand_that_is_dropped_is_free_again() {
+        let errands = Errands::new();
+        for _ in 0..2 * ERRANDS {
+            errands.post(Rank(1), [0; 4]).unwrap();
+            errands.take().unwrap().drop_it();
+        }
+        assert!(errands.take().is_none());
     }
 
     #[test]
