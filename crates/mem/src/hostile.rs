@@ -58,6 +58,26 @@ fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
     world.finalize().unwrap();
 }
 
+#[test]
+fn signals_of_a_rank_that_leads_no_other_node_are_not_believed() {
+    let world = World::init().unwrap();
+    let core = world.core();
+    let mut engine = core.engine();
+    let mut receiver = Receiver { core, state: &mut engine.state };
+    let mut out = Outbox::default();
+    // All came, and one of them to finalize: everybody would get past the barrier, or nobody ever.
+    let signal = Header { kind: protocol::SIGNAL, b: 1 << 40, c: 3, d: 1, ..Header::default() };
+    for (from, round) in [(STRANGER, 0), (Rank(0), 1 << 40)] {
+        receiver.frame(from, 0, &Header { a: round, ..signal }, &mut out);
+        assert!(receiver.state.signals.iter().all(|heard| heard.epoch == 0), "{from} opened a barrier");
+        assert!(receiver.state.discord.is_none(), "{from} broke a barrier");
+    }
+    receiver.frame(Rank(0), 0, &Header { c: 1, d: 0, ..signal }, &mut out);
+    assert_eq!(receiver.state.signals[0].epoch, 1 << 40, "it is the leader's word that counts");
+    drop(engine);
+    drop(world);
+}
+
 /// Whatever another node puts at an address of this rank, or does to the word there, is refused.
 pub(crate) fn put_is_refused(world: &World, address: GlobalAddress) {
     let core = world.core();
