@@ -158,9 +158,11 @@ impl Tcp {
         Identity { rank: self.setup.rank.0, incarnation: self.setup.arena.shared().incarnation() }
     }
 
+    /// Takes a connection into the table. It is booked, but not refused when the budget is spent: others give memory back by
+    /// asking for it, and a barrier is passed by telling others. Their number is bounded by `most_connections`.
     fn insert(&mut self, mut link: Link) -> Result<u32> {
-        self.buffers.prepare()?;
-        self.setup.accounts.book(BOOKED_BYTES)?;
+        self.buffers.prepare();
+        self.setup.accounts.force(BOOKED_BYTES);
         self.tick += 1;
         link.used = self.tick;
         let index = self.free.pop().unwrap_or(self.links.len() as u32);
