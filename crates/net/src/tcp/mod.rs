@@ -64,6 +64,8 @@ const MOST_POLLS_PER_ROUND: u32 = 64;
 const LOOKS_PER_POLL: u32 = 8;
 /// A hushed link is announced to sleepers only when so many bytes wait on it. Most frames are shorter.
 const HUSHED_BYTES: u32 = 2048;
+/// So many places callers leave to us, or a quarter if there are few: our own calls may be what they wait for.
+const OWN_PLACES: usize = 4;
 /// So many callers may be there in any case that have not proven who they are.
 const LEAST_CALLERS: usize = 64;
 /// So often in the peer timeout the machines of peers are looked at that owe us an answer.
@@ -103,6 +105,8 @@ pub struct Tcp {
     buffers: Buffers,
     tick: u64,
     open: usize,
+    /// How many of them we have opened.
+    called: usize,
     /// Links that must be flushed or looked at although epoll says nothing.
     unsettled: Vec<u32>,
     /// Links that were given messages which go out together, when all of them are there.
@@ -140,6 +144,7 @@ impl Tcp {
             buffers: Buffers::new(setup.accounts.clone()),
             tick: 0,
             open: 0,
+            called: 0,
             unsettled: Vec::new(),
             fed: Vec::new(),
             next_deadline_ms: None,
@@ -177,6 +182,7 @@ impl Tcp {
             // The first link begins the looks at the machines of peers.
             self.note_deadline(Some(self.check_at_ms));
         }
+        self.called += link.initiated as usize;
         if index as usize == self.links.len() {
             self.links.push(None);
         }
@@ -218,6 +224,7 @@ impl Tcp {
         }
         self.free.push(index);
         self.open -= 1;
+        self.called -= link.initiated as usize;
         Some(link)
     }
 

@@ -80,8 +80,10 @@ impl Tcp {
         if let Some(&index) = self.routes.get(&peer.0) {
             return Ok(Some(index));
         }
-        if self.open >= self.setup.connection_cap {
-            self.evict(sink, out);
+        // Callers do not count: they may be waiting for what we are about to do.
+        let at_cap = self.called >= self.setup.connection_cap;
+        if at_cap || self.open >= self.setup.most_connections {
+            self.evict(|link| link.initiated || !at_cap, sink, out);
             return Ok(None);
         }
         self.call(peer, Attempt::first(time::now_ms())).map(Some)
@@ -119,7 +121,7 @@ impl Tcp {
         out: &mut Outbox,
     ) {
         if error.is_out_of_descriptors() {
-            self.evict(sink, out);
+            self.evict(|_| true, sink, out);
         }
         let attempt = Attempt::first(time::now_ms());
         self.try_again(peer, attempt, VecDeque::from([message]));
@@ -207,7 +209,7 @@ impl Tcp {
                 }
                 Err(error) if error.is_own_trouble() => {
                     if error.is_out_of_descriptors() {
-                        self.evict(sink, out);
+                        self.evict(|_| true, sink, out);
                     }
                     self.call_failed(peer, (attempt, false), messages, error, sink, out);
                 }

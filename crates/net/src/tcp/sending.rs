@@ -130,7 +130,7 @@ impl Tcp {
         while !out.messages.is_empty() || !out.sockets.is_empty() || out.crowded {
             let callers = std::mem::take(&mut out.sockets);
             if std::mem::take(&mut out.crowded) || !callers.is_empty() && self.is_full() {
-                self.evict(sink, out);
+                self.evict(|_| true, sink, out);
             }
             for socket in callers {
                 // A socket that cannot be taken over is closed; its caller tries again.

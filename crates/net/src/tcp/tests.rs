@@ -295,6 +295,40 @@ fn callers_beyond_the_most_connections_all_get_their_turn() {
 }
 
 #[test]
+fn callers_beyond_the_cap_kept_a_rank_from_calling() {
+    const CALLERS: u32 = 6;
+    let port = listener();
+    let arena = world(CALLERS + 2, port.local_addr().unwrap());
+    let (mut busy, mut reached) = (transport(&arena, 0, 2, 4), Heard::default());
+    let mut callers: Vec<(Tcp, Heard)> =
+        (1..=CALLERS).map(|rank| (transport(&arena, rank, 8, 8), Heard::default())).collect();
+    // They wait for answers that depend on what the rank does next, and keep their connections meanwhile.
+    for (caller, heard) in &mut callers {
+        caller.send(Rank(0), Message { expects_answer: true, ..note() }, heard).unwrap();
+    }
+    while reached.frames.len() < 3 {
+        hand_over(&port, &mut busy);
+        busy.poll(&mut reached).unwrap();
+        callers.iter_mut().for_each(|(caller, heard)| drop(caller.poll(heard)));
+    }
+    hand_over(&port, &mut busy);
+    assert_eq!((busy.open, busy.is_full()), (3, true), "a place is left for its own calls");
+    busy.send(Rank(CALLERS + 1), note(), &mut reached).unwrap();
+    assert_eq!((busy.called, busy.waiting.len()), (1, 0), "its own call has to wait");
+    let (mut other, mut told) = (transport(&arena, CALLERS + 1, 8, 8), Heard::default());
+    while told.frames.is_empty() {
+        hand_over(&port, &mut other);
+        busy.poll(&mut reached).unwrap();
+        other.poll(&mut told).unwrap();
+    }
+    // And its own calls are still capped.
+    for rank in 1..=CALLERS {
+        busy.send(Rank(rank), note(), &mut reached).unwrap();
+    }
+    assert!(busy.called <= 2, "{} connections of its own", busy.called);
+}
+
+#[test]
 fn a_long_message_leaves_others_their_turn() {
     let port = listener();
     let arena = world(2, port.local_addr().unwrap());
