@@ -334,7 +334,8 @@ impl Tcp {
         if link.established && !was_established {
             if !link.is_here {
                 // From now on a peer that does not read is slow, and `check_silence` tells it from one that is gone.
-                let _ = socket::set_user_timeout(link.fd.as_fd(), 0);
+                let timeout_ms = self.setup.arena.config().peer_timeout_ms;
+                let _ = socket::leave_verdict(link.fd.as_fd(), timeout_ms);
             }
             if let Some(peer) = link.peer {
                 // Two ranks that call each other at once keep both links: each asks on its own, and answers go
