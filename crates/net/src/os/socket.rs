@@ -320,8 +320,11 @@ fn end_address(fd: BorrowedFd<'_>, name_of: NameOf) -> Option<std::net::IpAddr> 
     (done == 0).then(|| unsafe { address_at(place.cast()) }).flatten()
 }
 
-/// So many questions after room may be unanswered at a time: the answer to the latest is perhaps on its way.
+/// So many questions after room, or whether the machine is there, may be unanswered at a time: the answer to the latest is perhaps
+/// on its way.
 const UNANSWERED_PROBES: u8 = 2;
+/// So often bytes may have been sent again, likewise.
+const UNANSWERED_REPEATS: u8 = 1;
 /// The longest time, and the most questions, that the kernel takes for keepalive.
 const MAX_KEEPALIVE_SECONDS: i32 = 32_767;
 const MAX_KEEPALIVE_COUNT: u32 = 127;
@@ -367,7 +370,7 @@ pub fn leave_verdict(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
     option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 0, "setsockopt(TCP_USER_TIMEOUT)")
 }
 
-/// Whether bytes are under way to a machine that has not answered for so long. A machine that answers that its process has
+/// Whether bytes are sent again and again to a machine that has not answered for so long. A machine that answers that its process has
 /// no room for more is not silent, and a connection without traffic is watched by the system.
 pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
     // SAFETY: a tcp_info of zeroes is a valid value of the type.
@@ -378,9 +381,15 @@ pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
         let place = (&mut info as *mut libc::tcp_info).cast();
         libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut bytes)
     };
-    let asks_in_vain = info.tcpi_unacked > 0 || info.tcpi_probes > UNANSWERED_PROBES;
+    got == 0 && tells_of_silence(&info, limit_ms)
+}
+
+/// Whether the kernel's account of a connection tells that. Bytes that have not been acknowledged yet mean nothing: they may have
+/// been sent this moment, on a connection that had been quiet for longer than the limit.
+fn tells_of_silence(info: &libc::tcp_info, limit_ms: u64) -> bool {
+    let asks_in_vain = info.tcpi_retransmits > UNANSWERED_REPEATS || info.tcpi_probes > UNANSWERED_PROBES;
     let heard_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv) as u64;
-    got == 0 && asks_in_vain && heard_ms >= limit_ms
+    asks_in_vain && heard_ms >= limit_ms
 }
 
 /// Takes the place of congestion control that paces (BBR sets a timer for every few segments) with one that does not.
@@ -511,6 +520,23 @@ fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32, call: &'static 
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn bytes_sent_this_moment_were_taken_for_silence() {
+        // SAFETY: a tcp_info of zeroes is a valid value of the type.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        (info.tcpi_last_ack_recv, info.tcpi_last_data_recv) = (1_500, 1_500);
+        assert!(!tells_of_silence(&info, 1_000), "nothing is under way");
+        info.tcpi_unacked = 1;
+        assert!(!tells_of_silence(&info, 1_000), "the answer is on its way");
+        info.tcpi_retransmits = 1;
+        assert!(!tells_of_silence(&info, 1_000), "one segment may get lost");
+        info.tcpi_retransmits = 2;
+        assert!(tells_of_silence(&info, 1_000));
+        assert!(!tells_of_silence(&info, 1_501), "it has answered in time");
+        (info.tcpi_retransmits, info.tcpi_probes) = (0, 3);
+        assert!(tells_of_silence(&info, 1_000));
+    }
 
     #[test]
     fn keepalive_gave_a_machine_up_before_the_peer_timeout() {
