@@ -114,13 +114,15 @@ impl Tcp {
 
     /// Puts a message behind those that wait to be sent to the same peer, if there are any.
     fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
-        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
-            retry.messages.push_back(message);
+        // Those first that have not even come to a call: when their turn comes they go behind the others.
+        if self.waiting.iter().any(|(peer, _)| *peer == to) {
+            self.waiting.push((to, message));
             return true;
         }
-        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
-        if waits {
-            self.waiting.push((to, message));
+        let retry = self.retries.iter_mut().find(|retry| retry.peer == to);
+        let waits = retry.is_some();
+        if let Some(retry) = retry {
+            retry.messages.push_back(message);
         }
         waits
     }

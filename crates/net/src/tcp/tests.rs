@@ -248,6 +248,47 @@ fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
     assert_eq!(heard.lost, Vec::new());
 }
 
+/// What makes a call wait for a while.
+const NO_PORT: Error = Error::System { call: "connect", errno: libc::EADDRNOTAVAIL };
+
+#[test]
+fn a_question_that_was_reported_lost_was_asked_again() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    drop(callee);
+    caller.call_later(Rank(1), note(), &NO_PORT, &mut heard, &mut Outbox::default());
+    while heard.lost.is_empty() {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert_eq!((caller.retries.len(), caller.open), (0, 0), "it is still to be asked");
+}
+
+#[test]
+fn a_question_overtook_one_that_waited_for_a_place() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    let numbered = |op| Message { header: Header { op, ..note().header }, ..note() };
+    caller.call_later(Rank(1), numbered(1), &NO_PORT, &mut heard, &mut Outbox::default());
+    caller.waiting.push((Rank(1), numbered(2)));
+    caller.send(Rank(1), numbered(3), &mut heard).unwrap();
+    while reached.frames.len() < 3 {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!(reached.frames.iter().map(|header| header.op).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
 #[test]
 fn trouble_of_our_own_is_no_loss_of_the_peer() {
     // The kernel has no way to an address of a group.
