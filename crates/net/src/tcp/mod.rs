@@ -68,6 +68,9 @@ const HUSHED_BYTES: u32 = 2048;
 const OWN_PLACES: usize = 4;
 /// So many callers may be there in any case that have not proven who they are.
 const LEAST_CALLERS: usize = 64;
+/// Callers that say they are the same rank, and have not proven it. A rank makes one call at a time, and the next when it has given
+/// that up.
+const CALLERS_PER_RANK: usize = 2;
 /// So often in the peer timeout the machines of peers are looked at that owe us an answer.
 const CHECKS_PER_TIMEOUT: u64 = 8;
 /// And at least so often: the promise is the peer timeout and a second.
@@ -345,6 +348,9 @@ impl Tcp {
             self.flush(index, sink, out);
         } else if link.has_output() {
             self.flush(index, sink, out);
+        }
+        if !was_established {
+            self.crowd_out(index);
         }
         self.answer_goodbye(index, sink, out);
     }

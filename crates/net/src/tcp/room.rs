@@ -54,6 +54,20 @@ impl Tcp {
         unproven >= self.setup.connection_cap.max(super::LEAST_CALLERS)
     }
 
+    /// A caller has said who it is: of those that say the same without proving it the first ones make room. Whoever has recorded
+    /// a HELLO may play it as often as it likes, but takes no more places; the rank itself is the latest for long enough, or calls
+    /// again.
+    pub(super) fn crowd_out(&mut self, index: u32) {
+        let claimed = |link: &Link| link.claimed().filter(|_| !link.initiated).map(|caller| caller.rank);
+        let Some(link) = self.links.get(index as usize).and_then(Option::as_deref) else { return };
+        let Some(rank) = claimed(link) else { return };
+        let same = || self.links.iter().flatten().filter(|link| claimed(link) == Some(rank));
+        if same().count() > super::CALLERS_PER_RANK {
+            let first = same().min_by_key(|link| (link.attempt.since_ms(), link.used)).map(|link| link.index);
+            first.and_then(|first| self.remove(first));
+        }
+    }
+
     /// Whether there is no room for another caller: this process may have no more connections, or those that are left are for
     /// its own calls.
     pub(super) fn is_full(&self) -> bool {

@@ -226,6 +226,41 @@ fn a_caller_that_needs_long_for_its_proof_is_let_in() {
 }
 
 #[test]
+fn recorded_hellos_took_every_place() {
+    let port = listener();
+    let arena = world(3, port.local_addr().unwrap());
+    let mut callee = transport(&arena, 1, 4, 8);
+    let mut heard = Heard::default();
+    let me = Identity { rank: 0, incarnation: arena.shared().incarnation() };
+    let mut callers = Vec::new();
+    for nonce in 0..5 {
+        let now_ms = time::now_ms();
+        let mut wire = Connection::initiate(JOB, &secret(), me, 1, Purpose::Data, [nonce; 32], now_ms);
+        let mut stream = TcpStream::connect(port.local_addr().unwrap()).unwrap();
+        stream.write_all(&wire.take_output().unwrap()).unwrap();
+        callers.push((wire, stream));
+        let before = callee.open;
+        while callee.open == before {
+            hand_over(&port, &mut callee);
+        }
+        while callee.links.iter().flatten().any(|link| link.claimed().is_none()) {
+            callee.poll(&mut heard).unwrap();
+        }
+    }
+    assert_eq!(callee.open, 2, "callers that have not proven who they are");
+    // The latest of them is the rank itself, and comes in.
+    let (mut wire, mut stream) = callers.pop().unwrap();
+    let mut challenge = [0; crate::auth::CHALLENGE_BYTES];
+    stream.read_exact(&mut challenge).unwrap();
+    wire.feed(&secret(), &challenge).unwrap();
+    stream.write_all(&wire.take_output().unwrap()).unwrap();
+    stream.write_all(&wire.seal(note().header).unwrap()).unwrap();
+    while heard.frames.is_empty() {
+        callee.poll(&mut heard).unwrap();
+    }
+}
+
+#[test]
 fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
     let port = listener();
     let arena = world(2, port.local_addr().unwrap());
