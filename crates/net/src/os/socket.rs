@@ -320,34 +320,34 @@ fn end_address(fd: BorrowedFd<'_>, name_of: NameOf) -> Option<std::net::IpAddr> 
     (done == 0).then(|| unsafe { address_at(place.cast()) }).flatten()
 }
 
-/// So many questions after room may be unanswered at a time: the answer to the latest is perhaps on its way.
+/// So many questions after room, or whether the machine is there, may be unanswered at a time: the answer to the latest is perhaps
+/// on its way.
 const UNANSWERED_PROBES: u8 = 2;
-/// The longest time that the kernel takes for keepalive.
+/// So often bytes may have been sent again, likewise.
+const UNANSWERED_REPEATS: u8 = 1;
+/// The longest time, and the most questions, that the kernel takes for keepalive.
 const MAX_KEEPALIVE_SECONDS: i32 = 32_767;
+const MAX_KEEPALIVE_COUNT: u32 = 127;
 
 /// Makes a TCP socket fit for us: no delay of small frames, no pacing, and an error, not silence, when the peer's
 /// machine has been unreachable for `timeout_ms`.
 pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
     avoid_pacing(fd);
-    let seconds = (timeout_ms / 1000).max(3) as i32;
+    let (idle, interval) = keepalive_seconds(timeout_ms);
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")?;
     option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)")?;
-    option(
-        fd,
-        libc::IPPROTO_TCP,
-        libc::TCP_KEEPIDLE,
-        (seconds / 3).clamp(1, MAX_KEEPALIVE_SECONDS),
-        "setsockopt(TCP_KEEPIDLE)",
-    )?;
-    option(
-        fd,
-        libc::IPPROTO_TCP,
-        libc::TCP_KEEPINTVL,
-        (seconds / 6).clamp(1, MAX_KEEPALIVE_SECONDS),
-        "setsockopt(TCP_KEEPINTVL)",
-    )?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle, "setsockopt(TCP_KEEPIDLE)")?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, interval, "setsockopt(TCP_KEEPINTVL)")?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4, "setsockopt(TCP_KEEPCNT)")
+}
+
+/// After how many seconds without traffic the kernel asks whether the other machine is there, and how often then: several times
+/// within the timeout.
+fn keepalive_seconds(timeout_ms: u32) -> (i32, i32) {
+    let seconds = (timeout_ms / 1000).max(3) as i32;
+    let of = |part: i32| (seconds / part).clamp(1, MAX_KEEPALIVE_SECONDS);
+    (of(3), of(6))
 }
 
 /// Makes the socket of a connection between ranks fit for us, as [`tune_tcp`] does. On this machine no network can fail.
@@ -359,12 +359,18 @@ pub fn tune_data(fd: BorrowedFd<'_>, timeout_ms: u32, is_here: bool) -> Result<(
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")
 }
 
-/// Makes it an error when bytes are not taken by the peer for so long; 0 means never.
-pub fn set_user_timeout(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
-    option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")
+/// Leaves the verdict on a silent machine to [`is_silent`], after [`tune_tcp`] with the same timeout: bytes that the peer's
+/// process does not take are no error any more. Without that limit the kernel counts its unanswered questions instead, so it
+/// must ask for longer than the timeout; it still ends a connection on which nothing is under way.
+pub fn leave_verdict(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    let (_, interval) = keepalive_seconds(timeout_ms);
+    // And once more for what the division leaves, and once more so that the verdict comes first.
+    let count = (timeout_ms / 1000 / interval as u32 + 2).clamp(4, MAX_KEEPALIVE_COUNT) as i32;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, count, "setsockopt(TCP_KEEPCNT)")?;
+    option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 0, "setsockopt(TCP_USER_TIMEOUT)")
 }
 
-/// Whether bytes are under way to a machine that has not answered for so long. A machine that answers that its process has
+/// Whether bytes are sent again and again to a machine that has not answered for so long. A machine that answers that its process has
 /// no room for more is not silent, and a connection without traffic is watched by the system.
 pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
     // SAFETY: a tcp_info of zeroes is a valid value of the type.
@@ -375,9 +381,15 @@ pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
         let place = (&mut info as *mut libc::tcp_info).cast();
         libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut bytes)
     };
-    let asks_in_vain = info.tcpi_unacked > 0 || info.tcpi_probes > UNANSWERED_PROBES;
+    got == 0 && tells_of_silence(&info, limit_ms)
+}
+
+/// Whether the kernel's account of a connection tells that. Bytes that have not been acknowledged yet mean nothing: they may have
+/// been sent this moment, on a connection that had been quiet for longer than the limit.
+fn tells_of_silence(info: &libc::tcp_info, limit_ms: u64) -> bool {
+    let asks_in_vain = info.tcpi_retransmits > UNANSWERED_REPEATS || info.tcpi_probes > UNANSWERED_PROBES;
     let heard_ms = info.tcpi_last_ack_recv.min(info.tcpi_last_data_recv) as u64;
-    got == 0 && asks_in_vain && heard_ms >= limit_ms
+    asks_in_vain && heard_ms >= limit_ms
 }
 
 /// Takes the place of congestion control that paces (BBR sets a timer for every few segments) with one that does not.
@@ -502,4 +514,46 @@ fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32, call: &'static 
     // SAFETY: `value` is valid for reads of four bytes.
     let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&value as *const i32).cast(), 4) };
     check(call, done as i64).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn bytes_sent_this_moment_were_taken_for_silence() {
+        // SAFETY: a tcp_info of zeroes is a valid value of the type.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        (info.tcpi_last_ack_recv, info.tcpi_last_data_recv) = (1_500, 1_500);
+        assert!(!tells_of_silence(&info, 1_000), "nothing is under way");
+        info.tcpi_unacked = 1;
+        assert!(!tells_of_silence(&info, 1_000), "the answer is on its way");
+        info.tcpi_retransmits = 1;
+        assert!(!tells_of_silence(&info, 1_000), "one segment may get lost");
+        info.tcpi_retransmits = 2;
+        assert!(tells_of_silence(&info, 1_000));
+        assert!(!tells_of_silence(&info, 1_501), "it has answered in time");
+        (info.tcpi_retransmits, info.tcpi_probes) = (0, 3);
+        assert!(tells_of_silence(&info, 1_000));
+    }
+
+    #[test]
+    fn keepalive_gave_a_machine_up_before_the_peer_timeout() {
+        let socket = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let fd = socket.as_fd();
+        let tcp = |name| read_option(fd, libc::IPPROTO_TCP, name, "getsockopt").unwrap();
+        for timeout_ms in [100, 1_000, 3_999, 10_000, 15_000, 59_999, 86_400_000] {
+            tune_tcp(fd, timeout_ms).unwrap();
+            assert_eq!(tcp(libc::TCP_USER_TIMEOUT), timeout_ms as i32);
+            leave_verdict(fd, timeout_ms).unwrap();
+            assert_eq!(tcp(libc::TCP_USER_TIMEOUT), 0);
+            let (idle, interval) = (tcp(libc::TCP_KEEPIDLE), tcp(libc::TCP_KEEPINTVL));
+            let gives_up_ms = 1_000 * (idle + tcp(libc::TCP_KEEPCNT) * interval) as u32;
+            // The verdict comes within a second after the timeout.
+            assert!(gives_up_ms > timeout_ms + 1_000, "after {gives_up_ms} of {timeout_ms} ms");
+            // It needs three questions that were not answered.
+            assert!(timeout_ms < 4_000 || 1_000 * (idle + 2 * interval) as u32 <= timeout_ms);
+        }
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::contract::{Accounts, Sink, Source, PIECE_BYTES};
 use crate::wire::{frame, FRAME_HEADER_BYTES};
-use crate::Result;
 use std::sync::Arc;
 
 /// Where the payload starts in the buffer of a large frame. The header ends there; buffers of the allocator start at a
@@ -40,30 +39,25 @@ impl Buffers {
         (self.scratch.capacity() + (self.spare.len() + self.taken) * FRAME_BYTES) as u64
     }
 
-    /// Before the first connection: a place to receive into.
-    pub(super) fn prepare(&mut self) -> Result<()> {
-        self.widen(FIRST_RECEIVE_BYTES)
+    /// Before the first connection: a place to receive into. Without it nothing could be heard, so it cannot be refused.
+    pub(super) fn prepare(&mut self) {
+        if self.scratch.is_empty() {
+            self.accounts.force(FIRST_RECEIVE_BYTES as u64);
+            self.scratch = vec![0; FIRST_RECEIVE_BYTES];
+        }
     }
 
     /// A payload of so many bytes comes. The first large one makes the place large, if the budget allows it; processes that
     /// exchange words keep a small one.
     pub(super) fn expect(&mut self, bytes: usize) {
-        if bytes > self.scratch.len() {
-            let _ = self.widen(RECEIVE_BYTES);
+        let more = RECEIVE_BYTES.saturating_sub(self.scratch.len());
+        if bytes > self.scratch.len() && more > 0 && self.accounts.book(more as u64).is_ok() {
+            self.scratch = vec![0; RECEIVE_BYTES];
         }
     }
 
     pub(super) fn unbook(&self, bytes: u64) {
         self.accounts.unbook(bytes);
-    }
-
-    fn widen(&mut self, bytes: usize) -> Result<()> {
-        let more = bytes.saturating_sub(self.scratch.len());
-        if more > 0 {
-            self.accounts.book(more as u64)?;
-            self.scratch = vec![0; bytes];
-        }
-        Ok(())
     }
 
     /// A buffer for a frame of the largest size; `None` when the budget is spent. It holds whatever it held before: clearing what is about to be

@@ -64,8 +64,13 @@ const MOST_POLLS_PER_ROUND: u32 = 64;
 const LOOKS_PER_POLL: u32 = 8;
 /// A hushed link is announced to sleepers only when so many bytes wait on it. Most frames are shorter.
 const HUSHED_BYTES: u32 = 2048;
+/// So many places callers leave to us, or a quarter if there are few: our own calls may be what they wait for.
+const OWN_PLACES: usize = 4;
 /// So many callers may be there in any case that have not proven who they are.
 const LEAST_CALLERS: usize = 64;
+/// Callers that say they are the same rank, and have not proven it. A rank makes one call at a time, and the next when it has given
+/// that up.
+const CALLERS_PER_RANK: usize = 2;
 /// So often in the peer timeout the machines of peers are looked at that owe us an answer.
 const CHECKS_PER_TIMEOUT: u64 = 8;
 /// And at least so often: the promise is the peer timeout and a second.
@@ -103,6 +108,8 @@ pub struct Tcp {
     buffers: Buffers,
     tick: u64,
     open: usize,
+    /// How many of them we have opened.
+    called: usize,
     /// Links that must be flushed or looked at although epoll says nothing.
     unsettled: Vec<u32>,
     /// Links that were given messages which go out together, when all of them are there.
@@ -140,6 +147,7 @@ impl Tcp {
             buffers: Buffers::new(setup.accounts.clone()),
             tick: 0,
             open: 0,
+            called: 0,
             unsettled: Vec::new(),
             fed: Vec::new(),
             next_deadline_ms: None,
@@ -158,9 +166,11 @@ impl Tcp {
         Identity { rank: self.setup.rank.0, incarnation: self.setup.arena.shared().incarnation() }
     }
 
+    /// Takes a connection into the table. It is booked, but not refused when the budget is spent: others give memory back by
+    /// asking for it, and a barrier is passed by telling others. Their number is bounded by `most_connections`.
     fn insert(&mut self, mut link: Link) -> Result<u32> {
-        self.buffers.prepare()?;
-        self.setup.accounts.book(BOOKED_BYTES)?;
+        self.buffers.prepare();
+        self.setup.accounts.force(BOOKED_BYTES);
         self.tick += 1;
         link.used = self.tick;
         let index = self.free.pop().unwrap_or(self.links.len() as u32);
@@ -175,6 +185,7 @@ impl Tcp {
             // The first link begins the looks at the machines of peers.
             self.note_deadline(Some(self.check_at_ms));
         }
+        self.called += link.initiated as usize;
         if index as usize == self.links.len() {
             self.links.push(None);
         }
@@ -216,6 +227,7 @@ impl Tcp {
         }
         self.free.push(index);
         self.open -= 1;
+        self.called -= link.initiated as usize;
         Some(link)
     }
 
@@ -325,7 +337,8 @@ impl Tcp {
         if link.established && !was_established {
             if !link.is_here {
                 // From now on a peer that does not read is slow, and `check_silence` tells it from one that is gone.
-                let _ = socket::set_user_timeout(link.fd.as_fd(), 0);
+                let timeout_ms = self.setup.arena.config().peer_timeout_ms;
+                let _ = socket::leave_verdict(link.fd.as_fd(), timeout_ms);
             }
             if let Some(peer) = link.peer {
                 // Two ranks that call each other at once keep both links: each asks on its own, and answers go
@@ -335,6 +348,9 @@ impl Tcp {
             self.flush(index, sink, out);
         } else if link.has_output() {
             self.flush(index, sink, out);
+        }
+        if !was_established {
+            self.crowd_out(index);
         }
         self.answer_goodbye(index, sink, out);
     }

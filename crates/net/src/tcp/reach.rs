@@ -80,8 +80,10 @@ impl Tcp {
         if let Some(&index) = self.routes.get(&peer.0) {
             return Ok(Some(index));
         }
-        if self.open >= self.setup.connection_cap {
-            self.evict(sink, out);
+        // Callers do not count: they may be waiting for what we are about to do.
+        let at_cap = self.called >= self.setup.connection_cap;
+        if at_cap || self.open >= self.setup.most_connections {
+            self.evict(|link| link.initiated || !at_cap, sink, out);
             return Ok(None);
         }
         self.call(peer, Attempt::first(time::now_ms())).map(Some)
@@ -119,7 +121,7 @@ impl Tcp {
         out: &mut Outbox,
     ) {
         if error.is_out_of_descriptors() {
-            self.evict(sink, out);
+            self.evict(|_| true, sink, out);
         }
         let attempt = Attempt::first(time::now_ms());
         self.try_again(peer, attempt, VecDeque::from([message]));
@@ -151,14 +153,23 @@ impl Tcp {
         // none, and would be missed for ever. After one, nothing was.
         let cut_off = !link.parting && (link.established || !has_other);
         if link.unanswered > 0 || !link.take_queue().is_empty() || cut_off {
-            // What is reported as lost must not be done after all.
-            self.waiting.retain(|(to, _)| *to != peer);
+            self.forget_unsent(peer);
             let why = match (gone, error) {
                 (Some(Error::PeerLost { why, .. }), _) => why,
                 (_, error) => format!("the connection broke ({error})"),
             };
             sink.lost(peer, Error::PeerLost { rank: peer, why }, out);
         }
+    }
+
+    /// Takes back all that waits to be sent to a peer: what is reported as lost must not be done after all.
+    fn forget_unsent(&mut self, peer: Rank) -> Vec<Message> {
+        let mut forgotten = Vec::new();
+        for retry in self.retries.extract_if(.., |retry| retry.peer == peer) {
+            forgotten.extend(retry.messages);
+        }
+        forgotten.extend(self.waiting.extract_if(.., |(to, _)| *to == peer).map(|(_, message)| message));
+        forgotten
     }
 
     /// A call did not come to a connection: it is made again, until it is clear that this leads nowhere.
@@ -176,9 +187,9 @@ impl Tcp {
         if now_ms < since_ms + self.patience_ms() {
             return self.try_again(peer, attempt.next(since_ms), messages);
         }
-        self.waiting.retain(|(to, _)| *to != peer);
+        let silent =
+            messages.into_iter().chain(self.forget_unsent(peer)).any(|message| !message.expects_answer);
         if error.is_own_trouble() {
-            let silent = messages.iter().any(|message| !message.expects_answer);
             sink.unsent(peer, named(error), silent, out);
         } else {
             let why = format!("it cannot be reached ({error})");
@@ -188,12 +199,9 @@ impl Tcp {
 
     /// Makes the calls whose time has come.
     pub(super) fn make_retries(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
-        let (due, later): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.retries).into_iter().partition(|retry| retry.at_ms <= now_ms);
-        self.retries = later;
-        let next = self.retries.iter().map(|retry| retry.at_ms).min();
-        self.note_deadline(next);
-        for Retry { peer, attempt, messages, .. } in due {
+        // One at a time: a loss takes the others to the same peer with it. What is tried again is not due before its pause.
+        while let Some(due) = self.retries.iter().position(|retry| retry.at_ms <= now_ms) {
+            let Retry { peer, attempt, messages, .. } = self.retries.remove(due);
             let index = match self.routes.get(&peer.0) {
                 Some(&index) => Ok(index),
                 None => self.call(peer, attempt),
@@ -207,13 +215,18 @@ impl Tcp {
                 }
                 Err(error) if error.is_own_trouble() => {
                     if error.is_out_of_descriptors() {
-                        self.evict(sink, out);
+                        self.evict(|_| true, sink, out);
                     }
                     self.call_failed(peer, (attempt, false), messages, error, sink, out);
                 }
-                Err(error) => sink.lost(peer, error, out),
+                Err(error) => {
+                    self.forget_unsent(peer);
+                    sink.lost(peer, error, out);
+                }
             }
         }
+        let next = self.retries.iter().map(|retry| retry.at_ms).min();
+        self.note_deadline(next);
     }
 
     /// Looks at a handshake whose time is over: whoever lives is given more of it.

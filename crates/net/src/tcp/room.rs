@@ -1,8 +1,9 @@
 //! How many connections there are: the cap, who makes room, and whom there is no room for.
 //!
-//! What this rank asks for itself stays below the cap. Callers are let in beyond it, because whoever waits for their answers may
-//! hold the others; but then idle connections are closed in good order until the cap is kept again. Nobody is let in beyond what
-//! the system lets this process open: the caller finds its connection closed, and calls again a little later.
+//! The connections that this rank opens for itself stay below the cap, however many others it has. Callers are let in beyond it,
+//! because whoever waits for their answers may hold the others; but then idle connections are closed in good order until the cap
+//! is kept again. Nobody is let in beyond what the system lets this process open, less a few places that are kept for its own
+//! calls: the caller finds its connection closed, and calls again a little later.
 
 use super::link::Link;
 use super::reach::Attempt;
@@ -15,25 +16,34 @@ use crate::Result;
 use std::os::fd::{AsFd, OwnedFd};
 
 impl Tcp {
-    /// Says goodbye on the idle link that was used longest ago.
-    pub(super) fn evict(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+    /// Says goodbye on the idle link that was used longest ago, of those that may go. Whether there is one.
+    pub(super) fn evict(
+        &mut self,
+        may_go: impl Fn(&Link) -> bool,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> bool {
         let oldest = (0..self.links.len())
             .filter_map(|index| self.links[index].as_ref().map(|link| (index, link)))
-            .filter(|(_, link)| link.is_idle() && link.may_request())
+            .filter(|(_, link)| link.is_idle() && link.may_request() && may_go(link))
             .min_by_key(|(_, link)| link.used)
             .map(|(index, _)| index as u32);
-        let Some(index) = oldest else { return };
+        let Some(index) = oldest else { return false };
         if let Some(link) = self.links[index as usize].as_mut() {
             link.goodbye();
         }
         self.flush(index, sink, out);
+        true
     }
 
     /// Says goodbye on idle links until no more are left than the cap allows.
     pub(super) fn keep_cap(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         let parting = self.links.iter().flatten().filter(|link| link.parting).count();
         for _ in self.setup.connection_cap..self.open.saturating_sub(parting) {
-            self.evict(sink, out);
+            if !self.evict(|_| true, sink, out) {
+                // All are in use: looking for an idle one again and again would cost a pass over all each time.
+                return;
+            }
         }
     }
 
@@ -44,9 +54,26 @@ impl Tcp {
         unproven >= self.setup.connection_cap.max(super::LEAST_CALLERS)
     }
 
-    /// Whether this process may have no more connections.
+    /// A caller has said who it is: of those that say the same without proving it the first ones make room. Whoever has recorded
+    /// a HELLO may play it as often as it likes, but takes no more places; the rank itself is the latest for long enough, or calls
+    /// again.
+    pub(super) fn crowd_out(&mut self, index: u32) {
+        let claimed = |link: &Link| link.claimed().filter(|_| !link.initiated).map(|caller| caller.rank);
+        let Some(link) = self.links.get(index as usize).and_then(Option::as_deref) else { return };
+        let Some(rank) = claimed(link) else { return };
+        let same = || self.links.iter().flatten().filter(|link| claimed(link) == Some(rank));
+        if same().count() > super::CALLERS_PER_RANK {
+            let first = same().min_by_key(|link| (link.attempt.since_ms(), link.used)).map(|link| link.index);
+            first.and_then(|first| self.remove(first));
+        }
+    }
+
+    /// Whether there is no room for another caller: this process may have no more connections, or those that are left are for
+    /// its own calls.
     pub(super) fn is_full(&self) -> bool {
-        self.open >= self.setup.most_connections
+        let most = self.setup.most_connections;
+        let for_callers = most - super::OWN_PLACES.min(most / 4);
+        self.open >= most || self.open - self.called >= for_callers
     }
 
     /// Takes over the socket of a caller, if there is room; otherwise closes it.

@@ -114,13 +114,15 @@ impl Tcp {
 
     /// Puts a message behind those that wait to be sent to the same peer, if there are any.
     fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
-        if let Some(retry) = self.retries.iter_mut().find(|retry| retry.peer == to) {
-            retry.messages.push_back(message);
+        // Those first that have not even come to a call: when their turn comes they go behind the others.
+        if self.waiting.iter().any(|(peer, _)| *peer == to) {
+            self.waiting.push((to, message));
             return true;
         }
-        let waits = self.waiting.iter().any(|(peer, _)| *peer == to);
-        if waits {
-            self.waiting.push((to, message));
+        let retry = self.retries.iter_mut().find(|retry| retry.peer == to);
+        let waits = retry.is_some();
+        if let Some(retry) = retry {
+            retry.messages.push_back(message);
         }
         waits
     }
@@ -130,7 +132,7 @@ impl Tcp {
         while !out.messages.is_empty() || !out.sockets.is_empty() || out.crowded {
             let callers = std::mem::take(&mut out.sockets);
             if std::mem::take(&mut out.crowded) || !callers.is_empty() && self.is_full() {
-                self.evict(sink, out);
+                self.evict(|_| true, sink, out);
             }
             for socket in callers {
                 // A socket that cannot be taken over is closed; its caller tries again.

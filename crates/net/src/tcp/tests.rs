@@ -226,6 +226,41 @@ fn a_caller_that_needs_long_for_its_proof_is_let_in() {
 }
 
 #[test]
+fn recorded_hellos_took_every_place() {
+    let port = listener();
+    let arena = world(3, port.local_addr().unwrap());
+    let mut callee = transport(&arena, 1, 4, 8);
+    let mut heard = Heard::default();
+    let me = Identity { rank: 0, incarnation: arena.shared().incarnation() };
+    let mut callers = Vec::new();
+    for nonce in 0..5 {
+        let now_ms = time::now_ms();
+        let mut wire = Connection::initiate(JOB, &secret(), me, 1, Purpose::Data, [nonce; 32], now_ms);
+        let mut stream = TcpStream::connect(port.local_addr().unwrap()).unwrap();
+        stream.write_all(&wire.take_output().unwrap()).unwrap();
+        callers.push((wire, stream));
+        let before = callee.open;
+        while callee.open == before {
+            hand_over(&port, &mut callee);
+        }
+        while callee.links.iter().flatten().any(|link| link.claimed().is_none()) {
+            callee.poll(&mut heard).unwrap();
+        }
+    }
+    assert_eq!(callee.open, 2, "callers that have not proven who they are");
+    // The latest of them is the rank itself, and comes in.
+    let (mut wire, mut stream) = callers.pop().unwrap();
+    let mut challenge = [0; crate::auth::CHALLENGE_BYTES];
+    stream.read_exact(&mut challenge).unwrap();
+    wire.feed(&secret(), &challenge).unwrap();
+    stream.write_all(&wire.take_output().unwrap()).unwrap();
+    stream.write_all(&wire.seal(note().header).unwrap()).unwrap();
+    while heard.frames.is_empty() {
+        callee.poll(&mut heard).unwrap();
+    }
+}
+
+#[test]
 fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
     let port = listener();
     let arena = world(2, port.local_addr().unwrap());
@@ -246,6 +281,47 @@ fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
         caller.poll(&mut heard).unwrap();
     }
     assert_eq!(heard.lost, Vec::new());
+}
+
+/// What makes a call wait for a while.
+const NO_PORT: Error = Error::System { call: "connect", errno: libc::EADDRNOTAVAIL };
+
+#[test]
+fn a_question_that_was_reported_lost_was_asked_again() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    drop(callee);
+    caller.call_later(Rank(1), note(), &NO_PORT, &mut heard, &mut Outbox::default());
+    while heard.lost.is_empty() {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert_eq!((caller.retries.len(), caller.open), (0, 0), "it is still to be asked");
+}
+
+#[test]
+fn a_question_overtook_one_that_waited_for_a_place() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    let numbered = |op| Message { header: Header { op, ..note().header }, ..note() };
+    caller.call_later(Rank(1), numbered(1), &NO_PORT, &mut heard, &mut Outbox::default());
+    caller.waiting.push((Rank(1), numbered(2)));
+    caller.send(Rank(1), numbered(3), &mut heard).unwrap();
+    while reached.frames.len() < 3 {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!(reached.frames.iter().map(|header| header.op).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 #[test]
@@ -295,6 +371,40 @@ fn callers_beyond_the_most_connections_all_get_their_turn() {
 }
 
 #[test]
+fn callers_beyond_the_cap_kept_a_rank_from_calling() {
+    const CALLERS: u32 = 6;
+    let port = listener();
+    let arena = world(CALLERS + 2, port.local_addr().unwrap());
+    let (mut busy, mut reached) = (transport(&arena, 0, 2, 4), Heard::default());
+    let mut callers: Vec<(Tcp, Heard)> =
+        (1..=CALLERS).map(|rank| (transport(&arena, rank, 8, 8), Heard::default())).collect();
+    // They wait for answers that depend on what the rank does next, and keep their connections meanwhile.
+    for (caller, heard) in &mut callers {
+        caller.send(Rank(0), Message { expects_answer: true, ..note() }, heard).unwrap();
+    }
+    while reached.frames.len() < 3 {
+        hand_over(&port, &mut busy);
+        busy.poll(&mut reached).unwrap();
+        callers.iter_mut().for_each(|(caller, heard)| drop(caller.poll(heard)));
+    }
+    hand_over(&port, &mut busy);
+    assert_eq!((busy.open, busy.is_full()), (3, true), "a place is left for its own calls");
+    busy.send(Rank(CALLERS + 1), note(), &mut reached).unwrap();
+    assert_eq!((busy.called, busy.waiting.len()), (1, 0), "its own call has to wait");
+    let (mut other, mut told) = (transport(&arena, CALLERS + 1, 8, 8), Heard::default());
+    while told.frames.is_empty() {
+        hand_over(&port, &mut other);
+        busy.poll(&mut reached).unwrap();
+        other.poll(&mut told).unwrap();
+    }
+    // And its own calls are still capped.
+    for rank in 1..=CALLERS {
+        busy.send(Rank(rank), note(), &mut reached).unwrap();
+    }
+    assert!(busy.called <= 2, "{} connections of its own", busy.called);
+}
+
+#[test]
 fn a_long_message_leaves_others_their_turn() {
     let port = listener();
     let arena = world(2, port.local_addr().unwrap());
@@ -328,43 +438,53 @@ fn assert_booked(transport: &Tcp, purse: &Purse) {
     assert_eq!(purse.booked.load(Ordering::Relaxed), there);
 }
 
+/// Two ranks whose budgets are spent, and their books.
+fn poor_pair(arena: &Arc<Arena>) -> [(Tcp, Arc<Purse>); 2] {
+    [0, 1].map(|rank| {
+        let purse = Arc::new(Purse { booked: AtomicU64::new(0), budget: AtomicU64::new(0) });
+        let Tcp { setup, .. } = transport(arena, rank, 8, 8);
+        (Tcp::new(Setup { accounts: purse.clone(), ..setup }, None).unwrap(), purse)
+    })
+}
+
 #[test]
-fn connections_frames_and_queues_are_booked_before_they_are_taken() {
+fn a_spent_budget_kept_callers_out_for_ever() {
     let port = listener();
     let arena = world(2, port.local_addr().unwrap());
-    let purse = |budget| Arc::new(Purse { booked: AtomicU64::new(0), budget: AtomicU64::new(budget) });
-    let (out_purse, in_purse) = (purse(0), purse(0));
-    let with = |rank, purse: &Arc<Purse>| {
-        let Tcp { setup, .. } = transport(&arena, rank, 8, 8);
-        Tcp::new(Setup { accounts: purse.clone(), ..setup }, None).unwrap()
-    };
-    let (mut caller, mut callee) = (with(0, &out_purse), with(1, &in_purse));
+    let [(mut caller, out_purse), (mut callee, in_purse)] = poor_pair(&arena);
     let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    // Nothing is left for a connection: that is our own trouble, and the peer is not to blame.
     caller.send(Rank(1), note(), &mut heard).unwrap();
-    while heard.unsent.is_empty() {
-        caller.poll(&mut heard).unwrap();
+    assert_eq!(caller.open, 1, "no connection was begun");
+    while callee.open == 0 {
+        hand_over(&port, &mut callee);
     }
-    assert!(matches!(heard.unsent[0].0, Error::OutOfMemory { .. }), "{:?}", heard.unsent);
-    assert_eq!((caller.open, heard.lost.len(), out_purse.booked.load(Ordering::Relaxed)), (0, 0, 0));
-    // Room for the connection and the place to receive into, but for no frame: long messages go in small pieces. The callee has
-    // no room at first: callers are turned away, and come again.
-    out_purse.budget.store(8 << 10, Ordering::Relaxed);
+    while reached.frames.is_empty() {
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!((heard.lost.len(), heard.unsent.len()), (0, 0));
+    assert_booked(&caller, &out_purse);
+    assert_booked(&callee, &in_purse);
+}
+
+#[test]
+fn frames_are_booked_before_they_are_taken_and_connections_and_queues_at_once() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let [(mut caller, out_purse), (mut callee, in_purse)] = poor_pair(&arena);
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    // There is room for no frame: long messages go in small pieces.
     let total: u64 = 3 << 20;
     let long = Message { payload: Payload::Lazy(Source::default(), total), ..note() };
     caller.send(Rank(1), long, &mut heard).unwrap();
-    let mut turned_away = 0;
     while reached.frames.iter().all(|header| header.flags & crate::contract::FLAG_MORE != 0) {
-        while let Ok((socket, _)) = port.accept() {
-            turned_away += callee.adopt(socket.into()).is_err() as u32;
-            in_purse.budget.store(64 << 10, Ordering::Relaxed);
-        }
+        hand_over(&port, &mut callee);
         caller.poll(&mut heard).unwrap();
         callee.poll(&mut reached).unwrap();
         assert_booked(&caller, &out_purse);
         assert_booked(&callee, &in_purse);
     }
-    assert_eq!((turned_away, heard.filled_bytes), (1, total));
+    assert_eq!(heard.filled_bytes, total);
     assert!(out_purse.booked.load(Ordering::Relaxed) <= 12 << 10, "{}", caller.footprint().queued_bytes);
     // With room again frames are large again, and booked.
     out_purse.budget.store(u64::MAX, Ordering::Relaxed);
