@@ -46,6 +46,13 @@ impl Hub {
         true
     }
 
+    /// The job ends for another reason, which is the one that counts: what a report of that adds about the rank that left.
+    pub(super) fn forget_deserter(&mut self) -> String {
+        let Some(Deserter { rank, held, .. }) = self.deserter.take() else { return String::new() };
+        let before = format!("\n  before that {} was missed: {}", self.describe(rank), Cause::LEFT);
+        before + &list(&held)
+    }
+
     /// The rank that left has ended, or is given up. `knows` is the node that need not be told.
     pub(super) fn judge_deserter(&mut self, ending: Option<Ending>, knows: Option<u32>, now_ms: u64) {
         let Some(Deserter { rank, held, .. }) = self.deserter.take() else { return };
@@ -60,8 +67,12 @@ impl Hub {
             self.fail(code, headline, now_ms);
             held.into_iter().for_each(|(code, text)| self.fail(code, text, now_ms));
         } else {
-            let others: String = held.iter().map(|(_, text)| format!("\n  then {text}")).collect();
-            self.fail(code, headline + &others, now_ms);
+            self.fail(code, headline + &list(&held), now_ms);
         }
     }
+}
+
+/// What became of others, as a report shows it.
+fn list(held: &[(i32, String)]) -> String {
+    held.iter().map(|(_, text)| format!("\n  then {text}")).collect()
 }

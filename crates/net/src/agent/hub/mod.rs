@@ -333,6 +333,7 @@ impl Hub {
     /// Something went wrong outside: the job ends with this code and this report, which shows who waits for whom.
     pub fn end(&mut self, code: i32, headline: String, now_ms: u64) {
         self.plan.continue_on_loss = false;
+        let headline = headline + &self.forget_deserter();
         self.fail(code, headline, now_ms);
     }
 

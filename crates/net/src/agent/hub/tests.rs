@@ -326,6 +326,25 @@ fn with_on_loss_continue_a_rank_that_left_while_others_went_on_is_lost_and_they_
 }
 
 #[test]
+fn an_end_from_outside_keeps_its_code_when_a_rank_has_just_left() {
+    for code in [255, 124] {
+        let mut hub = ready(&[&[0, 1], &[2]], false);
+        hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::LEFT }, 5);
+        hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Code(9) }, 6);
+        match code {
+            255 => hub.receive(0, ToHub::Abort { local: 0, code: 255, message: "enough".into() }, 7),
+            code => hub.end(code, "enough".into(), 7),
+        }
+        assert_eq!(hub.failure(), Some((code, Some(1))));
+        hub.tick(1_000);
+        let effects = drain(&mut hub);
+        let text = report(&effects).expect("a report");
+        assert!(text.lines().next().is_some_and(|line| line.ends_with("enough")), "{text}");
+        assert!(text.contains("rank 1 on node 0") && text.contains("rank 2 on node 1 exited"), "{text}");
+    }
+}
+
+#[test]
 fn who_waits_for_a_rank_that_has_already_ended_is_told() {
     for late in [false, true] {
         let mut hub = hub_of(&[&[0, 1]]);
