@@ -37,6 +37,7 @@ impl Hub {
 
     /// It is known what has become of a rank.
     pub(super) fn forget_fence(&mut self, rank: u32) {
+        self.hurry_deserter(rank);
         if self.members[rank].suspected {
             self.fences.retain(|fence| fence.rank != rank);
             self.members.set_suspected(rank, self.suspects.iter().any(|suspect| suspect.rank == rank));
