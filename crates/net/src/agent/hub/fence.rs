@@ -35,6 +35,11 @@ impl Hub {
         self.fences.iter().find(|fence| fence.rank == rank).map(|fence| fence.cause)
     }
 
+    /// A rank whose end is waited for.
+    pub(super) fn first_fenced(&self) -> Option<u32> {
+        self.fences.first().map(|fence| fence.rank)
+    }
+
     /// It is known what has become of a rank.
     pub(super) fn forget_fence(&mut self, rank: u32) {
         self.hurry_deserter(rank);

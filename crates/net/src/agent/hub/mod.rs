@@ -500,6 +500,10 @@ impl Hub {
     }
 
     fn begin_round(&mut self) {
+        if self.deserter.is_some() {
+            // It broke the round before, and that counts also if all have left since.
+            return self.judge_deserter(None, None, self.ticked_ms);
+        }
         self.members.begin_round();
         self.world = World::Gathering;
         let table = self.table();
@@ -547,6 +551,7 @@ impl Hub {
             return;
         }
         self.members.set_standing(rank, Standing::Left);
+        self.suspects.retain(|suspect| suspect.rank != rank);
         self.forget_fence(rank);
         self.leaves.push((rank, barriers));
         if self.members.are_all(Standing::Left) {

@@ -587,6 +587,43 @@ fn a_new_round_begins_when_all_have_left() {
 }
 
 #[test]
+fn what_was_said_of_a_rank_is_forgotten_in_the_next_round() {
+    let nodes: &[&[u32]] = &[&[0], &[1]];
+    let blame = ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED };
+    let mut hub = ready(nodes, true);
+    hub.receive(0, blame.clone(), 10);
+    [0, 1].into_iter().for_each(|node| hub.receive(node, ToHub::Left { local: 0, barriers: 2 }, 11));
+    attach_all(&mut hub, nodes);
+    hub.tick(10 + PROBE_MS);
+    let effects = drain(&mut hub);
+    assert!(sends(&effects, |m| matches!(m, ToNode::Fence { .. })).is_empty(), "{effects:?}");
+    hub.receive(0, blame, 20 + PROBE_MS);
+    assert_eq!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Probe { .. })), [1], "it can be said again");
+    // But who left too early fails the job, though it has come again.
+    let mut hub = deserted();
+    [0, 1].into_iter().for_each(|node| hub.receive(node, ToHub::Left { local: 0, barriers: 2 }, 11));
+    attach_all(&mut hub, nodes);
+    assert_eq!((hub.world, hub.exit_code), (World::Broken, 1));
+}
+
+#[test]
+fn a_reset_is_refused_while_it_is_open_whether_a_rank_is_lost() {
+    for (cause, until_ms) in [(Cause::DISCONNECTED, 11), (Cause::DISCONNECTED, 1_000), (Cause::LEFT, 11)] {
+        let mut hub = ready(&[&[0], &[1]], true);
+        hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause }, 10);
+        hub.tick(until_ms);
+        drain(&mut hub);
+        [0, 1]
+            .into_iter()
+            .for_each(|node| hub.receive(node, ToHub::Reset { local: 0, new_rank: 1 - node }, until_ms));
+        let effects = drain(&mut hub);
+        let about = |m: &ToNode| matches!(m, ToNode::ResetRefused { why } if why.contains("rank 1"));
+        assert_eq!(sends(&effects, about), [0, 1], "{effects:?}");
+        assert_eq!(hub.rank_at(1, 0), Some(Rank(1)));
+    }
+}
+
+#[test]
 fn a_reset_renumbers_in_two_steps() {
     let mut hub = ready(&[&[0, 1], &[2]], false);
     for (node, local, new_rank) in [(0, 0, 2), (0, 1, 0), (1, 0, 1)] {
