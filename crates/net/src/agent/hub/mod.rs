@@ -405,6 +405,7 @@ impl Hub {
     pub fn excuse_silence(&mut self, now_ms: u64) {
         self.ticked_ms = now_ms;
         self.nodes.iter_mut().for_each(|node| node.heard_ms = now_ms);
+        self.excuse_fences(now_ms);
     }
 
     fn check_silence(&mut self, now_ms: u64) {

@@ -178,6 +178,23 @@ fn a_rank_that_is_given_up_and_cannot_be_ended_ends_the_job() {
 }
 
 #[test]
+fn a_node_that_falls_silent_when_it_should_end_a_rank_is_lost_as_a_whole() {
+    let mut hub = given_up();
+    let mut lost = Vec::new();
+    for now_ms in (300..12_500).step_by(100) {
+        [0, 2].into_iter().for_each(|node| hub.receive(node, ToHub::Heartbeat, now_ms));
+        hub.tick(now_ms);
+        let cause = Cause::UNREACHABLE;
+        lost.extend(sends(&drain(&mut hub), |m| *m == ToNode::Loss { rank: Rank(1), cause }));
+    }
+    assert_eq!((lost, hub.failure()), (vec![0, 2], None));
+    // The same time for the agent after the launcher was stopped.
+    let mut hub = given_up();
+    hub.tick(20_000);
+    assert!(hub.failure().is_none() && !hub.fences.is_empty());
+}
+
+#[test]
 fn ranks_start_only_when_every_node_is_prepared_and_are_ready_when_all_have_joined() {
     let mut hub = hub_of(&[&[0, 1], &[2]]);
     hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
