@@ -179,7 +179,7 @@ impl Node {
     /// The world gives up a rank. When it has ended, the hub is told as it is of any other.
     fn fence(&mut self, rank: Rank) {
         let Some(local) = self.seats.iter().position(|seat| seat.rank == rank.0) else { return };
-        if matches!(self.seats[local].standing, Standing::In | Standing::Pending) {
+        if self.seats[local].can_be_given_up() {
             self.end_process(local as u32, None);
         }
     }

@@ -60,6 +60,11 @@ impl Seat {
         }
     }
 
+    /// Whether the world may give it up: who has left in good order is ended by nobody, also if that was asked before it was known.
+    pub(super) fn can_be_given_up(&self) -> bool {
+        matches!(self.standing, Standing::In | Standing::Pending)
+    }
+
     /// Whether packets wait for room in the socket.
     pub(super) fn has_backlog(&self) -> bool {
         !self.queue.is_empty()
@@ -93,5 +98,17 @@ impl Seat {
                 Ok(_) | Err(_) => self.queue.pop_front(),
             };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_that_has_left_is_not_killed_by_a_fence_that_crossed_its_leaving() {
+        let of = |standing| Seat { standing, ..Seat::new(0, None) }.can_be_given_up();
+        assert!(of(Standing::In) && of(Standing::Pending));
+        assert!(!of(Standing::Left) && !of(Standing::Out) && !of(Standing::Lost));
     }
 }

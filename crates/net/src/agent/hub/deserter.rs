@@ -15,8 +15,8 @@ const MOST_HELD: usize = 16;
 #[derive(Debug)]
 pub(super) struct Deserter {
     rank: u32,
-    /// When it counts as lost, if it has not ended.
-    pub(super) until_ms: u64,
+    /// When its agent is asked to end it, if it has not ended; none once that has been asked.
+    pub(super) until_ms: Option<u64>,
     /// Codes and reports.
     held: Vec<(i32, String)>,
 }
@@ -27,7 +27,7 @@ impl Hub {
         let is_in = self.members[rank].standing == Standing::In;
         if is_in && self.deserter.is_none() && self.closing.is_none() {
             self.first_lost.get_or_insert(rank);
-            let until_ms = now_ms + u64::from(GRACE_MS);
+            let until_ms = Some(now_ms + u64::from(GRACE_MS));
             self.deserter = Some(Deserter { rank, until_ms, held: Vec::new() });
         }
     }
@@ -35,6 +35,26 @@ impl Hub {
     /// Whether this rank is the one that left, and nothing has come of it yet.
     pub(super) fn is_deserter(&self, rank: u32) -> bool {
         self.deserter.as_ref().is_some_and(|deserter| deserter.rank == rank)
+    }
+
+    /// Ends the rank that left, if its time is over: it may hold what others would take over.
+    pub(super) fn check_deserter(&mut self, now_ms: u64) {
+        let due = |deserter: &&mut Deserter| deserter.until_ms.is_some_and(|until_ms| until_ms <= now_ms);
+        let Some(deserter) = self.deserter.as_mut().filter(due) else { return };
+        deserter.until_ms = None;
+        let rank = deserter.rank;
+        if self.members[rank].standing != Standing::In {
+            self.judge_deserter(None, None, now_ms);
+        } else if self.given_up(rank).is_none() {
+            self.give_up(rank, Cause::LEFT, now_ms);
+        }
+    }
+
+    /// Nobody ends this rank any more: if it is the one that left, it need not be waited for.
+    pub(super) fn hurry_deserter(&mut self, rank: u32) {
+        if let Some(deserter) = self.deserter.as_mut().filter(|deserter| deserter.rank == rank) {
+            deserter.until_ms.get_or_insert(0);
+        }
     }
 
     /// Keeps a failure that may be due to a rank that left; false if there is no such rank.
@@ -46,10 +66,20 @@ impl Hub {
         true
     }
 
-    /// The rank that left has ended, or is given up. `knows` is the node that need not be told.
+    /// The job ends for another reason, which is the one that counts: what a report of that adds about the rank that left.
+    pub(super) fn forget_deserter(&mut self) -> String {
+        let Some(Deserter { rank, held, .. }) = self.deserter.take() else { return String::new() };
+        let before = format!("\n  before that {} was missed: {}", self.describe(rank), Cause::LEFT);
+        before + &list(&held)
+    }
+
+    /// The rank that left has ended, or nobody can end it. `knows` is the node that need not be told.
     pub(super) fn judge_deserter(&mut self, ending: Option<Ending>, knows: Option<u32>, now_ms: u64) {
         let Some(Deserter { rank, held, .. }) = self.deserter.take() else { return };
+        let was_ended = self.given_up(rank).is_some();
         self.lose(rank, Cause::LEFT, knows);
+        // What we did is no ending of its own.
+        let ending = ending.filter(|&ending| !was_ended || ending != Ending::Signal(libc::SIGKILL));
         let mut headline = format!("{} is lost: {}", self.describe(rank), Cause::LEFT);
         let mut code = 1;
         if let Some(ending) = ending {
@@ -60,8 +90,12 @@ impl Hub {
             self.fail(code, headline, now_ms);
             held.into_iter().for_each(|(code, text)| self.fail(code, text, now_ms));
         } else {
-            let others: String = held.iter().map(|(_, text)| format!("\n  then {text}")).collect();
-            self.fail(code, headline + &others, now_ms);
+            self.fail(code, headline + &list(&held), now_ms);
         }
     }
+}
+
+/// What became of others, as a report shows it.
+fn list(held: &[(i32, String)]) -> String {
+    held.iter().map(|(_, text)| format!("\n  then {text}")).collect()
 }

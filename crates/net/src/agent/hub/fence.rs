@@ -35,8 +35,14 @@ impl Hub {
         self.fences.iter().find(|fence| fence.rank == rank).map(|fence| fence.cause)
     }
 
+    /// A rank whose end is waited for.
+    pub(super) fn first_fenced(&self) -> Option<u32> {
+        self.fences.first().map(|fence| fence.rank)
+    }
+
     /// It is known what has become of a rank.
     pub(super) fn forget_fence(&mut self, rank: u32) {
+        self.hurry_deserter(rank);
         if self.members[rank].suspected {
             self.fences.retain(|fence| fence.rank != rank);
             self.members.set_suspected(rank, self.suspects.iter().any(|suspect| suspect.rank == rank));
@@ -48,7 +54,25 @@ impl Hub {
         self.fences.iter().map(|fence| fence.limit_ms).min()
     }
 
+    /// Nobody was listened to for a while: all have their time once more.
+    pub(super) fn excuse_fences(&mut self, now_ms: u64) {
+        let limit_ms = now_ms + self.plan.peer_timeout_ms;
+        self.fences.iter_mut().for_each(|fence| fence.limit_ms = limit_ms);
+    }
+
+    /// An agent that is silent itself cannot tell of an end: first it is waited for what comes of its silence.
+    fn await_silent_homes(&mut self, now_ms: u64) {
+        let pause_ms = 2 * self.beat_interval_ms();
+        for fence in self.fences.iter_mut().filter(|fence| fence.limit_ms <= now_ms) {
+            let heard_ms = self.nodes[self.members[fence.rank].place.0 as usize].heard_ms;
+            if heard_ms + pause_ms < now_ms {
+                fence.limit_ms = heard_ms + self.plan.peer_timeout_ms + pause_ms;
+            }
+        }
+    }
+
     pub(super) fn check_fences(&mut self, now_ms: u64) {
+        self.await_silent_homes(now_ms);
         if let Some(fence) = self.fences.iter().copied().find(|fence| fence.limit_ms <= now_ms) {
             self.unfenced(fence.rank, "its process does not end", now_ms);
         }

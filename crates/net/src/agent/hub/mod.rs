@@ -317,14 +317,23 @@ impl Hub {
         self.lose_node(node, Cause::AGENT, 1, format!("the agent of {name} {what}: {why}"), now_ms);
     }
 
-    /// An agent cannot do its part: its ranks are lost, those included that it has not started.
+    /// An agent cannot do its part: its ranks are lost, those included that it has not started. Those in the world end first.
     fn node_failed(&mut self, node: u32, code: i32, message: String, now_ms: u64) {
         let name = &self.nodes[node as usize].name;
         let text = if self.nodes.len() > 1 { format!("{name}: {message}") } else { message };
         if self.goes_on_after_loss() {
             let reason = text.clone();
             self.send(node, ToNode::Terminate { signal: libc::SIGTERM, grace_ms: GRACE_MS, reason });
-            self.lose_node(node, Cause::AGENT, code, text, now_ms);
+            for rank in self.nodes[node as usize].seats.clone() {
+                match self.members[rank].standing {
+                    Standing::In if self.given_up(rank).is_none() => self.give_up(rank, Cause::AGENT, now_ms),
+                    Standing::Out if self.members[rank].ending.is_none() => {
+                        self.lose(rank, Cause::AGENT, None)
+                    }
+                    _ => {}
+                }
+            }
+            self.fail(code, text, now_ms);
         } else {
             self.fail(code, text, now_ms);
         }
@@ -333,6 +342,7 @@ impl Hub {
     /// Something went wrong outside: the job ends with this code and this report, which shows who waits for whom.
     pub fn end(&mut self, code: i32, headline: String, now_ms: u64) {
         self.plan.continue_on_loss = false;
+        let headline = headline + &self.forget_deserter();
         self.fail(code, headline, now_ms);
     }
 
@@ -362,7 +372,7 @@ impl Hub {
         let survey = self.survey.as_ref().map(Survey::deadline_ms);
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
         let leaves = (!self.leaves.is_empty()).then_some(self.leaves_told_ms + self.leaves_pause_ms());
-        let deserter = self.deserter.as_ref().map(|deserter| deserter.until_ms);
+        let deserter = self.deserter.as_ref().and_then(|deserter| deserter.until_ms);
         let fence = self.fence_limit_ms();
         [closing, survey, suspect, leaves, deserter, fence].into_iter().flatten().fold(beat, u64::min)
     }
@@ -385,9 +395,7 @@ impl Hub {
             self.tell_leaves();
         }
         self.judge_suspects(now_ms);
-        if self.deserter.as_ref().is_some_and(|deserter| deserter.until_ms <= now_ms) {
-            self.judge_deserter(None, None, now_ms);
-        }
+        self.check_deserter(now_ms);
         self.check_fences(now_ms);
         self.tick_closing(now_ms);
         self.tick_survey(now_ms);
@@ -397,6 +405,7 @@ impl Hub {
     pub fn excuse_silence(&mut self, now_ms: u64) {
         self.ticked_ms = now_ms;
         self.nodes.iter_mut().for_each(|node| node.heard_ms = now_ms);
+        self.excuse_fences(now_ms);
     }
 
     fn check_silence(&mut self, now_ms: u64) {
@@ -492,6 +501,10 @@ impl Hub {
     }
 
     fn begin_round(&mut self) {
+        if self.deserter.is_some() {
+            // It broke the round before, and that counts also if all have left since.
+            return self.judge_deserter(None, None, self.ticked_ms);
+        }
         self.members.begin_round();
         self.world = World::Gathering;
         let table = self.table();
@@ -539,6 +552,7 @@ impl Hub {
             return;
         }
         self.members.set_standing(rank, Standing::Left);
+        self.suspects.retain(|suspect| suspect.rank != rank);
         self.forget_fence(rank);
         self.leaves.push((rank, barriers));
         if self.members.are_all(Standing::Left) {

@@ -24,11 +24,21 @@ impl Hub {
             None if self.members.wishes() < self.members.len() => return,
             None => {}
         }
+        if let Some(doubted) = self.doubted() {
+            // It will be lost soon, and is known by its old number.
+            return self.refuse_reset(&format!("rank {doubted} is about to be given up"));
+        }
         let wishes: Vec<u32> = self.members.walk().filter_map(|member| member.wish).collect();
         match check_permutation(&wishes) {
             Err(why) => self.refuse_reset(&why),
             Ok(()) => self.renumber(&wishes),
         }
+    }
+
+    /// A rank of which it is open whether it is lost.
+    fn doubted(&self) -> Option<u32> {
+        let suspect = self.suspects.iter().map(|suspect| suspect.rank).next();
+        suspect.or_else(|| self.first_fenced()).or(self.deserter.as_ref().and(self.first_lost))
     }
 
     pub(super) fn refuse_reset(&mut self, why: &str) {

@@ -178,6 +178,23 @@ fn a_rank_that_is_given_up_and_cannot_be_ended_ends_the_job() {
 }
 
 #[test]
+fn a_node_that_falls_silent_when_it_should_end_a_rank_is_lost_as_a_whole() {
+    let mut hub = given_up();
+    let mut lost = Vec::new();
+    for now_ms in (300..12_500).step_by(100) {
+        [0, 2].into_iter().for_each(|node| hub.receive(node, ToHub::Heartbeat, now_ms));
+        hub.tick(now_ms);
+        let cause = Cause::UNREACHABLE;
+        lost.extend(sends(&drain(&mut hub), |m| *m == ToNode::Loss { rank: Rank(1), cause }));
+    }
+    assert_eq!((lost, hub.failure()), (vec![0, 2], None));
+    // The same time for the agent after the launcher was stopped.
+    let mut hub = given_up();
+    hub.tick(20_000);
+    assert!(hub.failure().is_none() && !hub.fences.is_empty());
+}
+
+#[test]
 fn ranks_start_only_when_every_node_is_prepared_and_are_ready_when_all_have_joined() {
     let mut hub = hub_of(&[&[0, 1], &[2]]);
     hub.receive(0, ToHub::Prepared { address: address(0) }, 0);
@@ -292,7 +309,11 @@ fn the_report_names_the_rank_that_left_first_and_not_its_victim() {
         assert!(hub.wake_up_at() <= 5 + u64::from(GRACE_MS));
         match its_code {
             Some(code) => hub.receive(0, ended(1, code), 7),
-            None => hub.tick(5 + u64::from(GRACE_MS)),
+            None => {
+                // It does not end, and is ended: that is no ending of its own.
+                hub.tick(5 + u64::from(GRACE_MS));
+                hub.receive(0, ToHub::Ended { local: 1, ending: Ending::Signal(9) }, 6 + u64::from(GRACE_MS));
+            }
         }
         hub.receive(0, ToHub::Waits { waits: vec![] }, 8);
         hub.receive(1, ToHub::Waits { waits: vec![] }, 8);
@@ -305,8 +326,7 @@ fn the_report_names_the_rank_that_left_first_and_not_its_victim() {
         assert!(text.contains("\n  then rank 2 on node 1 exited with code 9"), "{text}");
         assert_eq!(hub.failure(), Some((its_code.unwrap_or(1).max(1), Some(1))));
         let loss = |m: &ToNode| *m == ToNode::Loss { rank: Rank(1), cause: Cause::LEFT };
-        // Its own agent need not be told if it knows.
-        assert_eq!(sends(&effects, loss), if its_code.is_some() { vec![1] } else { vec![0, 1] });
+        assert_eq!(sends(&effects, loss), [1], "its own agent knows");
     }
 }
 
@@ -323,6 +343,94 @@ fn with_on_loss_continue_a_rank_that_left_while_others_went_on_is_lost_and_they_
     hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Code(0) }, 7);
     hub.receive(1, ToHub::Done, 7);
     assert_eq!(drain(&mut hub).last(), Some(&Effect::Finished(4)));
+}
+
+/// A job of two nodes that goes on after losses, in which rank 0 has left while rank 1 went on.
+fn deserted() -> Hub {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(1, ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::LEFT }, 5);
+    hub
+}
+
+fn is_loss(message: &ToNode) -> bool {
+    matches!(message, ToNode::Loss { .. })
+}
+
+#[test]
+fn a_rank_that_left_and_lives_is_ended_before_the_others_hear_that_it_is_lost() {
+    let fence = |m: &ToNode| *m == ToNode::Fence { rank: Rank(0) };
+    let over_ms = 5 + u64::from(GRACE_MS);
+    for fenced_before in [false, true] {
+        let mut hub = deserted();
+        if fenced_before {
+            hub.receive(1, ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::DISCONNECTED }, 6);
+            hub.tick(6 + PROBE_MS);
+            assert_eq!(sends(&drain(&mut hub), fence), [0]);
+        }
+        hub.tick(over_ms);
+        let effects = drain(&mut hub);
+        assert_eq!(sends(&effects, fence).len(), usize::from(!fenced_before), "once");
+        assert!(sends(&effects, is_loss).is_empty(), "it may still write");
+        assert!(hub.wake_up_at() > over_ms, "nothing is to be done until it has ended");
+        hub.receive(0, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, over_ms + 1);
+        let loss = ToNode::Loss { rank: Rank(0), cause: Cause::LEFT };
+        assert_eq!(sends(&drain(&mut hub), |m| *m == loss), [1]);
+        assert_eq!(hub.exit_code, 1, "the signal was ours");
+    }
+    let given_up = || {
+        let mut hub = deserted();
+        hub.tick(over_ms);
+        hub
+    };
+    let mut hub = given_up();
+    hub.receive(0, ToHub::Unfenced { local: 0, why: "it is not ours".into() }, over_ms + 1);
+    hub.tick(over_ms + 1_000);
+    let effects = drain(&mut hub);
+    assert!(report(&effects).is_some_and(|text| text.contains("cannot be ended")), "{effects:?}");
+    assert!(sends(&effects, is_loss).is_empty());
+    for is_gone in [true, false] {
+        let mut hub = given_up();
+        match is_gone {
+            true => hub.node_gone(0, "it was killed", over_ms + 1),
+            false => hub.receive(0, ToHub::Left { local: 0, barriers: 2 }, over_ms + 1),
+        }
+        hub.tick(over_ms + 2);
+        let effects = drain(&mut hub);
+        assert!(report(&effects).is_some_and(|text| text.starts_with("rank 0 on node 0 is lost")));
+        assert!(sends(&effects, is_loss).contains(&1), "{effects:?}");
+    }
+}
+
+#[test]
+fn with_on_loss_continue_ranks_of_a_node_that_failed_are_ended_before_they_are_lost() {
+    let mut hub = ready(&[&[0], &[1]], true);
+    hub.receive(1, ToHub::Failed { code: 3, message: "no memory".into() }, 5);
+    let effects = drain(&mut hub);
+    assert_eq!(sends(&effects, |m| *m == ToNode::Fence { rank: Rank(1) }), [1]);
+    assert!(sends(&effects, is_loss).is_empty(), "it may still write");
+    hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Signal(9) }, 6);
+    let loss = ToNode::Loss { rank: Rank(1), cause: Cause::AGENT };
+    assert_eq!(sends(&drain(&mut hub), |m| *m == loss), [0]);
+    assert_eq!((hub.exit_code, hub.failure()), (3, None));
+}
+
+#[test]
+fn an_end_from_outside_keeps_its_code_when_a_rank_has_just_left() {
+    for code in [255, 124] {
+        let mut hub = ready(&[&[0, 1], &[2]], false);
+        hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::LEFT }, 5);
+        hub.receive(1, ToHub::Ended { local: 0, ending: Ending::Code(9) }, 6);
+        match code {
+            255 => hub.receive(0, ToHub::Abort { local: 0, code: 255, message: "enough".into() }, 7),
+            code => hub.end(code, "enough".into(), 7),
+        }
+        assert_eq!(hub.failure(), Some((code, Some(1))));
+        hub.tick(1_000);
+        let effects = drain(&mut hub);
+        let text = report(&effects).expect("a report");
+        assert!(text.lines().next().is_some_and(|line| line.ends_with("enough")), "{text}");
+        assert!(text.contains("rank 1 on node 0") && text.contains("rank 2 on node 1 exited"), "{text}");
+    }
 }
 
 #[test]
@@ -496,6 +604,43 @@ fn a_new_round_begins_when_all_have_left() {
 }
 
 #[test]
+fn what_was_said_of_a_rank_is_forgotten_in_the_next_round() {
+    let nodes: &[&[u32]] = &[&[0], &[1]];
+    let blame = ToHub::Unreachable { local: 0, rank: Rank(1), cause: Cause::DISCONNECTED };
+    let mut hub = ready(nodes, true);
+    hub.receive(0, blame.clone(), 10);
+    [0, 1].into_iter().for_each(|node| hub.receive(node, ToHub::Left { local: 0, barriers: 2 }, 11));
+    attach_all(&mut hub, nodes);
+    hub.tick(10 + PROBE_MS);
+    let effects = drain(&mut hub);
+    assert!(sends(&effects, |m| matches!(m, ToNode::Fence { .. })).is_empty(), "{effects:?}");
+    hub.receive(0, blame, 20 + PROBE_MS);
+    assert_eq!(sends(&drain(&mut hub), |m| matches!(m, ToNode::Probe { .. })), [1], "it can be said again");
+    // But who left too early fails the job, though it has come again.
+    let mut hub = deserted();
+    [0, 1].into_iter().for_each(|node| hub.receive(node, ToHub::Left { local: 0, barriers: 2 }, 11));
+    attach_all(&mut hub, nodes);
+    assert_eq!((hub.world, hub.exit_code), (World::Broken, 1));
+}
+
+#[test]
+fn a_reset_is_refused_while_it_is_open_whether_a_rank_is_lost() {
+    for (cause, until_ms) in [(Cause::DISCONNECTED, 11), (Cause::DISCONNECTED, 1_000), (Cause::LEFT, 11)] {
+        let mut hub = ready(&[&[0], &[1]], true);
+        hub.receive(0, ToHub::Unreachable { local: 0, rank: Rank(1), cause }, 10);
+        hub.tick(until_ms);
+        drain(&mut hub);
+        [0, 1]
+            .into_iter()
+            .for_each(|node| hub.receive(node, ToHub::Reset { local: 0, new_rank: 1 - node }, until_ms));
+        let effects = drain(&mut hub);
+        let about = |m: &ToNode| matches!(m, ToNode::ResetRefused { why } if why.contains("rank 1"));
+        assert_eq!(sends(&effects, about), [0, 1], "{effects:?}");
+        assert_eq!(hub.rank_at(1, 0), Some(Rank(1)));
+    }
+}
+
+#[test]
 fn a_reset_renumbers_in_two_steps() {
     let mut hub = ready(&[&[0, 1], &[2]], false);
     for (node, local, new_rank) in [(0, 0, 2), (0, 1, 0), (1, 0, 1)] {
@@ -609,11 +754,12 @@ fn any_message() -> impl Strategy<Value = (u32, ToHub)> {
         local.clone().prop_map(|local| ToHub::Lost { local, cause: Cause::STOPPED }),
         (local.clone(), 0..3i32).prop_map(|(local, c)| ToHub::Ended { local, ending: Ending::Code(c) }),
         (local.clone(), 0..6u32).prop_map(|(local, new_rank)| ToHub::Reset { local, new_rank }),
-        (local.clone(), 0..6u32).prop_map(|(local, rank)| ToHub::Unreachable {
+        (local.clone(), 0..6u32, any::<bool>()).prop_map(|(local, rank, left)| ToHub::Unreachable {
             local,
             rank: Rank(rank),
-            cause: Cause::DISCONNECTED
+            cause: if left { Cause::LEFT } else { Cause::DISCONNECTED }
         }),
+        local.clone().prop_map(|local| ToHub::Unfenced { local, why: "it is not ours".into() }),
         local.prop_map(|local| ToHub::Abort { local, code: 1, message: "enough".into() }),
         Just(ToHub::ResetPrepared),
         (0..6u32).prop_map(|rank| ToHub::Probed { rank: Rank(rank) }),

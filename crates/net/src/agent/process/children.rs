@@ -4,7 +4,7 @@ use super::streams::{Input, Outputs};
 use super::Agent;
 use crate::agent::node::Node;
 use crate::agent::protocol::{Ending, ToHub};
-use crate::agent::seat::Standing;
+use crate::agent::seat::{Seat, Standing};
 use crate::os::process::{self, ChildEvent, ChildSetup};
 use crate::os::{socket, time};
 use crate::shm::world::Cause;
@@ -155,10 +155,11 @@ impl Agent {
         }
     }
 
-    /// A rank of ours that the world has given up must not come back.
-    pub(super) fn fence(&mut self, rank: u32) {
+    /// A rank of ours that the world has given up must not come back, if this is how it stands.
+    pub(super) fn fence(&mut self, rank: u32, stands: impl Fn(&Seat) -> bool) {
         let Some(node) = &self.node else { return };
-        let Some(local) = node.seats.iter().position(|seat| seat.rank == rank) else { return };
+        let position = node.seats.iter().position(|seat| seat.rank == rank);
+        let Some(local) = position.filter(|&local| stands(&node.seats[local])) else { return };
         if let Some(child) = self.children.get(local).filter(|child| !child.ended && child.pid != 0) {
             let _ = process::signal_group(child.pid as i32, libc::SIGKILL);
             if let Some(joined) = &node.seats[local].pidfd {

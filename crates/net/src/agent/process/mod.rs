@@ -11,6 +11,7 @@ use super::node::{token, Node};
 use super::port::Port;
 use super::protocol::{Launch, Listen, ToHub, ToNode};
 use super::report;
+use super::seat::Seat;
 use crate::auth::Secret;
 use crate::environment;
 use crate::os::descriptor::{self, Epoll, Readiness};
@@ -215,12 +216,12 @@ impl Agent {
             ToNode::Terminate { signal, grace_ms, reason } => self.terminate(signal, grace_ms, &reason),
             ToNode::Describe => self.describe(),
             // Its end is noticed as that of any child.
-            ToNode::Fence { rank } => self.fence(rank.0),
+            ToNode::Fence { rank } => self.fence(rank.0, Seat::can_be_given_up),
             ToNode::Heartbeat => {}
             other => {
                 // Before anybody here takes over what it held.
                 if let ToNode::Loss { rank, .. } = &other {
-                    self.fence(rank.0);
+                    self.fence(rank.0, |_| true);
                 }
                 if let Some(node) = &mut self.node {
                     if let Err(error) = node.handle_hub(other) {
