@@ -2,7 +2,7 @@
 
 use super::{run, Outcome};
 use kumiki_run::system::{find_program, read_text};
-use kumiki_run::{environment, Portfile};
+use kumiki_run::{environment, say, Portfile};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -78,9 +78,9 @@ impl Wanted {
     /// Tells about options that have no effect.
     pub(super) fn complain(&self, who: &str) {
         for option in &self.idle {
-            eprintln!(
+            say(&format!(
                 "{who}: {option} has no effect: Kumiki uses shared memory and TCP, and needs no such setting"
-            );
+            ));
         }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
     let wanted = match parse(words) {
         Ok(wanted) => wanted,
         Err(message) => {
-            eprintln!("acprun: {message} (acprun -h lists the options)");
+            say(&format!("acprun: {message} (acprun -h lists the options)"));
             return Ok(1);
         }
     };
