@@ -32,7 +32,7 @@ pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
 pub use launcher::run;
 pub use options::{Bind, OnLoss, Options};
-pub use plan::MAX_RANKS;
+pub use plan::{is_here, MAX_RANKS};
 
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
 pub mod system {
