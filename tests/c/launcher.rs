@@ -13,6 +13,12 @@ pub(crate) fn tests() -> Vec<Test> {
         test("acprun::channels_failed_without_a_word", channels),
         test("wrappers::names_and_options_of_acp", names_and_options),
         test("acprun::a_program_without_finalize_loses_nothing", a_program_without_finalize_loses_nothing),
+        test(
+            "acprun::memory_of_main_stayed_registered_when_it_had_returned",
+            the_stack_of_a_process_at_its_end,
+        ),
+        test("wrappers::tools_of_the_current_folder_were_run", tools_of_the_current_folder),
+        test("wrappers::a_wrapper_asked_itself_for_ever", a_wrapper_that_is_its_own_compiler),
         test("acprun::starter_memory", starter_memory),
         test("acprun::options", options),
         test("acprun::arguments_of_acp_init", arguments),
@@ -144,6 +150,43 @@ fn a_program_without_finalize_loses_nothing(stage: &Stage) {
     }
     // Alone, there is nobody to wait for.
     fail(&mut std::process::Command::new(&program), 0, notice);
+}
+
+fn the_stack_of_a_process_at_its_end(stage: &Stage) {
+    let program = stage.compile("unfinalized", Language::C, &[]);
+    for nodes in ["1", "2"] {
+        let mut job = stage.acprun(&["-np", "2"], &program, &["stack"]);
+        fail(job.env("KUMIKI_VIRTUAL_NODES", nodes).env("KUMIKI_TIMEOUT", "30s"), 0, "out of bounds");
+    }
+}
+
+/// A compiler starts others by their names; and so do we to ask the wrapper of an MPI.
+fn tools_of_the_current_folder(stage: &Stage) {
+    let folder = stage.path("planted");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let witness = folder.join("witness");
+    for name in ["cc", "gcc", "mpicc", "as", "ld"] {
+        let program = folder.join(name);
+        let script = format!("#!/bin/sh\necho $0 >> {}\nexit 1\n", witness.display());
+        std::fs::write(&program, script).expect("a file");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("a mode");
+    }
+    // An entry without a name is the current folder, and so is a dot.
+    let path = format!(":.:{}", std::env::var("PATH").expect("a PATH"));
+    let run = |name: &str, words: &[&str]| {
+        succeed(stage.command(name).args(words).env("PATH", &path).env_remove("MPICC").current_dir(&folder))
+    };
+    let source = crate::stage::program_source("failures");
+    run("acpcc", &[source.to_str().expect("UTF-8"), "-o", "program"]);
+    run("macpcc", &["--showme:compile"]);
+    assert!(!witness.exists(), "{}", std::fs::read_to_string(&witness).unwrap_or_default());
+}
+
+fn a_wrapper_that_is_its_own_compiler(stage: &Stage) {
+    let mut command = stage.command("macpcc");
+    let said = succeed(command.env("MPICC", stage.path("bin/macpcc")).arg("--showme:compile"));
+    assert!(said.matches("-I").count() > 1, "{said}");
 }
 
 fn starter_memory(stage: &Stage) {

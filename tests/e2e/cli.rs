@@ -152,6 +152,55 @@ fn a_full_standard_error_is_no_panic() {
 }
 
 #[test]
+fn launchers_of_acp_panicked_when_standard_error_was_full() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for (words, code) in [
+        (&["acprun", "-what"][..], 1),
+        (&["acprun", "-debug", "-np", "1", "true"], 0),
+        (&["macprun", "-what"], 1),
+        (&["macprun", "/nowhere/at/all"], 1),
+    ] {
+        let done = kumiki(words).stderr(full()).output().unwrap();
+        assert_eq!(done.status.code(), Some(code), "{words:?}");
+    }
+}
+
+#[test]
+fn a_socket_as_standard_input_could_not_be_read() {
+    let (mut ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    std::io::Write::write_all(&mut ours, b"# a job\nmany\n").unwrap();
+    drop(ours);
+    let (done, _, err) = output(kumiki(&["macprun", "-"]).stdin(std::os::fd::OwnedFd::from(theirs)));
+    assert_eq!(done.status.code(), Some(1), "{err}");
+    assert!(err.contains("line 2 of standard input: `many`"), "{err}");
+}
+
+/// Only root can plant one.
+#[test]
+fn pages_and_traces_went_where_a_link_of_another_user_leads() {
+    let folder = Folder::new("led-astray");
+    let (victim, link) = (folder.0.join("victim"), folder.0.join("kumiki.1"));
+    std::fs::write(&victim, "mine").unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    if std::os::unix::fs::lchown(&link, Some(12345), None).is_err() {
+        return;
+    }
+    let mut trace = kumiki(&["run", "-n", "1", "--trace"]);
+    for command in [kumiki(&["man", "--dir"]).arg(&folder.0), trace.arg(&link).arg("true")] {
+        let (done, _, err) = output(command);
+        assert!(!done.status.success() && err.contains("a link of another user"), "{err}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
+    }
+}
+
+/// As a shell gives them by `>(…)`.
+#[test]
+fn a_trace_could_not_go_into_a_pipe() {
+    let (done, _, err) = output(&mut kumiki(&["run", "-n", "1", "--trace", "/dev/stderr", "true"]));
+    assert!(done.status.success() && err.starts_with("[\n") && err.ends_with("]\n"), "{err}");
+}
+
+#[test]
 fn a_full_disk_leaves_no_half_of_a_picture() {
     let folder = Folder::new("full-disk");
     let script = "mount -t tmpfs -o size=16k none \"$1\" && touch \"$1/mounted\" || exit 77
@@ -252,7 +301,7 @@ fn a_wrong_variable_is_named_and_not_its_option() {
 fn a_program_of_the_current_folder_is_not_run_for_its_name() {
     let folder = Folder::new("path");
     let witness = folder.0.join("witness");
-    for name in ["ssh", "cc", "heat"] {
+    for name in ["ssh", "heat"] {
         let program = folder.0.join(name);
         std::fs::write(&program, format!("#!/bin/sh\necho > {}\n", witness.display())).unwrap();
         std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

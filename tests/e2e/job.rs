@@ -44,7 +44,7 @@ impl Job {
     pub(crate) fn under(signals: &str, options: &[&str], program: &[&str]) -> Job {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let mut command = Command::new("env");
+        let mut command = Command::new("/usr/bin/env");
         command.arg(signals).arg(kumiki()).arg("run").args(options).args(program).env(MARK, &mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Job { command, mark, input: Vec::new() }

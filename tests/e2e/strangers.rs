@@ -6,10 +6,10 @@ use crate::rank::ACTION;
 use kumiki_net::os::process;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A folder that goes with its owner.
@@ -18,7 +18,8 @@ pub(crate) struct Folder(pub(crate) PathBuf);
 impl Folder {
     pub(crate) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("kumiki-e2e-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        // Whatever the umask is: some tests need one that is not open to the group.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).unwrap();
         Folder(path)
     }
 }
@@ -150,6 +151,16 @@ fn until(what: &str, happened: impl Fn() -> bool) {
     }
 }
 
+/// A process that does not outlive a test that fails.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn a_stranger_that_is_given_up_is_gone_before_the_others_know_it() {
     let folder = Folder::new("given-up");
@@ -163,24 +174,24 @@ fn a_stranger_that_is_given_up_is_gone_before_the_others_know_it() {
             let mut command = command(&action, Some(&secret), master);
             command.env("KUMIKI_RANK", rank.to_string()).env("KUMIKI_RANKS", "3");
             command.env("KUMIKI_NODE", if rank == 0 { "a" } else { "b" });
-            command.env("KUMIKI_ON_LOSS", "continue").env("KUMIKI_PEER_TIMEOUT", "4s");
-            command.spawn().unwrap()
+            command.env("KUMIKI_ON_LOSS", "continue").env("KUMIKI_PEER_TIMEOUT", "10s");
+            Ended(command.spawn().unwrap())
         };
         let mut others = [start(0), start(1)];
-        until("rank 1 hosts no agent", || hosts_an_agent(others[1].id()));
+        until("rank 1 hosts no agent", || hosts_an_agent(others[1].0.id()));
         let mut given_up = start(2);
-        let pid = given_up.id();
+        let pid = given_up.0.id();
         until("not everybody has come", || (0..3).all(|rank| meeting.0.join(rank.to_string()).exists()));
         if stopped {
             process::signal(pid as i32, libc::SIGSTOP).unwrap();
         }
-        let mut said = BufReader::new(others[1].stdout.take().unwrap()).lines();
+        let mut said = BufReader::new(others[1].0.stdout.take().unwrap()).lines();
         let lost = said.by_ref().map_while(Result::ok).find(|line| line.contains("lost"));
         assert_eq!((lost.as_deref(), state(pid)), (Some("lost rank 2"), 'Z'), "it is known, and it lives");
         process::signal(pid as i32, libc::SIGCONT).unwrap();
-        assert_eq!(given_up.wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert_eq!(given_up.0.wait().unwrap().signal(), Some(libc::SIGKILL));
         for mut other in others {
-            assert!(other.wait().unwrap().success(), "the others go on");
+            assert!(other.0.wait().unwrap().success(), "the others go on");
         }
     }
 }

@@ -82,16 +82,26 @@ fn the_self_test_does_something() {
     assert!(complaint.contains("--rounds"), "{complaint}");
 }
 
+/// A terminal of 24 lines: our end, and that of a command. Commands that other tests start meanwhile inherit neither: they
+/// would keep it open.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    let size = libc::winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the size is valid for reads; the other calls have no pointers.
+    let (ours, theirs) = unsafe {
+        let ours = libc::posix_openpt(flags);
+        assert!(ours >= 0 && libc::unlockpt(ours) == 0, "a terminal");
+        assert_eq!(libc::ioctl(ours, libc::TIOCSWINSZ, &size), 0, "a size");
+        (ours, libc::ioctl(ours, libc::TIOCGPTPEER, flags))
+    };
+    assert!(theirs >= 0, "the other end");
+    // SAFETY: the system has just given us these descriptors, and nobody else owns them.
+    unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
+}
+
 /// Runs a command whose standard error is a terminal. Returns what it printed there.
 fn on_terminal(command: &mut Command) -> String {
-    let (mut ours, mut theirs) = (0, 0);
-    let size = libc::winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
-    let nothing = std::ptr::null_mut();
-    // SAFETY: the two numbers are valid for writes, the size for reads; the other pointers may be null.
-    let made = unsafe { libc::openpty(&mut ours, &mut theirs, nothing, std::ptr::null_mut(), &size) };
-    assert_eq!(made, 0, "a terminal");
-    // SAFETY: the system has just given us these descriptors, and nobody else owns them.
-    let (ours, theirs) = unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
+    let (ours, theirs) = terminal();
     let mut child = command.env("TERM", "xterm").stdout(Stdio::null()).stderr(theirs).spawn().unwrap();
     // The command holds the other end; what is left of it here would keep the terminal open.
     command.stderr(Stdio::null());

@@ -1,7 +1,7 @@
 /*
  * acp.h: the interface of ACP, the Advanced Communication Primitives, version 3.0.0, as Kumiki offers it.
  *
- * Compile with acpcc or acpc++, start with acprun. share/doc/kumiki/c.md says what differs from the original library; kumiki.h has what
+ * Compile with acpcc or acpc++, start with acprun. share/doc/kumiki/docs/c.md says what differs from the original library; kumiki.h has what
  * this interface lacks, such as error codes and deadlines.
  */
 #ifndef ACP_H_INCLUDED

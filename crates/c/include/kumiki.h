@@ -5,7 +5,7 @@
  * number or a pointer instead give -1 or NULL then. The world of a program that has called acp_init is named by NULL wherever a
  * world is wanted, so that both interfaces can be used together. Many threads may call at once.
  *
- * Compile with `kumiki cc`, start with `kumiki run -n 4 ./program`. share/doc/kumiki/c.md has more.
+ * Compile with `kumiki cc`, start with `kumiki run -n 4 ./program`. share/doc/kumiki/docs/c.md has more.
  */
 #ifndef KUMIKI_H_INCLUDED
 #define KUMIKI_H_INCLUDED

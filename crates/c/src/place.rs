@@ -3,6 +3,7 @@
 use crate::guard::misuse;
 use kumiki::{Error, GlobalAddress, Region, RegionKey, Result, World};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -123,6 +124,23 @@ impl Place {
             self.held().remove(&address);
             Ok(())
         })
+    }
+
+    /// Takes back what is registered of a range of memory, because that is about to become something else.
+    pub(crate) fn retire(&self, world: &World, range: &Range<usize>) -> Result<()> {
+        let mut held = self.held();
+        let lies_there = |entry: &Held| match entry {
+            Held::Registered { key, start, bytes } => {
+                Some(*key).filter(|_| *start < range.end && range.start < start.saturating_add(*bytes))
+            }
+            Held::Allocated(_) => None,
+        };
+        let keys: Vec<RegionKey> = held.values().filter_map(lies_there).collect();
+        for key in keys {
+            world.unregister_raw(key)?;
+            held.remove(&key.address.bits());
+        }
+        Ok(())
     }
 
     /// The address of a byte of registered memory.

@@ -1,7 +1,7 @@
 //! The `kumiki` command: one file a command, dispatched here.
 #![forbid(unsafe_code)]
-// They panic when nobody reads; `commands::print` and `kumiki_run::report` do not.
-#![deny(clippy::print_stdout)]
+// They panic when nobody reads; `commands::print`, `kumiki_run::report` and `kumiki_run::say` do not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod chart;

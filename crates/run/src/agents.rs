@@ -4,9 +4,8 @@ use crate::plan::PlannedNode;
 use crate::{Options, Result, RunError};
 use kumiki_net::agent::link::Link;
 use kumiki_net::auth::Secret;
-use kumiki_net::os::file::find_program;
 use kumiki_net::os::process::{self, ChildSetup};
-use kumiki_net::os::{descriptor, memory, socket};
+use kumiki_net::os::{descriptor, file, memory, socket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -61,8 +60,8 @@ fn start_by_ssh(options: &Options, host: &str, secret: &Secret) -> Result<AgentP
     let program = words.next().ok_or_else(|| RunError::Options("--ssh names no command".into()))?;
     let missing =
         || RunError::Options(format!("cannot start {program} to reach {host}: there is no such program"));
-    let mut command = Command::new(find_program(program).ok_or_else(missing)?);
-    command.arg0(program).args(words);
+    let mut command = file::command(program).ok_or_else(missing)?;
+    command.args(words);
     if Path::new(program).file_name().is_some_and(|name| name == "ssh") {
         // Never ask for anything: nobody could answer, for the standard input is ours.
         command.args(["-x", "-T", "-o", "BatchMode=yes"]);

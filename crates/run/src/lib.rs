@@ -27,20 +27,20 @@ mod trace;
 
 pub use kumiki_net::agent::bootstrap::is_rank;
 pub use kumiki_net::agent::portfile::Portfile;
-pub use kumiki_net::agent::report::print as report;
+pub use kumiki_net::agent::report::{print as report, say};
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
 pub use launcher::run;
 pub use options::{Bind, OnLoss, Options};
-pub use plan::MAX_RANKS;
+pub use plan::{is_here, MAX_RANKS};
 
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
 pub mod system {
     pub use kumiki_net::os::bare::SharedWords;
     pub use kumiki_net::os::descriptor::set_close_on_exec;
     pub use kumiki_net::os::file::{
-        can_replace, find_program, is_own_program, private_folder, read_bytes, read_text, replace,
-        trusted_folder,
+        can_replace, command, find_program, is_own_program, private_folder, read_bytes, read_text,
+        read_text_from, replace, trusted_folder,
     };
     pub use kumiki_net::os::memory::create_sealed;
     pub use kumiki_net::os::process::{

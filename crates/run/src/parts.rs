@@ -7,17 +7,16 @@ use crate::{Result, RunError};
 use kumiki_net::agent::meeting::{Meeting, Settings};
 use kumiki_net::agent::report;
 use kumiki_net::environment;
-use kumiki_net::os::file::find_program;
 use kumiki_net::os::process::{self, ChildSetup, Signals};
-use kumiki_net::os::{memory, time};
+use kumiki_net::os::{file, memory, time};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// How long a part whose rank was lost may take to tell how it ended.
@@ -220,8 +219,8 @@ impl<'a> Starter<'a> {
             let line = command_line(part, offset, file.path());
             offset += part.ranks;
             let missing = || RunError::Options(format!("{}: there is no {}", part.title, line[0].display()));
-            let mut command = Command::new(find_program(&line[0]).ok_or_else(missing)?);
-            command.arg0(&line[0]).args(&line[1..]);
+            let mut command = file::command(&line[0]).ok_or_else(missing)?;
+            command.args(&line[1..]);
             // A launcher in the background that reads a terminal would be stopped.
             if index > 0 || !self.job.forward_input || std::io::stdin().is_terminal() {
                 command.stdin(Stdio::null());

@@ -141,7 +141,7 @@ fn places(options: &Options, hosts: &[Host], ranks: u32) -> Result<(Names, Vec<u
 fn hosts(options: &Options) -> Result<Vec<Host>> {
     let mut hosts = named_hosts(options)?;
     let here = own_addresses();
-    if options.ssh == Options::default().ssh && hosts.iter().all(|host| is_here(&host.name, &here)) {
+    if options.ssh == Options::default().ssh && hosts.iter().all(|host| is_one_of(&host.name, &here)) {
         hosts.iter_mut().for_each(|host| host.name = HERE.into());
     }
     Ok(hosts)
@@ -152,7 +152,11 @@ fn own_addresses() -> Vec<IpAddr> {
 }
 
 /// Whether a name or address of a host is one of this machine.
-fn is_here(name: &str, own_addresses: &[IpAddr]) -> bool {
+pub fn is_here(name: &str) -> bool {
+    is_one_of(name, &own_addresses())
+}
+
+fn is_one_of(name: &str, own_addresses: &[IpAddr]) -> bool {
     let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || own_addresses.contains(&address),

@@ -2,22 +2,29 @@
 
 use crate::{Result, RunError};
 use kumiki_net::os::file;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Error, Write};
 use std::path::{Path, PathBuf};
 
 /// A trace that is being written.
 pub(crate) struct TraceFile {
     path: PathBuf,
+    file: File,
 }
 
 impl TraceFile {
     /// Empties the file and begins the list. The path is made absolute: ranks may run in another directory.
     pub(crate) fn begin(path: &Path) -> Result<TraceFile> {
-        let path = file::followed(path).and_then(std::path::absolute).map_err(|error| wrong(path, &error))?;
-        let begun = File::create(&path).and_then(|mut file| file.write_all(b"[\n"));
-        begun.map_err(|error| wrong(&path, &error))?;
-        Ok(TraceFile { path })
+        let begin = || {
+            let path = file::written_place(path)?;
+            let mut file = file::open_to_append(&path)?;
+            if file.metadata()?.is_file() {
+                file.set_len(0)?;
+            }
+            file.write_all(b"[\n")?;
+            Ok(TraceFile { path, file })
+        };
+        begin().map_err(|error| wrong(path, &error))
     }
 
     /// Where it is.
@@ -26,10 +33,9 @@ impl TraceFile {
     }
 
     /// Ends the list. Each entry before ends in a comma, so one more follows: the name of the trace.
-    pub(crate) fn end(self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         let last = b"{\"ph\":\"M\",\"name\":\"trace_name\",\"pid\":0,\"args\":{\"name\":\"kumiki\"}}\n]\n";
-        let file = OpenOptions::new().append(true).open(&self.path);
-        file.and_then(|mut file| file.write_all(last)).map_err(|error| wrong(&self.path, &error))
+        self.file.write_all(last).map_err(|error| wrong(&self.path, &error))
     }
 }
 

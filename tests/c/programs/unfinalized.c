@@ -23,6 +23,22 @@ int main(int argc, char **argv)
         CHECK(waitpid(child, &status, 0) == child && status == 0);
         return acp_finalize() == 0 ? 0 : 3;
     }
+    if (strcmp(way, "stack") == 0) {
+        volatile uint64_t local = 42;
+        uint64_t all[64];
+        acp_atkey_t key = acp_register_memory((void *)&local, sizeof local, 0);
+        CHECK(key != ACP_ATKEY_NULL);
+        exchange(acp_query_ga(key, (void *)&local), all);
+        if (last)
+            return 0;
+        /* Until it is refused: then the word stays as it was. */
+        do {
+            *my_word(65) = UINT64_C(0x5e47111e1);
+            acp_copy(word_ga(acp_rank(), 65), all[acp_procs() - 1], 8, (acp_handle_t)ACP_HANDLE_NULL);
+            acp_complete((acp_handle_t)ACP_HANDLE_ALL);
+        } while (*my_word(65) != UINT64_C(0x5e47111e1));
+        return acp_finalize() == 0 ? 0 : 3;
+    }
     if (strcmp(way, "code") == 0 && last)
         return 7;
     if (strcmp(way, "_exit") == 0 && last)

@@ -1,12 +1,14 @@
 //! The end of a process that has not called `acp_finalize`.
 //!
 //! Programs that exist return from `main` without it. A process that ends well, by `exit(0)` or by returning 0, is finalized
-//! then: it waits for the others as in `acp_finalize`, and theirs is not the end of the job. Every other end, by a signal,
+//! then: it waits for the others as in `acp_finalize`, and theirs is not the end of the job. What it had registered of its
+//! stack is taken back first. Every other end, by a signal,
 //! `_exit` or another code, is a loss, as it always is.
 
 use super::{begin_again, complain, edge, WORLD};
 use kumiki::Error;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::sync::Once;
 
 extern "C" {
@@ -39,6 +41,10 @@ extern "C" fn finalize_at_exit(code: c_int, process: *mut c_void) {
             // What was printed must not wait for the others: they may fail, and this process end with them.
             flush_output();
             complain("the process ends without acp_finalize, which is called now");
+            // What `main` had on its stack is gone. Where it was, this very call keeps its own: others must not write there.
+            if let Some(Err(error)) = main_stack().map(|stack| WORLD.retire(&world, &stack)) {
+                complain(&format!("the end of the process: {error}"));
+            }
             world.finalize().map(|()| None)
         });
         match ended {
@@ -49,6 +55,15 @@ extern "C" fn finalize_at_exit(code: c_int, process: *mut c_void) {
         }
         Ok(())
     });
+}
+
+/// Where the stack of the first thread lies.
+fn main_stack() -> Option<Range<usize>> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[stack]"))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    Some(number(start)?..number(end)?)
 }
 
 /// Writes what standard output has gathered, unless another thread is at it.

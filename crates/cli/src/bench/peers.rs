@@ -66,6 +66,20 @@ impl Rival for Peer {
     }
 }
 
+impl Peer {
+    /// Whether nobody else can have put its programs where they are. Those of the system are where `PATH` says.
+    fn judge(&self) -> Result<(), String> {
+        let programs = [&self.mpicc, &self.mpirun].into_iter().filter(|_| self.is_installed);
+        programs.map(Path::new).try_for_each(|program| {
+            let real = program.canonicalize().map_err(|error| format!("{}: {error}", program.display()))?;
+            let mut folders = [program.parent(), real.parent()].into_iter().flatten();
+            folders
+                .try_for_each(|folder| system::trusted_folder(folder).map(drop))
+                .map_err(|error| error.to_string())
+        })
+    }
+}
+
 fn set_environment<'a>(command: &mut Command, entries: impl Iterator<Item = &'a String>) {
     for entry in entries {
         if let Some((name, value)) = entry.split_once('=') {
@@ -79,7 +93,11 @@ pub(super) fn find(list: &str) -> Result<Vec<Peer>, String> {
     if list == "none" {
         return Ok(Vec::new());
     }
-    let libraries = workshop::libraries(FOLDER_VARIABLE)?;
+    let left_out = |why| report(&format!("the libraries that were installed are left out: {why}"));
+    let libraries = workshop::libraries(FOLDER_VARIABLE).unwrap_or_else(|why| {
+        left_out(why);
+        None
+    });
     let table = parse(TABLE, libraries.as_deref().unwrap_or(Path::new("")));
     let mut wanted: Vec<Peer> = table.clone();
     if list != "auto" {
@@ -95,11 +113,21 @@ pub(super) fn find(list: &str) -> Result<Vec<Peer>, String> {
     let is_here = |program: &str| system::find_program(program).is_some();
     wanted.retain(|peer| libraries.is_some() || !peer.is_installed);
     wanted.retain(|peer| is_here(&peer.mpicc) && is_here(&peer.mpirun));
+    wanted.retain(|peer| match peer.judge() {
+        Ok(()) => true,
+        Err(why) => {
+            report(&format!("{} is left out: {why}", peer.name));
+            false
+        }
+    });
     if wanted.is_empty() {
         report("no MPI library was found to compare with; `./x peers` installs some. Going on without.");
         return Ok(Vec::new());
     }
-    build(&mut wanted)?;
+    if let Err(why) = build(&mut wanted) {
+        report(&format!("the MPI libraries are left out: {why}"));
+        return Ok(Vec::new());
+    }
     Ok(wanted)
 }
 
@@ -175,6 +203,24 @@ mod tests {
         assert_eq!(impi.max_ranks, Some(64));
         assert!(impi.common_environment.contains(&"I_MPI_ROOT=/p/impi".to_string()));
         assert!(peers.iter().all(|peer| !peer.mpicc.is_empty() && !peer.mpirun.is_empty()));
+    }
+
+    #[test]
+    fn a_library_that_everybody_can_change_is_not_run() {
+        let folder = std::env::temp_dir().join(format!("kumiki-peers-{}", std::process::id()));
+        let bin = folder.join("impi/bin");
+        system::private_folder(&bin).expect("a folder");
+        for program in ["mpicc", "mpirun"] {
+            std::fs::write(bin.join(program), "").expect("a file");
+        }
+        let path = |name: &str| bin.join(name).to_string_lossy().into_owned();
+        let peer =
+            Peer { is_installed: true, mpicc: path("mpicc"), mpirun: path("mpirun"), ..Peer::default() };
+        assert_eq!(peer.judge(), Ok(()));
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(folder.join("impi"), mode).expect("a mode");
+        assert!(peer.judge().expect_err("refused").contains("others may write to it"));
+        std::fs::remove_dir_all(&folder).expect("no folder");
     }
 
     #[test]

@@ -97,7 +97,7 @@ fn cases(quick: bool) -> Vec<Case> {
 pub(super) fn run(arguments: &Arguments) -> Outcome {
     let program =
         std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
-    let simgrid = if arguments.peers == "none" { None } else { build_simgrid()? };
+    let simgrid = if arguments.peers == "none" { None } else { find_simgrid() };
     if !arguments.json {
         print(&format!(
             "{:<42} {:>14} {:>10} {:>10} {:>12} {:>16}\n",
@@ -198,19 +198,18 @@ struct SimGrid {
 }
 
 /// Builds the program of the peer, unless that has been done; `None` if SimGrid is not here.
-fn build_simgrid() -> Result<Option<SimGrid>, String> {
+fn find_simgrid() -> Option<SimGrid> {
     if !Path::new("/usr/include/simgrid/s4u.hpp").exists() {
         report("SimGrid was not found to compare with; `./x peers` installs it. Going on without.");
-        return Ok(None);
+        return None;
     }
+    build_simgrid().map_err(|why| report(&format!("SimGrid is left out: {why}"))).ok()
+}
+
+fn build_simgrid() -> Result<SimGrid, String> {
     let mut compiler = workshop::tool("c++")?;
     compiler.arg("-O2");
     let workshop = Workshop::open()?;
-    match workshop.build("simgrid", ("cpp", PROGRAM), compiler, &["-lsimgrid"]) {
-        Ok(program) => Ok(Some(SimGrid { program, scratch: workshop.scratch()? })),
-        Err(why) => {
-            report(&format!("SimGrid is left out: {why}"));
-            Ok(None)
-        }
-    }
+    let program = workshop.build("simgrid", ("cpp", PROGRAM), compiler, &["-lsimgrid"])?;
+    Ok(SimGrid { program, scratch: workshop.scratch()? })
 }

@@ -2,7 +2,8 @@
 
 use super::{run, Outcome};
 use kumiki_run::system::{find_program, read_text};
-use kumiki_run::{environment, Portfile};
+use kumiki_run::{environment, is_here, say, Portfile, MAX_RANKS};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -78,9 +79,9 @@ impl Wanted {
     /// Tells about options that have no effect.
     pub(super) fn complain(&self, who: &str) {
         for option in &self.idle {
-            eprintln!(
+            say(&format!(
                 "{who}: {option} has no effect: Kumiki uses shared memory and TCP, and needs no such setting"
-            );
+            ));
         }
     }
 }
@@ -91,7 +92,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
     let wanted = match parse(words) {
         Ok(wanted) => wanted,
         Err(message) => {
-            eprintln!("acprun: {message} (acprun -h lists the options)");
+            say(&format!("acprun: {message} (acprun -h lists the options)"));
             return Ok(1);
         }
     };
@@ -164,12 +165,6 @@ fn part(wanted: &Wanted) -> Result<Option<(String, u32)>, String> {
     Ok(Some((path.to_owned(), offset)))
 }
 
-/// Whether a host is this machine under a name that every machine has, or its own.
-fn is_here(host: &str) -> bool {
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    ["localhost", "127.0.0.1", "::1"].contains(&host) || host == own.trim()
-}
-
 /// A program in the current folder may be named without `./`, if there is none of that name elsewhere.
 pub(super) fn found(mut command: Vec<OsString>) -> Vec<OsString> {
     let Some(program) = command.first_mut() else { return command };
@@ -206,12 +201,19 @@ pub(super) fn parse_options(words: &[OsString]) -> Result<Wanted, String> {
             Some((name, value)) => (name, Some(value.to_owned())),
             None => (&*text, None),
         };
+        let taken = Cell::new(false);
         let mut value = || {
+            taken.set(true);
             let value =
                 inline.clone().or_else(|| rest.next().map(|word| word.to_string_lossy().into_owned()));
             value.filter(|value| !value.is_empty()).ok_or_else(|| format!("{name} needs a value"))
         };
         option(&mut wanted, name, &mut value)?;
+        // The launcher of ACP has these with a value that says nothing.
+        let may_have = name.starts_with("--acp-malloc-hook-");
+        if inline.is_some() && !taken.get() && !may_have {
+            return Err(format!("{name} takes no value"));
+        }
     }
     Ok(wanted)
 }
@@ -229,9 +231,9 @@ fn option(
     match name {
         "-n" | "-np" | "--acp-n" | "--acp-np" | "--acp-nprocs" => {
             let value = value()?;
-            let processes = value.parse().ok().filter(|&processes| processes > 0);
-            wanted.processes =
-                Some(processes.ok_or_else(|| format!("{name} {value}: it should be a number, 1 or more"))?);
+            let processes = value.parse().ok().filter(|processes| (1..=MAX_RANKS).contains(processes));
+            let wrong = || format!("{name} {value}: it should be a number from 1 to {MAX_RANKS}");
+            wanted.processes = Some(processes.ok_or_else(wrong)?);
         }
         "-smemsize" | "-startermemsize" | "--acp-smemsize" | "--acp-startermemsize" => {
             wanted.starter_bytes = Some(bytes(value()?)?)
@@ -370,8 +372,12 @@ mod tests {
     fn mistakes_are_named() {
         for (line, said) in [
             ("-np", "needs a value"),
-            ("-np x a", "1 or more"),
-            ("-np 0 a", "1 or more"),
+            ("-np x a", "from 1 to"),
+            ("-np 0 a", "from 1 to"),
+            ("-np 4294967296 a", "from 1 to 1048576"),
+            ("-multirun=no a", "-multirun takes no value"),
+            ("--acp-debug=0 a", "--acp-debug takes no value"),
+            ("-h=x", "-h takes no value"),
             ("-what a", "there is no option -what"),
             ("-np 4", "no program"),
             ("-smemsize big a", "a size"),
@@ -400,7 +406,7 @@ mod tests {
     #[test]
     fn hosts_that_are_this_machine_need_no_remote_shell() {
         let words = |line: &str| words_for_run(parsed(line).unwrap()).unwrap();
-        assert!(!words("-np 2 -host localhost,127.0.0.1 ./a").contains(&"--host".into()));
+        assert!(!words("-np 2 -host LOCALHOST,127.0.0.2 ./a").contains(&"--host".into()));
         assert!(words("-np 2 -host localhost,other ./a").contains(&"--cyclic".into()));
         assert!(words("-np 2 -ssh x -host localhost ./a").contains(&"--host".into()));
     }

@@ -3,8 +3,9 @@
 //! the compiler wrapper of an MPI, `acpfc` around a Fortran compiler.
 
 use super::Outcome;
-use kumiki_run::system::find_program;
+use kumiki_run::{say, system};
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -101,6 +102,14 @@ impl Wrapper {
         said.unwrap_or_else(|| usual.into()).split_whitespace().map(OsString::from).collect()
     }
 
+    /// What starts the compiler with its words.
+    fn command(self, line: &[OsString]) -> std::io::Result<Command> {
+        let mut command = system::command(&line[0]).ok_or(ErrorKind::NotFound)?;
+        // Whoever builds with `make CC=acpcc` has that variable name this very program: it must not start itself for ever.
+        command.args(&line[1..]).env_remove(self.usual().0).envs(self.environment().iter().copied());
+        Ok(command)
+    }
+
     /// What the wrappers of both families of MPI must be told to take the compiler of GNU.
     fn environment(self) -> &'static [(&'static str, &'static str)] {
         match (self.mpi && self.gnu, self.language) {
@@ -152,7 +161,7 @@ pub(crate) fn run(wrapper: Wrapper, words: &[OsString]) -> Outcome {
     let prefix = prefix()?;
     // Programs for UDP lose nothing: there is TCP.
     if let Some(device) = asked.device.filter(|device| !device.eq_ignore_ascii_case("udp")) {
-        eprintln!("-ndev {device} has no effect: the one library of Kumiki uses shared memory and TCP");
+        say(&format!("-ndev {device} has no effect: the one library of Kumiki uses shared memory and TCP"));
     }
     let mut line = wrapper.compiler();
     if let Some(piece) = asked.show.as_deref().filter(|piece| !piece.is_empty()) {
@@ -162,14 +171,8 @@ pub(crate) fn run(wrapper: Wrapper, words: &[OsString]) -> Outcome {
     if asked.show.is_some() {
         return super::print(&(shown(&line) + "\n"));
     }
-    // Whoever builds with `make CC=acpcc` has that variable name this very program: it must not start itself for ever.
+    let error = wrapper.command(&line).map_or_else(|error| error, |mut command| command.exec());
     let (variable, _) = wrapper.usual();
-    let become_it = |program: PathBuf| {
-        let mut command = Command::new(program);
-        command.arg0(&line[0]).args(&line[1..]).env_remove(variable);
-        command.envs(wrapper.environment().iter().copied()).exec()
-    };
-    let error = find_program(&line[0]).map_or_else(|| std::io::ErrorKind::NotFound.into(), become_it);
     let advice = if wrapper.mpi {
         "install an MPI with its compiler wrappers (Debian: libopenmpi-dev or libmpich-dev), or "
     } else {
@@ -184,7 +187,7 @@ pub(crate) fn run(wrapper: Wrapper, words: &[OsString]) -> Outcome {
 /// One piece of what this wrapper makes of a command line, as the wrappers of MPI show it.
 fn show(wrapper: Wrapper, prefix: &Path, piece: &str) -> Result<String, String> {
     let of_mpi = |piece: &str| match wrapper.mpi {
-        true => mpi_flags(&wrapper.compiler(), piece),
+        true => mpi_flags(wrapper, piece),
         false => Ok(Vec::new()),
     };
     let compile = || Ok::<_, String>([compile_flags(prefix), of_mpi("compile")?].concat());
@@ -205,9 +208,10 @@ fn show(wrapper: Wrapper, prefix: &Path, piece: &str) -> Result<String, String> 
 }
 
 /// What the wrapper of an MPI adds to compile or to link: in the way of Open MPI, or else in that of MPICH.
-fn mpi_flags(compiler: &[OsString], piece: &str) -> Result<Vec<OsString>, String> {
+fn mpi_flags(wrapper: Wrapper, piece: &str) -> Result<Vec<OsString>, String> {
+    let compiler = wrapper.compiler();
     let ask = |option: String| {
-        let answer = Command::new(&compiler[0]).args(&compiler[1..]).arg(option).output();
+        let answer = wrapper.command(&compiler).and_then(|mut command| command.arg(option).output());
         let answer = answer.map_err(|error| format!("{}: {error}", compiler[0].to_string_lossy()))?;
         let text = String::from_utf8_lossy(&answer.stdout).into_owned();
         Ok::<_, String>(Some(text).filter(|_| answer.status.success()))

@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   kumiki info                                   version, transports, sizes, defaults, environment variables
   kumiki info --json | jq .sizes
-  kumiki info --environment-markdown            the table of share/doc/kumiki/environment.md";
+  kumiki info --environment-markdown            the table of share/doc/kumiki/docs/environment.md";
 
 /// Show what this build is, what it costs and which variables it reads.
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// As one JSON object.
     #[arg(long, conflicts_with = "environment_markdown")]
     json: bool,
-    /// The environment variables only, as the table of share/doc/kumiki/environment.md.
+    /// The environment variables only, as the table of share/doc/kumiki/docs/environment.md.
     #[arg(long)]
     environment_markdown: bool,
 }
@@ -144,7 +144,7 @@ fn as_text() -> String {
     for (name, built, what) in TRANSPORTS {
         lines.push(format!("  {name:<6} {:<4} {what}", if *built { "yes" } else { "no" }));
     }
-    lines.push("\nSizes in bytes (what asserts each: share/doc/kumiki/memory.md)".into());
+    lines.push("\nSizes in bytes (what asserts each: share/doc/kumiki/docs/memory.md)".into());
     for Size { name, bytes, at_most } in sizes() {
         let promise = at_most.map_or(String::new(), |most| format!("  (promised: at most {most})"));
         lines.push(format!("  {name:<50} {bytes:>7}{promise}"));

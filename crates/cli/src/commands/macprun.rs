@@ -2,9 +2,9 @@
 
 use super::acprun::{self, Wanted, FILE_BYTES, STARTER_BYTES};
 use super::Outcome;
-use kumiki_run::environment;
 use kumiki_run::parts::{self, Part, Parts};
-use kumiki_run::system::{find_program, read_text};
+use kumiki_run::system::{find_program, read_text, read_text_from};
+use kumiki_run::{environment, say};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -63,7 +63,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
     let wanted = match parse(words) {
         Ok(wanted) => wanted,
         Err(message) => {
-            eprintln!("macprun: {message} (macprun -h lists the options)");
+            say(&format!("macprun: {message} (macprun -h lists the options)"));
             return Ok(1);
         }
     };
@@ -77,7 +77,7 @@ pub(crate) fn run(words: &[OsString]) -> Outcome {
     let job = match read(&wanted) {
         Ok(job) => job,
         Err(message) => {
-            eprintln!("macprun: {message}");
+            say(&format!("macprun: {message}"));
             return Ok(1);
         }
     };
@@ -114,14 +114,17 @@ fn read(wanted: &Wanted) -> Result<Parts, String> {
     let name = &wanted.command[0];
     let from_input = name == "-";
     let (shown, text) = match from_input {
-        true => ("standard input".to_owned(), read_text(Path::new("/dev/stdin"), FILE_BYTES)),
+        // It may be a socket, which cannot be opened once more by a name.
+        true => ("standard input".to_owned(), read_text_from(std::io::stdin().lock(), FILE_BYTES)),
         false => (name.to_string_lossy().into_owned(), read_text(Path::new(name), FILE_BYTES)),
     };
     let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
     let mut described = parse_job(&text, &shown)?;
     let ranks = described.parts.iter().map(|part| u64::from(part.ranks)).sum::<u64>();
     if let Some(said) = wanted.processes.filter(|&said| u64::from(said) != ranks) {
-        eprintln!("macprun: -np {said} has no effect: by {shown} all parts together have {ranks} processes");
+        say(&format!(
+            "macprun: -np {said} has no effect: by {shown} all parts together have {ranks} processes"
+        ));
     }
     give_hosts(wanted, &mut described.parts);
     let said = |name| environment::bytes(name).map_err(|error| error.to_string());
@@ -148,7 +151,7 @@ fn give_hosts(wanted: &Wanted, parts: &mut [Part]) {
     for part in parts {
         let Some(at) = own_launcher(&part.launcher) else {
             if !wanted.hosts.is_empty() || wanted.remote_shell.is_some() {
-                eprintln!("macprun: hosts are for acprun; those of {} are said in its line", part.title);
+                say(&format!("macprun: hosts are for acprun; those of {} are said in its line", part.title));
             }
             continue;
         };

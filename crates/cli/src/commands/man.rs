@@ -1,7 +1,8 @@
 //! `kumiki man`: the manual pages, made from the command line itself.
 
 use super::Outcome;
-use std::path::PathBuf;
+use kumiki_run::system;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,7 +22,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let command = crate::help::command();
     match &arguments.dir {
         Some(dir) => {
-            let written = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(command, dir));
+            let mut command = command.disable_help_subcommand(true);
+            command.build();
+            let written = std::fs::create_dir_all(dir).and_then(|()| write_pages(&command, dir));
             written.map_err(|error| format!("cannot write manual pages into {}: {error}", dir.display()))?;
             Ok(0)
         }
@@ -31,4 +34,13 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             super::print(&String::from_utf8_lossy(&text))
         }
     }
+}
+
+/// Writes the page of a command, and those of the commands below it.
+fn write_pages(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, dir)?;
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    system::replace(&dir.join(page.get_filename()), |out| page.render(out))
 }

@@ -21,7 +21,7 @@ pub(crate) const PRIVATE_BUDGET_BYTES: u64 = 128 << 10;
 /// The budget for arena memory of a rank beside starter memory and heap.
 const CONTROL_BUDGET_BYTES: u64 = 16 << 10;
 /// Private memory of a rank of the leanest MPI that we know, counted as ours is: MPICH 4.0.2 on UCX, as Debian has it, after
-/// `MPI_Init` and a barrier of 2 or 16 ranks, the bare program included.
+/// `MPI_Init` and a barrier of 2 to 33 ranks, the bare program included.
 const LEANEST_MPI_BYTES: u64 = 2140 << 10;
 /// Room for the line of a rank.
 const LINE_BYTES: u64 = 512;

@@ -11,11 +11,16 @@ const PIECE_BYTES: usize = 4096;
 /// Prints `kumiki: …` and the end of the line on standard error. When that is closed, full or read by nobody the report is lost,
 /// and nothing else: no panic, no wait of more than a moment.
 pub fn print(text: &str) {
-    print_to(&std::io::stderr(), text);
+    say(&format!("kumiki: {text}"));
 }
 
-fn print_to(place: &impl AsFd, text: &str) {
-    let line = format!("kumiki: {text}\n");
+/// The same without `kumiki: `, for commands of another name.
+pub fn say(text: &str) {
+    say_to(&std::io::stderr(), text);
+}
+
+fn say_to(place: &impl AsFd, text: &str) {
+    let line = format!("{text}\n");
     for piece in line.as_bytes().chunks(PIECE_BYTES) {
         let room = descriptor::poll(&[(place.as_fd(), true)], PATIENCE_MS);
         let has_room = room.is_ok_and(|ready| ready[0].writable);
@@ -35,17 +40,17 @@ mod tests {
     #[test]
     fn a_report_that_nobody_can_read_is_lost_and_nothing_else() {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        print_to(&full, "lost");
+        say_to(&full, "lost");
         let (reader, writer) = UnixStream::pair().unwrap();
         drop(reader);
-        print_to(&writer, "lost");
+        say_to(&writer, "lost");
         // More than anybody keeps for a reader that does not come: the test would not end.
         let (mut reader, writer) = UnixStream::pair().unwrap();
-        print_to(&writer, &"x".repeat(5_000));
-        print_to(&writer, &"y".repeat(1 << 20));
+        say_to(&writer, &"x".repeat(5_000));
+        say_to(&writer, &"y".repeat(1 << 20));
         drop(writer);
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("kumiki: xxx") && text.lines().next().unwrap().len() == 5_008);
+        assert!(text.starts_with("xxx") && text.lines().next().unwrap().len() == 5_000);
     }
 }

@@ -9,10 +9,12 @@
 use super::tap::{payload_bytes, Hook};
 use crate::agent::report;
 use crate::contract::Message;
+use crate::os::file::open_to_append;
 use crate::os::time;
 use crate::wire::Header;
 use crate::Rank;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -23,6 +25,8 @@ const BATCH_BYTES: usize = 32 * 1024;
 pub(super) struct Trace {
     rank: Rank,
     path: PathBuf,
+    /// Open from the first piece on: later ones go to the same file, whatever becomes of its path.
+    file: Option<File>,
     text: String,
     /// What a kind of frame is called.
     name: fn(u8) -> &'static str,
@@ -46,7 +50,7 @@ impl Trace {
             "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}},\n",
             rank.0
         );
-        Trace { rank, path, text, name, complained: false, waits_since_ns: None }
+        Trace { rank, path, file: None, text, name, complained: false, waits_since_ns: None }
     }
 
     fn event(&mut self, what: &str, peer: Rank, header: &Header, bytes: u64) {
@@ -71,14 +75,21 @@ impl Trace {
     }
 
     fn write(&mut self) {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(&self.path);
-        let written = file.and_then(|mut file| file.write_all(self.text.as_bytes()));
+        let written = self.write_text();
         if let (Err(error), false) = (&written, self.complained) {
             self.complained = true;
             let path = self.path.display();
             report::print(&format!("{}: cannot write the trace {path}: {error}", self.rank));
         }
         self.text.clear();
+    }
+
+    fn write_text(&mut self) -> std::io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            empty => empty.insert(open_to_append(&self.path)?),
+        };
+        file.write_all(self.text.as_bytes())
     }
 }
 

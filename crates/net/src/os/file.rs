@@ -6,11 +6,13 @@
 
 use super::process::user;
 use crate::{Error, Result};
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Whoever may write besides the owner.
 const OTHERS_WRITE: u32 = 0o022;
@@ -18,6 +20,8 @@ const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 /// How many names are tried for a temporary file.
 const NAMES: u32 = 16;
+/// How many links a path may lead through, as for the kernel.
+const LINKS: u32 = 40;
 
 /// A folder of this user that nobody else can write to; it is made if it is not there, for this user alone. Returns its path
 /// without links.
@@ -103,7 +107,12 @@ pub fn read_private(path: &Path, most_bytes: u64) -> std::result::Result<Vec<u8>
 
 /// The text of a file of at most so many bytes. Longer ones, and those that never end, are refused.
 pub fn read_text(path: &Path, most_bytes: u64) -> std::io::Result<String> {
-    let bytes = read_bytes(File::open(path)?, most_bytes)?;
+    read_text_from(File::open(path)?, most_bytes)
+}
+
+/// The same of what is open.
+pub fn read_text_from(reader: impl Read, most_bytes: u64) -> std::io::Result<String> {
+    let bytes = read_bytes(reader, most_bytes)?;
     String::from_utf8(bytes).map_err(|_| IoError::new(ErrorKind::InvalidData, "it is not a text in UTF-8"))
 }
 
@@ -117,23 +126,55 @@ pub fn read_bytes(reader: impl Read, most_bytes: u64) -> std::io::Result<Vec<u8>
     }
 }
 
+/// Where programs are looked for when nobody says.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// The file of a program, as a shell finds it: a path stays what it is, a name is looked up in `PATH`. Entries of `PATH` that are
 /// relative (or empty) are passed over: what lies in the current folder is not run because of its name.
 pub fn find_program(name: impl AsRef<OsStr>) -> Option<PathBuf> {
-    let name = name.as_ref();
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    find_program_in(name, &path)
+    find_program_in(name.as_ref(), &path_variable())
 }
 
 /// The same in a `PATH` of the caller.
 pub fn find_program_in(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
-    let is_program =
-        |file: &PathBuf| file.metadata().is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
     if name.as_encoded_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(is_program);
+        return Some(PathBuf::from(name)).filter(|file| is_program(file));
     }
     let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-    folders.map(|folder| folder.join(name)).find(is_program)
+    folders.map(|folder| folder.join(name)).find(|file| is_program(file))
+}
+
+/// Whether there is a file that this process may run.
+pub fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| data.is_file()) && access(path, libc::X_OK).is_ok()
+}
+
+/// What starts a program that is found as [`find_program`] does. What it starts in turn by a name (a compiler the assembler) is
+/// not found in the current folder either: its `PATH` has no relative entries.
+pub fn command(name: impl AsRef<OsStr>) -> Option<Command> {
+    let mut command = Command::new(find_program(&name)?);
+    command.arg0(name).env("PATH", without_relative(&path_variable()));
+    Some(command)
+}
+
+fn path_variable() -> OsString {
+    std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into())
+}
+
+/// A `PATH` that is empty would be the current folder.
+fn without_relative(path: &OsStr) -> OsString {
+    let joined = std::env::join_paths(std::env::split_paths(path).filter(|folder| folder.is_absolute()));
+    joined.ok().filter(|path| !path.is_empty()).unwrap_or_else(|| USUAL_PATH.into())
+}
+
+/// Whether this process may do that to a file, as the user that it acts for.
+fn access(path: &Path, mode: i32) -> std::io::Result<()> {
+    let name = CString::new(path.as_os_str().as_encoded_bytes())?;
+    // SAFETY: the name ends in a zero, and the kernel only reads it.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), mode, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(IoError::last_os_error()),
+    }
 }
 
 /// Writes a file wholly or not at all: what was there before stays until the new one is complete, and a failure leaves nothing.
@@ -142,13 +183,15 @@ pub fn replace(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
-    let place = followed(path)?;
-    let old = place.symlink_metadata().ok();
-    if old.as_ref().is_some_and(|data| !data.is_file()) {
-        return write_to(&mut OpenOptions::new().write(true).open(&place)?, write);
-    }
+    let (place, old) = match target(path)? {
+        Target::Other(_) => return write_to(&mut open_to_append(path)?, write),
+        Target::File(place, old) => (place, old),
+    };
     let (mut file, temporary) = temporary_beside(&place)?;
-    let kept = old.map_or(Ok(()), |data| file.set_permissions(data.permissions()));
+    // Rights that somebody else has given are none of ours.
+    let own = old.filter(|data| data.uid() == user());
+    let mode = own.map(|data| std::os::unix::fs::PermissionsExt::from_mode(data.mode() & 0o777));
+    let kept = mode.map_or(Ok(()), |mode| file.set_permissions(mode));
     // A disk may notice only now that it is full.
     let written = kept.and_then(|()| write_to(&mut file, write)).and_then(|()| file.sync_data());
     let done = written.and_then(|()| std::fs::rename(&temporary, &place));
@@ -158,13 +201,49 @@ pub fn replace(
     done
 }
 
-/// Whether [`replace`] could begin now. Leaves everything as it is.
+/// Whether [`replace`] could begin now. Leaves everything as it is, and waits for nobody.
 pub fn can_replace(path: &Path) -> std::io::Result<()> {
-    let place = followed(path)?;
-    match place.symlink_metadata() {
-        Ok(data) if data.is_dir() => Err(IoError::from_raw_os_error(libc::EISDIR)),
-        Ok(data) if !data.is_file() => OpenOptions::new().write(true).open(&place).map(drop),
-        _ => temporary_beside(&place).and_then(|(_, temporary)| std::fs::remove_file(temporary)),
+    match target(path)? {
+        Target::Other(data) if data.is_dir() => Err(IoError::from_raw_os_error(libc::EISDIR)),
+        Target::Other(_) => access(path, libc::W_OK),
+        Target::File(place, _) => {
+            temporary_beside(&place).and_then(|(_, temporary)| std::fs::remove_file(temporary))
+        }
+    }
+}
+
+/// Opens what is to be written to piece by piece, at its end; a file is made if it is not there. What was judged is what is
+/// opened: a link that somebody puts there meanwhile is not followed.
+pub fn open_to_append(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    match target(path)? {
+        Target::Other(data) => {
+            let file = options.append(true).open(path)?;
+            let opened = file.metadata()?;
+            match (opened.dev(), opened.ino()) == (data.dev(), data.ino()) {
+                true => Ok(file),
+                false => Err(denied("somebody moves it about")),
+            }
+        }
+        Target::File(place, _) => {
+            // A pipe that somebody puts there meanwhile must not hold us up.
+            let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+            let file = options.append(true).create(true).custom_flags(flags).open(&place)?;
+            let data = file.metadata()?;
+            match data.is_file() && !is_strangers(&place, &data) {
+                true => Ok(file),
+                false => Err(denied("another user has put it there")),
+            }
+        }
+    }
+}
+
+/// Where a file that is to be written to lies: the path itself, or where its link leads. What is no file keeps its path, for
+/// `/dev/stdout` leads to what may have no name.
+pub fn written_place(path: &Path) -> std::io::Result<PathBuf> {
+    match target(path)? {
+        Target::File(place, _) => std::path::absolute(place),
+        Target::Other(_) => std::path::absolute(path),
     }
 }
 
@@ -177,16 +256,65 @@ fn write_to(
     buffer.flush()
 }
 
-/// Where a path leads to that is to be written to. A link of another user is not followed: it could lead to any file of ours.
-pub fn followed(path: &Path) -> std::io::Result<PathBuf> {
-    match path.symlink_metadata() {
-        Ok(data) if data.is_symlink() && !is_trusted(data.uid()) => {
-            Err(IoError::new(ErrorKind::PermissionDenied, "it is a link of another user"))
-        }
-        // A link to what is not there yet leads to nowhere.
-        Ok(data) if data.is_symlink() => path.canonicalize(),
-        _ => Ok(path.to_path_buf()),
+/// What is to be written to.
+enum Target {
+    /// A file without links, and what is there now.
+    File(PathBuf, Option<Metadata>),
+    /// Something else.
+    Other(Metadata),
+}
+
+/// Judges what a path leads to that is to be written to. A link of another user is not followed: it could lead to any file of
+/// ours. Nor is a pipe of another user opened, who decides how long that takes.
+fn target(path: &Path) -> std::io::Result<Target> {
+    let end = last_of_links(path)?;
+    let there = end.symlink_metadata().ok();
+    if there.is_some_and(|data| data.file_type().is_fifo() && !is_trusted(data.uid())) {
+        return Err(denied("it is a pipe of another user"));
     }
+    match path.metadata() {
+        Ok(data) if !data.is_file() => Ok(Target::Other(data)),
+        Ok(data) => {
+            let place = if end == path { end } else { path.canonicalize()? };
+            match is_strangers(&place, &data) {
+                true => Err(denied("it is a file of another user, in a folder of everybody")),
+                false => Ok(Target::File(place, Some(data))),
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && end == path => Ok(Target::File(end, None)),
+        // A link to what is not there leads to nowhere.
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the links at the end of a path lead; none of them is of another user. Those of the system that lead to an open file
+/// lead to a name that is not there.
+fn last_of_links(path: &Path) -> std::io::Result<PathBuf> {
+    let mut end = path.to_path_buf();
+    for _ in 0..LINKS {
+        match end.symlink_metadata() {
+            Ok(data) if data.is_symlink() && !is_trusted(data.uid()) => {
+                return Err(denied("it is a link of another user"));
+            }
+            Ok(data) if data.is_symlink() => {
+                let next = end.read_link()?;
+                end.pop();
+                end.push(next);
+            }
+            _ => return Ok(end),
+        }
+    }
+    Err(IoError::from_raw_os_error(libc::ELOOP))
+}
+
+/// Whether a file is one that another user has put into a folder of everybody.
+fn is_strangers(place: &Path, data: &Metadata) -> bool {
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    data.uid() != user() && folder.metadata().is_ok_and(|folder| folder.mode() & STICKY != 0)
+}
+
+fn denied(why: &str) -> IoError {
+    IoError::new(ErrorKind::PermissionDenied, why)
 }
 
 /// A new file in the folder of another, under a name that nobody can know.
@@ -212,6 +340,7 @@ fn refused(path: &Path, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::os::unix::fs::{chown, symlink, PermissionsExt};
 
     /// A folder that is gone when the test ends.
@@ -357,6 +486,80 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_without_a_name_was_no_place_to_write_to() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let scratch = Scratch::new("magic");
+        let (path, link) = (format!("/dev/fd/{}", writer.as_raw_fd()), scratch.0.join("link"));
+        symlink(&path, &link).expect("a link");
+        for path in [Path::new(&path), &link] {
+            can_replace(path).expect("it can be written");
+            replace(path, |out| out.write_all(b"text")).expect("written");
+            open_to_append(path).and_then(|mut file| file.write_all(b"more")).expect("written");
+        }
+        drop(writer);
+        let mut said = String::new();
+        reader.read_to_string(&mut said).expect("text");
+        assert_eq!(said, "textmoretextmore");
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_held_the_question_up() {
+        let scratch = Scratch::new("fifo");
+        let pipe = scratch.0.join("pipe");
+        let name = CString::new(pipe.as_os_str().as_encoded_bytes()).expect("a name");
+        // SAFETY: the name ends in a zero, and the kernel only reads it.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        can_replace(&pipe).expect("our own");
+        if give_away(&pipe) {
+            let said = |error: IoError| error.to_string();
+            let expected = "it is a pipe of another user";
+            assert_eq!(can_replace(&pipe).map_err(said), Err(expected.into()));
+            assert_eq!(replace(&pipe, |_| Ok(())).map_err(said), Err(expected.into()));
+            assert_eq!(open_to_append(&pipe).map(drop).map_err(said), Err(expected.into()));
+        }
+    }
+
+    #[test]
+    fn the_rights_of_a_file_of_another_user_were_copied() {
+        let scratch = Scratch::new("rights");
+        let file = scratch.0.join("file");
+        std::fs::write(&file, "theirs").expect("a file");
+        set_mode(&file, 0o4777);
+        replace(&file, |out| out.write_all(b"ours")).expect("our own");
+        assert_eq!(file.metadata().expect("a file").mode() & 0o7777, 0o777);
+        if give_away(&file) {
+            replace(&file, |out| out.write_all(b"ours")).expect("the folder is ours");
+            assert_ne!(file.metadata().expect("a file").mode() & 0o777, 0o777);
+            // Nobody but its owner may move a file of such a folder; root may, and does not.
+            set_mode(&scratch.0, 0o1777);
+            assert!(give_away(&file) && can_replace(&file).is_err() && open_to_append(&file).is_err());
+        }
+    }
+
+    #[test]
+    fn a_program_that_we_may_not_run_is_passed_over() {
+        let scratch = Scratch::new("rights-to-run");
+        let program = scratch.0.join("program");
+        std::fs::write(&program, "").expect("a file");
+        for (mode, good) in [(0o600, false), (0o700, true)] {
+            set_mode(&program, mode);
+            assert_eq!(is_program(&program), good, "{mode:o}");
+        }
+        assert!(!is_program(&scratch.0));
+    }
+
+    #[test]
+    fn what_a_program_starts_was_found_in_the_current_folder() {
+        let clean = |path: &str| without_relative(OsStr::new(path)).into_string().expect("UTF-8");
+        assert_eq!(clean("::.:/a:b:/c:"), "/a:/c");
+        assert_eq!(clean(":."), USUAL_PATH);
+        let command = command("sh").expect("a shell");
+        let set = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, value)| value);
+        let folders: Vec<PathBuf> = std::env::split_paths(set.expect("a PATH")).collect();
+        assert!(!folders.is_empty() && folders.iter().all(|folder| folder.is_absolute()));
+    }
+
+    #[test]
     fn a_link_that_another_user_planted_is_not_followed() {
         let scratch = Scratch::new("link");
         let (file, link) = (scratch.0.join("file"), scratch.0.join("link"));
@@ -365,7 +568,12 @@ mod tests {
         replace(&link, |out| out.write_all(b"ours")).expect("our own link");
         assert_eq!(std::fs::read_to_string(&file).expect("a file"), "ours");
         if user() == 0 && std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
-            assert!(replace(&link, |out| out.write_all(b"theirs")).is_err());
+            let first = scratch.0.join("first");
+            symlink(&link, &first).expect("a link of ours to theirs");
+            for link in [&link, &first] {
+                assert!(replace(link, |out| out.write_all(b"theirs")).is_err());
+                assert!(open_to_append(link).is_err() && written_place(link).is_err());
+            }
             assert_eq!(std::fs::read_to_string(&file).expect("a file"), "ours");
         }
     }

@@ -5,6 +5,7 @@ use super::super::workshop::{self, Workshop};
 use super::ours::together;
 use super::{key, BATCH, KEYS, VALUE_BYTES};
 use kumiki::World;
+use kumiki_run::report;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
@@ -70,7 +71,10 @@ impl<'a> Redis<'a> {
         let mut password = Password::default();
         if self.world.rank() == 0 {
             password = random_password()?;
-            let port = self.start(&password).unwrap_or(0);
+            let port = self.start(&password).unwrap_or_else(|why| {
+                report(&format!("{SERVER} cannot be started: {why}"));
+                0
+            });
             self.world.put_slice(secret, &password).map_err(text)?;
             self.world.put(place, u64::from(port)).map_err(text)?;
         }

@@ -1,11 +1,10 @@
 //! Finding the program before anything is started.
 
 use crate::agent::protocol::Launch;
-use crate::os::file::find_program_in;
+use crate::os::file::{find_program_in, is_program};
 use crate::Error;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Why the ranks cannot be started.
@@ -65,7 +64,7 @@ enum Found {
 
 fn check(path: &Path) -> Found {
     match path.metadata() {
-        Ok(data) if data.is_file() && data.permissions().mode() & 0o111 != 0 => Found::Yes,
+        Ok(_) if is_program(path) => Found::Yes,
         Ok(_) => Found::NotExecutable,
         Err(_) => Found::No,
     }
