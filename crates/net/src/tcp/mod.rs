@@ -74,7 +74,7 @@ const CALLERS_PER_RANK: usize = 2;
 /// So often in the peer timeout the machines of peers are looked at that owe us an answer.
 const CHECKS_PER_TIMEOUT: u64 = 8;
 /// And at least so often: the promise is the peer timeout and a second.
-const MOST_CHECK_MS: u64 = 500;
+const MOST_CHECK_MS: u64 = 100;
 
 /// What the transport needs to know about its process.
 pub struct Setup {
