@@ -31,7 +31,7 @@ Examples:
   kumiki sim compare ring halo --net torus:8x8 --net infiniband --ranks 64 --png nets.png
   kumiki sim fmt examples/sim/programs/halo.mgen
 
-share/doc/kumiki has the language of programs (mgen.md) and the examples; `kumiki sim run --help` lists patterns, networks \
+share/doc/kumiki/docs/mgen.md is the language of programs, share/doc/kumiki/examples has some; `kumiki sim run --help` lists patterns, networks \
 and options.";
 
 /// Predict what communication takes on a simulated network.

@@ -15,7 +15,7 @@ Examples:
   kumiki sim pacing --quick                          small networks only, in seconds
   kumiki sim pacing --out pacing.md --png pacing.png";
 
-/// Show what packet pacing does to an all-to-all: the tables and the chart of share/doc/kumiki/pacing.md.
+/// Show what packet pacing does to an all-to-all: the tables and the chart of share/doc/kumiki/docs/pacing.md.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {

@@ -13,7 +13,7 @@ Examples:
   kumiki sim run examples/sim/programs/dissemination.goal --net fattree:levels=2,arity=8
   kumiki run -n 4 --virtual-nodes 4 --trace out.json ./heat && kumiki sim run out.json --net torus:4 --compute-scale 0.5
 
-Programs: a file in MGEN (share/doc/kumiki/mgen.md), a GOAL schedule (.goal), a trace of `kumiki run --trace` (.json), or a pattern:
+Programs: a file in MGEN (share/doc/kumiki/docs/mgen.md), a GOAL schedule (.goal), a trace of `kumiki run --trace` (.json), or a pattern:
   ring, shift-pairwise, xor-pairwise, alltoall, random-ring, random-permutation, halo, allreduce-ring,
   barrier-dissemination.
 Networks: a file NAME.toml (share/doc/kumiki/examples/sim/networks), a preset (k, k-rack, fx10, infiniband, infiniband-tapered), or in short
