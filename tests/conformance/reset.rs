@@ -83,6 +83,6 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// All four ranks were told that the numbers cannot be.
 fn refused(ended: Ended) -> Result<(), Failed> {
     let ended = ended.code(0)?;
-    let told = ended.output.matches("reset gave Misuse").count();
+    let told = ended.output.matches("reset gave misuse: ").count();
     ended.expect(told == 4, &format!("{told} of 4 ranks were told of a misuse"))
 }

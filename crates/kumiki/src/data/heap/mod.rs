@@ -19,7 +19,7 @@ use super::message::{unknown, Reader, Writer};
 use super::HEAP;
 use crate::{Error, GlobalAddress, Result, World};
 use blocks::{FIRST_BLOCK, NOTICE_AT, WORD};
-use kumiki_mem::Local;
+use kumiki_mem::{Local, Span};
 
 const MALLOC: u8 = 1;
 const RELEASE: u8 = 2;
@@ -139,6 +139,20 @@ pub(crate) fn allocate(local: Local<'_>, rank: u32, bytes: u64) -> Result<Global
 #[inline]
 pub(crate) fn prepare(local: Local<'_>, rank: u32, bytes: u64) {
     quick::prepare(local, rank, bytes);
+}
+
+/// The header of a structure at an address. The memory of one that was destroyed may be the system's again: then, too, there is
+/// `none`.
+pub(crate) fn header<'a>(
+    local: Local<'a>,
+    address: GlobalAddress,
+    bytes: u64,
+    none: impl Fn() -> Error,
+) -> Result<Span<'a>> {
+    local.span(address, bytes).map_err(|error| match error {
+        Error::Bounds { .. } if local.is_in_pool(address) => none(),
+        other => other,
+    })
 }
 
 /// The address of a word in the pool of a rank that all ranks know, for work that they do together. It is there once

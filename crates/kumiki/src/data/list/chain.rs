@@ -10,7 +10,7 @@
 //! one, or its memory stays taken. Whoever moves many elements marks the header first; if it dies, every operation fails with an
 //! error until the list is cleared or destroyed.
 
-use crate::data::heap::Heap;
+use crate::data::heap::{self, Heap};
 use crate::data::message::{unknown, Reader, Writer};
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::{Local, Span};
@@ -285,7 +285,7 @@ pub(crate) fn look(local: Local<'_>, list: GlobalAddress) -> Result<Header> {
     if list.is_null() {
         return Err(no_list());
     }
-    let header = local.span(list, HEADER_BYTES)?;
+    let header = heap::header(local, list, HEADER_BYTES, no_list)?;
     let state = header.load(STATE)?;
     if state != WHOLE && state != MOVING {
         return Err(no_list());

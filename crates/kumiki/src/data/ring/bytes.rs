@@ -1,7 +1,7 @@
 //! A sequence of bytes in one block: inserting, erasing, growing, over the memory of its node.
 
 use super::{Done, Kind, Shape, Tail, BLOCK_AT, CHANGING, LONGEST, OFFSET_AT, ROOM_AT, WHOLE};
-use crate::data::heap::Heap;
+use crate::data::heap::{self, Heap};
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::{Local, Span};
 
@@ -65,7 +65,7 @@ impl<'a> Ring<'a> {
         if address.is_null() {
             return Err(no());
         }
-        let header = local.span(address, kind.header_bytes())?;
+        let header = heap::header(local, address, kind.header_bytes(), no)?;
         let (size_at, capacity_at, state_at) = kind.places();
         let state = header.load(state_at)?;
         if state != WHOLE && state != CHANGING {
