@@ -83,7 +83,16 @@ impl Request {
 
 /// The body of every rank of the job.
 pub(super) fn serve() -> Outcome {
-    let world = World::init().map_err(|error| error.to_string())?;
+    match serve_lines() {
+        Ok(()) => Ok(0),
+        // Whoever measures has ended the job, and says why if there is something to say.
+        Err(kumiki::Error::Closed(_)) => Ok(1),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn serve_lines() -> kumiki::Result<()> {
+    let world = World::init()?;
     if world.rank() == 0 {
         say(format_args!("ready kumiki {}", env!("CARGO_PKG_VERSION")));
     }
@@ -91,7 +100,7 @@ pub(super) fn serve() -> Outcome {
     let mut floor = Floor::new(&world);
     let mut data = Data::new(&world);
     let mut redis = Redis::new(&world);
-    while let Some(line) = next_line(&world).map_err(|error| error.to_string())? {
+    while let Some(line) = next_line(&world)? {
         let answer = match Request::parse(&line) {
             None => json!({"metric": line, "error": "not `METRIC REPS`"}),
             Some(request) => {
@@ -109,8 +118,7 @@ pub(super) fn serve() -> Outcome {
         }
     }
     drop((ours, floor, data, redis));
-    world.finalize().map_err(|error| error.to_string())?;
-    Ok(0)
+    world.finalize()
 }
 
 fn answer(request: &Request, unit: &str, measured: Measured) -> Value {
