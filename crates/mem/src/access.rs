@@ -126,7 +126,7 @@ impl Core {
         let local = self.arena.place(rank)?.local_on(self.node)?;
         let entry = self.arena.region(local, slot as usize)?;
         // What the table says is read once and checked against the mapping, whoever wrote it.
-        let place = entry.in_slice(registration.generation(), offset, bytes)?;
+        let place = entry.in_arena(registration.generation(), offset, bytes)?;
         if place + bytes > self.arena.bytes() {
             return None;
         }

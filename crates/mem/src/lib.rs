@@ -60,6 +60,6 @@ pub use ledger::{Booking, Entry, Ledger, Purpose};
 pub use local::{Change, Local, Locked, Span};
 pub use order::Order;
 pub use plain::{Pod, Zeroable};
-pub use pool::{Pool, PoolAddresses};
+pub use pool::{Pool, PoolAddresses, PoolSpan};
 pub use region::{Lent, Region, RegionKey, Registered};
 pub use world::World;

@@ -6,10 +6,8 @@
 use crate::address::{GlobalAddress, Registration};
 use crate::copy;
 use crate::core::Core;
-use crate::pool::PoolAddresses;
 use crate::{Error, Result};
 use kumiki_net::os::{process, time};
-use kumiki_net::shm::arena::NEAR_BYTES;
 use kumiki_net::shm::lock::{self, OwnerTag};
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
@@ -281,20 +279,13 @@ impl Drop for Change<'_> {
     }
 }
 
-/// Where a pool goes on in another place: its first bytes lie near those of other ranks. Nothing may lie across it.
-pub(crate) const BORDER: u64 = NEAR_BYTES;
-
 /// A checked piece of arena memory of this node. It is read and written by copies and atomics only: other ranks may
 /// do the same at any time. Everything is checked against its length.
 #[derive(Clone, Copy)]
 pub struct Span<'a> {
     base: *mut u8,
-    /// Where byte 0 would be if the bytes from [`BORDER`] on began there. The same as `base`, except for a whole pool.
-    far_base: *mut u8,
     bytes: u64,
     address: GlobalAddress,
-    /// As `far_base`.
-    far_address: GlobalAddress,
     life: PhantomData<&'a Core>,
 }
 
@@ -313,15 +304,7 @@ impl<'a> Span<'a> {
     /// Only for memory of the arena that stays mapped for `'a`.
     #[inline]
     pub(crate) fn new(base: *mut u8, bytes: u64, address: GlobalAddress) -> Span<'a> {
-        Span { base, far_base: base, bytes, address, far_address: address, life: PhantomData }
-    }
-
-    /// The whole of a pool, which has two parts; likewise.
-    #[inline]
-    pub(crate) fn of_pool(near: *mut u8, far: *mut u8, bytes: u64, addresses: PoolAddresses) -> Span<'a> {
-        let far_base = far.wrapping_sub(BORDER as usize);
-        let (address, far_address) = addresses.bases();
-        Span { base: near, far_base, bytes, address, far_address, life: PhantomData }
+        Span { base, bytes, address, life: PhantomData }
     }
 
     /// Bytes.
@@ -345,46 +328,22 @@ impl<'a> Span<'a> {
     #[inline]
     fn at(self, at: u64, bytes: u64) -> Result<*mut u8> {
         match at.checked_add(bytes) {
-            Some(end) if end <= self.bytes && !self.crosses(at, end) => Ok(self.place(at)),
+            // SAFETY: the offset lies inside the span.
+            Some(end) if end <= self.bytes => Ok(unsafe { self.base.add(at as usize) }),
             _ => Err(self.outside(at, bytes)),
         }
     }
 
-    /// Where a byte of it is.
-    #[inline(always)]
-    fn place(self, at: u64) -> *mut u8 {
-        if at < BORDER { self.base } else { self.far_base }.wrapping_add(at as usize)
-    }
-
-    /// Whether a range lies in both parts of a pool.
-    #[inline]
-    fn crosses(self, at: u64, end: u64) -> bool {
-        at < BORDER && end > BORDER && self.base != self.far_base
-    }
-
-    #[inline]
-    fn address_of(self, at: u64) -> GlobalAddress {
-        if at < BORDER { self.address } else { self.far_address }.add(at)
-    }
-
     #[cold]
     fn outside(self, at: u64, bytes: u64) -> Error {
-        let address = self.address_of(at).bits();
-        Error::Bounds {
-            what: "past the end of a structure in global memory",
-            address,
-            rank: Rank(u32::MAX),
-            bytes,
-        }
+        outside(self.address.add(at), bytes)
     }
 
     /// The 8-byte word at `at`, which must be aligned.
     #[inline(always)]
     pub fn word(self, at: u64) -> Result<&'a AtomicU64> {
-        let inside = at.checked_add(8).is_some_and(|end| end <= self.bytes);
-        let pointer = self.place(at);
-        // A word that is aligned does not lie across the border, which is a multiple of 8.
-        if !inside || !(pointer as usize).is_multiple_of(8) {
+        let pointer = self.at(at, 8)?;
+        if !(pointer as usize).is_multiple_of(8) {
             return Err(self.outside(at, 8));
         }
         // SAFETY: aligned, inside the span, mapped for `'a`; every bit pattern is valid.
@@ -418,8 +377,8 @@ impl<'a> Span<'a> {
     /// Says that the bytes at `at` will be read, or written, soon: a hint to the processor.
     #[inline]
     pub fn prepare(self, at: u64) {
-        if let Ok(place) = self.at(at, 1) {
-            fetch_to_write(place);
+        if at < self.bytes {
+            fetch_to_write(self.base.wrapping_add(at as usize));
         }
     }
 
@@ -427,7 +386,7 @@ impl<'a> Span<'a> {
     #[inline]
     pub fn part(self, at: u64, bytes: u64) -> Result<Span<'a>> {
         let base = self.at(at, bytes)?;
-        Ok(Span::new(base, bytes, self.address_of(at)))
+        Ok(Span::new(base, bytes, self.address.add(at)))
     }
 
     /// Copies bytes out.
@@ -494,6 +453,17 @@ impl<'a> Span<'a> {
         // SAFETY: the range was checked.
         unsafe { std::ptr::write_bytes(to, 0, bytes as usize) };
         Ok(())
+    }
+}
+
+/// What was asked for at an address does not lie in its span.
+#[cold]
+pub(crate) fn outside(address: GlobalAddress, bytes: u64) -> Error {
+    Error::Bounds {
+        what: "past the end of a structure in global memory",
+        address: address.bits(),
+        rank: Rank(u32::MAX),
+        bytes,
     }
 }
 

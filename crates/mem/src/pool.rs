@@ -11,14 +11,16 @@
 use crate::address::{AddressFormat, GlobalAddress, FAR_POOL_SLOT, POOL_SLOT};
 use crate::core::Core;
 use crate::ledger;
-use crate::local::{self, Local, Locked, Span, BORDER};
+use crate::local::{self, Local, Locked, Span};
 use crate::region::out_of_memory;
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
+use kumiki_net::shm::arena::NEAR_BYTES;
 use kumiki_net::shm::control::Control;
 use kumiki_net::shm::region::RegionEntry;
 use kumiki_net::Rank;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,14 +28,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// memory back.
 const RESERVE_BYTES: u64 = 64 << 10;
 
+/// Where a pool goes on in another place: its first bytes lie near those of other ranks. Nothing may lie across it.
+const BORDER: u64 = NEAR_BYTES;
+
 /// The pool of a rank of this node.
 #[derive(Clone, Copy)]
 pub struct Pool<'a> {
     local: Local<'a>,
     owner: Rank,
     owner_local: u32,
-    near: &'a RegionEntry,
-    far: &'a RegionEntry,
     control: &'a Control,
 }
 
@@ -42,22 +45,27 @@ pub struct Pool<'a> {
 pub struct PoolAddresses {
     /// The address of byte 0.
     base: u64,
-    /// How much further away the far part is than it would be if it followed the near one.
-    skip: u64,
 }
 
 impl PoolAddresses {
     #[inline]
     fn new(format: &AddressFormat, owner: Rank) -> PoolAddresses {
-        let base = format.address(owner, POOL_SLOT, 0).bits();
-        PoolAddresses { base, skip: format.slot_span().wrapping_sub(BORDER) }
+        PoolAddresses { base: format.address(owner, POOL_SLOT, 0).bits() }
+    }
+
+    /// How much further away the far part is than it would be if it followed the near one: its slot is the next one.
+    #[inline]
+    fn skip(self) -> u64 {
+        // The lowest bit of the address is that of the slot's number, which is 2: so half of it is what a slot spans.
+        const { assert!(POOL_SLOT == 2 && FAR_POOL_SLOT == 3) };
+        ((self.base & self.base.wrapping_neg()) >> 1).wrapping_sub(BORDER)
     }
 
     /// The address of a byte.
     #[inline]
     pub fn address(self, offset: u64) -> GlobalAddress {
-        let (near, far) = self.bases();
-        if offset < BORDER { near } else { far }.add(offset)
+        let skip = if offset < BORDER { 0 } else { self.skip() };
+        GlobalAddress::from_bits(self.base.wrapping_add(skip)).add(offset)
     }
 
     /// The byte at an address. More than any pool has, if the address is of no pool or of another one.
@@ -67,16 +75,10 @@ impl PoolAddresses {
         if offset < BORDER {
             return offset;
         }
-        match offset.wrapping_sub(self.skip) {
+        match offset.wrapping_sub(self.skip()) {
             far @ BORDER.. => far,
             _ => u64::MAX,
         }
-    }
-
-    /// What to add an offset to: in the near part, and in the far one.
-    #[inline]
-    pub(crate) fn bases(self) -> (GlobalAddress, GlobalAddress) {
-        (GlobalAddress::from_bits(self.base), GlobalAddress::from_bits(self.base.wrapping_add(self.skip)))
     }
 }
 
@@ -101,10 +103,8 @@ impl<'a> Local<'a> {
         }
         let arena = &self.core.arena;
         let owner_local = arena.place(Rank(rank))?.local_on(self.core.node)?;
-        let near = arena.region(owner_local, POOL_SLOT as usize)?;
-        let far = arena.region(owner_local, FAR_POOL_SLOT as usize)?;
         let control = arena.control(owner_local)?;
-        Some(Pool { local: self, owner: Rank(rank), owner_local, near, far, control })
+        Some(Pool { local: self, owner: Rank(rank), owner_local, control })
     }
 
     #[cold]
@@ -151,10 +151,8 @@ impl<'a> Pool<'a> {
     /// Bytes that it has now: a multiple of a page.
     #[inline]
     pub fn len(self) -> u64 {
-        match self.near.bytes() {
-            near @ ..BORDER => near,
-            _ => BORDER + self.far.bytes().min(self.local.core.arena.far_pool_bytes()),
-        }
+        // Whatever stands there, nothing outside the pool is touched.
+        self.control.pool.bytes.load(Ordering::Acquire).min(BORDER + self.local.core.arena.far_pool_bytes())
     }
 
     /// Whether it has no memory now.
@@ -172,11 +170,16 @@ impl<'a> Pool<'a> {
 
     /// All its memory.
     #[inline]
-    pub fn span(self) -> Span<'a> {
+    pub fn span(self) -> PoolSpan<'a> {
         let arena = &self.local.core.arena;
         let (near, far) = arena.pool(self.owner_local);
-        let addresses = self.local.pool_addresses(self.owner.0);
-        Span::of_pool(arena.pointer(near), arena.pointer(far), self.len(), addresses)
+        PoolSpan {
+            near: arena.pointer(near),
+            skip: far - near - BORDER,
+            bytes: self.len(),
+            addresses: self.local.pool_addresses(self.owner.0),
+            life: PhantomData,
+        }
     }
 
     /// Takes the pool's lock; see [`Local::lock`].
@@ -209,6 +212,7 @@ impl<'a> Pool<'a> {
         let core = self.local.core;
         let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
         let control = self.control;
+        let [near, far] = self.entries();
         if bytes > before {
             let more = bytes - before;
             if bytes > self.limit() {
@@ -228,16 +232,26 @@ impl<'a> Pool<'a> {
                 control.booked.fetch_sub(more, Ordering::Relaxed);
                 return Err(out_of_memory(error, more));
             }
-            self.near.resize(bytes.min(BORDER));
-            self.far.resize(bytes.saturating_sub(BORDER));
+            near.resize(bytes.min(BORDER));
+            far.resize(bytes.saturating_sub(BORDER));
+            control.pool.bytes.store(bytes, Ordering::Release);
         } else if bytes < before {
-            self.far.resize(bytes.saturating_sub(BORDER));
-            self.near.resize(bytes.min(BORDER));
+            control.pool.bytes.store(bytes, Ordering::Release);
+            far.resize(bytes.saturating_sub(BORDER));
+            near.resize(bytes.min(BORDER));
             let parts = self.parts(bytes..before);
             parts.into_iter().try_for_each(|(at, bytes)| core.arena.release(at, bytes))?;
             control.booked.fetch_sub(before - bytes, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// The region entries of its parts.
+    fn entries(self) -> [&'a RegionEntry; 2] {
+        [POOL_SLOT, FAR_POOL_SLOT].map(|slot| {
+            let entry = self.local.core.arena.region(self.owner_local, slot as usize);
+            entry.expect("a rank that has a control block has a region table")
+        })
     }
 
     /// Where a range lies in the arena, and how many bytes of it: in the near part, in the far one, or in both.
@@ -247,6 +261,139 @@ impl<'a> Pool<'a> {
         let start = range.start.max(BORDER);
         let far = (far + start - BORDER, range.end.saturating_sub(start));
         [near, far].into_iter().filter(|&(_, bytes)| bytes > 0)
+    }
+}
+
+/// The memory of a pool, all of it; otherwise as a [`Span`], which a part of it is. What lies across the border of the two
+/// parts is refused.
+#[derive(Clone, Copy)]
+pub struct PoolSpan<'a> {
+    near: *mut u8,
+    /// As [`PoolAddresses::skip`], in the memory of this process.
+    skip: u64,
+    bytes: u64,
+    addresses: PoolAddresses,
+    life: PhantomData<&'a Core>,
+}
+
+impl std::fmt::Debug for PoolSpan<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PoolSpan({:#x}, {} bytes)", self.addresses.base, self.bytes)
+    }
+}
+
+impl<'a> PoolSpan<'a> {
+    /// Bytes.
+    #[inline]
+    pub fn len(self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it has no bytes.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Where a byte is.
+    #[inline(always)]
+    fn place(self, at: u64) -> *mut u8 {
+        let skip = if at < BORDER { 0 } else { self.skip };
+        self.near.wrapping_add(at as usize).wrapping_add(skip as usize)
+    }
+
+    /// A part of it, on one side of the border.
+    #[inline(always)]
+    pub fn part(self, at: u64, bytes: u64) -> Result<Span<'a>> {
+        let end = at.wrapping_add(bytes);
+        if end < at || end > self.bytes || (at < BORDER && end > BORDER) {
+            return Err(self.outside(at, bytes));
+        }
+        Ok(Span::new(self.place(at), bytes, self.addresses.address(at)))
+    }
+
+    /// The address of a byte.
+    #[inline(always)]
+    pub fn address(self, at: u64) -> GlobalAddress {
+        self.addresses.address(at)
+    }
+
+    /// The word at `at`, which must be aligned.
+    #[inline(always)]
+    pub fn word(self, at: u64) -> Result<&'a AtomicU64> {
+        self.try_word(at).ok_or_else(|| self.outside(at, 8))
+    }
+
+    /// The word at `at`, if there is one.
+    #[inline(always)]
+    pub fn try_word(self, at: u64) -> Option<&'a AtomicU64> {
+        // The pool and its parts begin at pages and have whole ones: a word at a multiple of 8 that begins inside ends inside,
+        // and lies on one side of the border.
+        if at >= self.bytes || !at.is_multiple_of(8) {
+            return None;
+        }
+        // SAFETY: aligned, inside the pool, which is mapped for `'a`; every bit pattern is valid.
+        Some(unsafe { &*self.place(at).cast::<AtomicU64>() })
+    }
+
+    /// The word at `at` and the next one, if they are there and on one side of the border.
+    #[inline(always)]
+    pub fn try_pair(self, at: u64) -> Option<&'a [AtomicU64; 2]> {
+        if at >= self.bytes.saturating_sub(8) || !at.is_multiple_of(8) || at == BORDER - 8 {
+            return None;
+        }
+        // SAFETY: as above; the second word begins inside too, on the same side.
+        Some(unsafe { &*self.place(at).cast::<[AtomicU64; 2]>() })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn outside(self, at: u64, bytes: u64) -> Error {
+        local::outside(self.addresses.address(at), bytes)
+    }
+
+    /// `count` words from `at`, which must be aligned.
+    #[inline(always)]
+    pub fn words(self, at: u64, count: usize) -> Result<&'a [AtomicU64]> {
+        self.part(at, 8 * count as u64)?.words(0, count)
+    }
+
+    /// Reads the word at `at`.
+    #[inline(always)]
+    pub fn load(self, at: u64) -> Result<u64> {
+        self.word(at).map(|word| word.load(Ordering::Acquire))
+    }
+
+    /// Writes the word at `at`.
+    #[inline(always)]
+    pub fn store(self, at: u64, value: u64) -> Result<()> {
+        self.word(at).map(|word| word.store(value, Ordering::Release))
+    }
+
+    /// Says that the bytes at `at` will be read, or written, soon: a hint to the processor.
+    #[inline]
+    pub fn prepare(self, at: u64) {
+        if at < self.bytes {
+            local::fetch_to_write(self.place(at));
+        }
+    }
+
+    /// Copies bytes out.
+    #[inline]
+    pub fn read(self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.part(at, into.len() as u64)?.read(0, into)
+    }
+
+    /// Copies bytes in.
+    #[inline]
+    pub fn write(self, at: u64, from: &[u8]) -> Result<()> {
+        self.part(at, from.len() as u64)?.write(0, from)
+    }
+
+    /// Whether the bytes at `at` are these.
+    #[inline]
+    pub fn matches(self, at: u64, bytes: &[u8]) -> Result<bool> {
+        self.part(at, bytes.len() as u64)?.matches(0, bytes)
     }
 }
 
@@ -289,7 +436,11 @@ mod tests {
         assert!(span.write(BORDER - 8, &[1; 8]).is_ok() && span.write(BORDER, &[2; 8]).is_ok());
         assert!(span.write(BORDER - 8, &[3; 16]).is_err() && span.read(BORDER - 1, &mut [0; 2]).is_err());
         assert!(span.words(BORDER - 8, 2).is_err() && span.part(0, 2 * BORDER).is_err());
-        assert!(span.clear(BORDER - 8, 9).is_err() && span.word(BORDER - 4).is_err());
+        assert!(span.matches(BORDER - 8, &[1; 9]).is_err() && span.word(BORDER - 4).is_err());
+        assert!(span.word(2 * BORDER - 8).is_ok() && span.word(2 * BORDER).is_err());
+        assert!(span.try_pair(BORDER - 16).is_some() && span.try_pair(BORDER - 8).is_none());
+        assert!(span.try_pair(2 * BORDER - 16).is_some() && span.try_pair(2 * BORDER - 8).is_none());
+        assert!(span.part(u64::MAX, 8).is_err() && span.word(u64::MAX - 7).is_err());
         assert_eq!(
             (span.load(BORDER - 8), span.load(BORDER)),
             (Ok(0x0101010101010101), Ok(0x0202020202020202))

@@ -603,6 +603,12 @@ impl Core {
             let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
             entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
         }
+        let control = self.arena.control(self.local);
+        control
+            .ok_or_else(|| Error::misuse("this rank has no control block"))?
+            .pool
+            .bytes
+            .store(0, Ordering::Release);
         Ok(())
     }
 

@@ -66,6 +66,9 @@ pub struct PoolWords {
     pub lock: AtomicU64,
     /// Blocks in use; changed under the lock.
     pub blocks: AtomicU64,
+    /// Bytes that the pool has; changed under the lock. Its region entries say the same of its parts, but whoever allocates has
+    /// this cache line anyway.
+    pub bytes: AtomicU64,
 }
 
 /// The shared words; all zero at start.

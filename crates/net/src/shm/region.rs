@@ -135,10 +135,10 @@ impl RegionEntry {
         }
     }
 
-    /// Where `bytes` at `offset` of a region of the arena lie in it. `None` if this is no such region, or
-    /// not of this generation (0: of any), or too short. The path of every same-node access, so it is short.
+    /// Where `bytes` at `offset` of the region lie in the arena. `None` if it is no region of the arena, or not of this
+    /// generation (0: of any), or too short. The path of every same-node access, so it is short.
     #[inline]
-    pub fn in_slice(&self, generation: u16, offset: u64, bytes: u64) -> Option<u64> {
+    pub fn in_arena(&self, generation: u16, offset: u64, bytes: u64) -> Option<u64> {
         let place = self.place.load(Ordering::Acquire);
         let extent = self.extent.load(Ordering::Acquire);
         let found = place >> KIND_SHIFT;
@@ -260,7 +260,7 @@ mod tests {
             let kind = entry.view().map(|view| view.kind);
             assert_eq!(entry.locate(0, 1).map(|(kind, ..)| kind), kind);
             for generation in [0, 9] {
-                let found = entry.in_slice(generation, 0, 1).is_some();
+                let found = entry.in_arena(generation, 0, 1).is_some();
                 assert_eq!(found, kind == Some(Kind::Arena), "kind {bits}, generation {generation}");
             }
             if let Some(kind) = kind {
@@ -272,21 +272,21 @@ mod tests {
     #[test]
     fn only_what_lies_in_a_region_of_the_arena_has_a_place_in_its_slice() {
         let entry = RegionEntry::new();
-        assert_eq!(entry.in_slice(0, 0, 0), None);
+        assert_eq!(entry.in_arena(0, 0, 0), None);
         let view = RegionView { kind: Kind::Arena, base: 4096, bytes: 100, generation: 5, colour: 3 };
         entry.publish(view);
         for generation in [0, 5] {
-            assert_eq!(entry.in_slice(generation, 0, 100), Some(4096));
-            assert_eq!(entry.in_slice(generation, 92, 8), Some(4188));
-            assert_eq!(entry.in_slice(generation, 100, 0), Some(4196));
-            assert_eq!(entry.in_slice(generation, 93, 8), None);
-            assert_eq!(entry.in_slice(generation, u64::MAX, 2), None);
-            assert_eq!(entry.in_slice(generation, 1, u64::MAX), None);
+            assert_eq!(entry.in_arena(generation, 0, 100), Some(4096));
+            assert_eq!(entry.in_arena(generation, 92, 8), Some(4188));
+            assert_eq!(entry.in_arena(generation, 100, 0), Some(4196));
+            assert_eq!(entry.in_arena(generation, 93, 8), None);
+            assert_eq!(entry.in_arena(generation, u64::MAX, 2), None);
+            assert_eq!(entry.in_arena(generation, 1, u64::MAX), None);
         }
-        assert_eq!(entry.in_slice(4, 0, 1), None);
+        assert_eq!(entry.in_arena(4, 0, 1), None);
         entry.retire();
-        assert_eq!(entry.in_slice(0, 0, 0), None);
+        assert_eq!(entry.in_arena(0, 0, 0), None);
         entry.publish(RegionView { kind: Kind::Private, ..view });
-        assert_eq!((entry.in_slice(0, 0, 1), entry.in_slice(5, 0, 1)), (None, None));
+        assert_eq!((entry.in_arena(0, 0, 1), entry.in_arena(5, 0, 1)), (None, None));
     }
 }

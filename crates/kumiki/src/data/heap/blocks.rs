@@ -18,7 +18,7 @@
 use super::quick::{self, QUICK_LENGTH, SHELF_BYTES, SHELVES};
 use super::HeapUse;
 use crate::{Error, GlobalAddress, Result};
-use kumiki_mem::{Local, Locked, Pool, Span};
+use kumiki_mem::{Local, Locked, Pool, PoolSpan};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
 /// `magic`, `end`, two spare words, map of lists, maps of lists by power, heads of lists, quick
@@ -63,7 +63,7 @@ const TRIM_BYTES: u64 = 1 << 20;
 /// once: a service that has changed something cannot be run again because it met a lock.
 pub(crate) struct Heap<'a> {
     pub(super) pool: Pool<'a>,
-    pub(super) span: Span<'a>,
+    pub(super) span: PoolSpan<'a>,
     held: Locked<'a>,
     pub(super) local: Local<'a>,
     rank: u32,
@@ -456,7 +456,7 @@ impl<'a> Heap<'a> {
         if !self.is_made() {
             return Ok(());
         }
-        self.span.clear(POWERS_AT, QUICK_END - POWERS_AT)?;
+        self.span.part(POWERS_AT, QUICK_END - POWERS_AT)?.clear(0, QUICK_END - POWERS_AT)?;
         let (mut blocks, mut at, mut previous_free) = (0, FIRST_BLOCK, false);
         let mut open: Option<(u64, u64)> = None;
         loop {

@@ -14,7 +14,7 @@ use super::blocks::{
     check, Heap, FIRST_BLOCK, FIRST_BYTES, FLAGS, FREE, LENGTH_BITS, QUICK, QUICK_AT, SHORTEST, WORD,
 };
 use crate::{GlobalAddress, Result};
-use kumiki_mem::{Local, Pool, Span};
+use kumiki_mem::{Local, Pool, PoolSpan};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -45,22 +45,23 @@ pub(super) fn allocate(local: Local<'_>, rank: u32, bytes: u64) -> Option<Global
     let length = length_of(bytes)?;
     let pool = local.live_pool(rank)?;
     let _held = pool.try_lock()?;
-    let at = take(local, pool, pool.span(), length)?;
-    Some(local.pool_address(rank, at + WORD))
+    let span = pool.span();
+    let at = take(local, pool, span, length)?;
+    Some(span.address(at + WORD))
 }
 
 /// Frees a block of a pool, if its rank is of this node and alive, the lock is free, the block is short and in use, its
 /// quick list is not full, and the heap is not empty then.
 #[inline]
 pub(super) fn release(local: Local<'_>, address: GlobalAddress) -> Option<()> {
-    if !local.is_in_pool(address) {
-        return None;
-    }
-    let pool = local.live_pool(local.rank_of(address))?;
-    let at = local.pool_offset(address).checked_sub(WORD).filter(|&at| at >= FIRST_BLOCK)?;
+    let rank = local.rank_of(address);
+    let pool = local.live_pool(rank)?;
+    // Of an address in no pool this is beyond every pool.
+    let at = local.pool_addresses(rank).offset(address).checked_sub(WORD).filter(|&at| at >= FIRST_BLOCK)?;
     let _held = pool.try_lock()?;
     let span = pool.span();
-    let word = span.word(at).ok()?.load(Relaxed);
+    let block = span.try_pair(at)?;
+    let word = block[0].load(Relaxed);
     // In use, of a short length, and with the check that belongs here.
     let length = word & LENGTH_BITS;
     let flags = word & (FREE | QUICK);
@@ -71,7 +72,7 @@ pub(super) fn release(local: Local<'_>, address: GlobalAddress) -> Option<()> {
         return None;
     }
     let empties = pool.blocks().load(Relaxed) == 1 && span.len() > FIRST_BYTES;
-    (!empties && give(local, pool, span, at, word, length)).then_some(())
+    (!empties && put(local, pool, span, block, (at, word, length))?).then_some(())
 }
 
 /// Says that a block will be allocated soon.
@@ -81,7 +82,7 @@ pub(super) fn prepare(local: Local<'_>, rank: u32, bytes: u64) {
     pool.prepare_lock();
     let span = pool.span();
     // Whatever is seen there without the lock, nothing is done but to fetch it.
-    if let Ok(list) = span.word(list_at(local, length)) {
+    if let Some(list) = span.try_word(list_at(local, length)) {
         let first = list.load(Relaxed) & (ONE - 1);
         span.prepare(first);
         span.prepare(first + 64);
@@ -96,15 +97,15 @@ fn list_at(local: Local<'_>, length: u64) -> u64 {
 
 /// Takes the first block of a quick list. The lock of the pool is held.
 #[inline]
-pub(super) fn take(local: Local<'_>, pool: Pool<'_>, span: Span<'_>, length: u64) -> Option<u64> {
+pub(super) fn take(local: Local<'_>, pool: Pool<'_>, span: PoolSpan<'_>, length: u64) -> Option<u64> {
     // A pool without memory has no lists yet.
-    let list = span.word(list_at(local, length)).ok()?;
+    let list = span.try_word(list_at(local, length))?;
     let first = list.load(Relaxed);
     let at = first & (ONE - 1);
     if at == 0 {
         return None;
     }
-    let [word, link] = span.words(at, 2).ok()? else { return None };
+    let [word, link] = span.try_pair(at)?;
     let next = link.load(Relaxed) & (ONE - 1);
     // Out of the list first: a block that is in no list is lost at worst, one that is in use and in a list would be
     // given twice.
@@ -119,23 +120,34 @@ pub(super) fn take(local: Local<'_>, pool: Pool<'_>, span: Span<'_>, length: u64
 pub(super) fn give(
     local: Local<'_>,
     pool: Pool<'_>,
-    span: Span<'_>,
+    span: PoolSpan<'_>,
     at: u64,
     word: u64,
     length: u64,
 ) -> bool {
-    let (Ok(list), Ok([place, link])) = (span.word(list_at(local, length)), span.words(at, 2)) else {
-        return false;
-    };
+    let block = span.try_pair(at);
+    block.and_then(|block| put(local, pool, span, block, (at, word, length))).unwrap_or(false)
+}
+
+/// The same with the first words of the block.
+#[inline]
+fn put(
+    local: Local<'_>,
+    pool: Pool<'_>,
+    span: PoolSpan<'_>,
+    [place, link]: &[AtomicU64; 2],
+    (at, word, length): (u64, u64, u64),
+) -> Option<bool> {
+    let list = span.try_word(list_at(local, length))?;
     let first = list.load(Relaxed);
     if first >= QUICK_BLOCKS << COUNT_SHIFT {
-        return false;
+        return Some(false);
     }
     link.store(first & (ONE - 1), Release);
     place.store(word | QUICK, Release);
     list.store(((first & !(ONE - 1)) + ONE) | at, Release);
     add(pool.blocks(), -1);
-    true
+    Some(true)
 }
 
 /// Notes that blocks were taken, or given back when `blocks` is negative. The lock of the pool is held.

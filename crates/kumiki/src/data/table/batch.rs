@@ -5,7 +5,7 @@ use super::part;
 use super::slot::{Item, Op, Sink};
 use crate::data::TABLE;
 use crate::Result;
-use kumiki_mem::{Call, Span};
+use kumiki_mem::{Call, PoolSpan};
 use std::collections::VecDeque;
 
 /// A request is sent when it is this long.
@@ -31,7 +31,7 @@ struct Flight<'w> {
 struct Latest(Vec<u8>);
 
 impl Sink for Latest {
-    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()> {
+    fn take(&mut self, span: PoolSpan<'_>, at: u64, bytes: u64) -> Result<()> {
         self.0.clear();
         self.0.take(span, at, bytes)
     }

@@ -13,7 +13,7 @@
 use super::layout::*;
 use crate::data::heap::{self, Heap};
 use crate::{Error, GlobalAddress, Result};
-use kumiki_mem::{Change, Local, Locked, Pool, PoolAddresses, Span};
+use kumiki_mem::{Change, Local, Locked, Pool, PoolAddresses, PoolSpan};
 
 /// What can be done with one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,7 +83,7 @@ pub(crate) struct Item<'k> {
 /// Where the value goes that [`Op::Get`] finds.
 pub(crate) trait Sink {
     /// Takes a value out of a span.
-    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()>;
+    fn take(&mut self, span: PoolSpan<'_>, at: u64, bytes: u64) -> Result<()>;
     /// Takes a value that came in a message.
     fn accept(&mut self, value: &[u8]);
     /// Where it is now, for [`undo`](Self::undo).
@@ -99,7 +99,7 @@ pub(crate) trait Sink {
 /// For operations without a value.
 impl Sink for () {
     #[inline]
-    fn take(&mut self, _span: Span<'_>, _at: u64, _bytes: u64) -> Result<()> {
+    fn take(&mut self, _span: PoolSpan<'_>, _at: u64, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
@@ -110,7 +110,7 @@ impl Sink for () {
 /// Takes what fits.
 impl Sink for &mut [u8] {
     #[inline]
-    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()> {
+    fn take(&mut self, span: PoolSpan<'_>, at: u64, bytes: u64) -> Result<()> {
         let fits = self.len().min(bytes as usize);
         span.read(at, &mut self[..fits])
     }
@@ -124,7 +124,7 @@ impl Sink for &mut [u8] {
 
 /// Appends it.
 impl Sink for Vec<u8> {
-    fn take(&mut self, span: Span<'_>, at: u64, bytes: u64) -> Result<()> {
+    fn take(&mut self, span: PoolSpan<'_>, at: u64, bytes: u64) -> Result<()> {
         // What is read without the lock may be anything.
         if bytes > LARGEST_ITEM as u64 {
             return Err(damaged());
@@ -284,7 +284,11 @@ impl<'a> Slots<'a> {
         let found = read(&mut Slot { slots: *self, span, at, held: None }, sink);
         let nonce = span.load(self.at - HEADER_BYTES + NONCE_AT);
         match found {
-            Ok(found) if nonce == Ok(self.nonce) && self.local.is_unchanged(word, version) => Some(found),
+            Ok(found)
+                if nonce.is_ok_and(|nonce| nonce == self.nonce) && self.local.is_unchanged(word, version) =>
+            {
+                Some(found)
+            }
             _ => {
                 sink.undo(mark);
                 None
@@ -383,7 +387,7 @@ pub(super) fn make(local: Local<'_>, rank: u32, kind: Kind, nonce: u64, slots: u
 pub(super) struct Slot<'a> {
     slots: Slots<'a>,
     /// The whole pool.
-    span: Span<'a>,
+    span: PoolSpan<'a>,
     /// The offset of the slot in the pool.
     at: u64,
     held: Option<Held<'a>>,
