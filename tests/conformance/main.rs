@@ -160,6 +160,7 @@ fn other_body(name: &str) -> Option<Body> {
         "abort" => Body::World(abort::abort),
         "reset_to_one" => Body::Process(reset::reset_to_one),
         "reset_outside" => Body::Process(reset::reset_outside),
+        "finalized_early" => Body::Process(strangers::finalized_early),
         "exhausted" => Body::World(exhausted::exhausted),
         "example_kmer" => Body::Process(examples::kmer),
         "list_budget" => Body::World(lists::list_budget),

@@ -417,6 +417,9 @@ impl World {
         let mut engine = self.core.engine();
         engine.transport = None;
         engine.sleeper = None;
+        // Regions may outlive the world, and hold the engine. The line to the agent must not: its end tells that a rank that has
+        // not left lets go of the world. The seat keeps it for as long as there is something to say.
+        engine.state.channel = None;
         self.core.has_transport.store(false, Ordering::Release);
     }
 

@@ -7,7 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the table of connections, routing, the cap |
-//! | `link.rs` | one connection |
+//! | `link.rs`, `link/` | one connection |
 //! | `buffers.rs` | memory that all connections share |
 //! | `admission.rs` | who may come in |
 //! | `in_place.rs` | a frame that is sent without a copy |
@@ -115,8 +115,12 @@ pub struct Tcp {
     /// Links that were given messages which go out together, when all of them are there.
     fed: Vec<u32>,
     next_deadline_ms: Option<u64>,
-    /// When the machines of peers are looked at that owe us an answer.
-    check_at_ms: u64,
+    /// When the machines of peers are looked at that owe us an answer; none while none does.
+    check_at_ms: Option<u64>,
+    /// Whether messages are being sent that were taken from where they waited, and who was lost meanwhile: what is left of them
+    /// for those must not be sent.
+    draining: bool,
+    lost_meanwhile: Vec<Rank>,
     events: Vec<(u64, Readiness)>,
     /// Kept between calls for its memory.
     outbox: Outbox,
@@ -151,7 +155,9 @@ impl Tcp {
             unsettled: Vec::new(),
             fed: Vec::new(),
             next_deadline_ms: None,
-            check_at_ms: 0,
+            check_at_ms: None,
+            draining: false,
+            lost_meanwhile: Vec::new(),
             events: Vec::new(),
             outbox: Outbox::default(),
             hot: None,
@@ -167,7 +173,8 @@ impl Tcp {
     }
 
     /// Takes a connection into the table. It is booked, but not refused when the budget is spent: others give memory back by
-    /// asking for it, and a barrier is passed by telling others. Their number is bounded by `most_connections`.
+    /// asking for it, and a barrier is passed by telling others. Callers and calls of our own stay below `most_connections`; calls
+    /// that are made for others or once more may go beyond, until the system gives this process no more descriptors.
     fn insert(&mut self, mut link: Link) -> Result<u32> {
         self.buffers.prepare();
         self.setup.accounts.force(BOOKED_BYTES);
@@ -181,10 +188,6 @@ impl Tcp {
             return Err(error);
         }
         self.note_deadline(link.wake_up_at());
-        if !link.is_here {
-            // The first link begins the looks at the machines of peers.
-            self.note_deadline(Some(self.check_at_ms));
-        }
         self.called += link.initiated as usize;
         if index as usize == self.links.len() {
             self.links.push(None);
@@ -266,6 +269,7 @@ impl Tcp {
                         self.polls = MOST_POLLS_PER_ROUND;
                     }
                 }
+                self.expect_life(index);
             }
             Some(None) => self.unsettled.push(index),
             None => {}
@@ -352,6 +356,7 @@ impl Tcp {
         if !was_established {
             self.crowd_out(index);
         }
+        self.expect_life(index);
         self.answer_goodbye(index, sink, out);
     }
 
@@ -398,11 +403,8 @@ impl Tcp {
             self.keep_cap(sink, out);
         }
         if !self.waiting.is_empty() {
-            for (to, message) in std::mem::take(&mut self.waiting) {
-                if let Err(error) = self.send_inner(to, message, More::No, sink, out) {
-                    sink.lost(to, error, out);
-                }
-            }
+            let waiting = std::mem::take(&mut self.waiting);
+            self.drain(waiting, More::No, sink, out);
         }
         for index in std::mem::take(&mut self.unsettled) {
             self.readable(index, sink, out);
@@ -410,15 +412,29 @@ impl Tcp {
         }
     }
 
-    /// Looks at the machines of peers now and then, for as long as there are connections to other machines.
-    fn check_peers(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
-        if now_ms >= self.check_at_ms {
-            self.check_silence(sink, out);
-            let every_ms = self.setup.arena.config().peer_timeout_ms as u64 / CHECKS_PER_TIMEOUT;
-            self.check_at_ms = now_ms + every_ms.clamp(1, MOST_CHECK_MS);
+    /// Something may be under way on a link: if it goes to another machine, that is looked at now and then.
+    fn expect_life(&mut self, index: u32) {
+        let link = self.links.get(index as usize).and_then(Option::as_ref);
+        if self.check_at_ms.is_none() && link.is_some_and(|link| link.owes_life()) {
+            self.check_later(time::now_ms());
         }
-        if self.links.iter().flatten().any(|link| !link.is_here) {
-            self.note_deadline(Some(self.check_at_ms));
+    }
+
+    fn check_later(&mut self, now_ms: u64) {
+        let every_ms = self.setup.arena.config().peer_timeout_ms as u64 / CHECKS_PER_TIMEOUT;
+        self.check_at_ms = Some(now_ms + every_ms.clamp(1, MOST_CHECK_MS));
+        self.note_deadline(self.check_at_ms);
+    }
+
+    /// Looks at the machines of peers, for as long as something is under way to another machine. An idle rank is not woken.
+    fn check_peers(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        if self.check_at_ms.is_some_and(|at_ms| now_ms < at_ms) {
+            return self.note_deadline(self.check_at_ms);
+        }
+        self.check_at_ms = None;
+        self.check_silence(sink, out);
+        if self.links.iter().flatten().any(|link| link.owes_life()) {
+            self.check_later(now_ms);
         }
     }
 

@@ -63,8 +63,11 @@ impl Tcp {
             return Ok(());
         }
         match link.send_now(&message) {
-            Ok(Some(true)) => {}
-            Ok(Some(false)) => self.watch_writes(index, true),
+            Ok(Some(true)) => self.expect_life(index),
+            Ok(Some(false)) => {
+                self.watch_writes(index, true);
+                self.expect_life(index);
+            }
             Ok(None) => {
                 link.push(message);
                 link.balance(&*self.setup.accounts);
@@ -140,16 +143,36 @@ impl Tcp {
             }
             let mut messages = std::mem::take(&mut out.messages);
             let more = if messages.len() > 1 { More::Comes } else { More::No };
-            for (to, message) in messages.drain(..) {
-                if let Err(error) = self.send_inner(to, message, more, sink, out) {
-                    sink.lost(to, error, out);
-                }
-            }
+            self.drain(messages.drain(..), more, sink, out);
             self.flush_fed(sink, out);
             if out.messages.is_empty() {
                 out.messages = messages;
             }
         }
+    }
+
+    /// Sends messages that were taken from where they waited. Questions to a rank that is lost on the way are not asked: it was
+    /// told already that they were not.
+    pub(super) fn drain(
+        &mut self,
+        messages: impl IntoIterator<Item = (Rank, Message)>,
+        more: More,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) {
+        self.draining = true;
+        for (to, message) in messages {
+            let is_answer = matches!(message.path, Path::Answer(_));
+            if !is_answer && self.lost_meanwhile.contains(&to) {
+                continue;
+            }
+            if let Err(error) = self.send_inner(to, message, more, sink, out) {
+                self.forget_unsent(to);
+                sink.lost(to, error, out);
+            }
+        }
+        self.draining = false;
+        self.lost_meanwhile.clear();
     }
 
     /// Sends what links were fed with.

@@ -160,6 +160,22 @@ fn hand_over(port: &TcpListener, to: &mut Tcp) {
     }
 }
 
+/// Two ranks, of which the first has called the second.
+fn connected() -> [(Tcp, Heard); 2] {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    reached.frames.clear();
+    [(caller, heard), (callee, reached)]
+}
+
 #[test]
 fn a_peer_that_lives_and_turns_callers_away_is_called_again_and_again() {
     let port = listener();
@@ -262,16 +278,7 @@ fn recorded_hellos_took_every_place() {
 
 #[test]
 fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
-    let port = listener();
-    let arena = world(2, port.local_addr().unwrap());
-    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
-    let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    caller.send(Rank(1), note(), &mut heard).unwrap();
-    while reached.frames.is_empty() {
-        hand_over(&port, &mut callee);
-        caller.poll(&mut heard).unwrap();
-        callee.poll(&mut reached).unwrap();
-    }
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
     // It leaves, and does not wait for our goodbye. Its agent has not told anybody yet.
     while callee.close(&mut reached) == Closing::Sending {}
     // What it has not read makes the end of the connection a reset.
@@ -288,22 +295,45 @@ const NO_PORT: Error = Error::System { call: "connect", errno: libc::EADDRNOTAVA
 
 #[test]
 fn a_question_that_was_reported_lost_was_asked_again() {
-    let port = listener();
-    let arena = world(2, port.local_addr().unwrap());
-    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
-    let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    caller.send(Rank(1), note(), &mut heard).unwrap();
-    while reached.frames.is_empty() {
-        hand_over(&port, &mut callee);
-        caller.poll(&mut heard).unwrap();
-        callee.poll(&mut reached).unwrap();
-    }
+    let [(mut caller, mut heard), (callee, _)] = connected();
     drop(callee);
     caller.call_later(Rank(1), note(), &NO_PORT, &mut heard, &mut Outbox::default());
     while heard.lost.is_empty() {
         caller.poll(&mut heard).unwrap();
     }
     assert_eq!((caller.retries.len(), caller.open), (0, 0), "it is still to be asked");
+}
+
+#[test]
+fn a_question_that_waited_behind_one_that_was_lost_was_asked_all_the_same() {
+    let [(mut caller, mut heard), (callee, _)] = connected();
+    // What it has not read makes the end of the connection a reset: the next question finds it.
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    drop(callee);
+    caller.waiting.extend([(Rank(1), note()), (Rank(1), note())]);
+    caller.tend(&mut heard, &mut Outbox::default());
+    assert_eq!(heard.lost.len(), 1);
+    let left = (caller.open, caller.retries.len(), caller.waiting.len());
+    assert_eq!(left, (0, 0, 0), "the second one is still asked");
+}
+
+#[test]
+fn an_idle_connection_to_another_machine_woke_its_rank_ten_times_a_second() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let mut out = Outbox::default();
+    // Only links to other machines are looked after, and here are none.
+    caller.links.iter_mut().flatten().for_each(|link| link.is_here = false);
+    caller.next_deadline_ms = None;
+    caller.check_peers(time::now_ms(), &mut heard, &mut out);
+    assert_eq!(caller.wake_up_at(), None, "nothing is under way");
+    caller.send(Rank(1), Message { expects_answer: true, ..note() }, &mut heard).unwrap();
+    assert!(caller.wake_up_at().is_some(), "an answer is under way");
+    caller.next_deadline_ms = None;
+    caller.check_peers(time::now_ms(), &mut heard, &mut out);
+    assert!(caller.wake_up_at().is_some(), "and still is");
+    while reached.frames.is_empty() {
+        callee.poll(&mut reached).unwrap();
+    }
 }
 
 #[test]
@@ -397,25 +427,22 @@ fn callers_beyond_the_cap_kept_a_rank_from_calling() {
         busy.poll(&mut reached).unwrap();
         other.poll(&mut told).unwrap();
     }
-    // And its own calls are still capped.
-    for rank in 1..=CALLERS {
-        busy.send(Rank(rank), note(), &mut reached).unwrap();
+}
+
+#[test]
+fn a_rank_with_room_for_more_connections_opens_no_more_than_the_cap_for_itself() {
+    let port = listener();
+    let arena = world(7, port.local_addr().unwrap());
+    let (mut caller, mut heard) = (transport(&arena, 0, 2, 16), Heard::default());
+    for rank in 1..7 {
+        caller.send(Rank(rank), note(), &mut heard).unwrap();
     }
-    assert!(busy.called <= 2, "{} connections of its own", busy.called);
+    assert_eq!((caller.called, caller.open, caller.waiting.len()), (2, 2, 4));
 }
 
 #[test]
 fn a_long_message_leaves_others_their_turn() {
-    let port = listener();
-    let arena = world(2, port.local_addr().unwrap());
-    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
-    let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    caller.send(Rank(1), note(), &mut heard).unwrap();
-    while reached.frames.is_empty() {
-        hand_over(&port, &mut callee);
-        caller.poll(&mut heard).unwrap();
-        callee.poll(&mut reached).unwrap();
-    }
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
     let total: u64 = 64 << 20;
     let long = Message { payload: Payload::Lazy(Source::default(), total), ..note() };
     caller.send(Rank(1), long, &mut heard).unwrap();
