@@ -11,7 +11,7 @@
 //! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `copy.rs`, `atomic.rs`, `errand.rs` | touching memory |
-//! | `handle.rs`, `order.rs` | operations that are not complete, and what they wait for |
+//! | `handle.rs`, `table.rs`, `order.rs` | operations that are not complete, and what they wait for |
 //! | `serve.rs`, `protocol.rs` | what frames mean and what is done when they come |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `call.rs` | work that another rank does for us: services and calls |
@@ -46,6 +46,7 @@ mod region;
 mod region_promises;
 mod serve;
 mod slots;
+mod table;
 mod world;
 
 pub use address::{GlobalAddress, GlobalPtr, SLOT_BITS};
