@@ -4,10 +4,10 @@
 //! kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
 //! failure was told.
 
-use crate::address::{GlobalAddress, Registration};
-use crate::order::Condition;
-use crate::protocol::Few;
-use crate::table::Table;
+use crate::engine::frames::Few;
+use crate::engine::order::Condition;
+use crate::engine::table::Table;
+use crate::node::address::{GlobalAddress, Registration};
 use crate::{Error, Result};
 use kumiki_net::contract::IN_PLACE_BYTES;
 use kumiki_net::Rank;
