@@ -501,9 +501,9 @@ impl World {
 
     /// Refuses a range whose last element is not there.
     fn check_end<T: Pod>(&self, from: GlobalPtr<T>, count: u64, bytes: u64) -> Result<()> {
-        let (last, address) = (from.add(count - 1), from.address.bits());
+        let (last, address) = (from.add((count - 1) as usize), from.address.bits());
         let rank = self.core().format.rank(from.address);
-        let past = || Error::Bounds { what: "past the end of the region", address, rank, bytes };
+        let past = || Error::Bounds { what: "past the end of the region", address, rank: rank.0, bytes };
         // Addresses wrap round: so far on there is a region of another rank, perhaps.
         if bytes > u64::MAX / u64::from(self.ranks()) || self.core().format.rank(last.address) != rank {
             return Err(past());

@@ -93,7 +93,7 @@ impl<'a> Local<'a> {
             Ok(_) => Error::Bounds {
                 what: "not arena memory of this node",
                 address: address.bits(),
-                rank: self.core.format.rank(address),
+                rank: self.core.format.rank(address).0,
                 bytes,
             },
         }
@@ -462,7 +462,7 @@ pub(crate) fn outside(address: GlobalAddress, bytes: u64) -> Error {
     Error::Bounds {
         what: "past the end of a structure in global memory",
         address: address.bits(),
-        rank: Rank(u32::MAX),
+        rank: u32::MAX,
         bytes,
     }
 }
