@@ -1,6 +1,6 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
-use crate::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_SLOT};
+use crate::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
 use crate::call::Service;
 use crate::core::{Core, Waiting};
 use crate::errand::Manners;
@@ -134,6 +134,7 @@ impl World {
         books.book(Purpose::Starter, starter.end - starter.start)?;
         let core = Core {
             format: AddressFormat::new(config.ranks),
+            finder: arena.finder(given.is_none()),
             rank: attachment.rank,
             node: place.node,
             local: place.local,
@@ -591,7 +592,8 @@ impl Core {
                 self.format.slot_span()
             )));
         }
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation: 1, colour: 0 });
+        let generation = STARTER_GENERATION;
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
         Ok(())
     }
 
