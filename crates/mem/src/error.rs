@@ -89,7 +89,7 @@ impl std::fmt::Debug for Error {
 
 /// What [`Error::OutOfMemory`] says when a rank has no more registrations.
 pub(crate) const NO_SLOTS: &str = "a rank has at most 65532 at a time; unregister something";
-const _: () = assert!(crate::slots::MOST_SLOTS == 65_532);
+const _: () = assert!(crate::node::slots::MOST_SLOTS == 65_532);
 
 fn shortage_text(asked: u64, left: u64, what: &str) -> String {
     match what {

@@ -8,11 +8,11 @@
 //! whoever uses many small pools pays few page tables, and the rest apart. Each part has a slot of its own. Where the first
 //! ends is [`Pool::BORDER`]: no block may lie across it.
 
-use crate::address::{AddressFormat, GlobalAddress, FAR_POOL_SLOT, POOL_SLOT};
-use crate::core::Core;
-use crate::ledger;
-use crate::local::{self, Local, Locked, Span};
-use crate::region::out_of_memory;
+use crate::drive::core::Core;
+use crate::node::address::{AddressFormat, GlobalAddress, FAR_POOL_SLOT, POOL_SLOT};
+use crate::node::ledger;
+use crate::node::local::{self, Local, Locked, Span};
+use crate::node::region::out_of_memory;
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
@@ -400,7 +400,7 @@ impl<'a> PoolSpan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::World;
+    use crate::drive::world::World;
 
     #[test]
     fn a_pool_lies_in_two_parts_and_gives_both_back() {

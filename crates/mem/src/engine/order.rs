@@ -1,6 +1,6 @@
 //! Orders: what must be complete before an operation starts.
 
-use crate::handle::Handle;
+use crate::engine::operations::Handle;
 use std::cell::Cell;
 
 /// What must be complete before an operation starts. Two puts (copies from memory of the caller's node) to the same rank

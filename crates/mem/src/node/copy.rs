@@ -4,9 +4,9 @@
 //! small aligned words as atomics, everything else by a plain memory copy. A program that races with itself gets
 //! bytes of either side, never anything outside the range that was checked.
 
-use crate::access::Reach;
-use crate::address::GlobalAddress;
-use crate::core::Core;
+use crate::drive::core::Core;
+use crate::node::access::Reach;
+use crate::node::address::GlobalAddress;
 use crate::Result;
 use bytemuck::Pod;
 use kumiki_net::os::memory::Direction;
@@ -65,7 +65,12 @@ pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Resu
 }
 
 /// Copies between two private memories through a buffer; in the direction that is right when they overlap.
-fn bounce(core: &Core, to: crate::access::Private, from: crate::access::Private, bytes: u64) -> Result<bool> {
+fn bounce(
+    core: &Core,
+    to: crate::node::access::Private,
+    from: crate::node::access::Private,
+    bytes: u64,
+) -> Result<bool> {
     let mut buffer = [0u8; BOUNCE_BYTES];
     let backwards = to.follows(from);
     let mut done = 0;

@@ -5,15 +5,15 @@
 //! sends the reply. A service never waits: one that meets a lock held by somebody else is run again a little later, so
 //! it must take its locks before it changes anything.
 
-use crate::core::Core;
+use crate::drive::core::Core;
+use crate::drive::issue::Launched;
+use crate::drive::wait::Receiver;
+use crate::drive::world::World;
+use crate::engine::frames::{self, answer, question, Few};
+use crate::engine::operations::{Action, FIRST_INTERNAL};
 use crate::error::Fate;
-use crate::handle::{Action, FIRST_INTERNAL};
-use crate::ledger::{Books, Purpose};
-use crate::local::Local;
-use crate::operations::Launched;
-use crate::progress::Receiver;
-use crate::protocol::{self, answer, question, Few};
-use crate::world::World;
+use crate::node::ledger::{Books, Purpose};
+use crate::node::local::Local;
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::os::process;
@@ -115,7 +115,7 @@ impl Calls {
         if end > header.c.min(MAX_CALL_BYTES) {
             return;
         }
-        if header.kind == protocol::RETURN {
+        if header.kind == frames::RETURN {
             let Some(own) = self.own.get_mut(&header.op) else { return };
             // Parts come in order; what does not is caught by the length when the frame is complete.
             if own.reply.len() as u64 == offset {
@@ -249,7 +249,7 @@ impl Calls {
 
 /// The message that asks for work.
 pub(crate) fn request(id: u64, service: u8, bytes: u64, few: Option<Few>) -> Message {
-    let header = Header { kind: protocol::CALL, op: id, a: service as u64, c: bytes, ..Header::default() };
+    let header = Header { kind: frames::CALL, op: id, a: service as u64, c: bytes, ..Header::default() };
     match few {
         Some(few) => question(few.in_header(header), Payload::None),
         None => question(header, Payload::Lazy(Source { place: id, kind: SOURCE_REQUEST }, bytes)),
@@ -266,7 +266,7 @@ pub(crate) fn serve(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: 
             let stalled = if waits { Some(request) } else { attempt(receiver, request, out) };
             receiver.state.calls.stalled.extend(stalled);
         }
-        Err(error) => out.messages.push((from, protocol::done(header.op, &Err(error), path))),
+        Err(error) => out.messages.push((from, frames::done(header.op, &Err(error), path))),
     }
     receiver.note_pending();
 }
@@ -297,10 +297,10 @@ fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> O
     }
     let flags = if served.is_err() { FAILED } else { 0 };
     if let Err(error) = served {
-        reply = protocol::error_bytes(&error);
+        reply = frames::error_bytes(&error);
     }
     let header =
-        Header { kind: protocol::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
+        Header { kind: frames::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
     let calls = &mut receiver.state.calls;
     calls.served(request.bytes);
     let (header, payload) = match Few::new(&reply) {
@@ -347,7 +347,7 @@ pub(crate) fn take_reply(receiver: &mut Receiver<'_>, from: Rank, header: &Heade
         return Err(Error::PeerLost { rank: from, fate: Fate::Unknown, why });
     }
     if header.flags & !FLAG_MORE == FAILED {
-        return Err(protocol::error_from_bytes(from, &own.reply));
+        return Err(frames::error_from_bytes(from, &own.reply));
     }
     Ok(None)
 }
@@ -441,8 +441,8 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handle::Operation;
-    use crate::order::Condition;
+    use crate::engine::operations::Operation;
+    use crate::engine::order::Condition;
     use kumiki_net::contract::Sink;
 
     #[test]
@@ -457,7 +457,7 @@ mod tests {
         engine.state.calls.begin(id, Vec::new());
         let mut receiver = Receiver { core, state: &mut engine.state };
         let mut out = Outbox::default();
-        let header = Header { kind: protocol::RETURN, op: id, c: 20, ..Header::default() };
+        let header = Header { kind: frames::RETURN, op: id, c: 20, ..Header::default() };
         let few = Few::new(&[9; 3]).map(|few| few.in_header(header)).unwrap();
         receiver.part(Rank(2), &header, 0, &[9; 20]);
         receiver.frame(Rank(2), 0, &few, &mut out);
@@ -471,7 +471,7 @@ mod tests {
 
     /// What a rank is asked, and how it answered.
     fn ask(receiver: &mut Receiver<'_>, bytes: usize) -> Result<()> {
-        let header = Header { kind: protocol::CALL, op: 5, a: 99, c: bytes as u64, ..Header::default() };
+        let header = Header { kind: frames::CALL, op: 5, a: 99, c: bytes as u64, ..Header::default() };
         let mut out = Outbox::default();
         let (first, second) = (vec![1; bytes / 2], vec![1; bytes - bytes / 2]);
         receiver.part(Rank(1), &header, 0, &first);
@@ -481,7 +481,7 @@ mod tests {
         receiver.frame(Rank(1), 0, &header, &mut out);
         let answer = out.messages.pop().expect("an answer").1.header;
         match answer.kind {
-            protocol::DONE => protocol::result_of(Rank(0), &answer),
+            frames::DONE => frames::result_of(Rank(0), &answer),
             _ => Ok(()),
         }
     }

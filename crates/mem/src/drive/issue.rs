@@ -1,12 +1,14 @@
 //! Operations of the program: copies, atomics, completion, and the typed calls that wait for themselves.
 
-use crate::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
-use crate::handle::{Action, AtomicCall, Handle, Operation, Side, OPERATION_BYTES};
-use crate::order::{self, Condition, Order};
-use crate::progress::{Engine, Receiver};
-use crate::world::{deadline_after, World};
-use crate::{copy, serve, Error, Result};
+use crate::drive::wait::{Engine, Receiver};
+use crate::drive::world::{deadline_after, World};
+use crate::engine::operations::{Action, AtomicCall, Handle, Operation, Side, OPERATION_BYTES};
+use crate::engine::order::{self, Condition, Order};
+use crate::engine::serve;
+use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
+use crate::node::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
+use crate::node::copy;
+use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::descriptor::Event;
 use kumiki_net::shm::control::Activity;

@@ -1,14 +1,14 @@
 //! What every part of a world shares: who we are, where memory is, the books, and the engine.
 
-use crate::address::{AddressFormat, GlobalAddress};
-use crate::barrier::Passage;
-use crate::call::Service;
-use crate::errand::Manners;
-use crate::handle::{Handle, FIRST_INTERNAL};
-use crate::ledger::Books;
-use crate::neighbours::Neighbours;
-use crate::progress::Engine;
-use crate::region::Registry;
+use crate::drive::barrier::Passage;
+use crate::drive::errand::Manners;
+use crate::drive::wait::Engine;
+use crate::engine::calls::Service;
+use crate::engine::operations::{Handle, FIRST_INTERNAL};
+use crate::node::address::{AddressFormat, GlobalAddress};
+use crate::node::ledger::Books;
+use crate::node::neighbours::Neighbours;
+use crate::node::region::Registry;
 use crate::{Error, Result};
 use kumiki_net::contract::{Server, IN_PLACE_BYTES};
 use kumiki_net::os::descriptor::Event;

@@ -3,10 +3,10 @@
 //! Every access of every path goes through [`Core::reach`], at the side that can see the owner's region table: the
 //! caller on the same node, the owner's side otherwise.
 
-use crate::address::{GlobalAddress, Registration, FAR_POOL_SLOT};
-use crate::core::Core;
+use crate::drive::core::Core;
 use crate::error::{Fate, READ_ONLY};
-use crate::neighbours::SHORT_BYTES;
+use crate::node::address::{GlobalAddress, Registration, FAR_POOL_SLOT};
+use crate::node::neighbours::SHORT_BYTES;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
 use kumiki_net::os::{process, time};
@@ -236,7 +236,7 @@ impl Core {
         };
         match place % bytes {
             0 => Ok(()),
-            _ => Err(crate::atomic::misaligned(address, bytes)),
+            _ => Err(crate::node::atomic::misaligned(address, bytes)),
         }
     }
 

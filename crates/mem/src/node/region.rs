@@ -5,13 +5,13 @@
 //! ([`World::register_raw`]). Each has one slot in the rank's table, or several in a row if it is larger than a
 //! slot spans.
 
-use crate::address::{GlobalAddress, GlobalPtr, Registration, STARTER_GENERATION, STARTER_SLOT};
-use crate::core::Core;
+use crate::drive::core::Core;
+use crate::drive::world::World;
 use crate::error::NO_SLOTS;
-use crate::heap::{Heap, GRAIN_BYTES};
-use crate::ledger::Purpose;
-use crate::slots::Slots;
-use crate::world::World;
+use crate::node::address::{GlobalAddress, GlobalPtr, Registration, STARTER_GENERATION, STARTER_SLOT};
+use crate::node::heap::{Heap, GRAIN_BYTES};
+use crate::node::ledger::Purpose;
+use crate::node::slots::Slots;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::rights::{self, Rights};
@@ -376,7 +376,7 @@ impl<T: Pod> Region<T> {
         let pointer = self.elements(first, into.len())?;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
         // SAFETY: `elements` checked the range; `into` is ours.
-        unsafe { crate::copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
+        unsafe { crate::node::copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
         Ok(())
     }
 
@@ -385,7 +385,7 @@ impl<T: Pod> Region<T> {
         let pointer = self.elements(first, from.len())?;
         let bytes: &[u8] = bytemuck::cast_slice(from);
         // SAFETY: `elements` checked the range; `from` is only read.
-        unsafe { crate::copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+        unsafe { crate::node::copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 
@@ -673,8 +673,8 @@ impl World {
             return None;
         }
         match core.reach(address, Registration::ANY, 0) {
-            Ok(crate::access::Reach::Direct(pointer)) => Some(pointer),
-            Ok(crate::access::Reach::Private(private)) => Some(private.pointer()),
+            Ok(crate::node::access::Reach::Direct(pointer)) => Some(pointer),
+            Ok(crate::node::access::Reach::Private(private)) => Some(private.pointer()),
             _ => None,
         }
     }
@@ -709,9 +709,9 @@ fn byte_count<T>(count: usize) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::address::AddressFormat;
-    use crate::order::Order;
-    use crate::slots::MOST_SLOTS;
+    use crate::engine::order::Order;
+    use crate::node::address::AddressFormat;
+    use crate::node::slots::MOST_SLOTS;
 
     const SPAN: usize = 1 << 16;
 

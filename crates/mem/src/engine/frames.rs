@@ -19,8 +19,8 @@
 //! `op` is the initiator's number and comes back in the answer; `generation` is that of the registration of `a`, 0 for any.
 //! `generation_b` is that of `b` in Copy; elsewhere it is the first slot of the region that `a` must lie in, 0 for any.
 
-use crate::address::{AddressFormat, GlobalAddress, Registration};
 use crate::error::{Fate, READ_ONLY};
+use crate::node::address::{AddressFormat, GlobalAddress, Registration};
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Path, Payload};
 use kumiki_net::shm::barrier::{Discord, Intent};

@@ -1,9 +1,9 @@
 //! Tests of what regions promise: to the programs that own them, and to those who hold pointers.
 
-use crate::access::Reach;
-use crate::address::{AddressFormat, GlobalPtr, Registration};
-use crate::atomic::AtomicOp;
-use crate::order::Order;
+use crate::engine::order::Order;
+use crate::node::access::Reach;
+use crate::node::address::{AddressFormat, GlobalPtr, Registration};
+use crate::node::atomic::AtomicOp;
 use crate::{Error, Result, World};
 use kumiki_net::os::memory::PAGE_BYTES;
 
@@ -137,7 +137,7 @@ fn an_owner_writes_nothing_into_read_only_memory_for_others() {
     let core = world.core();
     let reach = core.reach(key.address, Registration::ANY, 8).unwrap();
     assert!(matches!(reach, Reach::Private(_)) && reach.check_writable(8).is_err());
-    crate::hostile::put_is_refused(&world, key.address);
+    crate::engine::hostile::put_is_refused(&world, key.address);
     world.unregister_raw(key).unwrap();
     world.finalize().unwrap();
 }

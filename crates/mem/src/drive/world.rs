@@ -1,16 +1,16 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
-use crate::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
-use crate::call::Service;
-use crate::core::{Core, Waiting};
-use crate::errand::Manners;
-use crate::handle::{FIRST_INTERNAL, OPERATION_BYTES};
-use crate::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
-use crate::neighbours::{self, Neighbours};
-use crate::order::Condition;
-use crate::progress::{Engine, Receiver};
-use crate::protocol;
-use crate::region::{Registry, RECORD_BYTES};
+use crate::drive::core::{Core, Waiting};
+use crate::drive::errand::Manners;
+use crate::drive::wait::{Engine, Receiver};
+use crate::engine::calls::Service;
+use crate::engine::frames;
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES};
+use crate::engine::order::Condition;
+use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
+use crate::node::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
+use crate::node::neighbours::{self, Neighbours};
+use crate::node::region::{Registry, RECORD_BYTES};
 use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
@@ -96,7 +96,7 @@ impl World {
     /// nor `KUMIKI_STARTER`), as this part of a job if it is in parts and the environment does not say so, and with what this rank does for others; every rank
     /// must give the same table.
     pub fn init_with(starter_bytes: u64, part: Option<&Part>, services: &'static [Service]) -> Result<World> {
-        let measure = crate::measure::Measurement::begin();
+        let measure = crate::drive::measure::Measurement::begin();
         let attachment = match part {
             Some(part) => bootstrap::attach_part(part, None, starter_bytes)?,
             None => bootstrap::attach(None, starter_bytes)?,
@@ -459,7 +459,7 @@ impl World {
             Some(transport) => transport,
             None => {
                 let tcp = Tcp::new(setup, channel.as_ref().map(|channel| channel.as_fd()))?;
-                hook::wrap(Box::new(tcp), self.core.rank, protocol::name)?
+                hook::wrap(Box::new(tcp), self.core.rank, frames::name)?
             }
         };
         let (fixed, stack, thread) = match self.prepare_service(&mut *transport) {
@@ -548,7 +548,7 @@ impl World {
             connected_peers: footprint.connected,
             bytes_per_operation: OPERATION_BYTES,
             bytes_per_region: RECORD_BYTES,
-            page_table_bytes: crate::measure::page_table_bytes(),
+            page_table_bytes: crate::drive::measure::page_table_bytes(),
         }
     }
 

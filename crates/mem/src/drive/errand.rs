@@ -2,15 +2,16 @@
 //!
 //! The word must be changed by a CPU atomic of its owner. If a thread of the owner polls, it finds the request in its control
 //! block within a microsecond. If none does, the request is withdrawn, and asked by a message that wakes the owner's service
-//! thread. Used by `operations.rs` for atomics that need not keep their place behind messages.
+//! thread. Used by `issue.rs` for atomics that need not keep their place behind messages.
 
-use crate::access::Reach;
-use crate::address::{GlobalAddress, Registration};
-use crate::atomic;
-use crate::core::Core;
+use crate::drive::core::Core;
+use crate::engine::operations::{Action, AtomicCall};
+use crate::engine::serve;
 use crate::error::Fate;
-use crate::handle::{Action, AtomicCall};
-use crate::{serve, Error, Result};
+use crate::node::access::Reach;
+use crate::node::address::{GlobalAddress, Registration};
+use crate::node::atomic;
+use crate::{Error, Result};
 use kumiki_net::os::{process, time};
 use kumiki_net::shm::errand::{Posted, Progress, ERRANDS};
 use kumiki_net::shm::world::Status;

@@ -3,8 +3,8 @@
 //! When `KUMIKI_MEASURE_FD` names a file, a rank writes one line of JSON into it after init, at `rank` × 512: its private
 //! memory and page tables before and after, and the time it took.
 
-use crate::ledger::Purpose;
-use crate::world::World;
+use crate::drive::world::World;
+use crate::node::ledger::Purpose;
 use crate::Result;
 use kumiki_net::environment;
 use kumiki_net::os::{descriptor, time};

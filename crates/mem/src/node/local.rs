@@ -3,10 +3,10 @@
 //! Data structures are written once, as code over [`Local`]. A rank of the owner's node runs that code itself; for a
 //! rank of another node the owner runs it, as a [service](crate::Service).
 
-use crate::access::Reach;
-use crate::address::{GlobalAddress, Registration};
-use crate::copy;
-use crate::core::Core;
+use crate::drive::core::Core;
+use crate::node::access::Reach;
+use crate::node::address::{GlobalAddress, Registration};
+use crate::node::copy;
 use crate::{Error, Result};
 use kumiki_net::os::{process, time};
 use kumiki_net::shm::lock::{self, OwnerTag};

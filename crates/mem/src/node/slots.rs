@@ -5,7 +5,7 @@
 //! out in turn. But a page of the table that has been used stays: so the turn is only as long as it must be, and gets
 //! longer when half of it is in use.
 
-use crate::address::FAR_POOL_SLOT;
+use crate::node::address::FAR_POOL_SLOT;
 use kumiki_net::shm::arena::{table_page, SLOTS, TABLE_PAGES};
 use std::collections::BTreeMap;
 

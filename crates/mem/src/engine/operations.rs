@@ -4,9 +4,9 @@
 //! either if everything before it is complete too; the others are kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
 //! failure was told.
 
-use crate::address::{GlobalAddress, Registration};
-use crate::order::Condition;
-use crate::protocol::Few;
+use crate::engine::frames::Few;
+use crate::engine::order::Condition;
+use crate::node::address::{GlobalAddress, Registration};
 use crate::{Error, Result};
 use kumiki_net::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,10 +1,11 @@
 //! Tests with frames of a rank of the job that answers what it was not asked, or asks for what cannot be.
 
-use crate::address::{GlobalAddress, Registration};
-use crate::handle::{Action, Operation, Side};
-use crate::order::Condition;
-use crate::progress::Receiver;
-use crate::{protocol, World};
+use crate::drive::wait::Receiver;
+use crate::engine::frames;
+use crate::engine::operations::{Action, Operation, Side};
+use crate::engine::order::Condition;
+use crate::node::address::{GlobalAddress, Registration};
+use crate::World;
 use kumiki_net::contract::{Outbox, Sink};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -28,14 +29,14 @@ fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
     engine.state.operations.insert(id, operation);
     let mut receiver = Receiver { core, state: &mut engine.state };
     let mut out = Outbox::default();
-    let data = Header { kind: protocol::DATA, op: id, ..Header::default() };
+    let data = Header { kind: frames::DATA, op: id, ..Header::default() };
 
     receiver.part(STRANGER, &data, 0, &[7; 64]);
     assert!(receiver.place(STRANGER, &data, 0, 64).is_none());
     // What does not fit would spoil the operation.
     receiver.part(STRANGER, &data, 60, &[7; 64]);
     assert!(receiver.torn(STRANGER, 0, &data, &mut out));
-    for kind in [protocol::DATA, protocol::DATA_FEW, protocol::VALUE, protocol::DONE, protocol::RETURN] {
+    for kind in [frames::DATA, frames::DATA_FEW, frames::VALUE, frames::DONE, frames::RETURN] {
         for c in [0, 8, 64] {
             receiver.frame(
                 STRANGER,
@@ -66,7 +67,7 @@ fn signals_of_a_rank_that_leads_no_other_node_are_not_believed() {
     let mut receiver = Receiver { core, state: &mut engine.state };
     let mut out = Outbox::default();
     // All came, and one of them to finalize: everybody would get past the barrier, or nobody ever.
-    let signal = Header { kind: protocol::SIGNAL, b: 1 << 40, c: 3, d: 1, ..Header::default() };
+    let signal = Header { kind: frames::SIGNAL, b: 1 << 40, c: 3, d: 1, ..Header::default() };
     for (from, round) in [(STRANGER, 0), (Rank(0), 1 << 40)] {
         receiver.frame(from, 0, &Header { a: round, ..signal }, &mut out);
         assert!(receiver.state.signals.iter().all(|heard| heard.epoch == 0), "{from} opened a barrier");
@@ -84,14 +85,14 @@ pub(crate) fn put_is_refused(world: &World, address: GlobalAddress) {
     let mut engine = core.engine();
     let mut receiver = Receiver { core, state: &mut engine.state };
     let about = |kind, c| Header { kind, op: 5, a: address.bits(), c, ..Header::default() };
-    let put = about(protocol::PUT, 32);
+    let put = about(frames::PUT, 32);
     receiver.part(STRANGER, &put, 0, &[9; 32]);
     let mut out = Outbox::default();
-    let atomic = Header { flags: 8 | 3, b: 1, ..about(protocol::ATOMIC, 0) };
-    for header in [put, about(protocol::PUT_FEW, 8), atomic] {
+    let atomic = Header { flags: 8 | 3, b: 1, ..about(frames::ATOMIC, 0) };
+    for header in [put, about(frames::PUT_FEW, 8), atomic] {
         assert!(!receiver.frame(STRANGER, 0, &header, &mut out));
         let (to, answer) = out.messages.pop().expect("an answer");
-        let told = protocol::result_of(Rank(0), &answer.header);
+        let told = frames::result_of(Rank(0), &answer.header);
         assert!(to == STRANGER && matches!(told, Err(crate::Error::Bounds { .. })), "{told:?}");
         assert!(told.is_err_and(|error| error.to_string().contains("read-only memory")));
     }

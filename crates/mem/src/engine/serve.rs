@@ -3,16 +3,16 @@
 //! What is done for a peer runs under the lock of the engine, and unregistering waits for that; what is done for the
 //! program itself may run without, and pins private memory instead.
 
-use crate::access::{Access, Reach};
-use crate::address::{GlobalAddress, Registration};
-use crate::atomic;
-use crate::call;
-use crate::copy;
-use crate::core::Core;
-use crate::handle::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
-use crate::order::Condition;
-use crate::progress::Receiver;
-use crate::protocol::{self, about, answer, question, Few, Signal, FEW_BYTES};
+use crate::drive::core::Core;
+use crate::drive::wait::Receiver;
+use crate::engine::calls;
+use crate::engine::frames::{self, about, answer, question, Few, Signal, FEW_BYTES};
+use crate::engine::operations::{Action, AtomicCall, Client, Operation, Operations, Side, FIRST_INTERNAL};
+use crate::engine::order::Condition;
+use crate::node::access::{Access, Reach};
+use crate::node::address::{GlobalAddress, Registration};
+use crate::node::atomic;
+use crate::node::copy;
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, IN_PLACE_BYTES};
 use kumiki_net::os::socket::{Lent, Place};
@@ -50,7 +50,7 @@ pub(crate) fn start(core: &Core, id: u64, action: Action, repeated: bool) -> Res
         }
         Action::Atomic { call, .. } => start_atomic(core, id, call),
         Action::Call { to, service, bytes, few } => {
-            Ok(Started::Sent(to, call::request(id, service, bytes, few)))
+            Ok(Started::Sent(to, calls::request(id, service, bytes, few)))
         }
     }
 }
@@ -69,21 +69,21 @@ fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64, in_place: 
         (Some(owner), None) => {
             let Side::Global(address, registration) = dst else { return Err(lent_elsewhere()) };
             if let Some(few) = read_few(core, from, bytes) {
-                let header = few.in_header(about(protocol::PUT_FEW, id, address, registration));
+                let header = few.in_header(about(frames::PUT_FEW, id, address, registration));
                 return Ok(Started::Sent(owner, question(header, Payload::None)));
             }
-            let header = whole(about(protocol::PUT, id, address, registration));
+            let header = whole(about(frames::PUT, id, address, registration));
             Ok(Started::Sent(owner, question(header, source_payload(id, src, bytes, in_place))))
         }
         (_, Some(owner)) => {
             let Side::Global(address, registration) = src else { return Err(lent_elsewhere()) };
             if asks(core, to).is_none() {
-                let header = whole(about(protocol::GET, id, address, registration));
-                let header = Header { flags: if in_place { protocol::FLAG_IN_PLACE } else { 0 }, ..header };
+                let header = whole(about(frames::GET, id, address, registration));
+                let header = Header { flags: if in_place { frames::FLAG_IN_PLACE } else { 0 }, ..header };
                 return Ok(Started::Sent(owner, question(header, Payload::None)));
             }
             let Side::Global(to, other) = dst else { return Err(lent_elsewhere()) };
-            let header = whole(about(protocol::COPY, id, address, registration));
+            let header = whole(about(frames::COPY, id, address, registration));
             let header = Header { b: to.bits(), generation_b: other.generation(), ..header };
             Ok(Started::Sent(owner, question(header, Payload::None)))
         }
@@ -99,10 +99,10 @@ pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool
         return false;
     }
     match (question_kind(core, previous.action), question_kind(core, next)) {
-        (Some((protocol::PUT, _)), Some((_, to))) => to == peer,
+        (Some((frames::PUT, _)), Some((_, to))) => to == peer,
         // The old value comes back here before the answer to the next question, but no earlier: that is in time if
         // its place is ours, where neither the peer nor whoever the peer pushes to can meet it.
-        (Some((protocol::ATOMIC, _)), Some((protocol::GET | protocol::ATOMIC, to))) => {
+        (Some((frames::ATOMIC, _)), Some((frames::GET | frames::ATOMIC, to))) => {
             to == peer && old_value_stays_here(core, previous.action)
         }
         _ => false,
@@ -125,11 +125,11 @@ pub(crate) fn turn(core: &Core, operations: &Operations, next: Action) -> Condit
     ) {
         (None, ..) => false,
         _ if may_be_repeated(previous.action) => false,
-        (_, Some((protocol::PUT, one)), Some((protocol::PUT | protocol::ATOMIC, other))) => one == other,
+        (_, Some((frames::PUT, one)), Some((frames::PUT | frames::ATOMIC, other))) => one == other,
         // Answers come back in the order of the questions.
-        (_, Some((protocol::GET, one)), Some((protocol::GET, other))) => one == other,
+        (_, Some((frames::GET, one)), Some((frames::GET, other))) => one == other,
         // The source's side pushes all of them over one connection, unless it can touch the destination itself.
-        (_, Some((protocol::COPY, one)), Some((protocol::COPY, other))) => {
+        (_, Some((frames::COPY, one)), Some((frames::COPY, other))) => {
             one == other && node_of(core, from) != node_of(core, to)
         }
         _ => false,
@@ -187,21 +187,21 @@ fn question_kind(core: &Core, action: Action) -> Option<(u8, Rank)> {
             match reach {
                 Reach::Direct(_) => None,
                 Reach::Private(private) if private.rank() == core.rank => None,
-                Reach::Private(private) => Some((protocol::ATOMIC, private.rank())),
-                Reach::Remote(rank) => Some((protocol::ATOMIC, rank)),
+                Reach::Private(private) => Some((frames::ATOMIC, private.rank())),
+                Reach::Remote(rank) => Some((frames::ATOMIC, rank)),
             }
         }
         Action::Copy { dst, src, bytes } => {
             let to = asks(core, reach_side(core, dst, bytes).ok()?);
             let from = asks(core, reach_side(core, src, bytes).ok()?);
             match (to, from) {
-                (Some(owner), None) => Some((protocol::PUT, owner)),
-                (None, Some(owner)) => Some((protocol::GET, owner)),
-                (Some(_), Some(owner)) => Some((protocol::COPY, owner)),
+                (Some(owner), None) => Some((frames::PUT, owner)),
+                (None, Some(owner)) => Some((frames::GET, owner)),
+                (Some(_), Some(owner)) => Some((frames::COPY, owner)),
                 (None, None) => None,
             }
         }
-        Action::Call { to, .. } => Some((protocol::CALL, to)),
+        Action::Call { to, .. } => Some((frames::CALL, to)),
     }
 }
 
@@ -273,7 +273,7 @@ fn start_atomic(core: &Core, id: u64, call: AtomicCall) -> Result<Started> {
 }
 
 fn ask_atomic(id: u64, owner: Rank, call: AtomicCall) -> Started {
-    let header = about(protocol::ATOMIC, id, call.target, call.registration);
+    let header = about(frames::ATOMIC, id, call.target, call.registration);
     let header = Header { flags: call.code, b: call.first, c: call.second, ..header };
     Started::Sent(owner, question(header, Payload::None))
 }
@@ -298,7 +298,7 @@ pub(crate) fn store_value(
         Reach::Direct(_) => return Err(Error::Refused("memory of this node could not be written".into())),
     };
     let few = Few::new(value).ok_or_else(|| Error::misuse("a value wider than a word"))?;
-    let header = few.in_header(about(protocol::PUT_FEW, id, dst, Registration::ANY));
+    let header = few.in_header(about(frames::PUT_FEW, id, dst, Registration::ANY));
     Ok(Some((owner, question(header, Payload::None))))
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn needs_delivery(core: &Core, dst: GlobalAddress, code: u8) -> Resul
 pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u32, bytes: &[u8]) -> bool {
     let offset = header.d.saturating_add(at as u64);
     let reach = match header.kind {
-        protocol::PUT => {
+        frames::PUT => {
             let whole = asked_for(core, header, Access::Write);
             match whole {
                 Ok(start) if within(offset, bytes.len(), header.c) => {
@@ -324,7 +324,7 @@ pub(crate) fn land(core: &Core, operations: &Operations, header: &Header, at: u3
                 _ => return false,
             }
         }
-        protocol::DATA => match operations.get(header.op).map(|operation| operation.action) {
+        frames::DATA => match operations.get(header.op).map(|operation| operation.action) {
             Some(Action::Copy { dst, bytes: whole, .. }) if within(offset, bytes.len(), whole) => match dst {
                 Side::Lent(pointer) => Some(Reach::Direct((pointer + offset as usize) as *mut u8)),
                 Side::Global(address, registration) => {
@@ -348,7 +348,7 @@ pub(crate) fn place<'a>(
     at: u32,
     bytes: usize,
 ) -> Option<Place<'a>> {
-    let operation = operations.get(header.op).filter(|_| header.kind == protocol::DATA)?;
+    let operation = operations.get(header.op).filter(|_| header.kind == frames::DATA)?;
     let offset = header.d.checked_add(at as u64)?;
     let pointer = match operation.action {
         Action::Copy { dst, bytes: whole, .. } if within(offset, bytes, whole) => match dst {
@@ -432,10 +432,10 @@ pub(crate) fn withdrawn(receiver: &mut Receiver<'_>, to: Rank, header: &Header, 
         bytes: header.c,
     };
     match header.kind {
-        protocol::PUT => receiver.complete(header.op, Err(error), out),
+        frames::PUT => receiver.complete(header.op, Err(error), out),
         // `b` of a Data header is the path of its question, for this case.
-        protocol::DATA => {
-            out.messages.push((to, protocol::done(header.op, &Err(error), header.b as u32)));
+        frames::DATA => {
+            out.messages.push((to, frames::done(header.op, &Err(error), header.b as u32)));
         }
         _ => {}
     }
@@ -450,11 +450,11 @@ pub(crate) fn torn(
     out: &mut Outbox,
 ) -> bool {
     match header.kind {
-        protocol::PUT => {
-            out.messages.push((from, protocol::torn(header.op, path)));
+        frames::PUT => {
+            out.messages.push((from, frames::torn(header.op, path)));
             false
         }
-        protocol::DATA => {
+        frames::DATA => {
             repeat(receiver, from, header.op, out);
             true
         }
@@ -488,14 +488,14 @@ pub(crate) fn frame(
     out: &mut Outbox,
 ) -> bool {
     match header.kind {
-        protocol::PUT => serve_put(receiver.core, from, path, header, out),
-        protocol::PUT_FEW => serve_put_few(receiver.core, from, path, header, out),
-        protocol::GET => serve_get(receiver.core, from, path, header, out),
-        protocol::COPY => serve_copy(receiver, from, path, header, out),
-        protocol::ATOMIC => serve_atomic(receiver.core, from, path, header, out),
+        frames::PUT => serve_put(receiver.core, from, path, header, out),
+        frames::PUT_FEW => serve_put_few(receiver.core, from, path, header, out),
+        frames::GET => serve_get(receiver.core, from, path, header, out),
+        frames::COPY => serve_copy(receiver, from, path, header, out),
+        frames::ATOMIC => serve_atomic(receiver.core, from, path, header, out),
         // What barriers believe comes from one rank a round.
-        protocol::SIGNAL if !receiver.core.is_signaller(from, header.a) => {}
-        protocol::SIGNAL => {
+        frames::SIGNAL if !receiver.core.is_signaller(from, header.a) => {}
+        frames::SIGNAL => {
             let signal = Signal::of(header, receiver.core.ranks());
             if let Some(place) = receiver.state.signals.get_mut(header.a as usize) {
                 if signal.epoch >= place.epoch {
@@ -511,20 +511,20 @@ pub(crate) fn frame(
                 }
             }
         }
-        protocol::NUDGE => {
-            let header = Header { kind: protocol::NUDGED, ..Header::default() };
+        frames::NUDGE => {
+            let header = Header { kind: frames::NUDGED, ..Header::default() };
             out.messages.push((from, answer(header, Payload::None, path)));
         }
-        protocol::NUDGED => return true,
-        protocol::CALL if header.flags & FLAG_MORE == 0 => call::serve(receiver, from, path, header, out),
-        protocol::RETURN if header.flags & FLAG_MORE != 0 => {}
-        protocol::RETURN => {
-            let result = call::take_reply(receiver, from, header);
+        frames::NUDGED => return true,
+        frames::CALL if header.flags & FLAG_MORE == 0 => calls::serve(receiver, from, path, header, out),
+        frames::RETURN if header.flags & FLAG_MORE != 0 => {}
+        frames::RETURN => {
+            let result = calls::take_reply(receiver, from, header);
             receiver.complete(header.op, result, out);
             return true;
         }
-        protocol::DATA if header.flags & FLAG_MORE != 0 => {}
-        protocol::DATA => {
+        frames::DATA if header.flags & FLAG_MORE != 0 => {}
+        frames::DATA => {
             let whole = if receiver.state.operations.is_spoiled(header.op) {
                 Err(spoiled(receiver, header))
             } else {
@@ -533,22 +533,22 @@ pub(crate) fn frame(
             receiver.complete(header.op, whole, out);
             return true;
         }
-        protocol::DATA_FEW => {
+        frames::DATA_FEW => {
             let landed = land_few(receiver, header);
             receiver.complete(header.op, landed, out);
             return true;
         }
-        protocol::VALUE => {
+        frames::VALUE => {
             receiver.complete(header.op, Ok(Some(header.b)), out);
             return true;
         }
-        protocol::DONE if protocol::is_torn(header) => {
+        frames::DONE if frames::is_torn(header) => {
             repeat(receiver, from, header.op, out);
             return true;
         }
-        protocol::DONE => {
+        frames::DONE => {
             // What a third party refused is its own, whoever passed the refusal on.
-            let result = protocol::result_of(from, header).map_err(|error| match error {
+            let result = frames::result_of(from, header).map_err(|error| match error {
                 Error::Bounds { what, address, bytes, .. } if address != 0 => {
                     let rank = receiver.core.format.rank(GlobalAddress::from_bits(address));
                     Error::Bounds { what, address, rank, bytes }
@@ -578,7 +578,7 @@ fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outb
         return;
     }
     let reached = asked_for(core, header, Access::Write).map(drop);
-    out.messages.push((from, protocol::done(header.op, &reached, path)));
+    out.messages.push((from, frames::done(header.op, &reached, path)));
 }
 
 fn serve_put_few(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
@@ -587,7 +587,7 @@ fn serve_put_few(core: &Core, from: Rank, path: u32, header: &Header, out: &mut 
         let place = asked_for(core, header, Access::Write)?;
         copy::write_here(core, Reach::Direct(place), few.bytes()).map(drop)
     });
-    out.messages.push((from, protocol::done(header.op, &put, path)));
+    out.messages.push((from, frames::done(header.op, &put, path)));
 }
 
 /// Puts a few bytes of an answer where the operation wants them.
@@ -610,7 +610,7 @@ fn land_few(receiver: &Receiver<'_>, header: &Header) -> Result<Option<u64>> {
 
 /// Reaches the memory that a question of a peer is about.
 fn asked_for(core: &Core, header: &Header, access: Access) -> Result<*mut u8> {
-    let registration = protocol::registration(&core.format, core.rank, header);
+    let registration = frames::registration(&core.format, core.rank, header);
     owned(core, GlobalAddress::from_bits(header.a), registration, header.c, access)
 }
 
@@ -633,17 +633,17 @@ fn owned(
 
 fn serve_get(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let address = GlobalAddress::from_bits(header.a);
-    let reply = Header { kind: protocol::DATA, op: header.op, b: path as u64, ..Header::default() };
+    let reply = Header { kind: frames::DATA, op: header.op, b: path as u64, ..Header::default() };
     let message = match asked_for(core, header, Access::Read) {
-        Err(error) => protocol::done(header.op, &Err(error), path),
-        Ok(_) if header.c == 0 => protocol::done(header.op, &Ok(()), path),
+        Err(error) => frames::done(header.op, &Err(error), path),
+        Ok(_) if header.c == 0 => frames::done(header.op, &Ok(()), path),
         Ok(pointer) if header.c <= FEW_BYTES as u64 => {
             let mut few = Few::zeroes(header.c);
             copy::read_here(core, Reach::Direct(pointer), few.bytes_mut());
-            answer(few.in_header(Header { kind: protocol::DATA_FEW, ..reply }), Payload::None, path)
+            answer(few.in_header(Header { kind: frames::DATA_FEW, ..reply }), Payload::None, path)
         }
         Ok(_) => {
-            let in_place = header.flags & protocol::FLAG_IN_PLACE != 0 && core.sends_in_place(header.c);
+            let in_place = header.flags & frames::FLAG_IN_PLACE != 0 && core.sends_in_place(header.c);
             let source = global_source(address, header.generation, in_place);
             answer(reply, Payload::Lazy(source, header.c), path)
         }
@@ -657,7 +657,7 @@ fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Heade
     let dst = GlobalAddress::from_bits(header.b);
     let [from_region, to_region] = [header.generation, header.generation_b].map(Registration::of_generation);
     if let Err(error) = owned(receiver.core, src, from_region, header.c, Access::Read) {
-        out.messages.push((from, protocol::done(header.op, &Err(error), path)));
+        out.messages.push((from, frames::done(header.op, &Err(error), path)));
         return;
     }
     let id = receiver.core.new_internal();
@@ -673,27 +673,27 @@ fn serve_copy(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Heade
         Ok(Started::Sent(peer, message)) => {
             operation.peer = Some(peer);
             receiver.state.operations.insert(id, operation);
-            out.messages.push((peer, protocol::relayed(message)));
+            out.messages.push((peer, frames::relayed(message)));
         }
-        Ok(Started::Complete(_)) => out.messages.push((from, protocol::done(header.op, &Ok(()), path))),
-        Err(error) => out.messages.push((from, protocol::done(header.op, &Err(error), path))),
+        Ok(Started::Complete(_)) => out.messages.push((from, frames::done(header.op, &Ok(()), path))),
+        Err(error) => out.messages.push((from, frames::done(header.op, &Err(error), path))),
     }
 }
 
 fn serve_atomic(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let call = AtomicCall {
         target: GlobalAddress::from_bits(header.a),
-        registration: protocol::registration(&core.format, core.rank, header),
+        registration: frames::registration(&core.format, core.rank, header),
         code: header.flags,
         first: header.b,
         second: header.c,
     };
     let message = match perform_owned(core, &call) {
         Ok(old) => {
-            let reply = Header { kind: protocol::VALUE, op: header.op, b: old, ..Header::default() };
+            let reply = Header { kind: frames::VALUE, op: header.op, b: old, ..Header::default() };
             answer(reply, Payload::None, path)
         }
-        Err(error) => protocol::done(header.op, &Err(error), path),
+        Err(error) => frames::done(header.op, &Err(error), path),
     };
     out.messages.push((from, message));
 }

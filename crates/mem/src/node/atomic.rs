@@ -3,8 +3,8 @@
 //! Wherever the request comes from, the word is changed by a CPU atomic in a process that has it mapped: so local,
 //! same-node and remote updates of one word are atomic together.
 
-use crate::address::GlobalAddress;
-use crate::handle::AtomicCall;
+use crate::engine::operations::AtomicCall;
+use crate::node::address::GlobalAddress;
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -8,10 +8,10 @@
 //! their sender knows, so that in the end every leader knows of all. A barrier where not all came for the same never
 //! opens: everybody gets an error.
 
-use crate::core::Core;
+use crate::drive::core::Core;
+use crate::drive::wait::{Patience, BARRIER_ROUNDS};
+use crate::engine::frames::{self, Signal};
 use crate::error::Fate;
-use crate::progress::{Patience, BARRIER_ROUNDS};
-use crate::protocol::{self, Signal};
 use crate::{Error, Result};
 use kumiki_net::agent::channel::ToAgent;
 use kumiki_net::os::{futex, time};
@@ -250,7 +250,7 @@ impl Core {
         let nodes = self.arena.config().nodes as u64;
         let node = ((self.node as u64 + (1 << round)) % nodes) as u32;
         let leader = self.leader(node)?;
-        self.engine().send(self, leader, protocol::notice(signal.header(round)))
+        self.engine().send(self, leader, frames::notice(signal.header(round)))
     }
 
     /// The node whose leader signals us in a round.

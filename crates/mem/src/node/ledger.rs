@@ -3,8 +3,8 @@
 //! Booking comes before taking. When the budget is spent the caller gets
 //! [`OutOfMemory`](crate::Error::OutOfMemory) with what was asked and what is left; the library never grows silently.
 
-use crate::core::Core;
-use crate::world::World;
+use crate::drive::core::Core;
+use crate::drive::world::World;
 use crate::{Error, Result};
 use kumiki_net::contract::Accounts;
 use kumiki_net::os::process;
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_region_costs_what_the_ledger_says_that_one_costs() {
-        let world = crate::World::with_format(crate::address::AddressFormat::cut(16, 64));
+        let world = crate::World::with_format(crate::node::address::AddressFormat::cut(16, 64));
         let before = world.ledger().of(Purpose::RegionTable);
         let kept: Vec<_> = (0..3).map(|_| world.register(vec![0u8; 8]).unwrap()).collect();
         let ledger = world.ledger();

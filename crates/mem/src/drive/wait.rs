@@ -3,13 +3,13 @@
 //! The [`Engine`] is the transport and the table of operations behind one lock. A thread that waits polls it inline;
 //! the service thread polls it when nobody does. Nobody sleeps while holding the lock.
 
-use crate::call::{self, Calls};
-use crate::core::{Busy, Core};
+use crate::drive::core::{Busy, Core};
+use crate::engine::calls::{self, Calls};
+use crate::engine::frames::{self, Signal};
+use crate::engine::operations::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::engine::serve;
 use crate::error::Fate;
-use crate::handle::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
-use crate::ledger::Purpose;
-use crate::protocol::{self, Signal};
-use crate::serve;
+use crate::node::ledger::Purpose;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
@@ -120,7 +120,7 @@ impl Engine {
         }
         if self.state.calls.has_stalled() {
             let mut out = Outbox::default();
-            call::serve_stalled(&mut Receiver { core, state: &mut self.state }, &mut out);
+            calls::serve_stalled(&mut Receiver { core, state: &mut self.state }, &mut out);
             self.send_all(core, out);
         }
         self.start_ready(core)?;
@@ -208,7 +208,7 @@ impl Receiver<'_> {
                 if let Some(operation) = self.state.operations.get_mut(id) {
                     operation.peer = Some(peer);
                 }
-                let message = if for_others { protocol::relayed(message) } else { message };
+                let message = if for_others { frames::relayed(message) } else { message };
                 out.messages.push((peer, message));
             }
             Err(error) => self.complete(id, Err(error), out),
@@ -221,7 +221,7 @@ impl Receiver<'_> {
         self.state.stirred = true;
         if let Client::Peer { rank, path, op } = operation.client {
             let ended = result.map(drop);
-            out.messages.push((rank, protocol::done(op, &ended, path)));
+            out.messages.push((rank, frames::done(op, &ended, path)));
             self.note_pending();
             return;
         }
@@ -274,7 +274,7 @@ impl Receiver<'_> {
     /// over, or somebody has guessed its number.
     #[inline]
     fn is_uncalled_for(&self, from: Rank, header: &Header) -> bool {
-        protocol::answers_operation(header.kind) && !self.state.operations.awaits(header.op, from)
+        frames::answers_operation(header.kind) && !self.state.operations.awaits(header.op, from)
     }
 
     /// After news of the agent: fails what waits for ranks that are gone.
@@ -295,11 +295,11 @@ impl Sink for Receiver<'_> {
         if self.is_uncalled_for(from, header) {
             return;
         }
-        if matches!(header.kind, protocol::CALL | protocol::RETURN) {
+        if matches!(header.kind, frames::CALL | frames::RETURN) {
             return self.state.calls.part(&self.core.books, from, header, at, bytes);
         }
         let landed = serve::land(self.core, &self.state.operations, header, at, bytes);
-        if !landed && header.kind == protocol::DATA {
+        if !landed && header.kind == frames::DATA {
             self.state.operations.spoil(header.op);
         }
     }
@@ -586,9 +586,9 @@ impl Core {
         let mut engine = self.engine();
         let awaited = engine.state.awaited;
         for peer in engine.state.operations.peers().into_iter().chain(awaited) {
-            let header = Header { kind: protocol::NUDGE, ..Header::default() };
+            let header = Header { kind: frames::NUDGE, ..Header::default() };
             // A peer that cannot be reached is reported through the operations that wait for it.
-            let _ = engine.send(self, peer, protocol::question(header, Payload::None));
+            let _ = engine.send(self, peer, frames::question(header, Payload::None));
         }
     }
 
