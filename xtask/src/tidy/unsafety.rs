@@ -136,16 +136,16 @@ mod tests {
     #[test]
     fn unsafe_without_a_reason_is_found() {
         let text = "fn f() {\n    unsafe { g() }\n}\n\nunsafe impl Send for A {}\n";
-        assert_eq!(lines_found("crates/mem/src/copy.rs", text), [2, 5]);
+        assert_eq!(lines_found("crates/mem/src/node/copy.rs", text), [2, 5]);
         let far = "fn f() {\n    // SAFETY: Not of this statement.\n    h();\n    unsafe { g() }\n}\n";
-        assert_eq!(lines_found("crates/mem/src/copy.rs", far), [4]);
+        assert_eq!(lines_found("crates/mem/src/node/copy.rs", far), [4]);
     }
 
     #[test]
     fn unsafe_with_a_reason_passes() {
         let text = "fn f() {\n    // SAFETY: So that\n    // it is right;\n    let a =\n        unsafe { g() };\n}\n\
                     // SAFETY: No pointer.\n#[cfg(a)]\nunsafe impl Send for A {}\nunsafe fn h() {}\nunsafe extern \"C\" {}\n";
-        assert_eq!(lines_found("crates/mem/src/copy.rs", text), [0_usize; 0]);
+        assert_eq!(lines_found("crates/mem/src/node/copy.rs", text), [0_usize; 0]);
     }
 
     #[test]

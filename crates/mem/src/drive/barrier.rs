@@ -1,0 +1,479 @@
+//! The barrier over all ranks.
+//!
+//! Ranks of a node meet in the arena. The leader of each node (its first rank) then exchanges signals with the
+//! leaders of the others in ⌈log2(nodes)⌉ rounds, and opens its node's barrier. A barrier is left only by passing it: if
+//! a deadline or an error kept a rank from that, its next call goes on with it, and does not arrive a second time.
+//!
+//! Every arrival says what it is for: to go on, to finalize, to reset. Signals carry what all of those came for of whom
+//! their sender knows, so that in the end every leader knows of all. A barrier where not all came for the same never
+//! opens: everybody gets an error.
+
+use crate::drive::core::Core;
+use crate::drive::wait::{Patience, BARRIER_ROUNDS};
+use crate::engine::frames::{self, Signal};
+use crate::error::Fate;
+use crate::{Error, Result};
+use kumiki_net::agent::channel::ToAgent;
+use kumiki_net::os::{futex, time};
+use kumiki_net::shm::barrier::{Discord, Intent, Ticket};
+use kumiki_net::shm::control::{Activity, Control, NOBODY};
+use kumiki_net::shm::world::{Cause, Status};
+use kumiki_net::Rank;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How long past the peer timeout a barrier waits after it has noticed that a rank left.
+const LEFT_GRACE_MS: u64 = 900;
+/// Turns after which a wait for memory sleeps even if something comes for others at every turn.
+const TRAFFIC_TURNS: u32 = 1024;
+/// The longest sleep without looking at the job.
+const SLICE_MS: u64 = 100;
+
+/// A barrier that this rank has entered and not passed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passage {
+    ticket: Ticket,
+    epoch: u64,
+    intent: Intent,
+    stage: Stage,
+    /// What is known of all who have come; for leaders.
+    signal: Signal,
+    /// Whether the agent knows that the barrier is broken.
+    told: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// The leader waits for the ranks of its node.
+    Gather,
+    /// The leader exchanges signals of this round; the flag says whether its own is sent.
+    Round(u32, bool),
+    /// Everybody else waits for the leader, or for the last arrival.
+    Open,
+}
+
+impl Core {
+    /// Enters a barrier, or goes on with one that was given up: first to its end, if it was of another kind.
+    pub(crate) fn barrier(&self, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
+        self.check_usable()?;
+        let intent = intent_of(activity);
+        let mut place = self.passage.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        loop {
+            let mut passage = match *place {
+                Some(passage) => passage,
+                None => match self.begin_passage(intent)? {
+                    Some(passage) => passage,
+                    None => return Ok(()),
+                },
+            };
+            let passed = self.pass(&mut passage, activity, deadline_ms);
+            if passed.is_err() {
+                self.tell_of_discord(&mut passage);
+            }
+            *place = passed.is_err().then_some(passage);
+            passed?;
+            if passage.intent == intent {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Comes to a new barrier, which whoever is lost or has left does not. `None` if this opened it.
+    fn begin_passage(&self, intent: Intent) -> Result<Option<Passage>> {
+        let coming = self.barriers() + 1;
+        if let Err(error) = self.missing_rank(intent, coming, &mut Some(0)) {
+            // We have come, if in vain: whoever misses us later should blame who left before.
+            self.control().barriers.store(coming, Ordering::Relaxed);
+            return Err(error);
+        }
+        Ok(self.enter(intent))
+    }
+
+    /// Arrives. `None` if that opened the barrier.
+    fn enter(&self, intent: Intent) -> Option<Passage> {
+        let barrier = &self.arena.shared().barrier;
+        let config = self.arena.config();
+        let epoch = self.epoch.fetch_add(1, Ordering::SeqCst) + 1;
+        self.control().intent.store(intent as u32, Ordering::Relaxed);
+        self.control().barriers.store(epoch as u32, Ordering::Relaxed);
+        let ticket = barrier.arrive(config.local_ranks, intent);
+        if ticket.last && !ticket.mixed && config.nodes == 1 {
+            self.open(ticket);
+            return None;
+        }
+        let is_leader = config.nodes > 1 && self.local == 0;
+        let stage = if is_leader { Stage::Gather } else { Stage::Open };
+        let signal = Signal::new(epoch, intent, self.rank);
+        if ticket.mixed {
+            self.break_up(self.who_differs(epoch as u32));
+        } else if ticket.last {
+            barrier.gather(ticket);
+            futex::wake_all(barrier.gathered_word());
+        }
+        if is_leader {
+            self.hear_of_discord(epoch);
+        }
+        Some(Passage { ticket, epoch, intent, stage, signal, told: false })
+    }
+
+    fn open(&self, ticket: Ticket) {
+        let barrier = &self.arena.shared().barrier;
+        if barrier.open(ticket) {
+            futex::wake_all(barrier.sleep_word());
+        }
+    }
+
+    fn pass(&self, passage: &mut Passage, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
+        let barrier = &self.arena.shared().barrier;
+        let (ticket, intent) = (passage.ticket, passage.intent);
+        loop {
+            match passage.stage {
+                Stage::Gather => {
+                    let word = barrier.gathered_word();
+                    self.wait_on_arena(activity, intent, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
+                    passage.stage = Stage::Round(0, false);
+                }
+                Stage::Round(round, _) if !self.has_round(round) => {
+                    self.open(ticket);
+                    return Ok(());
+                }
+                Stage::Round(round, false) => {
+                    self.signal(round, passage.signal)?;
+                    passage.stage = Stage::Round(round, true);
+                }
+                Stage::Round(round, true) => {
+                    let heard = self.wait_for_signal(activity, passage, deadline_ms, round)?;
+                    passage.signal = passage.signal.and(heard);
+                    if let Some(discord) = passage.signal.discord() {
+                        self.break_up(discord);
+                        return Err(self.discord_error(discord, intent));
+                    }
+                    passage.stage = Stage::Round(round + 1, false);
+                }
+                Stage::Open => {
+                    let word = barrier.sleep_word();
+                    let is_open = || barrier.is_open(ticket);
+                    return self.wait_on_arena(activity, intent, deadline_ms, word, &is_open);
+                }
+            }
+        }
+    }
+
+    /// Whether the leaders exchange signals of this round.
+    fn has_round(&self, round: u32) -> bool {
+        1u64 << round < u64::from(self.arena.config().nodes)
+    }
+
+    /// Tells the ranks of this node that the barrier never opens.
+    pub(crate) fn break_up(&self, discord: Discord) {
+        let barrier = &self.arena.shared().barrier;
+        barrier.break_up(discord);
+        futex::wake_all(barrier.sleep_word());
+        futex::wake_all(barrier.gathered_word());
+    }
+
+    /// A leader has come to a barrier that another node may have found broken before.
+    fn hear_of_discord(&self, epoch: u64) {
+        let heard = self.engine().state.discord;
+        if let Some((_, discord)) = heard.filter(|(at, _)| *at <= epoch) {
+            self.break_up(discord);
+        }
+    }
+
+    /// Which rank of this node came to a barrier for something else than others did: to finalize, if any did, and the first
+    /// of them; else to reset.
+    fn who_differs(&self, barrier: u32) -> Discord {
+        let came_for = |intent: Intent| {
+            let came = self
+                .neighbours_at(barrier)
+                .filter(|(_, control)| control.intent.load(Ordering::Relaxed) == intent as u32);
+            // Who came first has waited longest; who does not wait yet has just come.
+            let since_ms = |control: &Control| match control.waiting() {
+                (Activity::Computing, _, _) => u64::MAX,
+                (_, _, since_ms) => since_ms,
+            };
+            came.min_by_key(|(_, control)| since_ms(control)).map(|(rank, _)| Discord { rank, intent })
+        };
+        let own = Discord { rank: self.rank, intent: Intent::Reset };
+        came_for(Intent::Finalize).or_else(|| came_for(Intent::Reset)).unwrap_or(own)
+    }
+
+    /// The ranks of this node that have come to a barrier as their latest.
+    fn neighbours_at(&self, barrier: u32) -> impl Iterator<Item = (Rank, &Control)> {
+        (0..self.ranks()).filter_map(move |rank| {
+            let place = self.arena.place(Rank(rank))?.load();
+            let control = self.arena.control(place.local).filter(|_| place.node == self.node)?;
+            (control.barriers.load(Ordering::Relaxed) == barrier).then_some((Rank(rank), control))
+        })
+    }
+
+    /// What a barrier that is broken comes to: whoever left is lost to those who go on.
+    fn discord_error(&self, discord: Discord, intent: Intent) -> Error {
+        if discord.intent == Intent::Finalize && intent != Intent::Finalize {
+            let (rank, why) = (discord.rank, Cause::LEFT.to_string());
+            return Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why };
+        }
+        let what = match intent {
+            Intent::Sync => "sync",
+            Intent::Finalize => "finalize",
+            Intent::Reset => "reset",
+        };
+        Error::misuse(format!(
+            "{what}: not all ranks have called it, others wait in another barrier; all ranks finalize together, and reset \
+             together, and one that gives up while others go on calls abort"
+        ))
+    }
+
+    /// After an error: if the barrier is broken, the other leaders and the agents learn of it, before the program can end
+    /// because of that.
+    #[cold]
+    fn tell_of_discord(&self, passage: &mut Passage) {
+        let Some(discord) = self.arena.shared().barrier.broken().filter(|_| !passage.told) else { return };
+        passage.told = true;
+        let first = match passage.stage {
+            Stage::Gather => 0,
+            Stage::Round(round, sent) => round + u32::from(sent),
+            Stage::Open => BARRIER_ROUNDS as u32,
+        };
+        let signal = passage.signal.broken_by(discord);
+        for round in (first..BARRIER_ROUNDS as u32).take_while(|&round| self.has_round(round)) {
+            // Whoever cannot be reached hears of it from its agent.
+            let _ = self.signal(round, signal);
+        }
+        let channel = self.engine().state.channel.clone();
+        if let Some(channel) = channel.filter(|_| discord.intent == Intent::Finalize) {
+            let _ = channel.send(&ToAgent::ReportLost { rank: discord.rank, cause: Cause::LEFT });
+        }
+    }
+
+    /// Tells the leader 2^round nodes further on that we have come this far.
+    fn signal(&self, round: u32, signal: Signal) -> Result<()> {
+        let nodes = self.arena.config().nodes as u64;
+        let node = ((self.node as u64 + (1 << round)) % nodes) as u32;
+        let leader = self.leader(node)?;
+        self.engine().send(self, leader, frames::notice(signal.header(round)))
+    }
+
+    /// The node whose leader signals us in a round.
+    fn signaller(&self, round: u32) -> u32 {
+        let nodes = self.arena.config().nodes as u64;
+        ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32
+    }
+
+    /// Whether a rank is the one that signals us in a round.
+    pub(crate) fn is_signaller(&self, rank: Rank, round: u64) -> bool {
+        round < BARRIER_ROUNDS as u64 && self.leader(self.signaller(round as u32)) == Ok(rank)
+    }
+
+    /// The first rank of a node, as its agent wrote it into the table of nodes. Where there is no agent it is looked for; there
+    /// each rank is a node.
+    fn leader(&self, node: u32) -> Result<Rank> {
+        if let Some(leader) = self.arena.node(node).and_then(|word| word.leader()) {
+            return Ok(leader);
+        }
+        let leads = |rank: &Rank| {
+            self.arena.place(*rank).is_some_and(|word| {
+                let place = word.load();
+                place.node == node && place.local == 0
+            })
+        };
+        let found = std::iter::once(node).chain(0..self.ranks()).map(Rank).find(leads);
+        found.ok_or_else(|| Error::Closed(format!("node {node} has no ranks")))
+    }
+
+    /// Waits for the signal of a round; gives what it said.
+    fn wait_for_signal(
+        &self,
+        activity: Activity,
+        passage: &Passage,
+        deadline_ms: Option<u64>,
+        round: u32,
+    ) -> Result<Signal> {
+        let (epoch, intent) = (passage.epoch, passage.intent);
+        let node = self.signaller(round);
+        let leader = self.leader(node)?;
+        let mut left_since = None;
+        let mut failed = None;
+        self.engine().state.awaited = Some(leader);
+        let result = self.wait_until(activity, deadline_ms, |engine| {
+            let heard = engine.state.signals[round as usize];
+            if heard.epoch >= epoch {
+                return Some(Ok(heard));
+            }
+            if let Some(discord) = self.arena.shared().barrier.broken() {
+                return Some(Err(self.discord_error(discord, intent)));
+            }
+            failed = self.missing_rank(intent, epoch as u32, &mut left_since).err();
+            failed.take().map(Err)
+        });
+        self.engine().state.awaited = None;
+        match result {
+            Err(Error::Timeout { after_ms, .. }) => {
+                let what = format!("({activity}): {leader}, or another of node {node}, has not come");
+                Err(Error::Timeout { what, after_ms })
+            }
+            other => other?,
+        }
+    }
+
+    /// Fails if a rank is lost, or left before it came to this barrier. It may have left through this very one, which then
+    /// opens as soon as everybody who passes on that all have come is given a processor; whoever is not for longer than
+    /// the peer timeout is lost. But nobody leaves through a barrier of those who go on.
+    fn missing_rank(&self, intent: Intent, barrier: u32, left_since: &mut Option<u64>) -> Result<()> {
+        let shared = self.arena.shared();
+        if shared.losses() == 0 {
+            return Ok(());
+        }
+        // Who ended because another rank left is not to blame.
+        if let Some(discord) = shared.barrier.broken() {
+            return Err(self.discord_error(discord, intent));
+        }
+        if let Some(rank) = shared.first_lost() {
+            let cause = self.arena.place(rank).map_or(Cause::UNKNOWN, |word| word.load().cause);
+            return Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why: cause.to_string() });
+        }
+        let place = |rank: u32| self.arena.place(Rank(rank)).map(|word| (Rank(rank), word.load()));
+        let left = (0..self.ranks()).filter_map(place).filter(|(_, place)| place.status == Status::Left);
+        let Some((first, _)) = left.clone().next() else { return Ok(()) };
+        // Whoever left through the barrier before this one is to blame, and not who gave up because of that.
+        let last = Cause::left_after(barrier.wrapping_sub(1));
+        let culprit = left.clone().find(|(_, place)| place.cause == last);
+        let now_ms = time::now_ms();
+        let missed =
+            match culprit.or_else(|| left.clone().find(|(_, place)| !place.may_have_come_to(barrier))) {
+                Some((rank, _)) => rank,
+                None if intent == Intent::Sync => first,
+                None if now_ms - *left_since.get_or_insert(now_ms) > self.left_grace_ms() => first,
+                None => return Ok(()),
+            };
+        let why = "it has finalized and will not come to this barrier".to_string();
+        Err(Error::PeerLost { rank: missed.0, fate: Fate::NotDone, why })
+    }
+
+    /// How many barriers this rank has come to.
+    fn barriers(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed) as u32
+    }
+
+    /// How long a barrier waits after it has noticed that a rank left.
+    fn left_grace_ms(&self) -> u64 {
+        u64::from(self.arena.config().peer_timeout_ms) + LEFT_GRACE_MS
+    }
+
+    /// Waits for a word of the arena: spins (and polls, if there is a transport), then sleeps on it.
+    pub(crate) fn wait_on_arena(
+        &self,
+        activity: Activity,
+        intent: Intent,
+        deadline_ms: Option<u64>,
+        word: &AtomicU32,
+        done: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        if done() {
+            return Ok(());
+        }
+        let polls = self.has_transport.load(Ordering::Relaxed);
+        let busy = polls.then(|| {
+            self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+            self.waiting.busy()
+        });
+        let mut patience = Patience::new(self);
+        let mut found = false;
+        while !found {
+            found = done();
+            if found || patience.exhausted() {
+                break;
+            }
+            if polls && self.poll_for_others() {
+                patience.renew();
+            }
+            // However much traffic there is: somebody may be lost, or the deadline past.
+            if patience.must_look_up(TRAFFIC_TURNS) {
+                break;
+            }
+        }
+        drop(busy);
+        if found {
+            return Ok(());
+        }
+        let since_ms = time::now_ms();
+        self.control().begin_wait(activity, NOBODY, since_ms);
+        self.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
+        let result = self.sleep_on_arena(activity, intent, deadline_ms, since_ms, word, done);
+        self.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.control().end_wait();
+        result
+    }
+
+    fn sleep_on_arena(
+        &self,
+        activity: Activity,
+        intent: Intent,
+        deadline_ms: Option<u64>,
+        since_ms: u64,
+        word: &AtomicU32,
+        done: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let barrier = &self.arena.shared().barrier;
+        let mut left_since = None;
+        loop {
+            let seen = word.load(Ordering::Acquire);
+            if done() {
+                return Ok(());
+            }
+            if let Some(discord) = barrier.broken() {
+                return Err(self.discord_error(discord, intent));
+            }
+            self.missing_rank(intent, self.barriers(), &mut left_since)?;
+            self.check_wait()?;
+            let now_ms = time::now_ms();
+            let left_ms = deadline_ms.map_or(SLICE_MS, |deadline_ms| deadline_ms.saturating_sub(now_ms));
+            if left_ms == 0 {
+                let after_ms = now_ms - since_ms;
+                return Err(Error::Timeout { what: format!("({activity}): {}", self.absent()), after_ms });
+            }
+            // Announced before the last look, so that whoever opens the barrier sees us or we see it open.
+            barrier.announce_sleeper();
+            if !done() && barrier.broken().is_none() {
+                futex::wait(word, seen, left_ms.min(SLICE_MS));
+            }
+            barrier.end_sleep();
+        }
+    }
+
+    /// Polls the engine on behalf of others while this thread waits for memory. Whether something happened.
+    fn poll_for_others(&self) -> bool {
+        let Ok(mut engine) = self.engine.try_lock() else { return false };
+        let happened = engine.poll(self).unwrap_or(0) > 0;
+        drop(engine);
+        if happened {
+            self.wake_sleepers();
+        }
+        happened
+    }
+
+    /// Which ranks of this node are not in a barrier, for a message.
+    fn absent(&self) -> String {
+        let computing: Vec<String> = (0..self.ranks())
+            .filter(|&rank| rank != self.rank.0)
+            .filter_map(|rank| {
+                let place = self.arena.place(Rank(rank))?.load();
+                let control = self.arena.control(place.local).filter(|_| place.node == self.node)?;
+                (control.waiting().0 == Activity::Computing).then(|| rank.to_string())
+            })
+            .take(8)
+            .collect();
+        if computing.is_empty() {
+            return "ranks of other nodes have not come".into();
+        }
+        format!("rank {} has not come", computing.join(", "))
+    }
+}
+
+/// What a rank that does this comes to a barrier for.
+fn intent_of(activity: Activity) -> Intent {
+    match activity {
+        Activity::Finalize => Intent::Finalize,
+        Activity::Reset => Intent::Reset,
+        _ => Intent::Sync,
+    }
+}

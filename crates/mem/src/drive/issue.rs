@@ -1,0 +1,640 @@
+//! Operations of the program: copies, atomics, completion, and the typed calls that wait for themselves.
+
+use crate::drive::wait::{Engine, Receiver};
+use crate::drive::world::{deadline_after, World};
+use crate::engine::operations::{Action, AtomicCall, Handle, Operation, Side, OPERATION_BYTES};
+use crate::engine::order::{self, Condition, Order};
+use crate::engine::serve;
+use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
+use crate::node::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
+use crate::node::copy;
+use crate::{Error, Result};
+use bytemuck::Pod;
+use kumiki_net::os::descriptor::Event;
+use kumiki_net::shm::control::Activity;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+/// The most bytes that memory is taken for before it is known that there are so many to be read.
+const UNPROVEN_BYTES: u64 = 64 << 10;
+
+/// A program that issues operations without waiting polls once in so many of them…
+const ISSUES_PER_POLL: u64 = 8;
+/// …and in so many, when they go out together.
+const KEPT_ISSUES_PER_POLL: u64 = 32;
+
+/// What became of an operation that was launched.
+pub(crate) enum Launched {
+    /// It is complete; an atomic has its old value.
+    Done(Option<u64>),
+    /// It is in the table and will be completed by an answer.
+    Underway,
+}
+
+/// Whether an operation may overtake others that were issued before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// As its order and its way allow.
+    Any,
+    /// Not a copy from the same rank to the same rank.
+    Kept,
+}
+
+/// A copy between two addresses, whatever regions they lie in.
+fn copy_of(dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Action {
+    let side = |address| Side::Global(address, Registration::ANY);
+    Action::Copy { dst: side(dst), src: side(src), bytes }
+}
+
+/// Changes a word, and gives back its old value; `None` if it is not aligned.
+///
+/// # Safety
+/// The pointer must be valid for a `W`.
+#[inline(always)]
+unsafe fn change<W: AtomicWord>(pointer: *mut u8, code: u8, first: u64, second: u64) -> Option<u64> {
+    if !(pointer as usize).is_multiple_of(size_of::<W>()) {
+        return None;
+    }
+    // SAFETY: valid, as the caller promises, and aligned.
+    Some(unsafe {
+        match size_of::<W>() {
+            8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
+            _ => perform_narrow(&*pointer.cast::<AtomicU32>(), code & 7, first as u32, second as u32).into(),
+        }
+    })
+}
+
+impl World {
+    /// Starts an operation in its order and gives its handle.
+    fn issue(&self, action: Action, order: Order, turn: Turn) -> Result<Handle> {
+        self.core().note(self.try_issue(action, order, turn))
+    }
+
+    fn try_issue(&self, action: Action, order: Order, turn: Turn) -> Result<Handle> {
+        let core = self.core();
+        core.check_usable()?;
+        let busy = core.waiting.busy();
+        let unordered = order == Order::None && turn == Turn::Any;
+        let id = if unordered || core.pending.load(Ordering::Acquire) == 0 {
+            self.launch(None, action)?.0
+        } else {
+            self.issue_in_order(action, order, turn)?
+        };
+        order::set_last_of_thread(core.life, id);
+        drop(busy);
+        self.look_around();
+        Ok(Handle::from_number(id))
+    }
+
+    /// A program that issues one operation after the other looks for answers itself, now and then: the service thread, which they
+    /// would wake, would only stand in its way.
+    fn look_around(&self) {
+        let core = self.core();
+        let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+        let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
+        let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
+        let every = if kept { KEPT_ISSUES_PER_POLL } else { ISSUES_PER_POLL };
+        if many && turn.is_multiple_of(every) && !core.simulated {
+            // What went wrong is told to whoever waits for it.
+            let _ = core.poll_once(&mut |_| None::<()>);
+        }
+    }
+
+    /// Starts an operation now. One of the program gets its number when it is complete, or as it enters the table: what
+    /// is in the table is then in the order of its numbers, and whoever waits for lower ones never waits for itself.
+    pub(crate) fn launch(&self, id: Option<u64>, action: Action) -> Result<(u64, Launched)> {
+        let core = self.core();
+        let number = || id.unwrap_or_else(|| core.new_handle());
+        if let Action::Atomic { dst: Some(dst), call } = action {
+            // The word is changed before its old value goes to another rank: what that needs must be there first.
+            if serve::needs_delivery(core, dst, call.code)? {
+                self.ensure_transport()?;
+                self.engine_with_room().map(drop)?;
+            }
+        }
+        let started = match core.run_beside(action)? {
+            Some(old) => serve::Started::Complete(Some(old)),
+            None => serve::start(core, id.unwrap_or(0), action, false)?,
+        };
+        let (peer, mut message, rest) = match started {
+            serve::Started::Sent(peer, message) => (peer, message, action),
+            serve::Started::Complete(value) => {
+                let elsewhere = match (value, action) {
+                    (Some(old), Action::Atomic { dst: Some(dst), call }) => {
+                        serve::store_value(core, id.unwrap_or(0), dst, old, call.code)?
+                    }
+                    _ => None,
+                };
+                let Some((peer, message)) = elsewhere else {
+                    core.raise_completion();
+                    return Ok((number(), Launched::Done(value)));
+                };
+                // The atomic is done; what goes on is the delivery of its old value.
+                (peer, message, serve::DELIVERY)
+            }
+        };
+        self.ensure_transport()?;
+        let operation = Operation { peer: Some(peer), ..Operation::of_program(rest, Condition::Free) };
+        let mut engine = self.engine_with_room()?;
+        let id = number();
+        message.header.op = id;
+        engine.state.operations.insert(id, operation);
+        let sent = engine.post(core, peer, message);
+        if sent.is_err() {
+            engine.state.operations.remove(id);
+        }
+        // The message is on its way: the rest need not be hurried.
+        Receiver { core, state: &mut engine.state }.note_pending();
+        sent.map(|()| (id, Launched::Underway))
+    }
+
+    /// Starts an operation of the program that may have to wait for others: at once if it need not, otherwise it is put in
+    /// the table and started when its condition holds.
+    fn issue_in_order(&self, action: Action, order: Order, turn: Turn) -> Result<u64> {
+        self.ensure_transport()?;
+        let core = self.core();
+        let ahead = |engine: &Engine| match turn {
+            Turn::Any => Condition::Free,
+            Turn::Kept => serve::turn(core, &engine.state.operations, action),
+        };
+        let mut engine = core.engine();
+        let mut condition = ahead(&engine);
+        // An atomic that keeps its turn by the way that it takes must take that way.
+        let is_copy = matches!(action, Action::Copy { .. });
+        if order == Order::None && condition == Condition::Free && is_copy {
+            drop(engine);
+            return Ok(self.launch(None, action)?.0);
+        }
+        if !core.has_room(&engine.state) {
+            drop(engine);
+            engine = self.engine_with_room()?;
+            condition = ahead(&engine);
+        }
+        // With the engine held, whatever is in the table has a lower number, and so has whatever this one waits for.
+        let id = core.new_handle();
+        let condition = order.condition(id, order::last_of_thread(core.life)).and(condition);
+        let pipelines = match condition {
+            Condition::Exactly(previous) => {
+                let previous = engine.state.operations.get(previous);
+                previous.is_some_and(|previous| serve::pipelines(core, previous, action))
+            }
+            _ => false,
+        };
+        let condition = if pipelines { Condition::Free } else { condition };
+        engine.state.operations.insert(id, Operation::of_program(action, condition));
+        Receiver { core, state: &mut engine.state }.note_pending();
+        engine.start_ready(core)?;
+        Ok(id)
+    }
+
+    /// The engine, with room for one more operation. Waits while as many are incomplete as may be, and while the budget is
+    /// spent but something is under way that gives memory back.
+    fn engine_with_room(&self) -> Result<MutexGuard<'_, Engine>> {
+        let core = self.core();
+        let engine = core.engine();
+        if core.has_room(&engine.state) {
+            return Ok(engine);
+        }
+        drop(engine);
+        loop {
+            core.wait_until(Activity::Complete, None, |engine| {
+                // What has been sent or taken since may not be booked off yet.
+                Receiver { core, state: &mut engine.state }.note_pending();
+                (core.has_room(&engine.state) || !engine.state.gives_memory_back()).then_some(())
+            })?;
+            let engine = core.engine();
+            if core.has_room(&engine.state) {
+                return Ok(engine);
+            }
+            if !engine.state.gives_memory_back() {
+                return Err(Error::OutOfMemory {
+                    asked: OPERATION_BYTES,
+                    left: core.books.left(),
+                    what: "the budget, for an operation",
+                });
+            }
+        }
+    }
+
+    /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
+    pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64, order: Order) -> Result<Handle> {
+        let core = self.core();
+        let quiet = core.pending.load(Ordering::Acquire) == 0;
+        if (quiet || order == Order::None) && copy::move_near(core, dst, src, bytes) {
+            core.raise_completion();
+            return Ok(core.handle_of_done(quiet));
+        }
+        self.issue(copy_of(dst, src, bytes), order, Turn::Any)
+    }
+
+    /// As [`copy`](Self::copy), and it arrives behind every copy from the same rank to the same rank that was issued
+    /// before it, wherever they are and whatever its order. Each has a number of its own, one more than that before it: what
+    /// programs written for ACP count on.
+    pub fn copy_in_turn(
+        &self,
+        dst: GlobalAddress,
+        src: GlobalAddress,
+        bytes: u64,
+        order: Order,
+    ) -> Result<Handle> {
+        let core = self.core();
+        let quiet = core.pending.load(Ordering::Acquire) == 0;
+        if quiet && copy::move_near(core, dst, src, bytes) {
+            core.raise_completion();
+            return Ok(core.handle_of_done(false));
+        }
+        let turn = if quiet { Turn::Any } else { Turn::Kept };
+        self.issue(copy_of(dst, src, bytes), order, turn)
+    }
+
+    /// Does an atomic operation on the word at `target`, which must be aligned where it lies, and puts its old value at
+    /// `dst`.
+    pub fn atomic<W: AtomicWord>(
+        &self,
+        dst: GlobalAddress,
+        target: GlobalAddress,
+        operation: AtomicOp<W>,
+        order: Order,
+    ) -> Result<Handle> {
+        self.issue_atomic(dst, target, operation, order, Turn::Any)
+    }
+
+    /// As [`atomic`](Self::atomic), and it takes effect behind every copy to the rank of `target` that was issued
+    /// before it.
+    pub fn atomic_in_turn<W: AtomicWord>(
+        &self,
+        dst: GlobalAddress,
+        target: GlobalAddress,
+        operation: AtomicOp<W>,
+        order: Order,
+    ) -> Result<Handle> {
+        self.issue_atomic(dst, target, operation, order, Turn::Kept)
+    }
+
+    fn issue_atomic<W: AtomicWord>(
+        &self,
+        dst: GlobalAddress,
+        target: GlobalAddress,
+        operation: AtomicOp<W>,
+        order: Order,
+        turn: Turn,
+    ) -> Result<Handle> {
+        let (core, bytes) = (self.core(), std::mem::size_of::<W>() as u64);
+        let quiet = core.pending.load(Ordering::Acquire) == 0;
+        let at_once = quiet || order == Order::None && turn == Turn::Any;
+        let (code, first, second) = operation.encode();
+        let words = (core.here_any(dst, bytes), core.here_any(target, bytes));
+        if let (true, (Some(place), Some(word))) = (at_once, words) {
+            // SAFETY: both were checked for a word.
+            unsafe {
+                if let Some(old) = change::<W>(word, code, first, second) {
+                    copy::store(place, W::narrow(old));
+                    core.raise_completion();
+                    return Ok(core.handle_of_done(quiet && turn == Turn::Any));
+                }
+            }
+        }
+        // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
+        core.note(core.reach(dst, Registration::ANY, bytes)?.check_writable(bytes))?;
+        if !target.bits().is_multiple_of(bytes) {
+            core.note(core.check_aligned(target, bytes))?;
+        }
+        let call = AtomicCall { target, registration: Registration::ANY, code, first, second };
+        self.issue(Action::Atomic { dst: Some(dst), call }, order, turn)
+    }
+
+    /// The handle of the operation issued last, by whichever thread; number 0 if there was none.
+    pub fn last_issued(&self) -> Handle {
+        Handle::from_number(self.core().next_handle.load(Ordering::Relaxed) - 1)
+    }
+
+    /// Waits until this operation and every one before it is complete. Tells the first failure among them.
+    #[inline]
+    pub fn complete(&self, handle: Handle) -> Result<()> {
+        if self.core().is_quiet()? {
+            return Ok(());
+        }
+        self.complete_until(handle.number(), None)
+    }
+
+    /// Waits until every operation is complete.
+    pub fn complete_all(&self) -> Result<()> {
+        self.complete(Handle::from_number(self.core().next_handle.load(Ordering::Relaxed)))
+    }
+
+    /// As [`complete`](Self::complete), for at most this long.
+    pub fn wait(&self, handle: Handle, limit: Duration) -> Result<()> {
+        if self.core().is_quiet()? {
+            return Ok(());
+        }
+        self.complete_until(handle.number(), Some(deadline_after(limit)))
+    }
+
+    fn complete_until(&self, id: u64, deadline_ms: Option<u64>) -> Result<()> {
+        let core = self.core();
+        let completed = core.wait_until(Activity::Complete, deadline_ms, |engine| {
+            let result = engine.state.operations.take_result_up_to(id);
+            if matches!(result, Some(Err(_))) {
+                Receiver { core, state: &mut engine.state }.note_pending();
+            }
+            result
+        });
+        core.note(completed.and_then(|result| result))
+    }
+
+    /// Waits for this operation alone, whatever came before it.
+    pub fn complete_one(&self, handle: Handle) -> Result<()> {
+        if self.core().is_quiet()? {
+            return Ok(());
+        }
+        let core = self.core();
+        let completed = core.wait_until(Activity::Complete, None, |engine| {
+            let result = engine.state.operations.take_result_of(handle.number());
+            if matches!(result, Some(Err(_))) {
+                Receiver { core, state: &mut engine.state }.note_pending();
+            }
+            result
+        });
+        core.note(completed.and_then(|result| result))
+    }
+
+    /// Whether this operation and every one before it is complete. A failure is told once, here or by
+    /// [`complete`](Self::complete).
+    pub fn inquire(&self, handle: Handle) -> Result<bool> {
+        if self.core().is_quiet()? {
+            return Ok(true);
+        }
+        self.core().check_usable()?;
+        let mut engine = self.core().engine();
+        engine.poll(self.core())?;
+        if self.core().simulated && !engine.state.operations.holds(Condition::UpTo(handle.number())) {
+            // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
+            let sleeper = engine.sleeper.clone();
+            drop(engine);
+            sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
+            engine = self.core().engine();
+            engine.poll(self.core())?;
+        }
+        let result = engine.state.operations.take_result_up_to(handle.number());
+        Receiver { core: self.core(), state: &mut engine.state }.note_pending();
+        drop(engine);
+        if result.is_none() && self.core().waiting.crowd > 1 {
+            // Whoever asks again at once would only keep from its core who is to answer.
+            kumiki_net::os::process::yield_now();
+        }
+        self.core().note(result.map_or(Ok(false), |result| result.map(|()| true)))
+    }
+
+    /// Takes what has come for this rank, and says whether anything had. Whoever looks at memory that others write should
+    /// call it between two looks: what comes from other nodes is then at its place at once, and not when the service
+    /// thread, which leaves the field to threads that wait, looks next.
+    pub fn progress(&self) -> Result<bool> {
+        let core = self.core();
+        core.check_usable()?;
+        if !core.has_transport.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+        let mut happened = core.poll_once(&mut |_| None::<()>).1?;
+        if core.simulated && happened == 0 {
+            // Looking again and again takes no time in the simulator: whoever looks waits for the next message.
+            let sleeper = core.engine().sleeper.clone();
+            sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
+            happened = core.poll_once(&mut |_| None::<()>).1?;
+        }
+        Ok(happened > 0)
+    }
+
+    /// A descriptor that becomes readable when an operation completes, for event loops and async runtimes: wait until
+    /// it is readable, call [`clear_completion`](Self::clear_completion), then [`inquire`](Self::inquire).
+    pub fn completion_fd(&self) -> Result<BorrowedFd<'_>> {
+        self.core().check_usable()?;
+        if self.core().completion.get().is_none() {
+            let _ = self.core().completion.set(Event::new()?);
+        }
+        let event = self.core().completion.get();
+        event
+            .map(|event| event.as_fd())
+            .ok_or_else(|| Error::Closed("the completion descriptor is gone".into()))
+    }
+
+    /// Makes the completion descriptor unreadable until the next completion.
+    pub fn clear_completion(&self) {
+        if let Some(event) = self.core().completion.get() {
+            event.clear();
+        }
+    }
+
+    /// Writes one element; it is at its place when this returns.
+    #[inline(always)]
+    pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
+        if let Some(pointer) = self.core().here(to.address, to.registration, size_of::<T>() as u64) {
+            // SAFETY: the destination was checked for a `T`.
+            unsafe { copy::store(pointer, value) };
+            return Ok(());
+        }
+        self.put_otherwise(to.address, to.registration, bytemuck::bytes_of(&value))
+    }
+
+    /// Writes bytes to a place that has not been found by the short way.
+    #[inline(never)]
+    fn put_otherwise(&self, to: GlobalAddress, registration: Registration, bytes: &[u8]) -> Result<()> {
+        if let Some(pointer) = self.core().direct(to, registration, bytes.len() as u64) {
+            // SAFETY: the destination was checked for all of them; they are only read.
+            unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            return Ok(());
+        }
+        let src = Side::Lent(bytes.as_ptr() as usize);
+        self.transfer(Side::Global(to, registration), src, bytes.len() as u64)
+    }
+
+    /// Reads one element.
+    #[inline(always)]
+    pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
+        if let Some(pointer) = self.core().here(from.address, from.registration, size_of::<T>() as u64) {
+            // SAFETY: the source was checked for a `T`.
+            return Ok(unsafe { copy::load(pointer) });
+        }
+        let mut value = T::zeroed();
+        self.get_otherwise(from.address, from.registration, bytemuck::bytes_of_mut(&mut value))?;
+        Ok(value)
+    }
+
+    /// Reads bytes of a place that has not been found by the short way.
+    #[inline(never)]
+    fn get_otherwise(&self, from: GlobalAddress, registration: Registration, bytes: &mut [u8]) -> Result<()> {
+        self.core().breathe(from)?;
+        if let Some(pointer) = self.core().direct(from, registration, bytes.len() as u64) {
+            // SAFETY: the source was checked for all of them; the destination is the caller's.
+            unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
+            return Ok(());
+        }
+        let dst = Side::Lent(bytes.as_mut_ptr() as usize);
+        self.transfer(dst, Side::Global(from, registration), bytes.len() as u64)
+    }
+
+    /// Writes elements from memory that need not be registered; they are at their place when this returns.
+    pub fn put_slice<T: Pod>(&self, to: GlobalPtr<T>, values: &[T]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        if let Some(pointer) = self.core().here(to.address, to.registration, bytes.len() as u64) {
+            // SAFETY: the destination was checked for all of them; they are only read.
+            unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            return Ok(());
+        }
+        self.put_otherwise(to.address, to.registration, bytes)
+    }
+
+    /// Reads elements into memory that need not be registered.
+    pub fn get_slice<T: Pod>(&self, from: GlobalPtr<T>, into: &mut [T]) -> Result<()> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        if let Some(pointer) = self.core().here(from.address, from.registration, bytes.len() as u64) {
+            // SAFETY: the source was checked for all of them; the destination is the caller's.
+            unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
+            return Ok(());
+        }
+        self.get_otherwise(from.address, from.registration, bytes)
+    }
+
+    /// Reads elements into new memory. A count that cannot be there, from a program that is wrong or from memory that was
+    /// overwritten, is an error: nothing is allocated for it.
+    ///
+    /// ```
+    /// # let world = kumiki_mem::World::init()?;
+    /// let field = world.alloc::<u32>(100)?;
+    /// assert_eq!(world.get_vec(field.ptr(), 100)?, vec![0; 100]);
+    /// assert!(world.get_vec(field.ptr(), u64::MAX / 8).is_err());
+    /// # drop(field);
+    /// # world.finalize()?;
+    /// # Ok::<(), kumiki_mem::Error>(())
+    /// ```
+    pub fn get_vec<T: Pod>(&self, from: GlobalPtr<T>, count: u64) -> Result<Vec<T>> {
+        let too_much = || Error::OutOfMemory { asked: count, left: 0, what: "the memory of this process" };
+        let bytes = count.checked_mul(std::mem::size_of::<T>() as u64).ok_or_else(too_much)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        if bytes > UNPROVEN_BYTES {
+            self.check_end(from, count, bytes)?;
+        }
+        let mut values = Vec::new();
+        let length = usize::try_from(count).map_err(|_| too_much())?;
+        values.try_reserve_exact(length).map_err(|_| too_much())?;
+        values.resize(length, T::zeroed());
+        self.get_slice(from, &mut values)?;
+        Ok(values)
+    }
+
+    /// Refuses a range whose last element is not there.
+    fn check_end<T: Pod>(&self, from: GlobalPtr<T>, count: u64, bytes: u64) -> Result<()> {
+        let (last, address) = (from.add((count - 1) as usize), from.address.bits());
+        let rank = self.core().format.rank(from.address);
+        let past = || Error::Bounds { what: "past the end of the region", address, rank: rank.0, bytes };
+        // Addresses wrap round: so far on there is a region of another rank, perhaps.
+        if bytes > u64::MAX / u64::from(self.ranks()) || self.core().format.rank(last.address) != rank {
+            return Err(past());
+        }
+        self.get(last).map(drop).map_err(|error| match error {
+            Error::Bounds { .. } => past(),
+            error => error,
+        })
+    }
+
+    /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
+    fn transfer(&self, dst: Side, src: Side, bytes: u64) -> Result<()> {
+        let action = Action::Copy { dst, src, bytes };
+        self.perform(action).map(drop)
+    }
+
+    /// Does one operation that nobody holds a handle to, and waits for it.
+    fn perform(&self, action: Action) -> Result<Option<u64>> {
+        self.core().note(self.try_perform(action))
+    }
+
+    fn try_perform(&self, action: Action) -> Result<Option<u64>> {
+        let core = self.core();
+        core.check_usable()?;
+        let id = core.new_internal();
+        if let (_, Launched::Done(value)) = self.launch(Some(id), action)? {
+            return Ok(value);
+        }
+        let result = core.wait_until(Activity::Complete, None, |engine| {
+            let result = engine.state.operations.take_result_of(id);
+            if matches!(result, Some(Err(_))) {
+                Receiver { core, state: &mut engine.state }.note_pending();
+            }
+            result.map(|result| result.map(|()| engine.state.operations.take_value(id)))
+        });
+        match result {
+            Ok(result) => result,
+            Err(error) => {
+                // The memory goes back to the caller: an answer that still comes must find nothing.
+                let mut engine = core.engine();
+                engine.state.operations.remove(id);
+                Receiver { core, state: &mut engine.state }.note_pending();
+                Err(error)
+            }
+        }
+    }
+
+    /// Changes a word and gives back its old value.
+    #[inline(always)]
+    fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
+        let (code, first, second) = operation.encode();
+        let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
+        let changed = here.and_then(|pointer| {
+            // SAFETY: the word was checked to be in bounds.
+            unsafe { change::<W>(pointer, code, first, second) }
+        });
+        match changed {
+            Some(old) => Ok(W::narrow(old)),
+            None => {
+                let (target, registration) = (target.address, target.registration);
+                self.fetch_otherwise(AtomicCall { target, registration, code, first, second }).map(W::narrow)
+            }
+        }
+    }
+
+    /// Changes a word that has not been found by the short way, or that is not aligned.
+    #[inline(never)]
+    fn fetch_otherwise(&self, call: AtomicCall) -> Result<u64> {
+        self.core().breathe(call.target)?;
+        // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
+        let old = self.perform(Action::Atomic { dst: None, call })?;
+        old.ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
+    }
+
+    /// Adds to a word, wrapping around; gives back the old value.
+    #[inline]
+    pub fn fetch_add<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Add(value))
+    }
+
+    /// Stores `new` if the word holds `old`; gives back what it held.
+    #[inline]
+    pub fn compare_swap<W: AtomicWord>(&self, target: GlobalPtr<W>, old: W, new: W) -> Result<W> {
+        self.fetch(target, AtomicOp::CompareSwap(old, new))
+    }
+
+    /// Stores a value; gives back the old one.
+    #[inline]
+    pub fn swap<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Swap(value))
+    }
+
+    /// Exclusive or; gives back the old value.
+    pub fn fetch_xor<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Xor(value))
+    }
+
+    /// Or; gives back the old value.
+    pub fn fetch_or<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Or(value))
+    }
+
+    /// And; gives back the old value.
+    pub fn fetch_and<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::And(value))
+    }
+}

@@ -1,0 +1,683 @@
+//! The world: the ranks that share a global memory, as one of them sees it.
+
+use crate::drive::core::{Core, Waiting};
+use crate::drive::errand::Manners;
+use crate::drive::wait::{Engine, Receiver};
+use crate::engine::calls::Service;
+use crate::engine::frames;
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
+use crate::engine::order::Condition;
+use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
+use crate::node::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
+use crate::node::neighbours::{self, Neighbours};
+use crate::node::region::{Registry, RECORD_BYTES};
+use crate::{Error, Result};
+use kumiki_net::agent::bootstrap::{self, Attachment};
+use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
+use kumiki_net::agent::portfile::Part;
+use kumiki_net::agent::report;
+use kumiki_net::auth::{JobId, Secret};
+use kumiki_net::contract::{Closing, Footprint, Server, Sleeper, Transport};
+use kumiki_net::os::descriptor;
+use kumiki_net::os::{futex, machine, process, time};
+use kumiki_net::shm::arena::Phase;
+use kumiki_net::shm::control::Activity;
+use kumiki_net::shm::region::{Kind, RegionView};
+use kumiki_net::shm::world::Cause;
+use kumiki_net::tcp::{Setup, Tcp};
+use kumiki_net::{environment, hook, Rank};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{sync_channel, SyncSender};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+/// The stack of the service thread: it calls nothing deep.
+const SERVICE_STACK_BYTES: usize = 64 * 1024;
+/// How long to spin before sleeping when every rank has a core of its own.
+const SPIN_NS: u64 = 100_000;
+/// Descriptors that a process needs beside its connections: standard streams, agent, arena, epoll, eventfd, and a few
+/// of the program's own.
+const OTHER_DESCRIPTORS: u64 = 16;
+/// The fewest connections that a rank can do with.
+const LEAST_CONNECTIONS: u64 = 4;
+/// How long finalize waits for connections to close in good order.
+const CLOSE_MS: u64 = 200;
+
+/// How long a reset waits for the other ranks, which have all come to the barrier before it.
+const RESET_MS: u64 = 60_000;
+
+/// Tells the worlds that a process has had apart; 0 is none.
+static NEXT_LIFE: AtomicU64 = AtomicU64::new(1);
+
+/// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
+///
+/// ```
+/// # fn main() -> kumiki_mem::Result<()> {
+/// let world = kumiki_mem::World::init()?;
+/// let counter = world.starter::<u64>(0)?;
+/// world.fetch_add(counter, 1)?;
+/// world.sync()?;
+/// assert_eq!(world.get(counter)?, world.ranks() as u64);
+/// world.finalize()
+/// # }
+/// ```
+pub struct World {
+    core: Arc<Core>,
+    attachment: Mutex<Option<Seat>>,
+    service: Mutex<Option<std::thread::JoinHandle<()>>>,
+    secret: Arc<Secret>,
+    job: JobId,
+    /// A transport that came with the attachment, until it is installed.
+    given: Mutex<Option<Box<dyn Transport>>>,
+}
+
+/// A service thread, and what tells it to begin.
+type ServiceThread = (std::thread::JoinHandle<()>, SyncSender<Arc<dyn Sleeper>>);
+
+/// What is left of an attachment when its arena has become shared.
+struct Seat {
+    attachment: Attachment,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "World(rank {} of {})", self.rank(), self.ranks())
+    }
+}
+
+impl World {
+    /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
+    /// when every rank has joined.
+    pub fn init() -> Result<World> {
+        World::init_with(bootstrap::STARTER_BYTES, None, &[])
+    }
+
+    /// As [`init`](Self::init), with this many bytes of starter memory if nobody else says how many (neither a launcher
+    /// nor `KUMIKI_STARTER`), as this part of a job if it is in parts and the environment does not say so, and with what this rank does for others; every rank
+    /// must give the same table.
+    pub fn init_with(starter_bytes: u64, part: Option<&Part>, services: &'static [Service]) -> Result<World> {
+        let measure = crate::drive::measure::Measurement::begin();
+        let attachment = match part {
+            Some(part) => bootstrap::attach_part(part, None, starter_bytes)?,
+            None => bootstrap::attach(None, starter_bytes)?,
+        };
+        let world = World::attach(attachment, services)?;
+        if let Some(measure) = measure {
+            measure.finish(&world)?;
+        }
+        Ok(world)
+    }
+
+    /// The world of an attachment that somebody else made.
+    pub fn attach(attachment: Attachment, services: &'static [Service]) -> Result<World> {
+        let (channel, rank) = (attachment.channel.clone(), attachment.rank);
+        World::take_seat(attachment, services).and_then(World::join).inspect_err(|error| {
+            // The others wait for us in vain, even if this process goes on without the world.
+            if let Some(channel) = channel.filter(|_| !is_broken(error)) {
+                let _ = channel.send(&ToAgent::ReportLost { rank, cause: Cause::NOT_JOINED });
+            }
+        })
+    }
+
+    /// A world that has not met the others yet.
+    fn take_seat(mut attachment: Attachment, services: &'static [Service]) -> Result<World> {
+        process::watch_forks();
+        let given = attachment.transport.take();
+        let config = *attachment.arena.config();
+        let arena = attachment.arena.clone();
+        let place = arena.place(attachment.rank).map(|word| word.load());
+        let place = place.ok_or_else(|| Error::misuse(format!("there is no {}", attachment.rank)))?;
+        let books = Books::new(arena.clone(), place.local);
+        books.book(Purpose::World, std::mem::size_of::<Core>() as u64 + 1024)?;
+        books.book(Purpose::ArenaControl, 2 * kumiki_net::os::memory::PAGE_BYTES)?;
+        let starter = arena.starter(place.local);
+        books.book(Purpose::Starter, starter.end - starter.start)?;
+        let core = Core {
+            format: AddressFormat::new(config.ranks),
+            finder: arena.finder(given.is_none()),
+            rank: attachment.rank,
+            node: place.node,
+            local: place.local,
+            pending: AtomicU64::new(0),
+            next_handle: AtomicU64::new(1),
+            next_internal: AtomicU64::new(0),
+            most_operations: environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize),
+            life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
+            process_vm: AtomicBool::new(config.allow_process_vm != 0),
+            process_vm_tried: AtomicBool::new(false),
+            neighbours: Neighbours::default(),
+            manners: Manners::default(),
+            taken_unasked: AtomicU64::new(0),
+            has_transport: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
+            books,
+            services,
+            simulated: given.is_some(),
+            registry: Mutex::new(Registry::new(arena.heap(place.local))),
+            engine: Mutex::new(Engine::new(attachment.channel.clone())),
+            waiting: Waiting {
+                spin_ns: AtomicU64::new(spin_ns(&config)?),
+                crowd: config.machine_ranks / config.machine_cores.max(1),
+                ..Waiting::default()
+            },
+            completion: OnceLock::new(),
+            epoch: AtomicU64::new(0),
+            passage: Mutex::new(None),
+            copies_until_ms: AtomicU64::new(0),
+            arena,
+        };
+        core.publish_starter()?;
+        core.publish_pool()?;
+        let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
+        Ok(World {
+            core: Arc::new(core),
+            attachment: Mutex::new(Some(Seat { attachment })),
+            service: Mutex::new(None),
+            secret: Arc::new(secret),
+            job,
+            given: Mutex::new(given),
+        })
+    }
+
+    /// Meets the others: nobody may be addressed before its starter memory is published.
+    fn join(self) -> Result<World> {
+        let transport = if self.nodes() > 1 { self.ensure_transport() } else { Ok(()) };
+        let Err(error) = transport.and_then(|()| self.core.barrier(Activity::Init, None)) else {
+            return Ok(self);
+        };
+        // A world that broke without our doing is left in good order: we are not in it, and may end as we like.
+        if let (Ok(mut seat), true) = (self.close(), is_broken(&error)) {
+            let _ = seat.attachment.leave();
+        }
+        Err(error)
+    }
+
+    /// A world of one whose addresses are cut in another way.
+    #[cfg(test)]
+    pub(crate) fn with_format(format: AddressFormat) -> World {
+        let mut world = World::init().expect("a world of one");
+        Arc::get_mut(&mut world.core).expect("nobody else has it yet").format = format;
+        world
+    }
+
+    #[inline]
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// This rank's number.
+    #[inline]
+    pub fn rank(&self) -> u32 {
+        self.core.rank.0
+    }
+
+    /// How many ranks there are.
+    #[inline]
+    pub fn ranks(&self) -> u32 {
+        self.core.ranks()
+    }
+
+    /// The index of this rank's node.
+    pub fn node(&self) -> u32 {
+        self.core.node
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> u32 {
+        self.core.arena.config().nodes
+    }
+
+    /// The node of a rank; `None` if there is no such rank.
+    pub fn node_of(&self, rank: u32) -> Option<u32> {
+        if process::is_forked_child() {
+            return None;
+        }
+        self.core.arena.place(Rank(rank)).map(|word| word.load().node)
+    }
+
+    /// The ranks of this rank's node, in order.
+    pub fn node_ranks(&self) -> Vec<u32> {
+        (0..self.ranks()).filter(|&rank| self.node_of(rank) == Some(self.core.node)).collect()
+    }
+
+    /// Waits until every rank has come here. It orders what came before it on every rank, but does not complete
+    /// operations: call [`complete_all`](Self::complete_all) first if others are to see them.
+    ///
+    /// A rank that finalizes or drops its world has not come here: then everybody gets [`PeerLost`](Error::PeerLost) for
+    /// it. After an error the rank is still in the barrier, and the next call goes on with it.
+    pub fn sync(&self) -> Result<()> {
+        self.core.note(self.core.barrier(Activity::Barrier, None))
+    }
+
+    /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](Error::Timeout) the rank is still in the
+    /// barrier; the next call goes on waiting.
+    pub fn sync_for(&self, limit: Duration) -> Result<()> {
+        self.core.note(self.core.barrier(Activity::Barrier, Some(deadline_after(limit))))
+    }
+
+    /// Counts an error as one that this world has returned: for what is built on it, whose errors are not all its own.
+    #[inline]
+    pub fn note<T>(&self, result: Result<T>) -> Result<T> {
+        self.core.note(result)
+    }
+
+    /// Whether this world has returned an error: then dropping it does not finalize it.
+    pub fn has_returned_an_error(&self) -> bool {
+        self.core.faulted.load(Ordering::Relaxed)
+    }
+
+    /// Ends the whole job with a message, from any rank. Does not return.
+    pub fn abort(&self, message: &str) -> ! {
+        self.abort_with_code(1, message)
+    }
+
+    /// As [`abort`](Self::abort), with the exit code that the job shall have; 0 would not be one of failure, and counts as 1.
+    pub fn abort_with_code(&self, code: u8, message: &str) -> ! {
+        let code = code.max(1);
+        // A simulated rank is a thread: the others go on, or end with the run.
+        if self.core.simulated {
+            std::panic::panic_any(format!("rank {} aborts: {message}", self.rank()));
+        }
+        // In a forked child the engine may be held by a thread that does not exist there.
+        let forked = process::is_forked_child();
+        let channel = if forked { None } else { self.core.engine().state.channel.clone() };
+        match channel {
+            Some(channel) if channel.send(&ToAgent::Abort { code, message: message.to_string() }).is_ok() => {
+                self.await_end(&channel, message);
+            }
+            _ => report::print(&format!("rank {} aborts: {message}", self.rank())),
+        }
+        std::process::exit(code.into())
+    }
+
+    /// Waits for the end of the job that this rank has asked for.
+    fn await_end(&self, channel: &Channel, message: &str) {
+        let seat = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let ends_itself = seat.as_ref().is_some_and(|seat| seat.attachment.is_foreign());
+        drop(seat);
+        let shared = self.core.arena.shared();
+        // An agent that is our parent ends this process. Who was started by somebody else ends by itself, once the others
+        // know. If nothing of that happens, we do not wait for ever.
+        let until_ms = time::now_ms() + 5_000;
+        while time::now_ms() < until_ms {
+            if ends_itself && (shared.phase() == Phase::Aborting || channel.try_receive().is_err()) {
+                break;
+            }
+            futex::wait(shared.phase_word(), shared.phase() as u32, if ends_itself { 50 } else { 1_000 });
+        }
+        // The job may have been ending before, for another reason, or with nobody left who could report.
+        let beginning: String = message.chars().take(40).collect();
+        if ends_itself && !shared.reason().contains(&beginning) {
+            report::print(&format!("rank {} aborts: {message}", self.rank()));
+        }
+    }
+
+    /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
+    /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
+    pub fn reset(self, new_rank: u32) -> Result<World> {
+        if self.core.simulated {
+            return Err(Error::misuse(
+                "reset of a simulated rank: it keeps its number to the end of the run; start another run instead",
+            ));
+        }
+        self.core.check_not_forked()?;
+        // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
+        self.core.quiesce();
+        self.core.note(self.core.barrier(Activity::Reset, None))?;
+        let mut attachment = self.close()?.attachment;
+        self.core.pass_on();
+        if let Some(channel) = attachment.channel.clone() {
+            match renumber(&channel, new_rank) {
+                Ok(rank) => attachment.rank = rank,
+                Err(error) => {
+                    // All ranks are refused alike, and none has a world any more: each leaves in good order.
+                    let _ = attachment.leave();
+                    return Err(error);
+                }
+            }
+        } else if new_rank != 0 {
+            return Err(Error::misuse(format!("reset to rank {new_rank}: there is one rank")));
+        } else {
+            attachment.arena.clear()?;
+            attachment.arena.prepare_rank(attachment.local)?;
+        }
+        World::attach(attachment, self.core.services)
+    }
+
+    /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
+    /// cannot tell what went wrong; and a world that has returned an error is not finalized by dropping it: the rank then
+    /// counts as lost.
+    ///
+    /// All ranks finalize together. If others come to a [`sync`](Self::sync) instead, nobody gets past it: they get
+    /// [`PeerLost`](Error::PeerLost) for this rank, this rank gets [`Misuse`](Error::Misuse), and the job is reported as
+    /// failed because of it. The same holds for a rank that returns early and so drops its world. A rank that gives up
+    /// while others go on can say why with [`abort`](Self::abort).
+    pub fn finalize(self) -> Result<()> {
+        self.core.check_not_forked()?;
+        let completed = self.complete_all();
+        let met = self.core.barrier(Activity::Finalize, None);
+        let mut seat = self.close()?;
+        // Whoever finalizes while others go on does not leave in good order: it is lost to them.
+        if !matches!(met, Err(Error::Misuse(_))) {
+            seat.attachment.leave()?;
+        }
+        completed.and(met)
+    }
+
+    /// Ends the engine and the service thread; what is left is the seat.
+    fn close(&self) -> Result<Seat> {
+        let seat = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let seat = seat.ok_or_else(|| Error::Closed("the world has been finalized".into()))?;
+        self.close_transport();
+        self.core.closed.store(true, Ordering::Release);
+        self.stop_service();
+        Ok(seat)
+    }
+
+    /// Sends what waits to be sent, the last signal of a barrier above all, and takes leave of every peer.
+    fn close_transport(&self) {
+        let started_ms = time::now_ms();
+        let mut sent_ms = started_ms;
+        loop {
+            let mut engine = self.core.engine();
+            let Engine { transport, state, sleeper, .. } = &mut *engine;
+            let Some(transport) = transport.as_mut() else { return };
+            let mut receiver = Receiver { core: &self.core, state };
+            let closing = transport.close(&mut receiver);
+            let now_ms = time::now_ms();
+            let over = match closing {
+                Closing::Closed => return,
+                Closing::Parting => now_ms > sent_ms + CLOSE_MS,
+                Closing::Sending => {
+                    sent_ms = now_ms;
+                    now_ms > started_ms + self.core.arena.config().peer_timeout_ms as u64
+                }
+            };
+            if over || transport.poll(&mut receiver).is_err() {
+                return;
+            }
+            let sleeper = sleeper.clone();
+            drop(engine);
+            if let Some(sleeper) = sleeper {
+                let _ = sleeper.sleep(1);
+            }
+        }
+    }
+
+    fn stop_service(&self) {
+        let service = self.service.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        if let Some(thread) = service {
+            let sleeper = self.core.engine().sleeper.clone();
+            if let Some(sleeper) = sleeper {
+                sleeper.wake();
+            }
+            self.core.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.core.waiting.service);
+            let _ = thread.join();
+        }
+        let mut engine = self.core.engine();
+        engine.transport = None;
+        engine.sleeper = None;
+        // Regions may outlive the world, and hold the engine. The line to the agent must not: its end tells that a rank that has
+        // not left lets go of the world. The seat keeps it for as long as there is something to say.
+        engine.state.channel = None;
+        self.core.has_transport.store(false, Ordering::Release);
+    }
+
+    /// Makes sure that this rank's private memory can be served to those who cannot copy it themselves.
+    pub(crate) fn serve_private(&self) -> Result<()> {
+        if self.ranks() == 1 {
+            return Ok(());
+        }
+        self.ensure_transport()
+    }
+
+    /// Starts the transport and the service thread, if they are not running.
+    pub(crate) fn ensure_transport(&self) -> Result<()> {
+        if self.core.has_transport.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.core.check_usable()?;
+        let mut service = self.service.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if service.is_some() {
+            return Ok(());
+        }
+        let mut engine = self.core.engine();
+        let config = self.core.arena.config();
+        let most_connections = most_connections()?;
+        let setup = Setup {
+            arena: self.core.arena.clone(),
+            rank: self.core.rank,
+            job: self.job,
+            secret: self.secret.clone(),
+            // Half of the room is for those who call us.
+            connection_cap: (config.connection_cap as usize).min(most_connections / 2),
+            most_connections,
+            accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
+        };
+        let channel = engine.state.channel.clone();
+        let mut given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_given = given.is_some();
+        let mut transport = match given.take() {
+            Some(transport) => transport,
+            None => {
+                let tcp = Tcp::new(setup, channel.as_ref().map(|channel| channel.as_fd()))?;
+                hook::wrap(Box::new(tcp), self.core.rank, frames::name)?
+            }
+        };
+        let (fixed, stack, thread) = match self.prepare_service(&mut *transport) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                // There is no other of its kind: the next try finds it again.
+                *given = Some(transport).filter(|_| is_given);
+                return Err(error);
+            }
+        };
+        drop(given);
+        engine.install(transport)?;
+        fixed.keep();
+        stack.keep();
+        if let (Some((thread, begin)), Some(sleeper)) = (thread, engine.sleeper.clone()) {
+            // It waits for this.
+            let _ = begin.send(sleeper);
+            *service = Some(thread);
+        }
+        drop(engine);
+        self.core.has_transport.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Books what a transport takes, and starts the thread that serves it, if it needs one. The thread comes first: whoever finds
+    /// a transport counts on somebody who serves.
+    fn prepare_service(
+        &self,
+        transport: &mut dyn Transport,
+    ) -> Result<(Booking, Booking, Option<ServiceThread>)> {
+        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
+        let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
+        let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;
+        let thread = if served { None } else { Some(self.start_service()?) };
+        Ok((fixed, stack, thread))
+    }
+
+    /// A service thread that begins to serve when it is told how to sleep, and ends if nobody does.
+    fn start_service(&self) -> Result<ServiceThread> {
+        let core = self.core.clone();
+        let (begin, told) = sync_channel::<Arc<dyn Sleeper>>(1);
+        let thread = std::thread::Builder::new()
+            .name("kumiki-service".into())
+            .stack_size(SERVICE_STACK_BYTES)
+            .spawn(move || {
+                machine::prefer_short_slices();
+                machine::wake_on_time();
+                if let Ok(sleeper) = told.recv() {
+                    core.serve(&*sleeper);
+                }
+            });
+        let failed =
+            |error: std::io::Error| Error::System { call: "clone", errno: error.raw_os_error().unwrap_or(0) };
+        Ok((thread.map_err(failed)?, begin))
+    }
+
+    /// The books as they stand.
+    pub fn ledger(&self) -> Ledger {
+        let core = &self.core;
+        let footprint = if process::is_forked_child() {
+            Footprint::default()
+        } else {
+            let engine = core.engine();
+            engine.transport.as_ref().map_or(Footprint::default(), |transport| transport.footprint())
+        };
+        // A transport of ours books what it takes; that of a simulation is measured.
+        if core.simulated && footprint.fixed_bytes > 0 {
+            let bytes = footprint.fixed_bytes
+                + footprint.connected * footprint.bytes_per_connection
+                + footprint.queued_bytes;
+            core.books.set(Purpose::Connection, bytes);
+        }
+        // Neighbours change the pool of this rank, so its bytes are measured; they are in the total already.
+        let pool_bytes = self.local().pool(self.rank()).map_or(0, |pool| pool.len());
+        core.books.note(Purpose::Data, pool_bytes);
+        Ledger {
+            entries: Purpose::ALL
+                .iter()
+                .map(|&purpose| Entry { purpose, bytes: core.books.of(purpose) })
+                .collect(),
+            budget_bytes: core.books.budget(),
+            bytes_per_unknown_peer: 0,
+            bytes_per_known_peer: 0,
+            bytes_per_connected_peer: footprint.bytes_per_connection,
+            connected_peers: footprint.connected,
+            bytes_per_operation: OPERATION_BYTES,
+            bytes_per_region: RECORD_BYTES,
+            page_table_bytes: crate::drive::measure::page_table_bytes(),
+        }
+    }
+
+    /// Regions and free ranges that this rank's tables hold.
+    pub fn region_count(&self) -> usize {
+        self.core.region_count()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let attached = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some();
+        if !attached || process::is_forked_child() {
+            return;
+        }
+        let mut clean = false;
+        // After an error the program most likely did not get to its end, and the others need not wait to learn that. If it
+        // failed for a reason of its own, it comes here to leave, and a barrier of those who go on fails for all.
+        if !std::thread::panicking() && !self.core.faulted.load(Ordering::Relaxed) {
+            let completed = self.complete_all();
+            clean = self.core.barrier(Activity::Finalize, None).and(completed).is_ok();
+        }
+        // A rank that did not get this far in good order is left to its agent, which tells the others.
+        if let Ok(mut seat) = self.close() {
+            if clean {
+                let _ = seat.attachment.leave();
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Publishes starter memory in its fixed slot.
+    fn publish_starter(&self) -> Result<()> {
+        let entry = self.arena.region(self.local, STARTER_SLOT as usize);
+        let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
+        let (base, bytes) = (self.arena.starter(self.local).start, self.arena.config().starter_bytes);
+        if bytes > self.format.slot_span() {
+            return Err(Error::misuse(format!(
+                "starter memory of {bytes} bytes; with so many ranks an address reaches {} of it",
+                self.format.slot_span()
+            )));
+        }
+        let generation = STARTER_GENERATION;
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
+        Ok(())
+    }
+
+    /// Publishes the two parts of the pool in their fixed slots, still without a byte.
+    fn publish_pool(&self) -> Result<()> {
+        let (near, far) = self.arena.pool(self.local);
+        for (slot, base) in [(POOL_SLOT, near), (FAR_POOL_SLOT, far)] {
+            let entry = self.arena.region(self.local, slot as usize);
+            let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
+            entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
+        }
+        let control = self.arena.control(self.local);
+        control
+            .ok_or_else(|| Error::misuse("this rank has no control block"))?
+            .pool
+            .bytes
+            .store(0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits until no operation of the program is incomplete, whatever became of them.
+    pub(crate) fn quiesce(&self) {
+        // What a closed world has left incomplete stays so: nothing comes or goes any more.
+        if self.pending.load(Ordering::Acquire) == 0 || self.closed.load(Ordering::Acquire) {
+            return;
+        }
+        let _ = self.wait_until(Activity::Complete, None, |engine| {
+            engine.state.operations.holds(Condition::UpTo(FIRST_INTERNAL - 1)).then_some(())
+        });
+    }
+}
+
+/// Whether somebody else is the reason that a world could not be joined.
+fn is_broken(error: &Error) -> bool {
+    matches!(error, Error::PeerLost { .. } | Error::Closed(_))
+}
+
+/// Asks the agent for a new number and waits for its answer.
+fn renumber(channel: &Channel, new_rank: u32) -> Result<Rank> {
+    channel.send(&ToAgent::Reset { new_rank })?;
+    let started_ms = time::now_ms();
+    loop {
+        match channel.receive(started_ms + RESET_MS)? {
+            Some(FromAgent::ResetDone { rank }) => return Ok(rank),
+            Some(FromAgent::ResetRefused { why }) => return Err(Error::Misuse(why)),
+            Some(_) => {}
+            None => {
+                let what = "waiting for the other ranks to reset".to_string();
+                return Err(Error::Timeout { what, after_ms: time::now_ms() - started_ms });
+            }
+        }
+    }
+}
+
+/// How long to spin: not at all when ranks outnumber cores.
+fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
+    match environment::text("KUMIKI_SPIN")?.as_deref() {
+        None | Some("auto") => {}
+        Some(text) => {
+            let wrong =
+                |_| Error::misuse(format!("KUMIKI_SPIN={text}: write microseconds such as 50, or auto"));
+            return text.parse::<u64>().map(|microseconds| microseconds.saturating_mul(1_000)).map_err(wrong);
+        }
+    }
+    Ok(if config.machine_ranks <= config.machine_cores { SPIN_NS } else { 0 })
+}
+
+/// How many connections the limit on descriptors leaves room for.
+fn most_connections() -> Result<usize> {
+    let (soft, _) = descriptor::limit()?;
+    let room = soft.saturating_sub(OTHER_DESCRIPTORS + neighbours::descriptors(soft));
+    if room < LEAST_CONNECTIONS {
+        let least = OTHER_DESCRIPTORS + LEAST_CONNECTIONS;
+        return Err(Error::Refused(format!(
+            "a rank needs at least {least} open files, the limit is {soft}: raise it (ulimit -n {least})"
+        )));
+    }
+    Ok(room as usize)
+}
+
+pub(crate) fn deadline_after(limit: Duration) -> u64 {
+    time::now_ms().saturating_add(limit.as_millis().min(u64::MAX as u128) as u64)
+}

@@ -1,0 +1,512 @@
+//! Calls: work that the rank which owns the memory does for us, in one round trip.
+//!
+//! A layer above gives a table of [services](Service) when the world is made, the same on every rank. A call carries
+//! the number of a service and a request; whoever polls at the other rank runs the service over its node's memory and
+//! sends the reply. A service never waits: one that meets a lock held by somebody else is run again a little later, so
+//! it must take its locks before it changes anything.
+
+use crate::drive::core::Core;
+use crate::drive::issue::Launched;
+use crate::drive::wait::Receiver;
+use crate::drive::world::World;
+use crate::engine::frames::{self, answer, question, Few};
+use crate::engine::operations::{Action, FIRST_INTERNAL};
+use crate::error::Fate;
+use crate::node::ledger::{Books, Purpose};
+use crate::node::local::Local;
+use crate::{Error, Result};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::os::process;
+use kumiki_net::shm::control::Activity;
+use kumiki_net::wire::Header;
+use kumiki_net::Rank;
+use std::cell::Cell;
+use std::collections::{HashMap, VecDeque};
+
+/// `Source::kind` for the request of a call; the place is the number of the operation.
+const SOURCE_REQUEST: u64 = 3;
+/// `Source::kind` for the reply to a call; the place is its number here.
+const SOURCE_REPLY: u64 = 4;
+/// The most bytes of a request or a reply: larger things are copied.
+const MAX_CALL_BYTES: u64 = 16 << 20;
+/// A buffer that is kept for the next request is no longer than this.
+const SPARE_BYTES: usize = 4096;
+/// `flags` of a Return whose payload is an error.
+const FAILED: u8 = 1;
+
+/// Work that every rank does for the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// What it is called in errors.
+    pub name: &'static str,
+    /// Does it: reads the request of a rank and writes the reply. An error goes back to the caller.
+    pub serve: fn(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()>,
+}
+
+/// Requests and replies on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// Our own calls, by number of the operation.
+    own: HashMap<u64, Own>,
+    /// Requests of others that are still arriving.
+    arriving: Vec<Arriving>,
+    /// Requests that met a lock, in the order they came.
+    stalled: VecDeque<Request>,
+    /// Replies that are not sent yet.
+    replies: HashMap<u64, (Rank, Vec<u8>)>,
+    next_reply: u64,
+    /// A buffer for the next request.
+    spare: Vec<u8>,
+    /// Bytes of all of these, for the ledger.
+    bytes: u64,
+}
+
+/// A request of which a part has come.
+#[derive(Debug)]
+struct Arriving {
+    /// Its sender, and its number there.
+    key: (Rank, u64),
+    /// What is booked for it: all that its first frame spoke of.
+    booked: u64,
+    bytes: Vec<u8>,
+}
+
+/// Bytes of the tables for a request that has come, for the ledger.
+const REQUEST_BYTES: u64 = 64;
+/// So much is taken for requests even if the budget is spent: by requests others give memory back.
+const RESERVE_BYTES: u64 = 64 << 10;
+const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
+const _: () = assert!(size_of::<Arriving>() <= REQUEST_BYTES as usize);
+
+#[derive(Debug)]
+struct Own {
+    request: Vec<u8>,
+    reply: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Request {
+    from: Rank,
+    path: u32,
+    op: u64,
+    service: u64,
+    bytes: Vec<u8>,
+}
+
+impl Calls {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether requests of others are coming in or replies to them are going out.
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.arriving.is_empty() || !self.replies.is_empty()
+    }
+
+    pub(crate) fn has_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
+    /// A part of a request or of a reply has come. A request that there is no room for is not kept, which its sender is told when
+    /// the last part is here.
+    pub(crate) fn part(&mut self, books: &Books, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        let offset = header.d.saturating_add(at as u64);
+        let end = offset.saturating_add(bytes.len() as u64);
+        if end > header.c.min(MAX_CALL_BYTES) {
+            return;
+        }
+        if header.kind == frames::RETURN {
+            let Some(own) = self.own.get_mut(&header.op) else { return };
+            // Parts come in order; what does not is caught by the length when the frame is complete.
+            if own.reply.len() as u64 == offset {
+                own.reply.extend_from_slice(bytes);
+                self.bytes += bytes.len() as u64;
+            }
+            return;
+        }
+        if offset == 0 {
+            self.admit(books, (from, header.op), header.c);
+        }
+        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == (from, header.op));
+        if let Some(arriving) = arriving.filter(|arriving| arriving.bytes.len() as u64 == offset) {
+            arriving.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Books a request, in the budget or, when that is spent, in the reserve.
+    fn book(&mut self, books: &Books, bytes: u64) -> Result<()> {
+        if let Err(spent) = books.book(Purpose::Operation, bytes) {
+            let arriving: u64 = self.arriving.iter().map(|arriving| arriving.booked).sum();
+            let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
+            if arriving + stalled.sum::<u64>() + bytes > RESERVE_BYTES {
+                return Err(spent);
+            }
+            books.set(Purpose::Operation, books.of(Purpose::Operation) + bytes);
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Makes room for a request, if there is some.
+    fn admit(&mut self, books: &Books, key: (Rank, u64), length: u64) {
+        let booked = length + REQUEST_BYTES;
+        let twice = self.arriving.iter().any(|arriving| arriving.key == key);
+        if twice || self.book(books, booked).is_err() {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.spare);
+        // More than the length is never taken: growing step by step could double it.
+        if bytes.try_reserve_exact(length as usize).is_err() {
+            self.bytes -= booked;
+            return books.unbook(Purpose::Operation, booked);
+        }
+        self.arriving.push(Arriving { key, booked, bytes });
+    }
+
+    /// Fills a piece of a payload that is about to be sent; `None` if the source is not ours.
+    pub(crate) fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Option<bool> {
+        let bytes = match source.kind {
+            SOURCE_REQUEST => self.own.get(&source.place).map(|own| &own.request),
+            SOURCE_REPLY => self.replies.get(&source.place).map(|(_, reply)| reply),
+            _ => return None,
+        };
+        let Some(bytes) = bytes else { return Some(false) };
+        let range = offset as usize..(offset as usize).saturating_add(place.len());
+        let last = range.end == bytes.len();
+        let Some(piece) = bytes.get(range) else { return Some(false) };
+        place.copy_from_slice(piece);
+        if last && source.kind == SOURCE_REPLY {
+            let sent = self.replies.remove(&source.place);
+            self.recycle(sent.map(|(_, bytes)| bytes).unwrap_or_default());
+        }
+        Some(true)
+    }
+
+    /// A peer is gone: nothing of it will be answered.
+    pub(crate) fn forget_peer(&mut self, peer: Rank) {
+        self.arriving.retain(|arriving| arriving.key.0 != peer);
+        self.stalled.retain(|request| request.from != peer);
+        self.replies.retain(|_, (to, _)| *to != peer);
+        let arriving = self.arriving.iter().map(|arriving| arriving.booked);
+        let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
+        let replies = self.replies.values().map(|(_, bytes)| bytes.len() as u64);
+        let own = self.own.values().map(|own| (own.request.len() + own.reply.len()) as u64);
+        self.bytes = arriving.chain(stalled).chain(replies).chain(own).sum();
+    }
+
+    /// Takes the request that has come wholly.
+    fn arrived(&mut self, books: &Books, from: Rank, header: &Header) -> Result<Vec<u8>> {
+        if let Some(few) = Few::of(header) {
+            self.book(books, few.bytes().len() as u64 + REQUEST_BYTES)?;
+            let mut bytes = std::mem::take(&mut self.spare);
+            bytes.extend_from_slice(few.bytes());
+            return Ok(bytes);
+        }
+        let wrong = || Error::misuse("the request of a call is not as long as its header says");
+        let index = self.arriving.iter().position(|arriving| arriving.key == (from, header.op));
+        let Some(index) = index else {
+            let (asked, left) = (header.c, books.left());
+            let what = "the budget of the rank that is called";
+            return Err(if asked > MAX_CALL_BYTES {
+                wrong()
+            } else {
+                Error::OutOfMemory { asked, left, what }
+            });
+        };
+        let Arriving { booked, bytes, .. } = self.arriving.swap_remove(index);
+        if bytes.len() as u64 != header.c || booked != header.c + REQUEST_BYTES {
+            self.bytes -= booked;
+            return Err(wrong());
+        }
+        Ok(bytes)
+    }
+
+    /// A request has been served.
+    fn served(&mut self, bytes: Vec<u8>) {
+        self.bytes -= REQUEST_BYTES;
+        self.recycle(bytes);
+    }
+
+    fn recycle(&mut self, mut bytes: Vec<u8>) {
+        self.bytes -= bytes.len() as u64;
+        if self.spare.capacity() == 0 && bytes.capacity() <= SPARE_BYTES {
+            bytes.clear();
+            self.spare = bytes;
+        }
+    }
+
+    fn begin(&mut self, id: u64, request: Vec<u8>) {
+        self.bytes += request.len() as u64;
+        self.own.insert(id, Own { request, reply: Vec::new() });
+    }
+
+    fn end(&mut self, id: u64) -> Vec<u8> {
+        let Some(Own { request, reply }) = self.own.remove(&id) else { return Vec::new() };
+        self.bytes -= (request.len() + reply.len()) as u64;
+        reply
+    }
+}
+
+/// The message that asks for work.
+pub(crate) fn request(id: u64, service: u8, bytes: u64, few: Option<Few>) -> Message {
+    let header = Header { kind: frames::CALL, op: id, a: service as u64, c: bytes, ..Header::default() };
+    match few {
+        Some(few) => question(few.in_header(header), Payload::None),
+        None => question(header, Payload::Lazy(Source { place: id, kind: SOURCE_REQUEST }, bytes)),
+    }
+}
+
+/// A request is complete: does what it asks.
+pub(crate) fn serve(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    match receiver.state.calls.arrived(&receiver.core.books, from, header) {
+        Ok(bytes) => {
+            let request = Request { from, path, op: header.op, service: header.a, bytes };
+            // Requests of one rank are done in the order they came.
+            let waits = receiver.state.calls.stalled.iter().any(|other| other.from == from);
+            let stalled = if waits { Some(request) } else { attempt(receiver, request, out) };
+            receiver.state.calls.stalled.extend(stalled);
+        }
+        Err(error) => out.messages.push((from, frames::done(header.op, &Err(error), path))),
+    }
+    receiver.note_pending();
+}
+
+/// Tries again what met a lock.
+pub(crate) fn serve_stalled(receiver: &mut Receiver<'_>, out: &mut Outbox) {
+    let mut waiting = std::mem::take(&mut receiver.state.calls.stalled);
+    let mut still: VecDeque<Request> = VecDeque::new();
+    while let Some(request) = waiting.pop_front() {
+        if still.iter().any(|other| other.from == request.from) {
+            still.push_back(request);
+        } else if let Some(request) = attempt(receiver, request, out) {
+            still.push_back(request);
+        }
+    }
+    receiver.state.calls.stalled = still;
+    receiver.note_pending();
+}
+
+/// Runs a service once. Gives the request back if it met a lock.
+fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> Option<Request> {
+    let busy = Cell::new(false);
+    let local = Local { core: receiver.core, busy: Some(&busy) };
+    let mut reply = Vec::new();
+    let served = run(local, request.service, request.from, &request.bytes, &mut reply);
+    if busy.get() {
+        return Some(request);
+    }
+    let flags = if served.is_err() { FAILED } else { 0 };
+    if let Err(error) = served {
+        reply = frames::error_bytes(&error);
+    }
+    let header =
+        Header { kind: frames::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
+    let calls = &mut receiver.state.calls;
+    calls.served(request.bytes);
+    let (header, payload) = match Few::new(&reply) {
+        Some(few) => (few.in_header(header), Payload::None),
+        None => {
+            let bytes = reply.len() as u64;
+            calls.next_reply += 1;
+            calls.bytes += bytes;
+            calls.replies.insert(calls.next_reply, (request.from, reply));
+            (header, Payload::Lazy(Source { place: calls.next_reply, kind: SOURCE_REPLY }, bytes))
+        }
+    };
+    out.messages.push((request.from, answer(header, payload, request.path)));
+    None
+}
+
+fn run(local: Local<'_>, service: u64, from: Rank, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    let service = usize::try_from(service).ok().and_then(|index| local.core.services.get(index));
+    match service {
+        // A simulated rank crashes by unwinding to its end.
+        Some(service) if local.core.simulated => (service.serve)(local, from.0, request, reply),
+        Some(service) => {
+            // A panic must not unwind through a wait of the program that happens to serve.
+            let served = std::panic::AssertUnwindSafe(|| (service.serve)(local, from.0, request, reply));
+            let panicked = |_| Err(Error::Refused(format!("the service {} panicked", service.name)));
+            std::panic::catch_unwind(served).unwrap_or_else(panicked)
+        }
+        None => {
+            Err(Error::Refused("there is no such service; is the other rank of the same version?".into()))
+        }
+    }
+}
+
+/// How a call ended, when its reply is complete.
+pub(crate) fn take_reply(receiver: &mut Receiver<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
+    let calls = &mut receiver.state.calls;
+    let Some(own) = calls.own.get_mut(&header.op) else { return Ok(None) };
+    if let Some(few) = Few::of(header) {
+        calls.bytes += few.bytes().len() as u64;
+        own.reply.extend_from_slice(few.bytes());
+    }
+    if own.reply.len() as u64 != header.c {
+        let why = format!("its reply has {} bytes and should have {}", own.reply.len(), header.c);
+        return Err(Error::PeerLost { rank: from.0, fate: Fate::Unknown, why });
+    }
+    if header.flags & !FLAG_MORE == FAILED {
+        return Err(frames::error_from_bytes(from, &own.reply));
+    }
+    Ok(None)
+}
+
+/// A call that is under way. Dropping it forgets it; the work may be done all the same.
+pub struct Call<'w> {
+    core: &'w Core,
+    id: u64,
+    /// The reply of a call that was done at once.
+    ready: Option<Result<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Call({})", self.id)
+    }
+}
+
+impl Call<'_> {
+    /// Waits for the reply.
+    pub fn wait(mut self) -> Result<Vec<u8>> {
+        if let Some(ready) = self.ready.take() {
+            return self.core.note(ready);
+        }
+        let (core, id) = (self.core, self.id);
+        let waited = core.wait_until(Activity::Complete, None, |engine| {
+            let result = engine.state.operations.take_result_of(id)?;
+            let reply = engine.state.calls.end(id);
+            Receiver { core, state: &mut engine.state }.note_pending();
+            Some(result.map(|()| reply))
+        });
+        core.note(waited.and_then(|reply| reply))
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        // In a forked child the engine may be held by a thread that does not exist there.
+        if self.id == 0 || process::is_forked_child() {
+            return;
+        }
+        let mut engine = self.core.engine();
+        engine.state.operations.remove(self.id);
+        let _ = engine.state.operations.take_result_of(self.id);
+        engine.state.calls.end(self.id);
+        Receiver { core: self.core, state: &mut engine.state }.note_pending();
+    }
+}
+
+impl World {
+    /// What can be done on this node without a message.
+    #[inline]
+    pub fn local(&self) -> Local<'_> {
+        Local { core: self.core(), busy: None }
+    }
+
+    /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
+    /// in the order started.
+    pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
+        let core: &Core = self.core();
+        core.note(core.check_usable())?;
+        let bytes = request.len() as u64;
+        if bytes > MAX_CALL_BYTES {
+            let wrong = format!("a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent");
+            return core.note(Err(Error::misuse(wrong)));
+        }
+        if rank == core.rank.0 {
+            let mut reply = Vec::new();
+            let served = run(self.local(), service as u64, core.rank, &request, &mut reply);
+            return Ok(Call { core, id: 0, ready: Some(served.map(|()| reply)) });
+        }
+        core.note(self.local().check_alive(rank))?;
+        let id = core.new_internal();
+        debug_assert!(id >= FIRST_INTERNAL);
+        let few = Few::new(&request);
+        core.engine().state.calls.begin(id, request);
+        let call = Call { core, id, ready: None };
+        match self.launch(Some(id), Action::Call { to: Rank(rank), service, bytes, few }) {
+            Ok((_, Launched::Underway)) => Ok(call),
+            Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
+            Err(error) => core.note(Err(error)),
+        }
+    }
+
+    /// Calls a rank and waits for the reply.
+    pub fn call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Vec<u8>> {
+        self.start_call(rank, service, request)?.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::operations::Operation;
+    use crate::engine::order::Condition;
+    use kumiki_net::contract::Sink;
+
+    #[test]
+    fn a_reply_of_a_rank_that_was_not_called_is_not_believed() {
+        let world = World::init().unwrap();
+        let core: &Core = world.core();
+        let id = core.new_internal();
+        let mut engine = core.engine();
+        let action = Action::Call { to: Rank(1), service: 0, bytes: 0, few: None };
+        let operation = Operation { peer: Some(Rank(1)), ..Operation::of_program(action, Condition::Free) };
+        engine.state.operations.insert(id, operation);
+        engine.state.calls.begin(id, Vec::new());
+        let mut receiver = Receiver { core, state: &mut engine.state };
+        let mut out = Outbox::default();
+        let header = Header { kind: frames::RETURN, op: id, c: 20, ..Header::default() };
+        let few = Few::new(&[9; 3]).map(|few| few.in_header(header)).unwrap();
+        receiver.part(Rank(2), &header, 0, &[9; 20]);
+        receiver.frame(Rank(2), 0, &few, &mut out);
+        receiver.frame(Rank(2), 0, &header, &mut out);
+        assert!(receiver.state.operations.awaits(id, Rank(1)), "a stranger ended the call");
+        receiver.part(Rank(1), &header, 0, &[5; 20]);
+        assert!(receiver.frame(Rank(1), 0, &header, &mut out));
+        assert_eq!(receiver.state.operations.take_result_of(id), Some(Ok(())));
+        assert_eq!(receiver.state.calls.end(id), [5; 20]);
+    }
+
+    /// What a rank is asked, and how it answered.
+    fn ask(receiver: &mut Receiver<'_>, bytes: usize) -> Result<()> {
+        let header = Header { kind: frames::CALL, op: 5, a: 99, c: bytes as u64, ..Header::default() };
+        let mut out = Outbox::default();
+        let (first, second) = (vec![1; bytes / 2], vec![1; bytes - bytes / 2]);
+        receiver.part(Rank(1), &header, 0, &first);
+        receiver.part(Rank(1), &header, first.len() as u32, &second);
+        let booked = receiver.core.books.of(Purpose::Operation);
+        assert!(booked == 0 || booked >= bytes as u64, "{booked} bytes are booked for {bytes}");
+        receiver.frame(Rank(1), 0, &header, &mut out);
+        let answer = out.messages.pop().expect("an answer").1.header;
+        match answer.kind {
+            frames::DONE => frames::result_of(Rank(0), &answer),
+            _ => Ok(()),
+        }
+    }
+
+    #[test]
+    fn a_request_is_booked_before_it_is_taken_and_one_beyond_the_budget_is_an_error_at_the_caller() {
+        let world = World::init().unwrap();
+        let core: &Core = world.core();
+        let rest = core.books.left() - 1000;
+        core.books.book(Purpose::Heap, rest).unwrap();
+        let mut engine = core.engine();
+        let mut receiver = Receiver { core, state: &mut engine.state };
+        // There is no such service, which is an answer too; it is taken as sent here.
+        assert_eq!(ask(&mut receiver, 500), Ok(()));
+        let sent = std::mem::take(&mut receiver.state.calls.replies);
+        receiver.state.calls.bytes -= sent.values().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        receiver.note_pending();
+        assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
+        let refused = ask(&mut receiver, 100_000);
+        assert!(matches!(refused, Err(Error::OutOfMemory { asked: 100_000, left: 1000, .. })), "{refused:?}");
+        assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
+        // The reserve: whoever wants to give memory back must be heard.
+        assert_eq!(ask(&mut receiver, 2000), Ok(()));
+        drop(engine);
+        core.books.unbook(Purpose::Heap, rest);
+        world.finalize().unwrap();
+    }
+}

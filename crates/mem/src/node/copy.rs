@@ -1,0 +1,193 @@
+//! Moving bytes that this process can touch itself.
+//!
+//! Memory that other ranks can write is never a Rust reference here: it is read and written through raw pointers,
+//! small aligned words as atomics, everything else by a plain memory copy. A program that races with itself gets
+//! bytes of either side, never anything outside the range that was checked.
+
+use crate::drive::core::Core;
+use crate::node::access::Reach;
+use crate::node::address::GlobalAddress;
+use crate::Result;
+use bytemuck::Pod;
+use kumiki_net::os::memory::Direction;
+use std::mem::transmute_copy;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+/// Bytes that go through this process at a time when both sides are other processes' private memory.
+const BOUNCE_BYTES: usize = 16 * 1024;
+
+/// Copies between memories of this node if nothing stands in the way; otherwise false, and the long way round finds out
+/// what does.
+#[inline]
+pub(crate) fn move_near(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
+    if let (Some(to), Some(from)) = (core.here_any(dst, bytes), core.here_any(src, bytes)) {
+        // SAFETY: both ranges were checked and lie in the arena.
+        unsafe { move_bytes(to, from, bytes as usize) };
+        return true;
+    }
+    move_private(core, dst, src, bytes)
+}
+
+/// As [`move_near`], where at least one of the two is private.
+#[inline(never)]
+fn move_private(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
+    let (Some(to), Some(from)) = (core.near(dst, bytes), core.near(src, bytes)) else { return false };
+    core.check_usable().is_ok() && move_here(core, to, from, bytes) == Ok(true)
+}
+
+/// Copies if this process can touch both sides; false if it must ask somebody.
+#[inline]
+pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
+    let (to, to_pin) = core.pin_own(to.check_writable(bytes)?)?;
+    let (from, _from_pin) = if to_pin.is_some() { core.pin_own_too(from)? } else { core.pin_own(from)? };
+    match (to, from) {
+        (Reach::Direct(to), Reach::Direct(from)) => {
+            // SAFETY: both ranges were checked by `reach` (or are lent by the caller), and `move_bytes` allows overlap.
+            unsafe { move_bytes(to, from, bytes as usize) };
+            Ok(true)
+        }
+        (Reach::Private(to), Reach::Direct(from)) => {
+            // SAFETY: the source was checked for `bytes`; it is only read.
+            unsafe { core.copy_neighbour(to, Direction::Write, from, bytes) }
+        }
+        (Reach::Direct(to), Reach::Private(from)) => {
+            // SAFETY: the destination was checked for `bytes`.
+            unsafe { core.copy_neighbour(from, Direction::Read, to, bytes) }
+        }
+        (Reach::Private(to), Reach::Private(from)) => {
+            if !core.may_touch(to) {
+                return Ok(false);
+            }
+            bounce(core, to, from, bytes)
+        }
+        (Reach::Remote(_), _) | (_, Reach::Remote(_)) => Ok(false),
+    }
+}
+
+/// Copies between two private memories through a buffer; in the direction that is right when they overlap.
+fn bounce(
+    core: &Core,
+    to: crate::node::access::Private,
+    from: crate::node::access::Private,
+    bytes: u64,
+) -> Result<bool> {
+    let mut buffer = [0u8; BOUNCE_BYTES];
+    let backwards = to.follows(from);
+    let mut done = 0;
+    while done < bytes {
+        let piece = (bytes - done).min(BOUNCE_BYTES as u64);
+        let at = if backwards { bytes - done - piece } else { done };
+        // SAFETY: the buffer is at least `piece` bytes long.
+        let moved = unsafe {
+            core.copy_neighbour(from.add(at), Direction::Read, buffer.as_mut_ptr(), piece)?
+                && core.copy_neighbour(to.add(at), Direction::Write, buffer.as_mut_ptr(), piece)?
+        };
+        if !moved {
+            return Ok(false);
+        }
+        done += piece;
+    }
+    Ok(true)
+}
+
+/// Reads into `place` if this process can; false if it cannot.
+pub(crate) fn read_here(core: &Core, from: Reach, place: &mut [u8]) -> bool {
+    let to = Reach::Direct(place.as_mut_ptr());
+    move_here(core, to, from, place.len() as u64).unwrap_or(false)
+}
+
+/// Writes bytes if this process can; false if it cannot.
+pub(crate) fn write_here(core: &Core, to: Reach, bytes: &[u8]) -> Result<bool> {
+    let from = Reach::Direct(bytes.as_ptr() as *mut u8);
+    move_here(core, to, from, bytes.len() as u64)
+}
+
+/// Reads an element; one of 1, 2, 4 or 8 bytes that is aligned to its size as one.
+///
+/// # Safety
+/// `from` must be valid for reads of a `T`. Other processes may write there meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn load<T: Pod>(from: *const u8) -> T {
+    let bytes = size_of::<T>();
+    if bytes.is_power_of_two() && (from as usize) & (bytes - 1) == 0 {
+        // SAFETY: the caller vouches for the range, which is aligned to its size; `T` is plain data of that size.
+        unsafe {
+            match bytes {
+                8 => return transmute_copy(&(*from.cast::<AtomicU64>()).load(Ordering::Acquire)),
+                4 => return transmute_copy(&(*from.cast::<AtomicU32>()).load(Ordering::Acquire)),
+                2 => return transmute_copy(&(*from.cast::<AtomicU16>()).load(Ordering::Acquire)),
+                1 => return transmute_copy(&(*from.cast::<AtomicU8>()).load(Ordering::Acquire)),
+                _ => {}
+            }
+        }
+    }
+    let mut value = T::zeroed();
+    // SAFETY: the caller vouches for the source; every bit pattern is a `T`.
+    unsafe { move_bytes((&mut value as *mut T).cast(), from, bytes) };
+    value
+}
+
+/// Writes an element, likewise.
+///
+/// # Safety
+/// `to` must be valid for writes of a `T`. Other processes may touch it meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn store<T: Pod>(to: *mut u8, value: T) {
+    let bytes = size_of::<T>();
+    if bytes.is_power_of_two() && (to as usize) & (bytes - 1) == 0 {
+        // SAFETY: as in `load`.
+        unsafe {
+            match bytes {
+                8 => return (*to.cast::<AtomicU64>()).store(transmute_copy(&value), Ordering::Release),
+                4 => return (*to.cast::<AtomicU32>()).store(transmute_copy(&value), Ordering::Release),
+                2 => return (*to.cast::<AtomicU16>()).store(transmute_copy(&value), Ordering::Release),
+                1 => return (*to.cast::<AtomicU8>()).store(transmute_copy(&value), Ordering::Release),
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: the caller vouches for the destination; `value` is plain data of that size.
+    unsafe { move_bytes(to, (&value as *const T).cast(), bytes) };
+}
+
+/// Copies bytes that may overlap; an aligned word of 1, 2, 4 or 8 bytes moves as one.
+///
+/// # Safety
+/// `to` must be valid for writes and `from` for reads of `bytes`. Other processes may touch both meanwhile.
+#[inline]
+pub(crate) unsafe fn move_bytes(to: *mut u8, from: *const u8, bytes: usize) {
+    let aligned = (to as usize | from as usize) & (bytes.wrapping_sub(1)) == 0;
+    if aligned && matches!(bytes, 1 | 2 | 4 | 8) {
+        // SAFETY: the caller vouches for both ranges, and both are aligned to their size.
+        unsafe {
+            match bytes {
+                8 => store_word(to, load_word(from)),
+                4 => (*to.cast::<AtomicU32>())
+                    .store((*from.cast::<AtomicU32>()).load(Ordering::Acquire), Ordering::Release),
+                2 => (*to.cast::<AtomicU16>())
+                    .store((*from.cast::<AtomicU16>()).load(Ordering::Acquire), Ordering::Release),
+                _ => (*to.cast::<AtomicU8>())
+                    .store((*from.cast::<AtomicU8>()).load(Ordering::Acquire), Ordering::Release),
+            }
+        }
+        return;
+    }
+    // SAFETY: the caller vouches for both ranges; `copy` allows overlap.
+    unsafe { std::ptr::copy(from, to, bytes) };
+}
+
+/// # Safety
+/// `from` must be valid for reads and aligned to 8.
+#[inline]
+unsafe fn load_word(from: *const u8) -> u64 {
+    // SAFETY: as the caller promises.
+    unsafe { (*from.cast::<AtomicU64>()).load(Ordering::Acquire) }
+}
+
+/// # Safety
+/// `to` must be valid for writes and aligned to 8.
+#[inline]
+unsafe fn store_word(to: *mut u8, value: u64) {
+    // SAFETY: as the caller promises.
+    unsafe { (*to.cast::<AtomicU64>()).store(value, Ordering::Release) }
+}

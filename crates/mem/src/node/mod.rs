@@ -1,0 +1,24 @@
+//! The memory of this node: what a process does with memory that it can touch itself, without a message.
+//!
+//! | file | what |
+//! |---|---|
+//! | `address.rs` | [`GlobalAddress`](crate::GlobalAddress), [`GlobalPtr`](crate::GlobalPtr) |
+//! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
+//! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
+//! | `copy.rs`, `atomic.rs` | touching memory |
+//! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
+//! | `ledger.rs` | what it all costs |
+
+pub(crate) mod access;
+pub(crate) mod address;
+pub(crate) mod atomic;
+pub(crate) mod copy;
+pub(crate) mod heap;
+pub(crate) mod ledger;
+pub(crate) mod local;
+pub(crate) mod neighbours;
+pub(crate) mod pool;
+pub(crate) mod region;
+#[cfg(test)]
+mod region_promises;
+pub(crate) mod slots;
