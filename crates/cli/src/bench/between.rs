@@ -21,13 +21,14 @@ impl Ours<'_> {
         let seconds = self.sampler.sample(&request.metric, request.reps, |count| {
             let started = Instant::now();
             for i in 0..count {
-                let (to, from) = (there.add(i & mask).address(), here.add(i & mask).address());
+                let word = (i & mask) as usize;
+                let (to, from) = (there.add(word).address(), here.add(word).address());
                 world.copy(black_box(to), black_box(from), 8, Order::None).map_err(text)?;
             }
             world.complete_all().map_err(text)?;
             let time = started.elapsed();
             let last = (count - 1) & mask;
-            expect(world.get(there.add(last)).map_err(text)?, last + 1).map(|()| time)
+            expect(world.get(there.add(last as usize)).map_err(text)?, last + 1).map(|()| time)
         })?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())
     }

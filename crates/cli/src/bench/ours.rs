@@ -71,7 +71,7 @@ impl Memory {
     pub(super) fn ptr(&self) -> GlobalPtr<u64> {
         match self {
             Memory::Arena(region) => region.ptr(),
-            Memory::Private { region, first } => region.ptr().add(*first),
+            Memory::Private { region, first } => region.ptr().add(*first as usize),
         }
     }
 }
@@ -247,7 +247,7 @@ impl<'a> Ours<'a> {
         let (words, first) = self.next_place(kind, bytes);
         self.prepare(kind, words as usize)?;
         let Some(regions) = self.regions.as_ref() else { return Err("no regions".into()) };
-        let (here, there) = (regions.mine.ptr().add(first), regions.target.add(first));
+        let (here, there) = (regions.mine.ptr().add(first as usize), regions.target.add(first as usize));
         self.fill_words(here, bytes / 8, |_| if world.rank() == 1 { SEED } else { 1 })?;
         if world.rank() != 0 {
             return Ok(Vec::new());
@@ -258,7 +258,7 @@ impl<'a> Ours<'a> {
         let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
             stamp += is_put as u64;
             for end in ends {
-                world.put(here.add(end), if is_put { stamp } else { 0 }).map_err(text)?;
+                world.put(here.add(end as usize), if is_put { stamp } else { 0 }).map_err(text)?;
             }
             let mut flying = VecDeque::with_capacity(window);
             let started = Instant::now();
@@ -266,13 +266,17 @@ impl<'a> Ours<'a> {
                 if flying.len() == window {
                     flying.pop_front().map_or(Ok(()), |first| world.complete(first)).map_err(text)?;
                 }
-                let handle =
-                    world.copy(black_box(to.address()), black_box(from.address()), bytes, Order::None);
+                let handle = world.copy(
+                    black_box(to.address()),
+                    black_box(from.address()),
+                    bytes as usize,
+                    Order::None,
+                );
                 flying.push_back(handle.map_err(text)?);
             }
             flying.pop_back().map_or(Ok(()), |last| world.complete(last)).map_err(text)?;
             let time = started.elapsed();
-            let arrived = |&end: &u64| expect(world.get(to.add(end)).map_err(text)?, stamp);
+            let arrived = |&end: &u64| expect(world.get(to.add(end as usize)).map_err(text)?, stamp);
             ends.iter().try_for_each(arrived).map(|()| time)
         })?;
         Ok(seconds.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
@@ -407,7 +411,7 @@ impl Initiator<'_> {
         let (here, target) = (self.regions.mine.ptr(), self.regions.target.address());
         let mask = LEAST_WORDS as u64 - 1;
         for _ in 0..n {
-            let word = here.add(self.count & mask).address();
+            let word = here.add((self.count & mask) as usize).address();
             let handle = match operation {
                 Operation::Put => world.copy(black_box(target), black_box(word), 8, order)?,
                 Operation::Get => world.copy(black_box(word), black_box(target), 8, order)?,
@@ -427,7 +431,7 @@ impl Initiator<'_> {
         let mask = LEAST_WORDS as u64 - 1;
         let there = self.world.get(self.regions.target).map_err(text)?;
         let last = self.count.wrapping_sub(1);
-        let came_back = self.world.get(self.regions.mine.ptr().add(last & mask)).map_err(text)?;
+        let came_back = self.world.get(self.regions.mine.ptr().add((last & mask) as usize)).map_err(text)?;
         expect(self.wrong, 0)?;
         match (operation, interface) {
             (Operation::Get, _) => expect(there, SEED)?,
@@ -471,7 +475,7 @@ impl Initiator<'_> {
 
 /// A word of the starter memory of a rank.
 pub(super) fn word(world: &World, rank: u32, word: u64) -> Done<GlobalPtr<u64>> {
-    Ok(world.starter::<u64>(rank).map_err(text)?.add(word))
+    Ok(world.starter::<u64>(rank).map_err(text)?.add(word as usize))
 }
 
 fn operation(name: &str) -> Option<Operation> {

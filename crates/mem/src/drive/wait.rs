@@ -320,7 +320,8 @@ impl Receiver<'_> {
         for peer in self.state.operations.peers() {
             let Some(place) = self.core.arena.place(peer).map(|word| word.load()) else { continue };
             if place.status == Status::Lost {
-                let error = Error::PeerLost { rank: peer, fate: Fate::Unknown, why: place.cause.to_string() };
+                let error =
+                    Error::PeerLost { rank: peer.0, fate: Fate::Unknown, why: place.cause.to_string() };
                 self.state.suspects.retain(|suspect| suspect.peer != peer);
                 self.fail_peer(peer, &error, out);
             }
@@ -396,7 +397,7 @@ impl Sink for Receiver<'_> {
         let error = match place {
             // The agents' word came between the break and now.
             Some(place) if place.status == Status::Lost => {
-                Error::PeerLost { rank: peer, fate: Fate::NotDone, why: place.cause.to_string() }
+                Error::PeerLost { rank: peer.0, fate: Fate::NotDone, why: place.cause.to_string() }
             }
             _ => error,
         };

@@ -7,7 +7,7 @@ use crate::engine::calls::Service;
 use crate::engine::frames;
 use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
 use crate::engine::order::Condition;
-use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_SLOT};
+use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
 use crate::node::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
 use crate::node::neighbours::{self, Neighbours};
 use crate::node::region::{Registry, RECORD_BYTES};
@@ -134,6 +134,7 @@ impl World {
         books.book(Purpose::Starter, starter.end - starter.start)?;
         let core = Core {
             format: AddressFormat::new(config.ranks),
+            finder: arena.finder(given.is_none()),
             rank: attachment.rank,
             node: place.node,
             local: place.local,
@@ -594,7 +595,8 @@ impl Core {
                 self.format.slot_span()
             )));
         }
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation: 1, colour: 0 });
+        let generation = STARTER_GENERATION;
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
         Ok(())
     }
 

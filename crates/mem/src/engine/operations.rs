@@ -1,7 +1,7 @@
 //! Handles: the numbers of operations, and the table of those that are not complete.
 //!
-//! Numbers run 1, 2, 3, … for the life of a world. An operation that completes at once leaves no trace; the others are
-//! kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
+//! Numbers run 1, 2, 3, … for the life of a world. An operation that completes at once leaves no trace, and has no number
+//! either if everything before it is complete too; the others are kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
 //! failure was told.
 
 use crate::engine::frames::Few;
@@ -14,11 +14,18 @@ use kumiki_net::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Names an operation. Completing a handle completes every one before it.
+///
+/// Operations that were complete when issuing them returned, with everything before them, all have the same handle:
+/// [`Handle::DONE`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle(u64);
 
 impl Handle {
-    /// The number of the operation; the first is 1.
+    /// The handle of operations that were complete at once, with everything before them: waiting for it is over, and what is
+    /// ordered behind it may start.
+    pub const DONE: Handle = Handle(0);
+
+    /// The number of the operation; the first is 1. 0 of [`DONE`](Self::DONE).
     pub fn number(self) -> u64 {
         self.0
     }

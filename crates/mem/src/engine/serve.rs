@@ -421,7 +421,7 @@ pub(crate) fn withdrawn(receiver: &mut Receiver<'_>, to: Rank, header: &Header, 
     let error = Error::Bounds {
         what: "the source was unregistered while it was being sent",
         address: header.a,
-        rank: receiver.core.rank,
+        rank: receiver.core.rank.0,
         bytes: header.c,
     };
     match header.kind {
@@ -544,7 +544,7 @@ pub(crate) fn frame(
             let result = frames::result_of(from, header).map_err(|error| match error {
                 Error::Bounds { what, address, bytes, .. } if address != 0 => {
                     let rank = receiver.core.format.rank(GlobalAddress::from_bits(address));
-                    Error::Bounds { what, address, rank, bytes }
+                    Error::Bounds { what, address, rank: rank.0, bytes }
                 }
                 other => other,
             });
@@ -563,7 +563,7 @@ fn spoiled(receiver: &Receiver<'_>, header: &Header) -> Error {
         Some(Action::Copy { dst: Side::Global(address, _), bytes, .. }) => (address.bits(), bytes),
         _ => (0, 0),
     };
-    Error::Bounds { what, address, rank: receiver.core.rank, bytes }
+    Error::Bounds { what, address, rank: receiver.core.rank.0, bytes }
 }
 
 fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
@@ -620,7 +620,12 @@ fn owned(
     match if access == Access::Write { reach.check_writable(bytes)? } else { reach } {
         Reach::Direct(pointer) if rank == core.rank => Ok(pointer),
         Reach::Private(private) if rank == core.rank => Ok(private.pointer()),
-        _ => Err(Error::Bounds { what: "memory of another rank", address: address.bits(), rank, bytes }),
+        _ => Err(Error::Bounds {
+            what: "memory of another rank",
+            address: address.bits(),
+            rank: rank.0,
+            bytes,
+        }),
     }
 }
 
