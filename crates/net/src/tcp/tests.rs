@@ -589,7 +589,9 @@ fn two_ranks_that_called_each_other_at_once_kept_two_connections() {
         assert!(sent < 1_000_000, "two connections stay");
     }
     while ranks.iter().any(|(_, heard)| (heard.frames.len() as u64) < sent) {
-        ranks.iter_mut().for_each(|(tcp, heard)| drop(tcp.poll(heard).unwrap()));
+        for (tcp, heard) in &mut ranks {
+            tcp.poll(heard).unwrap();
+        }
     }
     for (tcp, heard) in &ranks {
         assert!(heard.frames.iter().map(|header| header.op).eq(0..sent), "something was lost, or overtook");
