@@ -87,6 +87,7 @@ const TOPICS: &[Topic] = &[
     topic("chains", &[EVERY], orders::chains),
     topic("issue_order", &[EVERY], orders::issue_order),
     topic("in_turn", &[EVERY], orders::in_turn),
+    topic("issued_and_left_alone", &[NODES], orders::issued_and_left_alone),
     topic("completion", &[EVERY], orders::completion),
     topic("deadlines", &[EVERY], orders::deadlines),
     topic("threads", &[EVERY], threads::threads),

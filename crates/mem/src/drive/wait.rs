@@ -4,6 +4,7 @@
 //! the service thread polls it when nobody does. Nobody sleeps while holding the lock.
 
 use crate::drive::core::{Busy, Core};
+use crate::drive::naps::Naps;
 use crate::engine::calls::{self, Calls};
 use crate::engine::frames::{self, Signal};
 use crate::engine::operations::{Action, Client, Operation, Operations, OPERATION_BYTES};
@@ -12,15 +13,15 @@ use crate::error::Fate;
 use crate::node::ledger::Purpose;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
-use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
+use kumiki_net::contract::{Filled, Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::barrier::Discord;
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::world::{Cause, Status};
+use kumiki_net::tcp::Callers;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -61,8 +62,8 @@ pub(crate) struct State {
     /// A barrier that another node has found broken.
     pub(crate) discord: Option<(u64, Discord)>,
     pub(crate) channel: Option<Channel>,
-    /// Sockets that the agent handed over before there was a transport.
-    pub(crate) early_sockets: Vec<OwnedFd>,
+    /// Sockets that the agent hands over, for the transport.
+    pub(crate) callers: Arc<Callers>,
     /// Whose signal a barrier waits for.
     pub(crate) awaited: Option<Rank>,
     /// Peers whose connection broke and of whom the agent has said nothing yet.
@@ -92,13 +93,9 @@ impl Engine {
         Engine { transport: None, sleeper: None, keeps: 0, state: State { channel, ..State::default() } }
     }
 
-    /// Puts a transport in place and gives it the sockets that came early.
-    pub(crate) fn install(&mut self, mut transport: Box<dyn Transport>) -> Result<()> {
-        for socket in self.state.early_sockets.drain(..) {
-            // One that there is no room for is closed, and its caller tries again.
-            let _ = transport.adopt(socket);
-        }
-        self.sleeper = Some(transport.sleeper());
+    /// Puts a transport in place.
+    pub(crate) fn install(&mut self, transport: Box<dyn Transport>) -> Result<()> {
+        self.sleeper = Some(transport.sleeper().unwrap_or_else(|| Arc::new(Naps::default())));
         self.transport = Some(transport);
         Ok(())
     }
@@ -360,14 +357,19 @@ impl Sink for Receiver<'_> {
         serve::frame(self, from, path, header, out)
     }
 
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        match self.state.calls.fill(source, offset, place) {
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
+        let filled = match self.state.calls.fill(source, offset, place) {
             Some(filled) => {
                 // A reply that is on its way gives its memory back.
                 self.note_pending();
                 filled
             }
             None => serve::fill(self.core, &self.state.operations, source, offset, place),
+        };
+        if filled {
+            Filled::Whole
+        } else {
+            Filled::Gone
         }
     }
 
@@ -429,7 +431,7 @@ impl Sink for Receiver<'_> {
         // Few at a time: each may be a descriptor, of which we have few to spare before they find their places.
         for _ in 0..AGENT_MESSAGES {
             match channel.try_receive() {
-                Ok(Some(FromAgent::Socket(socket))) => out.sockets.push(socket),
+                Ok(Some(FromAgent::Socket(socket))) => self.state.callers.push(socket),
                 Ok(Some(FromAgent::Notice)) => self.look_for_losses(out),
                 // Whoever asked for one of these waits for it at the channel.
                 Ok(Some(
@@ -439,7 +441,7 @@ impl Sink for Receiver<'_> {
                     | FromAgent::ResetRefused { .. },
                 )) => {}
                 // A packet without its descriptor: this process may not have one more.
-                Err(kumiki_net::Error::Refused(_)) => out.crowded = true,
+                Err(kumiki_net::Error::Refused(_)) => self.state.callers.crowd(),
                 Ok(None) | Err(_) => return,
             }
         }
@@ -670,7 +672,7 @@ impl Core {
     fn listen(&self, channel: &Channel) -> Result<()> {
         while let Some(message) = channel.try_receive().map_err(Error::from)? {
             if let FromAgent::Socket(socket) = message {
-                self.engine().state.early_sockets.push(socket);
+                self.engine().state.callers.push(socket);
             }
         }
         Ok(())

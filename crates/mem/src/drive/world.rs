@@ -455,6 +455,7 @@ impl World {
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
+            callers: engine.state.callers.clone(),
         };
         let channel = engine.state.channel.clone();
         let mut given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -494,7 +495,8 @@ impl World {
         &self,
         transport: &mut dyn Transport,
     ) -> Result<(Booking, Booking, Option<ServiceThread>)> {
-        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        let served = transport.capabilities().serves_by_itself;
         let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
         let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
         let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;

@@ -8,7 +8,7 @@ use super::in_place::{self, InPlace};
 use super::reach::Attempt;
 use crate::auth::Identity;
 use crate::contract::{
-    Accounts, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
+    Accounts, Filled, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
 };
 use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
@@ -92,6 +92,10 @@ pub(super) struct Link {
     torn: bool,
     /// Whether its transport knows that it was given messages which go out together.
     pub(super) fed: bool,
+    /// Whether the payload of the first message is not there yet: the sink is asked for it again at a later poll.
+    pub(super) waits_for_sink: bool,
+    /// Whether the peer has opened another, which is enough for both.
+    pub(super) surplus: bool,
 }
 
 const _: () = assert!(std::mem::size_of::<Link>() <= 512);
@@ -134,6 +138,8 @@ impl Link {
             drop_next: false,
             torn: false,
             fed: false,
+            waits_for_sink: false,
+            surplus: false,
         }
     }
 
@@ -304,6 +310,7 @@ impl Link {
         out: &mut Outbox,
     ) -> Result<bool> {
         self.burst_bytes = 0;
+        self.waits_for_sink = false;
         while self.burst_bytes < BURST_BYTES {
             if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);
@@ -375,14 +382,12 @@ impl Link {
                     self.leave_queue();
                     sealed
                 }
-                Payload::Lazy(source, total) => {
-                    let Some(crc) = fill(sink, source, 0, &mut buffer[start..next]) else {
-                        self.leave_queue();
-                        sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-                        continue;
-                    };
-                    self.seal_piece(&message, total, total as usize, 0, crc)?
-                }
+                Payload::Lazy(source, total) => match fill(sink, source, 0, &mut buffer[start..next]) {
+                    Ok(crc) => self.seal_piece(&message, total, total as usize, 0, crc)?,
+                    Err(unfilled) if self.passes_over(unfilled, &message, sink, out) => continue,
+                    // What goes before it need not wait for it.
+                    Err(_) => break,
+                },
             };
             buffer[end..start].copy_from_slice(&sealed);
             end = next;
@@ -391,7 +396,12 @@ impl Link {
                 break;
             }
         }
-        self.send_owned(buffer, 0, end, buffers)
+        if end == 0 {
+            buffers.give(buffer);
+            return Ok(!self.waits_for_sink);
+        }
+        let sent = self.send_owned(buffer, 0, end, buffers)?;
+        Ok(sent && !self.waits_for_sink)
     }
 
     /// Sends a piece of a payload from the memory where it lies; `None` if that cannot be. Returns whether all went.
@@ -436,11 +446,12 @@ impl Link {
         let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
         let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
         let place = &mut buffer[LEAD_BYTES..end];
-        let Some(crc) = fill(sink, source, self.progress, place) else {
-            buffers.give(buffer);
-            self.leave_queue();
-            sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-            return Ok(true);
+        let crc = match fill(sink, source, self.progress, place) {
+            Ok(crc) => crc,
+            Err(unfilled) => {
+                buffers.give(buffer);
+                return Ok(self.passes_over(unfilled, message, sink, out));
+            }
         };
         let sealed = self.seal_piece(message, total, piece, 0, crc)?;
         buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
@@ -458,14 +469,30 @@ impl Link {
         let mut frame = [0; FRAME_HEADER_BYTES + LITTLE_BYTES];
         let piece = (total - self.progress).min(LITTLE_BYTES as u64) as usize;
         let end = FRAME_HEADER_BYTES + piece;
-        let Some(crc) = fill(sink, source, self.progress, &mut frame[FRAME_HEADER_BYTES..end]) else {
-            self.leave_queue();
-            sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-            return Ok(true);
+        let crc = match fill(sink, source, self.progress, &mut frame[FRAME_HEADER_BYTES..end]) {
+            Ok(crc) => crc,
+            Err(unfilled) => return Ok(self.passes_over(unfilled, &message, sink, out)),
         };
         let sealed = self.seal_piece(&message, total, piece, 0, crc)?;
         frame[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
         self.send_bytes(&frame[..end])
+    }
+
+    /// The payload of the first message is not there. Whether the next one may go: not before one that only has to wait.
+    fn passes_over(
+        &mut self,
+        unfilled: Filled,
+        message: &Message,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> bool {
+        if unfilled == Filled::NotYet {
+            self.waits_for_sink = true;
+            return false;
+        }
+        self.leave_queue();
+        sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
+        true
     }
 
     /// The header of the next piece of the first message, which goes on behind that piece or leaves the queue.

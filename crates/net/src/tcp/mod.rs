@@ -10,15 +10,18 @@
 //! | `link.rs`, `link/` | one connection |
 //! | `buffers.rs` | memory that all connections share |
 //! | `admission.rs` | who may come in |
+//! | `callers.rs` | sockets of callers, on their way from the agent |
 //! | `in_place.rs` | a frame that is sent without a copy |
 //! | `sending.rs` | which connection a message goes on, and what goes out together |
 //! | `routes.rs` | which connection questions to a rank go on |
+//! | `surplus.rs` | two ranks that have called each other at once, and need one connection |
 //! | `reach.rs` | calling, calling again, and when a peer is lost |
 //! | `room.rs` | how many connections there may be |
 //! | `sleeper.rs` | how a thread sleeps until something comes |
 
 mod admission;
 mod buffers;
+mod callers;
 #[cfg(test)]
 mod handshakes;
 mod in_place;
@@ -28,23 +31,27 @@ mod room;
 mod routes;
 mod sending;
 mod sleeper;
+mod surplus;
 #[cfg(test)]
 mod tests;
 
 use crate::auth::{Identity, JobId, Secret, NONCE_BYTES};
-use crate::contract::{Accounts, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport};
+use crate::contract::{
+    Accounts, Capabilities, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport,
+};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
 use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
+pub use callers::Callers;
 use link::{Link, Received};
 use reach::Retry;
 use routes::Routes;
 use sending::More;
 use sleeper::EpollSleeper;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -57,7 +64,7 @@ const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
 const WAKE_TOKEN: u64 = u64::MAX - 1;
 /// After so many polls of the hot link alone all are looked at. Twice as many each time that nothing was found on the
-/// others, up to the second figure: two ranks that ask each other have two links, and both are hot.
+/// others, up to the second figure: a rank that is asked by one and asks another has two links that are hot.
 const POLLS_PER_ROUND: u32 = 1;
 const MOST_POLLS_PER_ROUND: u32 = 64;
 /// A hushed link is looked at so often in one poll: whoever waits for it alone need not come through all layers each time.
@@ -92,6 +99,8 @@ pub struct Setup {
     pub most_connections: usize,
     /// Where the memory of connections is booked.
     pub accounts: Arc<dyn Accounts>,
+    /// Where the sockets of callers come in: when the agent has sent something, and before the first poll.
+    pub callers: Arc<Callers>,
 }
 
 /// The TCP transport of one rank.
@@ -141,7 +150,7 @@ impl Tcp {
         if let Some(agent) = agent {
             epoll.add(agent, AGENT_TOKEN, false)?;
         }
-        Ok(Tcp {
+        let mut tcp = Tcp {
             sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
             links: Vec::new(),
             free: Vec::new(),
@@ -165,7 +174,12 @@ impl Tcp {
             polls_per_round: POLLS_PER_ROUND,
             hushed: None,
             setup,
-        })
+        };
+        for socket in tcp.setup.callers.take().0 {
+            // One that there is no room for is closed, and its caller tries again.
+            let _ = tcp.take_in(socket);
+        }
+        Ok(tcp)
     }
 
     fn identity(&self) -> Identity {
@@ -261,7 +275,12 @@ impl Tcp {
         });
         match done {
             Some(Some(all_sent)) => {
-                self.watch_writes(index, !all_sent);
+                let waits_for_sink =
+                    self.links[index as usize].as_ref().is_some_and(|link| link.waits_for_sink);
+                self.watch_writes(index, !all_sent && !waits_for_sink);
+                if waits_for_sink && !self.unsettled.contains(&index) {
+                    self.unsettled.push(index);
+                }
                 if let Some(link) = self.links[index as usize].as_mut() {
                     link.balance(&*self.setup.accounts);
                     if link.has_used_its_turn() {
@@ -345,9 +364,8 @@ impl Tcp {
                 let _ = socket::leave_verdict(link.fd.as_fd(), timeout_ms);
             }
             if let Some(peer) = link.peer {
-                // Two ranks that call each other at once keep both links: each asks on its own, and answers go
-                // back the way the question came.
                 self.routes.entry(peer.0).or_insert(index);
+                self.note_surplus(peer);
             }
             self.flush_link(index, sink, out);
         } else if link.has_output() {
@@ -358,6 +376,7 @@ impl Tcp {
         }
         self.expect_life(index);
         self.answer_goodbye(index, sink, out);
+        self.part_with_surplus(index, sink, out);
     }
 
     /// After a goodbye, of the peer or ours: what was not asked yet waits, and our goodbye goes out when everything that
@@ -490,6 +509,8 @@ impl Tcp {
         for &(token, readiness) in &events {
             if token == AGENT_TOKEN {
                 sink.agent(&mut out);
+                self.let_in(sink, &mut out);
+                self.settle_outbox(&mut out, sink);
                 happened += 1;
                 continue;
             }
@@ -519,6 +540,10 @@ impl Tcp {
 impl Transport for Tcp {
     fn name(&self) -> &'static str {
         "tcp"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { in_place: true, ..Capabilities::default() }
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
@@ -568,12 +593,8 @@ impl Transport for Tcp {
         }
     }
 
-    fn sleeper(&self) -> Arc<dyn Sleeper> {
-        self.sleeper.clone()
-    }
-
-    fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
-        self.take_in(socket)
+    fn sleeper(&self) -> Option<Arc<dyn Sleeper>> {
+        Some(self.sleeper.clone())
     }
 
     fn wake_up_at(&self) -> Option<u64> {

@@ -3,7 +3,7 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Message, Outbox, Path, Sink, Transport};
+use crate::contract::{Message, Outbox, Path, Sink};
 use crate::os::time;
 use crate::{Rank, Result};
 
@@ -108,6 +108,9 @@ impl Tcp {
         if let Some(link) = link.filter(|link| link.may_relay()) {
             return Ok(Some(link.index));
         }
+        if let Some(index) = self.any_relay(to) {
+            return Ok(Some(index));
+        }
         match self.call(to, Attempt::first(time::now_ms())) {
             Err(error) if error.is_own_trouble() => {
                 self.call_later(to, message, &error, sink, out);
@@ -139,15 +142,7 @@ impl Tcp {
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
     pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
-        while !out.messages.is_empty() || !out.sockets.is_empty() || out.crowded {
-            let callers = std::mem::take(&mut out.sockets);
-            if std::mem::take(&mut out.crowded) || !callers.is_empty() && self.is_full() {
-                self.evict(|_| true, sink, out);
-            }
-            for socket in callers {
-                // A socket that cannot be taken over is closed; its caller tries again.
-                let _ = self.adopt(socket);
-            }
+        while !out.messages.is_empty() {
             let mut messages = std::mem::take(&mut out.messages);
             let more = if messages.len() > 1 { More::Comes } else { More::No };
             self.drain(messages.drain(..), more, sink, out);
