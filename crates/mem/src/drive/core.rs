@@ -4,7 +4,7 @@ use crate::drive::barrier::Passage;
 use crate::drive::errand::Manners;
 use crate::drive::wait::Engine;
 use crate::engine::calls::Service;
-use crate::engine::operations::FIRST_INTERNAL;
+use crate::engine::operations::{Handle, FIRST_INTERNAL};
 use crate::node::address::{AddressFormat, GlobalAddress};
 use crate::node::ledger::Books;
 use crate::node::neighbours::Neighbours;
@@ -15,6 +15,7 @@ use kumiki_net::os::descriptor::Event;
 use kumiki_net::os::{process, time};
 use kumiki_net::shm::arena::{Arena, Phase};
 use kumiki_net::shm::control::Control;
+use kumiki_net::shm::finder::Finder;
 use kumiki_net::Rank;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -37,6 +38,8 @@ thread_local! {
 /// The shared state of a world in one process.
 pub(crate) struct Core {
     pub(crate) format: AddressFormat,
+    /// The short way to memory of this node. In a simulated world it finds nothing: there each look is counted.
+    pub(crate) finder: Finder,
     pub(crate) rank: Rank,
     pub(crate) node: u32,
     pub(crate) local: u32,
@@ -45,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) pending: AtomicU64,
     pub(crate) next_handle: AtomicU64,
     pub(crate) next_internal: AtomicU64,
+    /// The most operations that may be incomplete at once.
+    pub(crate) most_operations: usize,
     /// Different for every world that this process has had.
     pub(crate) life: u64,
     /// Whether same-node private memory can be copied directly.
@@ -98,6 +103,11 @@ pub(crate) struct Waiting {
     pub(crate) service: AtomicU32,
     /// Whether it does.
     pub(crate) service_parked: AtomicBool,
+    /// Whether it sleeps for so long that messages which were kept back must wake it: on that word, or in the sleeper.
+    pub(crate) service_naps: AtomicBool,
+    pub(crate) service_sleeps: AtomicBool,
+    /// Not zero while the transport keeps messages to send them together; another number for each time.
+    pub(crate) kept: AtomicU32,
     /// Threads asleep on a word of the arena: the service thread may spin for them.
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.
@@ -231,6 +241,16 @@ impl Core {
     #[inline]
     pub(crate) fn new_handle(&self) -> u64 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The handle of an operation that is complete, with everything before it if `all` was, and that needs no number of its own
+    /// then: nobody ever has to wait for it. Threads that copy on the node would get in each other's way at the counter.
+    #[inline]
+    pub(crate) fn handle_of_done(&self, all: bool) -> Handle {
+        match all {
+            true => Handle::DONE,
+            false => Handle::from_number(self.new_handle()),
+        }
     }
 
     /// The next number for an operation that nobody holds a handle to.

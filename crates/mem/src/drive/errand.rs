@@ -137,7 +137,8 @@ impl Core {
         while done < ERRANDS {
             let Some(taken) = self.control().errands.take() else { break };
             done += 1;
-            // Others may have repaired the word since the rank that wanted it changed was lost.
+            // Others may have repaired the word since the rank that wanted it changed was lost. This is a look and then a change:
+            // a rank that is lost between the two has its errand done all the same.
             if !self.is_alive(taken.neighbour) {
                 taken.drop_it();
                 continue;

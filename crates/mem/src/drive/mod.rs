@@ -15,5 +15,6 @@ pub(crate) mod core;
 pub(crate) mod errand;
 pub(crate) mod issue;
 pub(crate) mod measure;
+pub(crate) mod naps;
 pub(crate) mod wait;
 pub(crate) mod world;

@@ -4,23 +4,24 @@
 //! the service thread polls it when nobody does. Nobody sleeps while holding the lock.
 
 use crate::drive::core::{Busy, Core};
+use crate::drive::naps::Naps;
 use crate::engine::calls::{self, Calls};
 use crate::engine::frames::{self, Signal};
-use crate::engine::operations::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::engine::operations::{Action, Client, Operation, Operations, OPERATION_BYTES};
 use crate::engine::serve;
 use crate::error::Fate;
 use crate::node::ledger::Purpose;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
-use kumiki_net::contract::{Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
+use kumiki_net::contract::{Filled, Message, Outbox, Payload, Sink, Sleeper, Source, Transport, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::barrier::Discord;
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::world::{Cause, Status};
+use kumiki_net::tcp::Callers;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ pub(crate) const BARRIER_ROUNDS: usize = 24;
 const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
+/// How long messages that are kept to go out together wait for whoever issued them to send them.
+const KEPT_US: u64 = 50;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
 /// Messages of the agent that are taken at a time.
@@ -43,6 +46,8 @@ const SUSPECT_MS: u64 = 900;
 pub(crate) struct Engine {
     pub(crate) transport: Option<Box<dyn Transport>>,
     pub(crate) sleeper: Option<Arc<dyn Sleeper>>,
+    /// How often the transport has begun to keep messages.
+    keeps: u32,
     pub(crate) state: State,
 }
 
@@ -57,8 +62,8 @@ pub(crate) struct State {
     /// A barrier that another node has found broken.
     pub(crate) discord: Option<(u64, Discord)>,
     pub(crate) channel: Option<Channel>,
-    /// Sockets that the agent handed over before there was a transport.
-    pub(crate) early_sockets: Vec<OwnedFd>,
+    /// Sockets that the agent hands over, for the transport.
+    pub(crate) callers: Arc<Callers>,
     /// Whose signal a barrier waits for.
     pub(crate) awaited: Option<Rank>,
     /// Peers whose connection broke and of whom the agent has said nothing yet.
@@ -85,16 +90,12 @@ pub(crate) struct Receiver<'a> {
 
 impl Engine {
     pub(crate) fn new(channel: Option<Channel>) -> Engine {
-        Engine { transport: None, sleeper: None, state: State { channel, ..State::default() } }
+        Engine { transport: None, sleeper: None, keeps: 0, state: State { channel, ..State::default() } }
     }
 
-    /// Puts a transport in place and gives it the sockets that came early.
-    pub(crate) fn install(&mut self, mut transport: Box<dyn Transport>) -> Result<()> {
-        for socket in self.state.early_sockets.drain(..) {
-            // One that there is no room for is closed, and its caller tries again.
-            let _ = transport.adopt(socket);
-        }
-        self.sleeper = Some(transport.sleeper());
+    /// Puts a transport in place.
+    pub(crate) fn install(&mut self, transport: Box<dyn Transport>) -> Result<()> {
+        self.sleeper = Some(transport.sleeper().unwrap_or_else(|| Arc::new(Naps::default())));
         self.transport = Some(transport);
         Ok(())
     }
@@ -108,10 +109,37 @@ impl Engine {
         transport.send(to, message, &mut receiver).map_err(Error::from)
     }
 
+    /// Sends a message of an operation, at once or together with others that follow.
+    pub(crate) fn post(&mut self, core: &Core, to: Rank, message: Message) -> Result<()> {
+        let Some(transport) = self.transport.as_mut() else {
+            return Err(Error::Closed("there is no transport".into()));
+        };
+        let mut receiver = Receiver { core, state: &mut self.state };
+        let kept = transport.post(to, message, &mut receiver)?;
+        if kept != (core.waiting.kept.load(Ordering::Relaxed) != 0) {
+            self.note_kept(core, kept);
+        }
+        Ok(())
+    }
+
+    /// Remembers whether the transport keeps messages. If it does, the service thread sends them when nobody else has soon.
+    fn note_kept(&mut self, core: &Core, kept: bool) {
+        if !kept {
+            core.waiting.kept.store(0, Ordering::Relaxed);
+            return;
+        }
+        self.keeps = self.keeps.wrapping_add(1).max(1);
+        core.waiting.kept.store(self.keeps, Ordering::SeqCst);
+        core.rouse_service(self.sleeper.as_deref());
+    }
+
     /// Does what can be done now. Returns how many things happened.
     #[inline]
     pub(crate) fn poll(&mut self, core: &Core) -> Result<usize> {
         let Some(transport) = self.transport.as_mut() else { return Ok(0) };
+        if core.waiting.kept.load(Ordering::Relaxed) != 0 {
+            core.waiting.kept.store(0, Ordering::Relaxed);
+        }
         let errands = if core.control().errands.may_wait() { core.run_errands() } else { 0 };
         let mut receiver = Receiver { core, state: &mut self.state };
         let happened = errands + transport.poll(&mut receiver)?;
@@ -159,10 +187,20 @@ impl Engine {
         let mut next = 0;
         while let Some(&(to, message)) = out.messages.get(next) {
             next += 1;
-            if let Err(error) = self.send(core, to, message) {
+            if let Err(error) = self.post(core, to, message) {
                 // Others may wait for what can no longer be done: they are told behind the rest.
                 Receiver { core, state: &mut self.state }.fail_peer(to, &error, &mut out);
             }
+        }
+        self.flush(core);
+    }
+
+    /// Sends what the transport keeps.
+    fn flush(&mut self, core: &Core) {
+        let Some(transport) = self.transport.as_mut() else { return };
+        if core.waiting.kept.load(Ordering::Relaxed) != 0 {
+            core.waiting.kept.store(0, Ordering::Relaxed);
+            transport.flush(&mut Receiver { core, state: &mut self.state });
         }
     }
 
@@ -192,7 +230,7 @@ impl Core {
     /// Whether one more operation may be in the table, by its length and by the budget.
     #[inline]
     pub(crate) fn has_room(&self, state: &State) -> bool {
-        state.operations.len() < MAX_OPERATIONS && self.books.left() >= OPERATION_BYTES
+        state.operations.len() < self.most_operations && self.books.left() >= OPERATION_BYTES
     }
 }
 
@@ -251,7 +289,7 @@ impl Receiver<'_> {
     pub(crate) fn note_pending(&self) {
         let pending = if self.state.operations.is_quiet() { 0 } else { self.state.operations.len().max(1) };
         self.core.pending.store(pending as u64, Ordering::Release);
-        let bytes = self.state.operations.len() as u64 * OPERATION_BYTES + self.state.calls.bytes();
+        let bytes = self.state.operations.bytes() + self.state.calls.bytes();
         if self.core.books.of(Purpose::Operation) != bytes {
             self.core.books.set(Purpose::Operation, bytes);
         }
@@ -319,14 +357,19 @@ impl Sink for Receiver<'_> {
         serve::frame(self, from, path, header, out)
     }
 
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        match self.state.calls.fill(source, offset, place) {
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
+        let filled = match self.state.calls.fill(source, offset, place) {
             Some(filled) => {
                 // A reply that is on its way gives its memory back.
                 self.note_pending();
                 filled
             }
             None => serve::fill(self.core, &self.state.operations, source, offset, place),
+        };
+        if filled {
+            Filled::Whole
+        } else {
+            Filled::Gone
         }
     }
 
@@ -388,7 +431,7 @@ impl Sink for Receiver<'_> {
         // Few at a time: each may be a descriptor, of which we have few to spare before they find their places.
         for _ in 0..AGENT_MESSAGES {
             match channel.try_receive() {
-                Ok(Some(FromAgent::Socket(socket))) => out.sockets.push(socket),
+                Ok(Some(FromAgent::Socket(socket))) => self.state.callers.push(socket),
                 Ok(Some(FromAgent::Notice)) => self.look_for_losses(out),
                 // Whoever asked for one of these waits for it at the channel.
                 Ok(Some(
@@ -398,7 +441,7 @@ impl Sink for Receiver<'_> {
                     | FromAgent::ResetRefused { .. },
                 )) => {}
                 // A packet without its descriptor: this process may not have one more.
-                Err(kumiki_net::Error::Refused(_)) => out.crowded = true,
+                Err(kumiki_net::Error::Refused(_)) => self.state.callers.crowd(),
                 Ok(None) | Err(_) => return,
             }
         }
@@ -629,7 +672,7 @@ impl Core {
     fn listen(&self, channel: &Channel) -> Result<()> {
         while let Some(message) = channel.try_receive().map_err(Error::from)? {
             if let FromAgent::Socket(socket) = message {
-                self.engine().state.early_sockets.push(socket);
+                self.engine().state.callers.push(socket);
             }
         }
         Ok(())
@@ -698,7 +741,13 @@ impl Core {
             let now_ms = time::now_ms();
             let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
-            let _ = sleeper.sleep(slice_ms as i32);
+            self.waiting.service_sleeps.store(true, Ordering::SeqCst);
+            // Whoever keeps messages says so, then looks whether we sleep; we do it the other way round.
+            if self.waiting.kept.load(Ordering::SeqCst) == 0 {
+                let _ = sleeper.sleep(slice_ms as i32);
+            }
+            self.waiting.service_sleeps.store(false, Ordering::SeqCst);
+            self.send_kept();
             if self.waiting.inline.load(Ordering::SeqCst) == 0 {
                 self.serve_while_busy();
             }
@@ -707,6 +756,35 @@ impl Core {
                 self.park_service();
             }
         }
+    }
+
+    /// Gets the service thread up, if it sleeps, because messages are kept: it sends them in a moment.
+    fn rouse_service(&self, sleeper: Option<&dyn Sleeper>) {
+        if self.waiting.service_naps.load(Ordering::SeqCst) {
+            self.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.waiting.service);
+        } else if let Some(sleeper) = sleeper.filter(|_| self.waiting.service_sleeps.load(Ordering::SeqCst)) {
+            sleeper.wake();
+        }
+    }
+
+    /// While messages are kept to go out together: leaves it to whoever issues them to send them, for a moment, and then does it.
+    /// Whether there were any.
+    fn send_kept(&self) -> bool {
+        let mut any = false;
+        while !self.closed.load(Ordering::Acquire) {
+            let kept = self.waiting.kept.load(Ordering::SeqCst);
+            if kept == 0 {
+                return any;
+            }
+            any = true;
+            let seen = self.waiting.service.load(Ordering::SeqCst);
+            futex::wait_us(&self.waiting.service, seen, KEPT_US);
+            if self.waiting.kept.load(Ordering::SeqCst) == kept {
+                let _ = self.poll_once(&mut |_| None::<()>);
+            }
+        }
+        any
     }
 
     /// How often threads began to poll inline since there were `turns`.
@@ -744,8 +822,14 @@ impl Core {
             let seen = self.waiting.service.load(Ordering::SeqCst);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             let asleep = self.waiting.poller.load(Ordering::Acquire);
-            if !self.closed.load(Ordering::Acquire) {
+            self.waiting.service_naps.store(true, Ordering::SeqCst);
+            if !self.closed.load(Ordering::Acquire) && self.waiting.kept.load(Ordering::SeqCst) == 0 {
                 futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
+            }
+            self.waiting.service_naps.store(false, Ordering::SeqCst);
+            if self.send_kept() {
+                nap_us = SHORTEST_NAP_US;
+                continue;
             }
             nap_us = (nap_us * 2).min(longest_us);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;

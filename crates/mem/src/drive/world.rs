@@ -5,9 +5,9 @@ use crate::drive::errand::Manners;
 use crate::drive::wait::{Engine, Receiver};
 use crate::engine::calls::Service;
 use crate::engine::frames;
-use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES};
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
 use crate::engine::order::Condition;
-use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_SLOT};
+use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
 use crate::node::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
 use crate::node::neighbours::{self, Neighbours};
 use crate::node::region::{Registry, RECORD_BYTES};
@@ -134,12 +134,14 @@ impl World {
         books.book(Purpose::Starter, starter.end - starter.start)?;
         let core = Core {
             format: AddressFormat::new(config.ranks),
+            finder: arena.finder(given.is_none()),
             rank: attachment.rank,
             node: place.node,
             local: place.local,
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
             next_internal: AtomicU64::new(0),
+            most_operations: environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize),
             life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
@@ -379,7 +381,7 @@ impl World {
         let mut sent_ms = started_ms;
         loop {
             let mut engine = self.core.engine();
-            let Engine { transport, state, sleeper } = &mut *engine;
+            let Engine { transport, state, sleeper, .. } = &mut *engine;
             let Some(transport) = transport.as_mut() else { return };
             let mut receiver = Receiver { core: &self.core, state };
             let closing = transport.close(&mut receiver);
@@ -417,6 +419,9 @@ impl World {
         let mut engine = self.core.engine();
         engine.transport = None;
         engine.sleeper = None;
+        // Regions may outlive the world, and hold the engine. The line to the agent must not: its end tells that a rank that has
+        // not left lets go of the world. The seat keeps it for as long as there is something to say.
+        engine.state.channel = None;
         self.core.has_transport.store(false, Ordering::Release);
     }
 
@@ -450,6 +455,7 @@ impl World {
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
+            callers: engine.state.callers.clone(),
         };
         let channel = engine.state.channel.clone();
         let mut given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -489,7 +495,8 @@ impl World {
         &self,
         transport: &mut dyn Transport,
     ) -> Result<(Booking, Booking, Option<ServiceThread>)> {
-        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        let served = transport.capabilities().serves_by_itself;
         let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
         let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
         let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;
@@ -591,7 +598,8 @@ impl Core {
                 self.format.slot_span()
             )));
         }
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation: 1, colour: 0 });
+        let generation = STARTER_GENERATION;
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use crate::node::address::{GlobalAddress, Registration, FAR_POOL_SLOT};
 use crate::node::neighbours::SHORT_BYTES;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
-use kumiki_net::os::time;
+use kumiki_net::os::{process, time};
 use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
 use kumiki_net::shm::world::{Place, Status};
@@ -110,16 +110,35 @@ impl Private {
 }
 
 impl Core {
-    /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the
-    /// error, if it is one). This is the path of every same-node access, so it is short.
+    /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the error, if
+    /// it is one). This is the path of nearly every same-node access, so it is short.
     #[inline(always)]
+    pub(crate) fn here(
+        &self,
+        address: GlobalAddress,
+        registration: Registration,
+        bytes: u64,
+    ) -> Option<*mut u8> {
+        // Slot 0 is never published, so that what names no region finds none.
+        self.finder.named(registration.bits(), self.format.behind(address, registration), bytes)
+    }
+
+    /// As [`here`](Self::here), for an address that may belong to any region.
+    #[inline(always)]
+    pub(crate) fn here_any(&self, address: GlobalAddress, bytes: u64) -> Option<*mut u8> {
+        let (region, offset) = self.format.split(address);
+        self.finder.any(region, offset, bytes)
+    }
+
+    /// As [`here`](Self::here), also for what is rare: regions with a colour, lengths of 0, pointers that know no region.
+    #[inline(never)]
     pub(crate) fn direct(
         &self,
         address: GlobalAddress,
         registration: Registration,
         bytes: u64,
     ) -> Option<*mut u8> {
-        if kumiki_net::os::process::is_forked_child() {
+        if process::is_forked_child() {
             return None;
         }
         let (rank, slot, offset) = self.format.find(address, registration);
@@ -136,7 +155,7 @@ impl Core {
     /// Memory of this node, or `None` for the long way round, as in [`direct`](Self::direct).
     #[inline]
     pub(crate) fn near(&self, address: GlobalAddress, bytes: u64) -> Option<Reach> {
-        if kumiki_net::os::process::is_forked_child() {
+        if process::is_forked_child() {
             return None;
         }
         let (rank, slot) = (self.format.rank(address), self.format.slot(address));
@@ -241,7 +260,7 @@ impl Core {
             match self.control().hazards.announce(name, among) {
                 Some(word) => break word,
                 // Every word is taken by another thread of this process: they are short.
-                None => kumiki_net::os::process::yield_now(),
+                None => process::yield_now(),
             }
         };
         let pin = Pin { core: self, word };

@@ -13,6 +13,8 @@ pub const SLOT_BITS: u32 = 16;
 const _: () = assert!(1 << SLOT_BITS == SLOTS);
 /// The slot of starter memory.
 pub(crate) const STARTER_SLOT: u16 = 1;
+/// Starter memory is registered once, for the life of a world.
+pub(crate) const STARTER_GENERATION: u16 = 1;
 /// The slot of the near part of the pool.
 pub(crate) const POOL_SLOT: u16 = 2;
 /// The slot of what the pool has beyond that.
@@ -84,18 +86,25 @@ pub(crate) struct AddressFormat {
     pub(crate) offset_bits: u32,
     /// Bits of slot and offset together.
     pub(crate) rank_shift: u32,
+    /// The most bytes that one slot spans.
+    span: u64,
 }
 
 impl AddressFormat {
     pub(crate) fn new(ranks: u32) -> AddressFormat {
         let rank_bits = ranks.max(1).next_power_of_two().trailing_zeros();
         let rank_shift = 64 - rank_bits;
-        AddressFormat { offset_bits: rank_shift - SLOT_BITS, rank_shift }
+        AddressFormat::cut(rank_shift - SLOT_BITS, rank_shift)
+    }
+
+    /// So many bits of offset, and of slot and offset together.
+    pub(crate) fn cut(offset_bits: u32, rank_shift: u32) -> AddressFormat {
+        AddressFormat { offset_bits, rank_shift, span: 1 << offset_bits }
     }
 
     /// The most bytes that one slot spans.
     pub(crate) fn slot_span(&self) -> u64 {
-        1 << self.offset_bits
+        self.span
     }
 
     #[inline]
@@ -127,10 +136,24 @@ impl AddressFormat {
         (Rank((region >> SLOT_BITS) as u32), region as u16, offset)
     }
 
+    /// How far an address is behind the beginning of the region that a name has. Above the region a name has nothing but the
+    /// generation, which goes out at the top. (A multiplication, because a shift by a variable takes five instructions.)
+    #[inline(always)]
+    pub(crate) fn behind(&self, address: GlobalAddress, name: Registration) -> u64 {
+        address.0.wrapping_sub(name.0.wrapping_mul(self.span))
+    }
+
+    /// Rank and slot of an address as one number, and the offset.
+    #[inline(always)]
+    pub(crate) fn split(&self, address: GlobalAddress) -> (u64, u64) {
+        let region = address.0 >> self.offset_bits;
+        (region, address.0 ^ region << self.offset_bits)
+    }
+
     /// The name of a registration; of any in the slot if its generation is 0.
     pub(crate) fn registration(&self, rank: Rank, slot: u16, generation: u16) -> Registration {
         let region = self.address(rank, slot, 0).0 >> self.offset_bits;
-        Registration((generation as u64) << REGION_BITS | region)
+        Registration(Registration::of_generation(generation).0 | region)
     }
 
     pub(crate) fn address(&self, rank: Rank, slot: u16, offset: u64) -> GlobalAddress {
@@ -143,8 +166,8 @@ impl AddressFormat {
 /// Bits of rank and slot in a [`Registration`].
 const REGION_BITS: u32 = 48;
 
-/// Which registration an address must belong to: its generation (0: any), and, below, the rank and the first slot of the region
-/// as addresses have them (0: any region).
+/// Which registration an address must belong to: its generation (0: any) in the bits that the words of a region's entry have it
+/// in, and, below, the rank and the first slot of the region as addresses have them (0: any region).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct Registration(u64);
@@ -155,12 +178,19 @@ impl Registration {
 
     /// Any region whose registration has this generation.
     pub(crate) const fn of_generation(generation: u16) -> Registration {
-        Registration((generation as u64) << REGION_BITS)
+        // Generations have 12 bits. What is beyond them, in one that somebody made up, goes where an entry has its kind.
+        Registration((generation.rotate_left(4) as u64) << REGION_BITS)
     }
 
     #[inline(always)]
     pub(crate) const fn generation(self) -> u16 {
-        (self.0 >> REGION_BITS) as u16
+        ((self.0 >> REGION_BITS) as u16).rotate_right(4)
+    }
+
+    /// The whole name: the tag of the generation, rank and first slot.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
     }
 
     /// Rank and slot as one number; 0 if any will do.

@@ -4,6 +4,7 @@
 //! rank of another node the owner runs it, as a [service](crate::Service).
 
 use crate::drive::core::Core;
+use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::copy;
 use crate::{Error, Result};
@@ -80,22 +81,22 @@ impl<'a> Local<'a> {
     /// `bytes` at `address`, which must lie in arena memory of a live rank of this node.
     #[inline]
     pub fn span(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
-        match self.core.direct(address, Registration::ANY, bytes) {
+        match self.core.here_any(address, bytes) {
             Some(base) => Ok(Span::new(base, bytes, address)),
-            None => Err(self.why_not(address, bytes)),
+            None => self.span_otherwise(address, bytes),
         }
     }
 
-    #[cold]
-    fn why_not(self, address: GlobalAddress, bytes: u64) -> Error {
-        match self.core.reach(address, Registration::ANY, bytes) {
-            Err(error) => error,
-            Ok(_) => Error::Bounds {
+    #[inline(never)]
+    fn span_otherwise(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
+        match self.core.reach(address, Registration::ANY, bytes)? {
+            Reach::Direct(base) => Ok(Span::new(base, bytes, address)),
+            _ => Err(Error::Bounds {
                 what: "not arena memory of this node",
                 address: address.bits(),
                 rank: self.core.format.rank(address).0,
                 bytes,
-            },
+            }),
         }
     }
 

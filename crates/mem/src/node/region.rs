@@ -8,7 +8,7 @@
 use crate::drive::core::Core;
 use crate::drive::world::World;
 use crate::error::NO_SLOTS;
-use crate::node::address::{GlobalAddress, GlobalPtr, Registration, STARTER_SLOT};
+use crate::node::address::{GlobalAddress, GlobalPtr, Registration, STARTER_GENERATION, STARTER_SLOT};
 use crate::node::heap::{Heap, GRAIN_BYTES};
 use crate::node::ledger::Purpose;
 use crate::node::slots::Slots;
@@ -646,7 +646,10 @@ impl World {
     /// address it without any exchange.
     pub fn starter<T: Pod>(&self, rank: u32) -> Result<GlobalPtr<T>> {
         let address = self.starter_address(rank)?;
-        Ok(GlobalPtr::new(address, self.core().format.registration(Rank(rank), STARTER_SLOT, 0)))
+        Ok(GlobalPtr::new(
+            address,
+            self.core().format.registration(Rank(rank), STARTER_SLOT, STARTER_GENERATION),
+        ))
     }
 
     /// The address of the starter memory of a rank.
@@ -714,7 +717,7 @@ mod tests {
 
     /// A world in which a slot spans 64 KiB.
     fn narrow_world() -> World {
-        World::with_format(AddressFormat { offset_bits: 16, rank_shift: 64 })
+        World::with_format(AddressFormat::cut(16, 64))
     }
 
     fn is_bounds<T: std::fmt::Debug>(result: Result<T>) {

@@ -42,7 +42,7 @@ fn what_a_reset_gave_to_the_next_life_is_left_alone() {
 #[test]
 fn a_pointer_moved_out_of_its_region_does_not_reach_another() {
     // A slot spans 64 KiB here.
-    let world = World::with_format(AddressFormat { offset_bits: 16, rank_shift: 64 });
+    let world = World::with_format(AddressFormat::cut(16, 64));
     let regions = [0; 3].map(|_| world.alloc::<u64>(10).unwrap());
     let private = world.register(vec![7u64; 10]).unwrap();
     let starter = world.starter::<u64>(0).unwrap();
