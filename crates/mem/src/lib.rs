@@ -27,6 +27,7 @@ pub use kumiki_net::agent::portfile::Part;
 pub use kumiki_net::Rank;
 pub use node::address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use node::atomic::{AtomicOp, AtomicWord};
+pub use node::cells::Celled;
 pub use node::ledger::{Booking, Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};

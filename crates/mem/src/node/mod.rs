@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `address.rs` | [`GlobalAddress`](crate::GlobalAddress), [`GlobalPtr`](crate::GlobalPtr) |
 //! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
+//! | `cells.rs` | registered memory in the hands of its owner |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
@@ -12,6 +13,7 @@
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod atomic;
+pub(crate) mod cells;
 pub(crate) mod copy;
 pub(crate) mod heap;
 pub(crate) mod ledger;
