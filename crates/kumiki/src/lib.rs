@@ -48,6 +48,6 @@ mod world;
 
 pub use kumiki_mem::{
     AtomicOp, AtomicWord, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order, Part,
-    Pod, Purpose, Rank, Region, RegionKey, Registered, Result, Zeroable,
+    Pod, Purpose, Rank, Region, RegionKey, Registered, Result, View, Zeroable,
 };
 pub use world::World;
