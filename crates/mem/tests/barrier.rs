@@ -151,7 +151,7 @@ fn run<T: Send>(ranks: u32, body: impl Fn(World, &Post) -> T + Sync) -> Vec<T> {
 }
 
 fn is_left_by(result: &Result<()>, leaver: u32) -> bool {
-    matches!(result, Err(Error::PeerLost { rank, why, .. }) if rank.0 == leaver && why.contains("it finalized"))
+    matches!(result, Err(Error::PeerLost { rank, why, .. }) if *rank == leaver && why.contains("it finalized"))
 }
 
 #[test]

@@ -200,6 +200,14 @@ pub trait Transport: Send {
     fn name(&self) -> &'static str;
     /// Queues a message. An error means that nothing was queued.
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()>;
+    /// As [`send`](Self::send), for one of many: while answers are on their way from the same rank, it may be kept to go out with
+    /// those that follow. What is kept goes with the next message to that rank that is sent, with [`poll`](Self::poll) or with
+    /// [`flush`](Self::flush), and whoever posts sees to it that one of them comes soon. Returns whether anything is kept.
+    fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
+        self.send(to, message, sink).map(|()| false)
+    }
+    /// Sends what [`post`](Self::post) has kept.
+    fn flush(&mut self, _sink: &mut dyn Sink) {}
     /// Does what can be done now: sends, receives, accepts, gives up. Returns how many things happened.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize>;
     /// How to sleep until there is something to poll.

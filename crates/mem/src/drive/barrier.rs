@@ -210,7 +210,7 @@ impl Core {
     fn discord_error(&self, discord: Discord, intent: Intent) -> Error {
         if discord.intent == Intent::Finalize && intent != Intent::Finalize {
             let (rank, why) = (discord.rank, Cause::LEFT.to_string());
-            return Error::PeerLost { rank, fate: Fate::NotDone, why };
+            return Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why };
         }
         let what = match intent {
             Intent::Sync => "sync",
@@ -329,7 +329,7 @@ impl Core {
         }
         if let Some(rank) = shared.first_lost() {
             let cause = self.arena.place(rank).map_or(Cause::UNKNOWN, |word| word.load().cause);
-            return Err(Error::PeerLost { rank, fate: Fate::NotDone, why: cause.to_string() });
+            return Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why: cause.to_string() });
         }
         let place = |rank: u32| self.arena.place(Rank(rank)).map(|word| (Rank(rank), word.load()));
         let left = (0..self.ranks()).filter_map(place).filter(|(_, place)| place.status == Status::Left);
@@ -346,7 +346,7 @@ impl Core {
                 None => return Ok(()),
             };
         let why = "it has finalized and will not come to this barrier".to_string();
-        Err(Error::PeerLost { rank: missed, fate: Fate::NotDone, why })
+        Err(Error::PeerLost { rank: missed.0, fate: Fate::NotDone, why })
     }
 
     /// How many barriers this rank has come to.

@@ -48,6 +48,8 @@ pub(crate) struct Core {
     pub(crate) pending: AtomicU64,
     pub(crate) next_handle: AtomicU64,
     pub(crate) next_internal: AtomicU64,
+    /// The most operations that may be incomplete at once.
+    pub(crate) most_operations: usize,
     /// Different for every world that this process has had.
     pub(crate) life: u64,
     /// Whether same-node private memory can be copied directly.
@@ -101,6 +103,11 @@ pub(crate) struct Waiting {
     pub(crate) service: AtomicU32,
     /// Whether it does.
     pub(crate) service_parked: AtomicBool,
+    /// Whether it sleeps for so long that messages which were kept back must wake it: on that word, or in the sleeper.
+    pub(crate) service_naps: AtomicBool,
+    pub(crate) service_sleeps: AtomicBool,
+    /// Not zero while the transport keeps messages to send them together; another number for each time.
+    pub(crate) kept: AtomicU32,
     /// Threads asleep on a word of the arena: the service thread may spin for them.
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.

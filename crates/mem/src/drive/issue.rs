@@ -20,8 +20,10 @@ use std::time::Duration;
 /// The most bytes that memory is taken for before it is known that there are so many to be read.
 const UNPROVEN_BYTES: u64 = 64 << 10;
 
-/// A program that issues operations without waiting polls once in so many of them.
+/// A program that issues operations without waiting polls once in so many of them…
 const ISSUES_PER_POLL: u64 = 8;
+/// …and in so many, when they go out together.
+const KEPT_ISSUES_PER_POLL: u64 = 32;
 
 /// What became of an operation that was launched.
 pub(crate) enum Launched {
@@ -87,7 +89,9 @@ impl World {
         let core = self.core();
         let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
-        if many && turn.is_multiple_of(ISSUES_PER_POLL) && !core.simulated {
+        let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
+        let every = if kept { KEPT_ISSUES_PER_POLL } else { ISSUES_PER_POLL };
+        if many && turn.is_multiple_of(every) && !core.simulated {
             // What went wrong is told to whoever waits for it.
             let _ = core.poll_once(&mut |_| None::<()>);
         }
@@ -132,7 +136,7 @@ impl World {
         let id = number();
         message.header.op = id;
         engine.state.operations.insert(id, operation);
-        let sent = engine.send(core, peer, message);
+        let sent = engine.post(core, peer, message);
         if sent.is_err() {
             engine.state.operations.remove(id);
         }
@@ -519,9 +523,9 @@ impl World {
 
     /// Refuses a range whose last element is not there.
     fn check_end<T: Pod>(&self, from: GlobalPtr<T>, count: u64, bytes: u64) -> Result<()> {
-        let (last, address) = (from.add(count - 1), from.address.bits());
+        let (last, address) = (from.add((count - 1) as usize), from.address.bits());
         let rank = self.core().format.rank(from.address);
-        let past = || Error::Bounds { what: "past the end of the region", address, rank, bytes };
+        let past = || Error::Bounds { what: "past the end of the region", address, rank: rank.0, bytes };
         // Addresses wrap round: so far on there is a region of another rank, perhaps.
         if bytes > u64::MAX / u64::from(self.ranks()) || self.core().format.rank(last.address) != rank {
             return Err(past());

@@ -6,7 +6,7 @@
 use crate::drive::core::{Busy, Core};
 use crate::engine::calls::{self, Calls};
 use crate::engine::frames::{self, Signal};
-use crate::engine::operations::{Action, Client, Operation, Operations, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::engine::operations::{Action, Client, Operation, Operations, OPERATION_BYTES};
 use crate::engine::serve;
 use crate::error::Fate;
 use crate::node::ledger::Purpose;
@@ -30,6 +30,8 @@ pub(crate) const BARRIER_ROUNDS: usize = 24;
 const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
+/// How long messages that are kept to go out together wait for whoever issued them to send them.
+const KEPT_US: u64 = 50;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
 /// Messages of the agent that are taken at a time.
@@ -43,6 +45,8 @@ const SUSPECT_MS: u64 = 900;
 pub(crate) struct Engine {
     pub(crate) transport: Option<Box<dyn Transport>>,
     pub(crate) sleeper: Option<Arc<dyn Sleeper>>,
+    /// How often the transport has begun to keep messages.
+    keeps: u32,
     pub(crate) state: State,
 }
 
@@ -85,7 +89,7 @@ pub(crate) struct Receiver<'a> {
 
 impl Engine {
     pub(crate) fn new(channel: Option<Channel>) -> Engine {
-        Engine { transport: None, sleeper: None, state: State { channel, ..State::default() } }
+        Engine { transport: None, sleeper: None, keeps: 0, state: State { channel, ..State::default() } }
     }
 
     /// Puts a transport in place and gives it the sockets that came early.
@@ -108,10 +112,37 @@ impl Engine {
         transport.send(to, message, &mut receiver).map_err(Error::from)
     }
 
+    /// Sends a message of an operation, at once or together with others that follow.
+    pub(crate) fn post(&mut self, core: &Core, to: Rank, message: Message) -> Result<()> {
+        let Some(transport) = self.transport.as_mut() else {
+            return Err(Error::Closed("there is no transport".into()));
+        };
+        let mut receiver = Receiver { core, state: &mut self.state };
+        let kept = transport.post(to, message, &mut receiver)?;
+        if kept != (core.waiting.kept.load(Ordering::Relaxed) != 0) {
+            self.note_kept(core, kept);
+        }
+        Ok(())
+    }
+
+    /// Remembers whether the transport keeps messages. If it does, the service thread sends them when nobody else has soon.
+    fn note_kept(&mut self, core: &Core, kept: bool) {
+        if !kept {
+            core.waiting.kept.store(0, Ordering::Relaxed);
+            return;
+        }
+        self.keeps = self.keeps.wrapping_add(1).max(1);
+        core.waiting.kept.store(self.keeps, Ordering::SeqCst);
+        core.rouse_service(self.sleeper.as_deref());
+    }
+
     /// Does what can be done now. Returns how many things happened.
     #[inline]
     pub(crate) fn poll(&mut self, core: &Core) -> Result<usize> {
         let Some(transport) = self.transport.as_mut() else { return Ok(0) };
+        if core.waiting.kept.load(Ordering::Relaxed) != 0 {
+            core.waiting.kept.store(0, Ordering::Relaxed);
+        }
         let errands = if core.control().errands.may_wait() { core.run_errands() } else { 0 };
         let mut receiver = Receiver { core, state: &mut self.state };
         let happened = errands + transport.poll(&mut receiver)?;
@@ -159,10 +190,20 @@ impl Engine {
         let mut next = 0;
         while let Some(&(to, message)) = out.messages.get(next) {
             next += 1;
-            if let Err(error) = self.send(core, to, message) {
+            if let Err(error) = self.post(core, to, message) {
                 // Others may wait for what can no longer be done: they are told behind the rest.
                 Receiver { core, state: &mut self.state }.fail_peer(to, &error, &mut out);
             }
+        }
+        self.flush(core);
+    }
+
+    /// Sends what the transport keeps.
+    fn flush(&mut self, core: &Core) {
+        let Some(transport) = self.transport.as_mut() else { return };
+        if core.waiting.kept.load(Ordering::Relaxed) != 0 {
+            core.waiting.kept.store(0, Ordering::Relaxed);
+            transport.flush(&mut Receiver { core, state: &mut self.state });
         }
     }
 
@@ -192,7 +233,7 @@ impl Core {
     /// Whether one more operation may be in the table, by its length and by the budget.
     #[inline]
     pub(crate) fn has_room(&self, state: &State) -> bool {
-        state.operations.len() < MAX_OPERATIONS && self.books.left() >= OPERATION_BYTES
+        state.operations.len() < self.most_operations && self.books.left() >= OPERATION_BYTES
     }
 }
 
@@ -251,7 +292,7 @@ impl Receiver<'_> {
     pub(crate) fn note_pending(&self) {
         let pending = if self.state.operations.is_quiet() { 0 } else { self.state.operations.len().max(1) };
         self.core.pending.store(pending as u64, Ordering::Release);
-        let bytes = self.state.operations.len() as u64 * OPERATION_BYTES + self.state.calls.bytes();
+        let bytes = self.state.operations.bytes() + self.state.calls.bytes();
         if self.core.books.of(Purpose::Operation) != bytes {
             self.core.books.set(Purpose::Operation, bytes);
         }
@@ -282,7 +323,8 @@ impl Receiver<'_> {
         for peer in self.state.operations.peers() {
             let Some(place) = self.core.arena.place(peer).map(|word| word.load()) else { continue };
             if place.status == Status::Lost {
-                let error = Error::PeerLost { rank: peer, fate: Fate::Unknown, why: place.cause.to_string() };
+                let error =
+                    Error::PeerLost { rank: peer.0, fate: Fate::Unknown, why: place.cause.to_string() };
                 self.state.suspects.retain(|suspect| suspect.peer != peer);
                 self.fail_peer(peer, &error, out);
             }
@@ -353,7 +395,7 @@ impl Sink for Receiver<'_> {
         let error = match place {
             // The agents' word came between the break and now.
             Some(place) if place.status == Status::Lost => {
-                Error::PeerLost { rank: peer, fate: Fate::NotDone, why: place.cause.to_string() }
+                Error::PeerLost { rank: peer.0, fate: Fate::NotDone, why: place.cause.to_string() }
             }
             _ => error,
         };
@@ -697,7 +739,13 @@ impl Core {
             let now_ms = time::now_ms();
             let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
-            let _ = sleeper.sleep(slice_ms as i32);
+            self.waiting.service_sleeps.store(true, Ordering::SeqCst);
+            // Whoever keeps messages says so, then looks whether we sleep; we do it the other way round.
+            if self.waiting.kept.load(Ordering::SeqCst) == 0 {
+                let _ = sleeper.sleep(slice_ms as i32);
+            }
+            self.waiting.service_sleeps.store(false, Ordering::SeqCst);
+            self.send_kept();
             if self.waiting.inline.load(Ordering::SeqCst) == 0 {
                 self.serve_while_busy();
             }
@@ -706,6 +754,35 @@ impl Core {
                 self.park_service();
             }
         }
+    }
+
+    /// Gets the service thread up, if it sleeps, because messages are kept: it sends them in a moment.
+    fn rouse_service(&self, sleeper: Option<&dyn Sleeper>) {
+        if self.waiting.service_naps.load(Ordering::SeqCst) {
+            self.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.waiting.service);
+        } else if let Some(sleeper) = sleeper.filter(|_| self.waiting.service_sleeps.load(Ordering::SeqCst)) {
+            sleeper.wake();
+        }
+    }
+
+    /// While messages are kept to go out together: leaves it to whoever issues them to send them, for a moment, and then does it.
+    /// Whether there were any.
+    fn send_kept(&self) -> bool {
+        let mut any = false;
+        while !self.closed.load(Ordering::Acquire) {
+            let kept = self.waiting.kept.load(Ordering::SeqCst);
+            if kept == 0 {
+                return any;
+            }
+            any = true;
+            let seen = self.waiting.service.load(Ordering::SeqCst);
+            futex::wait_us(&self.waiting.service, seen, KEPT_US);
+            if self.waiting.kept.load(Ordering::SeqCst) == kept {
+                let _ = self.poll_once(&mut |_| None::<()>);
+            }
+        }
+        any
     }
 
     /// How often threads began to poll inline since there were `turns`.
@@ -743,8 +820,14 @@ impl Core {
             let seen = self.waiting.service.load(Ordering::SeqCst);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             let asleep = self.waiting.poller.load(Ordering::Acquire);
-            if !self.closed.load(Ordering::Acquire) {
+            self.waiting.service_naps.store(true, Ordering::SeqCst);
+            if !self.closed.load(Ordering::Acquire) && self.waiting.kept.load(Ordering::SeqCst) == 0 {
                 futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
+            }
+            self.waiting.service_naps.store(false, Ordering::SeqCst);
+            if self.send_kept() {
+                nap_us = SHORTEST_NAP_US;
+                continue;
             }
             nap_us = (nap_us * 2).min(longest_us);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;

@@ -5,7 +5,7 @@ use crate::drive::errand::Manners;
 use crate::drive::wait::{Engine, Receiver};
 use crate::engine::calls::Service;
 use crate::engine::frames;
-use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES};
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
 use crate::engine::order::Condition;
 use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
 use crate::node::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
@@ -141,6 +141,7 @@ impl World {
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
             next_internal: AtomicU64::new(0),
+            most_operations: environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize),
             life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
@@ -380,7 +381,7 @@ impl World {
         let mut sent_ms = started_ms;
         loop {
             let mut engine = self.core.engine();
-            let Engine { transport, state, sleeper } = &mut *engine;
+            let Engine { transport, state, sleeper, .. } = &mut *engine;
             let Some(transport) = transport.as_mut() else { return };
             let mut receiver = Receiver { core: &self.core, state };
             let closing = transport.close(&mut receiver);

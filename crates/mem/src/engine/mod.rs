@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `operations.rs`, `order.rs` | operations that are not complete, and what they wait for |
+//! | `operations.rs`, `table.rs`, `order.rs` | operations that are not complete, and what they wait for |
 //! | `frames.rs` | what frames mean |
 //! | `serve.rs` | what is done when an operation starts or a frame comes |
 //! | `calls.rs` | work that another rank does for us: services and calls |
@@ -14,3 +14,4 @@ pub(crate) mod hostile;
 pub(crate) mod operations;
 pub(crate) mod order;
 pub(crate) mod serve;
+pub(crate) mod table;

@@ -14,7 +14,7 @@ use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic;
 use crate::node::copy;
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE, IN_PLACE_BYTES};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -95,7 +95,7 @@ fn start_copy(core: &Core, id: u64, dst: Side, src: Side, bytes: u64, in_place: 
 /// first go to the same rank, which takes frames in order, and neither needs what the other brings back.
 pub(crate) fn pipelines(core: &Core, previous: &Operation, next: Action) -> bool {
     let Some(peer) = previous.peer else { return false };
-    if may_be_repeated(previous.action) {
+    if previous.action.may_be_repeated() {
         return false;
     }
     match (question_kind(core, previous.action), question_kind(core, next)) {
@@ -124,7 +124,7 @@ pub(crate) fn turn(core: &Core, operations: &Operations, next: Action) -> Condit
         question_kind(core, next),
     ) {
         (None, ..) => false,
-        _ if may_be_repeated(previous.action) => false,
+        _ if previous.action.may_be_repeated() => false,
         (_, Some((frames::PUT, one)), Some((frames::PUT | frames::ATOMIC, other))) => one == other,
         // Answers come back in the order of the questions.
         (_, Some((frames::GET, one)), Some((frames::GET, other))) => one == other,
@@ -137,8 +137,7 @@ pub(crate) fn turn(core: &Core, operations: &Operations, next: Action) -> Condit
     // Those before the latest are in order with it, but for large ones, any of which may be sent again.
     let latest = operations.latest().find(|(_, operation)| same_way(operation));
     let latest = latest.filter(|(_, operation)| !keeps_order(operation));
-    let large =
-        operations.latest().filter(|(_, operation)| may_be_repeated(operation.action) && same_way(operation));
+    let large = operations.latest_large().filter(|(_, operation)| same_way(operation));
     let mut ahead: Vec<u64> = latest.into_iter().chain(large).map(|(id, _)| id).collect();
     ahead.dedup();
     match ahead[..] {
@@ -146,12 +145,6 @@ pub(crate) fn turn(core: &Core, operations: &Operations, next: Action) -> Condit
         [id] => Condition::Exactly(id),
         [id, ..] => Condition::UpTo(id),
     }
-}
-
-/// Whether an operation may be asked for a second time, because its payload was sent in place and came torn. What was sent
-/// behind it would then come before it.
-fn may_be_repeated(action: Action) -> bool {
-    matches!(action, Action::Copy { bytes, .. } if bytes >= IN_PLACE_BYTES)
 }
 
 /// From which rank to which rank an operation brings something.
@@ -428,7 +421,7 @@ pub(crate) fn withdrawn(receiver: &mut Receiver<'_>, to: Rank, header: &Header, 
     let error = Error::Bounds {
         what: "the source was unregistered while it was being sent",
         address: header.a,
-        rank: receiver.core.rank,
+        rank: receiver.core.rank.0,
         bytes: header.c,
     };
     match header.kind {
@@ -551,7 +544,7 @@ pub(crate) fn frame(
             let result = frames::result_of(from, header).map_err(|error| match error {
                 Error::Bounds { what, address, bytes, .. } if address != 0 => {
                     let rank = receiver.core.format.rank(GlobalAddress::from_bits(address));
-                    Error::Bounds { what, address, rank, bytes }
+                    Error::Bounds { what, address, rank: rank.0, bytes }
                 }
                 other => other,
             });
@@ -570,7 +563,7 @@ fn spoiled(receiver: &Receiver<'_>, header: &Header) -> Error {
         Some(Action::Copy { dst: Side::Global(address, _), bytes, .. }) => (address.bits(), bytes),
         _ => (0, 0),
     };
-    Error::Bounds { what, address, rank: receiver.core.rank, bytes }
+    Error::Bounds { what, address, rank: receiver.core.rank.0, bytes }
 }
 
 fn serve_put(core: &Core, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
@@ -627,7 +620,12 @@ fn owned(
     match if access == Access::Write { reach.check_writable(bytes)? } else { reach } {
         Reach::Direct(pointer) if rank == core.rank => Ok(pointer),
         Reach::Private(private) if rank == core.rank => Ok(private.pointer()),
-        _ => Err(Error::Bounds { what: "memory of another rank", address: address.bits(), rank, bytes }),
+        _ => Err(Error::Bounds {
+            what: "memory of another rank",
+            address: address.bits(),
+            rank: rank.0,
+            bytes,
+        }),
     }
 }
 

@@ -58,7 +58,7 @@ impl Reach {
             Reach::Private(private) if !private.writable => Err(Error::Bounds {
                 what: READ_ONLY,
                 address: private.address.bits(),
-                rank: private.rank,
+                rank: private.rank.0,
                 bytes,
             }),
             reach => Ok(reach),
@@ -201,7 +201,7 @@ impl Core {
         self.check_usable()?;
         let (rank, slot, offset) = self.format.find(address, registration);
         let named = self.format.rank(address);
-        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank: named, bytes });
+        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank: named.0, bytes });
         let Some(place) = self.arena.place(rank).map(|word| word.load()) else {
             return refuse("there is no such rank");
         };
@@ -267,7 +267,7 @@ impl Core {
             Status::Left => "it has finalized".to_string(),
             Status::Expected => "it is starting over".to_string(),
         };
-        Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
+        Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why })
     }
 
     /// Announces that private memory is about to be touched, in one of so many words. Fails when it was unregistered
@@ -291,7 +291,7 @@ impl Core {
         Err(Error::Bounds {
             what: "a region that was unregistered",
             address: private.address.bits(),
-            rank: private.rank,
+            rank: private.rank.0,
             bytes: 0,
         })
     }
@@ -399,7 +399,7 @@ impl Core {
         Err(Error::Bounds {
             what: "registered memory that its owner has unmapped",
             address: neighbour.address.bits(),
-            rank: neighbour.rank,
+            rank: neighbour.rank.0,
             bytes,
         })
     }
@@ -422,7 +422,7 @@ impl Core {
                 None => std::thread::sleep(std::time::Duration::from_millis(1)),
             }
         };
-        Error::PeerLost { rank, fate: Fate::Unknown, why }
+        Error::PeerLost { rank: rank.0, fate: Fate::Unknown, why }
     }
 }
 

@@ -94,7 +94,7 @@ impl<'a> Local<'a> {
             _ => Err(Error::Bounds {
                 what: "not arena memory of this node",
                 address: address.bits(),
-                rank: self.core.format.rank(address),
+                rank: self.core.format.rank(address).0,
                 bytes,
             }),
         }
@@ -465,7 +465,7 @@ pub(crate) fn outside(address: GlobalAddress, bytes: u64) -> Error {
     Error::Bounds {
         what: "past the end of a structure in global memory",
         address: address.bits(),
-        rank: Rank(u32::MAX),
+        rank: u32::MAX,
         bytes,
     }
 }

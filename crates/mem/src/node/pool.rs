@@ -449,7 +449,7 @@ mod tests {
         let region = world.alloc::<u8>(2 * BORDER as usize).unwrap();
         let span = world.local().span(region.address(), 2 * BORDER).unwrap();
         assert!(span.write(BORDER - 8, &[3; 16]).is_ok());
-        assert_eq!(world.get(region.ptr().add(BORDER + 7)), Ok(3));
+        assert_eq!(world.get(region.ptr().add((BORDER + 7) as usize)), Ok(3));
     }
 
     #[test]

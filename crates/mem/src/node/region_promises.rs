@@ -49,7 +49,8 @@ fn a_pointer_moved_out_of_its_region_does_not_reach_another() {
     let starts = [regions[0].ptr(), regions[1].ptr(), regions[2].ptr(), private.ptr(), starter];
     for (from, start) in starts.iter().enumerate() {
         for to in (0..starts.len()).filter(|to| *to != from) {
-            let moved = start.add(starts[to].address().bits().wrapping_sub(start.address().bits()) / 8);
+            let moved =
+                start.add((starts[to].address().bits().wrapping_sub(start.address().bits()) / 8) as usize);
             if moved.address() != starts[to].address() {
                 continue;
             }
@@ -63,7 +64,7 @@ fn a_pointer_moved_out_of_its_region_does_not_reach_another() {
         let (address, registration) = start.parts();
         assert!(world.get(GlobalPtr::<u64>::from_parts(address, registration)).is_ok());
         is_bounds(world.get(start.add(1 << 40)));
-        is_bounds(world.get(start.add(u64::MAX)));
+        is_bounds(world.get(start.add(usize::MAX)));
     }
     drop((regions, private));
     world.finalize().unwrap();

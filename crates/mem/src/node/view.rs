@@ -29,14 +29,14 @@ use std::sync::atomic::Ordering;
 /// that other memory is ready. Atomics order both ways.
 ///
 /// A view is not told when the owner of the memory frees it or is lost: what is written then is seen by nobody. In the simulator
-/// nothing comes while a rank looks at a view again and again: call [`World::progress`] in between. A view must not be used in a
+/// nothing comes while a rank looks at a view again and again: call `progress` in between. A view must not be used in a
 /// forked child.
 ///
 /// ```
 /// # fn main() -> kumiki_mem::Result<()> {
 /// let world = kumiki_mem::World::init()?;
 /// let table = world.alloc::<u64>(100)?;
-/// let view = table.view(&world)?;
+/// let view = world.view_of(&table)?;
 /// for index in 0..view.len() {
 ///     view.store(index, index as u64)?;
 /// }
@@ -103,19 +103,10 @@ impl World {
     pub fn view<T: Pod>(&self, start: GlobalPtr<T>, len: usize) -> Result<View<'_, T>> {
         self.core().note(View::new(self.core(), start, len))
     }
-}
 
-impl<T: Pod> GlobalPtr<T> {
-    /// A view of `len` elements from here: see [`World::view`].
-    pub fn view(self, world: &World, len: usize) -> Result<View<'_, T>> {
-        world.view(self, len)
-    }
-}
-
-impl<T: Pod> Region<T> {
-    /// A view of all of it.
-    pub fn view<'w>(&self, world: &'w World) -> Result<View<'w, T>> {
-        world.view(self.ptr(), self.len())
+    /// A view of all of a region of this rank.
+    pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
+        self.view(region.ptr(), region.len())
     }
 }
 
@@ -162,7 +153,7 @@ impl<'w, T: Pod> View<'w, T> {
         Error::Bounds {
             what: "elements past the end of a view",
             address: self.address.add(first.wrapping_mul(size_of::<T>()) as u64).bits(),
-            rank: kumiki_net::Rank(u32::MAX),
+            rank: u32::MAX,
             bytes: count.wrapping_mul(size_of::<T>()) as u64,
         }
     }
@@ -287,8 +278,12 @@ impl Core {
         if (POOL_SLOT..=FAR_POOL_SLOT).contains(&slot) {
             return use_put("memory of a pool, whose blocks are freed without asking");
         }
-        let gone =
-            || Error::Bounds { what: "a region that was unregistered", address: address.bits(), rank, bytes };
+        let gone = || Error::Bounds {
+            what: "a region that was unregistered",
+            address: address.bits(),
+            rank: rank.0,
+            bytes,
+        };
         let local = self.arena.place(rank).map(|word| word.load().local).ok_or_else(gone)?;
         let (Some(entry), Some(owner)) = (self.arena.region(local, slot as usize), self.arena.control(local))
         else {
@@ -325,7 +320,7 @@ mod tests {
         let booked = || world.ledger().of(Purpose::Heap);
         let region = world.alloc::<u64>(1000).unwrap();
         let (start, place) = (region.ptr(), region.as_mut_ptr());
-        let view = region.view(&world).unwrap();
+        let view = world.view_of(&region).unwrap();
         view.store(999, 5).unwrap();
         drop(region);
         assert!(world.get(start).is_err(), "it is gone for everybody else");
@@ -351,7 +346,7 @@ mod tests {
     fn a_view_reads_and_writes_elements_of_every_size_and_nothing_beyond() {
         fn check<T: Pod + PartialEq + std::fmt::Debug>(world: &World, value: T) {
             let region = world.alloc::<T>(3).unwrap();
-            let view = region.ptr().add(1).view(world, 2).unwrap();
+            let view = world.view(region.ptr().add(1), 2).unwrap();
             view.store(0, value).unwrap();
             view.store_release(1, value).unwrap();
             assert_eq!((view.load(0).unwrap(), view.load_acquire(1).unwrap()), (value, value));
@@ -383,11 +378,11 @@ mod tests {
     fn a_rank_has_sixty_four_views_at_a_time_and_pools_and_private_memory_are_refused() {
         let world = World::init().unwrap();
         let region = world.alloc::<u32>(4).unwrap();
-        let mut views: Vec<_> = (0..PINS).map(|_| region.view(&world).unwrap()).collect();
-        let full = region.view(&world).unwrap_err();
+        let mut views: Vec<_> = (0..PINS).map(|_| world.view_of(&region).unwrap()).collect();
+        let full = world.view_of(&region).unwrap_err();
         assert!(matches!(full, Error::OutOfMemory { asked: 65, .. }), "{full}");
         views.pop();
-        views.push(region.view(&world).unwrap());
+        views.push(world.view_of(&region).unwrap());
         drop(views);
         let misuse = |result: Result<View<'_, u32>>, what: &str| match result {
             Err(Error::Misuse(why)) => assert!(why.contains(what), "{why}"),

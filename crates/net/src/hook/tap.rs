@@ -141,6 +141,18 @@ impl<H: Hook> Transport for Tap<H> {
         self.inner.send(to, message, &mut TapSink { sink, hook: &mut self.hook })
     }
 
+    fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
+        if !self.hook.sending(to, &message) {
+            return Ok(false);
+        }
+        self.break_connections();
+        self.inner.post(to, message, &mut TapSink { sink, hook: &mut self.hook })
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink) {
+        self.inner.flush(&mut TapSink { sink, hook: &mut self.hook });
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         while let Some((to, message)) = self.hook.due() {
             self.inner.send(to, message, &mut TapSink { sink, hook: &mut self.hook })?;

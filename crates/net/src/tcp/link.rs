@@ -88,6 +88,8 @@ pub(super) struct Link {
     pub(super) drop_next: bool,
     /// Whether a piece of the message that is coming in was torn.
     torn: bool,
+    /// Whether its transport knows that it was given messages which go out together.
+    pub(super) fed: bool,
 }
 
 const _: () = assert!(std::mem::size_of::<Link>() <= 512);
@@ -139,6 +141,7 @@ impl Link {
             corrupt_next: false,
             drop_next: false,
             torn: false,
+            fed: false,
         }
     }
 
@@ -173,6 +176,16 @@ impl Link {
     /// Whether all that can be done here is to read: nothing to send, no goodbye, no fault.
     pub(super) fn is_plain(&self) -> bool {
         self.established && !self.has_output() && !self.parting && self.stalled_until_ms == 0
+    }
+
+    /// Whether all that keeps messages from being sent is that others are to go with them.
+    pub(super) fn takes_more(&self) -> bool {
+        self.established && self.unsent.is_none() && !self.parting && self.stalled_until_ms == 0
+    }
+
+    /// How many messages wait here.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
     }
 
     /// Whether it plays dead just now.
@@ -464,7 +477,7 @@ impl Link {
         if !self.may_go_on(&message) {
             return Ok(false);
         }
-        if self.queue.len() > 1 && self.progress == 0 && payload_bytes(&message) <= SMALL_BYTES {
+        if self.queue.len() > 1 && self.progress == 0 && is_small(&message) {
             return self.send_gathered(buffers, sink, out);
         }
         match message.payload {
@@ -789,6 +802,11 @@ impl Link {
             other => Error::Closed(other.to_string()),
         }
     }
+}
+
+/// Whether a message goes out with others that wait.
+pub(super) fn is_small(message: &Message) -> bool {
+    payload_bytes(message) <= SMALL_BYTES
 }
 
 fn payload_bytes(message: &Message) -> u64 {

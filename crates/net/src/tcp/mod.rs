@@ -249,7 +249,7 @@ impl Tcp {
         }
     }
 
-    fn flush(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+    fn flush_link(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
         let done = self.with_link(index, sink, out, |link, buffers, _, sink, out| {
             if link.is_stalled() {
                 return Ok(None);
@@ -318,7 +318,7 @@ impl Tcp {
     ) -> usize {
         match received {
             Some(Received::Finished) => {
-                self.flush(index, sink, out);
+                self.flush_link(index, sink, out);
                 self.keep_unasked(index);
                 self.remove(index);
                 1
@@ -345,9 +345,9 @@ impl Tcp {
                 // back the way the question came.
                 self.routes.entry(peer.0).or_insert(index);
             }
-            self.flush(index, sink, out);
+            self.flush_link(index, sink, out);
         } else if link.has_output() {
-            self.flush(index, sink, out);
+            self.flush_link(index, sink, out);
         }
         if !was_established {
             self.crowd_out(index);
@@ -366,7 +366,7 @@ impl Tcp {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.unanswered == 0 && !link.has_output() {
             link.goodbye();
-            self.flush(index, sink, out);
+            self.flush_link(index, sink, out);
             let finished = self.links[index as usize].as_ref().is_some_and(|link| link.is_finished());
             if finished {
                 self.remove(index);
@@ -406,7 +406,7 @@ impl Tcp {
         }
         for index in std::mem::take(&mut self.unsettled) {
             self.readable(index, sink, out);
-            self.flush(index, sink, out);
+            self.flush_link(index, sink, out);
         }
     }
 
@@ -439,7 +439,7 @@ impl Tcp {
             self.receive_plain(index, sink, &mut out)
         } else {
             if link.is_some_and(|link| link.has_output()) {
-                self.flush(index, sink, &mut out);
+                self.flush_link(index, sink, &mut out);
             }
             self.readable(index, sink, &mut out)
         };
@@ -483,7 +483,7 @@ impl Tcp {
             }
             let index = token as u32;
             if readiness.writable {
-                self.flush(index, sink, &mut out);
+                self.flush_link(index, sink, &mut out);
                 self.answer_goodbye(index, sink, &mut out);
                 happened += 1;
             }
@@ -513,7 +513,29 @@ impl Transport for Tcp {
         sent
     }
 
+    fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
+        let more = if self.may_keep(to, &message) { More::Comes } else { More::No };
+        let mut out = std::mem::take(&mut self.outbox);
+        let sent = self.send_inner(to, message, more, sink, &mut out);
+        if self.has_enough(to) {
+            self.flush_fed(sink, &mut out);
+        }
+        self.settle_outbox(&mut out, sink);
+        self.outbox = out;
+        sent.map(|()| !self.fed.is_empty())
+    }
+
+    fn flush(&mut self, sink: &mut dyn Sink) {
+        let mut out = std::mem::take(&mut self.outbox);
+        self.flush_fed(sink, &mut out);
+        self.settle_outbox(&mut out, sink);
+        self.outbox = out;
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
+        if !self.fed.is_empty() {
+            self.flush(sink);
+        }
         let slept = self.sleeper.slept.load(Ordering::Relaxed);
         if slept {
             self.sleeper.slept.store(false, Ordering::Relaxed);
@@ -539,7 +561,7 @@ impl Transport for Tcp {
     }
 
     fn wake_up_at(&self) -> Option<u64> {
-        if !self.unsettled.is_empty() || !self.waiting.is_empty() {
+        if !self.unsettled.is_empty() || !self.waiting.is_empty() || !self.fed.is_empty() {
             return Some(time::now_ms() + 1);
         }
         self.next_deadline_ms
@@ -580,7 +602,7 @@ impl Transport for Tcp {
                 continue;
             }
             link.goodbye();
-            self.flush(index, sink, &mut out);
+            self.flush_link(index, sink, &mut out);
         }
         self.settle_outbox(&mut out, sink);
         match (sending, self.open) {

@@ -211,7 +211,7 @@ impl Tcp {
                     if let Some(link) = self.links[index as usize].as_mut() {
                         messages.into_iter().for_each(|message| link.push(message));
                     }
-                    self.flush(index, sink, out);
+                    self.flush_link(index, sink, out);
                 }
                 Err(error) if error.is_own_trouble() => {
                     if error.is_out_of_descriptors() {

@@ -32,7 +32,7 @@ impl Tcp {
         if let Some(link) = self.links[index as usize].as_mut() {
             link.goodbye();
         }
-        self.flush(index, sink, out);
+        self.flush_link(index, sink, out);
         true
     }
 

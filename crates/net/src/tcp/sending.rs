@@ -1,10 +1,17 @@
 //! Which connection a message goes on, what waits, and what goes out together.
 
+use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
 use crate::contract::{Message, Outbox, Path, Sink, Transport};
 use crate::os::time;
 use crate::{Rank, Result};
+
+/// While so many answers of a rank are on their way, messages to it go out together: the first of those answers comes soon, and
+/// whoever takes it sends what has been kept.
+const FEW_UNANSWERED: u32 = 8;
+/// So many of them at most.
+const MOST_FED: usize = 64;
 
 /// Whether another message follows at once, with which this one may go out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +64,7 @@ impl Tcp {
         if more == More::Comes {
             link.push(message);
             link.balance(&*self.setup.accounts);
-            if !self.fed.contains(&index) {
+            if !std::mem::replace(&mut link.fed, true) {
                 self.fed.push(index);
             }
             return Ok(());
@@ -69,7 +76,7 @@ impl Tcp {
                 link.push(message);
                 link.balance(&*self.setup.accounts);
                 if link.established {
-                    self.flush(index, sink, out);
+                    self.flush_link(index, sink, out);
                 }
             }
             Err(error) => {
@@ -152,12 +159,28 @@ impl Tcp {
         }
     }
 
+    /// The link on which questions to a rank go, if there is one.
+    fn routed(&self, to: Rank) -> Option<&Link> {
+        self.routes.get(&to.0).and_then(|&index| self.links[index as usize].as_deref())
+    }
+
+    /// Whether a message to a rank may wait for others to go with it: answers of that rank are on their way.
+    pub(super) fn may_keep(&self, to: Rank, message: &Message) -> bool {
+        let awaited = |link: &Link| link.takes_more() && link.unanswered >= FEW_UNANSWERED;
+        is_small(message) && self.routed(to).is_some_and(awaited)
+    }
+
+    /// Whether as much is kept for a rank as goes out together.
+    pub(super) fn has_enough(&self, to: Rank) -> bool {
+        self.routed(to).is_some_and(|link| link.fed && link.queued() >= MOST_FED)
+    }
+
     /// Sends what links were fed with.
-    fn flush_fed(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+    pub(super) fn flush_fed(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         while let Some(index) = self.fed.pop() {
-            let link = self.links.get(index as usize).and_then(Option::as_ref);
-            if link.is_some_and(|link| link.established) {
-                self.flush(index, sink, out);
+            let link = self.links.get_mut(index as usize).and_then(Option::as_mut);
+            if link.is_some_and(|link| std::mem::take(&mut link.fed) && link.established) {
+                self.flush_link(index, sink, out);
             }
         }
     }
