@@ -50,7 +50,7 @@ mod world;
 
 pub use kumiki_mem::{
     AtomicOp, AtomicWord, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order, Part,
-    Pod, Purpose, Region, Registered, Result, Zeroable,
+    Pod, Purpose, Region, Registered, Result, View, Zeroable,
 };
 pub use world::{World, WorldOptions};
 
