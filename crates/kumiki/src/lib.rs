@@ -200,7 +200,7 @@ mod world;
 
 pub use kumiki_mem::{
     AtomicOp, AtomicWord, Celled, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order,
-    Part, Pod, Purpose, Region, Registered, Result, Zeroable,
+    Part, Pod, Purpose, Region, Registered, Result, View, Zeroable,
 };
 pub use world::{World, WorldOptions};
 

@@ -32,4 +32,5 @@ pub use node::ledger::{Booking, Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
 pub use node::region::{Lent, Region, RegionKey, Registered};
+pub use node::view::View;
 pub use plain::{Pod, Zeroable};

@@ -6,14 +6,14 @@ use crate::engine::operations::{Action, AtomicCall, Handle, Operation, Side, OPE
 use crate::engine::order::{self, Condition, Order};
 use crate::engine::serve;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::node::atomic::{perform_narrow, perform_wide, AtomicOp, AtomicWord};
+use crate::node::atomic::{self, AtomicOp, AtomicWord};
 use crate::node::copy;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::descriptor::Event;
 use kumiki_net::shm::control::Activity;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -53,17 +53,12 @@ fn copy_of(dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Action {
 /// # Safety
 /// The pointer must be valid for a `W`.
 #[inline(always)]
-unsafe fn change<W: AtomicWord>(pointer: *mut u8, code: u8, first: u64, second: u64) -> Option<u64> {
-    if !(pointer as usize).is_multiple_of(size_of::<W>()) {
-        return None;
+unsafe fn change_aligned<W: AtomicWord>(pointer: *mut u8, code: u8, first: u64, second: u64) -> Option<u64> {
+    match (pointer as usize).is_multiple_of(size_of::<W>()) {
+        // SAFETY: valid, as the caller promises, and aligned.
+        true => Some(unsafe { atomic::change::<W>(pointer, code, first, second) }),
+        false => None,
     }
-    // SAFETY: valid, as the caller promises, and aligned.
-    Some(unsafe {
-        match size_of::<W>() {
-            8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
-            _ => perform_narrow(&*pointer.cast::<AtomicU32>(), code & 7, first as u32, second as u32).into(),
-        }
-    })
 }
 
 impl World {
@@ -289,7 +284,7 @@ impl World {
         if let (true, (Some(place), Some(word))) = (at_once, words) {
             // SAFETY: both were checked for a word.
             unsafe {
-                if let Some(old) = change::<W>(word, code, first, second) {
+                if let Some(old) = change_aligned::<W>(word, code, first, second) {
                     copy::store(place, W::narrow(old));
                     core.raise_completion();
                     return Ok(core.handle_of_done(quiet && turn == Turn::Any));
@@ -585,7 +580,7 @@ impl World {
         let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
         let changed = here.and_then(|pointer| {
             // SAFETY: the word was checked to be in bounds.
-            unsafe { change::<W>(pointer, code, first, second) }
+            unsafe { change_aligned::<W>(pointer, code, first, second) }
         });
         match changed {
             Some(old) => Ok(W::narrow(old)),
@@ -605,7 +600,7 @@ impl World {
         old.ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
     }
 
-    /// Adds to a word, wrapping around; gives back the old value.
+    /// Adds to a word; integers wrap around. Gives back the old value.
     #[inline]
     pub fn fetch_add<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
         self.fetch(target, AtomicOp::Add(value))
@@ -621,6 +616,18 @@ impl World {
     #[inline]
     pub fn swap<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
         self.fetch(target, AtomicOp::Swap(value))
+    }
+
+    /// Keeps the smaller of a word and a value; gives back the old value.
+    #[inline]
+    pub fn fetch_min<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Min(value))
+    }
+
+    /// Keeps the larger of a word and a value; gives back the old value.
+    #[inline]
+    pub fn fetch_max<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Max(value))
     }
 
     /// Exclusive or; gives back the old value.

@@ -8,6 +8,7 @@
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
+//! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
 //! | `ledger.rs` | what it all costs |
 
 pub(crate) mod access;
@@ -24,3 +25,4 @@ pub(crate) mod region;
 #[cfg(test)]
 mod region_promises;
 pub(crate) mod slots;
+pub(crate) mod view;

@@ -49,6 +49,8 @@ pub(crate) struct Registry {
     records: BTreeMap<u16, Record>,
     slots: Slots,
     heap: Heap,
+    /// Regions that were freed while somebody had them in view: their memory is not free yet.
+    held: Vec<(u16, Record)>,
     /// Whether a reset has given the table and the slice to the next life: then this one changes nothing there.
     passed_on: bool,
 }
@@ -65,7 +67,13 @@ pub(crate) struct Granted {
 
 impl Registry {
     pub(crate) fn new(heap: [Range<u64>; 2]) -> Registry {
-        Registry { records: BTreeMap::new(), slots: Slots::new(), heap: Heap::new(heap), passed_on: false }
+        Registry {
+            records: BTreeMap::new(),
+            slots: Slots::new(),
+            heap: Heap::new(heap),
+            held: Vec::new(),
+            passed_on: false,
+        }
     }
 }
 
@@ -144,6 +152,7 @@ impl Core {
     pub(crate) fn allocate(&self, bytes: u64, colour: u32) -> Result<Granted> {
         self.check_usable()?;
         let colour = check_colour(colour)?;
+        self.free_unpinned(&mut self.registry());
         let too_large = || Error::OutOfMemory { asked: bytes, left: 0, what: "address space of a heap" };
         let rounded = Heap::rounded(bytes).ok_or_else(too_large)?;
         self.books.book(Purpose::Heap, rounded)?;
@@ -237,7 +246,7 @@ impl Core {
     }
 
     /// Takes a region back. When this returns nobody touches private memory any more, and nobody on another node memory of
-    /// the arena; a neighbour that is just copying there finishes.
+    /// the arena; a neighbour that is just copying there finishes, and the memory stays for those who have it in view.
     pub(crate) fn unregister(&self, slot: u16, generation: u16) -> Result<()> {
         let mut registry = self.registry();
         let record = registry.records.get(&slot).copied();
@@ -253,20 +262,50 @@ impl Core {
         let ours = !registry.passed_on;
         if ours {
             self.retire(slot, record.slots);
-            self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
         }
         drop(registry);
         // Whoever serves a frame holds the engine: after this, only neighbours can still be copying.
         drop(self.engine());
+        if ours && record.kind == Kind::Arena {
+            let mut registry = self.registry();
+            registry.held.push((slot, record));
+            self.free_unpinned(&mut registry);
+        }
         if record.kind == Kind::Arena {
-            if ours {
-                self.give_back(&mut self.registry(), record.base, record.heap_bytes);
-                self.books.unbook(Purpose::Heap, record.heap_bytes);
-            }
             return Ok(());
+        }
+        if ours {
+            self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
         }
         (0..record.slots).for_each(|index| self.wait_for_hazards(slot + index, record.generation));
         Ok(())
+    }
+
+    /// Gives the memory of retired regions back that nobody has in view any more.
+    fn free_unpinned(&self, registry: &mut Registry) {
+        if registry.held.is_empty() || registry.passed_on {
+            return;
+        }
+        for (slot, record) in std::mem::take(&mut registry.held) {
+            if self.is_in_view(slot, &record) {
+                registry.held.push((slot, record));
+                continue;
+            }
+            self.give_back(registry, record.base, record.heap_bytes);
+            self.books.unbook(Purpose::Heap, record.heap_bytes);
+            self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
+        }
+    }
+
+    /// Whether a living rank has a retired region in view. Nobody can take it in view any more.
+    fn is_in_view(&self, slot: u16, record: &Record) -> bool {
+        let names =
+            || (0..record.slots).map(|index| hazard::name(self.local, slot + index, record.generation));
+        let pins = &self.control().pins;
+        (0..self.arena.config().local_ranks).any(|local| {
+            let by = self.arena.control(local).filter(|_| pins.may_be_pinned_by(local));
+            by.is_some_and(|by| names().any(|name| by.pins.holds(name))) && !self.is_gone(local)
+        })
     }
 
     /// Waits until no live rank of the node copies into or out of a retired region.
@@ -318,7 +357,7 @@ impl Core {
     /// The private bytes of the tables, for the ledger.
     pub(crate) fn region_count(&self) -> usize {
         let registry = self.registry();
-        registry.records.len() + registry.slots.runs() + registry.heap.ranges()
+        registry.records.len() + registry.held.len() + registry.slots.runs() + registry.heap.ranges()
     }
 }
 
@@ -339,7 +378,8 @@ pub(crate) fn out_of_memory(error: kumiki_net::Error, asked: u64) -> Error {
     }
 }
 
-/// An arena region of `T` that this rank owns; freed when dropped.
+/// An arena region of `T` that this rank owns; freed when dropped. (Memory that somebody has in [view](crate::View) stays until
+/// nobody has.)
 ///
 /// Other ranks read and write it through [`ptr`](Self::ptr). So does the owner, or by [`read`](Self::read) and
 /// [`write`](Self::write), which copy: memory that others can write is never lent as a reference.
