@@ -7,6 +7,7 @@
 use crate::engine::frames::Few;
 use crate::engine::order::Condition;
 use crate::node::address::{GlobalAddress, Registration};
+use crate::node::atomic::AtomicCall;
 use crate::{Error, Result};
 use kumiki_net::Rank;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,16 +41,6 @@ pub(crate) enum Side {
     Global(GlobalAddress, Registration),
     /// Memory of this process that the caller lends until the operation is complete or forgotten.
     Lent(usize),
-}
-
-/// An atomic operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct AtomicCall {
-    pub(crate) target: GlobalAddress,
-    pub(crate) registration: Registration,
-    pub(crate) code: u8,
-    pub(crate) first: u64,
-    pub(crate) second: u64,
 }
 
 /// What an operation does.
