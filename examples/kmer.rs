@@ -9,7 +9,7 @@
 //! kumiki run -n 4 kmer reads.fasta --check         contigs, compared with a serial run
 //! ```
 
-use kumiki::data::{Counter, Multiset, RawTable};
+use kumiki::data::{Counter, Multiset, RawTable, Spread};
 use kumiki::{GlobalAddress, World};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -86,7 +86,7 @@ fn share(world: &World) -> kumiki::Result<(Multiset<'_>, Counter<'_>)> {
     let notice = world.starter::<[u64; 4]>(0)?;
     if world.rank() == 0 {
         let all: Vec<u32> = (0..world.ranks()).collect();
-        let table = Multiset::create(world, &all, SLOTS, 0)?;
+        let table = Multiset::create(world, Spread::over(&all).slots(SLOTS as usize).directory(0))?;
         let work = Counter::create(world, 0)?;
         let [address, ranks, slots] = table.raw().words();
         world.put(notice, [address, ranks, slots, work.address().bits()])?;

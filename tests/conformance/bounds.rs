@@ -2,6 +2,7 @@
 
 use crate::stage::{Block, Stage};
 use crate::way::Memory;
+use kumiki::raw;
 use kumiki::{AtomicOp, Error, GlobalAddress, GlobalPtr, Order, Pod, Region, Registered, Result};
 
 const BYTES: u64 = 104;
@@ -59,7 +60,7 @@ fn bad_ranges(stage: &Stage, base: GlobalAddress) -> Vec<(GlobalAddress, u64)> {
 fn is_bounds<T: std::fmt::Debug>(result: Result<T>, what: &str, address: GlobalAddress, bytes: u64) {
     match result {
         // Whoever says so, the error names the rank that the address belongs to: with three or four, by two bits.
-        Err(Error::Bounds { rank, address: named, .. }) if named == 0 || rank.0 as u64 == named >> 62 => {}
+        Err(Error::Bounds { rank, address: named, .. }) if named == 0 || u64::from(rank) == named >> 62 => {}
         other => panic!("{what} at {address:#x} with {bytes} bytes gave {other:?}; it should be Bounds"),
     }
 }
@@ -139,7 +140,7 @@ fn moved_out(stage: &Stage) {
     for (index, from) in all.iter().enumerate() {
         assert_eq!(stage.world.get(from.cast::<u64>()).expect("its own region"), 0);
         for to in all.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, to)| to.address()) {
-            let moved = from.add(to.bits().wrapping_sub(from.address().bits())).cast::<u64>();
+            let moved = from.add(to.bits().wrapping_sub(from.address().bits()) as usize).cast::<u64>();
             is_bounds(stage.world.get(moved), "get by a pointer moved out of its region", to, 8);
             is_bounds(stage.world.put(moved, 5), "put by a pointer moved out of its region", to, 8);
             is_bounds(stage.world.put_slice(moved, &[5; 4]), "put_slice by such a pointer", to, 32);
@@ -185,7 +186,7 @@ fn stale<R>(stage: &Stage, make: impl Fn() -> R, pointer: impl Fn(&R) -> GlobalP
         is_bounds(stage.world.fetch_add(stale.add(1), 5), "fetch_add by a stale pointer", address, 8);
         is_bounds(stage.world.put_slice(stale, &[5; 4]), "put_slice by a stale pointer", address, 32);
         is_bounds(stage.world.get_slice(stale, &mut [5; 4]), "get_slice by a stale pointer", address, 32);
-        let fresh = GlobalPtr::<u64>::from_parts(addresses[rank], new[rank]).add(stage.me() as u64);
+        let fresh = GlobalPtr::<u64>::from_parts(addresses[rank], new[rank]).add(stage.me() as usize);
         assert_eq!(stage.world.fetch_add(fresh, 10).expect("a fresh pointer"), 0);
         assert_eq!(stage.world.get(fresh).expect("a fresh pointer"), 10);
     }
@@ -198,7 +199,8 @@ static CONSTANT: [u64; 2048] = [3; 2048];
 pub(crate) fn read_only(stage: &Stage) {
     let (start, bytes) = (CONSTANT.as_ptr() as *mut u8, size_of_val(&CONSTANT));
     // SAFETY: a constant can be read for ever, and it is not a register's business to write.
-    let key = unsafe { stage.world.register_raw(start, bytes, 0) }.expect("memory that can be read");
+    let key =
+        unsafe { raw::memory(&stage.world).register_raw(start, bytes, 0) }.expect("memory that can be read");
     let mine = stage.block(bytes);
     let is_refused = |result: Result<()>, what: &str, address: GlobalAddress| {
         let said = result.as_ref().err().map(ToString::to_string);
@@ -211,10 +213,14 @@ pub(crate) fn read_only(stage: &Stage) {
         for _ in 0..2 {
             assert_eq!(stage.world.get(place.add(2047)).expect("get"), 3);
             for count in [1, 2, 3, 512, 513, 2048] {
-                assert_eq!(stage.world.get_vec(place, count).expect("get_vec"), vec![3; count as usize]);
-                is_refused(stage.world.put_slice(place, &vec![9; count as usize]), "put_slice", address);
-                stage.copied(mine.address(), address, 8 * count).expect("a copy from it");
-                is_refused(stage.copied(address, mine.address(), 8 * count), "a copy to it", address);
+                assert_eq!(stage.world.get_vec(place, count).expect("get_vec"), vec![3; count]);
+                is_refused(stage.world.put_slice(place, &vec![9; count]), "put_slice", address);
+                stage.copied(mine.address(), address, (8 * count) as u64).expect("a copy from it");
+                is_refused(
+                    stage.copied(address, mine.address(), (8 * count) as u64),
+                    "a copy to it",
+                    address,
+                );
             }
             is_refused(stage.world.put(place, 9), "put", address);
             is_refused(stage.world.fetch_add(place, 9).map(drop), "fetch_add", address);
@@ -223,7 +229,7 @@ pub(crate) fn read_only(stage: &Stage) {
     }
     stage.sync();
     assert_eq!(CONSTANT, [3; 2048]);
-    stage.world.unregister_raw(key).expect("unregister");
+    raw::memory(&stage.world).unregister_raw(key).expect("unregister");
 }
 
 /// Atomics on words that are not aligned, wherever the memory begins.
@@ -287,13 +293,13 @@ fn refuse_misaligned<W: kumiki::AtomicWord + From<u8> + std::fmt::Debug + Pod>(
 
 /// Colours are accepted, and remembered; one that cannot be is refused.
 pub(crate) fn colours(stage: &Stage) {
-    assert!(stage.world.colours() >= 1);
+    assert!(raw::memory(&stage.world).colours() >= 1);
     for colour in 0..=15 {
-        let region = stage.world.alloc_coloured::<u64>(4, colour).expect("a colour");
-        assert_eq!(stage.world.colour_of(region.address()), Some(colour));
+        let region = raw::memory(&stage.world).alloc_coloured::<u64>(4, colour).expect("a colour");
+        assert_eq!(raw::memory(&stage.world).colour_of(region.address()), Some(colour));
         stage.world.put(region.ptr(), 4).expect("put");
         assert_eq!(stage.world.get(region.ptr()).expect("get"), 4);
     }
-    let error = stage.world.alloc_coloured::<u64>(4, 16).expect_err("there is no colour 16");
+    let error = raw::memory(&stage.world).alloc_coloured::<u64>(4, 16).expect_err("there is no colour 16");
     assert!(matches!(&error, Error::Misuse(why) if why.contains("colour 16")), "{error}");
 }

@@ -46,7 +46,7 @@ fn refused(result: kumiki::Result<Region<u8>>, wanted: u64) {
 
 fn still_usable(stage: &Stage) {
     for rank in stage.others().chain([stage.me()]) {
-        let word = stage.starter(rank).add(stage.me() as u64);
+        let word = stage.starter(rank).add(stage.me() as usize);
         stage.world.put(word, 3).expect("put");
         assert_eq!(stage.world.fetch_add(word, 4).expect("add"), 3);
         assert_eq!(stage.world.get(word).expect("get"), 7);

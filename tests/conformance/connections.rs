@@ -21,7 +21,7 @@ pub(crate) fn all_to_all(stage: &Stage) {
             let base = all[rank as usize];
             let word = GlobalPtr::<u64>::from_address(base);
             stage.world.fetch_add(word, 1).expect("add");
-            stage.world.put(word.add(64 + stage.me() as u64), round).expect("put");
+            stage.world.put(word.add(64 + stage.me() as usize), round).expect("put");
         }
         for rank in stage.others() {
             let base = all[rank as usize];

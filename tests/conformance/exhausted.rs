@@ -5,7 +5,7 @@
 use crate::job::Job;
 use crate::stage::Stage;
 use crate::way::NODES;
-use kumiki::data::{Counter, Deque, Insert, List, Map, Multiset, Set, Vector, Workspace};
+use kumiki::data::{Counter, Deque, Insert, List, Map, Multiset, On, Set, Spread, Vector, Workspace};
 use kumiki::{Error, GlobalAddress, Result};
 use libtest_mimic::Trial;
 
@@ -66,12 +66,12 @@ fn sequences(stage: &Stage, rank: u32) {
     let world = &stage.world;
     let numbers: Vec<u64> = (0..1000).collect();
     let more = vec![7; 2000];
-    let mut vector = Vector::<u64>::create(world, 0, rank).expect("create");
+    let mut vector = Vector::<u64>::create(world, On::rank(rank)).expect("create");
     vector.assign(&numbers).expect("assign");
-    let mut deque = Deque::<u64>::create(world, 0, rank).expect("create");
+    let mut deque = Deque::<u64>::create(world, On::rank(rank)).expect("create");
     deque.assign(&numbers).expect("assign");
     // A source of its own for what is assigned from elsewhere.
-    let mut source = Vector::<u64>::create(world, 0, rank).expect("create");
+    let mut source = Vector::<u64>::create(world, On::rank(rank)).expect("create");
     source.assign(&more).expect("assign");
     let full = Full::new(stage, rank);
     // What still fits into the block of each is no question of memory.
@@ -131,7 +131,10 @@ fn lists(stage: &Stage, rank: u32) {
 
 fn maps(stage: &Stage, rank: u32) {
     let world = &stage.world;
-    let (map, other) = (Map::create(world, &[rank], 4, rank), Map::create(world, &[rank], 8, rank));
+    let (map, other) = (
+        Map::create(world, Spread::over(&[rank]).slots(4)),
+        Map::create(world, Spread::over(&[rank]).slots(8)),
+    );
     let (map, other) = (map.expect("create"), other.expect("create"));
     for number in 0..20u64 {
         map.insert(&number.to_le_bytes(), &[1; 50]).expect("insert");
@@ -160,8 +163,8 @@ fn maps(stage: &Stage, rank: u32) {
 
 fn sets(stage: &Stage, rank: u32) {
     let world = &stage.world;
-    let set = Set::create(world, &[rank], 4, rank).expect("create");
-    let bag = Multiset::create(world, &[rank], 4, rank).expect("create");
+    let set = Set::create(world, Spread::over(&[rank]).slots(4)).expect("create");
+    let bag = Multiset::create(world, Spread::over(&[rank]).slots(4)).expect("create");
     for number in 0..20u64 {
         set.insert(&number.to_le_bytes()).expect("insert");
         bag.insert(&number.to_le_bytes()).expect("insert");
@@ -184,13 +187,13 @@ fn makings(stage: &Stage, rank: u32) {
     let world = &stage.world;
     let full = Full::new(stage, rank);
     full.refuses("malloc", || world.malloc(100, rank));
-    full.refuses("a vector", || Vector::<u64>::create(world, 100, rank));
-    full.refuses("a deque", || Deque::<u64>::create(world, 100, rank));
+    full.refuses("a vector", || Vector::<u64>::create(world, On::rank(rank).elements(100)));
+    full.refuses("a deque", || Deque::<u64>::create(world, On::rank(rank).elements(100)));
     full.refuses("a list", || List::create(world, rank));
     full.refuses("a counter", || Counter::create(world, rank));
-    full.refuses("a map", || Map::create(world, &[rank], 100, rank));
-    full.refuses("a set", || Set::create(world, &[rank], 100, rank));
-    full.refuses("a multiset", || Multiset::create(world, &[rank], 100, rank));
+    full.refuses("a map", || Map::create(world, Spread::over(&[rank]).slots(100)));
+    full.refuses("a set", || Set::create(world, Spread::over(&[rank]).slots(100)));
+    full.refuses("a multiset", || Multiset::create(world, Spread::over(&[rank]).slots(100)));
     stage.sync();
     full.refuses("a workspace", || Workspace::create(world, 1 << 20));
     stage.sync();

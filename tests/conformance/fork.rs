@@ -1,14 +1,15 @@
 //! A fork of a rank may not use the world, and does not disturb it.
 
 use crate::stage::Stage;
-use kumiki::data::{Deque, List, Map, Vector};
+use kumiki::data::{Deque, List, Map, On, Spread, Vector};
 use kumiki::{AtomicOp, Error, GlobalPtr, Order, Result, World};
 
 pub(crate) fn fork(stage: &Stage) {
     let block = stage.block(4096);
     let region = stage.world.alloc::<u64>(8).expect("alloc");
-    let mut vector = Vector::<u64>::create(&stage.world, 0, stage.me()).expect("create");
-    let map = Map::create(&stage.world, &[0, 1], 4, stage.me()).expect("create");
+    let mut vector = Vector::<u64>::create(&stage.world, On::rank(stage.me())).expect("create");
+    let map =
+        Map::create(&stage.world, Spread::over(&[0, 1]).slots(4).directory(stage.me())).expect("create");
     map.insert(b"one", b"1").expect("insert");
     let all = stage.exchange(block.address());
     let next = all[(stage.me() + 1) as usize % all.len()].add(64 * stage.me() as u64);
@@ -54,11 +55,11 @@ fn structures_that_do_not_fail(stage: &Stage, vector: &mut Vector<'_, u64>, map:
     let results: [Result<()>; 7] = [
         vector.push(1),
         vector.get(0).map(drop),
-        Vector::<u64>::create(world, 0, stage.me()).map(drop),
+        Vector::<u64>::create(world, On::rank(stage.me())).map(drop),
         map.insert(b"two", b"2").map(drop),
         map.get(b"one").map(drop),
         List::create(world, stage.me()).map(drop),
-        Deque::<u64>::create(world, 4, stage.me()).map(drop),
+        Deque::<u64>::create(world, On::rank(stage.me()).elements(4)).map(drop),
     ];
     let right = |result: &Result<()>| matches!(result, Err(Error::Misuse(why)) if why.contains("fork"));
     results.iter().position(|result| !right(result)).map_or(0, |index| index as i32 + 101)

@@ -25,7 +25,7 @@ pub(crate) fn malloc(stage: &Stage) {
             world.free(place).unwrap();
         } else {
             let words = next(&mut seed) as usize % 300 + 1;
-            let place = world.malloc(8 * words as u64, next(&mut seed) as u32 % ranks).unwrap();
+            let place = world.malloc(8 * words, next(&mut seed) as u32 % ranks).unwrap();
             world.put_slice(GlobalPtr::from_address(place), &vec![place.bits() ^ me as u64; words]).unwrap();
             held.push((place, words));
         }

@@ -6,7 +6,7 @@
 
 use crate::stage::Stage;
 use crate::tables::shared;
-use kumiki::data::{Insert, Map, Multiset, Set};
+use kumiki::data::{Insert, Map, Multiset, Set, Spread};
 use kumiki::GlobalAddress;
 use kumiki_net::os::time;
 use libtest_mimic::Trial;
@@ -128,7 +128,7 @@ fn record(stage: &Stage, whats: &[What], mut act: impl FnMut(What, &[u8], u64) -
 
 /// Brings all histories to rank 0; nothing to the others.
 fn gather(stage: &Stage, words: Vec<u64>) -> Vec<Vec<u64>> {
-    let block = stage.world.malloc(8 * words.len().max(1) as u64, stage.me()).unwrap();
+    let block = stage.world.malloc(8 * words.len().max(1), stage.me()).unwrap();
     stage.write(block, &words);
     let (addresses, lengths) = (stage.exchange(block), stage.exchange_word(words.len() as u64));
     let gathered = match stage.me() {
@@ -162,7 +162,7 @@ fn number(value: Vec<u8>) -> u64 {
 pub(crate) fn linearizable(stage: &Stage) {
     let world = &stage.world;
     let ranks: Vec<u32> = (0..stage.ranks()).collect();
-    let map = shared(stage, || Map::create(world, &ranks, 1, 0).unwrap().raw());
+    let map = shared(stage, || Map::create(world, Spread::over(&ranks).slots(1).directory(0)).unwrap().raw());
     let map = Map::from_raw(world, map).unwrap();
     let whats = [What::Insert, What::Put, What::Get, What::Get, What::Discard];
     let events = record(stage, &whats, |what, key, argument| match what {
@@ -172,7 +172,7 @@ pub(crate) fn linearizable(stage: &Stage) {
         _ => map.remove(key).unwrap() as u64,
     });
     check(stage, "map", events);
-    let set = shared(stage, || Set::create(world, &ranks, 1, 0).unwrap().raw());
+    let set = shared(stage, || Set::create(world, Spread::over(&ranks).slots(1).directory(0)).unwrap().raw());
     let set = Set::from_raw(world, set).unwrap();
     let events = record(stage, &[What::Insert, What::Get, What::Discard], |what, key, _| match what {
         What::Insert => set.insert(key).unwrap() as u64,
@@ -180,7 +180,8 @@ pub(crate) fn linearizable(stage: &Stage) {
         _ => set.remove(key).unwrap() as u64,
     });
     check(stage, "set", events.into_iter().map(|event| Event { argument: 1, ..event }).collect());
-    let bag = shared(stage, || Multiset::create(world, &ranks, 1, 0).unwrap().raw());
+    let bag =
+        shared(stage, || Multiset::create(world, Spread::over(&ranks).slots(1).directory(0)).unwrap().raw());
     let bag = Multiset::from_raw(world, bag).unwrap();
     let whats = [What::Add, What::Add, What::Take, What::Take, What::Take, What::Get, What::Remove];
     let events = record(stage, &whats, |what, key, argument| match what {
@@ -199,7 +200,7 @@ pub(crate) fn linearizable_malloc(stage: &Stage) {
     stage.sync();
     for number in 0..OPERATIONS {
         let bytes = 1 + number * 7 % 300;
-        let place = world.malloc(bytes, (number as u32 + stage.me()) % stage.ranks()).unwrap();
+        let place = world.malloc(bytes as usize, (number as u32 + stage.me()) % stage.ranks()).unwrap();
         // From the time it was given until the time it was given back it is ours.
         let from_ns = time::now_ns();
         stage.write(place, &[stage.me() as u8]);

@@ -3,6 +3,7 @@
 use crate::job::Job;
 use crate::stage::{patterned, Stage};
 use crate::way;
+use kumiki::raw;
 use libtest_mimic::Trial;
 
 const FOUR_GIB: u64 = 1 << 32;
@@ -35,7 +36,8 @@ impl Drop for Sparse {
 pub(crate) fn far_offsets(stage: &Stage) {
     let memory = Sparse::new();
     // SAFETY: the mapping lives until after `unregister_raw`, and is touched through the library only.
-    let key = unsafe { stage.world.register_raw(memory.0, SPARSE_BYTES, 1) }.expect("register 5 GiB");
+    let key =
+        unsafe { raw::memory(&stage.world).register_raw(memory.0, SPARSE_BYTES, 1) }.expect("register 5 GiB");
     let keys = stage.exchange(key.address);
     let places = |caller: u32| {
         [64, FOUR_GIB - 48, FOUR_GIB + 64, SPARSE_BYTES as u64 - 4096].map(|p| p + 8 * caller as u64)
@@ -73,14 +75,15 @@ pub(crate) fn far_offsets(stage: &Stage) {
         stage.copied(keys[to].add(SPARSE_BYTES as u64 - 1), key.address, 2).expect_err("past the end");
     assert!(matches!(error, kumiki::Error::Bounds { .. }), "{error}");
     stage.sync();
-    stage.world.unregister_raw(key).expect("unregister");
+    raw::memory(&stage.world).unregister_raw(key).expect("unregister");
 }
 
 /// One copy of more than 4 GiB, from sparse memory into the arena.
 pub(crate) fn huge_copy(stage: &Stage) {
     let memory = Sparse::new();
     // SAFETY: as above.
-    let key = unsafe { stage.world.register_raw(memory.0, SPARSE_BYTES, 1) }.expect("register 5 GiB");
+    let key =
+        unsafe { raw::memory(&stage.world).register_raw(memory.0, SPARSE_BYTES, 1) }.expect("register 5 GiB");
     let bytes = FOUR_GIB + 12_345;
     let marks = [0, 8, FOUR_GIB - 8, FOUR_GIB, FOUR_GIB + 8000, bytes - 9];
     let keys = stage.exchange(key.address);
@@ -102,7 +105,7 @@ pub(crate) fn huge_copy(stage: &Stage) {
         }
     }
     stage.sync();
-    stage.world.unregister_raw(key).expect("unregister");
+    raw::memory(&stage.world).unregister_raw(key).expect("unregister");
 }
 
 pub(crate) fn trials() -> Vec<Trial> {

@@ -3,7 +3,7 @@
 use crate::job::Job;
 use crate::stage::{assert_same, part, patterned, Stage};
 use crate::way::{self, NODES};
-use kumiki::data::{Counter, List, Position, Workspace};
+use kumiki::data::{Chunks, Counter, List, Position, Workspace};
 use kumiki::{Error, GlobalPtr};
 use libtest_mimic::Trial;
 use proptest::prelude::*;
@@ -61,8 +61,8 @@ fn check(stage: &Stage, list: &List<'_>, model: &Model) -> Result<(), TestCaseEr
     for (&node, (payload, rank)) in forwards[1..].iter().zip(model) {
         let position = Position::from_address(kumiki::GlobalAddress::from_bits(node));
         let element = list.element(position).expect("element");
-        prop_assert_eq!((element.address.bits(), element.bytes), (node + 24, payload.len() as u64));
-        prop_assert_eq!(stage.world.local().rank_of(position.address()), *rank);
+        prop_assert_eq!((element.address.bits(), element.bytes), (node + 24, payload.len()));
+        prop_assert_eq!(stage.world.rank_of(position.address()), Some(*rank));
     }
     let found = list.to_vec().expect("to_vec");
     prop_assert!(found.iter().eq(model.iter().map(|(payload, _)| payload)), "payloads");
@@ -97,7 +97,7 @@ fn apply(
     let until = from + part(step.count, models[other].len() - from);
     let place = |list: &List<'_>, index: usize| {
         let begin = list.begin().expect("begin");
-        list.advance(begin, index as i64).expect("advance")
+        list.advance(begin, index as isize).expect("advance")
     };
     let (mut list, mut second) = (lists[one], lists[other]);
     let position = place(&list, at);
@@ -128,7 +128,7 @@ fn apply(
             models[one].remove(at);
         }
         10 => {
-            prop_assert_eq!(second.distance(start, end).expect("distance"), (until - from) as u64);
+            prop_assert_eq!(second.distance(start, end).expect("distance"), until - from);
             prop_assert_eq!(second.erase_range(start, end).expect("erase_range"), end);
             models[other].drain(from..until);
         }
@@ -201,12 +201,12 @@ fn whole(
         20 => {
             let before = models[one].len();
             models[one].retain(|(found, _)| found != data);
-            prop_assert_eq!(list.remove(data).expect("remove"), (before - models[one].len()) as u64);
+            prop_assert_eq!(list.remove(data).expect("remove"), before - models[one].len());
         }
         21 => {
             let before = models[one].len();
             models[one].dedup_by(|(one, _), (two, _)| one == two);
-            prop_assert_eq!(list.unique().expect("unique"), (before - models[one].len()) as u64);
+            prop_assert_eq!(list.unique().expect("unique"), before - models[one].len());
         }
         22 => {
             let [first, second] = lists;
@@ -303,13 +303,13 @@ pub(crate) fn list_budget(stage: &Stage) {
 pub(crate) fn workspace(stage: &Stage) {
     let (me, ranks) = (stage.me() as usize, stage.ranks() as usize);
     for (bytes, start, chunk) in
-        [(10_000u64, 1, 37u64), (300_000, 0, 4096), (5, 0, 100), (0, 0, 8), (2_500_000, 1, 1000)]
+        [(10_000, 1, 37), (300_000, 0, 4096), (5, 0, 100), (0, 0, 8), (2_500_000, 1, 1000)]
     {
         let start = start % stage.ranks();
-        let workspace = Workspace::create_with(&stage.world, bytes, start, chunk).expect("create");
-        let bytes = bytes as usize;
+        let workspace =
+            Workspace::create_with(&stage.world, bytes, Chunks::of(chunk).from_rank(start)).expect("create");
         let places: Vec<u32> = workspace.chunks().map(|chunk| chunk.rank).collect();
-        assert_eq!(places.len(), bytes.div_ceil(chunk as usize));
+        assert_eq!(places.len(), bytes.div_ceil(chunk));
         assert!(places
             .iter()
             .enumerate()
@@ -318,20 +318,20 @@ pub(crate) fn workspace(stage: &Stage) {
         workspace.read(0, &mut found).expect("read");
         assert!(found.iter().all(|&byte| byte == 0), "it begins with zeros");
         stage.sync();
-        let wanted = patterned(chunk, bytes);
+        let wanted = patterned(chunk as u64, bytes);
         let stripe = bytes.div_ceil(ranks);
         let own = (stripe * me).min(bytes)..(stripe * (me + 1)).min(bytes);
         let half = own.start + own.len() / 2;
-        workspace.write(own.start as u64, &wanted[own.start..half]).expect("write");
+        workspace.write(own.start, &wanted[own.start..half]).expect("write");
         let block = stage.block(own.len() + 8);
         stage.write(block.address(), &wanted[half..own.end]);
-        workspace.write_from(half as u64, block.address(), (own.end - half) as u64).expect("write_from");
+        workspace.write_from(half, block.address(), own.end - half).expect("write_from");
         stage.sync();
         workspace.read(0, &mut found).expect("read");
         assert_same(&found, &wanted, || format!("{bytes} bytes in chunks of {chunk}"));
-        workspace.read_to(own.start as u64, block.address(), own.len() as u64).expect("read_to");
+        workspace.read_to(own.start, block.address(), own.len()).expect("read_to");
         assert!(stage.read::<u8>(block.address(), own.len()) == wanted[own.clone()]);
-        let outside = workspace.read(bytes as u64, &mut [0]);
+        let outside = workspace.read(bytes, &mut [0]);
         assert!(matches!(outside, Err(Error::Misuse(_))), "{outside:?}");
         workspace.destroy().expect("destroy");
     }

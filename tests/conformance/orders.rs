@@ -2,6 +2,7 @@
 
 use crate::stage::{patterned, Stage};
 use crate::way::{Memory, ProcessVm};
+use kumiki::raw;
 use kumiki::{AtomicOp, Error, GlobalAddress, Handle, Order};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -14,6 +15,30 @@ pub(crate) fn chains(stage: &Stage) {
         after_and_all(stage, target);
         relay(stage, target);
         behind_a_refusal(stage, target);
+    }
+}
+
+/// What a rank has issued arrives while it does nothing but look at its own memory: nobody is asked to send what goes out together.
+pub(crate) fn issued_and_left_alone(stage: &Stage) {
+    const WORDS: u64 = 1000;
+    for round in 1..=3u64 {
+        let (local, remote) = (stage.block(8 * WORDS as usize), stage.block(8 * WORDS as usize));
+        let next = stage.exchange(remote.address())[((stage.me() + 1) % stage.ranks()) as usize];
+        stage.write(local.address(), &(0..WORDS).map(|word| word + round).collect::<Vec<u64>>());
+        // Every rank first has what others may write to at zero.
+        stage.sync();
+        for word in 0..WORDS {
+            stage.copy(next.add(8 * word), local.address().add(8 * word), 8);
+        }
+        let last = remote.address().add(8 * (WORDS - 1));
+        while stage.word(last) != WORDS - 1 + round {
+            std::thread::yield_now();
+        }
+        stage.complete_all();
+        stage.sync();
+        let came = stage.read::<u64>(remote.address(), WORDS as usize);
+        assert!((0..WORDS).all(|word| came[word as usize] == word + round));
+        stage.sync();
     }
 }
 
@@ -99,10 +124,15 @@ fn after_and_all(stage: &Stage, target: u32) {
         stage.write(local.address(), &data);
         let bytes = size as u64;
         let first = stage.copy(lane(target), local.address(), bytes);
-        let second =
-            stage.world.copy(lane(target + 1), lane(target), bytes, Order::After(first)).expect("copy");
-        stage.world.copy(lane(target + 2), lane(target + 1), bytes, Order::After(second)).expect("copy");
-        let last = stage.world.copy(back, lane(target + 2), bytes, Order::All).expect("copy");
+        let second = stage
+            .world
+            .copy(lane(target + 1), lane(target), bytes as usize, Order::After(first))
+            .expect("copy");
+        stage
+            .world
+            .copy(lane(target + 2), lane(target + 1), bytes as usize, Order::After(second))
+            .expect("copy");
+        let last = stage.world.copy(back, lane(target + 2), bytes as usize, Order::All).expect("copy");
         stage.world.complete(last).expect("complete");
         assert_eq!(stage.read::<u8>(back, size), data, "{size} bytes by way of rank {target}");
     }
@@ -120,8 +150,8 @@ fn relay(stage: &Stage, target: u32) {
         stage.write(lane(target + 1), &other);
         let bytes = size as u64;
         stage.copy(lane(target), local.address(), bytes);
-        stage.world.copy(local.address(), lane(target + 1), bytes, Order::Continue).expect("copy");
-        stage.world.copy(lane(target + 1), lane(target), bytes, Order::Continue).expect("copy");
+        stage.world.copy(local.address(), lane(target + 1), bytes as usize, Order::Continue).expect("copy");
+        stage.world.copy(lane(target + 1), lane(target), bytes as usize, Order::Continue).expect("copy");
         stage.complete_all();
         assert_eq!(stage.read::<u8>(lane(target), size), data, "{size} bytes put");
         assert_eq!(stage.read::<u8>(local.address(), size), other, "{size} bytes fetched");
@@ -161,10 +191,14 @@ pub(crate) fn in_turn(stage: &Stage) {
     let (local, remote) = (stage.block(BYTES + 8), stage.block(BYTES));
     let all = stage.exchange(remote.address());
     let (next, before) = ((stage.me() + 1) % stage.ranks(), (stage.me() + stage.ranks() - 1) % stage.ranks());
-    let send = |dst, src, bytes, order| stage.world.copy_in_turn(dst, src, bytes, order).expect("copy");
+    let send = |dst, src, bytes, order| {
+        raw::memory(&stage.world).copy_in_turn(dst, src, bytes, order).expect("copy")
+    };
     let flag = local.address().add(BYTES as u64);
     let wait = |word: u64, value: u64| {
-        while stage.world.get(stage.starter(stage.me()).add(word)).expect("own starter memory") != value {
+        while stage.world.get(stage.starter(stage.me()).add(word as usize)).expect("own starter memory")
+            != value
+        {
             std::thread::yield_now();
         }
     };
@@ -183,7 +217,7 @@ pub(crate) fn in_turn(stage: &Stage) {
         } else {
             let (dst, add) = (stage.starter(stage.me()).address().add(72), AtomicOp::Add(1u64));
             let target = stage.starter(next).address();
-            stage.world.atomic_in_turn(dst, target, add, Order::None).expect("atomic");
+            raw::memory(&stage.world).atomic_in_turn(dst, target, add, Order::None).expect("atomic");
         }
         wait(0, round);
         assert!(stage.read::<u8>(remote.address(), BYTES) == patterned(round, BYTES), "round {round}");

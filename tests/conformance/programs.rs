@@ -234,7 +234,7 @@ fn act(stage: &Stage, field: &Field, steps: &[Step]) {
         };
         let (dst, src) = (field.at(step.dst), field.at(step.src));
         let handle = match (step.code, step.bytes) {
-            (0, bytes) => stage.world.copy(dst, src, bytes, order),
+            (0, bytes) => stage.world.copy(dst, src, bytes as usize, order),
             (_, 8) => stage.world.atomic(dst, src, operation(*step), order),
             (_, _) => stage.world.atomic(dst, src, narrowed(operation(*step)), order),
         };

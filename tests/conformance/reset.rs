@@ -16,7 +16,7 @@ pub(crate) fn reset(way: &'static Way) {
         let old = stage.exchange(region.address());
         let old_private = stage.exchange(private.address());
         for rank in 0..stage.ranks() {
-            stage.world.put(stage.starter(rank).add(stage.me() as u64), 99).expect("put");
+            stage.world.put(stage.starter(rank).add(stage.me() as usize), 99).expect("put");
         }
         stage.sync();
         let new_rank = permutation[stage.me() as usize];
@@ -35,7 +35,7 @@ pub(crate) fn reset(way: &'static Way) {
         // What outlives its world is not mistaken for something of the next.
         drop((region, private));
         for base in stage.exchange(fresh.address()) {
-            let word = GlobalPtr::<u64>::from_address(base).add(stage.me() as u64);
+            let word = GlobalPtr::<u64>::from_address(base).add(stage.me() as usize);
             assert_eq!(stage.world.fetch_add(word, stage.me() as u64).expect("add"), 0);
         }
         stage.sync();

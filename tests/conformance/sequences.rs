@@ -3,7 +3,7 @@
 use crate::job::Job;
 use crate::stage::{assert_same, part, patterned, Stage};
 use crate::way::{self, NODES};
-use kumiki::data::{Deque, Vector};
+use kumiki::data::{Deque, On, Vector};
 use kumiki::{Error, GlobalAddress, GlobalPtr};
 use libtest_mimic::{Failed, Trial};
 use proptest::prelude::*;
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// What the test needs to know of a vector or a deque.
 trait Subject<'w>: Sized {
     const HEADER_WORDS: u64;
-    fn make(stage: &'w Stage, capacity: u64, rank: u32) -> Self;
+    fn make(stage: &'w Stage, capacity: usize, rank: u32) -> Self;
     fn push_front(&mut self, data: &[u8]);
     fn pop_front(&mut self) -> Option<u8>;
     fn check_header(&self, words: &[u64]);
@@ -44,8 +44,8 @@ trait Subject<'w>: Sized {
 impl<'w> Subject<'w> for Vector<'w> {
     const HEADER_WORDS: u64 = 3;
 
-    fn make(stage: &'w Stage, capacity: u64, rank: u32) -> Self {
-        let mut vector = Vector::create(&stage.world, capacity, rank).expect("create");
+    fn make(stage: &'w Stage, capacity: usize, rank: u32) -> Self {
+        let mut vector = Vector::create(&stage.world, On::rank(rank).elements(capacity)).expect("create");
         assert_eq!(vector.len().expect("len"), capacity);
         vector.clear().expect("clear");
         vector
@@ -62,7 +62,10 @@ impl<'w> Subject<'w> for Vector<'w> {
     }
 
     fn check_header(&self, words: &[u64]) {
-        assert_eq!(words[1..3], [self.len().expect("len"), self.capacity().expect("capacity")]);
+        assert_eq!(
+            words[1..3],
+            [self.len().expect("len"), self.capacity().expect("capacity")].map(|count| count as u64)
+        );
         assert_eq!(words[2] % 8, 0, "the capacity of a vector is a multiple of 8");
         if words[1] > 0 {
             assert_eq!(
@@ -77,8 +80,8 @@ impl<'w> Subject<'w> for Vector<'w> {
 impl<'w> Subject<'w> for Deque<'w> {
     const HEADER_WORDS: u64 = 4;
 
-    fn make(stage: &'w Stage, capacity: u64, rank: u32) -> Self {
-        let deque = Deque::create(&stage.world, capacity, rank).expect("create");
+    fn make(stage: &'w Stage, capacity: usize, rank: u32) -> Self {
+        let deque = Deque::create(&stage.world, On::rank(rank).elements(capacity)).expect("create");
         assert_eq!((deque.len().expect("len"), deque.capacity().expect("capacity")), (0, capacity));
         deque
     }
@@ -92,7 +95,10 @@ impl<'w> Subject<'w> for Deque<'w> {
     }
 
     fn check_header(&self, words: &[u64]) {
-        assert_eq!(words[2..4], [self.len().expect("len"), self.capacity().expect("capacity")]);
+        assert_eq!(
+            words[2..4],
+            [self.len().expect("len"), self.capacity().expect("capacity")].map(|count| count as u64)
+        );
         if words[2] > 0 {
             let [(first, _), _] = self.pieces(0..1).expect("pieces");
             assert_eq!(first.bits(), words[0] + words[1] % words[3], "the first byte is at the offset");
@@ -103,7 +109,12 @@ impl<'w> Subject<'w> for Deque<'w> {
 /// The operations have the same names on both, and no trait.
 macro_rules! against_model {
     ($name:ident, $subject:ident) => {
-        fn $name(stage: &Stage, ranks: [u32; 2], capacity: u64, steps: &[Step]) -> Result<(), TestCaseError> {
+        fn $name(
+            stage: &Stage,
+            ranks: [u32; 2],
+            capacity: usize,
+            steps: &[Step],
+        ) -> Result<(), TestCaseError> {
             let mut pair = ranks.map(|rank| <$subject as Subject>::make(stage, capacity, rank));
             let mut models = [Vec::<u8>::new(), Vec::new()];
             for (number, step) in steps.iter().enumerate() {
@@ -114,16 +125,16 @@ macro_rules! against_model {
                 let to = at + part(step.count, len - at);
                 let from = part(step.from, models[other].len());
                 let until = from + part(step.count, models[other].len() - from);
-                let range = from as u64..until as u64;
+                let range = from..until;
                 let twin = $subject::<u8>::from_address(&stage.world, pair[other].address());
                 let subject = &mut pair[one];
-                let grown = models[one].len() + data.len() > subject.capacity().expect("capacity") as usize;
+                let grown = models[one].len() + data.len() > subject.capacity().expect("capacity");
                 match step.code {
                     0..=2 => {
                         subject.extend(&data).expect("extend");
                         models[one].extend(&data);
                         if grown && stringify!($subject) == "Deque" {
-                            prop_assert_eq!(subject.capacity().expect("capacity"), models[one].len() as u64);
+                            prop_assert_eq!(subject.capacity().expect("capacity"), models[one].len());
                         }
                     }
                     3 | 4 => {
@@ -131,15 +142,15 @@ macro_rules! against_model {
                         models[one].splice(0..0, data);
                     }
                     5 => {
-                        subject.insert(at as u64, &data).expect("insert");
+                        subject.insert(at, &data).expect("insert");
                         models[one].splice(at..at, data);
                     }
                     6 | 7 => {
-                        subject.erase(at as u64..to as u64).expect("erase");
+                        subject.erase(at..to).expect("erase");
                         models[one].drain(at..to);
                     }
                     8 => {
-                        subject.drop_back((len - at) as u64).expect("drop_back");
+                        subject.drop_back(len - at).expect("drop_back");
                         models[one].truncate(at);
                     }
                     9 => prop_assert_eq!(subject.pop().expect("pop"), models[one].pop()),
@@ -156,7 +167,7 @@ macro_rules! against_model {
                         models[one] = models[other][from..until].to_vec();
                     }
                     13 => {
-                        subject.insert_range(at as u64, &twin, range).expect("insert_range");
+                        subject.insert_range(at, &twin, range).expect("insert_range");
                         let copy = models[other][from..until].to_vec();
                         models[one].splice(at..at, copy);
                     }
@@ -170,13 +181,13 @@ macro_rules! against_model {
                         models[one].clear();
                     }
                     16 => {
-                        let wanted = (len + step.bytes) as u64;
+                        let wanted = len + step.bytes;
                         subject.reserve(wanted).expect("reserve");
                         prop_assert!(subject.capacity().expect("capacity") >= wanted);
                     }
                     _ => {
                         let count = data.len().min(len - at);
-                        subject.write(at as u64, &data[..count]).expect("write");
+                        subject.write(at, &data[..count]).expect("write");
                         models[one][at..at + count].copy_from_slice(&data[..count]);
                     }
                 }
@@ -201,11 +212,11 @@ macro_rules! against_model {
 against_model!(vectors, Vector);
 against_model!(deques, Deque);
 
-type Case = fn(&Stage, [u32; 2], u64, &[Step]) -> Result<(), TestCaseError>;
+type Case = fn(&Stage, [u32; 2], usize, &[Step]) -> Result<(), TestCaseError>;
 
 fn random(stage: &Stage, case: Case) {
     for target in 0..stage.ranks() {
-        let programs = (prop::collection::vec(step(), 1..40), 0..40u64, any::<bool>());
+        let programs = (prop::collection::vec(step(), 1..40), 0..40usize, any::<bool>());
         stage.cases(CASES, [7, target as u8], programs, |(steps, capacity, apart)| {
             let second = (target + apart as u32) % stage.ranks();
             case(stage, [target, second], capacity, &steps)
@@ -233,7 +244,7 @@ pub(crate) fn deque(stage: &Stage) {
 }
 
 fn typed(stage: &Stage, rank: u32) {
-    let mut vector = Vector::<[u32; 3]>::create(&stage.world, 0, rank).expect("create");
+    let mut vector = Vector::<[u32; 3]>::create(&stage.world, On::rank(rank)).expect("create");
     let values: Vec<[u32; 3]> = (0..20_000).map(|value| [value, value * 2, value * 3]).collect();
     vector.extend(&values[..100]).expect("extend");
     values[100..200].iter().for_each(|&value| vector.push(value).expect("push"));
@@ -250,7 +261,7 @@ fn typed(stage: &Stage, rank: u32) {
 
 /// Each rank adds to a vector that the one before it has added to; all keep their handles.
 fn handed_over(stage: &Stage) {
-    let mine = Vector::<u64>::create(&stage.world, 0, stage.me()).expect("create");
+    let mine = Vector::<u64>::create(&stage.world, On::rank(stage.me())).expect("create");
     let all = stage.exchange(mine.address());
     let mut handles: Vec<Vector<u64>> =
         all.iter().map(|&address| Vector::from_address(&stage.world, address)).collect();
@@ -277,7 +288,7 @@ fn handed_over(stage: &Stage) {
 /// What a rank that died in the middle of a change leaves: errors, until it is put right.
 fn half_changed(stage: &Stage, rank: u32) {
     let world = &stage.world;
-    let mut vector = Vector::<u64>::create(world, 0, rank).expect("create");
+    let mut vector = Vector::<u64>::create(world, On::rank(rank)).expect("create");
     (0..10).for_each(|value| vector.push(value).expect("push"));
     let state = GlobalPtr::<u64>::from_address(vector.address()).add(3);
     let changing = u64::from_le_bytes(*b"changing");
@@ -301,7 +312,7 @@ fn half_changed(stage: &Stage, rank: u32) {
 /// Nothing, too much, and what is not there.
 fn edges(stage: &Stage, rank: u32) {
     let world = &stage.world;
-    let mut vector = Vector::<u16>::create(world, 5, rank).expect("create");
+    let mut vector = Vector::<u16>::create(world, On::rank(rank).elements(5)).expect("create");
     assert_eq!((vector.len().expect("len"), vector.capacity().expect("capacity")), (5, 8));
     vector.erase(5..5).expect("nothing at the end");
     vector.insert(5, &[]).expect("nothing at the end");
@@ -313,9 +324,9 @@ fn edges(stage: &Stage, rank: u32) {
         vector.read(5, &mut [0]).err(),
         vector.write(5, &[0]).err(),
         vector.at(5).err(),
-        vector.reserve(u64::MAX).err(),
-        Vector::<u16>::create(world, u64::MAX / 4, rank).err(),
-        Vector::<u16>::create(world, 1, stage.ranks()).err(),
+        vector.reserve(usize::MAX).err(),
+        Vector::<u16>::create(world, On::rank(rank).elements(usize::MAX / 4)).err(),
+        Vector::<u16>::create(world, On::rank(stage.ranks()).elements(1)).err(),
         Vector::<u16>::from_address(world, GlobalAddress::NULL).len().err(),
         Vector::<u16>::from_address(world, vector.address().add(8)).len().err(),
         Deque::<u16>::from_address(world, stage.starter(rank).address()).len().err(),
@@ -333,18 +344,18 @@ fn edges(stage: &Stage, rank: u32) {
     let block = stage.block(2 * LONG);
     let data: Vec<u16> = (0..LONG).map(|index| index as u16).collect();
     stage.write(block.address(), &data);
-    vector.insert_from(4, GlobalPtr::from_address(block.address()), LONG as u64).expect("insert_from");
-    assert_eq!(vector.len().expect("len"), LONG as u64 + 8);
+    vector.insert_from(4, GlobalPtr::from_address(block.address()), LONG).expect("insert_from");
+    assert_eq!(vector.len().expect("len"), LONG + 8);
     assert!(vector.to_vec().expect("to_vec")[4..LONG + 4] == data);
-    let bad = vector.insert_from(4, GlobalPtr::from_address(block.address()), 4 * LONG as u64);
+    let bad = vector.insert_from(4, GlobalPtr::from_address(block.address()), 4 * LONG);
     assert!(matches!(bad, Err(Error::Bounds { .. })), "{bad:?}");
-    assert_eq!(vector.len().expect("len"), LONG as u64 + 8, "and nothing has changed");
+    assert_eq!(vector.len().expect("len"), LONG + 8, "and nothing has changed");
     vector.destroy().expect("destroy");
 }
 
 /// An element that wraps is in two pieces.
 fn wrapped(stage: &Stage, rank: u32) {
-    let mut deque = Deque::<u8>::create(&stage.world, 16, rank).expect("create");
+    let mut deque = Deque::<u8>::create(&stage.world, On::rank(rank).elements(16)).expect("create");
     deque.extend(&patterned(1, 12)).expect("extend");
     deque.drop_front(8).expect("drop_front");
     deque.extend(&patterned(2, 10)).expect("extend");
@@ -359,7 +370,7 @@ fn wrapped(stage: &Stage, rank: u32) {
 
 /// Many elements at either end, which must not take the square of their number of steps.
 fn both_ends(stage: &Stage, rank: u32) {
-    let mut deque = Deque::<u64>::create(&stage.world, 0, rank).expect("create");
+    let mut deque = Deque::<u64>::create(&stage.world, On::rank(rank)).expect("create");
     let mut model = std::collections::VecDeque::new();
     let count = if stage.way.nodes == 1 { 20_000 } else { 1_000 };
     for value in 0..count {
@@ -376,9 +387,9 @@ fn both_ends(stage: &Stage, rank: u32) {
 /// Under a budget: what does not fit is refused, and the sequence is what it was.
 pub(crate) fn sequence_budget(stage: &Stage) {
     let rank = (stage.me() + 1) % stage.ranks();
-    let mut vector = Vector::<u64>::create(&stage.world, 0, rank).expect("create");
-    let mut deque = Deque::<u64>::create(&stage.world, 0, rank).expect("create");
-    let mut count = 0u64;
+    let mut vector = Vector::<u64>::create(&stage.world, On::rank(rank)).expect("create");
+    let mut deque = Deque::<u64>::create(&stage.world, On::rank(rank)).expect("create");
+    let mut count = 0;
     let piece: Vec<u64> = (0..1000).collect();
     let full = loop {
         if let Err(error) = vector.extend(&piece).and_then(|()| deque.extend_front(&piece)) {
@@ -389,7 +400,7 @@ pub(crate) fn sequence_budget(stage: &Stage) {
     assert!(matches!(full, Error::OutOfMemory { .. }), "{full}");
     assert!(count > 20_000, "{count} elements fit");
     let found = vector.to_vec().expect("to_vec");
-    assert!((count..=count + 1000).contains(&(found.len() as u64)));
+    assert!((count..=count + 1000).contains(&found.len()));
     assert!(found.iter().enumerate().all(|(index, &value)| value == index as u64 % 1000));
     assert_eq!(deque.len().expect("len"), count);
     let huge = vector.reserve(1 << 30);
@@ -404,9 +415,9 @@ pub(crate) fn sequence_budget(stage: &Stage) {
 
 /// Rank 0 puts bytes into the middle of a vector of `SEQUENCE_BYTES` on rank 1, and takes them out.
 pub(crate) fn sequence_messages(stage: &Stage) {
-    let bytes: u64 = std::env::var("SEQUENCE_BYTES").expect("the test says").parse().expect("a number");
+    let bytes: usize = std::env::var("SEQUENCE_BYTES").expect("the test says").parse().expect("a number");
     if stage.me() == 0 {
-        let mut vector = Vector::<u8>::create(&stage.world, bytes, 1).expect("create");
+        let mut vector = Vector::<u8>::create(&stage.world, On::rank(1).elements(bytes)).expect("create");
         for _ in 0..100 {
             vector.insert(bytes / 2, &[1; 100]).expect("insert");
             vector.erase(bytes / 2..bytes / 2 + 100).expect("erase");

@@ -137,17 +137,17 @@ impl Stage {
 
     /// The free starter memory of a rank.
     pub(crate) fn starter(&self, rank: u32) -> GlobalPtr<u64> {
-        self.world.starter::<u64>(rank).expect("starter memory").add(FIRST_FREE / 8)
+        self.world.starter::<u64>(rank).expect("starter memory").add((FIRST_FREE / 8) as usize)
     }
 
     /// A copy without order.
     pub(crate) fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Handle {
-        self.world.copy(dst, src, bytes, Order::None).expect("copy")
+        self.world.copy(dst, src, bytes as usize, Order::None).expect("copy")
     }
 
     /// A copy that is complete when this returns, or how it failed.
     pub(crate) fn copied(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Result<()> {
-        self.world.copy(dst, src, bytes, Order::None).and_then(|handle| self.world.complete(handle))
+        self.world.copy(dst, src, bytes as usize, Order::None).and_then(|handle| self.world.complete(handle))
     }
 
     pub(crate) fn complete_all(&self) {

@@ -9,11 +9,11 @@ pub(crate) fn barriers(stage: &Stage) {
     let (world, me, ranks) = (&stage.world, stage.me(), stage.ranks());
     for round in 1..=500u64 {
         let step = 1 + (round % (ranks as u64 - 1)) as u32;
-        let place = stage.starter((me + step) % ranks).add(me as u64);
+        let place = stage.starter((me + step) % ranks).add(me as usize);
         world.put(place, round * 10 + me as u64).expect("put");
         stage.sync();
         let from = (me + ranks - step) % ranks;
-        let found = world.get(stage.starter(me).add(from as u64)).expect("get");
+        let found = world.get(stage.starter(me).add(from as usize)).expect("get");
         assert_eq!(found, round * 10 + from as u64, "what rank {from} wrote before barrier {round}");
         stage.sync();
     }

@@ -3,7 +3,7 @@
 use crate::job::Job;
 use crate::stage::Stage;
 use crate::way::NODES;
-use kumiki::data::{Cursor, Insert, Map, Multiset, RawTable, Set, TypedMap};
+use kumiki::data::{Cursor, Insert, Map, Multiset, RawTable, Set, Spread, TypedMap};
 use kumiki::{Error, GlobalAddress, World};
 use libtest_mimic::Trial;
 use proptest::prelude::*;
@@ -58,7 +58,11 @@ fn key(rank: u32, number: u8) -> Vec<u8> {
 /// Every rank works on its own keys of one shared map, and always finds what its model has.
 pub(crate) fn map_model(stage: &Stage) {
     let world = &stage.world;
-    let raw = shared(stage, || Map::create(world, &everybody(world), 7, stage.ranks() - 1).unwrap().raw());
+    let raw = shared(stage, || {
+        Map::create(world, Spread::over(&everybody(world)).slots(7).directory(stage.ranks() - 1))
+            .unwrap()
+            .raw()
+    });
     let map = Map::from_raw(world, raw).unwrap();
     stage.cases(24, [1, 1], steps(), |steps| {
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
@@ -78,17 +82,17 @@ pub(crate) fn map_model(stage: &Stage) {
         map.insert(&key(stage.me(), number), &[number + 1]).unwrap();
     }
     stage.sync();
-    assert_eq!(map.len().unwrap(), 50 * stage.ranks() as u64);
+    assert_eq!(map.len().unwrap(), 50 * stage.ranks() as usize);
     let all: BTreeMap<_, _> = map.iter().unwrap().map(|pair| pair.unwrap()).collect();
-    assert_eq!(all.len() as u64, map.len().unwrap());
+    assert_eq!(all.len(), map.len().unwrap());
     for rank in 0..stage.ranks() {
         (0..50).for_each(|number| assert_eq!(all[&key(rank, number)], [number + 1]));
     }
-    let mine = map.iter_local().unwrap().count() as u64;
+    let mine = map.iter_local().unwrap().count();
     assert_eq!(mine, map.len_local().unwrap());
     assert_eq!(map.is_empty_local().unwrap(), mine == 0);
-    let parts = stage.exchange_word(mine);
-    assert_eq!(parts.iter().sum::<u64>(), map.len().unwrap());
+    let parts = stage.exchange_word(mine as u64);
+    assert_eq!(parts.iter().sum::<u64>() as usize, map.len().unwrap());
     layout(stage, &map, &all);
     stage.sync();
     map.clear_local().unwrap();
@@ -193,10 +197,10 @@ fn layout(stage: &Stage, map: &Map<'_>, all: &BTreeMap<Vec<u8>, Vec<u8>>) {
                 let (key, value) = bytes.split_at(key_bytes);
                 assert_eq!(all[key], value);
                 let (at_key, at_value) = map.dereference(cursor).unwrap();
-                assert_eq!((at_key.address, at_key.bytes), (address.add(32), key_bytes as u64));
-                assert_eq!((at_value.address, at_value.bytes), (at_key.address.add(at_key.bytes), 1));
+                assert_eq!((at_key.address, at_key.bytes), (address.add(32), key_bytes));
+                assert_eq!((at_value.address, at_value.bytes), (at_key.address + at_key.bytes, 1));
                 assert_eq!(map.find(key).unwrap(), Some(cursor));
-                assert_eq!((stage.world.local().rank_of(address), head[1]), (index as u32, previous));
+                assert_eq!((stage.world.rank_of(address), head[1]), (Some(index as u32), previous));
                 let hash = crc64(key) >> 16;
                 assert_eq!((hash % raw.slots, hash / raw.slots % raw.ranks), (slot, index as u64));
                 (previous, element, count) = (element, head[0], count + 1);
@@ -217,7 +221,7 @@ fn layout(stage: &Stage, map: &Map<'_>, all: &BTreeMap<Vec<u8>, Vec<u8>>) {
     // Local cursors go through the part of this rank.
     let (mut cursor, end, mut count) = (map.begin_local().unwrap(), map.end_local().unwrap(), 0);
     while cursor != end {
-        assert_eq!(stage.world.local().rank_of(cursor.element), stage.me());
+        assert_eq!(stage.world.rank_of(cursor.element), Some(stage.me()));
         (cursor, count) = (map.next(cursor).unwrap(), count + 1);
     }
     assert_eq!(count, map.len_local().unwrap());
@@ -234,9 +238,10 @@ fn crc64(bytes: &[u8]) -> u64 {
 pub(crate) fn set_model(stage: &Stage) {
     let world = &stage.world;
     let ranks = everybody(world);
-    let set = shared(stage, || Set::create(world, &ranks, 5, 0).unwrap().raw());
+    let set = shared(stage, || Set::create(world, Spread::over(&ranks).slots(5).directory(0)).unwrap().raw());
     let set = Set::from_raw(world, set).unwrap();
-    let bag = shared(stage, || Multiset::create(world, &ranks, 5, 0).unwrap().raw());
+    let bag =
+        shared(stage, || Multiset::create(world, Spread::over(&ranks).slots(5).directory(0)).unwrap().raw());
     let bag = Multiset::from_raw(world, bag).unwrap();
     let steps = proptest::collection::vec((0u8..5, 0u8..12, 0u64..4), 1..80);
     stage.cases(24, [1, 1], steps, |steps| {
@@ -312,9 +317,11 @@ pub(crate) fn whole_tables(stage: &Stage) {
     let world = &stage.world;
     let ranks = everybody(world);
     if stage.me() == 0 {
-        let one = Map::create(world, &ranks, 11, 0).unwrap();
+        let one = Map::create(world, Spread::over(&ranks).slots(11).directory(0)).unwrap();
         for (other_ranks, slots) in [(ranks.clone(), 11), (vec![stage.ranks() - 1], 3)] {
-            let other = Map::create(world, &other_ranks, slots, stage.ranks() - 1).unwrap();
+            let other =
+                Map::create(world, Spread::over(&other_ranks).slots(slots).directory(stage.ranks() - 1))
+                    .unwrap();
             exchange_maps(&one, &other);
             other.destroy().unwrap();
         }
@@ -327,12 +334,15 @@ pub(crate) fn whole_tables(stage: &Stage) {
     stage.expect_all_freed();
     // Each rank moves its own part.
     let make = || {
-        let map = Map::create(world, &ranks, 6, 0).unwrap();
+        let map = Map::create(world, Spread::over(&ranks).slots(6).directory(0)).unwrap();
         (0..100u32)
             .for_each(|number| assert_eq!(map.insert(&number.to_le_bytes(), b"x").unwrap(), Insert::New));
         map.raw()
     };
-    let (from, to) = (shared(stage, make), shared(stage, || Map::create(world, &ranks, 6, 0).unwrap().raw()));
+    let (from, to) = (
+        shared(stage, make),
+        shared(stage, || Map::create(world, Spread::over(&ranks).slots(6).directory(0)).unwrap().raw()),
+    );
     let (from, to) = (Map::from_raw(world, from).unwrap(), Map::from_raw(world, to).unwrap());
     to.merge_local(&from).unwrap();
     stage.sync();
@@ -382,8 +392,10 @@ fn exchange_maps(one: &Map<'_>, other: &Map<'_>) {
 }
 
 fn bags(world: &World, ranks: &[u32]) {
-    let (one, other) =
-        (Multiset::create(world, ranks, 4, 0).unwrap(), Multiset::create(world, &ranks[..1], 9, 0).unwrap());
+    let (one, other) = (
+        Multiset::create(world, Spread::over(ranks).slots(4).directory(0)).unwrap(),
+        Multiset::create(world, Spread::over(&ranks[..1]).slots(9).directory(0)).unwrap(),
+    );
     one.insert_many(&["a", "b", "a"]).unwrap();
     other.insert_many(&["b", "c", "c"]).unwrap();
     one.merge(&other).unwrap();
@@ -403,7 +415,7 @@ fn bags(world: &World, ranks: &[u32]) {
 fn destroyed(world: &World, ranks: &[u32]) {
     let misuse =
         |result: kumiki::Result<bool>| assert!(matches!(result, Err(Error::Misuse(_))), "{result:?}");
-    let map = Map::create(world, ranks, 3, ranks.len() as u32 - 1).unwrap();
+    let map = Map::create(world, Spread::over(ranks).slots(3).directory(ranks.len() as u32 - 1)).unwrap();
     let raw = map.raw();
     let (old, again) = (Map::from_raw(world, raw).unwrap(), Map::from_raw(world, raw).unwrap());
     old.insert(b"key", b"value").unwrap();
@@ -414,7 +426,7 @@ fn destroyed(world: &World, ranks: &[u32]) {
     misuse(old.iter().map(|_| true));
     misuse(again.destroy().map(|()| true));
     misuse(Map::from_raw(world, raw).and_then(|map| map.contains(b"key")));
-    let next = Map::create(world, ranks, 3, ranks.len() as u32 - 1).unwrap();
+    let next = Map::create(world, Spread::over(ranks).slots(3).directory(ranks.len() as u32 - 1)).unwrap();
     assert_eq!(next.raw(), raw, "it lies where the old one was");
     assert!(!old.contains(b"key").unwrap(), "a handle is an address, and this is what is there now");
     next.insert(b"key", b"new").unwrap();
@@ -424,15 +436,15 @@ fn destroyed(world: &World, ranks: &[u32]) {
     misuse(Map::from_raw(world, RawTable { slots: 4, ..raw }).and_then(|map| map.is_empty()));
     misuse(Map::from_raw(world, RawTable { ranks: 900, ..raw }).and_then(|map| map.is_empty()));
     misuse(Map::from_raw(world, RawTable::default()).and_then(|map| map.is_empty()));
-    misuse(Map::create(world, &[], 3, 0).map(|_| true));
-    misuse(Map::create(world, &[world.ranks()], 3, 0).map(|_| true));
-    misuse(Map::create(world, &[0], 0, 0).map(|_| true));
+    misuse(Map::create(world, Spread::over(&[]).slots(3).directory(0)).map(|_| true));
+    misuse(Map::create(world, Spread::over(&[world.ranks()]).slots(3).directory(0)).map(|_| true));
+    misuse(Map::create(world, Spread::over(&[0]).slots(0)).map(|_| true));
     misuse(next.insert(&vec![1; 9 << 20], b"x").map(|_| true));
     next.destroy().unwrap();
 }
 
 fn typed(world: &World, ranks: &[u32]) {
-    let map = TypedMap::<u64, [u32; 4]>::create(world, ranks, 64, 0).unwrap();
+    let map = TypedMap::<u64, [u32; 4]>::create(world, Spread::over(ranks).slots(64).directory(0)).unwrap();
     let pairs: Vec<_> = (0..5000u64).map(|number| (number, [number as u32; 4])).collect();
     map.insert_many(&pairs).unwrap();
     assert_eq!(map.get(4321).unwrap(), Some([4321; 4]));
@@ -456,7 +468,9 @@ fn typed(world: &World, ranks: &[u32]) {
 /// A budget that is spent in the middle of insertions: an error, nothing lost, nothing leaked.
 pub(crate) fn table_budget(stage: &Stage) {
     let world = &stage.world;
-    let raw = shared(stage, || Map::create(world, &everybody(world), 16, 0).unwrap().raw());
+    let raw = shared(stage, || {
+        Map::create(world, Spread::over(&everybody(world)).slots(16).directory(0)).unwrap().raw()
+    });
     let map = Map::from_raw(world, raw).unwrap();
     let mut mine: Vec<[u8; 8]> = Vec::new();
     let mut full = 0;
@@ -487,10 +501,7 @@ pub(crate) fn table_budget(stage: &Stage) {
         assert_eq!(map.get(key).unwrap().unwrap(), [stage.me() as u8 + 1; 3000]);
     }
     stage.sync();
-    assert_eq!(
-        map.iter().unwrap().collect::<kumiki::Result<Vec<_>>>().unwrap().len() as u64,
-        map.len().unwrap()
-    );
+    assert_eq!(map.iter().unwrap().collect::<kumiki::Result<Vec<_>>>().unwrap().len(), map.len().unwrap());
     stage.sync();
     if stage.me() == 0 {
         map.destroy().unwrap();

@@ -1,6 +1,7 @@
 //! Many threads of each rank at once.
 
 use crate::stage::{patterned, Stage};
+use kumiki::raw;
 use kumiki::{AtomicOp, GlobalAddress, GlobalPtr, Order};
 
 const THREADS: u64 = 4;
@@ -81,9 +82,12 @@ pub(crate) fn ordered_operations_of_many_threads_complete(stage: &Stage) {
         // The word that is added to, and the word behind it that gets a copy of what the addition found.
         let (here, there) = (local.address().add(16 * thread), there.add(16 * thread));
         for turn in 0..TURNS {
-            let added = world.atomic_in_turn(here, there, AtomicOp::Add(1u64), Order::None).expect("add");
-            let copied =
-                world.copy_in_turn(there.add(8), here, 8, Order::After(added)).expect("copy behind it");
+            let added = raw::memory(world)
+                .atomic_in_turn(here, there, AtomicOp::Add(1u64), Order::None)
+                .expect("add");
+            let copied = raw::memory(world)
+                .copy_in_turn(there.add(8), here, 8, Order::After(added))
+                .expect("copy behind it");
             world.complete(copied).expect("complete");
             assert_eq!(stage.word(there.add(8)), turn, "thread {thread}: the copy went behind the addition");
             let added = world.atomic(here, there, AtomicOp::Add(0u64), Order::All).expect("add nothing");

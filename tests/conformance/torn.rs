@@ -4,6 +4,7 @@
 use crate::job::Job;
 use crate::stage::{assert_same, patterned, Stage};
 use crate::way;
+use kumiki::raw;
 use kumiki::{GlobalPtr, Handle, Order};
 use libtest_mimic::{Failed, Trial};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,7 +65,7 @@ pub(crate) fn torn(stage: &Stage) {
             } else {
                 // Another one in between, which may overtake it.
                 stage.copy(to.add(8), from, 8);
-                stage.world.copy_in_turn(to, from, 8, Order::None).expect("put");
+                raw::memory(&stage.world).copy_in_turn(to, from, 8, Order::None).expect("put");
             }
             stage.complete_all();
             stage.copied(targets[1], sources[2], bytes).expect("third party");
@@ -138,7 +139,7 @@ pub(crate) fn vanishing(stage: &Stage) {
     let target = stage.block(LARGE);
     let targets = stage.exchange(target.address());
     let number = (stage.me() + 1) % stage.ranks();
-    let (next, word) = (targets[number as usize], stage.starter(number).add(stage.me().into()));
+    let (next, word) = (targets[number as usize], stage.starter(number).add(stage.me() as usize));
     let may_fail =
         |issued: kumiki::Result<Handle>| match issued.and_then(|handle| stage.world.complete(handle)) {
             Ok(()) | Err(kumiki::Error::Bounds { .. }) => {}
@@ -149,7 +150,7 @@ pub(crate) fn vanishing(stage: &Stage) {
         stage.write(source.address(), &vec![0x33u8; LARGE]);
         let sources = stage.exchange(source.address());
         if round % 2 == 0 {
-            let issued = stage.world.copy(next, source.address(), LARGE as u64, Order::None);
+            let issued = stage.world.copy(next, source.address(), LARGE, Order::None);
             // Sometimes a little of it has gone by then.
             for _ in 0..round * 20 {
                 stage.world.progress().expect("progress");
@@ -158,7 +159,7 @@ pub(crate) fn vanishing(stage: &Stage) {
             may_fail(issued);
         } else {
             let from = sources[number as usize];
-            let issued = stage.world.copy(target.address(), from, LARGE as u64, Order::None);
+            let issued = stage.world.copy(target.address(), from, LARGE, Order::None);
             drop(source);
             may_fail(issued);
         }
@@ -209,7 +210,7 @@ pub(crate) fn disturbed(stage: &Stage) {
     stage.sync();
     for round in 0..ROUNDS {
         let place = stage.block(LARGE);
-        let issued = stage.world.copy(place.address(), next, LARGE as u64, Order::None);
+        let issued = stage.world.copy(place.address(), next, LARGE, Order::None);
         for _ in 0..round * 10 {
             stage.world.progress().expect("progress");
         }

@@ -81,7 +81,7 @@ fn lent_memory_comes_back(stage: &Stage) {
     let lent = stage.world.lend(&mut memory, |lent| {
         assert_eq!((lent.len(), lent.is_empty()), (stage.ranks() as usize, false));
         for base in stage.exchange(lent.ptr().address()) {
-            let mine = GlobalPtr::<u32>::from_address(base).add(stage.me() as u64);
+            let mine = GlobalPtr::<u32>::from_address(base).add(stage.me() as usize);
             stage.world.fetch_add(mine, 100 + stage.me()).expect("add to lent memory");
         }
         stage.sync();

@@ -1,7 +1,8 @@
 //! Where a world is kept between the calls of a C program, with the memory that it holds for the program.
 
 use crate::guard::misuse;
-use kumiki::{Error, GlobalAddress, Region, RegionKey, Result, World};
+use kumiki::raw::{self, RegionKey};
+use kumiki::{Error, GlobalAddress, Region, Result, World};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
@@ -106,7 +107,7 @@ impl Place {
         }
         self.with(|world| {
             // SAFETY: as the caller promises.
-            let key = unsafe { world.register_raw(pointer, bytes, colour) }?;
+            let key = unsafe { raw::memory(world).register_raw(pointer, bytes, colour) }?;
             let held = Held::Registered { key, start: pointer as usize, bytes };
             self.held().insert(key.address.bits(), held);
             Ok(key.address)
@@ -120,7 +121,7 @@ impl Place {
                 Some(Held::Registered { key, .. }) => *key,
                 _ => return Err(misuse(format!("{address:#x} is no registration of this process"))),
             };
-            world.unregister_raw(key)?;
+            raw::memory(world).unregister_raw(key)?;
             self.held().remove(&address);
             Ok(())
         })
@@ -137,7 +138,7 @@ impl Place {
         };
         let keys: Vec<RegionKey> = held.values().filter_map(lies_there).collect();
         for key in keys {
-            world.unregister_raw(key)?;
+            raw::memory(world).unregister_raw(key)?;
             held.remove(&key.address.bits());
         }
         Ok(())

@@ -44,10 +44,15 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod prelude;
+pub mod raw;
 mod world;
 
 pub use kumiki_mem::{
     AtomicOp, AtomicWord, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order, Part,
-    Pod, Purpose, Rank, Region, RegionKey, Registered, Result, Zeroable,
+    Pod, Purpose, Region, Registered, Result, Zeroable,
 };
-pub use world::World;
+pub use world::{World, WorldOptions};
+
+/// The number of a rank: from 0, below [`World::ranks`]. A plain number, because programs compute with it.
+pub type Rank = u32;

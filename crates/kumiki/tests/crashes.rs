@@ -1,8 +1,8 @@
 //! A rank crashes at every one of the messages that it sends while it changes a structure. On the ranks that are left the structure is whole and
 //! can be used; what lay on the one that is lost gives errors that name it. Nobody hangs: a run in which everybody waits would be an error.
 
-use kumiki::data::{Deque, List, Map, RawTable, Vector};
-use kumiki::{Error, GlobalAddress, GlobalPtr, Rank, Result, World};
+use kumiki::data::{Deque, List, Map, On, RawTable, Spread, Vector};
+use kumiki::{Error, GlobalAddress, GlobalPtr, Result, World};
 use kumiki_sim::{Cluster, Crash, End, Faults, Network, Time};
 
 const VICTIM: u32 = 1;
@@ -21,7 +21,7 @@ const CHANGED: u64 = 4;
 const LOOKED: u64 = 5;
 
 fn word(world: &World, index: u64) -> Result<GlobalPtr<u64>> {
-    Ok(world.starter::<u64>(0)?.add(index))
+    Ok(world.starter::<u64>(0)?.add(index as usize))
 }
 
 /// Waits until a word of rank 0 is set, or somebody is lost.
@@ -81,7 +81,7 @@ fn sweep(trial: &Trial) {
             let outcome = cluster.run(|attachment| {
                 let world = match World::attach(attachment) {
                     // The first messages are those by which worlds begin.
-                    Err(Error::PeerLost { rank: Rank(VICTIM), .. }) => return Ok(false),
+                    Err(Error::PeerLost { rank: VICTIM, .. }) => return Ok(false),
                     attached => attached?,
                 };
                 let done = part(&world, trial, owner);
@@ -98,7 +98,7 @@ fn sweep(trial: &Trial) {
                 match end {
                     End::Crashed => assert_eq!(rank as u32, VICTIM, "message {operation}"),
                     End::Returned(Ok(_)) => {}
-                    End::Returned(Err(Error::PeerLost { rank: lost, .. })) if crashed && lost.0 == VICTIM => {
+                    End::Returned(Err(Error::PeerLost { rank: lost, .. })) if crashed && *lost == VICTIM => {
                         // Only what was on the victim may be lost with it, or what could not even be made.
                         assert!(
                             owner == VICTIM || rank == 2,
@@ -132,7 +132,9 @@ fn a_map_outlives_whoever_changes_it() {
         }
     }
     sweep(&Trial {
-        make: |world, owner| Ok(Map::create(world, ranks(owner), 16, owner)?.raw().words()),
+        make: |world, owner| {
+            Ok(Map::create(world, Spread::over(ranks(owner)).slots(16).directory(owner))?.raw().words())
+        },
         change: |world, words, _| {
             let map = Map::from_raw(world, RawTable::from_words(words))?;
             for number in 0..6 {
@@ -152,7 +154,7 @@ fn a_map_outlives_whoever_changes_it() {
                 }
             }
             let own = map.contains(&key(100))? as u64;
-            assert_eq!(map.len()?, count + own, "what is found is what is counted");
+            assert_eq!(map.len()? as u64, count + own, "what is found is what is counted");
             assert_eq!(map.iter()?.count() as u64, count + own);
             map.put(&key(100), &key(u64::from(world.rank())))?;
             assert_eq!(map.get(&key(100))?, Some(key(u64::from(world.rank())).to_vec()));
@@ -190,7 +192,7 @@ fn a_list_outlives_whoever_changes_it() {
             let known = [0, 1, 2, 3, 9, 50].map(|number| key(number).to_vec());
             assert!(elements.iter().all(|element| known.contains(element)), "{elements:?}");
             // Whoever dies while it adds or erases one element can leave a count that is wrong by one.
-            assert!(list.len()?.abs_diff(elements.len() as u64) <= 1, "{} of {elements:?}", list.len()?);
+            assert!(list.len()?.abs_diff(elements.len()) <= 1, "{} of {elements:?}", list.len()?);
             list.push_back(&key(50), owner)?;
             let more = list.to_vec()?;
             assert!(
@@ -206,8 +208,8 @@ fn a_list_outlives_whoever_changes_it() {
 fn a_vector_and_a_deque_outlive_whoever_changes_them() {
     sweep(&Trial {
         make: |world, owner| {
-            let vector = Vector::<u64>::create(world, 0, owner)?;
-            let deque = Deque::<u64>::create(world, 4, owner)?;
+            let vector = Vector::<u64>::create(world, On::rank(owner))?;
+            let deque = Deque::<u64>::create(world, On::rank(owner).elements(4))?;
             Ok([vector.address().bits(), deque.address().bits(), 0])
         },
         change: |world, [vector, deque, _], _| {
@@ -255,7 +257,7 @@ fn a_heap_outlives_whoever_takes_from_it() {
             for bytes in [16, 4000, 100, 70_000] {
                 let block = world.malloc(bytes, owner)?;
                 world.put(GlobalPtr::from_address(block), bytes)?;
-                assert_eq!(world.get(GlobalPtr::<u64>::from_address(block))?, bytes);
+                assert_eq!(world.get(GlobalPtr::<u64>::from_address(block))?, bytes as u64);
                 world.free(block)?;
             }
             assert_eq!(world.heap_use(owner)?.used_bytes, before.used_bytes, "what is freed is free");

@@ -114,7 +114,7 @@ fn a_put_without_load_takes_the_sum_of_its_parts() {
                 if world.rank() == 0 {
                     world.put_slice(there, &vec![7u64; words as usize]).expect("put");
                 } else if world.rank() == to {
-                    while world.get(there.add(words - 1)).expect("get") != 7 {}
+                    while world.get(there.add((words - 1) as usize)).expect("get") != 7 {}
                 }
                 let took = now() - began;
                 world.finalize().expect("finalized");
@@ -371,7 +371,7 @@ fn a_crash_anywhere_ends_in_errors_that_name_it_and_never_in_a_hang() {
                     assert_eq!(*count, 12, "seed {seed}: a result is right or not there")
                 }
                 End::Returned(Err(Error::PeerLost { rank: lost, .. })) => {
-                    assert!(lost.0 < 4, "seed {seed}");
+                    assert!(*lost < 4, "seed {seed}");
                 }
                 other => panic!("seed {seed}, rank {rank}: {other:?}"),
             }

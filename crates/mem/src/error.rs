@@ -1,7 +1,5 @@
 //! The errors of global memory: what happened, to whom, and what the caller can do.
 
-use kumiki_net::Rank;
-
 /// Whether an operation that failed has taken effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
@@ -24,10 +22,10 @@ pub(crate) const PROCESS_GONE: &str = "its process is gone";
 #[non_exhaustive]
 pub enum Error {
     /// A rank is gone: it was killed, left, or cannot be reached. Do without it, or end the job.
-    #[error("{rank} is lost: {why}{}", fate_text(*fate))]
+    #[error("rank {rank} is lost: {why}{}", fate_text(*fate))]
     PeerLost {
         /// Who is gone.
-        rank: Rank,
+        rank: u32,
         /// Whether the operation took effect.
         fate: Fate,
         /// How it went, as far as is known.
@@ -57,14 +55,14 @@ pub enum Error {
     Refused(String),
     /// An address does not lie in a live region, or the access runs past its end or writes to memory that its owner may only
     /// read. Nothing was touched.
-    #[error("out of bounds: {what} at {address:#x} ({rank}), {bytes} bytes")]
+    #[error("out of bounds: {what} at {address:#x} (rank {rank}), {bytes} bytes")]
     Bounds {
         /// What is wrong with the address.
         what: &'static str,
         /// The address.
         address: u64,
         /// The rank it names.
-        rank: Rank,
+        rank: u32,
         /// The length of the access.
         bytes: u64,
     },
@@ -119,7 +117,7 @@ impl From<kumiki_net::Error> for Error {
     fn from(error: kumiki_net::Error) -> Error {
         use kumiki_net::Error as Net;
         match error {
-            Net::PeerLost { rank, why } => Error::PeerLost { rank, fate: Fate::NotDone, why },
+            Net::PeerLost { rank, why } => Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why },
             Net::Timeout { what, after_ms } => Error::Timeout { what, after_ms },
             Net::OutOfMemory { asked, left, what } => Error::OutOfMemory { asked, left, what },
             Net::Refused(why) => Error::Refused(why),
@@ -140,7 +138,7 @@ mod tests {
     /// `fn main() -> kumiki::Result<()>` prints an error with `Debug`.
     #[test]
     fn main_that_returns_an_error_prints_its_message() {
-        let lost = Error::PeerLost { rank: Rank(3), fate: Fate::Unknown, why: "it was killed".into() };
+        let lost = Error::PeerLost { rank: 3, fate: Fate::Unknown, why: "it was killed".into() };
         assert_eq!(
             format!("{lost:?}"),
             "rank 3 is lost: it was killed; whether the operation took effect is unknown"

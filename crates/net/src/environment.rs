@@ -80,6 +80,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_POOL", "none", Launcher, "The most memory of a rank that its own and other ranks' `malloc` and data structures may take (`--pool`), for instance `64M`."),
     variable("KUMIKI_STARTER", "4096", Launcher, "Bytes of starter memory of each rank (`--starter`)."),
     variable("KUMIKI_CONNECTIONS", "256", Launcher, "The most TCP connections of a rank (`--connections`); the least recently used is closed first."),
+    variable("KUMIKI_OPERATIONS", "4096", Rank, "The most operations of a rank that are under way at once (`--operations`), 16 at least; issuing one more waits for the oldest. Each takes 192 bytes of the budget while it is under way."),
     variable("KUMIKI_PROCESS_VM", "auto", Launcher, "Use `process_vm_readv` and `process_vm_writev` for private regions on a node: auto or off."),
     variable("KUMIKI_TRACE", "none", Rank, "File for a trace that Perfetto and Chrome read (`--trace`)."),
     variable("KUMIKI_COUNT", "no", Rank, "Count frames and bytes, and print them at the end."),
@@ -171,6 +172,19 @@ pub fn peer_timeout() -> Result<Option<Duration>> {
         return Err(wrong("KUMIKI_PEER_TIMEOUT", &value, "100ms or more"));
     }
     Ok(Some(time))
+}
+
+/// Fewer operations at once would not let the library do its own work beside the program's.
+pub const LEAST_OPERATIONS: u32 = 16;
+
+/// `KUMIKI_OPERATIONS`: how many operations may be under way at once.
+pub fn operations() -> Result<Option<u32>> {
+    match number("KUMIKI_OPERATIONS")? {
+        Some(few) if few < LEAST_OPERATIONS => {
+            Err(wrong("KUMIKI_OPERATIONS", &few.to_string().into(), "16 or more"))
+        }
+        said => Ok(said),
+    }
 }
 
 /// Looks at variables that are read late, or only by some jobs: what they say must make sense in any case.

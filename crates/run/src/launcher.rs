@@ -128,6 +128,9 @@ fn rank_environment(
     if let Some(trace) = trace {
         list.push((b"KUMIKI_TRACE".to_vec(), trace.path().as_os_str().as_bytes().to_vec()));
     }
+    if let Some(operations) = options.operations {
+        list.push((b"KUMIKI_OPERATIONS".to_vec(), operations.to_string().into_bytes()));
+    }
     for entry in &options.environment {
         let (name, value) = match entry.split_once('=') {
             Some((name, value)) => (name, Some(value.as_bytes().to_vec())),

@@ -60,6 +60,8 @@ pub struct Options {
     pub starter_bytes: u64,
     /// The most TCP connections of a rank.
     pub connections: u32,
+    /// The most operations of a rank that are under way at once; what its environment says if `None`.
+    pub operations: Option<u32>,
     /// A file for a trace.
     pub trace: Option<PathBuf>,
     /// What happens when a rank is lost.
@@ -92,6 +94,7 @@ impl Default for Options {
             pool_bytes: None,
             starter_bytes: 4096,
             connections: 256,
+            operations: None,
             trace: None,
             on_loss: OnLoss::Abort,
             ssh: "ssh".into(),

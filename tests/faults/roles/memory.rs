@@ -70,7 +70,7 @@ pub(crate) fn outlive() -> Result<()> {
 pub(crate) fn gather() -> Result<()> {
     let world = World::init()?;
     let words = world.starter::<u64>(0)?;
-    world.put(words.add(world.rank() as u64), world.rank() as u64 + 1)?;
+    world.put(words.add(world.rank() as usize), world.rank() as u64 + 1)?;
     world.sync()?;
     if world.rank() == 0 {
         let mut found = vec![0u64; world.ranks() as usize];
@@ -84,8 +84,8 @@ pub(crate) fn gather() -> Result<()> {
 /// Rank 0 registers memory while there is no room for a thread that would serve it, and once more when there is; then rank 1
 /// adds to a word of it, and nobody but that thread is there to do it.
 pub(crate) fn threadless() -> Result<()> {
-    const PRIVATE: u64 = 1;
-    const DONE: u64 = 2;
+    const PRIVATE: usize = 1;
+    const DONE: usize = 2;
     let world = World::init()?;
     let words = world.starter::<u64>(0)?;
     let mut memory = None;

@@ -79,7 +79,7 @@ pub(crate) fn wait_for_word() {
 /// A barrier would not do before somebody is killed: who has left it may still be needed by those who have not.
 pub(crate) fn is_here(world: &World, word: u64) -> Result<()> {
     // Who waits for us may be gone before the answer is here.
-    match world.fetch_add(world.starter::<u64>(0)?.add(word), 1) {
+    match world.fetch_add(world.starter::<u64>(0)?.add(word as usize), 1) {
         Ok(_) | Err(Error::PeerLost { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -87,7 +87,7 @@ pub(crate) fn is_here(world: &World, word: u64) -> Result<()> {
 
 /// Waits until every rank [is here](is_here).
 pub(crate) fn all_are_here(world: &World, word: u64) -> Result<()> {
-    while world.get(world.starter::<u64>(0)?.add(word))? < u64::from(world.ranks()) {
+    while world.get(world.starter::<u64>(0)?.add(word as usize))? < u64::from(world.ranks()) {
         std::thread::yield_now();
     }
     Ok(())
@@ -113,7 +113,7 @@ pub(crate) fn report(what: &str, result: &Result<()>) {
 /// The kind of an error, in one word.
 pub(crate) fn kind(error: &Error) -> String {
     match error {
-        Error::PeerLost { rank, fate, .. } => format!("PeerLost({},{fate:?})", rank.0),
+        Error::PeerLost { rank, fate, .. } => format!("PeerLost({},{fate:?})", rank),
         Error::Timeout { .. } => "Timeout".into(),
         Error::OutOfMemory { .. } => "OutOfMemory".into(),
         Error::Refused(_) => "Refused".into(),

@@ -46,7 +46,7 @@ pub(crate) fn steady() -> Result<()> {
     let mut rounds = 0u64;
     while world.get(stop)? == 0 {
         for peer in (0..ranks).filter(|&peer| peer as u64 != me) {
-            let place = world.starter::<u64>(peer)?.add(me);
+            let place = world.starter::<u64>(peer)?.add(me as usize);
             rounds += 1;
             world.put(place, rounds)?;
             assert_eq!(world.get(place)?, rounds, "a value that nobody wrote");
@@ -149,12 +149,12 @@ pub(crate) fn crosstalk() -> Result<()> {
     for round in 0..200 {
         let value = number << 32 | round;
         for peer in 0..ranks {
-            world.put(world.starter::<u64>(peer)?.add(me as u64), value)?;
+            world.put(world.starter::<u64>(peer)?.add(me as usize), value)?;
         }
         world.complete_all()?;
         world.sync()?;
         for peer in 0..ranks {
-            let found = world.get(world.starter::<u64>(me)?.add(peer as u64))?;
+            let found = world.get(world.starter::<u64>(me)?.add(peer as usize))?;
             assert_eq!(found, value, "rank {me} of job {number} finds something of job {}", found >> 32);
         }
         world.sync()?;

@@ -53,7 +53,7 @@ fn put_until_lost(world: &World) -> Result<()> {
     all_are_here(world, BEGUN_WORD)?;
     say("putting");
     loop {
-        let handle = world.copy(to, source.address(), PUT_BYTES as u64, Order::None)?;
+        let handle = world.copy(to, source.address(), PUT_BYTES, Order::None)?;
         world.complete(handle)?;
     }
 }
@@ -126,7 +126,7 @@ pub(crate) fn atomics() -> Result<()> {
         }
         3 => {
             let lost = (0..).try_for_each(|_: u32| world.sync());
-            assert!(matches!(lost, Err(Error::PeerLost { rank: Rank(2), .. })), "{lost:?}");
+            assert!(matches!(lost, Err(Error::PeerLost { rank: 2, .. })), "{lost:?}");
             let place = arena.place(Rank(2)).unwrap().load();
             let starter = arena.pointer(arena.starter(place.local).start);
             // SAFETY: starter memory is committed and aligned; the arena outlives this line.

@@ -4,7 +4,10 @@
 //! them must go on to work.
 
 use super::{all_are_here, argument, is_here, say};
-use kumiki::data::{Counter, Deque, List, Map, Multiset, RawTable, Set, Vector, Workspace};
+use kumiki::data::{
+    Chunks, Counter, Deque, List, Map, Multiset, On, RawTable, Set, Spread, Vector, Workspace,
+};
+use kumiki::raw;
 use kumiki::{Error, GlobalAddress, GlobalPtr, Result, World};
 use std::collections::BTreeMap;
 
@@ -73,7 +76,7 @@ impl<'w> Storm<'w> {
 
     /// What rank 0 makes and tells all.
     fn share<const N: usize>(&self, make: impl FnOnce() -> Result<[u64; N]>) -> Result<[u64; N]> {
-        let place = self.world.starter::<u64>(0)?.add(SHARED_WORD);
+        let place = self.world.starter::<u64>(0)?.add(SHARED_WORD as usize);
         if self.world.rank() == 0 {
             self.world.put_slice(place, &make()?)?;
         }
@@ -94,7 +97,7 @@ impl<'w> Storm<'w> {
             all_are_here(self.world, BEGUN_WORD)?;
             say("storming");
         }
-        while self.world.local().check_alive(self.victim).is_ok() {
+        while raw::memory(self.world).local().check_alive(self.victim).is_ok() {
             match step(self) {
                 Err(error) if !allowed(&error) => wrong(&format!("in the storm: {error}")),
                 _ => {}
@@ -105,7 +108,7 @@ impl<'w> Storm<'w> {
 
     /// Waits for the other survivors.
     fn meet(&self, number: u64) -> Result<()> {
-        let word = self.world.starter::<u64>(0)?.add(MEETING_WORD + 2 * number);
+        let word = self.world.starter::<u64>(0)?.add((MEETING_WORD + 2 * number) as usize);
         let all = self.world.ranks() as u64 - 1;
         self.world.fetch_add(word, 1)?;
         while self.world.get(word)? < all {
@@ -159,7 +162,7 @@ macro_rules! sequences {
     ($name:ident, $kind:ident, $add:expr) => {
         fn $name(mut storm: Storm<'_>) -> Result<()> {
             let world = storm.world;
-            let make = || $kind::<u64>::create(world, 0, 0).map(|made| made.address().bits());
+            let make = || $kind::<u64>::create(world, On::rank(0)).map(|made| made.address().bits());
             let shared = storm.share(|| Ok([make()?, make()?]))?;
             let open = |bits: u64| $kind::<u64>::from_address(world, GlobalAddress::from_bits(bits));
             let (mut one, mut two) = (open(shared[0]), open(shared[1]));
@@ -174,7 +177,7 @@ macro_rules! sequences {
                     }
                     next += 1;
                     let length = one.len()?;
-                    let (at, some) = (storm.random(length + 1), [value(next); 5]);
+                    let (at, some) = (storm.random(length as u64 + 1) as usize, [value(next); 5]);
                     match storm.random(8) {
                         0 => one.insert(at, &some),
                         1 => one.erase(at..(at + 3).min(length)),
@@ -231,7 +234,7 @@ fn lists(mut storm: Storm<'_>) -> Result<()> {
             }
             next += 1;
             let (rank, bytes) = (storm.other(), value(next).to_le_bytes());
-            let at = one.advance(one.begin()?, storm.random(8) as i64)?;
+            let at = one.advance(one.begin()?, storm.random(8) as isize)?;
             match storm.random(10) {
                 0 => one.push_front(&bytes, rank).map(drop),
                 1 => one.insert(at, &bytes, rank).map(drop),
@@ -261,7 +264,7 @@ fn lists(mut storm: Storm<'_>) -> Result<()> {
                 let whole = |bytes: &Vec<u8>| {
                     bytes.as_slice().try_into().is_ok_and(|b| is_whole(u64::from_le_bytes(b)))
                 };
-                if !all.iter().all(whole) || all.len().abs_diff(list.len()? as usize) > 1 {
+                if !all.iter().all(whole) || all.len().abs_diff(list.len()?) > 1 {
                     wrong(&format!("{} elements, and the count is {}: {all:x?}", all.len(), list.len()?));
                 }
             }
@@ -289,7 +292,8 @@ fn key(rank: u32, number: u64) -> [u8; 8] {
 fn sets(mut storm: Storm<'_>) -> Result<()> {
     let world = storm.world;
     let others = storm.others();
-    let raw = storm.share(|| Ok(Set::create(world, &others, 2, 0)?.raw().words()))?;
+    let raw =
+        storm.share(|| Ok(Set::create(world, Spread::over(&others).slots(2).directory(0))?.raw().words()))?;
     let set = Set::from_raw(world, RawTable::from_words(raw))?;
     let mut model = [false; KEYS as usize];
     let rank = world.rank();
@@ -322,7 +326,7 @@ fn sets(mut storm: Storm<'_>) -> Result<()> {
     }
     storm.meet(1)?;
     let elements = set.iter_local()?.collect::<Result<Vec<_>>>()?.len() as u64;
-    if elements != set.len_local()? {
+    if elements != set.len_local()? as u64 {
         wrong(&format!("{elements} elements, and the counts say {}", set.len_local()?));
     }
     set.clear_local()?;
@@ -335,7 +339,8 @@ fn sets(mut storm: Storm<'_>) -> Result<()> {
 fn multisets(mut storm: Storm<'_>) -> Result<()> {
     let world = storm.world;
     let others = storm.others();
-    let raw = storm.share(|| Ok(Multiset::create(world, &others, 2, 0)?.raw().words()))?;
+    let raw = storm
+        .share(|| Ok(Multiset::create(world, Spread::over(&others).slots(2).directory(0))?.raw().words()))?;
     let set = Multiset::from_raw(world, RawTable::from_words(raw))?;
     let mut model = [0u64; KEYS as usize];
     let rank = world.rank();
@@ -373,7 +378,7 @@ fn multisets(mut storm: Storm<'_>) -> Result<()> {
     }
     storm.meet(1)?;
     let elements = set.iter_local()?.collect::<Result<Vec<_>>>()?;
-    if elements.len() as u64 != set.len_local()? || elements.iter().any(|(_, count)| *count == 0) {
+    if elements.len() != set.len_local()? || elements.iter().any(|(_, count)| *count == 0) {
         wrong(&format!("{elements:?}, and the counts say {}", set.len_local()?));
     }
     set.clear_local()?;
@@ -386,7 +391,10 @@ fn swaps(mut storm: Storm<'_>) -> Result<()> {
     let world = storm.world;
     let others = storm.others();
     let raw: [u64; 6] = storm.share(|| {
-        let (one, two) = (Map::create(world, &others, 4, 0)?, Map::create(world, &others, 4, 0)?);
+        let (one, two) = (
+            Map::create(world, Spread::over(&others).slots(4).directory(0))?,
+            Map::create(world, Spread::over(&others).slots(4).directory(0))?,
+        );
         for number in 0..KEYS {
             let map = if number % 3 == 0 { &one } else { &two };
             map.insert(&key(0, number), &value(number).to_le_bytes())?;
@@ -414,7 +422,7 @@ fn swaps(mut storm: Storm<'_>) -> Result<()> {
         }
         let all =
             (0..KEYS).map(|number| ((key(0, number).to_vec(), value(number).to_le_bytes().to_vec()), 1));
-        if seen != all.collect() || one.len()? + two.len()? != KEYS {
+        if seen != all.collect() || one.len()? + two.len()? != KEYS as usize {
             wrong(&format!("of {KEYS} keys {} and {} are left: {seen:x?}", one.len()?, two.len()?));
         }
         one.destroy()?;
@@ -448,7 +456,7 @@ fn blocks(mut storm: Storm<'_>) -> Result<()> {
             let most = [64, 300, 5000][storm.random(3) as usize];
             let data = vec![world.rank() as u8 + 1; 1 + storm.random(most) as usize];
             let rank = storm.other();
-            let place = world.malloc(data.len() as u64, rank)?;
+            let place = world.malloc(data.len(), rank)?;
             world.put_slice(GlobalPtr::from_address(place), &data)?;
             held.push((place, data));
             Ok(())
@@ -464,12 +472,12 @@ fn blocks(mut storm: Storm<'_>) -> Result<()> {
 fn workspaces(mut storm: Storm<'_>) -> Result<()> {
     const BYTES: u64 = 16 << 10;
     let world = storm.world;
-    let space = Workspace::create_with(world, BYTES, 0, 512)?;
+    let space = Workspace::create_with(world, BYTES as usize, Chunks::of(512))?;
     let pattern =
         |from: u64, bytes: u64| -> Vec<u8> { (from..from + bytes).map(|at| at as u8 | 1).collect() };
     let check = |from: u64, bytes: u64| -> Result<()> {
         let mut seen = vec![0; bytes as usize];
-        space.read(from, &mut seen)?;
+        space.read(from as usize, &mut seen)?;
         let fits = seen.iter().zip(pattern(from, bytes)).all(|(&seen, wanted)| seen == 0 || seen == wanted);
         if !fits {
             wrong(&format!("bytes {from} to {}", from + bytes));
@@ -481,7 +489,7 @@ fn workspaces(mut storm: Storm<'_>) -> Result<()> {
         |storm| {
             let (from, bytes) = (storm.random(BYTES - 2000), 1 + storm.random(2000));
             match storm.random(2) {
-                0 => space.write(from, &pattern(from, bytes)),
+                0 => space.write(from as usize, &pattern(from, bytes)),
                 _ => check(from, bytes),
             }
         },
@@ -500,7 +508,7 @@ fn workspaces(mut storm: Storm<'_>) -> Result<()> {
 fn counters(mut storm: Storm<'_>) -> Result<()> {
     let world = storm.world;
     let shared: [u64; 4] = storm.share(|| {
-        let taken = Multiset::create(world, &[0], 1 << 14, 0)?.raw().words();
+        let taken = Multiset::create(world, Spread::over(&[0]).slots(1 << 14))?.raw().words();
         Ok([Counter::create(world, 0)?.address().bits(), taken[0], taken[1], taken[2]])
     })?;
     let counter = Counter::from_address(world, GlobalAddress::from_bits(shared[0]));
@@ -517,7 +525,7 @@ fn counters(mut storm: Storm<'_>) -> Result<()> {
     )?;
     if world.rank() == 0 {
         let (value, known) = (counter.value()?, taken.len()?);
-        if !(known..=known + 1).contains(&value) {
+        if !(known..=known + 1).contains(&(value as usize)) {
             wrong(&format!("the counter is at {value}, and {known} numbers were taken"));
         }
         taken.destroy()?;

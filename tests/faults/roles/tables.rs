@@ -1,7 +1,7 @@
 //! Ranks that change a map all the time, until one of them is killed; then the others look at what is left.
 
 use super::{all_are_here, argument, is_here, kind, say};
-use kumiki::data::{Map, RawTable};
+use kumiki::data::{Map, RawTable, Spread};
 use kumiki::{Error, Result, World};
 
 /// Who is killed.
@@ -42,7 +42,7 @@ pub(crate) fn play() -> Result<()> {
     let place = world.starter::<[u64; 3]>(0)?;
     if world.rank() == 0 {
         let ranks: Vec<u32> = (0..world.ranks()).collect();
-        world.put(place, Map::create(&world, &ranks, 2, 0)?.raw().words())?;
+        world.put(place, Map::create(&world, Spread::over(&ranks).slots(2).directory(0))?.raw().words())?;
     }
     world.sync()?;
     let map = Map::from_raw(&world, RawTable::from_words(world.get(place)?))?;

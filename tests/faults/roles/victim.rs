@@ -80,7 +80,7 @@ fn puts(world: &World) -> Result<()> {
     let peers = if world.rank() == VICTIM { 0..world.ranks() } else { VICTIM..VICTIM + 1 };
     loop {
         for peer in peers.clone() {
-            world.put(world.starter::<u64>(peer)?.add(mine), mine)?;
+            world.put(world.starter::<u64>(peer)?.add(mine as usize), mine)?;
         }
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::c_int;
 pub extern "C" fn acp_malloc(size: usize, rank: c_int) -> u64 {
     edge("acp_malloc", 0, || {
         let rank = rank_of(rank)?;
-        WORLD.with(|world| world.malloc(size as u64, rank).map(GlobalAddress::bits))
+        WORLD.with(|world| world.malloc(size, rank).map(GlobalAddress::bits))
     })
 }
 

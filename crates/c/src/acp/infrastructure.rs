@@ -56,7 +56,11 @@ pub unsafe extern "C" fn acp_init(argc: *mut c_int, argv: *mut *mut *mut c_char)
 
 fn join(options: &Options) -> Result<World> {
     let part = options.portfile.clone().map(|portfile| Part { portfile, offset: options.offset });
-    let world = World::init_as(options.starter_bytes.unwrap_or(STARTER_BYTES), part.as_ref())?;
+    let mut wanted = World::options().starter_bytes(options.starter_bytes.unwrap_or(STARTER_BYTES) as usize);
+    if let Some(part) = part {
+        wanted = wanted.part(part);
+    }
+    let world = wanted.init()?;
     let (wanted, are) = (options.processes.unwrap_or(0), u64::from(world.ranks()));
     if wanted > 1 && are != wanted {
         world.finalize()?;

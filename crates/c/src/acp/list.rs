@@ -56,13 +56,13 @@ impl ListIt {
 
 impl From<data::Element> for Element {
     fn from(element: data::Element) -> Element {
-        Element { ga: element.address.bits(), size: element.bytes as usize }
+        Element { ga: element.address.bits(), size: element.bytes }
     }
 }
 
 impl From<Element> for data::Element {
     fn from(element: Element) -> data::Element {
-        data::Element { address: GlobalAddress::from_bits(element.ga), bytes: element.size as u64 }
+        data::Element { address: GlobalAddress::from_bits(element.ga), bytes: element.size }
     }
 }
 
@@ -239,7 +239,7 @@ pub extern "C" fn acp_reverse_list(list: List) {
 /// How many elements it has.
 #[no_mangle]
 pub extern "C" fn acp_size_list(list: List) -> usize {
-    edge("acp_size_list", 0, || list.with(|open| open.len().map(|elements| elements as usize)))
+    edge("acp_size_list", 0, || list.with(|open| open.len()))
 }
 
 /// Sorts it.
@@ -291,7 +291,7 @@ pub extern "C" fn acp_unique_list(list: List) {
 #[no_mangle]
 pub extern "C" fn acp_advance_list_it(it: ListIt, n: c_int) -> ListIt {
     edge("acp_advance_list_it", it.list.at_end(), || {
-        it.list.with(|open| Ok(it.list.at(open.advance(it.position(), n.into())?)))
+        it.list.with(|open| Ok(it.list.at(open.advance(it.position(), n as isize)?)))
     })
 }
 

@@ -3,6 +3,7 @@
 use super::types::rank_of;
 use super::{edge, WORLD};
 use crate::guard::misuse;
+use kumiki::raw;
 use kumiki::GlobalAddress;
 use std::ffi::{c_int, c_void};
 
@@ -45,7 +46,7 @@ pub extern "C" fn acp_query_ga(atkey: u64, addr: *mut c_void) -> u64 {
 pub extern "C" fn acp_query_address(ga: u64) -> *mut c_void {
     edge("acp_query_address", std::ptr::null_mut(), || {
         WORLD.with(|world| {
-            let pointer = world.local_pointer(GlobalAddress::from_bits(ga));
+            let pointer = raw::memory(world).local_pointer(GlobalAddress::from_bits(ga));
             Ok(pointer.map_or(std::ptr::null_mut(), <*mut u8>::cast))
         })
     })
@@ -69,7 +70,7 @@ pub extern "C" fn acp_query_color(ga: u64) -> c_int {
             let Some(rank) = world.rank_of(address) else { return Ok(-1) };
             let elsewhere = world.node_of(rank) != Some(world.node());
             let unknown = if elsewhere { 0 } else { -1 };
-            Ok(world.colour_of(address).map_or(unknown, |colour| colour as c_int))
+            Ok(raw::memory(world).colour_of(address).map_or(unknown, |colour| colour as c_int))
         })
     })
 }
@@ -77,5 +78,5 @@ pub extern "C" fn acp_query_color(ga: u64) -> c_int {
 /// How many colours there are.
 #[no_mangle]
 pub extern "C" fn acp_colors() -> c_int {
-    edge("acp_colors", -1, || WORLD.with(|world| Ok(world.colours() as c_int)))
+    edge("acp_colors", -1, || WORLD.with(|world| Ok(raw::memory(world).colours() as c_int)))
 }

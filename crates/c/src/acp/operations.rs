@@ -2,6 +2,7 @@
 
 use super::{edge, WORLD};
 use crate::guard::misuse;
+use kumiki::raw;
 use kumiki::{AtomicOp, GlobalAddress, Handle, Order, Result, World};
 use std::ffi::c_int;
 
@@ -34,7 +35,7 @@ pub extern "C" fn acp_copy(dst: u64, src: u64, size: usize, handle: i64) -> i64 
                 let own = world.starter_address(world.rank())?;
                 (dst, src) = (own, own);
             }
-            let copied = world.copy_in_turn(dst, src, size as u64, order)?;
+            let copied = raw::memory(world).copy_in_turn(dst, src, size as u64, order)?;
             Ok(copied.number() as i64)
         })
     })
@@ -78,12 +79,12 @@ atomic!(acp_and8, u64, And, "Ands");
 fn atomic<W: kumiki::AtomicWord>(dst: u64, src: u64, operation: AtomicOp<W>, handle: i64) -> Result<i64> {
     let order = order(handle)?;
     let (dst, target) = (GlobalAddress::from_bits(dst), GlobalAddress::from_bits(src));
-    WORLD.with(|world| Ok(world.atomic_in_turn(dst, target, operation, order)?.number() as i64))
+    WORLD.with(|world| Ok(raw::memory(world).atomic_in_turn(dst, target, operation, order)?.number() as i64))
 }
 
 /// The last operation that a handle speaks of; `None` if it speaks of none.
 fn last_of(world: &World, handle: i64) -> Option<Handle> {
-    let issued = world.last_issued();
+    let issued = raw::memory(world).last_issued();
     match handle {
         ALL | CONTINUE => Some(issued),
         1.. => Some(Handle::from_number(handle as u64)).filter(|&handle| handle <= issued),
@@ -106,7 +107,7 @@ pub extern "C" fn acp_inquire(handle: i64) -> c_int {
         WORLD.with(|world| {
             // A handle that was never issued: everything that was is before it.
             let last = if handle > 0 {
-                world.last_issued().min(Handle::from_number(handle as u64))
+                raw::memory(world).last_issued().min(Handle::from_number(handle as u64))
             } else {
                 last_of(world, handle).unwrap_or(Handle::from_number(0))
             };

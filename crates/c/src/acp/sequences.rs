@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::ops::Range;
 
 /// A length of bytes as the iterators of C count it: no sequence that they reach is longer.
-fn as_index(bytes: u64) -> c_int {
+fn as_index(bytes: usize) -> c_int {
     c_int::try_from(bytes).unwrap_or(c_int::MAX)
 }
 
@@ -58,14 +58,14 @@ macro_rules! sequence {
 
         impl $it {
             /// The range between two iterators.
-            fn to(self, end: $it) -> Result<Range<u64>> {
+            fn to(self, end: $it) -> Result<Range<usize>> {
                 Ok(index_of(self.index)?..index_of(end.index)?)
             }
 
             /// The range of so many bytes, or as many as there are.
-            fn first(self, size: usize, bytes: &data::$sequence<'_>) -> Result<Range<u64>> {
+            fn first(self, size: usize, bytes: &data::$sequence<'_>) -> Result<Range<usize>> {
                 let start = index_of(self.index)?;
-                Ok(start..start.saturating_add(size as u64).min(bytes.len()?.max(start)))
+                Ok(start..start.saturating_add(size).min(bytes.len()?.max(start)))
             }
         }
 
@@ -95,7 +95,7 @@ macro_rules! sequence {
         /// How many bytes fit before it moves.
         #[no_mangle]
         pub extern "C" fn $capacity(one: $sequence) -> usize {
-            edge(stringify!($capacity), 0, || one.with(|bytes| bytes.capacity().map(|bytes| bytes as usize)))
+            edge(stringify!($capacity), 0, || one.with(|bytes| bytes.capacity()))
         }
 
         /// Takes everything out.
@@ -110,7 +110,7 @@ macro_rules! sequence {
             edge(stringify!($create), $sequence::default(), || {
                 let rank = rank_of(rank)?;
                 WORLD.with(|world| {
-                    let made = data::$sequence::<u8>::create(world, size as u64, rank)?;
+                    let made = data::$sequence::<u8>::create(world, data::On::rank(rank).elements(size))?;
                     Ok($sequence { ga: made.address().bits() })
                 })
             })
@@ -161,7 +161,7 @@ macro_rules! sequence {
         pub extern "C" fn $insert(it: $it, ga: u64, size: usize) -> $it {
             edge(stringify!($insert), it, || {
                 let index = index_of(it.index)?;
-                it.$field.with(|mut bytes| bytes.insert_from(index, pointer(ga), size as u64))?;
+                it.$field.with(|mut bytes| bytes.insert_from(index, pointer(ga), size))?;
                 Ok(it)
             })
         }
@@ -183,7 +183,7 @@ macro_rules! sequence {
         pub extern "C" fn $pop_back(one: $sequence, size: usize) {
             edge(stringify!($pop_back), (), || {
                 one.with(|mut bytes| {
-                    let count = (size as u64).min(bytes.len()?);
+                    let count = size.min(bytes.len()?);
                     bytes.drop_back(count)
                 })
             });
@@ -192,21 +192,19 @@ macro_rules! sequence {
         /// Puts bytes from anywhere at the end.
         #[no_mangle]
         pub extern "C" fn $push_back(one: $sequence, ga: u64, size: usize) {
-            edge(stringify!($push_back), (), || {
-                one.with(|mut bytes| bytes.extend_from(pointer(ga), size as u64))
-            });
+            edge(stringify!($push_back), (), || one.with(|mut bytes| bytes.extend_from(pointer(ga), size)));
         }
 
         /// Makes room for so many bytes in all.
         #[no_mangle]
         pub extern "C" fn $reserve(one: $sequence, size: usize) {
-            edge(stringify!($reserve), (), || one.with(|mut bytes| bytes.reserve(size as u64)));
+            edge(stringify!($reserve), (), || one.with(|mut bytes| bytes.reserve(size)));
         }
 
         /// How many bytes it has.
         #[no_mangle]
         pub extern "C" fn $size(one: $sequence) -> usize {
-            edge(stringify!($size), 0, || one.with(|bytes| bytes.len().map(|bytes| bytes as usize)))
+            edge(stringify!($size), 0, || one.with(|bytes| bytes.len()))
         }
 
         /// Exchanges what two of them hold.
@@ -272,9 +270,9 @@ pub extern "C" fn acp_dereference_vector_it(it: VectorIt) -> u64 {
 
 /// Where the bytes behind an iterator of a deque are, as many as there are: one piece, or two if they wrap round.
 fn pieces(it: DequeIt, size: usize) -> Result<Pair> {
-    let piece = |(address, bytes): (GlobalAddress, u64)| match bytes {
+    let piece = |(address, bytes): (GlobalAddress, usize)| match bytes {
         0 => Element::default(),
-        bytes => Element { ga: address.bits(), size: bytes as usize },
+        bytes => Element { ga: address.bits(), size: bytes },
     };
     it.deque.with(|bytes| {
         let range = it.first(size, &bytes)?;
@@ -300,7 +298,7 @@ pub extern "C" fn acp_dereference_deque_it(it: DequeIt, size: usize) -> Pair {
 pub extern "C" fn acp_pop_front_deque(deque: Deque, size: usize) {
     edge("acp_pop_front_deque", (), || {
         deque.with(|mut bytes| {
-            let count = (size as u64).min(bytes.len()?);
+            let count = size.min(bytes.len()?);
             bytes.drop_front(count)
         })
     });
@@ -309,7 +307,5 @@ pub extern "C" fn acp_pop_front_deque(deque: Deque, size: usize) {
 /// Puts bytes from anywhere at the front.
 #[no_mangle]
 pub extern "C" fn acp_push_front_deque(deque: Deque, ga: u64, size: usize) {
-    edge("acp_push_front_deque", (), || {
-        deque.with(|mut bytes| bytes.insert_from(0, pointer(ga), size as u64))
-    });
+    edge("acp_push_front_deque", (), || deque.with(|mut bytes| bytes.insert_from(0, pointer(ga), size)));
 }

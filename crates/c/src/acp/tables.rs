@@ -11,7 +11,7 @@ use std::ffi::c_int;
 
 impl From<Extent> for Element {
     fn from(extent: Extent) -> Element {
-        Element { ga: extent.address.bits(), size: extent.bytes as usize }
+        Element { ga: extent.address.bits(), size: extent.bytes }
     }
 }
 
@@ -168,11 +168,10 @@ macro_rules! table {
                 // SAFETY: as the caller promises.
                 let ranks = unsafe { ranks_of(num_ranks, ranks) }?;
                 let slots =
-                    u64::try_from(num_slots).map_err(|_| misuse(format!("{num_slots} slots cannot be")))?;
-                let rank = rank_of(rank)?;
+                    usize::try_from(num_slots).map_err(|_| misuse(format!("{num_slots} slots cannot be")))?;
+                let spread = data::Spread::over(&ranks).slots(slots).directory(rank_of(rank)?);
                 WORLD.with(|world| {
-                    let [ga, num_ranks, num_slots] =
-                        data::$table::create(world, &ranks, slots, rank)?.raw().words();
+                    let [ga, num_ranks, num_slots] = data::$table::create(world, spread)?.raw().words();
                     Ok($table { ga, num_ranks, num_slots })
                 })
             })

@@ -28,7 +28,7 @@ pub struct Pair {
 impl Element {
     /// Its bytes, from wherever they are.
     pub(super) fn read(self, world: &World) -> Result<Vec<u8>> {
-        world.get_vec(pointer(self.ga), self.size as u64)
+        world.get_vec(pointer(self.ga), self.size)
     }
 
     /// The same for a key or a value: what no table takes is not read.
@@ -51,6 +51,6 @@ pub(super) fn rank_of(rank: c_int) -> Result<u32> {
 }
 
 /// An index as C gives it.
-pub(super) fn index_of(index: c_int) -> Result<u64> {
-    u64::try_from(index).map_err(|_| misuse(format!("index {index} cannot be")))
+pub(super) fn index_of(index: c_int) -> Result<usize> {
+    usize::try_from(index).map_err(|_| misuse(format!("index {index} cannot be")))
 }

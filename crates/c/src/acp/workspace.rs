@@ -2,7 +2,8 @@
 
 use super::{edge, WORLD};
 use crate::guard::misuse;
-use kumiki::data::{RawWorkspace, Workspace};
+use kumiki::data::{Chunks, RawWorkspace, Workspace};
+use kumiki::raw;
 use kumiki::{GlobalAddress, Result};
 use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
@@ -55,10 +56,10 @@ const NULL: *mut Item = usize::MAX as *mut Item;
 static LIVE: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// What `acp_setparams_ws` said last: the first rank, and the length of a chunk.
-static PARAMETERS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+static PARAMETERS: Mutex<Option<(u32, usize)>> = Mutex::new(None);
 
 /// The length of a chunk as the struct has it.
-fn length(bytes: u64) -> Result<c_int> {
+fn length(bytes: usize) -> Result<c_int> {
     c_int::try_from(bytes)
         .map_err(|_| misuse(format!("a chunk of {bytes} bytes is too long for acp_wsditem")))
 }
@@ -71,9 +72,9 @@ impl Space {
         let sizes: Result<Vec<c_int>> = chunks.iter().map(|chunk| length(chunk.bytes)).collect();
         let mut space = Box::new(Space {
             item: Item {
-                size_ws: workspace.len() as usize,
-                size_default: workspace.chunk_bytes() as usize,
-                size_remainder: chunks.last().map_or(0, |chunk| chunk.bytes as usize),
+                size_ws: workspace.len(),
+                size_default: workspace.chunk_bytes(),
+                size_remainder: chunks.last().map_or(0, |chunk| chunk.bytes),
                 ngas: chunks.len(),
                 key_data: first,
                 ga_data: first,
@@ -130,19 +131,18 @@ pub extern "C" fn acp_create_ws(size: usize) -> *mut Item {
     edge("acp_create_ws", NULL, || {
         let parameters = *PARAMETERS.lock().unwrap_or_else(PoisonError::into_inner);
         WORLD.with(|world| {
-            let bytes = size as u64;
             let workspace = match parameters {
                 Some((start, chunk)) => {
-                    length(chunk.min(bytes))?;
-                    Workspace::create_with(world, bytes, start % world.ranks(), chunk)?
+                    length(chunk.min(size))?;
+                    Workspace::create_with(world, size, Chunks::of(chunk).from_rank(start % world.ranks()))?
                 }
                 None => {
-                    length(bytes.div_ceil(world.ranks().into()))?;
-                    Workspace::create(world, bytes)?
+                    length(size.div_ceil(world.ranks() as usize))?;
+                    Workspace::create(world, size)?
                 }
             };
             let mine = workspace.chunks().find(|chunk| chunk.rank == world.rank());
-            let own = mine.and_then(|chunk| world.local_pointer(chunk.address));
+            let own = mine.and_then(|chunk| raw::memory(world).local_pointer(chunk.address));
             let space = Box::into_raw(Space::new(workspace, own, world.rank())?);
             live().insert(space as usize);
             Ok(space.cast())
@@ -158,7 +158,7 @@ pub extern "C" fn acp_setparams_ws(proc_start: usize, size_default: usize) -> c_
         if size_default == 0 {
             return Err(misuse("a chunk must have bytes"));
         }
-        *PARAMETERS.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, size_default as u64));
+        *PARAMETERS.lock().unwrap_or_else(PoisonError::into_inner) = Some((start, size_default));
         Ok(0)
     })
 }
@@ -191,7 +191,7 @@ pub extern "C" fn acp_read_ws(wsd: *mut Item, ga: u64, size: usize, offset: usiz
         let raw = raw_of(wsd)?;
         WORLD.with(|world| {
             let workspace = Workspace::from_raw(world, raw);
-            workspace.read_to(offset as u64, GlobalAddress::from_bits(ga), size as u64).map(|()| 0)
+            workspace.read_to(offset, GlobalAddress::from_bits(ga), size).map(|()| 0)
         })
     })
 }
@@ -203,7 +203,7 @@ pub extern "C" fn acp_write_ws(wsd: *mut Item, ga: u64, size: usize, offset: usi
         let raw = raw_of(wsd)?;
         WORLD.with(|world| {
             let workspace = Workspace::from_raw(world, raw);
-            workspace.write_from(offset as u64, GlobalAddress::from_bits(ga), size as u64).map(|()| 0)
+            workspace.write_from(offset, GlobalAddress::from_bits(ga), size).map(|()| 0)
         })
     })
 }

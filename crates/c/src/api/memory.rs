@@ -3,6 +3,7 @@
 use super::{edge, edge_or, give, place, KumikiWorld};
 use crate::guard::misuse;
 use crate::place::Held;
+use kumiki::raw;
 use kumiki::GlobalAddress;
 use std::ffi::{c_int, c_void};
 
@@ -102,7 +103,7 @@ pub unsafe extern "C" fn kumiki_pointer(world: *const KumikiWorld, address: u64)
     edge_or(std::ptr::null_mut(), || {
         // SAFETY: as the caller promises.
         unsafe { place(world) }.with(|world| {
-            let pointer = world.local_pointer(GlobalAddress::from_bits(address));
+            let pointer = raw::memory(world).local_pointer(GlobalAddress::from_bits(address));
             Ok(pointer.map_or(std::ptr::null_mut(), <*mut u8>::cast))
         })
     })
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn kumiki_malloc(
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", 0) }?;
         // SAFETY: as the caller promises.
-        let taken = unsafe { place(world) }.with(|world| world.malloc(bytes as u64, rank))?;
+        let taken = unsafe { place(world) }.with(|world| world.malloc(bytes, rank))?;
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", taken.bits()) }
     })

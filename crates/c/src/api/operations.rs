@@ -97,8 +97,7 @@ pub unsafe extern "C" fn kumiki_copy(
     edge(|| {
         let (dst, src) = (GlobalAddress::from_bits(dst), GlobalAddress::from_bits(src));
         // SAFETY: as the caller promises.
-        let copied =
-            unsafe { place(world) }.with(|world| world.copy(dst, src, bytes as u64, order(after)))?;
+        let copied = unsafe { place(world) }.with(|world| world.copy(dst, src, bytes, order(after)))?;
         // SAFETY: as the caller promises.
         unsafe { tell(handle, copied) }
     })

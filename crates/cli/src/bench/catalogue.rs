@@ -118,6 +118,7 @@ fn all(quick: bool) -> Vec<Metric> {
         bandwidth(&mut list, place, quick);
         third_party(&mut list, place);
     }
+    between_nodes(&mut list);
     for operation in ["put8", "get8", "fadd8"] {
         list.push(busy("busy", operation).at_most(200.0, Against::Value));
         list.push(busy("busy1", operation));
@@ -248,6 +249,20 @@ fn third_party(list: &mut Vec<Metric>, place: Place) {
             bounds: Vec::new(),
         });
     }
+}
+
+/// Puts with thousands in flight, and gets of two ranks that ask each other.
+fn between_nodes(list: &mut Vec<Metric>) {
+    let row = |name: &str, ours: &str, floors| Metric {
+        name: name.into(),
+        unit: "ns",
+        session: Session { place: Place::Tcp, ranks: 2 },
+        how: How::Ask { ours: ours.into(), floors, peers: None },
+        bounds: Vec::new(),
+    };
+    list.push(row("put8.tcp.many", "many.put8", Vec::new()).at_most(700.0, Against::Value));
+    let spinning = vec![("spinning socket", "floor.spin".to_string())];
+    list.push(row("get8.tcp.both", "both.get8", spinning));
 }
 
 /// An operation on a rank that computes, while the initiator's core computes too (`busy`) or only waits (`busy1`).

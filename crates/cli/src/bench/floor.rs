@@ -229,7 +229,7 @@ impl<'a> Floor<'a> {
     fn connect(&mut self) -> Done<Option<TcpStream>> {
         let world = self.world;
         if self.socket.is_none() {
-            let word = world.starter::<u64>(1).map_err(text)?.add(PORT_WORD);
+            let word = world.starter::<u64>(1).map_err(text)?.add(PORT_WORD as usize);
             let listener = if world.rank() == 0 {
                 let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
                 world.put(word, listener.local_addr().map_err(text)?.port() as u64).map_err(text)?;

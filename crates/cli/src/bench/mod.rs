@@ -11,8 +11,9 @@
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
 //! | `data/` | the same for data structures |
 //! | `sim.rs` | the simulator, beside SimGrid |
-//! | `worker.rs`, `ours.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
+//! | `worker.rs`, `ours.rs`, `between.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
 
+mod between;
 mod catalogue;
 mod contender;
 mod data;

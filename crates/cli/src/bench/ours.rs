@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the target holds before a get.
-const SEED: u64 = 0x5eed_5eed_5eed_5eed;
+pub(super) const SEED: u64 = 0x5eed_5eed_5eed_5eed;
 /// The smallest region, so that consecutive operations need not use the same word.
-const LEAST_WORDS: usize = 512;
+pub(super) const LEAST_WORDS: usize = 512;
 /// Private memory begins on a page, as `allocate` in `benches/peers/rma.c` gives it to the peers. Elsewhere in a heap the
 /// distance of the two sides to a cache line differs, and the system's copy of 1 MiB takes up to a tenth longer.
 const PAGE_BYTES: usize = 4096;
@@ -28,8 +28,8 @@ const BUSY_LEAD: Duration = Duration::from_millis(2);
 const BUSY_OPERATIONS: usize = 8;
 
 /// Words of starter memory behind the line: where a rank's region is, a count from rank 0, a result for rank 0.
-const REGION_WORD: u64 = FIRST_WORD;
-const COUNT_WORD: u64 = FIRST_WORD + 1;
+pub(super) const REGION_WORD: u64 = FIRST_WORD;
+pub(super) const COUNT_WORD: u64 = FIRST_WORD + 1;
 const RESULT_WORD: u64 = FIRST_WORD + 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -41,13 +41,13 @@ enum Operation {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Arena,
     Private,
 }
 
 /// This rank's region of a measurement.
-enum Memory {
+pub(super) enum Memory {
     Arena(Region<u64>),
     Private {
         region: Registered<u64>,
@@ -68,36 +68,36 @@ impl Memory {
         }
     }
 
-    fn ptr(&self) -> GlobalPtr<u64> {
+    pub(super) fn ptr(&self) -> GlobalPtr<u64> {
         match self {
             Memory::Arena(region) => region.ptr(),
-            Memory::Private { region, first } => region.ptr().add(*first),
+            Memory::Private { region, first } => region.ptr().add(*first as usize),
         }
     }
 }
 
 /// The regions of all ranks, as this rank sees them.
-struct Regions {
+pub(super) struct Regions {
     kind: Kind,
     words: usize,
-    mine: Memory,
+    pub(super) mine: Memory,
     /// The region of rank 1, and that of rank 2 if there is one.
-    target: GlobalPtr<u64>,
+    pub(super) target: GlobalPtr<u64>,
     third: GlobalPtr<u64>,
 }
 
 /// Measures operations of a world.
 pub(super) struct Ours<'a> {
-    world: &'a World,
-    sampler: Sampler,
-    regions: Option<Regions>,
+    pub(super) world: &'a World,
+    pub(super) sampler: Sampler,
+    pub(super) regions: Option<Regions>,
     /// Measurements of bandwidths so far.
     bulks: u64,
 }
 
-type Done<T> = Result<T, String>;
+pub(super) type Done<T> = Result<T, String>;
 
-fn text(error: kumiki::Error) -> String {
+pub(super) fn text(error: kumiki::Error) -> String {
     error.to_string()
 }
 
@@ -120,6 +120,8 @@ impl<'a> Ours<'a> {
             ["idle", seconds] => self.idle(seconds, request.reps),
             [name @ ("busy" | "busy1"), operation] => self.busy(operation, name == "busy", request),
             ["third8", kind] => self.third(kind, request),
+            ["many", "put8"] => self.many_puts(request),
+            ["both", "get8"] => self.gets_both_ways(request),
             [name, kind, bytes] => self.bulk(name, kind, bytes, request),
             [operation, interface] => self.small(operation, interface, request),
             _ => Err(unknown(request)),
@@ -130,7 +132,7 @@ impl<'a> Ours<'a> {
     }
 
     /// Makes a region on each rank, unless those of the last measurement will do. Every rank calls it.
-    fn prepare(&mut self, kind: Kind, words: usize) -> Done<&Regions> {
+    pub(super) fn prepare(&mut self, kind: Kind, words: usize) -> Done<&Regions> {
         let words = words.max(LEAST_WORDS);
         if self.regions.as_ref().is_none_or(|have| have.kind != kind || have.words != words) {
             self.regions = None;
@@ -150,7 +152,7 @@ impl<'a> Ours<'a> {
     }
 
     /// Fills this rank's region, and waits until every rank has.
-    fn fill(&self, regions: &Regions, value: impl Fn(u64) -> u64) -> Done<()> {
+    pub(super) fn fill(&self, regions: &Regions, value: impl Fn(u64) -> u64) -> Done<()> {
         self.fill_words(regions.mine.ptr(), regions.words as u64, value)
     }
 
@@ -245,7 +247,7 @@ impl<'a> Ours<'a> {
         let (words, first) = self.next_place(kind, bytes);
         self.prepare(kind, words as usize)?;
         let Some(regions) = self.regions.as_ref() else { return Err("no regions".into()) };
-        let (here, there) = (regions.mine.ptr().add(first), regions.target.add(first));
+        let (here, there) = (regions.mine.ptr().add(first as usize), regions.target.add(first as usize));
         self.fill_words(here, bytes / 8, |_| if world.rank() == 1 { SEED } else { 1 })?;
         if world.rank() != 0 {
             return Ok(Vec::new());
@@ -256,7 +258,7 @@ impl<'a> Ours<'a> {
         let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
             stamp += is_put as u64;
             for end in ends {
-                world.put(here.add(end), if is_put { stamp } else { 0 }).map_err(text)?;
+                world.put(here.add(end as usize), if is_put { stamp } else { 0 }).map_err(text)?;
             }
             let mut flying = VecDeque::with_capacity(window);
             let started = Instant::now();
@@ -264,13 +266,17 @@ impl<'a> Ours<'a> {
                 if flying.len() == window {
                     flying.pop_front().map_or(Ok(()), |first| world.complete(first)).map_err(text)?;
                 }
-                let handle =
-                    world.copy(black_box(to.address()), black_box(from.address()), bytes, Order::None);
+                let handle = world.copy(
+                    black_box(to.address()),
+                    black_box(from.address()),
+                    bytes as usize,
+                    Order::None,
+                );
                 flying.push_back(handle.map_err(text)?);
             }
             flying.pop_back().map_or(Ok(()), |last| world.complete(last)).map_err(text)?;
             let time = started.elapsed();
-            let arrived = |&end: &u64| expect(world.get(to.add(end)).map_err(text)?, stamp);
+            let arrived = |&end: &u64| expect(world.get(to.add(end as usize)).map_err(text)?, stamp);
             ends.iter().try_for_each(arrived).map(|()| time)
         })?;
         Ok(seconds.into_iter().map(|s| bytes as f64 / s / 1e6).collect())
@@ -405,7 +411,7 @@ impl Initiator<'_> {
         let (here, target) = (self.regions.mine.ptr(), self.regions.target.address());
         let mask = LEAST_WORDS as u64 - 1;
         for _ in 0..n {
-            let word = here.add(self.count & mask).address();
+            let word = here.add((self.count & mask) as usize).address();
             let handle = match operation {
                 Operation::Put => world.copy(black_box(target), black_box(word), 8, order)?,
                 Operation::Get => world.copy(black_box(word), black_box(target), 8, order)?,
@@ -425,7 +431,7 @@ impl Initiator<'_> {
         let mask = LEAST_WORDS as u64 - 1;
         let there = self.world.get(self.regions.target).map_err(text)?;
         let last = self.count.wrapping_sub(1);
-        let came_back = self.world.get(self.regions.mine.ptr().add(last & mask)).map_err(text)?;
+        let came_back = self.world.get(self.regions.mine.ptr().add((last & mask) as usize)).map_err(text)?;
         expect(self.wrong, 0)?;
         match (operation, interface) {
             (Operation::Get, _) => expect(there, SEED)?,
@@ -468,8 +474,8 @@ impl Initiator<'_> {
 }
 
 /// A word of the starter memory of a rank.
-fn word(world: &World, rank: u32, word: u64) -> Done<GlobalPtr<u64>> {
-    Ok(world.starter::<u64>(rank).map_err(text)?.add(word))
+pub(super) fn word(world: &World, rank: u32, word: u64) -> Done<GlobalPtr<u64>> {
+    Ok(world.starter::<u64>(rank).map_err(text)?.add(word as usize))
 }
 
 fn operation(name: &str) -> Option<Operation> {
@@ -494,7 +500,7 @@ fn unknown(request: &Request) -> String {
     format!("{} is not a metric known here", request.metric)
 }
 
-fn expect(value: u64, wanted: u64) -> Done<()> {
+pub(super) fn expect(value: u64, wanted: u64) -> Done<()> {
     if value == wanted {
         return Ok(());
     }

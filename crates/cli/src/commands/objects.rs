@@ -1,7 +1,7 @@
 //! What objects in global memory cost beyond what a program keeps in them, measured: some are made, and the heap is asked.
 
 use crate::chart::bytes_text;
-use kumiki::data::{Counter, Deque, List, Map, Multiset, Set, Vector};
+use kumiki::data::{Counter, Deque, List, Map, Multiset, On, Set, Spread, Vector};
 use kumiki::World;
 use serde_json::{Map as Json, Value};
 
@@ -74,11 +74,13 @@ fn each(
 
 fn measure_in(world: &World) -> kumiki::Result<Vec<Object>> {
     let value = [0u8; VALUE_BYTES as usize];
-    let map = Map::create(world, &[0], COUNT, 0)?;
-    let set = Set::create(world, &[0], COUNT, 0)?;
-    let multiset = Multiset::create(world, &[0], COUNT, 0)?;
+    let map = Map::create(world, Spread::over(&[0]).slots(COUNT as usize))?;
+    let set = Set::create(world, Spread::over(&[0]).slots(COUNT as usize))?;
+    let multiset = Multiset::create(world, Spread::over(&[0]).slots(COUNT as usize))?;
     let mut list = List::create(world, 0)?;
-    let table = |slots: u64| each(world, "", 0, |_| Map::create(world, &[0], slots, 0).map(drop));
+    let table = |slots: u64| {
+        each(world, "", 0, |_| Map::create(world, Spread::over(&[0]).slots(slots as usize)).map(drop))
+    };
     let slots = 8;
     let pair_bytes = KEY_BYTES + VALUE_BYTES;
     let entry = each(world, "map entry", pair_bytes, |key| map.insert(key, &value).map(drop))?;
@@ -93,10 +95,14 @@ fn measure_in(world: &World) -> kumiki::Result<Vec<Object>> {
         },
         each(world, "list element", VALUE_BYTES, |_| list.push_back(&value, 0).map(drop))?,
         each(world, "list", 0, |_| List::create(world, 0).map(drop))?,
-        each(world, "vector", VALUE_BYTES, |_| Vector::<u8>::create(world, VALUE_BYTES, 0).map(drop))?,
-        each(world, "deque", VALUE_BYTES, |_| Deque::<u8>::create(world, VALUE_BYTES, 0).map(drop))?,
+        each(world, "vector", VALUE_BYTES, |_| {
+            Vector::<u8>::create(world, On::rank(0).elements(VALUE_BYTES as usize)).map(drop)
+        })?,
+        each(world, "deque", VALUE_BYTES, |_| {
+            Deque::<u8>::create(world, On::rank(0).elements(VALUE_BYTES as usize)).map(drop)
+        })?,
         each(world, "counter", 8, |_| Counter::create(world, 0).map(drop))?,
-        each(world, "malloc block", VALUE_BYTES, |_| world.malloc(VALUE_BYTES, 0).map(drop))?,
+        each(world, "malloc block", VALUE_BYTES, |_| world.malloc(VALUE_BYTES as usize, 0).map(drop))?,
     ])
 }
 

@@ -74,6 +74,9 @@ pub(crate) struct Arguments {
     /// The most TCP connections of a rank.
     #[arg(long, value_name = "N", value_parser = count, default_value_t = 256, env = "KUMIKI_CONNECTIONS")]
     connections: u32,
+    /// The most operations of a rank that are under way at once; issuing one more waits for the oldest.
+    #[arg(long, value_name = "N", value_parser = operations, default_value_t = 4096, env = "KUMIKI_OPERATIONS")]
+    operations: u32,
     /// Write a trace that Perfetto and Chrome read.
     #[arg(long, value_name = "FILE", env = "KUMIKI_TRACE")]
     trace: Option<PathBuf>,
@@ -143,6 +146,7 @@ fn options(arguments: Arguments) -> Options {
         pool_bytes: arguments.pool,
         starter_bytes: arguments.starter,
         connections: arguments.connections,
+        operations: Some(arguments.operations),
         trace: arguments.trace,
         on_loss: match arguments.on_loss {
             LossChoice::Abort => OnLoss::Abort,
@@ -167,6 +171,12 @@ pub(crate) fn ranks(text: &str) -> Result<u32, String> {
 fn count_up_to(text: &str, most: u32) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("it should be a whole number, at least 1 and at most {most}"))
+}
+
+/// A number of operations, as ranks take it.
+fn operations(text: &str) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|&number| number >= environment::LEAST_OPERATIONS);
+    number.ok_or_else(|| format!("it should be a whole number, at least {}", environment::LEAST_OPERATIONS))
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {

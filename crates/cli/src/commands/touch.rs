@@ -58,7 +58,7 @@ pub(crate) fn rank(words: Vec<OsString>) -> Outcome {
 
 fn work(count: u32, file: &std::fs::File) -> kumiki::Result<()> {
     let world = World::init()?;
-    if world.starter_bytes() < STARTER_BYTES {
+    if world.starter_bytes() < STARTER_BYTES as usize {
         world.abort(&format!("kumiki mem --touch needs {STARTER_BYTES} bytes of starter memory"));
     }
     let heap = world.alloc::<u8>(HEAP_BYTES)?;
@@ -93,7 +93,7 @@ fn touch(world: &World, neighbours: &[u32]) -> kumiki::Result<[u64; 4]> {
             pages.try_for_each(|at| world.put(GlobalPtr::from_address(heap.add(at as u64)), 1u8))
         })?,
         each(&|rank| {
-            let block = world.malloc(BLOCK_BYTES, rank)?;
+            let block = world.malloc(BLOCK_BYTES as usize, rank)?;
             world.put(GlobalPtr::from_address(block), 1u64)?;
             world.free(block)
         })?,

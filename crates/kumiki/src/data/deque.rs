@@ -2,7 +2,8 @@
 
 use super::ring::{Kind, Op, END};
 use super::sequence::{bytes_of_count, element, typed_sequence, Elements, Sequence};
-use crate::{GlobalAddress, GlobalPtr, Pod, Result, World};
+use super::On;
+use crate::{GlobalAddress, GlobalPtr, Pod, Rank, Result, World};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -18,10 +19,10 @@ use std::ops::Range;
 ///
 /// ```
 /// # fn main() -> kumiki::Result<()> {
-/// use kumiki::{data::Deque, World};
+/// use kumiki::{data::{Deque, On}, World};
 ///
 /// let world = World::init()?;
-/// let mut queue = Deque::<u32>::create(&world, 4, 0)?;
+/// let mut queue = Deque::<u32>::create(&world, On::rank(0).elements(4))?;
 /// queue.extend(&[2, 3])?;
 /// queue.push_front(1)?;
 /// assert_eq!((queue.pop_front()?, queue.pop()?), (Some(1), Some(3)));
@@ -43,20 +44,20 @@ impl<'w, T: Pod> Deque<'w, T> {
     }
 
     /// Makes an empty deque on a rank, with room for so many elements.
-    pub fn create(world: &'w World, capacity: u64, rank: u32) -> Result<Self> {
-        let bytes = world.note(bytes_of_count::<T>(capacity))?;
-        Sequence::create(world, Kind::Deque, bytes, rank).map(Self::new)
+    pub fn create(world: &'w World, place: On) -> Result<Self> {
+        let bytes = world.note(bytes_of_count::<T>(place.elements))?;
+        Sequence::create(world, Kind::Deque, bytes, place.rank).map(Self::new)
     }
 
     /// Where the bytes of a range of elements are: address and length of one piece, or of two when they wrap (otherwise
     /// the second has no length). They stay there until the deque changes.
-    pub fn pieces(&self, range: Range<u64>) -> Result<[(GlobalAddress, u64); 2]> {
+    pub fn pieces(&self, range: Range<usize>) -> Result<[(GlobalAddress, usize); 2]> {
         let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
-        self.sequence.locate(at, bytes)
+        Ok(self.sequence.locate(at, bytes)?.map(|(address, bytes)| (address, bytes as usize)))
     }
 
     /// One element.
-    pub fn get(&self, index: u64) -> Result<T> {
+    pub fn get(&self, index: usize) -> Result<T> {
         let mut value = T::zeroed();
         self.read(index, std::slice::from_mut(&mut value))?;
         Ok(value)
@@ -83,7 +84,7 @@ impl<'w, T: Pod> Deque<'w, T> {
     }
 
     /// Takes so many elements off the front, unread; they must be there.
-    pub fn drop_front(&mut self, count: u64) -> Result<()> {
+    pub fn drop_front(&mut self, count: usize) -> Result<()> {
         self.sequence.erase(0, self.sequence.bytes_of::<T>(count)?).map(drop)
     }
 }

@@ -1,7 +1,7 @@
 //! Maps: keys with values, spread over ranks.
 
 use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
-use super::{Cursor, Extent, RawTable};
+use super::{Cursor, Extent, RawTable, Spread};
 use crate::{Pod, Result, World};
 use std::marker::PhantomData;
 
@@ -16,12 +16,11 @@ use std::marker::PhantomData;
 /// the keys there fail with [`PeerLost`](crate::Error::PeerLost), and others go on. When memory runs out nothing has changed.
 ///
 /// ```
-/// use kumiki::data::{Insert, Map};
+/// use kumiki::data::{Insert, Map, Spread};
 ///
 /// # fn main() -> kumiki::Result<()> {
 /// let world = kumiki::World::init()?;
-/// let ranks: Vec<u32> = (0..world.ranks()).collect();
-/// let map = Map::create(&world, &ranks, 1024, world.rank())?;
+/// let map = Map::create(&world, Spread::everywhere())?;
 /// assert_eq!(map.insert(b"joint", b"dovetail")?, Insert::New);
 /// assert_eq!(map.insert(b"joint", b"mortise")?, Insert::Exists);
 /// assert_eq!(map.get(b"joint")?.as_deref(), Some(&b"dovetail"[..]));
@@ -34,18 +33,18 @@ use std::marker::PhantomData;
 /// Another rank uses the same map with what [`raw`](Self::raw) gives:
 ///
 /// ```
-/// # use kumiki::{data::{Map, RawTable}, World};
+/// # use kumiki::{data::{Map, RawTable, Spread}, World};
 /// # fn main() -> kumiki::Result<()> {
 /// # let world = World::init()?;
 /// let place = world.starter::<[u64; 3]>(0)?;
 /// if world.rank() == 0 {
-///     world.put(place, Map::create(&world, &[0], 64, 0)?.raw().words())?;
+///     world.put(place, Map::create(&world, Spread::over(&[0]).slots(64))?.raw().words())?;
 /// }
 /// world.sync()?;
 /// let map = Map::from_raw(&world, RawTable::from_words(world.get(place)?))?;
 /// map.insert(&world.rank().to_le_bytes(), b"was here")?;
 /// # world.sync()?;
-/// # assert_eq!(map.len()?, world.ranks() as u64);
+/// # assert_eq!(map.len()?, world.ranks() as usize);
 /// # world.finalize()
 /// # }
 /// ```
@@ -179,11 +178,11 @@ impl Iterator for MapIter<'_> {
 /// A [`Map`] whose keys and values are plain data.
 ///
 /// ```
-/// use kumiki::data::TypedMap;
+/// use kumiki::data::{Spread, TypedMap};
 ///
 /// # fn main() -> kumiki::Result<()> {
 /// let world = kumiki::World::init()?;
-/// let map = TypedMap::<u64, [f64; 3]>::create(&world, &[0], 256, 0)?;
+/// let map = TypedMap::<u64, [f64; 3]>::create(&world, Spread::everywhere().slots(256))?;
 /// map.insert(7, [0.5, 1.0, 2.0])?;
 /// assert_eq!(map.get(7)?, Some([0.5, 1.0, 2.0]));
 /// assert_eq!(map.get_many(&[7, 8])?, [Some([0.5, 1.0, 2.0]), None]);
@@ -199,8 +198,8 @@ pub struct TypedMap<'w, K, V> {
 
 impl<'w, K: Pod, V: Pod> TypedMap<'w, K, V> {
     /// As [`Map::create`].
-    pub fn create(world: &'w World, ranks: &[u32], slots: u64, rank: u32) -> Result<Self> {
-        Map::create(world, ranks, slots, rank).map(Self::from_bytes)
+    pub fn create(world: &'w World, spread: Spread) -> Result<Self> {
+        Map::create(world, spread).map(Self::from_bytes)
     }
 
     /// As [`Map::from_raw`].

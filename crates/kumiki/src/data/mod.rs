@@ -15,6 +15,7 @@
 //! | `map.rs`, `set.rs`, `multiset.rs` | hash tables spread over ranks |
 //! | `table/` | what they share; `crc.rs` places their keys |
 //! | `heap/` | global malloc and free: the allocator of each rank's pool |
+//! | `options.rs` | the arguments of constructors |
 //! | `message.rs` | requests and replies as bytes |
 
 mod counter;
@@ -25,6 +26,7 @@ mod list;
 mod map;
 mod message;
 mod multiset;
+mod options;
 mod ring;
 mod sequence;
 mod set;
@@ -38,6 +40,7 @@ pub use heap::HeapUse;
 pub use list::{Element, List, Payloads, Position};
 pub use map::{Insert, Map, MapIter, TypedMap};
 pub use multiset::{Multiset, MultisetIter};
+pub use options::{Chunks, On, Spread};
 pub use sequence::Elements;
 pub use set::{Set, SetIter};
 pub(crate) use table::Directories;

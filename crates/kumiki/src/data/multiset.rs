@@ -1,18 +1,18 @@
 //! Multisets: keys that are counted, spread over ranks.
 
 use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
-use super::{Cursor, Extent, RawTable};
+use super::{Cursor, Extent, RawTable, Spread};
 use crate::{Result, World};
 
 /// A set of byte strings that counts how often each was inserted, spread over ranks, that all ranks use at once. What
 /// [`Map`](super::Map) says of its operations holds for these.
 ///
 /// ```
-/// use kumiki::data::Multiset;
+/// use kumiki::data::{Multiset, Spread};
 ///
 /// # fn main() -> kumiki::Result<()> {
 /// let world = kumiki::World::init()?;
-/// let words = Multiset::create(&world, &[0], 64, 0)?;
+/// let words = Multiset::create(&world, Spread::everywhere().slots(64))?;
 /// words.insert_many(&["oak", "ash", "oak"])?;
 /// assert_eq!(words.count(b"oak")?, 2);
 /// assert_eq!(words.remove(b"oak")?, 2);

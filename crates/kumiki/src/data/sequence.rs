@@ -29,12 +29,12 @@ impl<'w> Sequence<'w> {
 
     /// The bytes of so many elements.
     #[inline]
-    pub(crate) fn bytes_of<T>(&self, count: u64) -> Result<u64> {
+    pub(crate) fn bytes_of<T>(&self, count: usize) -> Result<u64> {
         self.world.note(bytes_of_count::<T>(count))
     }
 
     /// The bytes of a range of elements: where they begin, and how many they are.
-    pub(crate) fn bytes_of_range<T>(&self, range: &Range<u64>) -> Result<(u64, u64)> {
+    pub(crate) fn bytes_of_range<T>(&self, range: &Range<usize>) -> Result<(u64, u64)> {
         self.world.note(bytes_of_range::<T>(range))
     }
 
@@ -228,7 +228,7 @@ impl<'w> Sequence<'w> {
 
     /// Replaces everything by a new block, which is filled first.
     fn replace(&self, bytes: u64, fill: impl FnOnce(GlobalAddress) -> Result<()>) -> Result<()> {
-        let block = self.world.malloc(bytes.next_multiple_of(8), self.rank())?;
+        let block = self.world.malloc(bytes.next_multiple_of(8) as usize, self.rank())?;
         let replaced = fill(block).and_then(|()| self.apply(Op::Adopt { block, size: bytes }));
         if let Err(error) = replaced {
             let _ = self.world.free(block);
@@ -246,7 +246,7 @@ impl<'w> Sequence<'w> {
         let mut blocks = [GlobalAddress::NULL; 2];
         let prepared = (|| {
             for (block, rank, size) in [(0, self.rank(), theirs.size), (1, other.rank(), mine.size)] {
-                blocks[block] = self.world.malloc(size.next_multiple_of(8).max(8), rank)?;
+                blocks[block] = self.world.malloc(size.next_multiple_of(8).max(8) as usize, rank)?;
             }
             copy_pieces(self.world, blocks[0], places(theirs, 0, theirs.size))?;
             copy_pieces(self.world, blocks[1], places(mine, 0, mine.size))
@@ -273,12 +273,12 @@ fn places(shape: Shape, at: u64, bytes: u64) -> [(GlobalAddress, u64); 2] {
 
 /// What lies at an address anywhere.
 fn fetch(world: &World, source: GlobalAddress, bytes: u64) -> Result<Vec<u8>> {
-    world.get_vec(GlobalPtr::from_address(source), bytes)
+    world.get_vec(GlobalPtr::from_address(source), bytes as usize)
 }
 
 /// A copy that is complete when this returns.
 fn copy(world: &World, to: GlobalAddress, from: GlobalAddress, bytes: u64) -> Result<()> {
-    let handle = world.copy(to, from, bytes, Order::None)?;
+    let handle = world.copy(to, from, bytes as usize, Order::None)?;
     world.complete_one(handle)
 }
 
@@ -288,7 +288,7 @@ fn copy_pieces(world: &World, mut to: GlobalAddress, pieces: [(GlobalAddress, u6
     let mut handles = [None, None];
     for (handle, (from, bytes)) in handles.iter_mut().zip(pieces) {
         if bytes > 0 && copied.is_ok() {
-            copied = world.copy(to, from, bytes, Order::None).map(|issued| *handle = Some(issued));
+            copied = world.copy(to, from, bytes as usize, Order::None).map(|issued| *handle = Some(issued));
         }
         to = to.add(bytes);
     }
@@ -299,14 +299,14 @@ fn copy_pieces(world: &World, mut to: GlobalAddress, pieces: [(GlobalAddress, u6
 }
 
 /// The bytes of so many elements.
-pub(crate) fn bytes_of_count<T>(count: u64) -> Result<u64> {
+pub(crate) fn bytes_of_count<T>(count: usize) -> Result<u64> {
     const { assert!(std::mem::size_of::<T>() > 0, "elements of no bytes cannot be counted") };
-    let bytes = count.checked_mul(std::mem::size_of::<T>() as u64).filter(|&bytes| bytes < END);
+    let bytes = (count as u64).checked_mul(std::mem::size_of::<T>() as u64).filter(|&bytes| bytes < END);
     bytes.ok_or_else(|| Error::Misuse(format!("{count} elements are more than memory can hold")))
 }
 
 /// The index and the bytes of a range of elements.
-fn bytes_of_range<T>(range: &Range<u64>) -> Result<(u64, u64)> {
+fn bytes_of_range<T>(range: &Range<usize>) -> Result<(u64, u64)> {
     let count = range.end.checked_sub(range.start);
     let count = count.ok_or_else(|| Error::Misuse(format!("the range {range:?} ends before it begins")))?;
     Ok((bytes_of_count::<T>(range.start)?, bytes_of_count::<T>(count)?))
@@ -333,7 +333,7 @@ macro_rules! typed_sequence {
             }
 
             /// The rank that it lives on.
-            pub fn rank(&self) -> u32 {
+            pub fn rank(&self) -> Rank {
                 self.sequence.rank()
             }
 
@@ -343,8 +343,8 @@ macro_rules! typed_sequence {
             }
 
             /// How many elements it holds.
-            pub fn len(&self) -> Result<u64> {
-                Ok(self.sequence.shape()?.size / self.sequence.bytes_of::<T>(1)?)
+            pub fn len(&self) -> Result<usize> {
+                Ok((self.sequence.shape()?.size / self.sequence.bytes_of::<T>(1)?) as usize)
             }
 
             /// Whether it holds none.
@@ -353,28 +353,28 @@ macro_rules! typed_sequence {
             }
 
             /// How many elements fit before it must move to a longer block.
-            pub fn capacity(&self) -> Result<u64> {
-                Ok(self.sequence.shape()?.capacity / self.sequence.bytes_of::<T>(1)?)
+            pub fn capacity(&self) -> Result<usize> {
+                Ok((self.sequence.shape()?.capacity / self.sequence.bytes_of::<T>(1)?) as usize)
             }
 
             /// Reads elements from an index on.
-            pub fn read(&self, index: u64, into: &mut [T]) -> Result<()> {
+            pub fn read(&self, index: usize, into: &mut [T]) -> Result<()> {
                 self.sequence.read(self.sequence.bytes_of::<T>(index)?, bytemuck::cast_slice_mut(into))
             }
 
             /// Writes elements from an index on; they must be there.
-            pub fn write(&mut self, index: u64, values: &[T]) -> Result<()> {
+            pub fn write(&mut self, index: usize, values: &[T]) -> Result<()> {
                 self.sequence.write(self.sequence.bytes_of::<T>(index)?, bytemuck::cast_slice(values))
             }
 
             /// Changes one element.
-            pub fn set(&mut self, index: u64, value: T) -> Result<()> {
+            pub fn set(&mut self, index: usize, value: T) -> Result<()> {
                 self.write(index, &[value])
             }
 
             /// All elements.
             pub fn to_vec(&self) -> Result<Vec<T>> {
-                let mut values = vec![T::zeroed(); self.len()? as usize];
+                let mut values = vec![T::zeroed(); self.len()?];
                 self.read(0, &mut values)?;
                 Ok(values)
             }
@@ -390,7 +390,7 @@ macro_rules! typed_sequence {
             }
 
             /// Adds elements at the end that lie anywhere in global memory.
-            pub fn extend_from(&mut self, source: GlobalPtr<T>, count: u64) -> Result<()> {
+            pub fn extend_from(&mut self, source: GlobalPtr<T>, count: usize) -> Result<()> {
                 self.sequence.insert_from(END, source.address(), self.sequence.bytes_of::<T>(count)?).map(drop)
             }
 
@@ -400,29 +400,29 @@ macro_rules! typed_sequence {
             }
 
             /// Takes so many elements off the end, unread; they must be there.
-            pub fn drop_back(&mut self, count: u64) -> Result<()> {
+            pub fn drop_back(&mut self, count: usize) -> Result<()> {
                 self.sequence.erase(END, self.sequence.bytes_of::<T>(count)?).map(drop)
             }
 
             /// Puts elements before the one at an index.
-            pub fn insert(&mut self, index: u64, values: &[T]) -> Result<()> {
+            pub fn insert(&mut self, index: usize, values: &[T]) -> Result<()> {
                 self.sequence.insert(self.sequence.bytes_of::<T>(index)?, bytemuck::cast_slice(values)).map(drop)
             }
 
             /// Puts elements that lie anywhere in global memory before the one at an index. They may be its own.
-            pub fn insert_from(&mut self, index: u64, source: GlobalPtr<T>, count: u64) -> Result<()> {
+            pub fn insert_from(&mut self, index: usize, source: GlobalPtr<T>, count: usize) -> Result<()> {
                 let (at, bytes) = (self.sequence.bytes_of::<T>(index)?, self.sequence.bytes_of::<T>(count)?);
                 self.sequence.insert_from(at, source.address(), bytes).map(drop)
             }
 
             /// Puts a range of another one before the element at an index.
-            pub fn insert_range(&mut self, index: u64, other: &$name<'_, T>, range: Range<u64>) -> Result<()> {
+            pub fn insert_range(&mut self, index: usize, other: &$name<'_, T>, range: Range<usize>) -> Result<()> {
                 let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
                 self.sequence.insert_range(self.sequence.bytes_of::<T>(index)?, &other.sequence, at, bytes).map(drop)
             }
 
             /// Takes a range of elements out.
-            pub fn erase(&mut self, range: Range<u64>) -> Result<()> {
+            pub fn erase(&mut self, range: Range<usize>) -> Result<()> {
                 let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
                 self.sequence.erase(at, bytes).map(drop)
             }
@@ -434,7 +434,7 @@ macro_rules! typed_sequence {
 
             /// Becomes a copy of a range of another one, or of a range of its own: see
             /// [`from_address`](Self::from_address) for a second handle.
-            pub fn assign_range(&mut self, other: &$name<'_, T>, range: Range<u64>) -> Result<()> {
+            pub fn assign_range(&mut self, other: &$name<'_, T>, range: Range<usize>) -> Result<()> {
                 let (at, bytes) = self.sequence.bytes_of_range::<T>(&range)?;
                 self.sequence.assign_range(&other.sequence, at, bytes)
             }
@@ -450,7 +450,7 @@ macro_rules! typed_sequence {
             }
 
             /// Makes room for so many elements in all.
-            pub fn reserve(&mut self, count: u64) -> Result<()> {
+            pub fn reserve(&mut self, count: usize) -> Result<()> {
                 self.sequence.apply(Op::Reserve(self.sequence.bytes_of::<T>(count)?)).map(drop)
             }
 

@@ -1,18 +1,18 @@
 //! Sets: keys spread over ranks.
 
 use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
-use super::{Cursor, Extent, RawTable};
+use super::{Cursor, Extent, RawTable, Spread};
 use crate::{Result, World};
 
 /// A set of byte strings, spread over ranks, that all ranks use at once. What [`Map`](super::Map) says of its operations
 /// holds for these.
 ///
 /// ```
-/// use kumiki::data::Set;
+/// use kumiki::data::{Set, Spread};
 ///
 /// # fn main() -> kumiki::Result<()> {
 /// let world = kumiki::World::init()?;
-/// let set = Set::create(&world, &[0], 64, 0)?;
+/// let set = Set::create(&world, Spread::everywhere().slots(64))?;
 /// assert!(set.insert(b"oak")?);
 /// assert!(!set.insert(b"oak")?);
 /// assert_eq!(set.contains_many(&["oak", "ash"])?, [true, false]);

@@ -2,7 +2,8 @@
 
 use super::ring::{Kind, Op, Ring, Tail, END};
 use super::sequence::{bytes_of_count, element, typed_sequence, Elements, Sequence};
-use crate::{GlobalAddress, GlobalPtr, Pod, Result, World};
+use super::On;
+use crate::{GlobalAddress, GlobalPtr, Pod, Rank, Result, World};
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -13,16 +14,16 @@ use std::ops::Range;
 /// multiple of 8 and doubles when it is spent. Each operation from another node is one round trip; elements longer
 /// than 64 KiB together take one more.
 ///
-/// Several ranks may use it in turn (with a [`sync`](kumiki_mem::World::sync) between them), not at once: that gives
+/// Several ranks may use it in turn (with a [`sync`](crate::World::sync) between them), not at once: that gives
 /// errors or mixed elements, never damage elsewhere. When a rank is killed in the middle of a change, every operation
 /// fails until somebody assigns, clears or destroys the vector. When memory runs out nothing has changed.
 ///
 /// ```
 /// # fn main() -> kumiki::Result<()> {
-/// use kumiki::{data::Vector, World};
+/// use kumiki::{data::{On, Vector}, World};
 ///
 /// let world = World::init()?;
-/// let mut squares = Vector::<u64>::create(&world, 0, world.ranks() - 1)?;
+/// let mut squares = Vector::<u64>::create(&world, On::rank(world.ranks() - 1))?;
 /// for number in 0..10 {
 ///     squares.push(number * number)?;
 /// }
@@ -50,14 +51,14 @@ impl<'w, T: Pod> Vector<'w, T> {
         Vector { sequence, tail: None, element: PhantomData }
     }
 
-    /// Makes a vector of so many elements on a rank. What they are is not defined.
-    pub fn create(world: &'w World, count: u64, rank: u32) -> Result<Self> {
-        let bytes = world.note(bytes_of_count::<T>(count))?;
-        Sequence::create(world, Kind::Vector, bytes, rank).map(Self::new)
+    /// Makes a vector on a rank. What its elements are, if it is to have any, is not defined.
+    pub fn create(world: &'w World, place: On) -> Result<Self> {
+        let bytes = world.note(bytes_of_count::<T>(place.elements))?;
+        Sequence::create(world, Kind::Vector, bytes, place.rank).map(Self::new)
     }
 
     /// Where an element is. It stays there until the vector grows, is assigned or swapped.
-    pub fn at(&self, index: u64) -> Result<GlobalPtr<T>> {
+    pub fn at(&self, index: usize) -> Result<GlobalPtr<T>> {
         let [(place, _), _] =
             self.sequence.locate(self.sequence.bytes_of::<T>(index)?, self.sequence.bytes_of::<T>(1)?)?;
         Ok(GlobalPtr::from_address(place))
@@ -65,7 +66,7 @@ impl<'w, T: Pod> Vector<'w, T> {
 
     /// One element.
     #[inline]
-    pub fn get(&self, index: u64) -> Result<T> {
+    pub fn get(&self, index: usize) -> Result<T> {
         let (at, mut value) = (self.sequence.bytes_of::<T>(index)?, T::zeroed());
         let bytes = bytemuck::bytes_of_mut(&mut value);
         if let Some(tail) = &self.tail {

@@ -1,6 +1,6 @@
 //! Workspaces: one block spread over all ranks.
 
-use super::heap;
+use super::{heap, Chunks};
 use crate::{Error, GlobalAddress, GlobalPtr, Handle, Order, Result, World};
 use kumiki_mem::{Booking, Purpose};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ const FAILED: GlobalAddress = GlobalAddress::from_bits(u64::MAX);
 ///
 /// ```
 /// # fn main() -> kumiki::Result<()> {
-/// use kumiki::{data::Workspace, World};
+/// use kumiki::{data::{Chunks, Workspace}, World};
 ///
 /// let world = World::init()?;
-/// let workspace = Workspace::create_with(&world, 1000, 0, 64)?;
+/// let workspace = Workspace::create_with(&world, 1000, Chunks::of(64))?;
 /// if world.rank() == 0 {
 ///     workspace.write(100, b"over the edge of a chunk")?;
 /// }
@@ -78,7 +78,7 @@ pub struct Chunk {
     /// The rank that it is on.
     pub rank: u32,
     /// Its length: that of all but the last are the same.
-    pub bytes: u64,
+    pub bytes: usize,
 }
 
 impl std::fmt::Debug for Workspace<'_> {
@@ -89,12 +89,13 @@ impl std::fmt::Debug for Workspace<'_> {
 
 impl<'w> Workspace<'w> {
     /// Makes a workspace of zeros, with one chunk on each rank. Collective.
-    pub fn create(world: &'w World, bytes: u64) -> Result<Self> {
-        Self::create_with(world, bytes, 0, bytes.div_ceil(world.ranks() as u64).max(1))
+    pub fn create(world: &'w World, bytes: usize) -> Result<Self> {
+        Self::create_with(world, bytes, Chunks::of(bytes.div_ceil(world.ranks() as usize).max(1)))
     }
 
     /// Makes a workspace of zeros, in chunks of a length, the first of them on a rank. Collective.
-    pub fn create_with(world: &'w World, bytes: u64, start: u32, chunk: u64) -> Result<Self> {
+    pub fn create_with(world: &'w World, bytes: usize, chunks: Chunks) -> Result<Self> {
+        let (bytes, start, chunk) = (bytes as u64, chunks.start, chunks.bytes as u64);
         if start >= world.ranks() || chunk == 0 {
             return world.note(Err(Error::Misuse(format!(
                 "a workspace from rank {start} on in chunks of {chunk} bytes; there are {} ranks, and a chunk has bytes",
@@ -115,7 +116,7 @@ impl<'w> Workspace<'w> {
         let booked = world.book(Purpose::Directory, size_of::<GlobalAddress>() as u64 * world.ranks() as u64);
         let own = booked.and_then(|booked| Ok((workspace.make_part()?, booked)));
         let table = GlobalPtr::<GlobalAddress>::from_address(workspace.table);
-        world.put(table.add(world.rank() as u64), own.as_ref().map_or(FAILED, |(part, _)| *part))?;
+        world.put(table.add(world.rank() as usize), own.as_ref().map_or(FAILED, |(part, _)| *part))?;
         world.sync()?;
         let (part, booked) = match own {
             Ok(own) => own,
@@ -126,7 +127,7 @@ impl<'w> Workspace<'w> {
                 return world.note(Err(error));
             }
         };
-        let all = match world.get_vec(table, world.ranks() as u64) {
+        let all = match world.get_vec(table, world.ranks() as usize) {
             Ok(all) => all,
             Err(error) => {
                 // The others know nothing of it, and are in no barrier with us.
@@ -156,7 +157,7 @@ impl<'w> Workspace<'w> {
     }
 
     fn make_table(&self, notice: GlobalPtr<u64>) -> Result<()> {
-        let table = self.world.malloc(8 * self.world.ranks() as u64, 0);
+        let table = self.world.malloc(8 * self.world.ranks() as usize, 0);
         let told = table.as_ref().map_or(0, |table| table.bits());
         // Without any memory there is no notice either, which says the same.
         let written = self.world.put(notice, told);
@@ -175,7 +176,7 @@ impl<'w> Workspace<'w> {
         if bytes == 0 {
             return Ok(GlobalAddress::NULL);
         }
-        let part = self.world.malloc(bytes, me)?;
+        let part = self.world.malloc(bytes as usize, me)?;
         self.world.local().span(part, bytes)?.clear(0, bytes)?;
         Ok(part)
     }
@@ -195,8 +196,8 @@ impl<'w> Workspace<'w> {
     }
 
     /// How many bytes it has.
-    pub fn len(&self) -> u64 {
-        self.bytes
+    pub fn len(&self) -> usize {
+        self.bytes as usize
     }
 
     /// Whether it has none.
@@ -205,8 +206,8 @@ impl<'w> Workspace<'w> {
     }
 
     /// The length of its chunks.
-    pub fn chunk_bytes(&self) -> u64 {
-        self.chunk
+    pub fn chunk_bytes(&self) -> usize {
+        self.chunk as usize
     }
 
     /// Its chunks, in order.
@@ -227,7 +228,7 @@ impl<'w> Workspace<'w> {
             let address = self.parts.addresses[rank as usize].add(number / ranks * self.chunk + inside);
             let bytes = (self.chunk - inside).min(end - at);
             at += bytes;
-            Some(Chunk { address, rank: rank as u32, bytes })
+            Some(Chunk { address, rank: rank as u32, bytes: bytes as usize })
         })
     }
 
@@ -240,13 +241,15 @@ impl<'w> Workspace<'w> {
     }
 
     /// Copies bytes from an offset on to any place in global memory.
-    pub fn read_to(&self, offset: u64, place: GlobalAddress, bytes: u64) -> Result<()> {
+    pub fn read_to(&self, offset: usize, place: GlobalAddress, bytes: usize) -> Result<()> {
+        let (offset, bytes) = (offset as u64, bytes as u64);
         self.check(offset, bytes)?;
         self.copy_all(offset, place, bytes, |there, here| (here, there))
     }
 
     /// Copies bytes of any place in global memory to an offset.
-    pub fn write_from(&self, offset: u64, place: GlobalAddress, bytes: u64) -> Result<()> {
+    pub fn write_from(&self, offset: usize, place: GlobalAddress, bytes: usize) -> Result<()> {
+        let (offset, bytes) = (offset as u64, bytes as u64);
         self.check(offset, bytes)?;
         self.copy_all(offset, place, bytes, |there, here| (there, here))
     }
@@ -270,7 +273,7 @@ impl<'w> Workspace<'w> {
                     break;
                 }
             }
-            place = place.add(piece.bytes);
+            place = place.add(piece.bytes as u64);
             if handles.len() >= WINDOW {
                 let oldest = handles.pop_front().map_or(Ok(()), |handle| self.world.complete_one(handle));
                 copied = oldest.and(copied);
@@ -280,41 +283,41 @@ impl<'w> Workspace<'w> {
     }
 
     /// Reads bytes from an offset on.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.check(offset, into.len() as u64)?;
-        if !self.is_worth_borrowing(offset, into.len() as u64) {
-            return self.read_in_turn(offset, into);
+    pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
+        self.check(offset as u64, into.len() as u64)?;
+        if !self.is_worth_borrowing(offset as u64, into.len() as u64) {
+            return self.read_in_turn(offset as u64, into);
         }
         let borrowed = BORROWED.min(into.len() as u64);
         let Some(place) = self.world.try_malloc(borrowed, self.world.rank()) else {
-            return self.read_in_turn(offset, into);
+            return self.read_in_turn(offset as u64, into);
         };
         let mut at = offset;
         let mut read = Ok(());
         for piece in into.chunks_mut(borrowed as usize) {
-            read = read.and_then(|()| self.read_to(at, place, piece.len() as u64));
+            read = read.and_then(|()| self.read_to(at, place, piece.len()));
             read = read.and_then(|()| self.world.get_slice(GlobalPtr::from_address(place), piece));
-            at += piece.len() as u64;
+            at += piece.len();
         }
         self.world.free(place).and(read)
     }
 
     /// Writes bytes to an offset.
-    pub fn write(&self, offset: u64, from: &[u8]) -> Result<()> {
-        self.check(offset, from.len() as u64)?;
-        if !self.is_worth_borrowing(offset, from.len() as u64) {
-            return self.write_in_turn(offset, from);
+    pub fn write(&self, offset: usize, from: &[u8]) -> Result<()> {
+        self.check(offset as u64, from.len() as u64)?;
+        if !self.is_worth_borrowing(offset as u64, from.len() as u64) {
+            return self.write_in_turn(offset as u64, from);
         }
         let borrowed = BORROWED.min(from.len() as u64);
         let Some(place) = self.world.try_malloc(borrowed, self.world.rank()) else {
-            return self.write_in_turn(offset, from);
+            return self.write_in_turn(offset as u64, from);
         };
         let mut at = offset;
         let mut written = Ok(());
         for piece in from.chunks(borrowed as usize) {
             written = written.and_then(|()| self.world.put_slice(GlobalPtr::from_address(place), piece));
-            written = written.and_then(|()| self.write_from(at, place, piece.len() as u64));
-            at += piece.len() as u64;
+            written = written.and_then(|()| self.write_from(at, place, piece.len()));
+            at += piece.len();
         }
         self.world.free(place).and(written)
     }
@@ -328,7 +331,7 @@ impl<'w> Workspace<'w> {
     fn read_in_turn(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         let mut rest = into;
         for piece in self.pieces(offset, rest.len() as u64) {
-            let (part, after) = rest.split_at_mut(piece.bytes as usize);
+            let (part, after) = rest.split_at_mut(piece.bytes);
             self.world.get_slice(GlobalPtr::from_address(piece.address), part)?;
             rest = after;
         }
@@ -338,7 +341,7 @@ impl<'w> Workspace<'w> {
     fn write_in_turn(&self, offset: u64, from: &[u8]) -> Result<()> {
         let mut rest = from;
         for piece in self.pieces(offset, rest.len() as u64) {
-            let (part, after) = rest.split_at(piece.bytes as usize);
+            let (part, after) = rest.split_at(piece.bytes);
             self.world.put_slice(GlobalPtr::from_address(piece.address), part)?;
             rest = after;
         }

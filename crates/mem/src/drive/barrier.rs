@@ -175,7 +175,7 @@ impl Drive {
     fn discord_error(&self, discord: Discord, intent: Intent) -> Error {
         if discord.intent == Intent::Finalize && intent != Intent::Finalize {
             let (rank, why) = (discord.rank, Cause::LEFT.to_string());
-            return Error::PeerLost { rank, fate: Fate::NotDone, why };
+            return Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why };
         }
         let what = match intent {
             Intent::Sync => "sync",
@@ -260,7 +260,7 @@ impl Drive {
         }
         if let Some(rank) = shared.first_lost() {
             let cause = self.arena.place(rank).map_or(Cause::UNKNOWN, |word| word.load().cause);
-            return Err(Error::PeerLost { rank, fate: Fate::NotDone, why: cause.to_string() });
+            return Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why: cause.to_string() });
         }
         let place = |rank: u32| self.arena.place(Rank(rank)).map(|word| (Rank(rank), word.load()));
         let left = (0..self.ranks()).filter_map(place).filter(|(_, place)| place.status == Status::Left);
@@ -277,7 +277,7 @@ impl Drive {
                 None => return Ok(()),
             };
         let why = "it has finalized and will not come to this barrier".to_string();
-        Err(Error::PeerLost { rank: missed, fate: Fate::NotDone, why })
+        Err(Error::PeerLost { rank: missed.0, fate: Fate::NotDone, why })
     }
 
     /// How many barriers this rank has come to.
@@ -374,7 +374,7 @@ impl Drive {
     /// Polls the engine on behalf of others while this thread waits for memory. Whether something happened.
     fn poll_for_others(&self) -> bool {
         let Some(mut machine) = self.free_machine() else { return false };
-        let happened = machine.poll(self, time::now_ms).unwrap_or(0) > 0;
+        let happened = machine.poll(self).unwrap_or(0) > 0;
         drop(machine);
         if happened {
             self.wake_sleepers();

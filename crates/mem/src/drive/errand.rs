@@ -116,7 +116,7 @@ impl Drive {
                 self.check_job()?;
                 if !self.is_alive(owner) {
                     let why = "it went away while it changed a word for us".to_string();
-                    return Err(Error::PeerLost { rank: owner, fate: Fate::Unknown, why });
+                    return Err(Error::PeerLost { rank: owner.0, fate: Fate::Unknown, why });
                 }
             }
         }

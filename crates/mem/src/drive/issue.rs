@@ -2,7 +2,7 @@
 
 use crate::drive::world::{deadline_after, World};
 use crate::drive::{Drive, Held};
-use crate::engine::operations::{Action, Handle, Operation, Side, MAX_OPERATIONS, OPERATION_BYTES};
+use crate::engine::operations::{Action, Handle, Operation, Side, OPERATION_BYTES};
 use crate::engine::order::{Condition, Order};
 use crate::engine::start::{self, Started};
 use crate::engine::{turn, Engine};
@@ -13,7 +13,6 @@ use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::contract::Outbox;
 use kumiki_net::os::descriptor::Event;
-use kumiki_net::os::time;
 use kumiki_net::shm::control::Activity;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,8 +22,10 @@ use std::time::Duration;
 /// The most bytes that memory is taken for before it is known that there are so many to be read.
 const UNPROVEN_BYTES: u64 = 64 << 10;
 
-/// A program that issues operations without waiting polls once in so many of them.
+/// A program that issues operations without waiting polls once in so many of them…
 const ISSUES_PER_POLL: u64 = 8;
+/// …and in so many, when they go out together.
+const KEPT_ISSUES_PER_POLL: u64 = 32;
 
 /// What became of an operation that was launched.
 pub(crate) enum Launched {
@@ -77,6 +78,24 @@ fn copy_of(dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Action {
     Action::Copy { dst: side(dst), src: side(src), bytes }
 }
 
+/// Changes a word, and gives back its old value; `None` if it is not aligned.
+///
+/// # Safety
+/// The pointer must be valid for a `W`.
+#[inline(always)]
+unsafe fn change<W: AtomicWord>(pointer: *mut u8, code: u8, first: u64, second: u64) -> Option<u64> {
+    if !(pointer as usize).is_multiple_of(size_of::<W>()) {
+        return None;
+    }
+    // SAFETY: valid, as the caller promises, and aligned.
+    Some(unsafe {
+        match size_of::<W>() {
+            8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
+            _ => perform_narrow(&*pointer.cast::<AtomicU32>(), code & 7, first as u32, second as u32).into(),
+        }
+    })
+}
+
 impl World {
     /// Starts an operation in its order and gives its handle.
     fn issue(&self, action: Action, order: Order, turn: Turn) -> Result<Handle> {
@@ -105,7 +124,9 @@ impl World {
         let core = self.core();
         let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
-        if many && turn.is_multiple_of(ISSUES_PER_POLL) && !core.simulated {
+        let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
+        let every = if kept { KEPT_ISSUES_PER_POLL } else { ISSUES_PER_POLL };
+        if many && turn.is_multiple_of(every) && !core.simulated {
             // What went wrong is told to whoever waits for it.
             let _ = core.poll_once(&mut |_| None::<()>);
         }
@@ -152,7 +173,7 @@ impl World {
             Number::Given(id) => id,
         };
         let message = machine.engine.enter(id, peer, rest, message);
-        let sent = machine.send(core, peer, message);
+        let sent = machine.post(core, peer, message);
         if sent.is_err() {
             machine.engine.operations.remove(id);
         }
@@ -199,7 +220,7 @@ impl World {
         let mut feed = machine.engine.feed(core);
         feed.settle();
         feed.start_ready(&mut out);
-        machine.send_all(core, out);
+        machine.post_all(core, out);
         Ok(id)
     }
 
@@ -235,17 +256,17 @@ impl World {
     /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
     pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64, order: Order) -> Result<Handle> {
         let core = self.core();
-        let at_once = order == Order::None || core.pending.load(Ordering::Acquire) == 0;
-        if at_once && copy::move_near(core, dst, src, bytes) {
+        let quiet = core.pending.load(Ordering::Acquire) == 0;
+        if (quiet || order == Order::None) && copy::move_near(core, dst, src, bytes) {
             core.raise_completion();
-            return Ok(Handle::from_number(core.new_handle()));
+            return Ok(core.handle_of_done(quiet));
         }
-        let action = copy_of(dst, src, bytes);
-        self.issue(action, order, Turn::Any)
+        self.issue(copy_of(dst, src, bytes), order, Turn::Any)
     }
 
     /// As [`copy`](Self::copy), and it arrives behind every copy from the same rank to the same rank that was issued
-    /// before it, wherever they are and whatever its order: what programs written for ACP count on.
+    /// before it, wherever they are and whatever its order. Each has a number of its own, one more than that before it: what
+    /// programs written for ACP count on.
     pub fn copy_in_turn(
         &self,
         dst: GlobalAddress,
@@ -253,11 +274,14 @@ impl World {
         bytes: u64,
         order: Order,
     ) -> Result<Handle> {
-        if self.core().pending.load(Ordering::Acquire) == 0 {
-            return self.copy(dst, src, bytes, order);
+        let core = self.core();
+        let quiet = core.pending.load(Ordering::Acquire) == 0;
+        if quiet && copy::move_near(core, dst, src, bytes) {
+            core.raise_completion();
+            return Ok(core.handle_of_done(false));
         }
-        let action = copy_of(dst, src, bytes);
-        self.issue(action, order, Turn::Kept)
+        let turn = if quiet { Turn::Any } else { Turn::Kept };
+        self.issue(copy_of(dst, src, bytes), order, turn)
     }
 
     /// Does an atomic operation on the word at `target`, which must be aligned where it lies, and puts its old value at
@@ -293,16 +317,20 @@ impl World {
         turn: Turn,
     ) -> Result<Handle> {
         let (core, bytes) = (self.core(), std::mem::size_of::<W>() as u64);
-        let at_once = core.pending.load(Ordering::Acquire) == 0 || order == Order::None && turn == Turn::Any;
-        if let Some(place) = core.direct(dst, Registration::ANY, bytes).filter(|_| at_once) {
-            if let Some(old) = self.fetch_here(target, Registration::ANY, operation) {
-                // SAFETY: the place was checked for a word; the old value has as many bytes.
-                unsafe { copy::move_bytes(place, old.to_le_bytes().as_ptr(), bytes as usize) };
-                core.raise_completion();
-                return Ok(Handle::from_number(core.new_handle()));
+        let quiet = core.pending.load(Ordering::Acquire) == 0;
+        let at_once = quiet || order == Order::None && turn == Turn::Any;
+        let (code, first, second) = operation.encode();
+        let words = (core.here_any(dst, bytes), core.here_any(target, bytes));
+        if let (true, (Some(place), Some(word))) = (at_once, words) {
+            // SAFETY: both were checked for a word.
+            unsafe {
+                if let Some(old) = change::<W>(word, code, first, second) {
+                    copy::store(place, W::narrow(old));
+                    core.raise_completion();
+                    return Ok(core.handle_of_done(quiet && turn == Turn::Any));
+                }
             }
         }
-        let (code, first, second) = operation.encode();
         // A place for the old value that cannot be is refused before the word is changed, as far as can be told here.
         core.note(core.reach(dst, Registration::ANY, bytes)?.check_writable(bytes))?;
         if !target.bits().is_multiple_of(bytes) {
@@ -365,14 +393,14 @@ impl World {
         }
         self.core().check_usable()?;
         let mut machine = self.core().machine();
-        machine.poll(self.core(), time::now_ms)?;
+        machine.poll(self.core())?;
         if self.core().simulated && !machine.engine.operations.holds(Condition::UpTo(handle.number())) {
             // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
             let sleeper = machine.sleeper.clone();
             drop(machine);
             sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
             machine = self.core().machine();
-            machine.poll(self.core(), time::now_ms)?;
+            machine.poll(self.core())?;
         }
         let result = machine.engine.operations.take_result_up_to(handle.number());
         drop(machine);
@@ -426,68 +454,71 @@ impl World {
     /// Writes one element; it is at its place when this returns.
     #[inline(always)]
     pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        let bytes = std::mem::size_of::<T>();
-        if let Some(pointer) = self.core().direct(to.address, to.registration, bytes as u64) {
-            // SAFETY: the destination was checked for a `T`; `value` is plain data of that size.
-            unsafe { copy::move_bytes(pointer, (&value as *const T).cast(), bytes) };
+        if let Some(pointer) = self.core().here(to.address, to.registration, size_of::<T>() as u64) {
+            // SAFETY: the destination was checked for a `T`.
+            unsafe { copy::store(pointer, value) };
             return Ok(());
         }
-        self.put_far(to, value)
+        self.put_otherwise(to.address, to.registration, bytemuck::bytes_of(&value))
     }
 
-    /// As [`put`](Self::put), where the place is not mapped here.
+    /// Writes bytes to a place that has not been found by the short way.
     #[inline(never)]
-    fn put_far<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        self.put_bytes(to.address, to.registration, bytemuck::bytes_of(&value))
+    fn put_otherwise(&self, to: GlobalAddress, registration: Registration, bytes: &[u8]) -> Result<()> {
+        if let Some(pointer) = self.core().direct(to, registration, bytes.len() as u64) {
+            // SAFETY: the destination was checked for all of them; they are only read.
+            unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            return Ok(());
+        }
+        let src = Side::Lent(bytes.as_ptr() as usize);
+        self.transfer(Side::Global(to, registration), src, bytes.len() as u64)
     }
 
     /// Reads one element.
     #[inline(always)]
     pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
-        let bytes = std::mem::size_of::<T>();
-        if time::may_be_virtual() {
-            self.core().breathe(from.address)?;
+        if let Some(pointer) = self.core().here(from.address, from.registration, size_of::<T>() as u64) {
+            // SAFETY: the source was checked for a `T`.
+            return Ok(unsafe { copy::load(pointer) });
         }
-        if let Some(pointer) = self.core().direct(from.address, from.registration, bytes as u64) {
-            let mut value = T::zeroed();
-            // SAFETY: the source was checked for a `T`; every bit pattern is a `T`.
-            unsafe { copy::move_bytes((&mut value as *mut T).cast(), pointer, bytes) };
-            return Ok(value);
-        }
-        self.get_far(from)
+        let mut value = T::zeroed();
+        self.get_otherwise(from.address, from.registration, bytemuck::bytes_of_mut(&mut value))?;
+        Ok(value)
     }
 
-    /// As [`get`](Self::get), where the place is not mapped here.
+    /// Reads bytes of a place that has not been found by the short way.
     #[inline(never)]
-    fn get_far<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
-        let mut value = T::zeroed();
-        self.get_bytes(from.address, from.registration, bytemuck::bytes_of_mut(&mut value))?;
-        Ok(value)
+    fn get_otherwise(&self, from: GlobalAddress, registration: Registration, bytes: &mut [u8]) -> Result<()> {
+        self.core().breathe(from)?;
+        if let Some(pointer) = self.core().direct(from, registration, bytes.len() as u64) {
+            // SAFETY: the source was checked for all of them; the destination is the caller's.
+            unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
+            return Ok(());
+        }
+        let dst = Side::Lent(bytes.as_mut_ptr() as usize);
+        self.transfer(dst, Side::Global(from, registration), bytes.len() as u64)
     }
 
     /// Writes elements from memory that need not be registered; they are at their place when this returns.
     pub fn put_slice<T: Pod>(&self, to: GlobalPtr<T>, values: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
-        if let Some(pointer) = self.core().direct(to.address, to.registration, bytes.len() as u64) {
+        if let Some(pointer) = self.core().here(to.address, to.registration, bytes.len() as u64) {
             // SAFETY: the destination was checked for all of them; they are only read.
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
             return Ok(());
         }
-        self.put_bytes(to.address, to.registration, bytes)
+        self.put_otherwise(to.address, to.registration, bytes)
     }
 
     /// Reads elements into memory that need not be registered.
     pub fn get_slice<T: Pod>(&self, from: GlobalPtr<T>, into: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
-        if time::may_be_virtual() {
-            self.core().breathe(from.address)?;
-        }
-        if let Some(pointer) = self.core().direct(from.address, from.registration, bytes.len() as u64) {
+        if let Some(pointer) = self.core().here(from.address, from.registration, bytes.len() as u64) {
             // SAFETY: the source was checked for all of them; the destination is the caller's.
             unsafe { copy::move_bytes(bytes.as_mut_ptr(), pointer, bytes.len()) };
             return Ok(());
         }
-        self.get_bytes(from.address, from.registration, bytes)
+        self.get_otherwise(from.address, from.registration, bytes)
     }
 
     /// Reads elements into new memory. A count that cannot be there, from a program that is wrong or from memory that was
@@ -521,9 +552,9 @@ impl World {
 
     /// Refuses a range whose last element is not there.
     fn check_end<T: Pod>(&self, from: GlobalPtr<T>, count: u64, bytes: u64) -> Result<()> {
-        let (last, address) = (from.add(count - 1), from.address.bits());
+        let (last, address) = (from.add((count - 1) as usize), from.address.bits());
         let rank = self.core().format.rank(from.address);
-        let past = || Error::Bounds { what: "past the end of the region", address, rank, bytes };
+        let past = || Error::Bounds { what: "past the end of the region", address, rank: rank.0, bytes };
         // Addresses wrap round: so far on there is a region of another rank, perhaps.
         if bytes > u64::MAX / u64::from(self.ranks()) || self.core().format.rank(last.address) != rank {
             return Err(past());
@@ -532,18 +563,6 @@ impl World {
             Error::Bounds { .. } => past(),
             error => error,
         })
-    }
-
-    /// Writes memory that the caller lends, by whatever way there is.
-    fn put_bytes(&self, to: GlobalAddress, registration: Registration, bytes: &[u8]) -> Result<()> {
-        let src = Side::Lent(bytes.as_ptr() as usize);
-        self.transfer(Side::Global(to, registration), src, bytes.len() as u64)
-    }
-
-    /// Reads into memory that the caller lends, by whatever way there is.
-    fn get_bytes(&self, from: GlobalAddress, registration: Registration, bytes: &mut [u8]) -> Result<()> {
-        let dst = Side::Lent(bytes.as_mut_ptr() as usize);
-        self.transfer(dst, Side::Global(from, registration), bytes.len() as u64)
     }
 
     /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
@@ -580,48 +599,28 @@ impl World {
     /// Changes a word and gives back its old value.
     #[inline(always)]
     fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
-        if time::may_be_virtual() {
-            self.core().breathe(target.address)?;
-        }
-        match self.fetch_here(target.address, target.registration, operation) {
+        let (code, first, second) = operation.encode();
+        let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
+        let changed = here.and_then(|pointer| {
+            // SAFETY: the word was checked to be in bounds.
+            unsafe { change::<W>(pointer, code, first, second) }
+        });
+        match changed {
             Some(old) => Ok(W::narrow(old)),
-            None => self.fetch_far(target, operation),
-        }
-    }
-
-    /// Changes a word that is mapped here, and gives back its old value; `None` if it is not mapped, or not aligned.
-    #[inline(always)]
-    fn fetch_here<W: AtomicWord>(
-        &self,
-        target: GlobalAddress,
-        registration: Registration,
-        operation: AtomicOp<W>,
-    ) -> Option<u64> {
-        let bytes = std::mem::size_of::<W>();
-        let (code, first, second) = operation.encode();
-        let pointer = self.core().direct(target, registration, bytes as u64)?;
-        if !(pointer as usize).is_multiple_of(bytes) {
-            return None;
-        }
-        // SAFETY: the word was checked to be in bounds and is aligned.
-        Some(unsafe {
-            match bytes {
-                8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
-                _ => perform_narrow(&*pointer.cast::<AtomicU32>(), code & 7, first as u32, second as u32)
-                    .into(),
+            None => {
+                let (target, registration) = (target.address, target.registration);
+                self.fetch_otherwise(AtomicCall { target, registration, code, first, second }).map(W::narrow)
             }
-        })
+        }
     }
 
-    /// As [`fetch`](Self::fetch), where the word is not mapped here, or not aligned.
+    /// Changes a word that has not been found by the short way, or that is not aligned.
     #[inline(never)]
-    fn fetch_far<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
+    fn fetch_otherwise(&self, call: AtomicCall) -> Result<u64> {
+        self.core().breathe(call.target)?;
         // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
-        let (code, first, second) = operation.encode();
-        let call =
-            AtomicCall { target: target.address, registration: target.registration, code, first, second };
         let old = self.perform(Action::Atomic { dst: None, call })?;
-        old.map(W::narrow).ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
+        old.ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
     }
 
     /// Adds to a word, wrapping around; gives back the old value.
@@ -662,7 +661,7 @@ impl Drive {
     /// Whether one more operation may be in the table, by its length and by the budget.
     #[inline]
     pub(crate) fn has_room(&self, engine: &Engine) -> bool {
-        engine.operations.len() < MAX_OPERATIONS && self.books.left() >= OPERATION_BYTES
+        engine.operations.len() < self.most_operations && self.books.left() >= OPERATION_BYTES
     }
 
     /// The next number for an operation of the program: for one that is complete, or with the machine held for one that enters
@@ -670,6 +669,16 @@ impl Drive {
     #[inline]
     pub(crate) fn new_handle(&self) -> u64 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The handle of an operation that is complete, with everything before it if `all` was, and that needs no number of its own
+    /// then: nobody ever has to wait for it. Threads that copy on the node would get in each other's way at the counter.
+    #[inline]
+    pub(crate) fn handle_of_done(&self, all: bool) -> Handle {
+        match all {
+            true => Handle::DONE,
+            false => Handle::from_number(self.new_handle()),
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `barrier.rs` | how all ranks meet |
 //! | `errand.rs` | atomics on private memory of a neighbour that polls |
 //! | `transports.rs` | who is reached by which transport; the engine and what moves its messages, together |
-//! | `wait.rs`, `patience.rs`, `service.rs` | threads that wait, how long they spin, and the one that serves when none waits |
+//! | `wait.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how long they spin, how they sleep, and the one that serves when none waits |
 //! | `accounts.rs`, `measure.rs` | what it all costs |
 
 pub(crate) mod accounts;
@@ -18,6 +18,7 @@ pub(crate) mod call;
 pub(crate) mod errand;
 pub(crate) mod issue;
 pub(crate) mod measure;
+pub(crate) mod naps;
 mod patience;
 pub(crate) mod region;
 #[cfg(test)]
@@ -67,6 +68,8 @@ pub(crate) struct Drive {
     /// Operations incomplete, or failed and not told: 0 means that completing is free.
     pub(crate) pending: AtomicU64,
     pub(crate) next_handle: AtomicU64,
+    /// The most operations that may be incomplete at once.
+    most_operations: usize,
     /// When to leave errands at neighbours.
     manners: Manners,
     /// Whether there is a transport, so that waiting means polling.
@@ -114,6 +117,11 @@ pub(crate) struct Waiting {
     pub(crate) service: AtomicU32,
     /// Whether it does.
     pub(crate) service_parked: AtomicBool,
+    /// Whether it sleeps for so long that messages which were kept back must wake it: on that word, or in the sleeper.
+    pub(crate) service_naps: AtomicBool,
+    pub(crate) service_sleeps: AtomicBool,
+    /// Not zero while a transport keeps messages to send them together; another number for each time.
+    pub(crate) kept: AtomicU32,
     /// Threads asleep on a word of the arena: the service thread may spin for them.
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.
@@ -187,11 +195,18 @@ impl Drop for Held<'_> {
 }
 
 impl Drive {
-    pub(crate) fn new(memory: Node, channel: Option<Channel>, services: Services, waiting: Waiting) -> Drive {
+    pub(crate) fn new(
+        memory: Node,
+        channel: Option<Channel>,
+        services: Services,
+        waiting: Waiting,
+        most_operations: usize,
+    ) -> Drive {
         Drive {
             memory,
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
+            most_operations,
             manners: Manners::default(),
             has_transport: AtomicBool::new(false),
             simulated: services.may_unwind,
@@ -265,7 +280,7 @@ impl Drive {
         self.faulted.store(true, Ordering::Relaxed);
         match error {
             Error::PeerLost { rank, fate, why } if why == PROCESS_GONE => {
-                Error::PeerLost { rank, fate, why: self.how_it_ended(rank).unwrap_or(why) }
+                Error::PeerLost { rank, fate, why: self.how_it_ended(Rank(rank)).unwrap_or(why) }
             }
             other => other,
         }

@@ -7,7 +7,7 @@
 use crate::drive::world::World;
 use crate::drive::Drive;
 use crate::node::access::Reach;
-use crate::node::address::{GlobalAddress, GlobalPtr, Registration, STARTER_SLOT};
+use crate::node::address::{GlobalAddress, GlobalPtr, Registration, STARTER_GENERATION, STARTER_SLOT};
 use crate::node::copy;
 use crate::node::heap::GRAIN_BYTES;
 use crate::node::region::Granted;
@@ -93,7 +93,7 @@ impl<T: Pod> Region<T> {
             return Err(Error::Bounds {
                 what: "elements past the end of the region",
                 address: self.granted.address.bits(),
-                rank: self.core.rank,
+                rank: self.core.rank.0,
                 bytes: (count * std::mem::size_of::<T>()) as u64,
             });
         }
@@ -339,7 +339,10 @@ impl World {
     /// address it without any exchange.
     pub fn starter<T: Pod>(&self, rank: u32) -> Result<GlobalPtr<T>> {
         let address = self.starter_address(rank)?;
-        Ok(GlobalPtr::new(address, self.core().format.registration(Rank(rank), STARTER_SLOT, 0)))
+        Ok(GlobalPtr::new(
+            address,
+            self.core().format.registration(Rank(rank), STARTER_SLOT, STARTER_GENERATION),
+        ))
     }
 
     /// The address of the starter memory of a rank.
@@ -409,7 +412,7 @@ mod tests {
 
     /// A world in which a slot spans 64 KiB.
     fn narrow_world() -> World {
-        World::with_format(AddressFormat { offset_bits: 16, rank_shift: 64 })
+        World::with_format(AddressFormat::cut(16, 64))
     }
 
     fn is_bounds<T: std::fmt::Debug>(result: Result<T>) {
@@ -423,17 +426,17 @@ mod tests {
         world.get_slice(start, &mut found).unwrap();
         assert!(found == data, "what was written across slots is read");
         for boundary in (SPAN..bytes.saturating_sub(4)).step_by(SPAN) {
-            let word = start.add(boundary as u64 - 3).cast::<u64>();
+            let word = start.add(boundary - 3).cast::<u64>();
             let wanted = u64::from_le_bytes(data[boundary - 3..boundary + 5].try_into().unwrap());
             assert_eq!(world.get(word).unwrap(), wanted, "a word across the boundary at {boundary}");
         }
         let handle =
             world.copy(start.address().add(5), start.address(), bytes as u64 - 5, Order::None).unwrap();
         world.complete(handle).unwrap();
-        assert_eq!(world.get(start.add(bytes as u64 - 1)).unwrap(), data[bytes - 6]);
-        is_bounds(world.get(start.add(bytes as u64)));
+        assert_eq!(world.get(start.add(bytes - 1)).unwrap(), data[bytes - 6]);
+        is_bounds(world.get(start.add(bytes)));
         is_bounds(world.get_slice(start.add(1), &mut found));
-        is_bounds(world.put(start.add(bytes as u64 - 7).cast::<u64>(), 1));
+        is_bounds(world.put(start.add(bytes - 7).cast::<u64>(), 1));
     }
 
     #[test]
@@ -444,12 +447,12 @@ mod tests {
             let start = region.ptr();
             check_whole(&world, start, bytes);
             drop(region);
-            (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at as u64))));
+            (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at))));
             let private = world.register(vec![0u8; bytes]).unwrap();
             check_whole(&world, private.ptr(), bytes);
             let start = private.ptr();
             assert_eq!(private.take().unwrap().len(), bytes);
-            (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at as u64))));
+            (0..bytes).step_by(SPAN / 2).for_each(|at| is_bounds(world.get(start.add(at))));
         }
         world.finalize().unwrap();
     }

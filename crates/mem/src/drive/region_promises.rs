@@ -42,14 +42,15 @@ fn what_a_reset_gave_to_the_next_life_is_left_alone() {
 #[test]
 fn a_pointer_moved_out_of_its_region_does_not_reach_another() {
     // A slot spans 64 KiB here.
-    let world = World::with_format(AddressFormat { offset_bits: 16, rank_shift: 64 });
+    let world = World::with_format(AddressFormat::cut(16, 64));
     let regions = [0; 3].map(|_| world.alloc::<u64>(10).unwrap());
     let private = world.register(vec![7u64; 10]).unwrap();
     let starter = world.starter::<u64>(0).unwrap();
     let starts = [regions[0].ptr(), regions[1].ptr(), regions[2].ptr(), private.ptr(), starter];
     for (from, start) in starts.iter().enumerate() {
         for to in (0..starts.len()).filter(|to| *to != from) {
-            let moved = start.add(starts[to].address().bits().wrapping_sub(start.address().bits()) / 8);
+            let moved =
+                start.add((starts[to].address().bits().wrapping_sub(start.address().bits()) / 8) as usize);
             if moved.address() != starts[to].address() {
                 continue;
             }
@@ -63,7 +64,7 @@ fn a_pointer_moved_out_of_its_region_does_not_reach_another() {
         let (address, registration) = start.parts();
         assert!(world.get(GlobalPtr::<u64>::from_parts(address, registration)).is_ok());
         is_bounds(world.get(start.add(1 << 40)));
-        is_bounds(world.get(start.add(u64::MAX)));
+        is_bounds(world.get(start.add(usize::MAX)));
     }
     drop((regions, private));
     world.finalize().unwrap();

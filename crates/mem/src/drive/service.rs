@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering;
 const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
+/// How long messages that are kept to go out together wait for whoever issued them to send them.
+const KEPT_US: u64 = 50;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
 
@@ -21,7 +23,13 @@ impl Drive {
             let now_ms = time::now_ms();
             let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
-            let _ = sleeper.sleep(slice_ms as i32);
+            self.waiting.service_sleeps.store(true, Ordering::SeqCst);
+            // Whoever keeps messages says so, then looks whether we sleep; we do it the other way round.
+            if self.waiting.kept.load(Ordering::SeqCst) == 0 {
+                let _ = sleeper.sleep(slice_ms as i32);
+            }
+            self.waiting.service_sleeps.store(false, Ordering::SeqCst);
+            self.send_kept();
             if self.waiting.inline.load(Ordering::SeqCst) == 0 {
                 self.serve_while_busy();
             }
@@ -30,6 +38,35 @@ impl Drive {
                 self.park_service();
             }
         }
+    }
+
+    /// Gets the service thread up, if it sleeps, because messages are kept: it sends them in a moment.
+    pub(crate) fn rouse_service(&self, sleeper: Option<&dyn Sleeper>) {
+        if self.waiting.service_naps.load(Ordering::SeqCst) {
+            self.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.waiting.service);
+        } else if let Some(sleeper) = sleeper.filter(|_| self.waiting.service_sleeps.load(Ordering::SeqCst)) {
+            sleeper.wake();
+        }
+    }
+
+    /// While messages are kept to go out together: leaves it to whoever issues them to send them, for a moment, and then does it.
+    /// Whether there were any.
+    fn send_kept(&self) -> bool {
+        let mut any = false;
+        while !self.closed.load(Ordering::Acquire) {
+            let kept = self.waiting.kept.load(Ordering::SeqCst);
+            if kept == 0 {
+                return any;
+            }
+            any = true;
+            let seen = self.waiting.service.load(Ordering::SeqCst);
+            futex::wait_us(&self.waiting.service, seen, KEPT_US);
+            if self.waiting.kept.load(Ordering::SeqCst) == kept {
+                let _ = self.poll_once(&mut |_| None::<()>);
+            }
+        }
+        any
     }
 
     /// How often threads began to poll inline since there were `turns`.
@@ -67,8 +104,14 @@ impl Drive {
             let seen = self.waiting.service.load(Ordering::SeqCst);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             let asleep = self.waiting.poller.load(Ordering::Acquire);
-            if !self.closed.load(Ordering::Acquire) {
+            self.waiting.service_naps.store(true, Ordering::SeqCst);
+            if !self.closed.load(Ordering::Acquire) && self.waiting.kept.load(Ordering::SeqCst) == 0 {
                 futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
+            }
+            self.waiting.service_naps.store(false, Ordering::SeqCst);
+            if self.send_kept() {
+                nap_us = SHORTEST_NAP_US;
+                continue;
             }
             nap_us = (nap_us * 2).min(longest_us);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;

@@ -1,15 +1,19 @@
 //! The transports of a rank: who is reached by which, and what they hear.
 
+use crate::drive::naps::Naps;
+use crate::drive::Drive;
 use crate::engine::{Engine, Feed};
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent};
-use kumiki_net::contract::{Closing, Footprint, Message, Outbox, Sink, Sleeper, Source, Transport};
+use kumiki_net::contract::{Closing, Filled, Footprint, Message, Outbox, Sink, Sleeper, Source, Transport};
 use kumiki_net::os::socket::{Lent, Place};
+use kumiki_net::os::time;
+use kumiki_net::tcp::Callers;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// Messages of the agent that are taken at a time.
@@ -72,6 +76,11 @@ impl Transports {
         })
     }
 
+    /// Sends what they keep to send it together.
+    pub(crate) fn flush(&mut self, sink: &mut dyn Sink) {
+        self.all.iter_mut().for_each(|way| way.transport.flush(sink));
+    }
+
     /// When one of them must be polled even if nothing comes.
     pub(crate) fn wake_up_at(&self) -> Option<u64> {
         self.all.iter().filter_map(|way| way.transport.wake_up_at()).min()
@@ -87,7 +96,8 @@ impl Transports {
 
     /// How to sleep until one of them has something to do: that of the first. A second must wake it, too.
     pub(crate) fn sleeper(&self) -> Option<Arc<dyn Sleeper>> {
-        self.all.last().map(|way| way.transport.sleeper())
+        let first = self.all.last()?;
+        Some(first.transport.sleeper().unwrap_or_else(|| Arc::new(Naps::default())))
     }
 
     /// The memory that they take together.
@@ -104,15 +114,10 @@ impl Transports {
 }
 
 /// What transports hear of: frames go to the engine; what the agent says is read here, and told to it.
-pub(crate) struct Ear<'a> {
+struct Ear<'a> {
     feed: Feed<'a>,
     channel: Option<&'a Channel>,
-}
-
-impl<'a> Ear<'a> {
-    pub(crate) fn new(node: &'a Node, engine: &'a mut Engine, channel: Option<&'a Channel>) -> Ear<'a> {
-        Ear { feed: engine.feed(node), channel }
-    }
+    callers: &'a Callers,
 }
 
 impl Sink for Ear<'_> {
@@ -132,7 +137,7 @@ impl Sink for Ear<'_> {
     }
 
     #[inline]
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
         self.feed.fill(source, offset, place)
     }
 
@@ -163,7 +168,7 @@ impl Sink for Ear<'_> {
         // Few at a time: each may be a descriptor, of which we have few to spare before they find their places.
         for _ in 0..AGENT_MESSAGES {
             match channel.try_receive() {
-                Ok(Some(FromAgent::Socket(socket))) => out.sockets.push(socket),
+                Ok(Some(FromAgent::Socket(socket))) => self.callers.push(socket),
                 Ok(Some(FromAgent::Notice)) => self.feed.notice(out),
                 // Whoever asked for one of these waits for it at the channel.
                 Ok(Some(
@@ -173,7 +178,7 @@ impl Sink for Ear<'_> {
                     | FromAgent::ResetRefused { .. },
                 )) => {}
                 // A packet without its descriptor: this process may not have one more.
-                Err(kumiki_net::Error::Refused(_)) => out.crowded = true,
+                Err(kumiki_net::Error::Refused(_)) => self.callers.crowd(),
                 Ok(None) | Err(_) => return,
             }
         }
@@ -186,8 +191,10 @@ pub(crate) struct Machine {
     pub(crate) transports: Transports,
     pub(crate) sleeper: Option<Arc<dyn Sleeper>>,
     pub(crate) channel: Option<Channel>,
-    /// Sockets that the agent handed over before there was a transport.
-    pub(crate) early_sockets: Vec<OwnedFd>,
+    /// Sockets that the agent hands over, for the transport.
+    pub(crate) callers: Arc<Callers>,
+    /// How often a transport has begun to keep messages.
+    keeps: u32,
 }
 
 impl Machine {
@@ -197,58 +204,103 @@ impl Machine {
             transports: Transports::default(),
             sleeper: None,
             channel,
-            early_sockets: Vec::new(),
+            callers: Arc::default(),
+            keeps: 0,
         }
     }
 
-    /// Puts a transport in place that reaches everybody, and gives it the sockets that came early.
-    pub(crate) fn install(&mut self, mut transport: Box<dyn Transport>) {
-        for socket in self.early_sockets.drain(..) {
-            // One that there is no room for is closed, and its caller tries again.
-            let _ = transport.adopt(socket);
-        }
+    /// Puts a transport in place that reaches everybody.
+    pub(crate) fn install(&mut self, transport: Box<dyn Transport>) {
         self.transports.add(0..u32::MAX, transport);
         self.sleeper = self.transports.sleeper();
+    }
+
+    /// What transports hear of.
+    fn ear<'a>(&'a mut self, node: &'a Node) -> (&'a mut Transports, Ear<'a>) {
+        let channel = self.channel.as_ref();
+        (&mut self.transports, Ear { feed: self.engine.feed(node), channel, callers: &self.callers })
     }
 
     /// Sends a message.
     #[inline]
     pub(crate) fn send(&mut self, node: &Node, to: Rank, message: Message) -> Result<()> {
-        let transport = self.transports.to(to)?;
-        let mut ear = Ear::new(node, &mut self.engine, self.channel.as_ref());
-        transport.send(to, message, &mut ear).map_err(Error::from)
+        let (transports, mut ear) = self.ear(node);
+        transports.to(to)?.send(to, message, &mut ear).map_err(Error::from)
+    }
+
+    /// Sends a message of an operation, at once or together with others that follow.
+    #[inline]
+    pub(crate) fn post(&mut self, drive: &Drive, to: Rank, message: Message) -> Result<()> {
+        let (transports, mut ear) = self.ear(drive);
+        let kept = transports.to(to)?.post(to, message, &mut ear)?;
+        if kept != (drive.waiting.kept.load(Ordering::Relaxed) != 0) {
+            self.note_kept(drive, kept);
+        }
+        Ok(())
+    }
+
+    /// Remembers whether a transport keeps messages. If it does, the service thread sends them when nobody else has soon.
+    fn note_kept(&mut self, drive: &Drive, kept: bool) {
+        if !kept {
+            drive.waiting.kept.store(0, Ordering::Relaxed);
+            return;
+        }
+        self.keeps = self.keeps.wrapping_add(1).max(1);
+        drive.waiting.kept.store(self.keeps, Ordering::SeqCst);
+        drive.rouse_service(self.sleeper.as_deref());
     }
 
     /// Does what can be done now. Returns how many things happened. The clock is only looked at if the engine wants it.
     #[inline]
-    pub(crate) fn poll(&mut self, node: &Node, now_ms: impl FnOnce() -> u64) -> Result<usize> {
+    pub(crate) fn poll(&mut self, drive: &Drive) -> Result<usize> {
         if self.transports.is_empty() {
             return Ok(0);
         }
-        let errands =
-            if node.control().errands.may_wait() { self.engine.feed(node).run_errands() } else { 0 };
-        let mut ear = Ear::new(node, &mut self.engine, self.channel.as_ref());
-        let happened = errands + self.transports.poll(&mut ear)?;
+        if drive.waiting.kept.load(Ordering::Relaxed) != 0 {
+            drive.waiting.kept.store(0, Ordering::Relaxed);
+        }
+        let may_wait = drive.control().errands.may_wait();
+        let errands = if may_wait { self.engine.feed(drive).run_errands() } else { 0 };
+        let (transports, mut ear) = self.ear(drive);
+        let happened = errands + transports.poll(&mut ear)?;
         let mut out = Outbox::default();
         if self.engine.wants_time() {
-            self.engine.feed(node).tick(now_ms(), &mut out);
+            self.engine.feed(drive).tick(time::now_ms(), &mut out);
         }
-        self.engine.feed(node).go_on(&mut out);
-        self.send_all(node, out);
+        self.engine.feed(drive).go_on(&mut out);
+        if !out.messages.is_empty() {
+            self.post_all(drive, out);
+        }
         Ok(happened)
     }
 
     /// Sends what the engine asked for outside of a poll.
-    #[inline]
-    pub(crate) fn send_all(&mut self, node: &Node, mut out: Outbox) {
+    pub(crate) fn post_all(&mut self, drive: &Drive, mut out: Outbox) {
         let mut next = 0;
         while let Some(&(to, message)) = out.messages.get(next) {
             next += 1;
-            if let Err(error) = self.send(node, to, message) {
+            if let Err(error) = self.post(drive, to, message) {
                 // Others may wait for what can no longer be done: they are told behind the rest.
-                self.engine.feed(node).fail_peer(to, &error, &mut out);
+                self.engine.feed(drive).fail_peer(to, &error, &mut out);
             }
         }
+        self.flush(drive);
+    }
+
+    /// Sends what transports keep.
+    fn flush(&mut self, drive: &Drive) {
+        if drive.waiting.kept.load(Ordering::Relaxed) != 0 {
+            drive.waiting.kept.store(0, Ordering::Relaxed);
+            let (transports, mut ear) = self.ear(drive);
+            transports.flush(&mut ear);
+        }
+    }
+
+    /// Closes what can be closed now, and polls: how far that is, and whether it failed.
+    pub(crate) fn close(&mut self, node: &Node) -> (Closing, Result<usize>) {
+        let (transports, mut ear) = self.ear(node);
+        let closing = transports.close(&mut ear);
+        (closing, if closing == Closing::Closed { Ok(0) } else { transports.poll(&mut ear) })
     }
 
     /// When something must be done even if nothing comes (milliseconds of the monotonic clock).

@@ -87,7 +87,7 @@ impl Drive {
         done: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> (Option<T>, Result<usize>) {
         let mut machine = self.machine();
-        let happened = machine.poll(self, time::now_ms);
+        let happened = machine.poll(self);
         let found = done(&mut machine.engine);
         let stirred = machine.engine.take_stirred();
         drop(machine);
@@ -163,7 +163,7 @@ impl Drive {
     fn listen(&self, channel: &Channel) -> Result<()> {
         while let Some(message) = channel.try_receive().map_err(Error::from)? {
             if let FromAgent::Socket(socket) = message {
-                self.machine().early_sockets.push(socket);
+                self.machine().callers.push(socket);
             }
         }
         Ok(())

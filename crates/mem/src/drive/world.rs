@@ -1,11 +1,10 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
 use crate::drive::accounts::{Booking, Connections};
-use crate::drive::transports::{Ear, Machine};
 use crate::drive::{Drive, Waiting};
 use crate::engine::calls::{Service, Services};
 use crate::engine::frames;
-use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES};
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
 use crate::engine::order::Condition;
 use crate::node::ledger::{Entry, Ledger, Purpose};
 use crate::node::region::RECORD_BYTES;
@@ -121,7 +120,7 @@ impl World {
         let config = *attachment.arena.config();
         let bytes = std::mem::size_of::<Drive>() as u64 + 1024;
         let has_agent = attachment.channel.is_some();
-        let memory = Node::new(attachment.arena.clone(), attachment.rank, has_agent, bytes)?;
+        let memory = Node::new(attachment.arena.clone(), attachment.rank, has_agent, given.is_none(), bytes)?;
         // A simulated rank crashes by unwinding to its end.
         let services = Services { table: services, may_unwind: given.is_some() };
         let waiting = Waiting {
@@ -129,7 +128,8 @@ impl World {
             crowd: config.machine_ranks / config.machine_cores.max(1),
             ..Waiting::default()
         };
-        let core = Drive::new(memory, attachment.channel.clone(), services, waiting);
+        let most_operations = environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize);
+        let core = Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations);
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         Ok(World {
             core: Arc::new(core),
@@ -342,9 +342,7 @@ impl World {
         let mut sent_ms = started_ms;
         loop {
             let mut machine = self.core.machine();
-            let Machine { engine, transports, sleeper, channel, .. } = &mut *machine;
-            let mut ear = Ear::new(&self.core, engine, channel.as_ref());
-            let closing = transports.close(&mut ear);
+            let (closing, polled) = machine.close(&self.core);
             let now_ms = time::now_ms();
             let over = match closing {
                 Closing::Closed => return,
@@ -354,10 +352,10 @@ impl World {
                     now_ms > started_ms + self.core.arena.config().peer_timeout_ms as u64
                 }
             };
-            if over || transports.poll(&mut ear).is_err() {
+            if over || polled.is_err() {
                 return;
             }
-            let sleeper = sleeper.clone();
+            let sleeper = machine.sleeper.clone();
             drop(machine);
             if let Some(sleeper) = sleeper {
                 let _ = sleeper.sleep(1);
@@ -379,6 +377,9 @@ impl World {
         let mut machine = self.core.machine();
         machine.transports.clear();
         machine.sleeper = None;
+        // Regions may outlive the world, and hold the machine. The line to the agent must not: its end tells that a rank that has
+        // not left lets go of the world. The seat keeps it for as long as there is something to say.
+        machine.channel = None;
         self.core.has_transport.store(false, Ordering::Release);
     }
 
@@ -412,6 +413,7 @@ impl World {
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
+            callers: machine.callers.clone(),
         };
         let channel = machine.channel.clone();
         let mut given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -451,7 +453,8 @@ impl World {
         &self,
         transport: &mut dyn Transport,
     ) -> Result<(Booking, Booking, Option<ServiceThread>)> {
-        let served = transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        transport.serve_with(Arc::downgrade(&self.core) as Weak<dyn Server>);
+        let served = transport.capabilities().serves_by_itself;
         let fixed = Booking::new(&self.core, Purpose::Connection, transport.footprint().fixed_bytes)?;
         let stack_bytes = if served { 0 } else { SERVICE_STACK_BYTES as u64 };
         let stack = Booking::new(&self.core, Purpose::Thread, stack_bytes)?;

@@ -354,7 +354,7 @@ pub(crate) fn take_reply(feed: &mut Feed<'_>, from: Rank, header: &Header) -> Re
     }
     if own.reply.len() as u64 != header.c {
         let why = format!("its reply has {} bytes and should have {}", own.reply.len(), header.c);
-        return Err(Error::PeerLost { rank: from, fate: Fate::Unknown, why });
+        return Err(Error::PeerLost { rank: from.0, fate: Fate::Unknown, why });
     }
     if header.flags & !FLAG_MORE == FAILED {
         return Err(frames::error_from_bytes(from, &own.reply));

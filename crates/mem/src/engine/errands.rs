@@ -15,7 +15,8 @@ impl Feed<'_> {
         while done < ERRANDS {
             let Some(taken) = self.node.control().errands.take() else { break };
             done += 1;
-            // Others may have repaired the word since the rank that wanted it changed was lost.
+            // Others may have repaired the word since the rank that wanted it changed was lost. This is a look and then a change:
+            // a rank that is lost between the two has its errand done all the same.
             if !self.node.is_alive(taken.neighbour) {
                 taken.drop_it();
                 continue;

@@ -157,8 +157,8 @@ pub(crate) fn done(op: u64, result: &Result<()>, path: u32) -> Message {
         Err(Error::Bounds { what: READ_ONLY, address, bytes, .. }) => (NOT_WRITABLE, *address, *bytes),
         Err(Error::Bounds { address, bytes, .. }) => (BOUNDS, *address, *bytes),
         Err(Error::Misuse(_)) => (MISUSE, 0, 0),
-        Err(Error::PeerLost { rank, fate: Fate::NotDone, .. }) => (LOST, rank.0 as u64, 0),
-        Err(Error::PeerLost { rank, fate: Fate::Unknown, .. }) => (LOST_UNKNOWN, rank.0 as u64, 0),
+        Err(Error::PeerLost { rank, fate: Fate::NotDone, .. }) => (LOST, *rank as u64, 0),
+        Err(Error::PeerLost { rank, fate: Fate::Unknown, .. }) => (LOST_UNKNOWN, *rank as u64, 0),
         Err(Error::OutOfMemory { asked, left, .. }) => (OUT_OF_MEMORY, *asked, *left),
         Err(Error::Closed(_)) => (CLOSED, 0, 0),
         Err(_) => (OTHER, 0, 0),
@@ -181,24 +181,24 @@ pub(crate) fn is_torn(header: &Header) -> bool {
 pub(crate) fn result_of(from: Rank, header: &Header) -> Result<()> {
     let lost = |fate| {
         let rank = Rank(header.b as u32);
-        Err(Error::PeerLost { rank, fate, why: format!("{from} cannot reach it") })
+        Err(Error::PeerLost { rank: rank.0, fate, why: format!("{from} cannot reach it") })
     };
     match header.flags {
         OK => Ok(()),
         BOUNDS => Err(Error::Bounds {
             what: "the owner refused it: no live region holds this range",
             address: header.b,
-            rank: from,
+            rank: from.0,
             bytes: header.c,
         }),
         NOT_WRITABLE => {
-            Err(Error::Bounds { what: READ_ONLY, address: header.b, rank: from, bytes: header.c })
+            Err(Error::Bounds { what: READ_ONLY, address: header.b, rank: from.0, bytes: header.c })
         }
         MISUSE => Err(Error::Misuse(format!("{from} refused a misaligned or malformed operation"))),
         LOST => lost(Fate::NotDone),
         LOST_UNKNOWN => lost(Fate::Unknown),
         OUT_OF_MEMORY => Err(Error::OutOfMemory { asked: header.b, left: header.c, what: OWNER_IS_FULL }),
-        CLOSED => Err(Error::PeerLost { rank: from, fate: Fate::NotDone, why: "it is finalizing".into() }),
+        CLOSED => Err(Error::PeerLost { rank: from.0, fate: Fate::NotDone, why: "it is finalizing".into() }),
         _ => Err(Error::Refused(format!("{from} could not do it"))),
     }
 }
@@ -208,8 +208,8 @@ pub(crate) fn error_bytes(error: &Error) -> Vec<u8> {
     let (status, b, c, text) = match error {
         Error::Bounds { address, bytes, .. } => (BOUNDS, *address, *bytes, String::new()),
         Error::Misuse(text) => (MISUSE, 0, 0, text.clone()),
-        Error::PeerLost { rank, fate: Fate::NotDone, .. } => (LOST, rank.0 as u64, 0, String::new()),
-        Error::PeerLost { rank, fate: Fate::Unknown, .. } => (LOST_UNKNOWN, rank.0 as u64, 0, String::new()),
+        Error::PeerLost { rank, fate: Fate::NotDone, .. } => (LOST, *rank as u64, 0, String::new()),
+        Error::PeerLost { rank, fate: Fate::Unknown, .. } => (LOST_UNKNOWN, *rank as u64, 0, String::new()),
         Error::OutOfMemory { asked, left, .. } => (OUT_OF_MEMORY, *asked, *left, String::new()),
         Error::Closed(text) => (CLOSED, 0, 0, text.clone()),
         other => (OTHER, 0, 0, other.to_string()),
@@ -361,9 +361,9 @@ mod tests {
     fn an_error_survives_the_wire_as_far_as_it_matters() {
         let cases: [Result<()>; 5] = [
             Ok(()),
-            Err(Error::Bounds { what: "", address: 0x123, rank: Rank(2), bytes: 8 }),
-            Err(Error::Bounds { what: READ_ONLY, address: 0x123, rank: Rank(2), bytes: 8 }),
-            Err(Error::PeerLost { rank: Rank(7), fate: Fate::Unknown, why: String::new() }),
+            Err(Error::Bounds { what: "", address: 0x123, rank: 2, bytes: 8 }),
+            Err(Error::Bounds { what: READ_ONLY, address: 0x123, rank: 2, bytes: 8 }),
+            Err(Error::PeerLost { rank: 7, fate: Fate::Unknown, why: String::new() }),
             Err(Error::Misuse("x".into())),
         ];
         for case in cases {
@@ -371,7 +371,7 @@ mod tests {
             assert_eq!(std::mem::discriminant(&back), std::mem::discriminant(&case));
             match (&back, &case) {
                 (Err(Error::PeerLost { rank, fate, .. }), _) => {
-                    assert_eq!((*rank, *fate), (Rank(7), Fate::Unknown));
+                    assert_eq!((*rank, *fate), (7, Fate::Unknown));
                 }
                 (Err(Error::Bounds { what, address, bytes, .. }), Err(Error::Bounds { what: said, .. })) => {
                     assert_eq!((*address, *bytes), (0x123, 8));

@@ -6,7 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `operations.rs`, `order.rs`, `turn.rs` | operations that are not complete, what they wait for, and which may go before which |
+//! | `operations.rs`, `table.rs`, `order.rs`, `turn.rs` | operations that are not complete, what they wait for, and which may go before which |
 //! | `frames.rs` | what frames mean |
 //! | `start.rs` | the side of the initiator: what an operation asks whom |
 //! | `serve.rs` | what is done when a frame comes |
@@ -26,6 +26,7 @@ pub(crate) mod order;
 pub(crate) mod serve;
 pub(crate) mod start;
 mod suspects;
+pub(crate) mod table;
 pub(crate) mod turn;
 
 use crate::error::Fate;
@@ -34,13 +35,13 @@ use crate::node::Node;
 use crate::{Error, Result};
 use barrier::Barriers;
 use calls::{Calls, Services};
-use kumiki_net::contract::{Message, Outbox, Sink, Source, FLAG_MORE, IN_PLACE_BYTES};
+use kumiki_net::contract::{Filled, Message, Outbox, Sink, Source, FLAG_MORE, IN_PLACE_BYTES};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::shm::barrier::Discord;
 use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
-use operations::{Action, Client, Operation, Operations, FIRST_INTERNAL, OPERATION_BYTES};
+use operations::{Action, Client, Operation, Operations, FIRST_INTERNAL};
 use suspects::Suspects;
 
 /// So many payloads are copied after one was torn: who writes to memory that is being sent may well do it again.
@@ -269,7 +270,7 @@ impl Feed<'_> {
 
     /// Books what operations and calls take now.
     pub(crate) fn settle(&self) {
-        let bytes = self.engine.operations.len() as u64 * OPERATION_BYTES + self.engine.calls.bytes();
+        let bytes = self.engine.operations.bytes() + self.engine.calls.bytes();
         if self.node.books.of(Purpose::Operation) != bytes {
             self.node.books.set(Purpose::Operation, bytes);
         }
@@ -306,7 +307,8 @@ impl Feed<'_> {
         for peer in self.engine.operations.peers() {
             let Some(place) = self.node.arena.place(peer).map(|word| word.load()) else { continue };
             if place.status == Status::Lost {
-                let error = Error::PeerLost { rank: peer, fate: Fate::Unknown, why: place.cause.to_string() };
+                let error =
+                    Error::PeerLost { rank: peer.0, fate: Fate::Unknown, why: place.cause.to_string() };
                 self.engine.suspects.clear(peer);
                 self.fail_peer(peer, &error, out);
             }
@@ -342,14 +344,19 @@ impl Sink for Feed<'_> {
         serve::frame(self, from, path, header, out)
     }
 
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
-        match self.engine.calls.fill(source, offset, place) {
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
+        let filled = match self.engine.calls.fill(source, offset, place) {
             Some(filled) => {
                 // A reply that is on its way gives its memory back.
                 self.settle();
                 filled
             }
             None => serve::fill(self.node, &self.engine.operations, source, offset, place),
+        };
+        if filled {
+            Filled::Whole
+        } else {
+            Filled::Gone
         }
     }
 
@@ -377,7 +384,7 @@ impl Sink for Feed<'_> {
             // The agents' word came between the break and now.
             Some(place) if place.status == Status::Lost => {
                 let why = place.cause.to_string();
-                self.fail_peer(peer, &Error::PeerLost { rank: peer, fate: Fate::NotDone, why }, out);
+                self.fail_peer(peer, &Error::PeerLost { rank: peer.0, fate: Fate::NotDone, why }, out);
             }
             // A process that dies takes its connections with it: the agents know why in a moment.
             Some(place) if place.status == Status::Alive && self.node.has_agent => {

@@ -1,23 +1,32 @@
 //! Handles: the numbers of operations, and the table of those that are not complete.
 //!
-//! Numbers run 1, 2, 3, … for the life of a world. An operation that completes at once leaves no trace; the others are
-//! kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
+//! Numbers run 1, 2, 3, … for the life of a world. An operation that completes at once leaves no trace, and has no number
+//! either if everything before it is complete too; the others are kept here, with what to do when the answer comes, until they are complete and, if they failed, until the
 //! failure was told.
 
 use crate::engine::frames::Few;
 use crate::engine::order::Condition;
+use crate::engine::table::Table;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::AtomicCall;
 use crate::{Error, Result};
+use kumiki_net::contract::IN_PLACE_BYTES;
 use kumiki_net::Rank;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names an operation. Completing a handle completes every one before it.
+///
+/// Operations that were complete when issuing them returned, with everything before them, all have the same handle:
+/// [`Handle::DONE`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle(u64);
 
 impl Handle {
-    /// The number of the operation; the first is 1.
+    /// The handle of operations that were complete at once, with everything before them: waiting for it is over, and what is
+    /// ordered behind it may start.
+    pub const DONE: Handle = Handle(0);
+
+    /// The number of the operation; the first is 1. 0 of [`DONE`](Self::DONE).
     pub fn number(self) -> u64 {
         self.0
     }
@@ -31,8 +40,9 @@ impl Handle {
 /// The operations that the library starts on its own have numbers from here on. A number fits in 56 bits, because the
 /// source of a payload carries it beside a byte of its own.
 pub(crate) const FIRST_INTERNAL: u64 = 1 << 55;
-/// The most operations that may be incomplete at once; issuing one more waits for the oldest.
-pub(crate) const MAX_OPERATIONS: usize = 1024;
+/// The most operations that may be incomplete at once, unless `KUMIKI_OPERATIONS` says otherwise; issuing one more waits for the
+/// oldest.
+pub(crate) const USUAL_OPERATIONS: usize = 4096;
 
 /// Memory on one side of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +75,14 @@ pub(crate) enum Action {
     },
 }
 
+impl Action {
+    /// Whether it may be asked for a second time, because its payload was sent in place and came torn. What was sent behind it
+    /// would then come before it.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        matches!(self, Action::Copy { bytes, .. } if *bytes >= IN_PLACE_BYTES)
+    }
+}
+
 /// Who is told when an operation is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Client {
@@ -94,20 +112,26 @@ impl Operation {
     }
 }
 
-/// So many places of the table stay when it is empty.
-const KEPT_OPERATIONS: usize = 16;
 /// Bytes of the table for one operation: the ledger's figure.
 pub(crate) const OPERATION_BYTES: u64 = 192;
-const _: () = assert!(std::mem::size_of::<Operation>() + 8 <= OPERATION_BYTES as usize);
+const _: () = assert!(std::mem::size_of::<(u64, Option<Operation>)>() <= OPERATION_BYTES as usize);
 
 /// The operations that are not complete, and the failures not told yet.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
-    /// By number, in order. Most are added at one end and leave at the other, and the memory stays for the next.
-    incomplete: VecDeque<(u64, Operation)>,
+    /// Those with handles…
+    of_program: Table<Operation>,
+    /// …and those that nobody has a handle to.
+    internal: Table<Operation>,
     failures: BTreeMap<u64, Error>,
-    /// Numbers of operations that wait for their condition, in the order issued.
-    deferred: VecDeque<u64>,
+    /// Operations that may start now, by number.
+    ready: BTreeSet<u64>,
+    /// Operations that wait for one other: its number, and theirs.
+    behind_one: BTreeSet<(u64, u64)>,
+    /// Operations that wait for all up to a number: that, and theirs.
+    behind_all: BTreeSet<(u64, u64)>,
+    /// Operations of the program that may have to be asked for a second time.
+    large: BTreeSet<u64>,
     /// Operations of which some data could not be put in its place.
     spoiled: BTreeSet<u64>,
     /// Old values of atomics whose caller waits for them, by number.
@@ -117,32 +141,43 @@ pub(crate) struct Operations {
 impl Operations {
     pub(crate) fn insert(&mut self, id: u64, operation: Operation) {
         if operation.peer.is_none() {
-            self.deferred.push_back(id);
+            self.line_up(id, operation.condition);
         }
-        match self.find(id) {
-            Ok(index) => self.incomplete[index].1 = operation,
-            Err(index) if index == self.incomplete.len() => self.incomplete.push_back((id, operation)),
-            Err(index) => self.incomplete.insert(index, (id, operation)),
+        if id >= FIRST_INTERNAL {
+            return self.internal.insert(id, operation);
         }
+        if operation.action.may_be_repeated() {
+            self.large.insert(id);
+        }
+        self.of_program.insert(id, operation);
     }
 
-    /// Where an operation is, or where it would be. Mostly it is the oldest, or would be the only one.
+    /// The table that has a number, or would have it.
     #[inline]
-    fn find(&self, id: u64) -> std::result::Result<usize, usize> {
-        match self.incomplete.front() {
-            None => return Err(0),
-            Some((first, _)) if *first == id => return Ok(0),
-            Some(_) => {}
+    fn table(&self, id: u64) -> &Table<Operation> {
+        if id >= FIRST_INTERNAL {
+            &self.internal
+        } else {
+            &self.of_program
         }
-        self.incomplete.binary_search_by_key(&id, |(number, _)| *number)
     }
 
+    #[inline]
+    fn table_mut(&mut self, id: u64) -> &mut Table<Operation> {
+        if id >= FIRST_INTERNAL {
+            &mut self.internal
+        } else {
+            &mut self.of_program
+        }
+    }
+
+    #[inline]
     pub(crate) fn get(&self, id: u64) -> Option<&Operation> {
-        self.find(id).ok().map(|index| &self.incomplete[index].1)
+        self.table(id).get(id)
     }
 
     pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Operation> {
-        self.find(id).ok().map(|index| &mut self.incomplete[index].1)
+        self.table_mut(id).get_mut(id)
     }
 
     /// Whether an operation waits for an answer of this rank. Nobody else may answer it.
@@ -153,23 +188,35 @@ impl Operations {
 
     /// The incomplete operations of the program, the latest first.
     pub(crate) fn latest(&self) -> impl Iterator<Item = (u64, &Operation)> {
-        let of_program = self.find(FIRST_INTERNAL).unwrap_or_else(|index| index);
-        self.incomplete.range(..of_program).rev().map(|(id, operation)| (*id, operation))
+        self.of_program.iter().rev()
     }
 
-    /// Incomplete operations of the program.
+    /// Those of them that may have to be asked for a second time.
+    pub(crate) fn latest_large(&self) -> impl Iterator<Item = (u64, &Operation)> {
+        self.large.iter().rev().filter_map(|&id| self.get(id).map(|operation| (id, operation)))
+    }
+
+    /// Incomplete operations.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.incomplete.len()
+        self.of_program.len() + self.internal.len()
+    }
+
+    /// Bytes of the tables.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.of_program.places() + self.internal.places()) as u64 * OPERATION_BYTES
     }
 
     /// Whether nothing is incomplete and no failure waits to be told.
+    #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.incomplete.is_empty() && self.failures.is_empty()
+        self.len() == 0 && self.failures.is_empty()
     }
 
     /// Some data of an operation could not be put in its place: it has failed, whatever the answer says.
     pub(crate) fn spoil(&mut self, id: u64) {
-        if self.find(id).is_ok() {
+        if self.get(id).is_some() {
             self.spoiled.insert(id);
         }
     }
@@ -181,15 +228,52 @@ impl Operations {
 
     /// Forgets an operation: its answer, if one comes, is thrown away.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Operation> {
-        if !self.deferred.is_empty() {
-            self.deferred.retain(|&deferred| deferred != id);
-        }
         self.spoiled.remove(&id);
-        let (_, operation) = self.find(id).ok().and_then(|index| self.incomplete.remove(index))?;
-        if self.incomplete.is_empty() && self.incomplete.capacity() > KEPT_OPERATIONS {
-            self.incomplete = VecDeque::new();
+        let operation = self.table_mut(id).remove(id)?;
+        if operation.peer.is_none() {
+            self.step_out(id, operation.condition);
         }
+        self.large.remove(&id);
+        self.release(id);
         Some(operation)
+    }
+
+    /// Puts an operation where its condition lets it wait.
+    fn line_up(&mut self, id: u64, condition: Condition) {
+        match condition {
+            _ if self.holds(condition) => self.ready.insert(id),
+            Condition::Exactly(other) => self.behind_one.insert((other, id)),
+            Condition::UpTo(last) => self.behind_all.insert((last, id)),
+            Condition::Free => false,
+        };
+    }
+
+    /// Takes an operation from where it waits.
+    fn step_out(&mut self, id: u64, condition: Condition) {
+        self.ready.remove(&id);
+        match condition {
+            Condition::Exactly(other) => self.behind_one.remove(&(other, id)),
+            Condition::UpTo(last) => self.behind_all.remove(&(last, id)),
+            Condition::Free => false,
+        };
+    }
+
+    /// Lets those go on that waited for an operation which is gone.
+    fn release(&mut self, gone: u64) {
+        while let Some(&(other, id)) = self.behind_one.range((gone, 0)..=(gone, u64::MAX)).next() {
+            self.behind_one.remove(&(other, id));
+            self.ready.insert(id);
+        }
+        while let Some(&(last, id)) = self.behind_all.first().filter(|(last, _)| self.is_past(*last)) {
+            self.behind_all.remove(&(last, id));
+            self.ready.insert(id);
+        }
+    }
+
+    /// Whether no operation of the program up to this number is incomplete.
+    #[inline]
+    fn is_past(&self, last: u64) -> bool {
+        self.of_program.first().is_none_or(|first| first > last)
     }
 
     /// Keeps the old value of an atomic until its caller takes it.
@@ -212,16 +296,22 @@ impl Operations {
     pub(crate) fn holds(&self, condition: Condition) -> bool {
         match condition {
             Condition::Free => true,
-            Condition::UpTo(id) => self.incomplete.front().is_none_or(|(first, _)| *first > id),
-            Condition::Exactly(id) => self.find(id).is_err(),
+            Condition::UpTo(id) => self.is_past(id),
+            Condition::Exactly(id) => self.get(id).is_none(),
         }
     }
 
-    /// The next deferred operation whose condition holds.
+    /// The next operation that has waited and whose condition holds.
     pub(crate) fn next_ready(&mut self) -> Option<u64> {
-        let ready = |id: &u64| self.get(*id).is_some_and(|operation| self.holds(operation.condition));
-        let index = self.deferred.iter().position(ready)?;
-        self.deferred.remove(index)
+        while let Some(id) = self.ready.pop_first() {
+            let Some(condition) = self.get(id).map(|operation| operation.condition) else { continue };
+            if self.holds(condition) {
+                return Some(id);
+            }
+            // What it waited for goes on in another way, under the same number.
+            self.line_up(id, condition);
+        }
+        None
     }
 
     /// Whether everything up to `id` is complete; the first failure among them is told once and all are forgotten.
@@ -239,25 +329,29 @@ impl Operations {
 
     /// Whether this one operation is complete, and how it ended.
     pub(crate) fn take_result_of(&mut self, id: u64) -> Option<Result<()>> {
-        if self.find(id).is_ok() {
+        if self.get(id).is_some() {
             return None;
         }
         Some(self.failures.remove(&id).map_or(Ok(()), Err))
     }
 
+    fn all(&self) -> impl Iterator<Item = (u64, &Operation)> {
+        self.of_program.iter().chain(self.internal.iter())
+    }
+
     /// Numbers of the incomplete operations that wait for an answer of `peer`.
     pub(crate) fn waiting_for(&self, peer: Rank) -> Vec<u64> {
-        self.incomplete.iter().filter(|(_, op)| op.peer == Some(peer)).map(|(id, _)| *id).collect()
+        self.all().filter(|(_, op)| op.peer == Some(peer)).map(|(id, _)| id).collect()
     }
 
     /// Who must answer the oldest incomplete operation up to `id`.
     pub(crate) fn oldest_peer(&self, id: u64) -> Option<Rank> {
-        self.incomplete.iter().take_while(|(number, _)| *number <= id).find_map(|(_, op)| op.peer)
+        self.all().take_while(|(number, _)| *number <= id).find_map(|(_, op)| op.peer)
     }
 
     /// Every peer that must answer something.
     pub(crate) fn peers(&self) -> Vec<Rank> {
-        let mut peers: Vec<Rank> = self.incomplete.iter().filter_map(|(_, op)| op.peer).collect();
+        let mut peers: Vec<Rank> = self.all().filter_map(|(_, op)| op.peer).collect();
         peers.sort_unstable();
         peers.dedup();
         peers
@@ -301,5 +395,53 @@ mod tests {
         assert_eq!(table.next_ready(), None);
         table.remove(2);
         assert_eq!(table.next_ready(), Some(3));
+    }
+
+    #[test]
+    fn an_operation_that_goes_on_under_its_number_is_still_waited_for() {
+        let mut table = Operations::default();
+        table.insert(1, copy(Some(0), Condition::Free));
+        table.insert(2, copy(None, Condition::Exactly(1)));
+        table.insert(3, copy(None, Condition::UpTo(1)));
+        // An atomic is done, and its old value goes on to another rank.
+        table.remove(1);
+        table.insert(1, copy(Some(4), Condition::Free));
+        assert_eq!(table.next_ready(), None);
+        table.remove(1);
+        assert_eq!((table.next_ready(), table.next_ready(), table.next_ready()), (Some(2), Some(3), None));
+    }
+
+    #[test]
+    fn what_is_forgotten_before_it_started_does_not_start() {
+        let mut table = Operations::default();
+        table.insert(1, copy(Some(0), Condition::Free));
+        table.insert(2, copy(None, Condition::Exactly(1)));
+        table.insert(3, copy(None, Condition::UpTo(2)));
+        table.remove(2);
+        assert_eq!(table.next_ready(), None);
+        table.remove(1);
+        assert_eq!((table.next_ready(), table.next_ready()), (Some(3), None));
+    }
+
+    #[test]
+    fn thousands_in_flight_leave_in_any_order_and_those_behind_them_start_in_theirs() {
+        let mut table = Operations::default();
+        let count = 4096;
+        (1..=count).for_each(|id| table.insert(id, copy(Some(id as u32 % 5), Condition::Free)));
+        for id in 1..=count {
+            let condition = if id % 2 == 0 { Condition::Exactly(id) } else { Condition::UpTo(id) };
+            table.insert(count + id, copy(None, condition));
+        }
+        table.insert(FIRST_INTERNAL, copy(Some(1), Condition::Free));
+        let mut started = Vec::new();
+        for peer in [3, 1, 4, 0, 2] {
+            for id in table.waiting_for(Rank(peer)) {
+                table.remove(id);
+                started.extend(std::iter::from_fn(|| table.next_ready()));
+            }
+        }
+        assert_eq!((started.len() as u64, table.len() as u64), (count, count));
+        let up_to: Vec<u64> = started.iter().copied().filter(|id| id % 2 == 1).collect();
+        assert!(up_to.is_sorted(), "all of them wait for all that came before");
     }
 }

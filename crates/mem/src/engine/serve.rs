@@ -139,7 +139,7 @@ pub(crate) fn withdrawn(feed: &mut Feed<'_>, to: Rank, header: &Header, out: &mu
     let error = Error::Bounds {
         what: "the source was unregistered while it was being sent",
         address: header.a,
-        rank: feed.node.rank,
+        rank: feed.node.rank.0,
         bytes: header.c,
     };
     match header.kind {
@@ -242,7 +242,7 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
             let result = frames::result_of(from, header).map_err(|error| match error {
                 Error::Bounds { what, address, bytes, .. } if address != 0 => {
                     let rank = feed.node.format.rank(GlobalAddress::from_bits(address));
-                    Error::Bounds { what, address, rank, bytes }
+                    Error::Bounds { what, address, rank: rank.0, bytes }
                 }
                 other => other,
             });
@@ -261,7 +261,7 @@ fn spoiled(feed: &Feed<'_>, header: &Header) -> Error {
         Some(Action::Copy { dst: Side::Global(address, _), bytes, .. }) => (address.bits(), bytes),
         _ => (0, 0),
     };
-    Error::Bounds { what, address, rank: feed.node.rank, bytes }
+    Error::Bounds { what, address, rank: feed.node.rank.0, bytes }
 }
 
 fn serve_put(node: &Node, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
@@ -318,7 +318,12 @@ fn owned(
     match if access == Access::Write { reach.check_writable(bytes)? } else { reach } {
         Reach::Direct(pointer) if rank == node.rank => Ok(pointer),
         Reach::Private(private) if rank == node.rank => Ok(private.pointer()),
-        _ => Err(Error::Bounds { what: "memory of another rank", address: address.bits(), rank, bytes }),
+        _ => Err(Error::Bounds {
+            what: "memory of another rank",
+            address: address.bits(),
+            rank: rank.0,
+            bytes,
+        }),
     }
 }
 

@@ -6,14 +6,13 @@ use crate::engine::order::Condition;
 use crate::engine::start::{asks, reach_side};
 use crate::node::access::Reach;
 use crate::node::Node;
-use kumiki_net::contract::IN_PLACE_BYTES;
 use kumiki_net::Rank;
 
 /// Whether `next` may be sent right behind `previous`, which is not complete, and still take effect after it: both
 /// first go to the same rank, which takes frames in order, and neither needs what the other brings back.
 pub(crate) fn pipelines(node: &Node, previous: &Operation, next: Action) -> bool {
     let Some(peer) = previous.peer else { return false };
-    if may_be_repeated(previous.action) {
+    if previous.action.may_be_repeated() {
         return false;
     }
     match (question_kind(node, previous.action), question_kind(node, next)) {
@@ -42,7 +41,7 @@ pub(crate) fn turn(node: &Node, operations: &Operations, next: Action) -> Condit
         question_kind(node, next),
     ) {
         (None, ..) => false,
-        _ if may_be_repeated(previous.action) => false,
+        _ if previous.action.may_be_repeated() => false,
         (_, Some((frames::PUT, one)), Some((frames::PUT | frames::ATOMIC, other))) => one == other,
         // Answers come back in the order of the questions.
         (_, Some((frames::GET, one)), Some((frames::GET, other))) => one == other,
@@ -55,8 +54,7 @@ pub(crate) fn turn(node: &Node, operations: &Operations, next: Action) -> Condit
     // Those before the latest are in order with it, but for large ones, any of which may be sent again.
     let latest = operations.latest().find(|(_, operation)| same_way(operation));
     let latest = latest.filter(|(_, operation)| !keeps_order(operation));
-    let large =
-        operations.latest().filter(|(_, operation)| may_be_repeated(operation.action) && same_way(operation));
+    let large = operations.latest_large().filter(|(_, operation)| same_way(operation));
     let mut ahead: Vec<u64> = latest.into_iter().chain(large).map(|(id, _)| id).collect();
     ahead.dedup();
     match ahead[..] {
@@ -64,12 +62,6 @@ pub(crate) fn turn(node: &Node, operations: &Operations, next: Action) -> Condit
         [id] => Condition::Exactly(id),
         [id, ..] => Condition::UpTo(id),
     }
-}
-
-/// Whether an operation may be asked for a second time, because its payload was sent in place and came torn. What was sent
-/// behind it would then come before it.
-fn may_be_repeated(action: Action) -> bool {
-    matches!(action, Action::Copy { bytes, .. } if bytes >= IN_PLACE_BYTES)
 }
 
 /// From which rank to which rank an operation brings something.

@@ -9,6 +9,7 @@ use crate::node::neighbours::SHORT_BYTES;
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
+use kumiki_net::os::process;
 use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
 use kumiki_net::shm::world::{Place, Status};
@@ -56,7 +57,7 @@ impl Reach {
             Reach::Private(private) if !private.writable => Err(Error::Bounds {
                 what: READ_ONLY,
                 address: private.address.bits(),
-                rank: private.rank,
+                rank: private.rank.0,
                 bytes,
             }),
             reach => Ok(reach),
@@ -109,16 +110,35 @@ impl Private {
 }
 
 impl Node {
-    /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the
-    /// error, if it is one). This is the path of every same-node access, so it is short.
+    /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the error, if
+    /// it is one). This is the path of nearly every same-node access, so it is short.
     #[inline(always)]
+    pub(crate) fn here(
+        &self,
+        address: GlobalAddress,
+        registration: Registration,
+        bytes: u64,
+    ) -> Option<*mut u8> {
+        // Slot 0 is never published, so that what names no region finds none.
+        self.finder.named(registration.bits(), self.format.behind(address, registration), bytes)
+    }
+
+    /// As [`here`](Self::here), for an address that may belong to any region.
+    #[inline(always)]
+    pub(crate) fn here_any(&self, address: GlobalAddress, bytes: u64) -> Option<*mut u8> {
+        let (region, offset) = self.format.split(address);
+        self.finder.any(region, offset, bytes)
+    }
+
+    /// As [`here`](Self::here), also for what is rare: regions with a colour, lengths of 0, pointers that know no region.
+    #[inline(never)]
     pub(crate) fn direct(
         &self,
         address: GlobalAddress,
         registration: Registration,
         bytes: u64,
     ) -> Option<*mut u8> {
-        if kumiki_net::os::process::is_forked_child() {
+        if process::is_forked_child() {
             return None;
         }
         let (rank, slot, offset) = self.format.find(address, registration);
@@ -135,7 +155,7 @@ impl Node {
     /// Memory of this node, or `None` for the long way round, as in [`direct`](Self::direct).
     #[inline]
     pub(crate) fn near(&self, address: GlobalAddress, bytes: u64) -> Option<Reach> {
-        if kumiki_net::os::process::is_forked_child() {
+        if process::is_forked_child() {
             return None;
         }
         let (rank, slot) = (self.format.rank(address), self.format.slot(address));
@@ -162,7 +182,7 @@ impl Node {
         self.check_usable()?;
         let (rank, slot, offset) = self.format.find(address, registration);
         let named = self.format.rank(address);
-        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank: named, bytes });
+        let refuse = |what| Err(Error::Bounds { what, address: address.bits(), rank: named.0, bytes });
         let Some(place) = self.arena.place(rank).map(|word| word.load()) else {
             return refuse("there is no such rank");
         };
@@ -228,7 +248,7 @@ impl Node {
             Status::Left => "it has finalized".to_string(),
             Status::Expected => "it is starting over".to_string(),
         };
-        Err(Error::PeerLost { rank, fate: Fate::NotDone, why })
+        Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why })
     }
 
     /// Whether a rank is alive.
@@ -245,7 +265,7 @@ impl Node {
             match self.control().hazards.announce(name, among) {
                 Some(word) => break word,
                 // Every word is taken by another thread of this process: they are short.
-                None => kumiki_net::os::process::yield_now(),
+                None => process::yield_now(),
             }
         };
         let pin = Pin { node: self, word };
@@ -257,7 +277,7 @@ impl Node {
         Err(Error::Bounds {
             what: "a region that was unregistered",
             address: private.address.bits(),
-            rank: private.rank,
+            rank: private.rank.0,
             bytes: 0,
         })
     }
@@ -349,7 +369,7 @@ impl Node {
                 }
                 Err(kumiki_net::Error::System { errno, .. }) => match errno {
                     libc_errno::ESRCH => {
-                        let (rank, fate, why) = (neighbour.rank, Fate::Unknown, PROCESS_GONE.to_string());
+                        let (rank, fate, why) = (neighbour.rank.0, Fate::Unknown, PROCESS_GONE.to_string());
                         return Err(Error::PeerLost { rank, fate, why });
                     }
                     libc_errno::EFAULT => break,
@@ -368,7 +388,7 @@ impl Node {
         Err(Error::Bounds {
             what: "registered memory that its owner has unmapped",
             address: neighbour.address.bits(),
-            rank: neighbour.rank,
+            rank: neighbour.rank.0,
             bytes,
         })
     }

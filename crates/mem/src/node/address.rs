@@ -13,6 +13,8 @@ pub const SLOT_BITS: u32 = 16;
 const _: () = assert!(1 << SLOT_BITS == SLOTS);
 /// The slot of starter memory.
 pub(crate) const STARTER_SLOT: u16 = 1;
+/// Starter memory is registered once, for the life of a world.
+pub(crate) const STARTER_GENERATION: u16 = 1;
 /// The slot of the near part of the pool.
 pub(crate) const POOL_SLOT: u16 = 2;
 /// The slot of what the pool has beyond that.
@@ -61,6 +63,16 @@ impl GlobalAddress {
     }
 }
 
+/// The address so many bytes further on: [`GlobalAddress::add`].
+impl std::ops::Add<usize> for GlobalAddress {
+    type Output = GlobalAddress;
+
+    #[inline]
+    fn add(self, bytes: usize) -> GlobalAddress {
+        GlobalAddress::add(self, bytes as u64)
+    }
+}
+
 impl std::fmt::LowerHex for GlobalAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         std::fmt::LowerHex::fmt(&self.0, f)
@@ -74,18 +86,25 @@ pub(crate) struct AddressFormat {
     pub(crate) offset_bits: u32,
     /// Bits of slot and offset together.
     pub(crate) rank_shift: u32,
+    /// The most bytes that one slot spans.
+    span: u64,
 }
 
 impl AddressFormat {
     pub(crate) fn new(ranks: u32) -> AddressFormat {
         let rank_bits = ranks.max(1).next_power_of_two().trailing_zeros();
         let rank_shift = 64 - rank_bits;
-        AddressFormat { offset_bits: rank_shift - SLOT_BITS, rank_shift }
+        AddressFormat::cut(rank_shift - SLOT_BITS, rank_shift)
+    }
+
+    /// So many bits of offset, and of slot and offset together.
+    pub(crate) fn cut(offset_bits: u32, rank_shift: u32) -> AddressFormat {
+        AddressFormat { offset_bits, rank_shift, span: 1 << offset_bits }
     }
 
     /// The most bytes that one slot spans.
     pub(crate) fn slot_span(&self) -> u64 {
-        1 << self.offset_bits
+        self.span
     }
 
     #[inline]
@@ -117,10 +136,24 @@ impl AddressFormat {
         (Rank((region >> SLOT_BITS) as u32), region as u16, offset)
     }
 
+    /// How far an address is behind the beginning of the region that a name has. Above the region a name has nothing but the
+    /// generation, which goes out at the top. (A multiplication, because a shift by a variable takes five instructions.)
+    #[inline(always)]
+    pub(crate) fn behind(&self, address: GlobalAddress, name: Registration) -> u64 {
+        address.0.wrapping_sub(name.0.wrapping_mul(self.span))
+    }
+
+    /// Rank and slot of an address as one number, and the offset.
+    #[inline(always)]
+    pub(crate) fn split(&self, address: GlobalAddress) -> (u64, u64) {
+        let region = address.0 >> self.offset_bits;
+        (region, address.0 ^ region << self.offset_bits)
+    }
+
     /// The name of a registration; of any in the slot if its generation is 0.
     pub(crate) fn registration(&self, rank: Rank, slot: u16, generation: u16) -> Registration {
         let region = self.address(rank, slot, 0).0 >> self.offset_bits;
-        Registration((generation as u64) << REGION_BITS | region)
+        Registration(Registration::of_generation(generation).0 | region)
     }
 
     pub(crate) fn address(&self, rank: Rank, slot: u16, offset: u64) -> GlobalAddress {
@@ -133,9 +166,10 @@ impl AddressFormat {
 /// Bits of rank and slot in a [`Registration`].
 const REGION_BITS: u32 = 48;
 
-/// Which registration an address must belong to: its generation (0: any), and, below, the rank and the first slot of the region
-/// as addresses have them (0: any region).
+/// Which registration an address must belong to: its generation (0: any) in the bits that the words of a region's entry have it
+/// in, and, below, the rank and the first slot of the region as addresses have them (0: any region).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(transparent)]
 pub(crate) struct Registration(u64);
 
 impl Registration {
@@ -144,12 +178,19 @@ impl Registration {
 
     /// Any region whose registration has this generation.
     pub(crate) const fn of_generation(generation: u16) -> Registration {
-        Registration((generation as u64) << REGION_BITS)
+        // Generations have 12 bits. What is beyond them, in one that somebody made up, goes where an entry has its kind.
+        Registration((generation.rotate_left(4) as u64) << REGION_BITS)
     }
 
     #[inline(always)]
     pub(crate) const fn generation(self) -> u16 {
-        (self.0 >> REGION_BITS) as u16
+        ((self.0 >> REGION_BITS) as u16).rotate_right(4)
+    }
+
+    /// The whole name: the tag of the generation, rank and first slot.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
     }
 
     /// Rank and slot as one number; 0 if any will do.
@@ -168,6 +209,24 @@ impl Registration {
 ///
 /// A pointer is only a name. It can be copied, sent to other ranks and kept after the region is gone; using it then
 /// gives [`Bounds`](crate::Error::Bounds), and so does using one that was moved out of its region, whatever lies there.
+///
+/// It is itself plain data of 16 bytes, so it can be put into global memory. Memory that is all zeros holds
+/// [null](Self::NULL) pointers, which point nowhere.
+///
+/// ```
+/// # fn main() -> kumiki_mem::Result<()> {
+/// # let world = kumiki_mem::World::init()?;
+/// let (numbers, places) = (world.alloc::<u64>(10)?, world.alloc::<kumiki_mem::GlobalPtr<u64>>(2)?);
+/// world.put(places.ptr(), numbers.ptr() + 7)?;
+/// let seventh = world.get(places.ptr())?;
+/// world.put(seventh, 49)?;
+/// assert_eq!(world.get(numbers.ptr() + 7)?, 49);
+/// assert!(world.get(places.ptr() + 1)?.is_null());
+/// # drop((numbers, places));
+/// # world.finalize()
+/// # }
+/// ```
+#[repr(C)]
 pub struct GlobalPtr<T> {
     pub(crate) address: GlobalAddress,
     pub(crate) registration: Registration,
@@ -192,6 +251,42 @@ impl<T> PartialEq for GlobalPtr<T> {
 
 impl<T> Eq for GlobalPtr<T> {}
 
+impl<T> std::hash::Hash for GlobalPtr<T> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.address.hash(state);
+    }
+}
+
+impl<T: Pod> Default for GlobalPtr<T> {
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+// SAFETY: two words, of which zeros are the null pointer; the marker has no bytes.
+unsafe impl<T: Pod> Zeroable for GlobalPtr<T> {}
+// SAFETY: two words side by side, as the size asserted above shows, and nothing else. Any of their values is a pointer: what
+// it leads to is checked at each use, because other ranks could always send whatever they like.
+unsafe impl<T: Pod> Pod for GlobalPtr<T> {}
+
+/// The pointer so many elements further on: [`GlobalPtr::add`].
+impl<T: Pod> std::ops::Add<usize> for GlobalPtr<T> {
+    type Output = GlobalPtr<T>;
+
+    #[inline]
+    fn add(self, count: usize) -> GlobalPtr<T> {
+        GlobalPtr::add(self, count)
+    }
+}
+
+/// Moves the pointer so many elements on.
+impl<T: Pod> std::ops::AddAssign<usize> for GlobalPtr<T> {
+    #[inline]
+    fn add_assign(&mut self, count: usize) {
+        *self = *self + count;
+    }
+}
+
 impl<T> std::fmt::Debug for GlobalPtr<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "GlobalPtr<{}>({:#x})", std::any::type_name::<T>(), self.address)
@@ -199,6 +294,14 @@ impl<T> std::fmt::Debug for GlobalPtr<T> {
 }
 
 impl<T: Pod> GlobalPtr<T> {
+    /// The pointer to nothing: what memory of zeros holds. Using it gives [`Bounds`](crate::Error::Bounds).
+    pub const NULL: GlobalPtr<T> = Self::from_address(GlobalAddress::NULL);
+
+    /// Whether this is the pointer to nothing.
+    pub const fn is_null(self) -> bool {
+        self.address.is_null()
+    }
+
     /// A pointer to what lies at `address`, whatever was registered there last. It knows no region, as the address does not.
     pub const fn from_address(address: GlobalAddress) -> Self {
         Self::new(address, Registration::ANY)
@@ -229,8 +332,8 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[must_use]
     #[allow(clippy::should_implement_trait)]
-    pub const fn add(self, count: u64) -> Self {
-        let bytes = count.wrapping_mul(std::mem::size_of::<T>() as u64);
+    pub const fn add(self, count: usize) -> Self {
+        let bytes = (count as u64).wrapping_mul(std::mem::size_of::<T>() as u64);
         GlobalPtr { address: self.address.add(bytes), ..self }
     }
 
@@ -253,6 +356,16 @@ mod tests {
         assert_eq!(AddressFormat::new(3).offset_bits, 46);
         assert_eq!(AddressFormat::new(1024).offset_bits, 38);
         assert_eq!(AddressFormat::new(1 << 20).offset_bits, 28);
+    }
+
+    #[test]
+    fn a_pointer_could_not_be_put_into_global_memory() {
+        let pointer = GlobalPtr::<u64>::new(GlobalAddress(0x1_0000), Registration(3)) + 2;
+        let words: [u64; 2] = bytemuck::cast(pointer);
+        assert_eq!(words, [0x1_0010, 3]);
+        let back: GlobalPtr<u64> = bytemuck::cast(words);
+        assert_eq!((back, back.registration), (pointer, pointer.registration));
+        assert!(GlobalPtr::<u64>::zeroed().is_null() && !back.is_null());
     }
 
     proptest! {

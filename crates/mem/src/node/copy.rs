@@ -5,10 +5,12 @@
 //! bytes of either side, never anything outside the range that was checked.
 
 use crate::node::access::Reach;
-use crate::node::address::{GlobalAddress, Registration};
+use crate::node::address::GlobalAddress;
 use crate::node::Node;
 use crate::Result;
+use bytemuck::Pod;
 use kumiki_net::os::memory::Direction;
+use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 /// Bytes that go through this process at a time when both sides are other processes' private memory.
@@ -18,8 +20,7 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// what does.
 #[inline]
 pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    let direct = |address| node.direct(address, Registration::ANY, bytes);
-    if let (Some(to), Some(from)) = (direct(dst), direct(src)) {
+    if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
         // SAFETY: both ranges were checked and lie in the arena.
         unsafe { move_bytes(to, from, bytes as usize) };
         return true;
@@ -99,6 +100,54 @@ pub(crate) fn read_here(node: &Node, from: Reach, place: &mut [u8]) -> bool {
 pub(crate) fn write_here(node: &Node, to: Reach, bytes: &[u8]) -> Result<bool> {
     let from = Reach::Direct(bytes.as_ptr() as *mut u8);
     move_here(node, to, from, bytes.len() as u64)
+}
+
+/// Reads an element; one of 1, 2, 4 or 8 bytes that is aligned to its size as one.
+///
+/// # Safety
+/// `from` must be valid for reads of a `T`. Other processes may write there meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn load<T: Pod>(from: *const u8) -> T {
+    let bytes = size_of::<T>();
+    if bytes.is_power_of_two() && (from as usize) & (bytes - 1) == 0 {
+        // SAFETY: the caller vouches for the range, which is aligned to its size; `T` is plain data of that size.
+        unsafe {
+            match bytes {
+                8 => return transmute_copy(&(*from.cast::<AtomicU64>()).load(Ordering::Acquire)),
+                4 => return transmute_copy(&(*from.cast::<AtomicU32>()).load(Ordering::Acquire)),
+                2 => return transmute_copy(&(*from.cast::<AtomicU16>()).load(Ordering::Acquire)),
+                1 => return transmute_copy(&(*from.cast::<AtomicU8>()).load(Ordering::Acquire)),
+                _ => {}
+            }
+        }
+    }
+    let mut value = T::zeroed();
+    // SAFETY: the caller vouches for the source; every bit pattern is a `T`.
+    unsafe { move_bytes((&mut value as *mut T).cast(), from, bytes) };
+    value
+}
+
+/// Writes an element, likewise.
+///
+/// # Safety
+/// `to` must be valid for writes of a `T`. Other processes may touch it meanwhile.
+#[inline(always)]
+pub(crate) unsafe fn store<T: Pod>(to: *mut u8, value: T) {
+    let bytes = size_of::<T>();
+    if bytes.is_power_of_two() && (to as usize) & (bytes - 1) == 0 {
+        // SAFETY: as in `load`.
+        unsafe {
+            match bytes {
+                8 => return (*to.cast::<AtomicU64>()).store(transmute_copy(&value), Ordering::Release),
+                4 => return (*to.cast::<AtomicU32>()).store(transmute_copy(&value), Ordering::Release),
+                2 => return (*to.cast::<AtomicU16>()).store(transmute_copy(&value), Ordering::Release),
+                1 => return (*to.cast::<AtomicU8>()).store(transmute_copy(&value), Ordering::Release),
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: the caller vouches for the destination; `value` is plain data of that size.
+    unsafe { move_bytes(to, (&value as *const T).cast(), bytes) };
 }
 
 /// Copies bytes that may overlap; an aligned word of 1, 2, 4 or 8 bytes moves as one.

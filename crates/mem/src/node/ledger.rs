@@ -225,10 +225,7 @@ mod tests {
 
     #[test]
     fn a_region_costs_what_the_ledger_says_that_one_costs() {
-        let world = crate::World::with_format(crate::node::address::AddressFormat {
-            offset_bits: 16,
-            rank_shift: 64,
-        });
+        let world = crate::World::with_format(crate::node::address::AddressFormat::cut(16, 64));
         let before = world.ledger().of(Purpose::RegionTable);
         let kept: Vec<_> = (0..3).map(|_| world.register(vec![0u8; 8]).unwrap()).collect();
         let ledger = world.ledger();

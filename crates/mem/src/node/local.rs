@@ -3,6 +3,7 @@
 //! Data structures are written once, as code over [`Local`]. A rank of the owner's node runs that code itself; for a
 //! rank of another node the owner runs it, as a [service](crate::Service).
 
+use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::copy;
 use crate::node::Node;
@@ -80,22 +81,22 @@ impl<'a> Local<'a> {
     /// `bytes` at `address`, which must lie in arena memory of a live rank of this node.
     #[inline]
     pub fn span(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
-        match self.node.direct(address, Registration::ANY, bytes) {
+        match self.node.here_any(address, bytes) {
             Some(base) => Ok(Span::new(base, bytes, address)),
-            None => Err(self.why_not(address, bytes)),
+            None => self.span_otherwise(address, bytes),
         }
     }
 
-    #[cold]
-    fn why_not(self, address: GlobalAddress, bytes: u64) -> Error {
-        match self.node.reach(address, Registration::ANY, bytes) {
-            Err(error) => error,
-            Ok(_) => Error::Bounds {
+    #[inline(never)]
+    fn span_otherwise(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
+        match self.node.reach(address, Registration::ANY, bytes)? {
+            Reach::Direct(base) => Ok(Span::new(base, bytes, address)),
+            _ => Err(Error::Bounds {
                 what: "not arena memory of this node",
                 address: address.bits(),
-                rank: self.node.format.rank(address),
+                rank: self.node.format.rank(address).0,
                 bytes,
-            },
+            }),
         }
     }
 
@@ -462,7 +463,7 @@ pub(crate) fn outside(address: GlobalAddress, bytes: u64) -> Error {
     Error::Bounds {
         what: "past the end of a structure in global memory",
         address: address.bits(),
-        rank: Rank(u32::MAX),
+        rank: u32::MAX,
         bytes,
     }
 }

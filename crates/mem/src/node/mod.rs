@@ -22,11 +22,12 @@ pub(crate) mod region;
 pub(crate) mod slots;
 
 use crate::{Error, Result};
-use address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_SLOT};
+use address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
 use kumiki_net::shm::arena::{Arena, Phase};
 use kumiki_net::shm::control::Control;
+use kumiki_net::shm::finder::Finder;
 use kumiki_net::shm::region::{Kind, RegionView};
 use kumiki_net::Rank;
 use ledger::{Books, Purpose};
@@ -41,6 +42,8 @@ static NEXT_LIFE: AtomicU64 = AtomicU64::new(1);
 /// The memory of a node as one of its ranks sees it: where everything lies, and the books.
 pub(crate) struct Node {
     pub(crate) format: AddressFormat,
+    /// The short way to memory of this node. In a simulated world it finds nothing: there each look is counted.
+    finder: Finder,
     pub(crate) rank: Rank,
     /// The number of the node.
     pub(crate) node: u32,
@@ -67,8 +70,14 @@ pub(crate) struct Node {
 
 impl Node {
     /// The memory of the node of a rank, whose own part is published: starter memory and the pool. So many bytes are booked for
-    /// the world that it is for.
-    pub(crate) fn new(arena: Arc<Arena>, rank: Rank, has_agent: bool, world_bytes: u64) -> Result<Node> {
+    /// the world that it is for. Where looks at memory are counted there is no short way to it.
+    pub(crate) fn new(
+        arena: Arc<Arena>,
+        rank: Rank,
+        has_agent: bool,
+        has_short_way: bool,
+        world_bytes: u64,
+    ) -> Result<Node> {
         let config = *arena.config();
         let place = arena.place(rank).map(|word| word.load());
         let place = place.ok_or_else(|| Error::misuse(format!("there is no {rank}")))?;
@@ -79,6 +88,7 @@ impl Node {
         books.book(Purpose::Starter, starter.end - starter.start)?;
         let node = Node {
             format: AddressFormat::new(config.ranks),
+            finder: arena.finder(has_short_way),
             rank,
             node: place.node,
             local: place.local,
@@ -154,7 +164,8 @@ impl Node {
                 self.format.slot_span()
             )));
         }
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation: 1, colour: 0 });
+        let generation = STARTER_GENERATION;
+        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
         Ok(())
     }
 

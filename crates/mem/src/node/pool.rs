@@ -206,8 +206,11 @@ impl<'a> Pool<'a> {
         local::fetch_to_write((&raw const self.control.pool).cast());
     }
 
-    /// Gives the pool another length, in whole pages; the caller holds its lock. New memory is zero. Memory that is cut
-    /// off goes back to the system.
+    /// Gives the pool another length, in whole pages; the caller holds its lock. Memory that is cut off goes back to the system.
+    ///
+    /// New memory is zero, but for one case: who is killed between the store of a shorter length and the return of
+    /// what was cut off leaves the old bytes there, and booked, and the next growth gets them as they are. Nobody counts on zeroes:
+    /// blocks are handed out with whatever they hold, and their heads are written first.
     pub fn resize(self, bytes: u64, _held: &Locked<'_>) -> Result<()> {
         let node = self.local.node;
         let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
@@ -449,7 +452,7 @@ mod tests {
         let region = world.alloc::<u8>(2 * BORDER as usize).unwrap();
         let span = world.local().span(region.address(), 2 * BORDER).unwrap();
         assert!(span.write(BORDER - 8, &[3; 16]).is_ok());
-        assert_eq!(world.get(region.ptr().add(BORDER + 7)), Ok(3));
+        assert_eq!(world.get(region.ptr().add((BORDER + 7) as usize)), Ok(3));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::check;
 use crate::Result;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A descriptor that becomes readable when the process ends.
 pub fn open_pidfd(pid: i32) -> Result<OwnedFd> {
@@ -39,8 +39,59 @@ pub fn yield_now() {
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
+/// The most ranges that can be blank in forked children at a time.
+const BLANKS: usize = 32;
+/// Start and length of each; a free one starts at 0.
+static BLANK: [[AtomicUsize; 2]; BLANKS] = [const { [const { AtomicUsize::new(0) }; 2] }; BLANKS];
+
 extern "C" fn mark_forked() {
     FORKED.store(true, Ordering::Relaxed);
+    for [start, bytes] in &BLANK {
+        let (start, bytes) = (start.load(Ordering::Acquire), bytes.load(Ordering::Acquire));
+        if start != 0 && bytes != 0 {
+            map_blank(start, bytes);
+        }
+    }
+}
+
+/// Maps zeroes, to be read only, where a mapping of the parent is not inherited. Async-signal-safe.
+fn map_blank(start: usize, bytes: usize) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let wanted = start as *mut libc::c_void;
+    // SAFETY: nothing is replaced; the range was a mapping of ours in the parent, and is nothing in this child.
+    let blank = unsafe { libc::mmap(wanted, bytes, libc::PROT_READ, flags, -1, 0) };
+    if blank != wanted {
+        // Whoever looks there counts on zeroes.
+        // SAFETY: it does not return.
+        unsafe { libc::abort() };
+    }
+}
+
+/// A range of addresses, not inherited by forked children, that reads as zeroes in them while this is kept.
+#[derive(Debug)]
+pub struct Blank {
+    index: usize,
+}
+
+impl Blank {
+    /// Whole pages of a mapping that children do not inherit; `None` if there are as many blank ranges as can be.
+    pub fn new(start: std::ptr::NonNull<u8>, bytes: u64) -> Option<Blank> {
+        watch_forks();
+        let start = start.as_ptr() as usize;
+        let index = BLANK.iter().position(|[place, _]| {
+            place.compare_exchange(0, start, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
+        BLANK[index][1].store(bytes as usize, Ordering::Release);
+        Some(Blank { index })
+    }
+}
+
+impl Drop for Blank {
+    fn drop(&mut self) {
+        let [start, bytes] = &BLANK[self.index];
+        bytes.store(0, Ordering::Release);
+        start.store(0, Ordering::Release);
+    }
 }
 
 /// Arranges that a child made by `fork` knows that it is one. Cheap to call again.

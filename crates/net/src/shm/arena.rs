@@ -2,6 +2,7 @@
 
 use super::barrier::NodeBarrier;
 use super::control::Control;
+use super::finder::Finder;
 pub use super::layout::{table_page, NEAR_BYTES, SLOTS, TABLE_PAGES};
 use super::layout::{Layout, MAX_SLICES_BYTES, MIN_STRIDE};
 use super::region::RegionEntry;
@@ -117,7 +118,7 @@ pub struct Arena {
 
 /// What the views of one arena hold together.
 #[derive(Debug)]
-struct Whole {
+pub(super) struct Whole {
     mapping: Mapping,
     fd: OwnedFd,
     /// The changing words of the nodes that an arena was split into.
@@ -265,6 +266,12 @@ impl Arena {
         // SAFETY: the table is inside the mapping and made of atomics. A page that was never committed reads as
         // zeroes, which is a free entry.
         Some(unsafe { &*self.at(self.layout.entry(local, slot)).cast::<RegionEntry>() })
+    }
+
+    /// The short way to memory of this node; or one that finds nothing, for whoever must look at each access.
+    pub fn finder(&self, finds: bool) -> Finder {
+        let ranks = if finds { self.config.ranks } else { 0 };
+        Finder::new(self.whole.clone(), self.base, &self.layout, &Config { ranks, ..self.config })
     }
 
     /// Commits the control block, the first page of the region table and the starter memory of a rank, of an arena that is

@@ -26,9 +26,9 @@ pub const NEAR_BYTES: u64 = 64 << 10;
 pub(super) const MAX_SLICES_BYTES: u64 = 1 << 46;
 pub(super) const MIN_STRIDE: u64 = 1 << 24;
 
-const ENTRY_BYTES: u64 = std::mem::size_of::<RegionEntry>() as u64;
+pub(super) const ENTRY_BYTES: u64 = std::mem::size_of::<RegionEntry>() as u64;
 /// Slots in a page of a region table, as a power of two.
-const PAGE_SLOTS_SHIFT: u32 = (PAGE_BYTES / ENTRY_BYTES).trailing_zeros();
+pub(super) const PAGE_SLOTS_SHIFT: u32 = (PAGE_BYTES / ENTRY_BYTES).trailing_zeros();
 /// Pages of a whole region table.
 pub const TABLE_PAGES: usize = SLOTS >> PAGE_SLOTS_SHIFT;
 
@@ -42,9 +42,9 @@ pub(super) struct Layout {
     starter_stride: u64,
     heaps: u64,
     pools: u64,
-    tables: u64,
+    pub(super) tables: u64,
     /// Bytes from a page of a region table to the next page of the same one, as a power of two.
-    table_shift: u32,
+    pub(super) table_shift: u32,
     slices: u64,
     pub(super) stride: u64,
     pub(super) total: u64,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `arena.rs` | the one memory object of a node: creation, attachment |
 //! | `layout.rs` | where its parts are: side by side what a rank touches of many others |
+//! | `finder.rs` | the short way from the name of a region to a pointer |
 //! | `world.rs` | who is where and who is gone: one word a rank, 64 bytes a node |
 //! | `control.rs` | the control block of a rank: what it waits for, which regions it has |
 //! | `region.rs` | one entry of a region table: published, read and retired without a lock |
@@ -21,6 +22,8 @@ pub mod barrier;
 #[cfg(not(loom))]
 pub mod control;
 pub mod errand;
+#[cfg(not(loom))]
+pub mod finder;
 pub mod hazard;
 #[cfg(not(loom))]
 mod layout;

@@ -9,7 +9,7 @@ use super::sync::{fence, fence_after_exchange, AtomicU64, Ordering};
 const GENERATION_SHIFT: u32 = 52;
 const KIND_SHIFT: u32 = 48;
 const KIND_MASK: u64 = 15;
-const LOW_BITS: u64 = (1 << 48) - 1;
+pub(super) const LOW_BITS: u64 = (1 << 48) - 1;
 /// Generations run from 1 to this, then start again.
 pub const MAX_GENERATION: u16 = (1 << 12) - 1;
 /// The largest colour that an entry can hold.
@@ -152,6 +152,24 @@ impl RegionEntry {
             return None;
         }
         Some((place & LOW_BITS) + offset)
+    }
+
+    /// Place and length, each without the tag of a generation: nothing more than that if it is a region of the arena without a
+    /// colour and of this generation.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(super) fn less(&self, tag: u64) -> (u64, u64) {
+        (self.place.load(Ordering::Acquire) ^ tag, self.extent.load(Ordering::Acquire) ^ tag)
+    }
+
+    /// The same without the tag that it has; `None` if its words are of two registrations, or it is not such a region.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(super) fn less_itself(&self) -> Option<(u64, u64)> {
+        let place = self.place.load(Ordering::Acquire);
+        let extent = self.extent.load(Ordering::Acquire);
+        let kind = place & KIND_MASK << KIND_SHIFT;
+        ((place ^ extent) >> KIND_SHIFT | kind == 0).then_some((place & LOW_BITS, extent & LOW_BITS))
     }
 
     /// Where `bytes` at `offset` of the region are, as [`RegionView::base`] says it, with kind and generation. `None` if the

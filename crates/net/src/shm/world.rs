@@ -161,6 +161,17 @@ impl PlaceWord {
         (word >> LOCAL_BITS == wanted).then_some((word & MASK) as u32)
     }
 
+    /// What the word of the first rank of a node holds while that is alive.
+    pub(super) fn first_alive_on(node: u32) -> u64 {
+        (Status::Alive as u64) << 48 | (node as u64) << LOCAL_BITS
+    }
+
+    /// How far the word is beyond [that of the first rank](Self::first_alive_on) of a node.
+    #[inline(always)]
+    pub(super) fn beyond(&self, first: u64) -> u64 {
+        self.0.load(Ordering::Acquire).wrapping_sub(first)
+    }
+
     /// Changes status and cause, keeps the place. Only the agent of the node does this.
     pub fn set_status(&self, status: Status, cause: Cause) {
         self.store(Place { status, cause, ..self.load() });

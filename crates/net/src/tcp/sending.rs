@@ -1,10 +1,17 @@
 //! Which connection a message goes on, what waits, and what goes out together.
 
+use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Message, Outbox, Path, Sink, Transport};
+use crate::contract::{Message, Outbox, Path, Sink};
 use crate::os::time;
 use crate::{Rank, Result};
+
+/// While so many answers of a rank are on their way, messages to it go out together: the first of those answers comes soon, and
+/// whoever takes it sends what has been kept.
+const FEW_UNANSWERED: u32 = 8;
+/// So many of them at most.
+const MOST_FED: usize = 64;
 
 /// Whether another message follows at once, with which this one may go out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,19 +64,22 @@ impl Tcp {
         if more == More::Comes {
             link.push(message);
             link.balance(&*self.setup.accounts);
-            if !self.fed.contains(&index) {
+            if !std::mem::replace(&mut link.fed, true) {
                 self.fed.push(index);
             }
             return Ok(());
         }
         match link.send_now(&message) {
-            Ok(Some(true)) => {}
-            Ok(Some(false)) => self.watch_writes(index, true),
+            Ok(Some(true)) => self.expect_life(index),
+            Ok(Some(false)) => {
+                self.watch_writes(index, true);
+                self.expect_life(index);
+            }
             Ok(None) => {
                 link.push(message);
                 link.balance(&*self.setup.accounts);
                 if link.established {
-                    self.flush(index, sink, out);
+                    self.flush_link(index, sink, out);
                 }
             }
             Err(error) => {
@@ -97,6 +107,9 @@ impl Tcp {
         let link = self.routes.get(&to.0).and_then(|&index| self.links[index as usize].as_ref());
         if let Some(link) = link.filter(|link| link.may_relay()) {
             return Ok(Some(link.index));
+        }
+        if let Some(index) = self.any_relay(to) {
+            return Ok(Some(index));
         }
         match self.call(to, Attempt::first(time::now_ms())) {
             Err(error) if error.is_own_trouble() => {
@@ -129,22 +142,10 @@ impl Tcp {
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
     pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
-        while !out.messages.is_empty() || !out.sockets.is_empty() || out.crowded {
-            let callers = std::mem::take(&mut out.sockets);
-            if std::mem::take(&mut out.crowded) || !callers.is_empty() && self.is_full() {
-                self.evict(|_| true, sink, out);
-            }
-            for socket in callers {
-                // A socket that cannot be taken over is closed; its caller tries again.
-                let _ = self.adopt(socket);
-            }
+        while !out.messages.is_empty() {
             let mut messages = std::mem::take(&mut out.messages);
             let more = if messages.len() > 1 { More::Comes } else { More::No };
-            for (to, message) in messages.drain(..) {
-                if let Err(error) = self.send_inner(to, message, more, sink, out) {
-                    sink.lost(to, error, out);
-                }
-            }
+            self.drain(messages.drain(..), more, sink, out);
             self.flush_fed(sink, out);
             if out.messages.is_empty() {
                 out.messages = messages;
@@ -152,12 +153,52 @@ impl Tcp {
         }
     }
 
+    /// Sends messages that were taken from where they waited. Questions to a rank that is lost on the way are not asked: it was
+    /// told already that they were not.
+    pub(super) fn drain(
+        &mut self,
+        messages: impl IntoIterator<Item = (Rank, Message)>,
+        more: More,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) {
+        self.draining = true;
+        for (to, message) in messages {
+            let is_answer = matches!(message.path, Path::Answer(_));
+            if !is_answer && self.lost_meanwhile.contains(&to) {
+                continue;
+            }
+            if let Err(error) = self.send_inner(to, message, more, sink, out) {
+                self.forget_unsent(to);
+                sink.lost(to, error, out);
+            }
+        }
+        self.draining = false;
+        self.lost_meanwhile.clear();
+    }
+
+    /// The link on which questions to a rank go, if there is one.
+    fn routed(&self, to: Rank) -> Option<&Link> {
+        self.routes.get(&to.0).and_then(|&index| self.links[index as usize].as_deref())
+    }
+
+    /// Whether a message to a rank may wait for others to go with it: answers of that rank are on their way.
+    pub(super) fn may_keep(&self, to: Rank, message: &Message) -> bool {
+        let awaited = |link: &Link| link.takes_more() && link.unanswered >= FEW_UNANSWERED;
+        is_small(message) && self.routed(to).is_some_and(awaited)
+    }
+
+    /// Whether as much is kept for a rank as goes out together.
+    pub(super) fn has_enough(&self, to: Rank) -> bool {
+        self.routed(to).is_some_and(|link| link.fed && link.queued() >= MOST_FED)
+    }
+
     /// Sends what links were fed with.
-    fn flush_fed(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+    pub(super) fn flush_fed(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         while let Some(index) = self.fed.pop() {
-            let link = self.links.get(index as usize).and_then(Option::as_ref);
-            if link.is_some_and(|link| link.established) {
-                self.flush(index, sink, out);
+            let link = self.links.get_mut(index as usize).and_then(Option::as_mut);
+            if link.is_some_and(|link| std::mem::take(&mut link.fed) && link.established) {
+                self.flush_link(index, sink, out);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
 use super::{key, BATCH, KEYS, VALUE_BYTES};
-use kumiki::data::{Insert, Map, Vector};
+use kumiki::data::{Insert, Map, On, Spread, Vector};
 use kumiki::{GlobalAddress, World};
 use std::time::{Duration, Instant};
 
@@ -114,7 +114,7 @@ impl<'a> Data<'a> {
         if world.rank() != 0 {
             return Ok(Vec::new());
         }
-        let mut numbers = Vector::<u64>::create(world, 0, 0).map_err(text)?;
+        let mut numbers = Vector::<u64>::create(world, On::rank(0)).map_err(text)?;
         let measured = self.alone(request, |count| {
             numbers.clear().map_err(text)?;
             let began = Instant::now();
@@ -126,7 +126,7 @@ impl<'a> Data<'a> {
             }
             let time = began.elapsed();
             match numbers.len().map_err(text)? {
-                length if length == (count - 1) % PUSHES + 1 => Ok(time),
+                length if length == ((count - 1) % PUSHES + 1) as usize => Ok(time),
                 length => Err(format!("the vector has {length} elements after {count} pushes")),
             }
         });
@@ -140,12 +140,13 @@ impl<'a> Data<'a> {
         if world.rank() != 0 {
             return Ok(Vec::new());
         }
-        let mut numbers = Vector::<u64>::create(world, MIDDLE, rank).map_err(text)?;
+        let mut numbers =
+            Vector::<u64>::create(world, On::rank(rank).elements(MIDDLE as usize)).map_err(text)?;
         let measured = self.alone(request, |count| {
             let began = Instant::now();
             for number in 0..count {
-                numbers.insert(MIDDLE / 2, &[number]).map_err(text)?;
-                numbers.erase(MIDDLE / 2..MIDDLE / 2 + 1).map_err(text)?;
+                numbers.insert((MIDDLE / 2) as usize, &[number]).map_err(text)?;
+                numbers.erase((MIDDLE / 2) as usize..(MIDDLE / 2 + 1) as usize).map_err(text)?;
             }
             Ok(began.elapsed() / 2)
         });
@@ -159,7 +160,8 @@ impl<'a> Data<'a> {
         let map = if whose == "all" {
             shared_map(world)?
         } else {
-            Map::create(world, &ranks, SLOTS, ranks[0]).map_err(text)?
+            Map::create(world, Spread::over(&ranks).slots(SLOTS as usize).directory(ranks[0]))
+                .map_err(text)?
         };
         let (value, first) = ([world.rank() as u8; VALUE_BYTES], KEYS * u64::from(world.rank()));
         let finds = name.starts_with("find");
@@ -189,7 +191,7 @@ impl<'a> Data<'a> {
             return Ok(Vec::new());
         }
         let used = || world.heap_use(0).map(|heap| heap.used_bytes).map_err(text);
-        let map = Map::create(world, &[0], 1024, 0).map_err(text)?;
+        let map = Map::create(world, Spread::over(&[0]).slots(1024)).map_err(text)?;
         let before = used()?;
         let pairs: Vec<_> = (0..KEYS).map(|index| (key(index), [0u8; VALUE_BYTES])).collect();
         map.insert_many(&pairs).map_err(text)?;
@@ -203,7 +205,11 @@ impl<'a> Data<'a> {
 fn shared_map(world: &World) -> Done<Map<'_>> {
     let all: Vec<u32> = (0..world.ranks()).collect();
     let place = world.starter::<[u64; 3]>(0).map_err(text)?.add(10);
-    let made = if world.rank() == 0 { Some(Map::create(world, &all, SLOTS, 0).map_err(text)?) } else { None };
+    let made = if world.rank() == 0 {
+        Some(Map::create(world, Spread::over(&all).slots(SLOTS as usize).directory(0)).map_err(text)?)
+    } else {
+        None
+    };
     if let Some(map) = &made {
         world.put(place, map.raw().words()).map_err(text)?;
     }
@@ -305,7 +311,9 @@ pub(super) fn together(
     request: &Request,
     mut work: impl FnMut(u64) -> Result<Duration, String>,
 ) -> Measured {
-    let word = |rank: u32, index: u64| Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(index));
+    let word = |rank: u32, index: u64| {
+        Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(index as usize))
+    };
     let others = 1..world.ranks();
     if world.rank() != 0 {
         let mut error = None;

@@ -67,7 +67,7 @@ impl<'a> Redis<'a> {
         }
         let text = |error: kumiki::Error| error.to_string();
         let starter = self.world.starter::<u64>(0).map_err(text)?;
-        let (place, secret) = (starter.add(PORT_WORD), starter.add(PASSWORD_WORD));
+        let (place, secret) = (starter.add(PORT_WORD as usize), starter.add(PASSWORD_WORD as usize));
         let mut password = Password::default();
         if self.world.rank() == 0 {
             password = random_password()?;

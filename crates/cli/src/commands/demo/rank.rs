@@ -59,8 +59,8 @@ fn solve(world: &World, problem: &Problem, added: u64) -> kumiki::Result<Option<
     let seconds = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let field = word(world, 0, FIELD)?;
-    world.put_slice(field.cast::<f64>().add((rows.start * size) as u64), block.field())?;
-    let figures = word(world, 0, FIGURES)?.add((me * FIGURE_WORDS) as u64);
+    world.put_slice(field.cast::<f64>().add(rows.start * size), block.field())?;
+    let figures = word(world, 0, FIGURES)?.add(me * FIGURE_WORDS);
     let ledger = world.ledger();
     world.put_slice(figures, &[moved, added, ledger.private_bytes(), ledger.arena_bytes()])?;
     world.sync()?;
@@ -69,7 +69,7 @@ fn solve(world: &World, problem: &Problem, added: u64) -> kumiki::Result<Option<
 
 /// What a word of starter memory points to.
 fn word(world: &World, rank: u32, word: u64) -> kumiki::Result<GlobalPtr<u64>> {
-    let bits = world.get(world.starter::<u64>(rank)?.add(word))?;
+    let bits = world.get(world.starter::<u64>(rank)?.add(word as usize))?;
     Ok(GlobalPtr::from_address(GlobalAddress::from_bits(bits)))
 }
 
@@ -88,7 +88,7 @@ struct Halo<'a> {
 impl Halo<'_> {
     fn new(world: &World, size: usize) -> kumiki::Result<Halo<'_>> {
         let region = world.alloc::<f64>(4 * size)?;
-        world.put(world.starter::<u64>(world.rank())?.add(HALO), region.address().bits())?;
+        world.put(world.starter::<u64>(world.rank())?.add(HALO as usize), region.address().bits())?;
         Ok(Halo { world, region, size })
     }
 
@@ -126,7 +126,7 @@ impl Neighbours {
         // We are below the upper one and above the lower one.
         for (to, row, below) in [(self.upper, block.first(), true), (self.lower, block.last(), false)] {
             let Some(to) = to else { continue };
-            world.put_slice(to.add(place(self.size, step, below) as u64), row)?;
+            world.put_slice(to.add(place(self.size, step, below)), row)?;
             bytes += std::mem::size_of_val(row) as u64;
         }
         Ok(bytes)
@@ -146,8 +146,8 @@ impl Gathered {
         }
         let field = world.alloc::<f64>(size * size)?;
         let figures = world.alloc::<u64>(world.ranks() as usize * FIGURE_WORDS)?;
-        world.put(world.starter::<u64>(0)?.add(FIELD), field.address().bits())?;
-        world.put(world.starter::<u64>(0)?.add(FIGURES), figures.address().bits())?;
+        world.put(world.starter::<u64>(0)?.add(FIELD as usize), field.address().bits())?;
+        world.put(world.starter::<u64>(0)?.add(FIGURES as usize), figures.address().bits())?;
         Ok(Some(Gathered { field, figures }))
     }
 

@@ -182,6 +182,12 @@ impl Pending {
 
     /// Notes an operation that was issued in an order.
     pub(super) fn issued(&mut self, handle: Handle, order: Order, reads: Span, writes: [Span; 2]) {
+        if handle == Handle::DONE {
+            // It is complete, with everything before it.
+            self.list.clear();
+            self.last = None;
+            return;
+        }
         let number = handle.number();
         let behind = Behind { number, up_to: 0, run_from: number };
         self.last = Some(match (order, self.last) {

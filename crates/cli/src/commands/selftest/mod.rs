@@ -103,7 +103,7 @@ pub(super) mod word {
 
 /// Tests until the time is over. Returns the number of wrong results of all ranks.
 fn test(world: &World, arguments: &Arguments) -> kumiki::Result<u64> {
-    if world.starter_bytes() < word::COUNT * 8 {
+    if world.starter_bytes() < (word::COUNT * 8) as usize {
         world.abort("the self test needs 80 bytes of starter memory (--starter, KUMIKI_STARTER)");
     }
     let seed = agree_on_seed(world, arguments.seed)?;
@@ -151,7 +151,7 @@ fn agree_on_seed(world: &World, seed: Option<u64>) -> kumiki::Result<u64> {
 
 /// A word of starter memory.
 fn at(world: &World, rank: u32, word: u64) -> kumiki::Result<GlobalPtr<u64>> {
-    Ok(world.starter::<u64>(rank)?.add(word))
+    Ok(world.starter::<u64>(rank)?.add(word as usize))
 }
 
 /// What a rank has done and found.

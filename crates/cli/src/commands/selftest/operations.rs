@@ -132,11 +132,11 @@ impl<'a> Tester<'a> {
             let ranks = self.world.ranks();
             let rank = (self.world.rank() + ranks - self.partners[index]) % ranks;
             let theirs = GlobalAddress::from_bits(self.world.get(at(self.world, rank, word::ROUND)?)?);
-            let theirs = GlobalPtr::<u64>::from_address(theirs).add(index as u64 * 2);
+            let theirs = GlobalPtr::<u64>::from_address(theirs).add(index * 2);
             let range = index * self.area_bytes..(index + 1) * self.area_bytes;
             for (place, memory) in [(0, &arena[..]), (1, &private[..])] {
                 if self.world.get(theirs.add(place))? != checksum(&memory[range.clone()]) {
-                    let name = ["arena", "private"][place as usize];
+                    let name = ["arena", "private"][place];
                     self.wrong(format!("its own {name} memory does not hold what rank {rank} put there"));
                 }
             }
@@ -215,7 +215,7 @@ impl<'a> Tester<'a> {
         let dst = self.areas.other(&mut self.random, src);
         let order = self.pending.order(&mut self.random, src, [dst, NOTHING]);
         let (to, from) = (self.areas.address(dst), self.areas.address(src));
-        let handle = self.world.copy(to, from, src.bytes as u64, order)?;
+        let handle = self.world.copy(to, from, src.bytes, order)?;
         self.pending.issued(handle, order, src, [dst, NOTHING]);
         self.areas.copy(dst, src);
         self.count(src.bytes);
@@ -308,10 +308,10 @@ impl<'a> Tester<'a> {
         }
         let index = self.random.usize(..words) as u64;
         let mut lent = vec![7u64; words];
-        self.world.lend(&mut lent, |lent| self.world.put(lent.ptr().add(index), 99))??;
+        self.world.lend(&mut lent, |lent| self.world.put(lent.ptr().add(index as usize), 99))??;
         self.world.put_slice(region.ptr(), &lent)?;
         self.count(words * 16);
-        if self.world.get(region.ptr().add(index))? != 99 {
+        if self.world.get(region.ptr().add(index as usize))? != 99 {
             self.wrong("memory that was lent lost a put".into());
         }
         if self.pending.is_empty() && self.random.bool() {

@@ -180,7 +180,7 @@ impl<'a> Shared<'a> {
             let rank = (self.world.rank() + ranks - distance) % ranks;
             let ledger = self.world.get(at(self.world, rank, word::LEDGER)?)?;
             let ledger = GlobalPtr::<u64>::from_address(GlobalAddress::from_bits(ledger));
-            self.world.get_slice(ledger.add((sharer * WORDS * 2) as u64), &mut theirs)?;
+            self.world.get_slice(ledger.add(sharer * WORDS * 2), &mut theirs)?;
             for (index, (sum, value)) in expected.iter_mut().zip(theirs).enumerate() {
                 *sum = match KINDS[index % WORDS / 2] {
                     Kind::Sum | Kind::Count => sum.wrapping_add(value),

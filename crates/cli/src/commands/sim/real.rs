@@ -313,9 +313,9 @@ impl<'a> Turns<'a> {
     /// Starts to put to another rank, into the part that is ours there.
     fn put(&self, to: u32, bytes: u64) -> kumiki::Result<()> {
         let rank = self.world.rank();
-        let there = self.regions[to as usize].add(self.words * (u64::from(rank) + 1));
+        let there = self.regions[to as usize].add((self.words * (u64::from(rank) + 1)) as usize);
         let here = self.regions[rank as usize];
-        self.world.copy(there.address(), here.address(), bytes, Order::None).map(drop)
+        self.world.copy(there.address(), here.address(), bytes as usize, Order::None).map(drop)
     }
 
     fn next_turn(&self) -> u64 {
@@ -361,5 +361,5 @@ impl<'a> Turns<'a> {
 }
 
 fn word(world: &World, rank: u32, number: u64) -> kumiki::Result<GlobalPtr<u64>> {
-    Ok(world.starter::<u64>(rank)?.add(number))
+    Ok(world.starter::<u64>(rank)?.add(number as usize))
 }

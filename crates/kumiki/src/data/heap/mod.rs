@@ -17,7 +17,7 @@ pub(crate) use blocks::Heap;
 
 use super::message::{unknown, Reader, Writer};
 use super::HEAP;
-use crate::{Error, GlobalAddress, Result, World};
+use crate::{Error, GlobalAddress, Rank, Result, World};
 use blocks::{FIRST_BLOCK, NOTICE_AT, WORD};
 use kumiki_mem::{Local, Span};
 
@@ -63,10 +63,10 @@ impl World {
     /// # }
     /// ```
     #[inline]
-    pub fn malloc(&self, bytes: u64, rank: u32) -> Result<GlobalAddress> {
-        match quick::allocate(self.local(), rank, bytes) {
+    pub fn malloc(&self, bytes: usize, rank: Rank) -> Result<GlobalAddress> {
+        match quick::allocate(self.local(), rank, bytes as u64) {
             Some(address) => Ok(address),
-            None => self.note(self.malloc_slowly(bytes, rank)),
+            None => self.note(self.malloc_slowly(bytes as u64, rank)),
         }
     }
 
@@ -110,7 +110,7 @@ impl World {
     }
 
     /// What the heap of a rank holds now.
-    pub fn heap_use(&self, rank: u32) -> Result<HeapUse> {
+    pub fn heap_use(&self, rank: Rank) -> Result<HeapUse> {
         let local = self.local();
         if local.is_near(rank) {
             return self.note(Heap::open(local, rank).and_then(|mut heap| heap.measure()));

@@ -105,7 +105,7 @@ fn memory_goes_back_when_the_heap_empties() {
     places.into_iter().for_each(|place| world.free(place).expect("freed"));
     let empty = world.heap_use(0).expect("use");
     assert!(empty.pool_bytes <= FIRST_BYTES && empty.used_bytes == 0, "{empty:?}");
-    assert!(matches!(world.malloc(u64::MAX, 0), Err(Error::OutOfMemory { .. })));
+    assert!(matches!(world.malloc((u64::MAX) as usize, 0), Err(Error::OutOfMemory { .. })));
     verify(&world);
 }
 
@@ -179,7 +179,7 @@ proptest! {
                 world.free(place).expect("freed");
                 model.remove(&place);
             } else {
-                let place = world.malloc(bytes, 0).expect("memory");
+                let place = world.malloc(bytes as usize, 0).expect("memory");
                 let after = model.range(place..).next().map(|(&next, _)| next);
                 prop_assert!(after.is_none_or(|next| place.add(bytes) <= next));
                 let before = model.range(..place).next_back();

@@ -79,7 +79,7 @@ impl List<'_> {
 
     /// Makes an element that is too long for a request.
     fn make_long(&self, rank: u32, data: &[u8]) -> Result<GlobalAddress> {
-        let element = self.world.malloc(PAYLOAD + data.len() as u64, rank)?;
+        let element = self.world.malloc((PAYLOAD + data.len() as u64) as usize, rank)?;
         let words = [0u64, 0, data.len() as u64];
         let written = self
             .world

@@ -43,7 +43,7 @@ pub struct Element {
     /// The address of the payload.
     pub address: GlobalAddress,
     /// Its length.
-    pub bytes: u64,
+    pub bytes: usize,
 }
 
 /// A handle to a list of byte strings. The header lives on one rank, and every element on the rank that it was given.
@@ -132,8 +132,8 @@ impl<'w> List<'w> {
     }
 
     /// How many elements it holds.
-    pub fn len(&self) -> Result<u64> {
-        self.header().map(|header| header.count)
+    pub fn len(&self) -> Result<usize> {
+        self.header().map(|header| header.count as usize)
     }
 
     /// Whether it holds none.
@@ -172,8 +172,8 @@ impl<'w> List<'w> {
     }
 
     /// The position so many elements further on, or back; no further than the end.
-    pub fn advance(&self, position: Position, by: i64) -> Result<Position> {
-        let (backwards, mut left) = (by < 0, by.unsigned_abs());
+    pub fn advance(&self, position: Position, by: isize) -> Result<Position> {
+        let (backwards, mut left) = (by < 0, by.unsigned_abs() as u64);
         let mut node = position.0;
         if node == self.address && left > 0 {
             let header = self.header()?;
@@ -190,8 +190,8 @@ impl<'w> List<'w> {
     }
 
     /// How many elements it is from one position to another behind it.
-    pub fn distance(&self, first: Position, last: Position) -> Result<u64> {
-        self.walk(first, last, false).map(|nodes| nodes.len() as u64)
+    pub fn distance(&self, first: Position, last: Position) -> Result<usize> {
+        self.walk(first, last, false).map(|nodes| nodes.len())
     }
 
     /// Where the payload of an element is.
@@ -200,7 +200,7 @@ impl<'w> List<'w> {
             return self.world.note(Err(Error::Misuse("the end of a list is no element".into())));
         }
         let bytes = self.world.get(GlobalPtr::<u64>::from_address(position.0.add(PAYLOAD - 8)))?;
-        Ok(Element { address: position.0.add(PAYLOAD), bytes })
+        Ok(Element { address: position.0.add(PAYLOAD), bytes: bytes as usize })
     }
 
     /// The payload of an element.
@@ -239,7 +239,9 @@ impl<'w> List<'w> {
     fn payload(&self, node: Node) -> Result<Vec<u8>> {
         match node.payload {
             Some(payload) => Ok(payload),
-            None => self.world.get_vec(GlobalPtr::from_address(node.address.add(PAYLOAD)), node.bytes),
+            None => {
+                self.world.get_vec(GlobalPtr::from_address(node.address.add(PAYLOAD)), node.bytes as usize)
+            }
         }
     }
 

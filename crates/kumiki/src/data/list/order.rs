@@ -140,7 +140,7 @@ impl List<'_> {
     }
 
     /// Removes every element with this payload; gives how many.
-    pub fn remove(&mut self, data: &[u8]) -> Result<u64> {
+    pub fn remove(&mut self, data: &[u8]) -> Result<usize> {
         let copies = self.walk(self.begin()?, self.end(), true)?;
         let mut keep = Vec::with_capacity(copies.len());
         for node in copies {
@@ -151,7 +151,7 @@ impl List<'_> {
     }
 
     /// Of each run of elements with the same payload, removes all but the first; gives how many.
-    pub fn unique(&mut self) -> Result<u64> {
+    pub fn unique(&mut self) -> Result<usize> {
         let nodes = self.walk(self.begin()?, self.end(), true)?;
         let mut keep = Vec::with_capacity(nodes.len());
         let mut kept: Option<Vec<u8>> = None;
@@ -168,7 +168,7 @@ impl List<'_> {
     }
 
     /// Keeps the marked of all elements.
-    fn retain(&self, all: &[(GlobalAddress, bool)]) -> Result<u64> {
+    fn retain(&self, all: &[(GlobalAddress, bool)]) -> Result<usize> {
         let gone: Vec<GlobalAddress> =
             all.iter().filter(|(_, keep)| !keep).map(|(address, _)| *address).collect();
         if gone.is_empty() {
@@ -180,7 +180,7 @@ impl List<'_> {
         self.relink(&before, &order, None)?;
         let count = gone.len() as u64;
         self.free(gone)?;
-        Ok(count)
+        Ok(count as usize)
     }
 
     /// Gives the list another order, where that differs from what it was; a list that gave elements to it is empty then.
@@ -245,5 +245,5 @@ impl List<'_> {
 }
 
 fn element_of(node: &Node) -> Element {
-    Element { address: node.address.add(PAYLOAD), bytes: node.bytes }
+    Element { address: node.address.add(PAYLOAD), bytes: node.bytes as usize }
 }

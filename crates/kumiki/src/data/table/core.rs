@@ -66,7 +66,7 @@ impl<'w> Core<'w> {
             return world.note(Err(Error::Misuse(what)));
         }
         let booked = world.note(Directory::book(world, ranks.len() as u64))?;
-        let block = world.malloc(HEADER_BYTES + 8 * ranks.len() as u64, rank)?;
+        let block = world.malloc((HEADER_BYTES + 8 * ranks.len() as u64) as usize, rank)?;
         let address = block.add(HEADER_BYTES);
         let nonce = new_nonce(address);
         let made = world.note(make_parts(world, kind, nonce, address, ranks, slots));
@@ -455,7 +455,7 @@ fn unmake_parts(world: &World, kind: Kind, nonce: u64, addresses: &[u64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Insert, Map};
+    use crate::data::{Insert, Map, Spread};
     use crate::GlobalPtr;
 
     /// The words of the only slot of a map.
@@ -468,7 +468,7 @@ mod tests {
     #[test]
     fn reading_takes_no_lock() {
         let world = World::init().expect("a world of one");
-        let map = Map::create(&world, &[0], 1, 0).expect("a map");
+        let map = Map::create(&world, Spread::over(&[0]).slots(1)).expect("a map");
         for key in 0..3u8 {
             map.insert(&[key], &[key]).expect("insert");
         }
@@ -505,7 +505,7 @@ mod tests {
     #[test]
     fn what_a_dead_rank_left_is_repaired_by_whoever_comes_next() {
         let world = World::init().expect("a world of one");
-        let map = Map::create(&world, &[0], 1, 0).expect("a map");
+        let map = Map::create(&world, Spread::over(&[0]).slots(1)).expect("a map");
         abandon(&world, &map);
         assert!(map.is_empty().expect("a length"));
         for number in 0..10u8 {
@@ -534,7 +534,10 @@ mod tests {
         let world = World::init().expect("a world of one");
         for stores in 0..=10 {
             for look_at_second_first in [false, true] {
-                let (one, two) = (Map::create(&world, &[0], 1, 0), Map::create(&world, &[0], 1, 0));
+                let (one, two) = (
+                    Map::create(&world, Spread::over(&[0]).slots(1)),
+                    Map::create(&world, Spread::over(&[0]).slots(1)),
+                );
                 let (one, two) = (one.expect("a map"), two.expect("a map"));
                 // In the order of their places, as whoever swaps them locks them.
                 let (low, high) = if slot(&world, &one).address() < slot(&world, &two).address() {
@@ -590,7 +593,7 @@ mod tests {
     #[test]
     fn a_list_that_was_made_a_ring_is_an_error_and_no_hang() {
         let world = World::init().expect("a world of one");
-        let map = Map::create(&world, &[0], 1, 0).expect("a map");
+        let map = Map::create(&world, Spread::over(&[0]).slots(1)).expect("a map");
         map.insert(b"one", b"1").expect("inserted");
         let head = world.get(slot(&world, &map).add(1)).expect("head");
         world.put(GlobalPtr::from_address(GlobalAddress::from_bits(head)), head).expect("a ring");

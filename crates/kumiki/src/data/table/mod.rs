@@ -79,17 +79,17 @@ pub struct Extent {
     /// The first byte.
     pub address: GlobalAddress,
     /// How many.
-    pub bytes: u64,
+    pub bytes: usize,
 }
 
 /// What all kinds of tables have.
 macro_rules! table_methods {
     ($table:ident, $kind:expr) => {
         impl<'w> $table<'w> {
-            /// Makes an empty one. Entry `i` of its directory, with `slots` slots, lives on `ranks[i]`; the directory itself on
-            /// `rank`. One rank makes it and tells the others its [`raw`](Self::raw) form.
-            pub fn create(world: &'w World, ranks: &[u32], slots: u64, rank: u32) -> Result<Self> {
-                Core::create(world, $kind, ranks, slots, rank).map($table)
+            /// Makes an empty one. One rank makes it, and may tell others its [`raw`](Self::raw) form.
+            pub fn create(world: &'w World, spread: Spread) -> Result<Self> {
+                let (ranks, slots, directory) = spread.resolve(world);
+                Core::create(world, $kind, &ranks, slots, directory).map($table)
             }
 
             /// One that another rank made. Nothing is sent if this world has used it before.
@@ -109,13 +109,13 @@ macro_rules! table_methods {
             }
 
             /// How many different keys there are.
-            pub fn len(&self) -> Result<u64> {
-                self.0.size(Scope::Everywhere)
+            pub fn len(&self) -> Result<usize> {
+                self.0.size(Scope::Everywhere).map(|keys| keys as usize)
             }
 
             /// How many different keys are in the memory of this rank; nothing is sent.
-            pub fn len_local(&self) -> Result<u64> {
-                self.0.size(Scope::Mine)
+            pub fn len_local(&self) -> Result<usize> {
+                self.0.size(Scope::Mine).map(|keys| keys as usize)
             }
 
             /// Whether it has no key.

@@ -184,14 +184,14 @@ impl<'w> Core<'w> {
         let shown = &mut words[..(self.kind.key_at() / 8) as usize];
         self.world.get_slice(GlobalPtr::from_address(cursor.element), shown)?;
         let key_bytes = words[(self.kind.key_bytes_at() / 8) as usize];
-        let key = Extent { address: cursor.element.add(self.kind.key_at()), bytes: key_bytes };
+        let key = Extent { address: cursor.element.add(self.kind.key_at()), bytes: key_bytes as usize };
         let value_bytes = match self.kind {
             Kind::Map => words[2].checked_sub(8).and_then(|bytes| bytes.checked_sub(key_bytes)),
             Kind::Set | Kind::Multiset => Some(0),
         };
         let removed = || Error::Misuse("a cursor whose element was removed".into());
         let bytes = self.world.note(value_bytes.ok_or_else(removed))?;
-        Ok((key, Extent { address: key.address.add(key_bytes), bytes }, words[2]))
+        Ok((key, Extent { address: key.address.add(key_bytes), bytes: bytes as usize }, words[2]))
     }
 }
 

@@ -18,8 +18,11 @@ pub(super) struct Fence {
 }
 
 impl Hub {
-    /// Gives a rank up.
+    /// Gives a rank up. Not while the job ends: then its agent ends it in any case, and it has the same grace as the others.
     pub(super) fn give_up(&mut self, rank: u32, cause: Cause, now_ms: u64) {
+        if self.closing.is_some() {
+            return;
+        }
         let home = self.members[rank].place.0;
         if !self.listens(home) {
             // Nobody is there who could: its node is lost as a whole, and the others cut it off.

@@ -7,6 +7,8 @@
 //! initialise and finalize many times; each round has a new arena.
 
 mod closing;
+#[cfg(test)]
+mod crossings;
 mod deserter;
 mod fence;
 mod reset;
@@ -14,7 +16,7 @@ mod roll;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use super::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
@@ -144,6 +146,8 @@ pub struct Hub {
     survey: Option<Survey>,
     suspects: Vec<Suspect>,
     deserter: Option<Deserter>,
+    /// The nodes have been told new numbers, and not all have said yet that they are ready to go on with them.
+    resetting: bool,
     fences: Vec<Fence>,
     beat_ms: u64,
     ticked_ms: u64,
@@ -183,6 +187,7 @@ impl Hub {
             survey: None,
             suspects: Vec::new(),
             deserter: None,
+            resetting: false,
             fences: Vec::new(),
             beat_ms: now_ms,
             ticked_ms: now_ms,
@@ -351,10 +356,14 @@ impl Hub {
         if self.exit_code == 0 {
             self.exit_code = 128 + signal;
         }
-        // Who died is still worth a report, though nobody waits for the rest of it now.
-        self.flush_closing();
-        self.closing = Some(Closing::announced(now_ms, grace_ms));
         let reason = format!("the job was ended by signal {signal}");
+        // Who died or was missed is still worth a report, though nobody waits for the rest of it now.
+        self.flush_closing();
+        let missed = self.forget_deserter();
+        if !missed.is_empty() {
+            self.effects.push_back(Effect::Report(format!("{reason}{missed}")));
+        }
+        self.closing = Some(Closing::announced(now_ms, grace_ms));
         let signal = if grace_ms == 0 { libc::SIGKILL } else { signal };
         self.broadcast(ToNode::Terminate { signal, grace_ms, reason });
         self.check_finished();
@@ -670,9 +679,13 @@ impl Hub {
 
     fn lose_node(&mut self, node: u32, cause: Cause, code: i32, headline: String, now_ms: u64) {
         for rank in self.nodes[node as usize].seats.clone() {
-            let finished = self.members[rank].ending.is_some();
-            if !finished && self.members[rank].standing != Standing::Left {
-                self.lose(rank, cause, None);
+            if self.members[rank].ending.is_some() {
+                continue;
+            }
+            match self.members[rank].standing {
+                // It is missed by nobody now, but there is no other world without it.
+                Standing::Left => self.refuse(format!("rank {rank} is gone: {cause}")),
+                _ => self.lose(rank, cause, None),
             }
         }
         self.fail(code, headline, now_ms);

@@ -41,20 +41,32 @@ impl Hub {
         suspect.or_else(|| self.first_fenced()).or(self.deserter.as_ref().and(self.first_lost))
     }
 
+    /// Tells all who wait for new numbers that there are none, also if nodes have begun to take them over.
     pub(super) fn refuse_reset(&mut self, why: &str) {
-        if self.members.wishes() > 0 {
+        let resetting = self.end_reset();
+        if resetting || self.members.wishes() > 0 {
             self.members.forget_wishes();
             self.broadcast(ToNode::ResetRefused { why: why.to_string() });
         }
     }
 
     pub(super) fn reset_prepared(&mut self, node: u32) {
+        if !self.resetting {
+            // It was refused meanwhile.
+            return;
+        }
         self.nodes[node as usize].reset_prepared = true;
         let ready = |state: NodeState, prepared: bool| state != NodeState::Running || prepared;
         if self.nodes.iter().all(|entry| ready(entry.state, entry.reset_prepared)) {
-            self.nodes.iter_mut().for_each(|entry| entry.reset_prepared = false);
+            self.end_reset();
             self.broadcast(ToNode::ResetGo);
         }
+    }
+
+    /// Nobody waits for nodes to take over new numbers any more; whether somebody did.
+    fn end_reset(&mut self) -> bool {
+        self.nodes.iter_mut().for_each(|entry| entry.reset_prepared = false);
+        std::mem::take(&mut self.resetting)
     }
 
     fn renumber(&mut self, wishes: &[u32]) {
@@ -63,6 +75,7 @@ impl Hub {
             self.nodes[node as usize].seats[local as usize] = new;
         }
         self.members.renumber(wishes);
+        self.resetting = true;
         let table = self.table();
         self.broadcast(ToNode::ResetPrepare(table));
     }

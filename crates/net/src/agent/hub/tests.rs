@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn hub_of(nodes: &[&[u32]]) -> Hub {
+pub(super) fn hub_of(nodes: &[&[u32]]) -> Hub {
     hub_with(nodes, false)
 }
 
@@ -19,7 +19,7 @@ fn hub_with(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
 }
 
 /// What the hub wants, as its owner does it: a message for all nodes is one for each.
-fn drain(hub: &mut Hub) -> Vec<Effect> {
+pub(super) fn drain(hub: &mut Hub) -> Vec<Effect> {
     let mut effects = Vec::new();
     while let Some(effect) = hub.next_effect() {
         match effect {
@@ -34,7 +34,7 @@ fn drain(hub: &mut Hub) -> Vec<Effect> {
     effects
 }
 
-fn sends(effects: &[Effect], wanted: impl Fn(&ToNode) -> bool) -> Vec<u32> {
+pub(super) fn sends(effects: &[Effect], wanted: impl Fn(&ToNode) -> bool) -> Vec<u32> {
     let to = |effect: &Effect| match effect {
         Effect::Send(node, message) if wanted(message) => Some(*node),
         _ => None,
@@ -42,7 +42,7 @@ fn sends(effects: &[Effect], wanted: impl Fn(&ToNode) -> bool) -> Vec<u32> {
     effects.iter().filter_map(to).collect()
 }
 
-fn report(effects: &[Effect]) -> Option<&str> {
+pub(super) fn report(effects: &[Effect]) -> Option<&str> {
     effects.iter().find_map(|effect| match effect {
         Effect::Report(text) => Some(text.as_str()),
         _ => None,
@@ -54,7 +54,7 @@ fn address(node: u32) -> SocketAddr {
 }
 
 /// All agents are ready and all ranks have joined.
-fn ready(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
+pub(super) fn ready(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
     let mut hub = hub_with(nodes, continue_on_loss);
     prepare(&mut hub, nodes.len() as u32);
     attach_all(&mut hub, nodes);
@@ -67,7 +67,7 @@ fn prepare(hub: &mut Hub, nodes: u32) {
     (0..nodes).for_each(|node| hub.receive(node, ToHub::Prepared { address: address(node) }, 0));
 }
 
-fn attach_all(hub: &mut Hub, nodes: &[&[u32]]) {
+pub(super) fn attach_all(hub: &mut Hub, nodes: &[&[u32]]) {
     for (node, ranks) in nodes.iter().enumerate() {
         (0..ranks.len() as u32).for_each(|local| hub.receive(node as u32, ToHub::Attached { local }, 0));
     }
@@ -346,7 +346,7 @@ fn with_on_loss_continue_a_rank_that_left_while_others_went_on_is_lost_and_they_
 }
 
 /// A job of two nodes that goes on after losses, in which rank 0 has left while rank 1 went on.
-fn deserted() -> Hub {
+pub(super) fn deserted() -> Hub {
     let mut hub = ready(&[&[0], &[1]], true);
     hub.receive(1, ToHub::Unreachable { local: 0, rank: Rank(0), cause: Cause::LEFT }, 5);
     hub
@@ -718,7 +718,7 @@ fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
     }
 }
 
-fn empty_launch() -> Launch {
+pub(in crate::agent) fn empty_launch() -> Launch {
     Launch {
         job: 1,
         node: 0,

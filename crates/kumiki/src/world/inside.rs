@@ -1,0 +1,34 @@
+//! What the structures of this crate need of the memory below, and programs do not see.
+
+use super::World;
+use crate::{Purpose, Rank, Result};
+use kumiki_mem::{Booking, Call, Local};
+
+impl World {
+    /// Memory of this node in the hands of safe code.
+    #[inline]
+    pub(crate) fn local(&self) -> Local<'_> {
+        self.memory.local()
+    }
+
+    /// Counts an error as one that this world has returned.
+    #[inline]
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        self.memory.note(result)
+    }
+
+    /// Asks the service of another rank, and waits for its answer.
+    pub(crate) fn call(&self, rank: Rank, service: u8, request: Vec<u8>) -> Result<Vec<u8>> {
+        self.memory.call(rank, service, request)
+    }
+
+    /// Asks the service of another rank.
+    pub(crate) fn start_call(&self, rank: Rank, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
+        self.memory.start_call(rank, service, request)
+    }
+
+    /// Books memory of this process.
+    pub(crate) fn book(&self, purpose: Purpose, bytes: u64) -> Result<Booking> {
+        self.memory.book(purpose, bytes)
+    }
+}

@@ -1,0 +1,112 @@
+//! Joining a world, meeting the others in it, and ending it.
+
+use super::World;
+use crate::{data, Part, Result};
+use kumiki_mem::Attachment;
+use std::time::Duration;
+
+/// How a world is joined: from [`World::options`]. What a launcher or the environment says goes before it.
+///
+/// ```
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::options().starter_bytes(1 << 20).init()?;
+/// assert_eq!(world.starter_bytes(), 1 << 20);
+/// # world.finalize()
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct WorldOptions {
+    starter_bytes: usize,
+    part: Option<Part>,
+}
+
+impl WorldOptions {
+    /// Bytes of starter memory of each rank, if neither a launcher nor `KUMIKI_STARTER` says how many.
+    pub fn starter_bytes(mut self, bytes: usize) -> Self {
+        self.starter_bytes = bytes;
+        self
+    }
+
+    /// This process is in this part of a job that several launchers start, if the environment does not say that.
+    pub fn part(mut self, part: Part) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// Joins the world: see [`World::init`].
+    pub fn init(self) -> Result<World> {
+        let WorldOptions { starter_bytes, part } = self;
+        kumiki_mem::World::init_with(starter_bytes as u64, part.as_ref(), data::SERVICES).map(World::over)
+    }
+}
+
+impl World {
+    /// Joins the world that the environment describes: under `kumiki run`, under another launcher, or alone. Returns
+    /// when every rank has joined.
+    pub fn init() -> Result<World> {
+        World::options().init()
+    }
+
+    /// Options for joining a world.
+    pub fn options() -> WorldOptions {
+        WorldOptions { starter_bytes: kumiki_mem::STARTER_BYTES as usize, part: None }
+    }
+
+    /// The world of an attachment that somebody else made: the simulator gives one to each rank of its cluster.
+    pub fn attach(attachment: Attachment) -> Result<World> {
+        kumiki_mem::World::attach(attachment, data::SERVICES).map(World::over)
+    }
+
+    /// Waits until every rank has come here. It orders what came before it on every rank, but does not complete
+    /// operations: call [`complete_all`](Self::complete_all) first if others are to see them.
+    ///
+    /// A rank that finalizes or drops its world has not come here: then everybody gets
+    /// [`PeerLost`](crate::Error::PeerLost) for it. After an error the rank is still in the barrier, and the next call goes
+    /// on with it.
+    pub fn sync(&self) -> Result<()> {
+        self.memory.sync()
+    }
+
+    /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](crate::Error::Timeout) the rank is still in the
+    /// barrier; the next call goes on waiting.
+    pub fn sync_for(&self, limit: Duration) -> Result<()> {
+        self.memory.sync_for(limit)
+    }
+
+    /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions and data
+    /// structures are gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left
+    /// the world.
+    pub fn reset(self, new_rank: u32) -> Result<World> {
+        let World { memory, .. } = self;
+        memory.reset(new_rank).map(World::over)
+    }
+
+    /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
+    /// cannot tell what went wrong; and a world that has returned an error, or whose data structures have, is not
+    /// finalized by dropping it: the rank then counts as lost.
+    ///
+    /// All ranks finalize together. If others come to a [`sync`](Self::sync) instead, nobody gets past it:
+    /// they get [`PeerLost`](crate::Error::PeerLost) for this rank, this rank gets [`Misuse`](crate::Error::Misuse), and
+    /// the job is reported as failed because of it. The same holds for a rank that returns early and so drops its world.
+    /// A rank that gives up while others go on can say why with [`abort`](Self::abort). A process that ends
+    /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
+    pub fn finalize(self) -> Result<()> {
+        self.memory.finalize()
+    }
+
+    /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.
+    pub fn has_returned_an_error(&self) -> bool {
+        self.memory.has_returned_an_error()
+    }
+
+    /// Ends the whole job with a message, from any rank. Does not return.
+    pub fn abort(&self, message: &str) -> ! {
+        self.memory.abort(message)
+    }
+
+    /// As [`abort`](Self::abort), with the exit code that the job shall have; 0 would not be one of failure, and counts as 1.
+    pub fn abort_with_code(&self, code: u8, message: &str) -> ! {
+        self.memory.abort_with_code(code, message)
+    }
+}

@@ -1,0 +1,70 @@
+//! The world as programs see it: a surface of its own over the global memory of `kumiki-mem`, and the services of the data
+//! structures. What programs are not meant to use is in [`raw`](crate::raw).
+//!
+//! | file | what |
+//! |---|---|
+//! | `life.rs` | joining, meeting, ending: init, sync, reset, finalize, abort |
+//! | `ranks.rs` | who is who |
+//! | `memory.rs` | memory that others can address, and what it costs |
+//! | `operations.rs` | reading, writing and copying |
+//! | `atomics.rs` | changing a word |
+//! | `completion.rs` | operations that are under way |
+//! | `inside.rs` | what the structures of this crate need of the memory below |
+
+mod atomics;
+mod completion;
+mod inside;
+mod life;
+mod memory;
+mod operations;
+mod ranks;
+
+pub use life::WorldOptions;
+
+use crate::data;
+
+/// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
+///
+/// ```
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::init()?;
+/// let counter = world.starter::<u64>(0)?;
+/// world.fetch_add(counter, 1)?;
+/// world.sync()?;
+/// assert_eq!(world.get(counter)?, world.ranks() as u64);
+/// world.finalize()
+/// # }
+/// ```
+///
+/// # Order and visibility
+///
+/// - [`put`](Self::put), [`put_slice`](Self::put_slice) and the operations on words have taken effect when they return; what
+///   [`get`](Self::get) returns was there at some moment of the call.
+/// - A [`copy`](Self::copy) or an [`atomic`](Self::atomic) is only started. It has taken effect when it is
+///   [complete](Self::complete); what must be complete before it starts is its [`Order`](crate::Order).
+/// - [`sync`](Self::sync) meets all ranks: what was complete on any of them before it is seen by every one behind it. It does
+///   not complete what is under way; [`complete_all`](Self::complete_all) does.
+/// - Without a `sync` between them, a word of 4 or 8 bytes that is aligned is read and written whole; anything longer may be
+///   seen half written. Updates of one word by any ranks are atomic together, whether they are on this node or not.
+pub struct World {
+    pub(crate) memory: kumiki_mem::World,
+    /// What this process knows of hash tables that others made.
+    tables: data::Directories,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.memory.fmt(f)
+    }
+}
+
+impl World {
+    fn over(memory: kumiki_mem::World) -> World {
+        World { memory, tables: data::Directories::default() }
+    }
+
+    /// What this process knows of hash tables that others made.
+    pub(crate) fn tables(&self) -> &data::Directories {
+        &self.tables
+    }
+}

@@ -1,0 +1,230 @@
+//! The way of every access on the node, from the name of a region to a pointer, in as few instructions as it takes.
+//!
+//! Everything that the way needs lies here side by side, ready to use: no arena, configuration or layout is gone through.
+//! [`Finder::named`] and [`Finder::any`] say `None` for whatever is not plain (another node, a rank that is gone, memory that is
+//! not of the arena, a coloured region, a length of 0, an error of any kind): the caller then goes the long way, which tells
+//! them apart. What is read from shared memory is read once and checked before it is used, whoever wrote it.
+
+use super::arena::{Config, Whole};
+use super::layout::{Layout, ENTRY_BYTES, PAGE_SLOTS_SHIFT};
+use super::region::{RegionEntry, LOW_BITS};
+use super::world::PlaceWord;
+use crate::os::memory::PAGE_BYTES;
+use crate::os::process::Blank;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Bits of the slot in the name of a region.
+const SLOT_BITS: u32 = 16;
+const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+/// Slots in a page of a table.
+const PAGE_SLOTS: u64 = 1 << PAGE_SLOTS_SHIFT;
+
+/// Finds memory of a node.
+#[derive(Debug)]
+pub struct Finder {
+    world: NonNull<PlaceWord>,
+    /// What the word of the first rank of this node holds while that is alive: the others of the node follow.
+    here: u64,
+    local_ranks: u64,
+    /// The first page of the first region table.
+    tables: NonNull<u8>,
+    base: NonNull<u8>,
+    arena_bytes: u64,
+    /// Where the last page of the arena begins.
+    last_page: u64,
+    /// Ranks that can be found: none when every access shall go the long way.
+    ranks: u32,
+    table_shift: u32,
+    /// In a forked child, where there is no arena, no word of the world table says that anybody is alive.
+    _blank: Option<Blank>,
+    /// Keeps what the pointers lead to.
+    _whole: Arc<Whole>,
+}
+
+// SAFETY: the pointers lead into the mapping that `_whole` keeps, which is `Send` and `Sync`; it is only read here, through
+// atomics.
+unsafe impl Send for Finder {}
+// SAFETY: as above.
+unsafe impl Sync for Finder {}
+
+impl Finder {
+    /// A finder over a mapping that is laid out and configured like this.
+    pub(super) fn new(whole: Arc<Whole>, base: NonNull<u8>, layout: &Layout, config: &Config) -> Finder {
+        // Without one the short way would not know a forked child.
+        let blank = if config.ranks == 0 { None } else { Blank::new(base, layout.controls) };
+        let at = |place: u64| {
+            // SAFETY: both tables lie inside the mapping.
+            unsafe { base.add(place as usize) }
+        };
+        Finder {
+            world: at(layout.world).cast(),
+            here: PlaceWord::first_alive_on(config.node),
+            local_ranks: config.local_ranks as u64,
+            tables: at(layout.tables),
+            base,
+            arena_bytes: layout.total,
+            last_page: layout.total - PAGE_BYTES,
+            ranks: if blank.is_some() { config.ranks } else { 0 },
+            table_shift: layout.table_shift,
+            _blank: blank,
+            _whole: whole,
+        }
+    }
+
+    /// The place on this node of a rank that is alive; what it says is less than `local_ranks`.
+    #[inline(always)]
+    fn local(&self, rank: u32) -> Option<u64> {
+        if rank >= self.ranks {
+            return None;
+        }
+        // SAFETY: the world table has a word for each rank.
+        let word = unsafe { self.world.add(rank as usize).as_ref() };
+        // Alive, of this node, and one of its ranks: whatever else the word holds is far from `here`.
+        let local = word.beyond(self.here);
+        (local < self.local_ranks).then_some(local)
+    }
+
+    /// The entry of the slot in the lowest bits of a name, in the table of a rank of this node.
+    ///
+    /// # Safety
+    /// `local` must come from [`local`](Self::local).
+    #[inline(always)]
+    unsafe fn entry(&self, local: u64, name: u64) -> &RegionEntry {
+        let mut offset = local * PAGE_BYTES + (name & (PAGE_SLOTS - 1)) * ENTRY_BYTES;
+        if name & SLOT_MASK & !(PAGE_SLOTS - 1) != 0 {
+            offset += ((name & SLOT_MASK) >> PAGE_SLOTS_SHIFT) << self.table_shift;
+        }
+        // SAFETY: there are as many tables as local ranks, and this one has an entry for every slot, and is made of atomics.
+        // A page that was never committed reads as zeroes, which is a free entry.
+        unsafe { self.tables.add(offset as usize).cast().as_ref() }
+    }
+
+    /// `bytes` at `offset` of the region with this name: the tag of its generation (the bits that a region's words have it in,
+    /// and 0 in those below), rank and first slot.
+    #[inline(always)]
+    pub fn named(&self, name: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let local = self.local((name >> SLOT_BITS) as u32)?;
+        // SAFETY: it comes from there.
+        let entry = unsafe { self.entry(local, name) };
+        let (place, extent) = entry.less(name & !LOW_BITS);
+        self.inside(place, extent, offset, bytes)
+    }
+
+    /// `bytes` at `offset` of whatever region has this rank and slot now.
+    #[inline(always)]
+    pub fn any(&self, region: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let local = self.local((region >> SLOT_BITS) as u32)?;
+        // SAFETY: it comes from there.
+        let entry = unsafe { self.entry(local, region) };
+        let (place, extent) = entry.less_itself()?;
+        self.inside(place, extent, offset, bytes)
+    }
+
+    /// `bytes` at `offset` of a region, if its place and its length are nothing more than that.
+    #[inline(always)]
+    fn inside(&self, place: u64, extent: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
+        // With nothing above their 48 bits none of these sums wraps round. A free entry has length 0.
+        if (place | extent | offset | bytes) > LOW_BITS || bytes == 0 || offset + bytes > extent {
+            return None;
+        }
+        let at = place + offset;
+        let is_outside = match bytes {
+            // Known where this is compiled: one comparison, at the cost of the last page of all.
+            ..=PAGE_BYTES => at > self.last_page,
+            _ => at + bytes > self.arena_bytes,
+        };
+        if is_outside {
+            return None;
+        }
+        // SAFETY: the bytes lie inside the mapping.
+        Some(unsafe { self.base.add(at as usize).as_ptr() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arena::tests::config;
+    use super::super::arena::{Arena, SLOTS};
+    use super::super::region::{Kind, RegionView};
+    use super::super::world::{Cause, Place, Status};
+    use crate::Rank;
+
+    fn arena() -> Arena {
+        let arena = Arena::create(config(3)).unwrap();
+        for local in 0..3 {
+            arena.prepare_rank(local).unwrap();
+            let place = Place { node: 0, local, status: Status::Alive, cause: Cause::UNKNOWN };
+            arena.place(Rank(local)).unwrap().store(place);
+        }
+        arena
+    }
+
+    fn name(rank: u64, slot: u64, generation: u64) -> u64 {
+        generation << 52 | rank << 16 | slot
+    }
+
+    #[test]
+    fn only_what_is_plain_is_found_and_it_is_where_the_entry_says() {
+        let arena = arena();
+        let finder = arena.finder(true);
+        let base = arena.starter(2).start;
+        let view = RegionView { kind: Kind::Arena, base, bytes: 100, generation: 5, colour: 0 };
+        for slot in [7, 255, 256, SLOTS as u64 - 1] {
+            arena.commit_slot(2, slot as usize).unwrap();
+            let entry = arena.region(2, slot as usize).unwrap();
+            let both = |offset, bytes| {
+                let any = finder.any(name(2, slot, 0), offset, bytes);
+                assert_eq!(finder.named(name(2, slot, 5), offset, bytes), any);
+                any
+            };
+            assert_eq!(both(0, 1), None);
+            entry.publish(view);
+            let at = |offset| Some(arena.pointer(base + offset));
+            assert_eq!((both(0, 100), both(92, 8), both(99, 1)), (at(0), at(92), at(99)));
+            for (offset, bytes) in [(93, 8), (100, 1), (0, 0), (u64::MAX, 2), (1, u64::MAX), (1 << 48, 1)] {
+                assert_eq!(both(offset, bytes), None, "{bytes} at {offset}");
+            }
+            for wrong in [name(2, slot, 4), name(2, slot, 0), name(1, slot, 5), name(3, slot, 5)] {
+                assert_eq!(finder.named(wrong, 0, 1), None, "{wrong:#x}");
+            }
+            for other in [
+                RegionView { kind: Kind::Private, ..view },
+                RegionView { kind: Kind::ReadOnly, ..view },
+                RegionView { colour: 1, ..view },
+                RegionView { base: arena.bytes() - 4, ..view },
+            ] {
+                entry.publish(other);
+                assert_eq!(both(0, 8), None, "{other:?}");
+            }
+            entry.publish(view);
+            entry.retire();
+            assert_eq!(both(0, 1), None);
+        }
+    }
+
+    #[test]
+    fn nobody_is_found_who_is_gone_or_elsewhere_or_not_to_be_found() {
+        let arena = arena();
+        let (finder, blind) = (arena.finder(true), arena.finder(false));
+        let base = arena.starter(1).start;
+        let view = RegionView { kind: Kind::Arena, base, bytes: 8, generation: 1, colour: 0 };
+        arena.region(1, 1).unwrap().publish(view);
+        let found = || finder.named(name(1, 1, 1), 0, 8).is_some();
+        assert!(found() && blind.named(name(1, 1, 1), 0, 8).is_none());
+        let place = arena.place(Rank(1)).unwrap();
+        let alive = place.load();
+        for (status, cause) in
+            [(Status::Lost, Cause::EXITED), (Status::Left, Cause(3)), (Status::Expected, Cause(0))]
+        {
+            place.set_status(status, cause);
+            assert!(!found());
+        }
+        for elsewhere in [Place { node: 1, ..alive }, Place { local: 3, ..alive }] {
+            place.store(elsewhere);
+            assert!(!found());
+        }
+        place.store(alive);
+        assert!(found());
+    }
+}
