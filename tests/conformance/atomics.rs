@@ -29,9 +29,12 @@ fn widths(stage: &Stage, old: GlobalAddress, target: GlobalAddress) {
         (AtomicOp::Xor(0xff00_0000_0000_00ff), wide ^ 0xff00_0000_0000_00ff),
         (AtomicOp::Or(0xf0f0), wide | 0xf0f0),
         (AtomicOp::And(0xffff_0000), wide & 0xffff_0000),
+        (AtomicOp::Min(u64::MAX), wide),
+        (AtomicOp::Max(u64::MAX), u64::MAX),
     ] {
         operation_on(stage, old, target, wide, operation, new);
     }
+    numbers(stage, old, target);
     let narrow = 0x89ab_cdefu32;
     for place in [0, 4] {
         for (operation, new) in [
@@ -42,9 +45,43 @@ fn widths(stage: &Stage, old: GlobalAddress, target: GlobalAddress) {
             (AtomicOp::Xor(u32::MAX), !narrow),
             (AtomicOp::Or(1 << 30), narrow | 1 << 30),
             (AtomicOp::And(0xff), 0xef),
+            (AtomicOp::Min(0x7fff_ffff), 0x7fff_ffff),
+            (AtomicOp::Max(0x7fff_ffff), narrow),
         ] {
             operation_on(stage, old.add(4), target.add(place), narrow, operation, new);
         }
+    }
+}
+
+/// Signed and floating-point numbers.
+fn numbers(stage: &Stage, old: GlobalAddress, target: GlobalAddress) {
+    let below = i64::MIN + 1;
+    for (operation, new) in [
+        (AtomicOp::Add(-2), i64::MAX),
+        (AtomicOp::Min(5), below),
+        (AtomicOp::Max(-5), -5),
+        (AtomicOp::CompareSwap(below, 7), 7),
+    ] {
+        operation_on(stage, old, target, below, operation, new);
+    }
+    for (operation, new) in
+        [(AtomicOp::Add(i32::MIN), i32::MAX), (AtomicOp::Min(5), -1), (AtomicOp::Max(5), 5)]
+    {
+        operation_on(stage, old, target, -1i32, operation, new);
+    }
+    for (operation, new) in [
+        (AtomicOp::Add(0.125), -1.375),
+        (AtomicOp::Min(-2.0), -2.0),
+        (AtomicOp::Min(f64::NAN), -1.5),
+        (AtomicOp::Max(-2.0), -1.5),
+        (AtomicOp::Swap(f64::INFINITY), f64::INFINITY),
+    ] {
+        operation_on(stage, old, target, -1.5f64, operation, new);
+    }
+    for (operation, new) in
+        [(AtomicOp::Add(0.25), 1.75), (AtomicOp::Min(1e30), 1.5), (AtomicOp::Max(1e30), 1e30)]
+    {
+        operation_on(stage, old, target, 1.5f32, operation, new);
     }
 }
 
@@ -91,6 +128,8 @@ fn typed(stage: &Stage, target: GlobalAddress) {
     assert_eq!(world.get(wide).expect("get"), 99);
     assert_eq!(world.fetch_add(narrow, u32::MAX).expect("add"), 20);
     assert_eq!(world.swap(narrow, 7).expect("swap"), 19);
+    assert_eq!(world.fetch_max(wide.cast::<i64>(), 3).expect("max"), 99);
+    assert_eq!(world.fetch_min(wide.cast::<i64>(), 100).expect("min"), 99);
     assert_eq!(world.get(narrow).expect("get"), 7);
     assert_eq!(world.get(GlobalPtr::<u32>::from_address(target.add(8))).expect("get"), 0);
 }

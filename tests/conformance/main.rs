@@ -37,6 +37,7 @@ mod tables;
 mod threads;
 mod torn;
 mod typed;
+mod views;
 mod way;
 
 use libtest_mimic::{Arguments, Trial};
@@ -75,6 +76,8 @@ const TOPICS: &[Topic] = &[
     topic("large", &[EVERY], copy::large),
     topic("far_offsets", &[NODES], huge::far_offsets),
     topic("typed", &[EVERY], typed::typed),
+    topic("views", &[EVERY], views::views),
+    topic("freed_in_view", &[NODES], views::freed_in_view),
     // With three ranks an address can name a fourth one, which does not exist.
     Topic { ranks: 3, ..topic("bounds", &[EVERY], bounds::bounds) },
     topic("unregistered", &[EVERY], bounds::unregistered),

@@ -88,7 +88,9 @@ impl Step {
             3 => old.wrapping_add(self.first),
             4 => old ^ self.first,
             5 => old | self.first,
-            _ => old & self.first,
+            6 => old & self.first,
+            7 => old.min(self.first),
+            _ => old.max(self.first),
         };
         memory[range(self.src)].copy_from_slice(&new.to_le_bytes()[..self.bytes as usize]);
         memory[range(self.dst)].copy_from_slice(&old.to_le_bytes()[..self.bytes as usize]);
@@ -99,7 +101,7 @@ impl Step {
 fn step() -> impl Strategy<Value = Step> {
     let place = || (0..PLACES, 0..BYTES);
     let bytes = prop_oneof![4 => 0..40u64, 1 => 1..BYTES];
-    let operands = (0..7u64, any::<bool>(), prop_oneof![0..3u64, any::<u64>()], any::<u64>());
+    let operands = (0..9u64, any::<bool>(), prop_oneof![0..3u64, any::<u64>()], any::<u64>());
     (0..4u64, 0..RANKS * THREADS, place(), place(), bytes, operands, 0..4u64).prop_map(
         |(phase, actor, dst, src, bytes, (code, wide, first, second), order)| {
             let narrow = |value: u64| if wide { value } else { value & u32::MAX as u64 };
@@ -249,7 +251,9 @@ fn operation(step: Step) -> AtomicOp<u64> {
         3 => AtomicOp::Add(step.first),
         4 => AtomicOp::Xor(step.first),
         5 => AtomicOp::Or(step.first),
-        _ => AtomicOp::And(step.first),
+        6 => AtomicOp::And(step.first),
+        7 => AtomicOp::Min(step.first),
+        _ => AtomicOp::Max(step.first),
     }
 }
 
@@ -261,6 +265,8 @@ fn narrowed(operation: AtomicOp<u64>) -> AtomicOp<u32> {
         AtomicOp::Xor(value) => AtomicOp::Xor(value as u32),
         AtomicOp::Or(value) => AtomicOp::Or(value as u32),
         AtomicOp::And(value) => AtomicOp::And(value as u32),
+        AtomicOp::Min(value) => AtomicOp::Min(value as u32),
+        AtomicOp::Max(value) => AtomicOp::Max(value as u32),
     }
 }
 

@@ -11,7 +11,19 @@ tests![
     a_killed_target_fails_the_put_and_spares_its_neighbour,
     a_killed_initiator_leaves_the_rest_of_the_target_alone,
     no_increment_is_lost_or_done_twice,
+    memory_in_view_of_a_rank_that_was_killed_is_used_again,
 ];
+
+/// The pins of a rank stay where they are when it is killed: they do not count any more.
+fn memory_in_view_of_a_rank_that_was_killed_is_used_again() {
+    let mut job = Setup::new("viewer").continues().start();
+    job.expect("views");
+    assert_eq!(job.expect("held"), (8 << 16).to_string());
+    job.signal(job.rank(VICTIM), libc::SIGKILL);
+    job.tell("go");
+    job.expect("free");
+    job.finish();
+}
 
 /// Who is killed in these jobs.
 const VICTIM: u32 = 1;

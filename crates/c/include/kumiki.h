@@ -86,7 +86,8 @@ int64_t kumiki_rank_of(const kumiki_world *world, kumiki_address address);
 int kumiki_put(const kumiki_world *world, kumiki_address to, const void *from, size_t bytes);
 int kumiki_get(const kumiki_world *world, void *into, kumiki_address from, size_t bytes);
 
-/* An operation that has been started: 1, 2, 3 and so on. Completing one completes all before it. */
+/* An operation that has been started: 1, 2, 3 and so on, or 0 if it was complete at once, with all before it. Completing one completes
+   all before it. */
 typedef uint64_t kumiki_handle;
 /* What must be complete before an operation starts: a handle and all before it, or one of these. */
 typedef uint64_t kumiki_order;
@@ -106,7 +107,9 @@ enum kumiki_atomic {
     KUMIKI_ADD = 3,
     KUMIKI_XOR = 4,
     KUMIKI_OR = 5,
-    KUMIKI_AND = 6
+    KUMIKI_AND = 6,
+    KUMIKI_MIN = 7, /* keeps the smaller one */
+    KUMIKI_MAX = 8  /* keeps the larger one */
 };
 
 /* Does an atomic operation; the old value goes to `old`, which may be NULL. */

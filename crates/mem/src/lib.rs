@@ -33,4 +33,5 @@ pub use node::atomic::{AtomicOp, AtomicWord};
 pub use node::ledger::{Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
+pub use node::view::View;
 pub use plain::{Pod, Zeroable};

@@ -36,6 +36,7 @@ static void check_atomics(kumiki_world *world, kumiki_address mine, kumiki_addre
     CHECK(half == 12);
     OK(kumiki_fetch_u32(world, KUMIKI_OR, word, 16, 0, NULL));
     OK(kumiki_fetch_u32(world, KUMIKI_AND, word, 17, 0, &half));
+    OK(kumiki_fetch_u32(world, KUMIKI_MAX, word, 0, 0, NULL));
     CHECK(half == 25);
     OK(kumiki_atomic_u64(world, KUMIKI_ADD, mine, word, 1, 0, KUMIKI_ORDER_NONE, &handle));
     OK(kumiki_atomic_u32(world, KUMIKI_ADD, mine + 8, word, 1, 0, handle, &handle));

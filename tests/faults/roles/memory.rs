@@ -66,6 +66,37 @@ pub(crate) fn outlive() -> Result<()> {
     super::sleep_forever()
 }
 
+/// Rank 1 has memory of rank 0 in view until it is killed; rank 0 frees it, and uses it again when rank 1 is gone.
+pub(crate) fn viewer() -> Result<()> {
+    const WORDS: usize = 1 << 16;
+    let world = World::init()?;
+    let heap = |world: &World| world.ledger().of(kumiki::Purpose::Heap);
+    let region = (world.rank() == 0).then(|| world.alloc::<u64>(WORDS)).transpose()?;
+    if let Some(region) = &region {
+        world.put(world.starter::<u64>(0)?, region.address().bits())?;
+    }
+    world.sync()?;
+    if region.is_none() {
+        let address = kumiki::GlobalAddress::from_bits(world.get(world.starter::<u64>(0)?)?);
+        let view = world.view(kumiki::GlobalPtr::<u64>::from_address(address), WORDS)?;
+        view.store(WORDS - 1, 1)?;
+        world.sync()?;
+        say("views");
+        super::sleep_forever();
+    }
+    world.sync()?;
+    drop(region);
+    say(&format!("held {}", heap(&world)));
+    super::wait_for_word();
+    // Until the agent has said that rank 1 is lost the memory stays.
+    while heap(&world) != 0 {
+        drop(world.alloc::<u64>(1)?);
+        std::thread::yield_now();
+    }
+    say("free");
+    world.abort("enough");
+}
+
 /// Everybody puts a word to rank 0, which opens no connection for that but has to take all of them in.
 pub(crate) fn gather() -> Result<()> {
     let world = World::init()?;

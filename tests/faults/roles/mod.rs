@@ -35,6 +35,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "exits" => exits::play(),
         "budget" => memory::budget(),
         "outlive" => memory::outlive(),
+        "viewer" => memory::viewer(),
         "gather" => memory::gather(),
         "threadless" => memory::threadless(),
         "hostile" => hostile::play(),

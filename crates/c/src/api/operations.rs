@@ -124,6 +124,8 @@ fn operation<W: AtomicWord>(number: c_int, first: W, second: W) -> Result<Atomic
         4 => AtomicOp::Xor(first),
         5 => AtomicOp::Or(first),
         6 => AtomicOp::And(first),
+        7 => AtomicOp::Min(first),
+        8 => AtomicOp::Max(first),
         _ => return Err(misuse(format!("{number} is not an atomic operation; see enum kumiki_atomic"))),
     })
 }
@@ -138,6 +140,8 @@ fn fetch<W: AtomicWord + kumiki::Pod>(world: &World, target: u64, operation: Ato
         AtomicOp::Xor(value) => world.fetch_xor(word, value),
         AtomicOp::Or(value) => world.fetch_or(word, value),
         AtomicOp::And(value) => world.fetch_and(word, value),
+        AtomicOp::Min(value) => world.fetch_min(word, value),
+        AtomicOp::Max(value) => world.fetch_max(word, value),
     }
 }
 

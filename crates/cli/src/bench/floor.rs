@@ -1,6 +1,6 @@
 //! The floor: bare code on the same machine. Nothing of Kumiki is on the path that is timed.
 
-use super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use super::worker::{Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
 use kumiki::World;
 use kumiki_run::system::{avoid_pacing, checksum, SharedWords};
 use std::hint::black_box;
@@ -25,6 +25,8 @@ pub(super) struct Floor<'a> {
     /// Between rank 0 and rank 1, opened when first needed.
     socket: Option<TcpStream>,
     buffers: Option<(SharedWords, SharedWords)>,
+    /// The words of random accesses.
+    field: Option<SharedWords>,
 }
 
 type Done<T> = Result<T, String>;
@@ -35,7 +37,7 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl<'a> Floor<'a> {
     pub(super) fn new(world: &'a World) -> Floor<'a> {
-        Floor { world, sampler: Sampler::default(), socket: None, buffers: None }
+        Floor { world, sampler: Sampler::default(), socket: None, buffers: None, field: None }
     }
 
     /// Every rank calls it; the answer of rank 0 counts. The first value is the unit.
@@ -48,6 +50,7 @@ impl<'a> Floor<'a> {
             ["stream", bytes] => ("MB/s", self.stream(bytes, request, false)),
             ["acked", bytes] => ("MB/s", self.stream(bytes, request, true)),
             ["summed", bytes] => ("MB/s", self.summed(bytes, request)),
+            [name @ ("randread" | "randupd")] => ("ns", self.random(name == "randupd", request)),
             [name] => ("ns", self.word(name, request)),
             _ => ("ns", Err(format!("{} is not a floor known here", request.metric))),
         };
@@ -87,6 +90,35 @@ impl<'a> Floor<'a> {
             Ok(started.elapsed())
         };
         let seconds = self.sampler.sample(&request.metric, request.reps, &mut work)?;
+        Ok(seconds.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// Words of a shared mapping, read or changed in random order.
+    fn random(&mut self, changes: bool, request: &Request) -> Measured {
+        if self.world.rank() != 0 {
+            return Ok(Vec::new());
+        }
+        if self.field.is_none() {
+            let field = SharedWords::new(RANDOM_WORDS).map_err(text)?;
+            field.words().iter().for_each(|word| word.store(1, Ordering::Relaxed));
+            self.field = Some(field);
+        }
+        let Some(field) = self.field.as_ref() else { return Err("no words".into()) };
+        let words = &field.words()[..RANDOM_WORDS];
+        let mut places = Places::default();
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let (mut sum, started) = (0u64, Instant::now());
+            for _ in 0..n {
+                let word = &words[places.next_place()];
+                let value = word.load(Ordering::Relaxed);
+                sum = sum.wrapping_add(value);
+                if changes {
+                    word.store(value ^ 2, Ordering::Relaxed);
+                }
+            }
+            black_box(sum);
+            Ok(started.elapsed())
+        })?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())
     }
 

@@ -1,7 +1,7 @@
 //! What Kumiki costs: rank 0 is the initiator, rank 1 the target, rank 2 the third party.
 
 use super::statistics;
-use super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use super::worker::{Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
 use kumiki::{AtomicOp, GlobalPtr, Order, Region, Registered, World};
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -27,10 +27,12 @@ const BUSY_LEAD: Duration = Duration::from_millis(2);
 /// Operations on a computing target in one such time.
 const BUSY_OPERATIONS: usize = 8;
 
-/// Words of starter memory behind the line: where a rank's region is, a count from rank 0, a result for rank 0.
+/// Words of starter memory behind the line: where a rank's region is, a count from rank 0, a result for rank 0, which region it
+/// is.
 pub(super) const REGION_WORD: u64 = FIRST_WORD;
 pub(super) const COUNT_WORD: u64 = FIRST_WORD + 1;
 const RESULT_WORD: u64 = FIRST_WORD + 2;
+const REGISTRATION_WORD: u64 = FIRST_WORD + 3;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -73,6 +75,15 @@ impl Memory {
             Memory::Arena(region) => region.ptr(),
             Memory::Private { region, first } => region.ptr().add(*first as usize),
         }
+    }
+}
+
+impl Memory {
+    /// Writes one value to every word of the arena, so that all of it is there.
+    fn fill(&self, value: u64) -> Done<()> {
+        let Memory::Arena(region) = self else { return Err("not of the arena".into()) };
+        let page = [value; PAGE_BYTES / 8];
+        (0..region.len()).step_by(page.len()).try_for_each(|first| region.write(first, &page)).map_err(text)
     }
 }
 
@@ -120,6 +131,10 @@ impl<'a> Ours<'a> {
             ["idle", seconds] => self.idle(seconds, request.reps),
             [name @ ("busy" | "busy1"), operation] => self.busy(operation, name == "busy", request),
             ["third8", kind] => self.third(kind, request),
+            ["put8", "threads"] => self.threads(request),
+            [name @ ("randread" | "randupd"), interface] => {
+                self.random(name == "randupd", interface, request)
+            }
             ["many", "put8"] => self.many_puts(request),
             ["both", "get8"] => self.gets_both_ways(request),
             [name, kind, bytes] => self.bulk(name, kind, bytes, request),
@@ -137,13 +152,14 @@ impl<'a> Ours<'a> {
         if self.regions.as_ref().is_none_or(|have| have.kind != kind || have.words != words) {
             self.regions = None;
             let mine = Memory::new(self.world, kind, words).map_err(text)?;
-            let (world, address) = (self.world, mine.ptr().address().bits());
-            world.put(word(world, world.rank(), REGION_WORD)?, address).map_err(text)?;
+            let (world, (address, registration)) = (self.world, mine.ptr().parts());
+            world.put(word(world, world.rank(), REGION_WORD)?, address.bits()).map_err(text)?;
+            world.put(word(world, world.rank(), REGISTRATION_WORD)?, registration).map_err(text)?;
             world.sync().map_err(text)?;
             let region_of = |rank: u32| {
-                let address =
-                    world.get(word(world, rank.min(world.ranks() - 1), REGION_WORD)?).map_err(text)?;
-                Ok::<_, String>(GlobalPtr::from_address(kumiki::GlobalAddress::from_bits(address)))
+                let of = |name| world.get(word(world, rank.min(world.ranks() - 1), name)?).map_err(text);
+                let address = kumiki::GlobalAddress::from_bits(of(REGION_WORD)?);
+                Ok::<_, String>(GlobalPtr::from_parts(address, of(REGISTRATION_WORD)?))
             };
             let (target, third) = (region_of(1)?, region_of(2)?);
             self.regions = Some(Regions { kind, words, mine, target, third });
@@ -178,7 +194,7 @@ impl<'a> Ours<'a> {
     fn small(&mut self, name: &str, interface: &str, request: &Request) -> Measured {
         let operation = operation(name).ok_or_else(|| unknown(request))?;
         let kind = if interface == "private" { Kind::Private } else { Kind::Arena };
-        if !["typed", "handle", "private"].contains(&interface) {
+        if !["typed", "view", "handle", "private"].contains(&interface) {
             return Err(unknown(request));
         }
         let world = self.world;
@@ -199,11 +215,80 @@ impl<'a> Ours<'a> {
             let started = Instant::now();
             match interface {
                 "typed" => initiator.typed(operation, n),
+                "view" => initiator.in_view(operation, n),
                 _ => initiator.handle(operation, n),
             }
             .map_err(text)?;
             let time = started.elapsed();
             initiator.check(operation, interface).map(|()| time)
+        })?;
+        Ok(seconds.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// Words of rank 1 in random order, read or changed.
+    fn random(&mut self, changes: bool, interface: &str, request: &Request) -> Measured {
+        let world = self.world;
+        self.prepare(Kind::Arena, RANDOM_WORDS)?;
+        let Some(regions) = self.regions.as_ref() else { return Err("no regions".into()) };
+        if world.rank() == 1 {
+            regions.mine.fill(1)?;
+        }
+        world.sync().map_err(text)?;
+        if world.rank() != 0 {
+            return Ok(Vec::new());
+        }
+        let (target, mut places) = (regions.target, Places::default());
+        let view = world.view(target, RANDOM_WORDS).map_err(text)?;
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let (mut sum, started) = (0u64, Instant::now());
+            let mut work = || -> kumiki::Result<()> {
+                for _ in 0..n {
+                    let place = places.next_place();
+                    let value = match interface {
+                        "view" => view.load(place)?,
+                        _ => world.get(target.add(place))?,
+                    };
+                    sum = sum.wrapping_add(value);
+                    match (changes, interface) {
+                        (true, "view") => view.store(place, value ^ 2)?,
+                        (true, _) => world.put(target.add(place), value ^ 2)?,
+                        (false, _) => {}
+                    }
+                }
+                Ok(())
+            };
+            work().map_err(text)?;
+            black_box(sum);
+            Ok(started.elapsed())
+        })?;
+        Ok(seconds.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// Two threads copy to words of their own, each copy completed by its handle.
+    fn threads(&mut self, request: &Request) -> Measured {
+        let world = self.world;
+        self.prepare(Kind::Arena, LEAST_WORDS)?;
+        let Some(regions) = self.regions.as_ref() else { return Err("no regions".into()) };
+        if world.rank() != 0 {
+            return Ok(Vec::new());
+        }
+        let (here, there) = (regions.mine.ptr().address(), regions.target.address());
+        let copies = |n: u64, line: u64| -> kumiki::Result<()> {
+            let (to, from) =
+                (there.add(line * PAGE_BYTES as u64 / 2), here.add(line * PAGE_BYTES as u64 / 2));
+            for _ in 0..n {
+                world.complete(world.copy(black_box(to), black_box(from), 8, Order::None)?)?;
+            }
+            Ok(())
+        };
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let each = n.div_ceil(2);
+            let started = Instant::now();
+            let done = std::thread::scope(|scope| {
+                let other = scope.spawn(|| copies(each, 1));
+                copies(each, 0).and(other.join().unwrap_or_else(|_| Ok(())))
+            });
+            done.map_err(text).map(|()| started.elapsed())
         })?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())
     }
@@ -405,6 +490,38 @@ impl Initiator<'_> {
         Ok(())
     }
 
+    /// The same in a view of the target's words.
+    fn in_view(&mut self, operation: Operation, n: u64) -> kumiki::Result<()> {
+        let view = self.world.view(self.regions.target, LEAST_WORDS)?;
+        let view = &view;
+        match operation {
+            Operation::Put => {
+                for _ in 0..n {
+                    self.count += 1;
+                    view.store(black_box(0), self.count)?;
+                }
+            }
+            Operation::Get => {
+                for _ in 0..n {
+                    self.wrong |= view.load(black_box(0))? ^ SEED;
+                }
+            }
+            Operation::FetchAdd => {
+                for _ in 0..n {
+                    self.wrong |= view.fetch_add(black_box(0), 1)? ^ self.count;
+                    self.count += 1;
+                }
+            }
+            Operation::CompareSwap => {
+                for _ in 0..n {
+                    self.wrong |= view.compare_swap(black_box(0), self.count, self.count + 1)? ^ self.count;
+                    self.count += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Operations between global addresses, each completed by its handle.
     fn handle(&mut self, operation: Operation, n: u64) -> kumiki::Result<()> {
         let (world, order) = (self.world, Order::None);
@@ -435,12 +552,12 @@ impl Initiator<'_> {
         expect(self.wrong, 0)?;
         match (operation, interface) {
             (Operation::Get, _) => expect(there, SEED)?,
-            (Operation::Put, "typed") => expect(there, self.count)?,
+            (Operation::Put, "typed" | "view") => expect(there, self.count)?,
             (Operation::Put, _) => expect(there, (last & mask) + 1)?,
             (Operation::FetchAdd | Operation::CompareSwap, _) => expect(there, self.count)?,
         }
         match (operation, interface) {
-            (_, "typed") | (Operation::Put, _) => Ok(()),
+            (_, "typed" | "view") | (Operation::Put, _) => Ok(()),
             (Operation::Get, _) => expect(came_back, SEED),
             (Operation::FetchAdd | Operation::CompareSwap, _) => expect(came_back, last),
         }

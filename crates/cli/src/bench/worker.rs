@@ -22,6 +22,28 @@ const LINE_BYTES: usize = 128;
 /// The first word of starter memory behind the line.
 pub(super) const FIRST_WORD: u64 = (LINE_BYTES / 8) as u64;
 
+/// Words that are read and changed in random order: 32 MiB, more than the caches near a core hold.
+pub(super) const RANDOM_WORDS: usize = 1 << 22;
+
+/// Random places among them, the same for every contender. (Shifts and exclusive ors, so that the next one is there in a few cycles.)
+pub(super) struct Places(u64);
+
+impl Default for Places {
+    fn default() -> Places {
+        Places(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Places {
+    #[inline(always)]
+    pub(super) fn next_place(&mut self) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 as usize % RANDOM_WORDS
+    }
+}
+
 /// What went wrong with a measurement.
 pub(super) type Measured = Result<Vec<f64>, String>;
 

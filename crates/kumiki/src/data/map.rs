@@ -1,5 +1,6 @@
 //! Maps: keys with values, spread over ranks.
 
+use super::agreement::{share, Handed, Wish};
 use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
 use super::{Cursor, Extent, RawTable, Spread};
 use crate::{Pod, Result, World};
@@ -30,18 +31,13 @@ use std::marker::PhantomData;
 /// # }
 /// ```
 ///
-/// Another rank uses the same map with what [`raw`](Self::raw) gives:
+/// All ranks make one together, and each has a handle to it:
 ///
 /// ```
-/// # use kumiki::{data::{Map, RawTable, Spread}, World};
+/// # use kumiki::{data::{Map, Spread}, World};
 /// # fn main() -> kumiki::Result<()> {
 /// # let world = World::init()?;
-/// let place = world.starter::<[u64; 3]>(0)?;
-/// if world.rank() == 0 {
-///     world.put(place, Map::create(&world, Spread::over(&[0]).slots(64))?.raw().words())?;
-/// }
-/// world.sync()?;
-/// let map = Map::from_raw(&world, RawTable::from_words(world.get(place)?))?;
+/// let map = Map::shared(&world, Spread::everywhere().slots(64))?;
 /// map.insert(&world.rank().to_le_bytes(), b"was here")?;
 /// # world.sync()?;
 /// # assert_eq!(map.len()?, world.ranks() as usize);
@@ -200,6 +196,12 @@ impl<'w, K: Pod, V: Pod> TypedMap<'w, K, V> {
     /// As [`Map::create`].
     pub fn create(world: &'w World, spread: Spread) -> Result<Self> {
         Map::create(world, spread).map(Self::from_bytes)
+    }
+
+    /// As [`Map::shared`]; the types are the same on all ranks, too.
+    pub fn shared(world: &'w World, spread: Spread) -> Result<Self> {
+        let wish = Wish::of::<(K, V)>("a typed map", &spread);
+        share(world, wish, || Map::create(world, spread.clone())).map(Self::from_bytes)
     }
 
     /// As [`Map::from_raw`].

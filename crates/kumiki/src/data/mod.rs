@@ -9,6 +9,8 @@
 //! | `vector.rs`, `deque.rs` | elements on one rank |
 //! | `list/` | elements on the ranks that the program says |
 //! | `workspace.rs` | one block over all ranks |
+//! | `shared_array.rs` | a typed block on each rank |
+//! | `agreement.rs` | how all ranks come to use one thing |
 //! | `counter.rs` | a number that all ranks draw from |
 //! | `sequence.rs` | what their handles share |
 //! | `ring/` | the bytes of both, on this node |
@@ -18,6 +20,7 @@
 //! | `options.rs` | the arguments of constructors |
 //! | `message.rs` | requests and replies as bytes |
 
+mod agreement;
 mod counter;
 mod crc;
 mod deque;
@@ -30,6 +33,7 @@ mod options;
 mod ring;
 mod sequence;
 mod set;
+mod shared_array;
 mod table;
 mod vector;
 mod workspace;
@@ -43,6 +47,7 @@ pub use multiset::{Multiset, MultisetIter};
 pub use options::{Chunks, On, Spread};
 pub use sequence::Elements;
 pub use set::{Set, SetIter};
+pub use shared_array::SharedArray;
 pub(crate) use table::Directories;
 pub use table::{Cursor, Extent, RawTable, LARGEST_ITEM};
 pub use vector::Vector;

@@ -22,6 +22,18 @@ impl World {
         self.memory.swap(target, value)
     }
 
+    /// Keeps the smaller of a word and a value; gives back the old value.
+    #[inline]
+    pub fn fetch_min<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.memory.fetch_min(target, value)
+    }
+
+    /// Keeps the larger of a word and a value; gives back the old value.
+    #[inline]
+    pub fn fetch_max<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.memory.fetch_max(target, value)
+    }
+
     /// Exclusive or; gives back the old value.
     #[inline]
     pub fn fetch_xor<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {

@@ -1,7 +1,7 @@
 //! Memory that others can address, and what it costs. (Global malloc and free are in `data/heap`.)
 
 use super::World;
-use crate::{GlobalAddress, GlobalPtr, Ledger, Lent, Pod, Rank, Region, Registered, Result};
+use crate::{GlobalAddress, GlobalPtr, Ledger, Lent, Pod, Rank, Region, Registered, Result, View};
 
 impl World {
     /// Starter memory of a rank, as elements of `T`: every rank has it from the start, zeroed, and every other rank can
@@ -65,6 +65,32 @@ impl World {
     /// ```
     pub fn lend<T: Pod, R>(&self, memory: &mut [T], work: impl FnOnce(&Lent<'_, T>) -> R) -> Result<R> {
         self.memory.lend(memory, work)
+    }
+
+    /// Pins `len` elements of a region of this node and gives a [`View`] of them, in which single elements are read, written and
+    /// changed at the speed of the machine. They must lie in one region, aligned as `T` is; a rank can have 64 views at a time.
+    ///
+    /// ```
+    /// # fn main() -> kumiki::Result<()> {
+    /// let world = kumiki::World::init()?;
+    /// let counts = world.alloc::<u64>(256)?;
+    /// let view = world.view_of(&counts)?;
+    /// for byte in "what is counted".bytes() {
+    ///     view.fetch_add(byte.into(), 1)?;
+    /// }
+    /// assert_eq!(view.load(b't'.into())?, 2);
+    /// drop(view);
+    /// # drop(counts);
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn view<T: Pod>(&self, start: GlobalPtr<T>, len: usize) -> Result<View<'_, T>> {
+        self.memory.view(start, len)
+    }
+
+    /// A [view](Self::view) of all of a region of this rank.
+    pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
+        self.memory.view_of(region)
     }
 
     /// What the library has taken of this process's memory and of the node's, by purpose.

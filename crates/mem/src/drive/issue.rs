@@ -7,7 +7,7 @@ use crate::engine::order::{Condition, Order};
 use crate::engine::start::{self, Started};
 use crate::engine::{turn, Engine};
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::node::atomic::{perform_narrow, perform_wide, AtomicCall, AtomicOp, AtomicWord};
+use crate::node::atomic::{self, AtomicCall, AtomicOp, AtomicWord};
 use crate::node::copy;
 use crate::{Error, Result};
 use bytemuck::Pod;
@@ -16,7 +16,7 @@ use kumiki_net::os::descriptor::Event;
 use kumiki_net::shm::control::Activity;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The most bytes that memory is taken for before it is known that there are so many to be read.
@@ -83,17 +83,12 @@ fn copy_of(dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> Action {
 /// # Safety
 /// The pointer must be valid for a `W`.
 #[inline(always)]
-unsafe fn change<W: AtomicWord>(pointer: *mut u8, code: u8, first: u64, second: u64) -> Option<u64> {
-    if !(pointer as usize).is_multiple_of(size_of::<W>()) {
-        return None;
+unsafe fn change_aligned<W: AtomicWord>(pointer: *mut u8, code: u8, first: u64, second: u64) -> Option<u64> {
+    match (pointer as usize).is_multiple_of(size_of::<W>()) {
+        // SAFETY: valid, as the caller promises, and aligned.
+        true => Some(unsafe { atomic::change::<W>(pointer, code, first, second) }),
+        false => None,
     }
-    // SAFETY: valid, as the caller promises, and aligned.
-    Some(unsafe {
-        match size_of::<W>() {
-            8 => perform_wide(&*pointer.cast::<AtomicU64>(), code & 7, first, second),
-            _ => perform_narrow(&*pointer.cast::<AtomicU32>(), code & 7, first as u32, second as u32).into(),
-        }
-    })
 }
 
 impl World {
@@ -324,7 +319,7 @@ impl World {
         if let (true, (Some(place), Some(word))) = (at_once, words) {
             // SAFETY: both were checked for a word.
             unsafe {
-                if let Some(old) = change::<W>(word, code, first, second) {
+                if let Some(old) = change_aligned::<W>(word, code, first, second) {
                     copy::store(place, W::narrow(old));
                     core.raise_completion();
                     return Ok(core.handle_of_done(quiet && turn == Turn::Any));
@@ -603,7 +598,7 @@ impl World {
         let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
         let changed = here.and_then(|pointer| {
             // SAFETY: the word was checked to be in bounds.
-            unsafe { change::<W>(pointer, code, first, second) }
+            unsafe { change_aligned::<W>(pointer, code, first, second) }
         });
         match changed {
             Some(old) => Ok(W::narrow(old)),
@@ -623,7 +618,7 @@ impl World {
         old.ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
     }
 
-    /// Adds to a word, wrapping around; gives back the old value.
+    /// Adds to a word; integers wrap around. Gives back the old value.
     #[inline]
     pub fn fetch_add<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
         self.fetch(target, AtomicOp::Add(value))
@@ -639,6 +634,18 @@ impl World {
     #[inline]
     pub fn swap<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
         self.fetch(target, AtomicOp::Swap(value))
+    }
+
+    /// Keeps the smaller of a word and a value; gives back the old value.
+    #[inline]
+    pub fn fetch_min<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Min(value))
+    }
+
+    /// Keeps the larger of a word and a value; gives back the old value.
+    #[inline]
+    pub fn fetch_max<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
+        self.fetch(target, AtomicOp::Max(value))
     }
 
     /// Exclusive or; gives back the old value.

@@ -11,6 +11,7 @@ use crate::node::address::{GlobalAddress, GlobalPtr, Registration, STARTER_GENER
 use crate::node::copy;
 use crate::node::heap::GRAIN_BYTES;
 use crate::node::region::Granted;
+use crate::node::view::View;
 use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::process;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 
 impl Drive {
     /// Takes a region back. When this returns nobody touches private memory any more, and nobody on another node memory of
-    /// the arena; a neighbour that is just copying there finishes.
+    /// the arena; a neighbour that is just copying there finishes, and the memory stays for those who have it in view.
     pub(crate) fn unregister(&self, slot: u16, generation: u16) -> Result<()> {
         let withdrawn = self.withdraw(slot, generation)?;
         // Whoever serves a frame holds the engine: after this, only neighbours can still be copying.
@@ -32,7 +33,8 @@ impl Drive {
     }
 }
 
-/// An arena region of `T` that this rank owns; freed when dropped.
+/// An arena region of `T` that this rank owns; freed when dropped. (Memory that somebody has in [view](crate::View) stays until
+/// nobody has.)
 ///
 /// Other ranks read and write it through [`ptr`](Self::ptr). So does the owner, or by [`read`](Self::read) and
 /// [`write`](Self::write), which copy: memory that others can write is never lent as a reference.
@@ -390,6 +392,19 @@ impl World {
         }
         let view = core.arena.region(place.local, core.format.slot(address) as usize)?.view()?;
         Some(view.colour as u32)
+    }
+}
+
+impl World {
+    /// A view of `len` elements from `start`, which must lie in one region of the arena of this node, aligned as `T` is. A rank
+    /// can have 64 views at a time.
+    pub fn view<T: Pod>(&self, start: GlobalPtr<T>, len: usize) -> Result<View<'_, T>> {
+        self.core().note(View::new(self.core(), start, len))
+    }
+
+    /// A view of all of a region of this rank.
+    pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
+        self.view(region.ptr(), region.len())
     }
 }
 

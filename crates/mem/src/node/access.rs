@@ -14,6 +14,7 @@ use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
 use kumiki_net::shm::world::{Place, Status};
 use kumiki_net::Rank;
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 /// How memory can be reached from this process.
@@ -120,7 +121,25 @@ impl Node {
         bytes: u64,
     ) -> Option<*mut u8> {
         // Slot 0 is never published, so that what names no region finds none.
-        self.finder.named(registration.bits(), self.format.behind(address, registration), bytes)
+        let named = self.finder.named(registration.bits(), self.format.behind(address, registration), bytes);
+        match named {
+            Some(pointer) => Some(pointer),
+            None => self.here_unnamed(address, registration, bytes).map(NonNull::as_ptr),
+        }
+    }
+
+    /// As [`here`](Self::here), for pointers that know no region.
+    #[inline(never)]
+    fn here_unnamed(
+        &self,
+        address: GlobalAddress,
+        registration: Registration,
+        bytes: u64,
+    ) -> Option<NonNull<u8>> {
+        match registration == Registration::ANY {
+            true => self.here_any(address, bytes).and_then(NonNull::new),
+            false => None,
+        }
     }
 
     /// As [`here`](Self::here), for an address that may belong to any region.
@@ -130,7 +149,7 @@ impl Node {
         self.finder.any(region, offset, bytes)
     }
 
-    /// As [`here`](Self::here), also for what is rare: regions with a colour, lengths of 0, pointers that know no region.
+    /// As [`here`](Self::here), also for what is rare: regions with a colour, lengths of 0.
     #[inline(never)]
     pub(crate) fn direct(
         &self,

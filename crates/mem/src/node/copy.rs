@@ -20,8 +20,17 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// what does.
 #[inline]
 pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
-        // SAFETY: both ranges were checked and lie in the arena.
+    if bytes == 8 {
+        // The usual word: what depends on the length is known here.
+        if let Some(to) = node.here_any(dst, 8) {
+            if let Some(from) = node.here_any(src, 8) {
+                // SAFETY: both ranges were checked and lie in the arena.
+                unsafe { store(to, load::<u64>(from)) };
+                return true;
+            }
+        }
+    } else if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
+        // SAFETY: as above.
         unsafe { move_bytes(to, from, bytes as usize) };
         return true;
     }
@@ -102,28 +111,24 @@ pub(crate) fn write_here(node: &Node, to: Reach, bytes: &[u8]) -> Result<bool> {
     move_here(node, to, from, bytes.len() as u64)
 }
 
+/// Whether elements of `T` at their alignment can be loaded and stored as one word.
+const fn is_word<T>() -> bool {
+    matches!(size_of::<T>(), 1 | 2 | 4 | 8) && align_of::<T>() == size_of::<T>()
+}
+
 /// Reads an element; one of 1, 2, 4 or 8 bytes that is aligned to its size as one.
 ///
 /// # Safety
 /// `from` must be valid for reads of a `T`. Other processes may write there meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn load<T: Pod>(from: *const u8) -> T {
-    let bytes = size_of::<T>();
-    if bytes.is_power_of_two() && (from as usize) & (bytes - 1) == 0 {
-        // SAFETY: the caller vouches for the range, which is aligned to its size; `T` is plain data of that size.
-        unsafe {
-            match bytes {
-                8 => return transmute_copy(&(*from.cast::<AtomicU64>()).load(Ordering::Acquire)),
-                4 => return transmute_copy(&(*from.cast::<AtomicU32>()).load(Ordering::Acquire)),
-                2 => return transmute_copy(&(*from.cast::<AtomicU16>()).load(Ordering::Acquire)),
-                1 => return transmute_copy(&(*from.cast::<AtomicU8>()).load(Ordering::Acquire)),
-                _ => {}
-            }
-        }
+    if is_word::<T>() && (from as usize).is_multiple_of(align_of::<T>()) {
+        // SAFETY: the caller vouches for the range, which is aligned.
+        return unsafe { load_aligned(from, Ordering::Acquire) };
     }
     let mut value = T::zeroed();
     // SAFETY: the caller vouches for the source; every bit pattern is a `T`.
-    unsafe { move_bytes((&mut value as *mut T).cast(), from, bytes) };
+    unsafe { move_bytes((&mut value as *mut T).cast(), from, size_of::<T>()) };
     value
 }
 
@@ -133,21 +138,52 @@ pub(crate) unsafe fn load<T: Pod>(from: *const u8) -> T {
 /// `to` must be valid for writes of a `T`. Other processes may touch it meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn store<T: Pod>(to: *mut u8, value: T) {
-    let bytes = size_of::<T>();
-    if bytes.is_power_of_two() && (to as usize) & (bytes - 1) == 0 {
-        // SAFETY: as in `load`.
-        unsafe {
-            match bytes {
-                8 => return (*to.cast::<AtomicU64>()).store(transmute_copy(&value), Ordering::Release),
-                4 => return (*to.cast::<AtomicU32>()).store(transmute_copy(&value), Ordering::Release),
-                2 => return (*to.cast::<AtomicU16>()).store(transmute_copy(&value), Ordering::Release),
-                1 => return (*to.cast::<AtomicU8>()).store(transmute_copy(&value), Ordering::Release),
-                _ => {}
+    if is_word::<T>() && (to as usize).is_multiple_of(align_of::<T>()) {
+        // SAFETY: the caller vouches for the range, which is aligned.
+        return unsafe { store_aligned(to, value, Ordering::Release) };
+    }
+    // SAFETY: the caller vouches for the destination; `value` is plain data of that size.
+    unsafe { move_bytes(to, (&value as *const T).cast(), size_of::<T>()) };
+}
+
+/// As [`load`], of an element that is aligned, in this order if it is a word.
+///
+/// # Safety
+/// As [`load`], and `from` must be aligned for a `T`.
+#[inline(always)]
+pub(crate) unsafe fn load_aligned<T: Pod>(from: *const u8, order: Ordering) -> T {
+    // SAFETY: the caller vouches for the range; a word is aligned to its size, and plain data of that size.
+    unsafe {
+        match size_of::<T>() {
+            8 if is_word::<T>() => transmute_copy(&(*from.cast::<AtomicU64>()).load(order)),
+            4 if is_word::<T>() => transmute_copy(&(*from.cast::<AtomicU32>()).load(order)),
+            2 if is_word::<T>() => transmute_copy(&(*from.cast::<AtomicU16>()).load(order)),
+            1 => transmute_copy(&(*from.cast::<AtomicU8>()).load(order)),
+            bytes => {
+                let mut value = T::zeroed();
+                move_bytes((&mut value as *mut T).cast(), from, bytes);
+                value
             }
         }
     }
-    // SAFETY: the caller vouches for the destination; `value` is plain data of that size.
-    unsafe { move_bytes(to, (&value as *const T).cast(), bytes) };
+}
+
+/// As [`store`], of an element that is aligned, in this order if it is a word.
+///
+/// # Safety
+/// As [`store`], and `to` must be aligned for a `T`.
+#[inline(always)]
+pub(crate) unsafe fn store_aligned<T: Pod>(to: *mut u8, value: T, order: Ordering) {
+    // SAFETY: as in `load_aligned`.
+    unsafe {
+        match size_of::<T>() {
+            8 if is_word::<T>() => (*to.cast::<AtomicU64>()).store(transmute_copy(&value), order),
+            4 if is_word::<T>() => (*to.cast::<AtomicU32>()).store(transmute_copy(&value), order),
+            2 if is_word::<T>() => (*to.cast::<AtomicU16>()).store(transmute_copy(&value), order),
+            1 => (*to.cast::<AtomicU8>()).store(transmute_copy(&value), order),
+            bytes => move_bytes(to, (&value as *const T).cast(), bytes),
+        }
+    }
 }
 
 /// Copies bytes that may overlap; an aligned word of 1, 2, 4 or 8 bytes moves as one.

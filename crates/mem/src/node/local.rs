@@ -131,7 +131,7 @@ impl<'a> Local<'a> {
                 std::hint::spin_loop();
             }
             let Err(holder) = lock::try_lock(word, tag) else { return Ok(Locked { word, inherited: false }) };
-            if self.is_gone(holder.local()) && lock::take_over(word, holder, tag) {
+            if self.node.is_gone(holder.local()) && lock::take_over(word, holder, tag) {
                 return Ok(Locked { word, inherited: true });
             }
             rounds += 1;
@@ -177,13 +177,6 @@ impl<'a> Local<'a> {
         self.busy.is_some_and(Cell::take)
     }
 
-    /// Whether a rank of this node, the holder of a lock, is no longer alive. One that never was counts as dead.
-    fn is_gone(self, holder: u32) -> bool {
-        let ranks = (0..self.ranks()).filter_map(|rank| self.node.arena.place(Rank(rank)));
-        let mut here = ranks.map(|word| word.load()).filter(|place| place.node == self.node.node);
-        !here.any(|place| place.local == holder && place.status == Status::Alive)
-    }
-
     fn rank_at(self, local: u32) -> u32 {
         let here = |rank: &u32| {
             let place = self.node.arena.place(Rank(*rank)).map(|word| word.load());
@@ -200,6 +193,15 @@ impl<'a> Local<'a> {
         let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
         let place = place.ok_or_else(|| Error::misuse(format!("there is no rank {rank}")))?;
         self.node.check_alive(Rank(rank), place)
+    }
+}
+
+impl Node {
+    /// Whether a rank of this node (the holder of a lock, say) is no longer alive. One that never was counts as dead.
+    pub(crate) fn is_gone(&self, local: u32) -> bool {
+        let ranks = (0..self.ranks()).filter_map(|rank| self.arena.place(Rank(rank)));
+        let mut here = ranks.map(|word| word.load()).filter(|place| place.node == self.node);
+        !here.any(|place| place.local == local && place.status == Status::Alive)
     }
 }
 

@@ -7,6 +7,7 @@
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
+//! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
 //! | `ledger.rs` | what it all costs |
 
 pub(crate) mod access;
@@ -20,6 +21,7 @@ pub(crate) mod neighbours;
 pub(crate) mod pool;
 pub(crate) mod region;
 pub(crate) mod slots;
+pub(crate) mod view;
 
 use crate::{Error, Result};
 use address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};

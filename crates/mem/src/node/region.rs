@@ -42,6 +42,8 @@ pub(crate) struct Registry {
     records: BTreeMap<u16, Record>,
     slots: Slots,
     heap: Heap,
+    /// Regions that were freed while somebody had them in view: their memory is not free yet.
+    held: Vec<(u16, Record)>,
     /// Whether a reset has given the table and the slice to the next life: then this one changes nothing there.
     passed_on: bool,
 }
@@ -68,7 +70,13 @@ pub(crate) struct Granted {
 
 impl Registry {
     pub(crate) fn new(heap: [Range<u64>; 2]) -> Registry {
-        Registry { records: BTreeMap::new(), slots: Slots::new(), heap: Heap::new(heap), passed_on: false }
+        Registry {
+            records: BTreeMap::new(),
+            slots: Slots::new(),
+            heap: Heap::new(heap),
+            held: Vec::new(),
+            passed_on: false,
+        }
     }
 }
 
@@ -147,6 +155,7 @@ impl Node {
     pub(crate) fn allocate(&self, bytes: u64, colour: u32) -> Result<Granted> {
         self.check_usable()?;
         let colour = check_colour(colour)?;
+        self.free_unpinned(&mut self.registry());
         let too_large = || Error::OutOfMemory { asked: bytes, left: 0, what: "address space of a heap" };
         let rounded = Heap::rounded(bytes).ok_or_else(too_large)?;
         self.books.book(Purpose::Heap, rounded)?;
@@ -256,22 +265,53 @@ impl Node {
         let ours = !registry.passed_on;
         if ours {
             self.retire(slot, record.slots);
-            self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
         }
         Ok(Withdrawn { slot, record, ours })
     }
 
     /// Gives the memory of a region back, when nobody serves frames that have found it. When this returns nobody touches
-    /// private memory any more; a neighbour that is just copying into memory of the arena finishes.
+    /// private memory any more; a neighbour that is just copying into memory of the arena finishes, and the memory stays for those
+    /// who have it in view.
     pub(crate) fn release(&self, Withdrawn { slot, record, ours }: Withdrawn) {
         if record.kind != Kind::Arena {
+            if ours {
+                self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
+            }
             return (0..record.slots)
                 .for_each(|index| self.wait_for_hazards(slot + index, record.generation));
         }
         if ours {
-            self.give_back(&mut self.registry(), record.base, record.heap_bytes);
-            self.books.unbook(Purpose::Heap, record.heap_bytes);
+            let mut registry = self.registry();
+            registry.held.push((slot, record));
+            self.free_unpinned(&mut registry);
         }
+    }
+
+    /// Gives the memory of retired regions back that nobody has in view any more.
+    fn free_unpinned(&self, registry: &mut Registry) {
+        if registry.held.is_empty() || registry.passed_on {
+            return;
+        }
+        for (slot, record) in std::mem::take(&mut registry.held) {
+            if self.is_in_view(slot, &record) {
+                registry.held.push((slot, record));
+                continue;
+            }
+            self.give_back(registry, record.base, record.heap_bytes);
+            self.books.unbook(Purpose::Heap, record.heap_bytes);
+            self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
+        }
+    }
+
+    /// Whether a living rank has a retired region in view. Nobody can take it in view any more.
+    fn is_in_view(&self, slot: u16, record: &Record) -> bool {
+        let names =
+            || (0..record.slots).map(|index| hazard::name(self.local, slot + index, record.generation));
+        let pins = &self.control().pins;
+        (0..self.arena.config().local_ranks).any(|local| {
+            let by = self.arena.control(local).filter(|_| pins.may_be_pinned_by(local));
+            by.is_some_and(|by| names().any(|name| by.pins.holds(name))) && !self.is_gone(local)
+        })
     }
 
     /// Waits until no live rank of the node copies into or out of a retired region.
@@ -323,7 +363,7 @@ impl Node {
     /// The private bytes of the tables, for the ledger.
     pub(crate) fn region_count(&self) -> usize {
         let registry = self.registry();
-        registry.records.len() + registry.slots.runs() + registry.heap.ranges()
+        registry.records.len() + registry.held.len() + registry.slots.runs() + registry.heap.ranges()
     }
 }
 

@@ -5,6 +5,7 @@
 
 use super::errand::Errands;
 use super::hazard::Hazards;
+use super::pin::Pins;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// What a rank waits for, as others see it.
@@ -91,6 +92,8 @@ pub struct Control {
     pub pool: PoolWords,
     /// Regions that this rank touches in other ranks' private memory.
     pub hazards: Hazards,
+    /// Regions that this rank has in view.
+    pub pins: Pins,
     /// What neighbours want done to this rank's private memory.
     pub errands: Errands,
 }

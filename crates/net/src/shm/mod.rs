@@ -9,6 +9,7 @@
 //! | `control.rs` | the control block of a rank: what it waits for, which regions it has |
 //! | `region.rs` | one entry of a region table: published, read and retired without a lock |
 //! | `hazard.rs` | who is touching a private region right now, so that it is not freed under them |
+//! | `pin.rs` | who has a region of the arena in view, so that its memory is not given to another |
 //! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
 //! | `barrier.rs` | the barrier of the ranks of a node |
 //! | `lock.rs` | a lock that names its holder, so that the death of the holder does not keep it |
@@ -28,6 +29,7 @@ pub mod hazard;
 #[cfg(not(loom))]
 mod layout;
 pub mod lock;
+pub mod pin;
 pub mod region;
 #[cfg(not(loom))]
 pub mod world;

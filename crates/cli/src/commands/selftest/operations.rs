@@ -337,7 +337,7 @@ where
     W: AtomicWord + Number,
 {
     let value = W::random(random);
-    match random.u32(..7) {
+    match random.u32(..9) {
         0 => (AtomicOp::CompareSwap(old, value), value),
         1 => {
             // One that must fail.
@@ -348,7 +348,9 @@ where
         3 => (AtomicOp::Add(value), old.plus(value)),
         4 => (AtomicOp::Xor(value), old ^ value),
         5 => (AtomicOp::Or(value), old | value),
-        _ => (AtomicOp::And(value), old & value),
+        6 => (AtomicOp::And(value), old & value),
+        7 => (AtomicOp::Min(value), old.min(value)),
+        _ => (AtomicOp::Max(value), old.max(value)),
     }
 }
 
@@ -360,12 +362,18 @@ fn fetch<W: AtomicWord>(world: &World, target: GlobalPtr<W>, operation: AtomicOp
         AtomicOp::Xor(value) => world.fetch_xor(target, value),
         AtomicOp::Or(value) => world.fetch_or(target, value),
         AtomicOp::And(value) => world.fetch_and(target, value),
+        AtomicOp::Min(value) => world.fetch_min(target, value),
+        AtomicOp::Max(value) => world.fetch_max(target, value),
     }
 }
 
 /// What `u32` and `u64` have in common here.
 trait Number:
-    std::ops::BitXor<Output = Self> + std::ops::BitOr<Output = Self> + std::ops::BitAnd<Output = Self> + Copy
+    std::ops::BitXor<Output = Self>
+    + std::ops::BitOr<Output = Self>
+    + std::ops::BitAnd<Output = Self>
+    + Copy
+    + Ord
 {
     const ONE: Self;
     fn plus(self, other: Self) -> Self;
