@@ -35,3 +35,9 @@ pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
 pub use node::view::View;
 pub use plain::{Pod, Zeroable};
+
+/// What the fuzzer runs.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::engine::storm::run as engines;
+}

@@ -466,7 +466,8 @@ impl World {
             return Ok(());
         }
         let src = Side::Lent(bytes.as_ptr() as usize);
-        self.transfer(Side::Global(to, registration), src, bytes.len() as u64)
+        let (dst, bytes) = (Side::Global(to, registration), bytes.len() as u64);
+        self.perform(Action::Copy { dst, src, bytes }).map(drop)
     }
 
     /// Reads one element.
@@ -491,7 +492,8 @@ impl World {
             return Ok(());
         }
         let dst = Side::Lent(bytes.as_mut_ptr() as usize);
-        self.transfer(dst, Side::Global(from, registration), bytes.len() as u64)
+        let (src, bytes) = (Side::Global(from, registration), bytes.len() as u64);
+        self.perform(Action::Copy { dst, src, bytes }).map(drop)
     }
 
     /// Writes elements from memory that need not be registered; they are at their place when this returns.
@@ -560,35 +562,26 @@ impl World {
         })
     }
 
-    /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
-    fn transfer(&self, dst: Side, src: Side, bytes: u64) -> Result<()> {
-        let action = Action::Copy { dst, src, bytes };
-        self.perform(action).map(drop)
-    }
-
-    /// Does one operation that nobody holds a handle to, and waits for it.
+    /// Does one operation that nobody holds a handle to, and waits for it. Memory that the caller lends for it is the caller's again
+    /// when this returns.
     fn perform(&self, action: Action) -> Result<Option<u64>> {
-        self.core().note(self.try_perform(action))
-    }
-
-    fn try_perform(&self, action: Action) -> Result<Option<u64>> {
         let core = self.core();
-        core.check_usable()?;
-        let id = match self.launch(Number::Internal, action)? {
+        let launched = core.check_usable().and_then(|()| self.launch(Number::Internal, action));
+        let id = match core.note(launched)? {
             (_, Launched::Done(value)) => return Ok(value),
             (id, Launched::Underway) => id,
         };
-        let result = core.wait_until(Activity::Complete, None, |engine| {
+        let waited = core.wait_until(Activity::Complete, None, |engine| {
             let result = engine.operations.take_result_of(id);
             result.map(|result| result.map(|()| engine.operations.take_value(id)))
         });
-        result.unwrap_or_else(|error| {
-            // The memory goes back to the caller: an answer that still comes must find nothing.
+        core.note(waited.unwrap_or_else(|error| {
+            // An answer that still comes must find nothing.
             let mut machine = core.machine();
             machine.engine.operations.remove(id);
             machine.engine.feed(core).settle();
             Err(error)
-        })
+        }))
     }
 
     /// Changes a word and gives back its old value.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 impl Drive {
     /// Takes a region back. When this returns nobody touches private memory any more, and nobody on another node memory of
-    /// the arena; a neighbour that is just copying there finishes.
+    /// the arena; a neighbour that is just copying there finishes, and the memory stays for those who have it in view.
     pub(crate) fn unregister(&self, slot: u16, generation: u16) -> Result<()> {
         let withdrawn = self.withdraw(slot, generation)?;
         // Whoever serves a frame holds the engine: after this, only neighbours can still be copying.
@@ -230,17 +230,6 @@ impl World {
         self.alloc_coloured(count, 0)
     }
 
-    /// A view of `len` elements from `start`, which must lie in one region of the arena of this node, aligned as `T` is. A rank
-    /// can have 64 views at a time.
-    pub fn view<T: Pod>(&self, start: GlobalPtr<T>, len: usize) -> Result<View<'_, T>> {
-        self.note(View::new(self.core(), start, len))
-    }
-
-    /// A view of all of a region of this rank.
-    pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
-        self.view(region.ptr(), region.len())
-    }
-
     /// As [`alloc`](Self::alloc), with a colour: a hint which of several networks serves the region.
     pub fn alloc_coloured<T: Pod>(&self, count: usize, colour: u32) -> Result<Region<T>> {
         let bytes = self.note(byte_count::<T>(count))?;
@@ -403,6 +392,19 @@ impl World {
         }
         let view = core.arena.region(place.local, core.format.slot(address) as usize)?.view()?;
         Some(view.colour as u32)
+    }
+}
+
+impl World {
+    /// A view of `len` elements from `start`, which must lie in one region of the arena of this node, aligned as `T` is. A rank
+    /// can have 64 views at a time.
+    pub fn view<T: Pod>(&self, start: GlobalPtr<T>, len: usize) -> Result<View<'_, T>> {
+        self.core().note(View::new(self.core(), start, len))
+    }
+
+    /// A view of all of a region of this rank.
+    pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
+        self.view(region.ptr(), region.len())
     }
 }
 

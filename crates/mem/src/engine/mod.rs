@@ -14,6 +14,7 @@
 //! | `errands.rs` | atomics that neighbours have left for us |
 //! | `barrier.rs` | signals of the barrier between nodes |
 //! | `suspects.rs` | peers whose connection broke |
+//! | `storm.rs` | random programs over several engines, for tests and the fuzzer |
 
 pub(crate) mod barrier;
 pub(crate) mod calls;
@@ -25,6 +26,8 @@ pub(crate) mod operations;
 pub(crate) mod order;
 pub(crate) mod serve;
 pub(crate) mod start;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod storm;
 mod suspects;
 pub(crate) mod table;
 pub(crate) mod turn;

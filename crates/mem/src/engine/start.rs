@@ -37,37 +37,14 @@ pub(crate) enum Started {
 }
 
 /// Starts an operation. A message that comes of it must be [numbered](numbered) before it is sent.
-#[inline]
 pub(crate) fn start(node: &Node, action: Action) -> Result<Started> {
-    match action {
-        Action::Copy { dst, src, bytes } => start_copy(node, dst, src, bytes),
-        Action::Atomic { call, .. } => start_atomic(node, call),
+    let (dst, src, bytes) = match action {
+        Action::Copy { dst, src, bytes } => (dst, src, bytes),
+        Action::Atomic { call, .. } => return start_atomic(node, call),
         Action::Call { to, service, bytes, few } => {
-            Ok(Started::Sent(to, calls::request(service, bytes, few)))
+            return Ok(Started::Sent(to, calls::request(service, bytes, few)))
         }
-    }
-}
-
-/// A question with the number of its operation, whose payload may, or may not, be sent in place.
-#[inline]
-pub(crate) fn numbered(message: Message, id: u64, in_place: bool) -> Message {
-    let mut message = message;
-    message.header.op = id;
-    if in_place && message.header.kind == frames::GET {
-        message.header.flags |= frames::FLAG_IN_PLACE;
-    }
-    if let Payload::Lazy(source, _) = &mut message.payload {
-        match source.kind & SOURCE_KINDS {
-            SOURCE_LENT => source.kind |= id << 8 | in_place_flag(in_place),
-            SOURCE_GLOBAL => source.kind |= in_place_flag(in_place),
-            calls::SOURCE_REQUEST => source.place = id,
-            _ => {}
-        }
-    }
-    message
-}
-
-fn start_copy(node: &Node, dst: Side, src: Side, bytes: u64) -> Result<Started> {
+    };
     let to = reach_side(node, dst, bytes)?.check_writable(bytes)?;
     let from = reach_side(node, src, bytes)?;
     let is_far = matches!(to, Reach::Remote(_)) || matches!(from, Reach::Remote(_));
@@ -100,6 +77,25 @@ fn start_copy(node: &Node, dst: Side, src: Side, bytes: u64) -> Result<Started> 
         }
         (None, None) => Err(Error::Refused("memory of this node could not be copied".into())),
     }
+}
+
+/// A question with the number of its operation, whose payload may, or may not, be sent in place.
+#[inline]
+pub(crate) fn numbered(message: Message, id: u64, in_place: bool) -> Message {
+    let mut message = message;
+    message.header.op = id;
+    if in_place && message.header.kind == frames::GET {
+        message.header.flags |= frames::FLAG_IN_PLACE;
+    }
+    if let Payload::Lazy(source, _) = &mut message.payload {
+        match source.kind & SOURCE_KINDS {
+            SOURCE_LENT => source.kind |= id << 8 | in_place_flag(in_place),
+            SOURCE_GLOBAL => source.kind |= in_place_flag(in_place),
+            calls::SOURCE_REQUEST => source.place = id,
+            _ => {}
+        }
+    }
+    message
 }
 
 fn lent_elsewhere() -> Error {

@@ -270,8 +270,8 @@ impl Node {
     }
 
     /// Gives the memory of a region back, when nobody serves frames that have found it. When this returns nobody touches
-    /// private memory any more; a neighbour that is just copying into memory of the arena finishes, and memory that somebody
-    /// has in view stays.
+    /// private memory any more; a neighbour that is just copying into memory of the arena finishes, and the memory stays for those
+    /// who have it in view.
     pub(crate) fn release(&self, Withdrawn { slot, record, ours }: Withdrawn) {
         if record.kind != Kind::Arena {
             if ours {

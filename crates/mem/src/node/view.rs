@@ -8,8 +8,7 @@
 use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, GlobalPtr, FAR_POOL_SLOT, POOL_SLOT};
 use crate::node::atomic::{change, AtomicOp, AtomicWord};
-use crate::node::copy;
-use crate::node::Node;
+use crate::node::{copy, Node};
 use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::process;
@@ -298,8 +297,7 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Purpose;
-    use crate::World;
+    use crate::{Purpose, World};
 
     #[test]
     fn memory_that_is_in_view_is_not_given_to_another_region() {
