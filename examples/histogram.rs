@@ -32,7 +32,7 @@ fn main() -> kumiki::Result<()> {
     world.finalize()
 }
 
-/// The number of ones that twelve throws of a coin gave, less one: small and large ones are rare.
+/// How many heads eleven throws of a coin gave: few and many are rare.
 fn bin_of(sample: u64) -> usize {
     let mixed = (sample + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let thrown = ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 53) & 0x7ff;

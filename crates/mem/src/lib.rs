@@ -19,6 +19,7 @@ mod plain;
 
 pub use drive::accounts::Booking;
 pub use drive::call::Call;
+pub use drive::cells::Celled;
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::world::World;
 pub use engine::calls::Service;

@@ -171,6 +171,24 @@ impl Iterator for MapIter<'_> {
     }
 }
 
+/// Goes through a [`TypedMap`]; what is of other lengths is passed over.
+#[derive(Debug)]
+pub struct TypedMapIter<'t, K, V>(MapIter<'t>, PhantomData<fn() -> (K, V)>);
+
+impl<K: Pod, V: Pod> Iterator for TypedMapIter<'_, K, V> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.find_map(|entry| match entry {
+            Ok((key, value)) => {
+                let key = bytemuck::try_pod_read_unaligned(&key).ok()?;
+                Some(Ok((key, bytemuck::try_pod_read_unaligned(&value).ok()?)))
+            }
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
 /// A [`Map`] whose keys and values are plain data.
 ///
 /// ```
@@ -182,7 +200,11 @@ impl Iterator for MapIter<'_> {
 /// map.insert(7, [0.5, 1.0, 2.0])?;
 /// assert_eq!(map.get(7)?, Some([0.5, 1.0, 2.0]));
 /// assert_eq!(map.get_many(&[7, 8])?, [Some([0.5, 1.0, 2.0]), None]);
-/// # map.into_bytes().destroy()?;
+/// for entry in map.iter()? {
+///     let (key, [x, ..]) = entry?;
+///     assert_eq!((key, x), (7, 0.5));
+/// }
+/// # map.destroy()?;
 /// # world.finalize()
 /// # }
 /// ```
@@ -247,6 +269,31 @@ impl<'w, K: Pod, V: Pod> TypedMap<'w, K, V> {
     /// As [`Map::remove`].
     pub fn remove(&self, key: K) -> Result<bool> {
         self.map.remove(bytemuck::bytes_of(&key))
+    }
+
+    /// How many different keys there are, those of other lengths included.
+    pub fn len(&self) -> Result<usize> {
+        self.map.len()
+    }
+
+    /// Whether it has no key.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.map.is_empty()
+    }
+
+    /// All keys and values, fetched many at a time. What others insert or remove meanwhile may be among them or not.
+    pub fn iter(&self) -> Result<TypedMapIter<'_, K, V>> {
+        self.map.iter().map(|entries| TypedMapIter(entries, PhantomData))
+    }
+
+    /// The keys and values in the memory of this rank; nothing is sent.
+    pub fn iter_local(&self) -> Result<TypedMapIter<'_, K, V>> {
+        self.map.iter_local().map(|entries| TypedMapIter(entries, PhantomData))
+    }
+
+    /// Gives all its memory back: see [`Map::destroy`].
+    pub fn destroy(self) -> Result<()> {
+        self.map.destroy()
     }
 
     /// As [`Map::insert_many`].

@@ -15,6 +15,7 @@
 //! | `sequence.rs` | what their handles share |
 //! | `ring/` | the bytes of both, on this node |
 //! | `map.rs`, `set.rs`, `multiset.rs` | hash tables spread over ranks |
+//! | `serde_map.rs` | maps of any types that serde knows (feature `serde`) |
 //! | `table/` | what they share; `crc.rs` places their keys |
 //! | `heap/` | global malloc and free: the allocator of each rank's pool |
 //! | `options.rs` | the arguments of constructors |
@@ -32,6 +33,8 @@ mod multiset;
 mod options;
 mod ring;
 mod sequence;
+#[cfg(feature = "serde")]
+mod serde_map;
 mod set;
 mod shared_array;
 mod table;
@@ -42,10 +45,12 @@ pub use counter::Counter;
 pub use deque::Deque;
 pub use heap::HeapUse;
 pub use list::{Element, List, Payloads, Position};
-pub use map::{Insert, Map, MapIter, TypedMap};
+pub use map::{Insert, Map, MapIter, TypedMap, TypedMapIter};
 pub use multiset::{Multiset, MultisetIter};
 pub use options::{Chunks, On, Spread};
 pub use sequence::Elements;
+#[cfg(feature = "serde")]
+pub use serde_map::{SerdeMap, SerdeMapIter};
 pub use set::{Set, SetIter};
 pub use shared_array::SharedArray;
 pub(crate) use table::Directories;

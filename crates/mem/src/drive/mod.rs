@@ -5,6 +5,7 @@
 //! | `world.rs` | [`World`](crate::World): init, finalize, who is who, the ledger |
 //! | `issue.rs` | copies, atomics, completion, and the typed calls that wait for themselves |
 //! | `region.rs` | memory that a program gives to all ranks, and takes back |
+//! | `cells.rs` | registered memory in the hands of its owner |
 //! | `call.rs` | calls: work that another rank does for us |
 //! | `barrier.rs` | how all ranks meet |
 //! | `errand.rs` | atomics on private memory of a neighbour that polls |
@@ -15,6 +16,7 @@
 pub(crate) mod accounts;
 pub(crate) mod barrier;
 pub(crate) mod call;
+pub(crate) mod cells;
 pub(crate) mod errand;
 pub(crate) mod issue;
 pub(crate) mod measure;

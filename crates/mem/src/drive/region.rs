@@ -132,12 +132,12 @@ pub struct Registered<T: Pod> {
     world: Arc<Drive>,
     pub(crate) granted: Granted,
     /// Behind a raw pointer: others write to it.
-    memory: *mut [T],
+    pub(super) memory: *mut [T],
 }
 
 // SAFETY: the memory is plain data that this value owns; it is reached through copies only.
 unsafe impl<T: Pod> Send for Registered<T> {}
-// SAFETY: as above; `&Registered` only gives out addresses and copies.
+// SAFETY: as above; `&Registered` only gives out addresses, copies and atomics.
 unsafe impl<T: Pod> Sync for Registered<T> {}
 
 impl<T: Pod> Registered<T> {
@@ -149,6 +149,11 @@ impl<T: Pod> Registered<T> {
     /// The address of the first byte.
     pub fn address(&self) -> GlobalAddress {
         self.granted.address
+    }
+
+    /// This rank.
+    pub(super) fn owner(&self) -> u32 {
+        self.world.rank.0
     }
 
     /// Unregisters the memory and gives it back.
