@@ -89,6 +89,9 @@ impl<'a> Local<'a> {
 
     #[inline(never)]
     fn span_otherwise(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
+        if let Some(base) = self.node.direct(address, Registration::ANY, bytes) {
+            return Ok(Span::new(base, bytes, address));
+        }
         match self.node.reach(address, Registration::ANY, bytes)? {
             Reach::Direct(base) => Ok(Span::new(base, bytes, address)),
             _ => Err(Error::Bounds {
