@@ -7,12 +7,16 @@ use kumiki::World;
 fn main() -> kumiki::Result<()> {
     let world = World::init()?;
     let next = (world.rank() + 1) % world.ranks();
-    // Starter memory is there from the start: word 0 of rank 0 is a counter, word 1 of each rank a mailbox.
-    let counter = world.starter::<u64>(0)?;
-    world.put(world.starter::<u64>(next)?.add(1), world.rank() as u64)?;
-    world.fetch_add(counter, 1)?;
+    // Two words on each rank: word 0 of rank 0 is a counter, word 1 of each rank a mailbox.
+    let words = world.shared_array::<u64>(2)?;
+    world.put(words.at(next, 1), world.rank() as u64)?;
+    world.fetch_add(words.at(0, 0), 1)?;
     world.sync()?;
-    let from = world.get(world.starter::<u64>(world.rank())?.add(1))?;
-    println!("rank {} of {}: a put came from rank {from}", world.rank(), world.get(counter)?);
+    println!(
+        "rank {} of {}: a put came from rank {}",
+        world.rank(),
+        world.get(words.at(0, 0))?,
+        words.get(1)?
+    );
     world.finalize()
 }

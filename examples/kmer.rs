@@ -9,8 +9,8 @@
 //! kumiki run -n 4 kmer reads.fasta --check         contigs, compared with a serial run
 //! ```
 
-use kumiki::data::{Counter, Multiset, RawTable, Spread};
-use kumiki::{GlobalAddress, World};
+use kumiki::data::{Counter, Multiset, Spread};
+use kumiki::World;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ const READS: u64 = 64;
 /// Steps that are looked ahead in one request for counts.
 const AHEAD: u32 = 3;
 /// Slots of the table on each rank.
-const SLOTS: u64 = 1 << 14;
+const SLOTS: usize = 1 << 14;
 
 #[allow(dead_code)]
 fn main() -> kumiki::Result<()> {
@@ -53,7 +53,8 @@ fn assemble(file: &str, check: bool) -> kumiki::Result<()> {
     let text = text.map_err(|error| kumiki::Error::Misuse(format!("{file}: {error}")))?;
     let reads = fasta(&text);
     let world = World::init()?;
-    let (table, work) = share(&world)?;
+    let table = Multiset::shared(&world, Spread::everywhere().slots(SLOTS))?;
+    let work = Counter::shared(&world, 0)?;
     loop {
         let block = work.next_block(READS)?;
         let end = block.end.min(reads.len() as u64);
@@ -79,22 +80,6 @@ fn assemble(file: &str, check: bool) -> kumiki::Result<()> {
         work.destroy()?;
     }
     world.finalize()
-}
-
-/// The table and the counter that all ranks use: rank 0 makes them and tells the others.
-fn share(world: &World) -> kumiki::Result<(Multiset<'_>, Counter<'_>)> {
-    let notice = world.starter::<[u64; 4]>(0)?;
-    if world.rank() == 0 {
-        let all: Vec<u32> = (0..world.ranks()).collect();
-        let table = Multiset::create(world, Spread::over(&all).slots(SLOTS as usize).directory(0))?;
-        let work = Counter::create(world, 0)?;
-        let [address, ranks, slots] = table.raw().words();
-        world.put(notice, [address, ranks, slots, work.address().bits()])?;
-    }
-    world.sync()?;
-    let [address, ranks, slots, work] = world.get(notice)?;
-    let table = Multiset::from_raw(world, RawTable::from_words([address, ranks, slots]))?;
-    Ok((table, Counter::from_address(world, GlobalAddress::from_bits(work))))
 }
 
 /// The sequences of a FASTA text.

@@ -195,7 +195,7 @@ fn makings(stage: &Stage, rank: u32) {
     full.refuses("a set", || Set::create(world, Spread::over(&[rank]).slots(100)));
     full.refuses("a multiset", || Multiset::create(world, Spread::over(&[rank]).slots(100)));
     stage.sync();
-    full.refuses("a workspace", || Workspace::create(world, 1 << 20));
+    full.refuses("a workspace", || Workspace::shared(world, 1 << 20));
     stage.sync();
     full.free();
 }

@@ -294,7 +294,7 @@ pub(crate) fn list_budget(stage: &Stage) {
     assert!(list.iter().all(|payload| payload.expect("payload") == data));
     list.destroy().expect("destroy");
     stage.expect_all_freed();
-    let refused = Workspace::create(&stage.world, 64 << 20);
+    let refused = Workspace::shared(&stage.world, 64 << 20);
     assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}");
     stage.expect_all_freed();
 }
@@ -307,7 +307,7 @@ pub(crate) fn workspace(stage: &Stage) {
     {
         let start = start % stage.ranks();
         let workspace =
-            Workspace::create_with(&stage.world, bytes, Chunks::of(chunk).from_rank(start)).expect("create");
+            Workspace::shared_with(&stage.world, bytes, Chunks::of(chunk).from_rank(start)).expect("create");
         let places: Vec<u32> = workspace.chunks().map(|chunk| chunk.rank).collect();
         assert_eq!(places.len(), bytes.div_ceil(chunk));
         assert!(places

@@ -18,6 +18,30 @@ pub(crate) fn chains(stage: &Stage) {
     }
 }
 
+/// What a rank has issued arrives while it does nothing but look at its own memory: nobody is asked to send what goes out together.
+pub(crate) fn issued_and_left_alone(stage: &Stage) {
+    const WORDS: u64 = 1000;
+    for round in 1..=3u64 {
+        let (local, remote) = (stage.block(8 * WORDS as usize), stage.block(8 * WORDS as usize));
+        let next = stage.exchange(remote.address())[((stage.me() + 1) % stage.ranks()) as usize];
+        stage.write(local.address(), &(0..WORDS).map(|word| word + round).collect::<Vec<u64>>());
+        // Every rank first has what others may write to at zero.
+        stage.sync();
+        for word in 0..WORDS {
+            stage.copy(next.add(8 * word), local.address().add(8 * word), 8);
+        }
+        let last = remote.address().add(8 * (WORDS - 1));
+        while stage.word(last) != WORDS - 1 + round {
+            std::thread::yield_now();
+        }
+        stage.complete_all();
+        stage.sync();
+        let came = stage.read::<u64>(remote.address(), WORDS as usize);
+        assert!((0..WORDS).all(|word| came[word as usize] == word + round));
+        stage.sync();
+    }
+}
+
 /// An operation that is refused leaves the chain as it was, and the next one does not wait for it.
 fn behind_a_refusal(stage: &Stage, target: u32) {
     const BYTES: u64 = 1 << 20;

@@ -4,6 +4,7 @@ use crate::abort::MESSAGE;
 use crate::job::{Ended, Job, Running};
 use crate::way::{self, Way};
 use crate::{Topic, TOPICS};
+use kumiki::{Error, World};
 use libtest_mimic::{Failed, Trial};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -21,6 +22,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         }
     }
     trials.push(Trial::test("strangers::shm::abort", abort));
+    for way in ["shm", "tcp"] {
+        let name = format!("strangers::{way}::a_host_that_finalized_early_was_killed_before_its_report");
+        trials.push(Trial::test(name, move || report_of_a_host(way::named(way))));
+    }
     trials
 }
 
@@ -54,6 +59,38 @@ fn abort() -> Result<(), Failed> {
     let report = |line: &&str| line.starts_with("kumiki:") && line.contains(MESSAGE);
     let printed = output.lines().filter(report).count();
     aborted.expect(printed == 1, &format!("the message is printed {printed} times: {output}"))
+}
+
+/// Rank 0 finalizes while rank 1 goes on. Its process holds the job together, and must live to tell why it ends, also if the
+/// program still has memory of the world.
+pub(crate) fn finalized_early(_: &'static Way) {
+    let world = World::init().expect("init");
+    if world.rank() == 1 {
+        while !matches!(world.sync(), Err(Error::Closed(_))) {
+            std::thread::yield_now();
+        }
+        return;
+    }
+    let region = world.alloc::<u64>(1).expect("alloc");
+    let finalized = world.finalize();
+    assert!(matches!(finalized, Err(Error::Misuse(_))), "{finalized:?}");
+    while has_thread("kumiki-hub") {
+        std::thread::yield_now();
+    }
+    drop(region);
+}
+
+fn has_thread(name: &str) -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").expect("the threads of this process").flatten();
+    let mut names = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
+    names.any(|other| other.trim() == name)
+}
+
+fn report_of_a_host(way: &'static Way) -> Result<(), Failed> {
+    let mut ended = run(way, "finalized_early", 2);
+    let host = ended.swap_remove(0);
+    let told = host.output.contains("rank 0") && host.output.contains("is lost: it finalized");
+    host.code(0)?.expect(told, "there is no report of it")
 }
 
 /// A file with a secret that goes with its owner.

@@ -2,6 +2,7 @@
 
 mod bench;
 mod cli;
+mod examples;
 mod job;
 mod launch;
 #[path = "../loopback.rs"]

@@ -1,4 +1,5 @@
 //! What most programs name: `use kumiki::prelude::*;`.
 
-pub use crate::data::{Counter, Deque, List, Map, Multiset, Set, TypedMap, Vector, Workspace};
+pub use crate::data::{Chunks, On, Spread};
+pub use crate::data::{Counter, Deque, List, Map, Multiset, Set, SharedArray, TypedMap, Vector, Workspace};
 pub use crate::{Error, GlobalAddress, GlobalPtr, Order, Pod, Rank, Region, World, Zeroable};

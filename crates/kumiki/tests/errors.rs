@@ -70,8 +70,8 @@ const CASES: &[Case] = &[
         let multiset = Multiset::create(world, Spread::over(&[0]).slots(8))?;
         multiset.dereference(multiset.end()).map(drop)
     }),
-    ("a workspace without chunks", |world| Workspace::create_with(world, 8, Chunks::of(0)).map(drop)),
-    ("bytes behind a workspace", |world| Workspace::create(world, 8)?.write(1, &[0; 8])),
+    ("a workspace without chunks", |world| Workspace::shared_with(world, 8, Chunks::of(0)).map(drop)),
+    ("bytes behind a workspace", |world| Workspace::shared(world, 8)?.write(1, &[0; 8])),
 ];
 
 #[test]

@@ -3,15 +3,16 @@
 
 use kumiki_mem::{Attachment, Error, Rank, Result, World};
 use kumiki_net::auth::JobId;
-use kumiki_net::contract::{Closing, Fault, Footprint, Message, Outbox, Server, Sink, Sleeper, Transport};
+use kumiki_net::contract::{
+    Capabilities, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport,
+};
 use kumiki_net::shm::arena::{Arena, Config, Phase};
 use kumiki_net::shm::world::{Cause, Place, Status};
 use kumiki_net::wire::Header;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// How long a wait that must end may take; only a test that fails gets there.
@@ -33,6 +34,10 @@ struct Link {
 impl Transport for Link {
     fn name(&self) -> &'static str {
         "queue"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { serves_by_itself: true, ..Capabilities::default() }
     }
 
     fn send(&mut self, to: Rank, message: Message, _: &mut dyn Sink) -> kumiki_net::Result<()> {
@@ -58,12 +63,8 @@ impl Transport for Link {
         }
     }
 
-    fn sleeper(&self) -> Arc<dyn Sleeper> {
-        Arc::new(Nap(self.post.clone(), self.rank))
-    }
-
-    fn adopt(&mut self, _: OwnedFd) -> kumiki_net::Result<()> {
-        Ok(())
+    fn sleeper(&self) -> Option<Arc<dyn Sleeper>> {
+        Some(Arc::new(Nap(self.post.clone(), self.rank)))
     }
 
     fn wake_up_at(&self) -> Option<u64> {
@@ -79,10 +80,6 @@ impl Transport for Link {
     }
 
     fn inject(&mut self, _: Rank, _: Fault) {}
-
-    fn serve_with(&mut self, _: Weak<dyn Server>) -> bool {
-        true
-    }
 }
 
 struct Nap(Arc<Post>, Rank);

@@ -6,9 +6,11 @@
 //!
 //! 1. **Order.** Messages from one rank to another arrive in the order sent, each once, or not at all.
 //! 2. **Never blocks.** [`Transport::send`] queues what does not go at once; [`Transport::poll`] does what can be
-//!    done now. Sleeping is done outside, on [`Transport::sleeper`], so that no lock is held meanwhile.
+//!    done now. Sleeping is done outside, on [`Transport::sleeper`], so that no lock is held meanwhile. A transport that has
+//!    nothing to sleep on has no sleeper, and is polled.
 //! 3. **Lazy payloads.** A large payload is fetched from the [`Sink`] piece by piece when it can be sent, so a
-//!    queued message costs bytes, not buffers. It arrives as pieces: `header.d` is the offset of the piece and
+//!    queued message costs bytes, not buffers. The sink may say [`Filled::NotYet`], as for memory of a device: the message then
+//!    waits, those behind it to the same rank wait with it, and the sink is asked again at a later poll. It arrives as pieces: `header.d` is the offset of the piece and
 //!    [`FLAG_MORE`] is set on all but the last; both belong to the transport in messages with such a payload.
 //! 4. **In place.** A payload of [`IN_PLACE_BYTES`] or more may be sent straight from the memory that [`Sink::lend`] shows.
 //!    Others may write to it meanwhile; then it arrives torn, and [`Sink::torn`] is told instead of [`Sink::frame`]. The layer
@@ -20,15 +22,21 @@
 //! 7. **Bounded.** Bytes per peer are stated in [`Transport::footprint`]; a peer never spoken to costs nothing. What is taken for
 //!    connections, frames and queues is booked with [`Accounts`] first.
 //! 8. **Faults on demand.** [`Transport::inject`] breaks things the way the world does, for the tests above.
+//! 9. **Asked, not assumed.** What a transport can do beyond messages is in [`Transport::capabilities`]. One that reaches memory of
+//!    another rank without its help registers memory ([`Transport::register`]) and takes [`OneSided`] operations; the others refuse
+//!    both. How a transport comes by its connections (who hands it sockets, say) is between it and its constructor.
 //!
-//! A new transport implements this trait in a folder of its own with the file names of `tcp/`, and joins the
-//! conformance suite.
+//! A new transport implements this trait in a folder of its own: [`stub`](crate::stub) is where it begins,
+//! [`loopback`](crate::loopback) shows all of it in memory, `tcp/` what a real one needs. [`suite`] is the checklist as a program:
+//! every transport passes it.
 
 use crate::os::socket::{Lent, Place};
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
+
+#[cfg(any(test, feature = "suite"))]
+pub mod suite;
 
 /// Set by the transport on every piece of a large payload but the last.
 pub const FLAG_MORE: u8 = 0x80;
@@ -85,10 +93,116 @@ pub struct Message {
 pub struct Outbox {
     /// Messages to send.
     pub messages: Vec<(Rank, Message)>,
-    /// Sockets of peers, handed over by the agent.
-    pub sockets: Vec<OwnedFd>,
-    /// A socket could not be handed over, because this process has as many descriptors as it may have.
-    pub crowded: bool,
+}
+
+/// What became of bytes that a transport asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Filled {
+    /// They are there.
+    Whole,
+    /// They will be: the message waits, and they are asked for again.
+    NotYet,
+    /// They never will be: the message is dropped, and [`Sink::withdrawn`] is told.
+    Gone,
+}
+
+/// What a transport can do beyond messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// Whether it takes [`OneSided::Put`] and [`OneSided::Get`].
+    pub one_sided_copies: bool,
+    /// Whether it takes [`OneSided::Atomic`]. They are atomic together with those of the processor that has the memory.
+    pub one_sided_atomics: bool,
+    /// Whether it sends large payloads from where they lie, if the sink lends them: then they may come torn.
+    pub in_place: bool,
+    /// The most bytes of the payload of a message.
+    pub largest_message: u64,
+    /// Whether it calls a [`Server`] by itself when something has come and nobody polls. Otherwise somebody must poll.
+    pub serves_by_itself: bool,
+    /// Whether time passes only while somebody sleeps, as in a simulation: whoever waits sleeps at once.
+    pub sleeps_at_once: bool,
+}
+
+impl Default for Capabilities {
+    /// Messages of any length, and nothing else.
+    fn default() -> Capabilities {
+        Capabilities {
+            one_sided_copies: false,
+            one_sided_atomics: false,
+            in_place: false,
+            largest_message: u64::MAX,
+            serves_by_itself: false,
+            sleeps_at_once: false,
+        }
+    }
+}
+
+/// Memory that can be registered with a transport. It stays where it is until it is unregistered, and others may write to it.
+pub trait Memory: Send + Sync {
+    /// Where it begins in this process, for a device that reads and writes it by itself.
+    fn address(&self) -> usize;
+    /// How many bytes it has.
+    fn bytes(&self) -> u64;
+    /// Reads bytes from `offset`. False if there are not so many.
+    fn read(&self, offset: u64, into: &mut [u8]) -> bool;
+    /// Writes bytes from `offset` on. False if there are not so many.
+    fn write(&self, offset: u64, from: &[u8]) -> bool;
+    /// Changes the word of 8 bytes at `offset` and gives its old value; `None` if there is none, or it is not aligned.
+    fn update(&self, offset: u64, update: Update) -> Option<u64>;
+}
+
+/// Names memory that is registered with a transport; others learn it in a message.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Key(pub u64);
+
+/// A place in registered memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// Which memory.
+    pub key: Key,
+    /// The byte.
+    pub offset: u64,
+}
+
+/// What is done to a word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// Adds, wrapping around.
+    Add(u64),
+    /// Stores the value.
+    Swap(u64),
+    /// Stores the second if the word holds the first.
+    CompareSwap(u64, u64),
+}
+
+/// An operation on registered memory of another rank, which does nothing for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OneSided {
+    /// Copies bytes from here to there.
+    Put {
+        /// Our memory.
+        here: Spot,
+        /// Theirs.
+        there: Spot,
+        /// How many.
+        bytes: u64,
+    },
+    /// Copies bytes from there to here.
+    Get {
+        /// Our memory.
+        here: Spot,
+        /// Theirs.
+        there: Spot,
+        /// How many.
+        bytes: u64,
+    },
+    /// Changes a word.
+    Atomic {
+        /// Their word.
+        there: Spot,
+        /// What is done to it.
+        update: Update,
+    },
 }
 
 /// Who receives: the layer above.
@@ -104,9 +218,8 @@ pub trait Sink {
     /// A frame is complete; an answer to it takes [`Path::Answer`] of `path`. Returns whether it is itself the answer
     /// to a message that expected one.
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool;
-    /// Fills `place` with the bytes from `offset` of a lazy payload. False: they are gone; the message is dropped and
-    /// [`Sink::withdrawn`] is told.
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool;
+    /// Fills `place` with the bytes from `offset` of a lazy payload, if they are there.
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled;
     /// The memory of so many bytes from `offset` of a lazy payload, to be sent as it lies there. `None`: it must be asked for with
     /// [`fill`](Self::fill), or is gone.
     fn lend(&mut self, _source: Source, _offset: u64, _bytes: usize) -> Option<Lent<'_>> {
@@ -123,6 +236,8 @@ pub trait Sink {
     /// route), and trying again has not helped: what was queued for it is dropped. The peer is not to blame. `silent` says that
     /// something was dropped to which no answer was expected.
     fn unsent(&mut self, peer: Rank, error: Error, silent: bool, out: &mut Outbox);
+    /// A one-sided operation is over; an atomic has the old value of its word.
+    fn performed(&mut self, _op: u64, _result: Result<Option<u64>>, _out: &mut Outbox) {}
     /// The channel to the node agent has something to read.
     fn agent(&mut self, out: &mut Outbox);
 }
@@ -198,6 +313,8 @@ pub enum Fault {
 pub trait Transport: Send {
     /// A short name for reports.
     fn name(&self) -> &'static str;
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
     /// Queues a message. An error means that nothing was queued.
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()>;
     /// As [`send`](Self::send), for one of many: while answers are on their way from the same rank, it may be kept to go out with
@@ -210,10 +327,20 @@ pub trait Transport: Send {
     fn flush(&mut self, _sink: &mut dyn Sink) {}
     /// Does what can be done now: sends, receives, accepts, gives up. Returns how many things happened.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize>;
-    /// How to sleep until there is something to poll.
-    fn sleeper(&self) -> Arc<dyn Sleeper>;
-    /// Takes over a socket on which a peer has called.
-    fn adopt(&mut self, socket: OwnedFd) -> Result<()>;
+    /// How to sleep until there is something to poll; `None` if it must be polled to find out.
+    fn sleeper(&self) -> Option<Arc<dyn Sleeper>>;
+    /// Makes memory reachable for one-sided operations.
+    fn register(&mut self, _memory: Arc<dyn Memory>) -> Result<Key> {
+        Err(two_sided(self.name()))
+    }
+    /// Ends that. What is under way with it ends first, or with an error.
+    fn unregister(&mut self, _key: Key) -> Result<()> {
+        Err(two_sided(self.name()))
+    }
+    /// Begins an operation on memory of another rank; [`Sink::performed`] is told the end of it, with this number.
+    fn perform(&mut self, _to: Rank, _op: u64, _operation: OneSided, _sink: &mut dyn Sink) -> Result<()> {
+        Err(two_sided(self.name()))
+    }
     /// When [`poll`](Self::poll) must be called even if nothing comes (milliseconds of the monotonic clock).
     fn wake_up_at(&self) -> Option<u64>;
     /// Closes every connection on which nothing waits to be sent, in good order and without waiting. Call it again,
@@ -228,9 +355,11 @@ pub trait Transport: Send {
     fn hush(&mut self) {}
     /// Announces again what comes, and what has come. Called before anybody sleeps.
     fn watch(&mut self) {}
-    /// Whether the transport itself calls the server when something has come and nobody polls. Otherwise a thread is
-    /// started that does.
-    fn serve_with(&mut self, _server: Weak<dyn Server>) -> bool {
-        false
-    }
+    /// Whom to call when something has come and nobody polls: for a transport that serves by itself.
+    fn serve_with(&mut self, _server: Weak<dyn Server>) {}
+}
+
+/// What a transport answers that knows messages only.
+fn two_sided(name: &str) -> Error {
+    Error::Misuse(format!("transport {name} has no operations on registered memory: its capabilities say so"))
 }

@@ -18,8 +18,12 @@ mod error;
 #[cfg(not(loom))]
 pub mod hook;
 #[cfg(not(loom))]
+pub mod loopback;
+#[cfg(not(loom))]
 pub mod os;
 pub mod shm;
+#[cfg(not(loom))]
+pub mod stub;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]

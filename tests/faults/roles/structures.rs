@@ -472,7 +472,7 @@ fn blocks(mut storm: Storm<'_>) -> Result<()> {
 fn workspaces(mut storm: Storm<'_>) -> Result<()> {
     const BYTES: u64 = 16 << 10;
     let world = storm.world;
-    let space = Workspace::create_with(world, BYTES as usize, Chunks::of(512))?;
+    let space = Workspace::shared_with(world, BYTES as usize, Chunks::of(512))?;
     let pattern =
         |from: u64, bytes: u64| -> Vec<u8> { (from..from + bytes).map(|at| at as u8 | 1).collect() };
     let check = |from: u64, bytes: u64| -> Result<()> {

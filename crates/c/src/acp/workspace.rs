@@ -134,11 +134,11 @@ pub extern "C" fn acp_create_ws(size: usize) -> *mut Item {
             let workspace = match parameters {
                 Some((start, chunk)) => {
                     length(chunk.min(size))?;
-                    Workspace::create_with(world, size, Chunks::of(chunk).from_rank(start % world.ranks()))?
+                    Workspace::shared_with(world, size, Chunks::of(chunk).from_rank(start % world.ranks()))?
                 }
                 None => {
                     length(size.div_ceil(world.ranks() as usize))?;
-                    Workspace::create(world, size)?
+                    Workspace::shared(world, size)?
                 }
             };
             let mine = workspace.chunks().find(|chunk| chunk.rank == world.rank());

@@ -9,8 +9,8 @@ use kumiki_run::{report, system};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const TABLE: &str = include_str!("../../../../benches/peers/peers.tsv");
-const PROGRAM: &str = include_str!("../../../../benches/peers/rma.c");
+const TABLE: &str = include_str!("../../embedded/peers.tsv");
+const PROGRAM: &str = include_str!("../../embedded/rma.c");
 
 /// What stands in the table for the folder of libraries.
 const FOLDER: &str = "{peers}";

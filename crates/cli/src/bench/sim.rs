@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const PROGRAM: &str = include_str!("../../../../benches/peers/simgrid.cpp");
+const PROGRAM: &str = include_str!("../../embedded/simgrid.cpp");
 
 const EXAMPLES: &str = "\
 Examples:

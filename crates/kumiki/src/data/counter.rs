@@ -1,6 +1,7 @@
 //! Counters: a number that all ranks draw from.
 
-use crate::{GlobalAddress, GlobalPtr, Result, World};
+use super::agreement::{share, Handed, Wish};
+use crate::{GlobalAddress, GlobalPtr, Rank, Result, World};
 use std::ops::Range;
 
 /// A handle to a number on one rank from which all ranks draw at once: who is done with its piece of work takes the next.
@@ -33,12 +34,44 @@ impl std::fmt::Debug for Counter<'_> {
     }
 }
 
+impl<'w> Handed<'w> for Counter<'w> {
+    fn words(&self) -> [u64; 3] {
+        [self.address().bits(), 0, 0]
+    }
+
+    fn open(world: &'w World, words: [u64; 3]) -> Result<Self> {
+        Ok(Counter::from_address(world, GlobalAddress::from_bits(words[0])))
+    }
+
+    fn discard(self) -> Result<()> {
+        self.destroy()
+    }
+}
+
 impl<'w> Counter<'w> {
     /// Makes a counter on a rank. It begins with 0.
     pub fn create(world: &'w World, rank: u32) -> Result<Self> {
         let counter = Counter::from_address(world, world.malloc(8, rank)?);
         counter.set(0)?;
         Ok(counter)
+    }
+
+    /// Makes a counter on a rank, for all ranks: each gets a handle to the same. Collective: all ranks call it with the same
+    /// rank; if they do not, every rank gets an error.
+    ///
+    /// ```
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = kumiki::World::init()?;
+    /// # let jobs: [u32; 3] = [1, 2, 3];
+    /// let next = kumiki::data::Counter::shared(&world, 0)?;
+    /// while let Some(job) = jobs.get(next.next()? as usize) {
+    ///     println!("rank {} does job {job}", world.rank());
+    /// }
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn shared(world: &'w World, rank: Rank) -> Result<Self> {
+        share(world, Wish::new("a counter", rank), || Self::create(world, rank))
     }
 
     /// The counter in any word of global memory, by its address.

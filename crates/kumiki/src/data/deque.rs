@@ -1,5 +1,6 @@
 //! Deques: elements on one rank, added and taken at both ends.
 
+use super::agreement::{share, Handed, Wish};
 use super::ring::{Kind, Op, END};
 use super::sequence::{bytes_of_count, element, typed_sequence, Elements, Sequence};
 use super::On;

@@ -1,5 +1,6 @@
 //! Maps: keys with values, spread over ranks.
 
+use super::agreement::{share, Handed, Wish};
 use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
 use super::{Cursor, Extent, RawTable, Spread};
 use crate::{Pod, Result, World};
@@ -30,18 +31,13 @@ use std::marker::PhantomData;
 /// # }
 /// ```
 ///
-/// Another rank uses the same map with what [`raw`](Self::raw) gives:
+/// All ranks make one together, and each has a handle to it:
 ///
 /// ```
-/// # use kumiki::{data::{Map, RawTable, Spread}, World};
+/// # use kumiki::{data::{Map, Spread}, World};
 /// # fn main() -> kumiki::Result<()> {
 /// # let world = World::init()?;
-/// let place = world.starter::<[u64; 3]>(0)?;
-/// if world.rank() == 0 {
-///     world.put(place, Map::create(&world, Spread::over(&[0]).slots(64))?.raw().words())?;
-/// }
-/// world.sync()?;
-/// let map = Map::from_raw(&world, RawTable::from_words(world.get(place)?))?;
+/// let map = Map::shared(&world, Spread::everywhere().slots(64))?;
 /// map.insert(&world.rank().to_le_bytes(), b"was here")?;
 /// # world.sync()?;
 /// # assert_eq!(map.len()?, world.ranks() as usize);
@@ -175,6 +171,24 @@ impl Iterator for MapIter<'_> {
     }
 }
 
+/// Goes through a [`TypedMap`]; what is of other lengths is passed over.
+#[derive(Debug)]
+pub struct TypedMapIter<'t, K, V>(MapIter<'t>, PhantomData<fn() -> (K, V)>);
+
+impl<K: Pod, V: Pod> Iterator for TypedMapIter<'_, K, V> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.find_map(|entry| match entry {
+            Ok((key, value)) => {
+                let key = bytemuck::try_pod_read_unaligned(&key).ok()?;
+                Some(Ok((key, bytemuck::try_pod_read_unaligned(&value).ok()?)))
+            }
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
 /// A [`Map`] whose keys and values are plain data.
 ///
 /// ```
@@ -186,7 +200,11 @@ impl Iterator for MapIter<'_> {
 /// map.insert(7, [0.5, 1.0, 2.0])?;
 /// assert_eq!(map.get(7)?, Some([0.5, 1.0, 2.0]));
 /// assert_eq!(map.get_many(&[7, 8])?, [Some([0.5, 1.0, 2.0]), None]);
-/// # map.into_bytes().destroy()?;
+/// for entry in map.iter()? {
+///     let (key, [x, ..]) = entry?;
+///     assert_eq!((key, x), (7, 0.5));
+/// }
+/// # map.destroy()?;
 /// # world.finalize()
 /// # }
 /// ```
@@ -200,6 +218,12 @@ impl<'w, K: Pod, V: Pod> TypedMap<'w, K, V> {
     /// As [`Map::create`].
     pub fn create(world: &'w World, spread: Spread) -> Result<Self> {
         Map::create(world, spread).map(Self::from_bytes)
+    }
+
+    /// As [`Map::shared`]; the types are the same on all ranks, too.
+    pub fn shared(world: &'w World, spread: Spread) -> Result<Self> {
+        let wish = Wish::of::<(K, V)>("a typed map", &spread);
+        share(world, wish, || Map::create(world, spread.clone())).map(Self::from_bytes)
     }
 
     /// As [`Map::from_raw`].
@@ -245,6 +269,31 @@ impl<'w, K: Pod, V: Pod> TypedMap<'w, K, V> {
     /// As [`Map::remove`].
     pub fn remove(&self, key: K) -> Result<bool> {
         self.map.remove(bytemuck::bytes_of(&key))
+    }
+
+    /// How many different keys there are, those of other lengths included.
+    pub fn len(&self) -> Result<usize> {
+        self.map.len()
+    }
+
+    /// Whether it has no key.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.map.is_empty()
+    }
+
+    /// All keys and values, fetched many at a time. What others insert or remove meanwhile may be among them or not.
+    pub fn iter(&self) -> Result<TypedMapIter<'_, K, V>> {
+        self.map.iter().map(|entries| TypedMapIter(entries, PhantomData))
+    }
+
+    /// The keys and values in the memory of this rank; nothing is sent.
+    pub fn iter_local(&self) -> Result<TypedMapIter<'_, K, V>> {
+        self.map.iter_local().map(|entries| TypedMapIter(entries, PhantomData))
+    }
+
+    /// Gives all its memory back: see [`Map::destroy`].
+    pub fn destroy(self) -> Result<()> {
+        self.map.destroy()
     }
 
     /// As [`Map::insert_many`].

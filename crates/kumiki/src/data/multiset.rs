@@ -1,5 +1,6 @@
 //! Multisets: keys that are counted, spread over ranks.
 
+use super::agreement::{share, Handed, Wish};
 use super::table::{table_methods, Core, Item, Kind, Op, Scan, Scope};
 use super::{Cursor, Extent, RawTable, Spread};
 use crate::{Result, World};

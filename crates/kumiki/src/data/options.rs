@@ -102,7 +102,7 @@ impl Spread {
 ///
 /// # fn main() -> kumiki::Result<()> {
 /// # let world = kumiki::World::init()?;
-/// let block = Workspace::create_with(&world, 1 << 16, Chunks::of(4096).from_rank(0))?;
+/// let block = Workspace::shared_with(&world, 1 << 16, Chunks::of(4096).from_rank(0))?;
 /// assert_eq!(block.chunks().count(), 16);
 /// # block.destroy()?;
 /// # world.finalize()

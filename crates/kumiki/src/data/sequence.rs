@@ -327,6 +327,13 @@ macro_rules! typed_sequence {
                 Self::new(Sequence { world, kind: Kind::$name, address })
             }
 
+            #[doc = concat!("Makes a ", $word, " as `create` does, for all ranks: each gets a handle to the same. Collective: all \
+                             ranks call it with the same arguments; if they do not, every rank gets an error.")]
+            pub fn shared(world: &'w World, place: On) -> Result<Self> {
+                let wish = Wish::of::<T>(concat!("a ", $word), place);
+                share(world, wish, || Self::create(world, place))
+            }
+
             /// The address of the header: what other ranks need to use it.
             pub fn address(&self) -> GlobalAddress {
                 self.sequence.address
@@ -462,6 +469,20 @@ macro_rules! typed_sequence {
             /// Frees its memory. Dropping a handle does not: other ranks may go on using it.
             pub fn destroy(self) -> Result<()> {
                 self.sequence.apply(Op::Destroy).map(drop)
+            }
+        }
+
+        impl<'w, T: Pod> Handed<'w> for $name<'w, T> {
+            fn words(&self) -> [u64; 3] {
+                [self.address().bits(), 0, 0]
+            }
+
+            fn open(world: &'w World, words: [u64; 3]) -> Result<Self> {
+                Ok(Self::from_address(world, GlobalAddress::from_bits(words[0])))
+            }
+
+            fn discard(self) -> Result<()> {
+                self.destroy()
             }
         }
 

@@ -1,5 +1,6 @@
 //! Vectors: elements side by side on one rank.
 
+use super::agreement::{share, Handed, Wish};
 use super::ring::{Kind, Op, Ring, Tail, END};
 use super::sequence::{bytes_of_count, element, typed_sequence, Elements, Sequence};
 use super::On;

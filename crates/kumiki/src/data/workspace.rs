@@ -1,6 +1,7 @@
 //! Workspaces: one block spread over all ranks.
 
-use super::{heap, Chunks};
+use super::agreement::{share, Handed, Wish};
+use super::Chunks;
 use crate::{Error, GlobalAddress, GlobalPtr, Handle, Order, Result, World};
 use kumiki_mem::{Booking, Purpose};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const FAILED: GlobalAddress = GlobalAddress::from_bits(u64::MAX);
 /// use kumiki::{data::{Chunks, Workspace}, World};
 ///
 /// let world = World::init()?;
-/// let workspace = Workspace::create_with(&world, 1000, Chunks::of(64))?;
+/// let workspace = Workspace::shared_with(&world, 1000, Chunks::of(64))?;
 /// if world.rank() == 0 {
 ///     workspace.write(100, b"over the edge of a chunk")?;
 /// }
@@ -60,6 +61,30 @@ impl PartialEq for Parts {
 
 impl Eq for Parts {}
 
+/// The addresses of all parts, on rank 0.
+struct Table<'w>(&'w World, GlobalAddress);
+
+impl<'w> Table<'w> {
+    fn make(world: &'w World) -> Result<Self> {
+        let bytes = size_of::<GlobalAddress>() * world.ranks() as usize;
+        world.malloc(bytes, 0).map(|table| Table(world, table))
+    }
+}
+
+impl<'w> Handed<'w> for Table<'w> {
+    fn words(&self) -> [u64; 3] {
+        [self.1.bits(), 0, 0]
+    }
+
+    fn open(world: &'w World, words: [u64; 3]) -> Result<Self> {
+        Ok(Table(world, GlobalAddress::from_bits(words[0])))
+    }
+
+    fn discard(self) -> Result<()> {
+        self.0.free(self.1)
+    }
+}
+
 /// What a rank knows of a workspace, without the world: for languages that cannot keep a [`Workspace`] itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RawWorkspace {
@@ -89,12 +114,12 @@ impl std::fmt::Debug for Workspace<'_> {
 
 impl<'w> Workspace<'w> {
     /// Makes a workspace of zeros, with one chunk on each rank. Collective.
-    pub fn create(world: &'w World, bytes: usize) -> Result<Self> {
-        Self::create_with(world, bytes, Chunks::of(bytes.div_ceil(world.ranks() as usize).max(1)))
+    pub fn shared(world: &'w World, bytes: usize) -> Result<Self> {
+        Self::shared_with(world, bytes, Chunks::of(bytes.div_ceil(world.ranks() as usize).max(1)))
     }
 
     /// Makes a workspace of zeros, in chunks of a length, the first of them on a rank. Collective.
-    pub fn create_with(world: &'w World, bytes: usize, chunks: Chunks) -> Result<Self> {
+    pub fn shared_with(world: &'w World, bytes: usize, chunks: Chunks) -> Result<Self> {
         let (bytes, start, chunk) = (bytes as u64, chunks.start, chunks.bytes as u64);
         if start >= world.ranks() || chunk == 0 {
             return world.note(Err(Error::Misuse(format!(
@@ -104,15 +129,9 @@ impl<'w> Workspace<'w> {
         }
         let none = Arc::new(Parts { addresses: Box::default(), _booked: None });
         let mut workspace = Workspace { world, bytes, start, chunk, table: GlobalAddress::NULL, parts: none };
-        let notice = GlobalPtr::<u64>::from_address(heap::notice(world.local(), 0));
-        let made = if world.rank() == 0 { workspace.make_table(notice) } else { Ok(()) };
-        world.sync()?;
-        workspace.table = GlobalAddress::from_bits(world.get(notice).unwrap_or(0));
-        if workspace.table.is_null() {
-            world.sync()?;
-            made?;
-            return world.note(Err(no_memory(bytes, "rank 0 has none for a workspace")));
-        }
+        let wish = Wish::new("a workspace", (bytes, start, chunk));
+        let Table(_, table) = share(world, wish, || Table::make(world))?;
+        workspace.table = table;
         let booked = world.book(Purpose::Directory, size_of::<GlobalAddress>() as u64 * world.ranks() as u64);
         let own = booked.and_then(|booked| Ok((workspace.make_part()?, booked)));
         let table = GlobalPtr::<GlobalAddress>::from_address(workspace.table);
@@ -154,14 +173,6 @@ impl<'w> Workspace<'w> {
     pub fn from_raw(world: &'w World, raw: RawWorkspace) -> Workspace<'w> {
         let RawWorkspace { bytes, start, chunk, table, parts } = raw;
         Workspace { world, bytes, start, chunk, table, parts }
-    }
-
-    fn make_table(&self, notice: GlobalPtr<u64>) -> Result<()> {
-        let table = self.world.malloc(8 * self.world.ranks() as usize, 0);
-        let told = table.as_ref().map_or(0, |table| table.bits());
-        // Without any memory there is no notice either, which says the same.
-        let written = self.world.put(notice, told);
-        table.and(written)
     }
 
     /// This rank's part, zeroed.
@@ -361,7 +372,7 @@ mod tests {
     fn the_list_of_parts_is_in_the_ledger_while_somebody_has_it() {
         let world = World::init().unwrap();
         let booked = || world.ledger().of(Purpose::Directory);
-        let workspace = Workspace::create(&world, 1000).unwrap();
+        let workspace = Workspace::shared(&world, 1000).unwrap();
         assert_eq!(booked(), 8);
         let raw = workspace.into_raw();
         let again = Workspace::from_raw(&world, raw.clone());

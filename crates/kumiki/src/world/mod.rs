@@ -22,6 +22,7 @@ mod ranks;
 pub use life::WorldOptions;
 
 use crate::data;
+use std::sync::Mutex;
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
 ///
@@ -50,6 +51,8 @@ pub struct World {
     pub(crate) memory: kumiki_mem::World,
     /// What this process knows of hash tables that others made.
     tables: data::Directories,
+    /// How many times this rank has come to an agreement with all others.
+    agreements: Mutex<u64>,
 }
 
 impl std::fmt::Debug for World {
@@ -60,11 +63,16 @@ impl std::fmt::Debug for World {
 
 impl World {
     fn over(memory: kumiki_mem::World) -> World {
-        World { memory, tables: data::Directories::default() }
+        World { memory, tables: data::Directories::default(), agreements: Mutex::new(0) }
     }
 
     /// What this process knows of hash tables that others made.
     pub(crate) fn tables(&self) -> &data::Directories {
         &self.tables
+    }
+
+    /// How many times this rank has come to an agreement with all others.
+    pub(crate) fn agreements(&self) -> &Mutex<u64> {
+        &self.agreements
     }
 }

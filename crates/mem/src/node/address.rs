@@ -264,10 +264,11 @@ impl<T: Pod> Default for GlobalPtr<T> {
 }
 
 // SAFETY: two words, of which zeros are the null pointer; the marker has no bytes.
-unsafe impl<T: Pod> Zeroable for GlobalPtr<T> {}
+unsafe impl<T> Zeroable for GlobalPtr<T> {}
 // SAFETY: two words side by side, as the size asserted above shows, and nothing else. Any of their values is a pointer: what
-// it leads to is checked at each use, because other ranks could always send whatever they like.
-unsafe impl<T: Pod> Pod for GlobalPtr<T> {}
+// it leads to is checked at each use, because other ranks could always send whatever they like. What it points to need not be
+// known to be plain data, so that a type can hold pointers to itself; it must be to be read or written.
+unsafe impl<T: 'static> Pod for GlobalPtr<T> {}
 
 /// The pointer so many elements further on: [`GlobalPtr::add`].
 impl<T: Pod> std::ops::Add<usize> for GlobalPtr<T> {

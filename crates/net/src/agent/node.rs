@@ -360,7 +360,7 @@ impl Node {
         if seat.standing != Standing::In {
             return;
         }
-        seat.standing = Standing::Left;
+        (seat.standing, seat.has_left) = (Standing::Left, true);
         if let Some(pidfd) = seat.pidfd.take() {
             let _ = self.epoll.remove(pidfd.as_fd());
         }
@@ -380,6 +380,7 @@ impl Node {
     }
 
     fn begin(&mut self, table: &Table) -> Result<()> {
+        self.seats.iter_mut().for_each(|seat| seat.has_left = false);
         let launch = &self.launch;
         let arena = Arena::create(Config {
             job: launch.job,
@@ -526,5 +527,38 @@ fn write_places(arena: &Arena, table: &Table, status: Status) {
         if let Some(word) = arena.node(node).filter(|_| local == 0) {
             word.set_leader(Rank(rank as u32));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hub::tests::empty_launch;
+    use super::*;
+    use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+    #[test]
+    fn a_fence_that_crossed_a_leave_killed_a_rank_that_had_asked_to_join_again() {
+        let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let port = Port::bind(home, token::PORT, token::STRANGER).unwrap();
+        let launch = Launch { nodes: 1, ranks: 1, here: vec![0], starter_bytes: 4096, ..empty_launch() };
+        let mut node = Node::new(launch, Secret::from_bytes([7; 32]), Epoll::new().unwrap(), port).unwrap();
+        let (ours, _theirs) = socket::packet_pair().unwrap();
+        node.add_seat(0, ours).unwrap();
+        let table = Table { places: vec![(0, 0)], addresses: vec![SocketAddr::from((home, 1))] };
+        // A process that cannot be seen from here: whether it is to be killed shows in a complaint to the hub.
+        let join = |node: &mut Node| node.handle(0, ToAgent::Attach { pid: 0 });
+        let is_killed = |node: &mut Node| {
+            node.outbox.clear();
+            node.handle_hub(ToNode::Fence { rank: Rank(0) }).unwrap();
+            matches!(node.outbox[..], [ToHub::Unfenced { .. }])
+        };
+        join(&mut node);
+        node.handle_hub(ToNode::Begin(table.clone())).unwrap();
+        assert!(is_killed(&mut node), "in the first round");
+        node.handle(0, ToAgent::Leave);
+        join(&mut node);
+        assert!(!is_killed(&mut node), "the hub did not know that it had left");
+        node.handle_hub(ToNode::Begin(table)).unwrap();
+        assert!(is_killed(&mut node), "in the next round");
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Seat {
     pub(super) pidfd: Option<OwnedFd>,
     /// Why the agent has ended that process, if it has.
     pub(super) given_up: Option<Cause>,
+    /// Whether it has left the present round. It may have asked to join the next since.
+    pub(super) has_left: bool,
     /// Since when it has been seen stopped, by an agent that is not its parent.
     pub(super) stopped_ms: Option<u64>,
 }
@@ -56,13 +58,15 @@ impl Seat {
             known_pid: None,
             pidfd: None,
             given_up: None,
+            has_left: false,
             stopped_ms: None,
         }
     }
 
     /// Whether the world may give it up: who has left in good order is ended by nobody, also if that was asked before it was known.
+    /// The hub begins a round before it gives up anybody in it, and says so first: what it asks is about the present round.
     pub(super) fn can_be_given_up(&self) -> bool {
-        matches!(self.standing, Standing::In | Standing::Pending)
+        matches!(self.standing, Standing::In | Standing::Pending) && !self.has_left
     }
 
     /// Whether packets wait for room in the socket.

@@ -1,13 +1,13 @@
 //! The decorator itself: a transport that shows everything that goes through it to a hook.
 
 use crate::contract::{
-    Closing, Fault, Footprint, Message, Outbox, Payload, Sink, Sleeper, Source, Transport,
+    Capabilities, Closing, Fault, Filled, Footprint, Key, Memory, Message, OneSided, Outbox, Payload, Server,
+    Sink, Sleeper, Source, Transport,
 };
 use crate::os::socket::{Lent, Place};
 use crate::wire::Header;
 use crate::{Error, Rank, Result};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What looks at the traffic. Every method has a default that does nothing.
 pub(super) trait Hook: Send {
@@ -106,7 +106,7 @@ impl<H: Hook> Sink for TapSink<'_, H> {
         self.sink.lend(source, offset, bytes)
     }
 
-    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> bool {
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
         self.sink.fill(source, offset, place)
     }
 
@@ -123,6 +123,10 @@ impl<H: Hook> Sink for TapSink<'_, H> {
         self.sink.unsent(peer, error, silent, out);
     }
 
+    fn performed(&mut self, op: u64, result: Result<Option<u64>>, out: &mut Outbox) {
+        self.sink.performed(op, result, out);
+    }
+
     fn agent(&mut self, out: &mut Outbox) {
         self.sink.agent(out);
     }
@@ -131,6 +135,10 @@ impl<H: Hook> Sink for TapSink<'_, H> {
 impl<H: Hook> Transport for Tap<H> {
     fn name(&self) -> &'static str {
         self.inner.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
@@ -163,12 +171,20 @@ impl<H: Hook> Transport for Tap<H> {
         Ok(happened)
     }
 
-    fn sleeper(&self) -> Arc<dyn Sleeper> {
+    fn sleeper(&self) -> Option<Arc<dyn Sleeper>> {
         self.inner.sleeper()
     }
 
-    fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
-        self.inner.adopt(socket)
+    fn register(&mut self, memory: Arc<dyn Memory>) -> Result<Key> {
+        self.inner.register(memory)
+    }
+
+    fn unregister(&mut self, key: Key) -> Result<()> {
+        self.inner.unregister(key)
+    }
+
+    fn perform(&mut self, to: Rank, op: u64, operation: OneSided, sink: &mut dyn Sink) -> Result<()> {
+        self.inner.perform(to, op, operation, &mut TapSink { sink, hook: &mut self.hook })
     }
 
     fn wake_up_at(&self) -> Option<u64> {
@@ -196,6 +212,10 @@ impl<H: Hook> Transport for Tap<H> {
 
     fn watch(&mut self) {
         self.inner.watch();
+    }
+
+    fn serve_with(&mut self, server: Weak<dyn Server>) {
+        self.inner.serve_with(server);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The memory that all connections of a rank share: one place to receive into, and frames that are being sent.
 
-use crate::contract::{Accounts, Sink, Source, PIECE_BYTES};
+use crate::contract::{Accounts, Filled, Sink, Source, PIECE_BYTES};
 use crate::wire::{frame, FRAME_HEADER_BYTES};
 use std::sync::Arc;
 
@@ -92,16 +92,21 @@ pub(super) fn is_frame(buffer: &[u8]) -> bool {
     buffer.len() == FRAME_BYTES
 }
 
-/// Fills a payload from the sink and sums it up. `None` when the sink has it no more.
-pub(super) fn fill(sink: &mut dyn Sink, source: Source, offset: u64, place: &mut [u8]) -> Option<u32> {
+/// Fills a payload from the sink and sums it up. What is not filled wholly is said instead.
+pub(super) fn fill(
+    sink: &mut dyn Sink,
+    source: Source,
+    offset: u64,
+    place: &mut [u8],
+) -> Result<u32, Filled> {
     let mut crc = 0;
     let mut at = offset;
     for block in place.chunks_mut(BLOCK_BYTES) {
-        if !sink.fill(source, at, block) {
-            return None;
+        match sink.fill(source, at, block) {
+            Filled::Whole => crc = frame::checksum_more(crc, block),
+            unfilled => return Err(unfilled),
         }
-        crc = frame::checksum_more(crc, block);
         at += block.len() as u64;
     }
-    Some(crc)
+    Ok(crc)
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::auth::{refused_record, Refusal, HELLO_BYTES};
-use crate::contract::{Path, Payload, Source};
+use crate::contract::{Filled, Path, Payload, Source};
 use crate::shm::arena::Config;
 use crate::shm::world::{Cause, Place, Status};
 use crate::wire::Header;
@@ -20,8 +20,8 @@ impl Sink for Listening {
         self.1 += 1;
         false
     }
-    fn fill(&mut self, _: Source, _: u64, _: &mut [u8]) -> bool {
-        false
+    fn fill(&mut self, _: Source, _: u64, _: &mut [u8]) -> Filled {
+        Filled::Gone
     }
     fn torn(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
         false
@@ -74,6 +74,7 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
         connection_cap: 4,
         most_connections: 4,
         accounts: Arc::new(super::tests::Unlimited),
+        callers: Arc::default(),
     };
     Tcp::new(setup, None).unwrap()
 }
@@ -122,7 +123,7 @@ fn what_a_rank_says_after_it_was_given_up_comes_too_late() {
     let (mut one, mut other) = (caller(address, 60_000), rank_of_two(1, address, 60_000));
     let (mut sink, mut heard) = (Listening::default(), Listening::default());
     one.send(Rank(1), question(), &mut sink).unwrap();
-    other.adopt(listener.accept().unwrap().0.into()).unwrap();
+    other.take_in(listener.accept().unwrap().0.into()).unwrap();
     while heard.1 == 0 {
         one.poll(&mut sink).unwrap();
         other.poll(&mut heard).unwrap();

@@ -1,16 +1,18 @@
-//! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it.
+//! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it. What comes in on it is in
+//! `link/receiving.rs`.
 
-use super::admission::Admission;
-use super::buffers::{fill, is_frame, Buffers, BLOCK_BYTES, LEAD_BYTES};
+mod receiving;
+
+use super::buffers::{fill, is_frame, Buffers, LEAD_BYTES};
 use super::in_place::{self, InPlace};
 use super::reach::Attempt;
 use crate::auth::Identity;
 use crate::contract::{
-    Accounts, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
+    Accounts, Filled, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
 };
 use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
-use crate::wire::{Connection, Event, Header, Landed, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
+use crate::wire::{Connection, Header, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -90,19 +92,13 @@ pub(super) struct Link {
     torn: bool,
     /// Whether its transport knows that it was given messages which go out together.
     pub(super) fed: bool,
+    /// Whether the payload of the first message is not there yet: the sink is asked for it again at a later poll.
+    pub(super) waits_for_sink: bool,
+    /// Whether the peer has opened another, which is enough for both.
+    pub(super) surplus: bool,
 }
 
 const _: () = assert!(std::mem::size_of::<Link>() <= 512);
-
-/// What was read from a socket.
-struct Read {
-    /// How far the present payload is, if some of it went to its place.
-    landed: Option<Landed>,
-    /// Bytes that came behind it, or instead of it, and are in the scratch.
-    staged: usize,
-    /// All bytes.
-    bytes: usize,
-}
 
 /// What came of receiving on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,6 +138,8 @@ impl Link {
             drop_next: false,
             torn: false,
             fed: false,
+            waits_for_sink: false,
+            surplus: false,
         }
     }
 
@@ -171,6 +169,11 @@ impl Link {
     /// Whether closing it now would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
         self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
+    }
+
+    /// Whether the machine of the peer must show that it lives: something is under way to it, through a network.
+    pub(super) fn owes_life(&self) -> bool {
+        !self.is_here && self.established && !self.is_idle()
     }
 
     /// Whether all that can be done here is to read: nothing to send, no goodbye, no fault.
@@ -307,6 +310,7 @@ impl Link {
         out: &mut Outbox,
     ) -> Result<bool> {
         self.burst_bytes = 0;
+        self.waits_for_sink = false;
         while self.burst_bytes < BURST_BYTES {
             if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);
@@ -327,148 +331,6 @@ impl Link {
     /// Whether the latest [`flush`](Self::flush) ended because others must have their turn.
     pub(super) fn has_used_its_turn(&self) -> bool {
         self.burst_bytes >= BURST_BYTES
-    }
-
-    /// Reads what has come and hands it to the sink.
-    pub(super) fn receive(
-        &mut self,
-        admission: &Admission<'_>,
-        buffers: &mut Buffers,
-        sink: &mut dyn Sink,
-        out: &mut Outbox,
-    ) -> Result<Received> {
-        let was_established = self.established;
-        let read = match self.read(buffers, sink) {
-            Ok(Read { bytes: 0, .. }) => {
-                return match self.wire.end_of_input() {
-                    Ok(()) => Ok(Received::Finished),
-                    Err(error) => Err(self.broken(&error)),
-                };
-            }
-            Ok(read) => read,
-            Err(error) if error.would_block() => return Ok(Received::Bytes(0)),
-            Err(error) => return Err(error),
-        };
-        if let Some(landed) = read.landed {
-            self.land(landed, sink, out);
-        }
-        let mut at = 0;
-        while at < read.staged {
-            at += self.digest(admission, &buffers.scratch[at..read.staged], sink, out)?;
-        }
-        if self.wire.is_finished() {
-            return Ok(Received::Finished);
-        }
-        if self.initiated && self.established && !was_established && self.has_hung_up() {
-            // A rank that was stopped may find an answer that came in time, from a peer that has given up since.
-            self.established = false;
-            return Err(Error::Closed("the peer has given up the handshake".into()));
-        }
-        Ok(Received::Bytes(read.bytes))
-    }
-
-    /// Whether the peer has ended the connection, behind what has been read.
-    fn has_hung_up(&self) -> bool {
-        match socket::receive(self.fd.as_fd(), &mut [0], true) {
-            Ok(bytes) => bytes == 0,
-            Err(error) => !error.would_block(),
-        }
-    }
-
-    /// Reads from the socket: what is left of a payload into the memory where it belongs, if that may be; everything else into
-    /// the scratch.
-    fn read(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<Read> {
-        let left = self.wire.payload_left() as usize;
-        if left >= LEAST_IN_PLACE_BYTES && self.incoming.flags & FLAG_UNSTEADY != 0 {
-            if let Some(read) = self.read_in_place(left, &mut buffers.scratch, sink)? {
-                return Ok(read);
-            }
-        }
-        buffers.expect(left);
-        let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch, false)?;
-        Ok(Read { landed: None, staged: bytes, bytes })
-    }
-
-    /// Reads into the memory where the payload belongs, and behind it no more than the next header: another payload may follow
-    /// it. `None` if there is no such memory.
-    fn read_in_place(
-        &mut self,
-        left: usize,
-        scratch: &mut [u8],
-        sink: &mut dyn Sink,
-    ) -> Result<Option<Read>> {
-        let at = self.incoming.payload_bytes - left as u32;
-        let place = sink.place(self.peer.unwrap_or_default(), &self.incoming, at, left);
-        let Some(mut place) = place else { return Ok(None) };
-        let bytes = socket::receive_into(self.fd.as_fd(), &mut place, &mut scratch[..FRAME_HEADER_BYTES])?;
-        let in_place = bytes.min(left);
-        let landed = self.wire.payload_summed(in_place, |crc| place.checksum_more(crc, in_place));
-        let landed = landed.map_err(|error| self.broken(&error))?;
-        Ok(Some(Read { landed: Some(landed), staged: bytes - in_place, bytes }))
-    }
-
-    /// So far a payload has come.
-    fn land(&mut self, landed: Landed, sink: &mut dyn Sink, out: &mut Outbox) {
-        self.torn |= landed == Landed::Torn;
-        if landed != Landed::Partly {
-            self.complete(sink, out);
-        }
-    }
-
-    /// Takes some of the bytes: a piece of a payload, or a record or header.
-    fn digest(
-        &mut self,
-        admission: &Admission<'_>,
-        bytes: &[u8],
-        sink: &mut dyn Sink,
-        out: &mut Outbox,
-    ) -> Result<usize> {
-        let left = self.wire.payload_left() as usize;
-        if left > 0 {
-            let taken = left.min(bytes.len()).min(BLOCK_BYTES);
-            let at = self.incoming.payload_bytes - left as u32;
-            let from = self.peer.unwrap_or_default();
-            sink.part(from, &self.incoming, at, &bytes[..taken]);
-            let landed = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
-            self.land(landed, sink, out);
-            return Ok(taken);
-        }
-        let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;
-        match event {
-            Event::NeedMore => {}
-            Event::Established(identity) => {
-                (admission.admit)(identity)?;
-                self.peer = Some(Rank(identity.rank));
-                self.established = true;
-            }
-            Event::Frame(header) => {
-                self.incoming = header;
-                // A message may end in the middle, when its memory is gone: what begins anew is not torn by it.
-                self.torn &= header.payload_bytes > 0 && header.d > 0;
-                if header.payload_bytes == 0 {
-                    self.complete(sink, out);
-                }
-            }
-            Event::Goodbye => self.parting = true,
-            Event::Closed => {}
-        }
-        Ok(taken)
-    }
-
-    fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
-        let from = self.peer.unwrap_or_default();
-        let is_answer = match (self.torn, self.incoming.flags & FLAG_MORE != 0) {
-            (false, _) => sink.frame(from, self.index, &self.incoming, out),
-            // The rest of the message comes, but it is of no use.
-            (true, true) => false,
-            (true, false) => {
-                self.torn = false;
-                sink.torn(from, self.index, &self.incoming, out)
-            }
-        };
-        if is_answer {
-            self.unanswered = self.unanswered.saturating_sub(1);
-        }
     }
 
     /// Sends the next frame of the first message. Returns whether to go on with the next one.
@@ -520,14 +382,12 @@ impl Link {
                     self.leave_queue();
                     sealed
                 }
-                Payload::Lazy(source, total) => {
-                    let Some(crc) = fill(sink, source, 0, &mut buffer[start..next]) else {
-                        self.leave_queue();
-                        sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-                        continue;
-                    };
-                    self.seal_piece(&message, total, total as usize, 0, crc)?
-                }
+                Payload::Lazy(source, total) => match fill(sink, source, 0, &mut buffer[start..next]) {
+                    Ok(crc) => self.seal_piece(&message, total, total as usize, 0, crc)?,
+                    Err(unfilled) if self.passes_over(unfilled, &message, sink, out) => continue,
+                    // What goes before it need not wait for it.
+                    Err(_) => break,
+                },
             };
             buffer[end..start].copy_from_slice(&sealed);
             end = next;
@@ -536,7 +396,12 @@ impl Link {
                 break;
             }
         }
-        self.send_owned(buffer, 0, end, buffers)
+        if end == 0 {
+            buffers.give(buffer);
+            return Ok(!self.waits_for_sink);
+        }
+        let sent = self.send_owned(buffer, 0, end, buffers)?;
+        Ok(sent && !self.waits_for_sink)
     }
 
     /// Sends a piece of a payload from the memory where it lies; `None` if that cannot be. Returns whether all went.
@@ -581,11 +446,12 @@ impl Link {
         let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
         let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
         let place = &mut buffer[LEAD_BYTES..end];
-        let Some(crc) = fill(sink, source, self.progress, place) else {
-            buffers.give(buffer);
-            self.leave_queue();
-            sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-            return Ok(true);
+        let crc = match fill(sink, source, self.progress, place) {
+            Ok(crc) => crc,
+            Err(unfilled) => {
+                buffers.give(buffer);
+                return Ok(self.passes_over(unfilled, message, sink, out));
+            }
         };
         let sealed = self.seal_piece(message, total, piece, 0, crc)?;
         buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
@@ -603,14 +469,30 @@ impl Link {
         let mut frame = [0; FRAME_HEADER_BYTES + LITTLE_BYTES];
         let piece = (total - self.progress).min(LITTLE_BYTES as u64) as usize;
         let end = FRAME_HEADER_BYTES + piece;
-        let Some(crc) = fill(sink, source, self.progress, &mut frame[FRAME_HEADER_BYTES..end]) else {
-            self.leave_queue();
-            sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-            return Ok(true);
+        let crc = match fill(sink, source, self.progress, &mut frame[FRAME_HEADER_BYTES..end]) {
+            Ok(crc) => crc,
+            Err(unfilled) => return Ok(self.passes_over(unfilled, &message, sink, out)),
         };
         let sealed = self.seal_piece(&message, total, piece, 0, crc)?;
         frame[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
         self.send_bytes(&frame[..end])
+    }
+
+    /// The payload of the first message is not there. Whether the next one may go: not before one that only has to wait.
+    fn passes_over(
+        &mut self,
+        unfilled: Filled,
+        message: &Message,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> bool {
+        if unfilled == Filled::NotYet {
+            self.waits_for_sink = true;
+            return false;
+        }
+        self.leave_queue();
+        sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
+        true
     }
 
     /// The header of the next piece of the first message, which goes on behind that piece or leaves the queue.

@@ -7,18 +7,21 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the table of connections, routing, the cap |
-//! | `link.rs` | one connection |
+//! | `link.rs`, `link/` | one connection |
 //! | `buffers.rs` | memory that all connections share |
 //! | `admission.rs` | who may come in |
+//! | `callers.rs` | sockets of callers, on their way from the agent |
 //! | `in_place.rs` | a frame that is sent without a copy |
 //! | `sending.rs` | which connection a message goes on, and what goes out together |
 //! | `routes.rs` | which connection questions to a rank go on |
+//! | `surplus.rs` | two ranks that have called each other at once, and need one connection |
 //! | `reach.rs` | calling, calling again, and when a peer is lost |
 //! | `room.rs` | how many connections there may be |
 //! | `sleeper.rs` | how a thread sleeps until something comes |
 
 mod admission;
 mod buffers;
+mod callers;
 #[cfg(test)]
 mod handshakes;
 mod in_place;
@@ -28,23 +31,27 @@ mod room;
 mod routes;
 mod sending;
 mod sleeper;
+mod surplus;
 #[cfg(test)]
 mod tests;
 
 use crate::auth::{Identity, JobId, Secret, NONCE_BYTES};
-use crate::contract::{Accounts, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport};
+use crate::contract::{
+    Accounts, Capabilities, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport,
+};
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::shm::arena::Arena;
 use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
+pub use callers::Callers;
 use link::{Link, Received};
 use reach::Retry;
 use routes::Routes;
 use sending::More;
 use sleeper::EpollSleeper;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -57,7 +64,7 @@ const AGENT_TOKEN: u64 = u64::MAX;
 /// …and this one the event that ends a sleep.
 const WAKE_TOKEN: u64 = u64::MAX - 1;
 /// After so many polls of the hot link alone all are looked at. Twice as many each time that nothing was found on the
-/// others, up to the second figure: two ranks that ask each other have two links, and both are hot.
+/// others, up to the second figure: a rank that is asked by one and asks another has two links that are hot.
 const POLLS_PER_ROUND: u32 = 1;
 const MOST_POLLS_PER_ROUND: u32 = 64;
 /// A hushed link is looked at so often in one poll: whoever waits for it alone need not come through all layers each time.
@@ -92,6 +99,8 @@ pub struct Setup {
     pub most_connections: usize,
     /// Where the memory of connections is booked.
     pub accounts: Arc<dyn Accounts>,
+    /// Where the sockets of callers come in: when the agent has sent something, and before the first poll.
+    pub callers: Arc<Callers>,
 }
 
 /// The TCP transport of one rank.
@@ -115,8 +124,12 @@ pub struct Tcp {
     /// Links that were given messages which go out together, when all of them are there.
     fed: Vec<u32>,
     next_deadline_ms: Option<u64>,
-    /// When the machines of peers are looked at that owe us an answer.
-    check_at_ms: u64,
+    /// When the machines of peers are looked at that owe us an answer; none while none does.
+    check_at_ms: Option<u64>,
+    /// Whether messages are being sent that were taken from where they waited, and who was lost meanwhile: what is left of them
+    /// for those must not be sent.
+    draining: bool,
+    lost_meanwhile: Vec<Rank>,
     events: Vec<(u64, Readiness)>,
     /// Kept between calls for its memory.
     outbox: Outbox,
@@ -137,7 +150,7 @@ impl Tcp {
         if let Some(agent) = agent {
             epoll.add(agent, AGENT_TOKEN, false)?;
         }
-        Ok(Tcp {
+        let mut tcp = Tcp {
             sleeper: Arc::new(EpollSleeper { epoll, wake, slept: AtomicBool::new(true) }),
             links: Vec::new(),
             free: Vec::new(),
@@ -151,7 +164,9 @@ impl Tcp {
             unsettled: Vec::new(),
             fed: Vec::new(),
             next_deadline_ms: None,
-            check_at_ms: 0,
+            check_at_ms: None,
+            draining: false,
+            lost_meanwhile: Vec::new(),
             events: Vec::new(),
             outbox: Outbox::default(),
             hot: None,
@@ -159,7 +174,12 @@ impl Tcp {
             polls_per_round: POLLS_PER_ROUND,
             hushed: None,
             setup,
-        })
+        };
+        for socket in tcp.setup.callers.take().0 {
+            // One that there is no room for is closed, and its caller tries again.
+            let _ = tcp.take_in(socket);
+        }
+        Ok(tcp)
     }
 
     fn identity(&self) -> Identity {
@@ -167,7 +187,8 @@ impl Tcp {
     }
 
     /// Takes a connection into the table. It is booked, but not refused when the budget is spent: others give memory back by
-    /// asking for it, and a barrier is passed by telling others. Their number is bounded by `most_connections`.
+    /// asking for it, and a barrier is passed by telling others. Callers and calls of our own stay below `most_connections`; calls
+    /// that are made for others or once more may go beyond, until the system gives this process no more descriptors.
     fn insert(&mut self, mut link: Link) -> Result<u32> {
         self.buffers.prepare();
         self.setup.accounts.force(BOOKED_BYTES);
@@ -181,10 +202,6 @@ impl Tcp {
             return Err(error);
         }
         self.note_deadline(link.wake_up_at());
-        if !link.is_here {
-            // The first link begins the looks at the machines of peers.
-            self.note_deadline(Some(self.check_at_ms));
-        }
         self.called += link.initiated as usize;
         if index as usize == self.links.len() {
             self.links.push(None);
@@ -258,7 +275,12 @@ impl Tcp {
         });
         match done {
             Some(Some(all_sent)) => {
-                self.watch_writes(index, !all_sent);
+                let waits_for_sink =
+                    self.links[index as usize].as_ref().is_some_and(|link| link.waits_for_sink);
+                self.watch_writes(index, !all_sent && !waits_for_sink);
+                if waits_for_sink && !self.unsettled.contains(&index) {
+                    self.unsettled.push(index);
+                }
                 if let Some(link) = self.links[index as usize].as_mut() {
                     link.balance(&*self.setup.accounts);
                     if link.has_used_its_turn() {
@@ -266,6 +288,7 @@ impl Tcp {
                         self.polls = MOST_POLLS_PER_ROUND;
                     }
                 }
+                self.expect_life(index);
             }
             Some(None) => self.unsettled.push(index),
             None => {}
@@ -341,9 +364,8 @@ impl Tcp {
                 let _ = socket::leave_verdict(link.fd.as_fd(), timeout_ms);
             }
             if let Some(peer) = link.peer {
-                // Two ranks that call each other at once keep both links: each asks on its own, and answers go
-                // back the way the question came.
                 self.routes.entry(peer.0).or_insert(index);
+                self.note_surplus(peer);
             }
             self.flush_link(index, sink, out);
         } else if link.has_output() {
@@ -352,7 +374,9 @@ impl Tcp {
         if !was_established {
             self.crowd_out(index);
         }
+        self.expect_life(index);
         self.answer_goodbye(index, sink, out);
+        self.part_with_surplus(index, sink, out);
     }
 
     /// After a goodbye, of the peer or ours: what was not asked yet waits, and our goodbye goes out when everything that
@@ -398,11 +422,8 @@ impl Tcp {
             self.keep_cap(sink, out);
         }
         if !self.waiting.is_empty() {
-            for (to, message) in std::mem::take(&mut self.waiting) {
-                if let Err(error) = self.send_inner(to, message, More::No, sink, out) {
-                    sink.lost(to, error, out);
-                }
-            }
+            let waiting = std::mem::take(&mut self.waiting);
+            self.drain(waiting, More::No, sink, out);
         }
         for index in std::mem::take(&mut self.unsettled) {
             self.readable(index, sink, out);
@@ -410,15 +431,29 @@ impl Tcp {
         }
     }
 
-    /// Looks at the machines of peers now and then, for as long as there are connections to other machines.
-    fn check_peers(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
-        if now_ms >= self.check_at_ms {
-            self.check_silence(sink, out);
-            let every_ms = self.setup.arena.config().peer_timeout_ms as u64 / CHECKS_PER_TIMEOUT;
-            self.check_at_ms = now_ms + every_ms.clamp(1, MOST_CHECK_MS);
+    /// Something may be under way on a link: if it goes to another machine, that is looked at now and then.
+    fn expect_life(&mut self, index: u32) {
+        let link = self.links.get(index as usize).and_then(Option::as_ref);
+        if self.check_at_ms.is_none() && link.is_some_and(|link| link.owes_life()) {
+            self.check_later(time::now_ms());
         }
-        if self.links.iter().flatten().any(|link| !link.is_here) {
-            self.note_deadline(Some(self.check_at_ms));
+    }
+
+    fn check_later(&mut self, now_ms: u64) {
+        let every_ms = self.setup.arena.config().peer_timeout_ms as u64 / CHECKS_PER_TIMEOUT;
+        self.check_at_ms = Some(now_ms + every_ms.clamp(1, MOST_CHECK_MS));
+        self.note_deadline(self.check_at_ms);
+    }
+
+    /// Looks at the machines of peers, for as long as something is under way to another machine. An idle rank is not woken.
+    fn check_peers(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        if self.check_at_ms.is_some_and(|at_ms| now_ms < at_ms) {
+            return self.note_deadline(self.check_at_ms);
+        }
+        self.check_at_ms = None;
+        self.check_silence(sink, out);
+        if self.links.iter().flatten().any(|link| link.owes_life()) {
+            self.check_later(now_ms);
         }
     }
 
@@ -474,6 +509,8 @@ impl Tcp {
         for &(token, readiness) in &events {
             if token == AGENT_TOKEN {
                 sink.agent(&mut out);
+                self.let_in(sink, &mut out);
+                self.settle_outbox(&mut out, sink);
                 happened += 1;
                 continue;
             }
@@ -503,6 +540,10 @@ impl Tcp {
 impl Transport for Tcp {
     fn name(&self) -> &'static str {
         "tcp"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { in_place: true, ..Capabilities::default() }
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
@@ -552,12 +593,8 @@ impl Transport for Tcp {
         }
     }
 
-    fn sleeper(&self) -> Arc<dyn Sleeper> {
-        self.sleeper.clone()
-    }
-
-    fn adopt(&mut self, socket: OwnedFd) -> Result<()> {
-        self.take_in(socket)
+    fn sleeper(&self) -> Option<Arc<dyn Sleeper>> {
+        Some(self.sleeper.clone())
     }
 
     fn wake_up_at(&self) -> Option<u64> {

@@ -163,7 +163,10 @@ impl Tcp {
     }
 
     /// Takes back all that waits to be sent to a peer: what is reported as lost must not be done after all.
-    fn forget_unsent(&mut self, peer: Rank) -> Vec<Message> {
+    pub(super) fn forget_unsent(&mut self, peer: Rank) -> Vec<Message> {
+        if self.draining && !self.lost_meanwhile.contains(&peer) {
+            self.lost_meanwhile.push(peer);
+        }
         let mut forgotten = Vec::new();
         for retry in self.retries.extract_if(.., |retry| retry.peer == peer) {
             forgotten.extend(retry.messages);
@@ -265,7 +268,7 @@ impl Tcp {
         let limit_ms = self.patience_ms();
         for index in 0..self.links.len() as u32 {
             let link = self.links[index as usize].as_ref();
-            let watched = link.filter(|link| !link.is_here && link.established && !link.is_idle());
+            let watched = link.filter(|link| link.owes_life());
             if watched.is_some_and(|link| socket::is_silent(link.fd.as_fd(), limit_ms)) {
                 let what = "waiting for the peer's machine to answer".into();
                 self.fail(index, Error::Timeout { what, after_ms: limit_ms }, sink, out);

@@ -76,6 +76,18 @@ impl Tcp {
         self.open >= most || self.open - self.called >= for_callers
     }
 
+    /// Takes over the callers that the agent has sent, and makes room if there is none.
+    pub(super) fn let_in(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let (callers, crowded) = self.setup.callers.take();
+        if crowded || !callers.is_empty() && self.is_full() {
+            self.evict(|_| true, sink, out);
+        }
+        for socket in callers {
+            // A socket that cannot be taken over is closed; its caller tries again.
+            let _ = self.take_in(socket);
+        }
+    }
+
     /// Takes over the socket of a caller, if there is room; otherwise closes it.
     pub(super) fn take_in(&mut self, socket: OwnedFd) -> Result<()> {
         if self.is_full() || self.is_crowded() {

@@ -3,7 +3,7 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Message, Outbox, Path, Sink, Transport};
+use crate::contract::{Message, Outbox, Path, Sink};
 use crate::os::time;
 use crate::{Rank, Result};
 
@@ -70,8 +70,11 @@ impl Tcp {
             return Ok(());
         }
         match link.send_now(&message) {
-            Ok(Some(true)) => {}
-            Ok(Some(false)) => self.watch_writes(index, true),
+            Ok(Some(true)) => self.expect_life(index),
+            Ok(Some(false)) => {
+                self.watch_writes(index, true);
+                self.expect_life(index);
+            }
             Ok(None) => {
                 link.push(message);
                 link.balance(&*self.setup.accounts);
@@ -105,6 +108,9 @@ impl Tcp {
         if let Some(link) = link.filter(|link| link.may_relay()) {
             return Ok(Some(link.index));
         }
+        if let Some(index) = self.any_relay(to) {
+            return Ok(Some(index));
+        }
         match self.call(to, Attempt::first(time::now_ms())) {
             Err(error) if error.is_own_trouble() => {
                 self.call_later(to, message, &error, sink, out);
@@ -136,27 +142,39 @@ impl Tcp {
 
     /// Does what sinks asked for in callbacks, until they ask for no more.
     pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
-        while !out.messages.is_empty() || !out.sockets.is_empty() || out.crowded {
-            let callers = std::mem::take(&mut out.sockets);
-            if std::mem::take(&mut out.crowded) || !callers.is_empty() && self.is_full() {
-                self.evict(|_| true, sink, out);
-            }
-            for socket in callers {
-                // A socket that cannot be taken over is closed; its caller tries again.
-                let _ = self.adopt(socket);
-            }
+        while !out.messages.is_empty() {
             let mut messages = std::mem::take(&mut out.messages);
             let more = if messages.len() > 1 { More::Comes } else { More::No };
-            for (to, message) in messages.drain(..) {
-                if let Err(error) = self.send_inner(to, message, more, sink, out) {
-                    sink.lost(to, error, out);
-                }
-            }
+            self.drain(messages.drain(..), more, sink, out);
             self.flush_fed(sink, out);
             if out.messages.is_empty() {
                 out.messages = messages;
             }
         }
+    }
+
+    /// Sends messages that were taken from where they waited. Questions to a rank that is lost on the way are not asked: it was
+    /// told already that they were not.
+    pub(super) fn drain(
+        &mut self,
+        messages: impl IntoIterator<Item = (Rank, Message)>,
+        more: More,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) {
+        self.draining = true;
+        for (to, message) in messages {
+            let is_answer = matches!(message.path, Path::Answer(_));
+            if !is_answer && self.lost_meanwhile.contains(&to) {
+                continue;
+            }
+            if let Err(error) = self.send_inner(to, message, more, sink, out) {
+                self.forget_unsent(to);
+                sink.lost(to, error, out);
+            }
+        }
+        self.draining = false;
+        self.lost_meanwhile.clear();
     }
 
     /// The link on which questions to a rank go, if there is one.

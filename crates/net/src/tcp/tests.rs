@@ -3,7 +3,7 @@
 use super::link::BURST_BYTES;
 use super::*;
 use crate::auth::Purpose;
-use crate::contract::{Path, Payload, Source, PIECE_BYTES};
+use crate::contract::{suite, Filled, Path, Payload, Source, PIECE_BYTES};
 use crate::shm::arena::Config;
 use crate::shm::world::{Cause, Place, Status};
 use crate::wire::{Connection, Header};
@@ -76,9 +76,9 @@ impl Sink for Heard {
         false
     }
 
-    fn fill(&mut self, _: Source, _: u64, place: &mut [u8]) -> bool {
+    fn fill(&mut self, _: Source, _: u64, place: &mut [u8]) -> Filled {
         self.filled_bytes += place.len() as u64;
-        true
+        Filled::Whole
     }
 
     fn torn(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
@@ -134,6 +134,7 @@ fn transport(arena: &Arc<Arena>, rank: u32, cap: usize, most: usize) -> Tcp {
         connection_cap: cap,
         most_connections: most,
         accounts: Arc::new(Unlimited),
+        callers: Arc::default(),
     };
     Tcp::new(setup, None).unwrap()
 }
@@ -156,8 +157,24 @@ fn note() -> Message {
 /// Hands the callers at the port to a rank, as its agent would.
 fn hand_over(port: &TcpListener, to: &mut Tcp) {
     while let Ok((socket, _)) = port.accept() {
-        to.adopt(socket.into()).unwrap();
+        to.take_in(socket.into()).unwrap();
     }
+}
+
+/// Two ranks, of which the first has called the second.
+fn connected() -> [(Tcp, Heard); 2] {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    reached.frames.clear();
+    [(caller, heard), (callee, reached)]
 }
 
 #[test]
@@ -201,7 +218,7 @@ fn a_caller_that_needs_long_for_its_proof_is_let_in() {
     let late_ms = now_ms + crate::wire::ANSWER_TIMEOUT_MS + PATIENCE_MS;
     while time::now_ms() < late_ms {
         callee.poll(&mut heard).unwrap();
-        let _ = callee.sleeper().sleep(10);
+        let _ = callee.sleeper.sleep(10);
     }
     assert_eq!(callee.open, 1, "the caller was sent away");
     let mut challenge = [0; crate::auth::CHALLENGE_BYTES];
@@ -262,16 +279,7 @@ fn recorded_hellos_took_every_place() {
 
 #[test]
 fn a_connection_that_ends_behind_a_goodbye_is_no_loss() {
-    let port = listener();
-    let arena = world(2, port.local_addr().unwrap());
-    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
-    let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    caller.send(Rank(1), note(), &mut heard).unwrap();
-    while reached.frames.is_empty() {
-        hand_over(&port, &mut callee);
-        caller.poll(&mut heard).unwrap();
-        callee.poll(&mut reached).unwrap();
-    }
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
     // It leaves, and does not wait for our goodbye. Its agent has not told anybody yet.
     while callee.close(&mut reached) == Closing::Sending {}
     // What it has not read makes the end of the connection a reset.
@@ -288,22 +296,45 @@ const NO_PORT: Error = Error::System { call: "connect", errno: libc::EADDRNOTAVA
 
 #[test]
 fn a_question_that_was_reported_lost_was_asked_again() {
-    let port = listener();
-    let arena = world(2, port.local_addr().unwrap());
-    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
-    let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    caller.send(Rank(1), note(), &mut heard).unwrap();
-    while reached.frames.is_empty() {
-        hand_over(&port, &mut callee);
-        caller.poll(&mut heard).unwrap();
-        callee.poll(&mut reached).unwrap();
-    }
+    let [(mut caller, mut heard), (callee, _)] = connected();
     drop(callee);
     caller.call_later(Rank(1), note(), &NO_PORT, &mut heard, &mut Outbox::default());
     while heard.lost.is_empty() {
         caller.poll(&mut heard).unwrap();
     }
     assert_eq!((caller.retries.len(), caller.open), (0, 0), "it is still to be asked");
+}
+
+#[test]
+fn a_question_that_waited_behind_one_that_was_lost_was_asked_all_the_same() {
+    let [(mut caller, mut heard), (callee, _)] = connected();
+    // What it has not read makes the end of the connection a reset: the next question finds it.
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    drop(callee);
+    caller.waiting.extend([(Rank(1), note()), (Rank(1), note())]);
+    caller.tend(&mut heard, &mut Outbox::default());
+    assert_eq!(heard.lost.len(), 1);
+    let left = (caller.open, caller.retries.len(), caller.waiting.len());
+    assert_eq!(left, (0, 0, 0), "the second one is still asked");
+}
+
+#[test]
+fn an_idle_connection_to_another_machine_woke_its_rank_ten_times_a_second() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let mut out = Outbox::default();
+    // Only links to other machines are looked after, and here are none.
+    caller.links.iter_mut().flatten().for_each(|link| link.is_here = false);
+    caller.next_deadline_ms = None;
+    caller.check_peers(time::now_ms(), &mut heard, &mut out);
+    assert_eq!(caller.wake_up_at(), None, "nothing is under way");
+    caller.send(Rank(1), Message { expects_answer: true, ..note() }, &mut heard).unwrap();
+    assert!(caller.wake_up_at().is_some(), "an answer is under way");
+    caller.next_deadline_ms = None;
+    caller.check_peers(time::now_ms(), &mut heard, &mut out);
+    assert!(caller.wake_up_at().is_some(), "and still is");
+    while reached.frames.is_empty() {
+        callee.poll(&mut reached).unwrap();
+    }
 }
 
 #[test]
@@ -354,7 +385,8 @@ fn callers_beyond_the_most_connections_all_get_their_turn() {
     }
     while reached.frames.len() < CALLERS as usize {
         let mut out = Outbox::default();
-        out.sockets.extend(port.accept().map(|(socket, _)| socket.into()));
+        port.accept().into_iter().for_each(|(socket, _)| callee.setup.callers.push(socket.into()));
+        callee.let_in(&mut reached, &mut out);
         callee.settle_outbox(&mut out, &mut reached);
         callee.poll(&mut reached).unwrap();
         assert!(callee.open <= 4, "{} connections", callee.open);
@@ -397,25 +429,22 @@ fn callers_beyond_the_cap_kept_a_rank_from_calling() {
         busy.poll(&mut reached).unwrap();
         other.poll(&mut told).unwrap();
     }
-    // And its own calls are still capped.
-    for rank in 1..=CALLERS {
-        busy.send(Rank(rank), note(), &mut reached).unwrap();
+}
+
+#[test]
+fn a_rank_with_room_for_more_connections_opens_no_more_than_the_cap_for_itself() {
+    let port = listener();
+    let arena = world(7, port.local_addr().unwrap());
+    let (mut caller, mut heard) = (transport(&arena, 0, 2, 16), Heard::default());
+    for rank in 1..7 {
+        caller.send(Rank(rank), note(), &mut heard).unwrap();
     }
-    assert!(busy.called <= 2, "{} connections of its own", busy.called);
+    assert_eq!((caller.called, caller.open, caller.waiting.len()), (2, 2, 4));
 }
 
 #[test]
 fn a_long_message_leaves_others_their_turn() {
-    let port = listener();
-    let arena = world(2, port.local_addr().unwrap());
-    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
-    let (mut heard, mut reached) = (Heard::default(), Heard::default());
-    caller.send(Rank(1), note(), &mut heard).unwrap();
-    while reached.frames.is_empty() {
-        hand_over(&port, &mut callee);
-        caller.poll(&mut heard).unwrap();
-        callee.poll(&mut reached).unwrap();
-    }
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
     let total: u64 = 64 << 20;
     let long = Message { payload: Payload::Lazy(Source::default(), total), ..note() };
     caller.send(Rank(1), long, &mut heard).unwrap();
@@ -496,4 +525,105 @@ fn frames_are_booked_before_they_are_taken_and_connections_and_queues_at_once() 
         caller.poll(&mut heard).unwrap();
         assert_booked(&caller, &out_purse);
     }
+}
+
+#[test]
+fn what_is_posted_while_answers_are_awaited_goes_out_together_and_in_order() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let (mut caller, mut callee) = (transport(&arena, 0, 8, 8), transport(&arena, 1, 8, 8));
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    let mut numbers = 1u64..;
+    let mut question = || {
+        let header = Header { op: numbers.next().unwrap(), ..note().header };
+        Message { header, expects_answer: true, ..note() }
+    };
+    for _ in 0..8 {
+        assert!(!caller.post(Rank(1), question(), &mut heard).unwrap(), "no answer is on its way that soon");
+    }
+    let kept = |caller: &Tcp| caller.links.iter().flatten().map(|link| link.queued()).sum::<usize>();
+    assert!(caller.post(Rank(1), question(), &mut heard).unwrap());
+    assert_eq!(kept(&caller), 1);
+    // Another that must go now takes it along, and does not overtake it.
+    caller.send(Rank(1), question(), &mut heard).unwrap();
+    assert_eq!(kept(&caller), 0);
+    for count in 1..64 {
+        assert!(caller.post(Rank(1), question(), &mut heard).unwrap());
+        assert_eq!(kept(&caller), count);
+    }
+    assert!(!caller.post(Rank(1), question(), &mut heard).unwrap(), "enough have come together");
+    assert!(caller.post(Rank(1), question(), &mut heard).unwrap());
+    caller.flush(&mut heard);
+    assert_eq!(kept(&caller), 0);
+    assert!(caller.post(Rank(1), question(), &mut heard).unwrap());
+    caller.poll(&mut heard).unwrap();
+    assert_eq!(kept(&caller), 0, "whoever looks for answers sends what was kept");
+    let sent = 8 + 2 + 64 + 2;
+    while reached.frames.len() < 1 + sent {
+        callee.poll(&mut reached).unwrap();
+    }
+    let came: Vec<u64> = reached.frames.iter().skip(1).map(|header| header.op).collect();
+    assert_eq!(came, (1..=sent as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn tcp_keeps_the_contract() {
+    let ports = [0, 1].map(|_| listener());
+    let arena = world(2, ports[0].local_addr().unwrap());
+    arena.node(1).unwrap().store(ports[1].local_addr().unwrap());
+    std::thread::scope(|scope| {
+        for (rank, port) in ports.iter().enumerate() {
+            let Tcp { setup, .. } = transport(&arena, rank as u32, 8, 8);
+            scope.spawn(move || {
+                let callers = setup.callers.clone();
+                let mut agent =
+                    || port.accept().into_iter().for_each(|(socket, _)| callers.push(socket.into()));
+                let mut tcp = Tcp::new(setup, Some(port.as_fd())).unwrap();
+                suite::check(Rank(rank as u32), Rank(1 - rank as u32), &mut tcp, &mut agent);
+            });
+        }
+    });
+}
+
+#[test]
+fn two_ranks_that_called_each_other_at_once_kept_two_connections() {
+    let ports = [0, 1].map(|_| listener());
+    let arena = world(2, ports[0].local_addr().unwrap());
+    arena.node(1).unwrap().store(ports[1].local_addr().unwrap());
+    let mut ranks = [0, 1].map(|rank| (transport(&arena, rank, 8, 8), Heard::default()));
+    let numbered = |op| Message { header: Header { op, ..note().header }, ..note() };
+    let mut sent = 0;
+    // Both call before either is called, and go on sending what nobody answers, until one connection is left and some time after.
+    let mut left = 50;
+    while left > 0 {
+        for (rank, (tcp, heard)) in ranks.iter_mut().enumerate() {
+            tcp.send(Rank(1 - rank as u32), numbered(sent), heard).unwrap();
+        }
+        sent += 1;
+        for ((tcp, heard), port) in ranks.iter_mut().zip(&ports) {
+            hand_over(port, tcp);
+            tcp.poll(heard).unwrap();
+            assert_eq!(heard.lost, Vec::new());
+        }
+        let is_one = ranks.iter().all(|(tcp, heard)| tcp.open == 1 && !heard.frames.is_empty());
+        left -= is_one as u32;
+        assert!(sent < 1_000_000, "two connections stay");
+    }
+    while ranks.iter().any(|(_, heard)| (heard.frames.len() as u64) < sent) {
+        for (tcp, heard) in &mut ranks {
+            tcp.poll(heard).unwrap();
+        }
+    }
+    for (tcp, heard) in &ranks {
+        assert!(heard.frames.iter().map(|header| header.op).eq(0..sent), "something was lost, or overtook");
+        assert_eq!((tcp.open, tcp.waiting.len()), (1, 0));
+    }
+    let standing = |rank: usize| ranks[rank].0.links.iter().flatten().map(|link| link.initiated).next();
+    assert_eq!((standing(0), standing(1)), (Some(true), Some(false)), "that of the lower rank stays");
 }

@@ -34,11 +34,11 @@ use toml::Spanned;
 
 /// Networks that can be named instead of described: name and file.
 pub const PRESETS: &[(&str, &str)] = &[
-    ("k", include_str!("../../../../examples/sim/networks/k.toml")),
-    ("k-rack", include_str!("../../../../examples/sim/networks/k-rack.toml")),
-    ("fx10", include_str!("../../../../examples/sim/networks/fx10.toml")),
-    ("infiniband", include_str!("../../../../examples/sim/networks/infiniband.toml")),
-    ("infiniband-tapered", include_str!("../../../../examples/sim/networks/infiniband-tapered.toml")),
+    ("k", include_str!("../../networks/k.toml")),
+    ("k-rack", include_str!("../../networks/k-rack.toml")),
+    ("fx10", include_str!("../../networks/fx10.toml")),
+    ("infiniband", include_str!("../../networks/infiniband.toml")),
+    ("infiniband-tapered", include_str!("../../networks/infiniband-tapered.toml")),
 ];
 
 /// A network by whatever the user calls it: a file, a preset or a short form.

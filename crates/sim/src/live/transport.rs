@@ -3,11 +3,12 @@
 use super::hall::{Frame, Hall, News};
 use crate::Time;
 use kumiki_net::contract::{
-    Closing, Fault, Footprint, Message, Outbox, Payload, Server, Sink, Sleeper, Transport, FLAG_MORE,
-    PIECE_BYTES,
+    Capabilities, Closing, Fault, Filled, Footprint, Message, Outbox, Payload, Server, Sink, Sleeper,
+    Transport, FLAG_MORE, PIECE_BYTES,
 };
+use kumiki_net::os::time;
 use kumiki_net::{Error, Rank, Result};
-use std::os::fd::OwnedFd;
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 
@@ -17,11 +18,20 @@ pub(super) struct Link {
     rank: u32,
     /// The thread of the rank: others poll on its behalf, and do not crash for it.
     home: ThreadId,
+    /// Messages whose payload is not there yet, those behind them to the same rank, and how far the first has gone.
+    held: VecDeque<Held>,
+}
+
+/// A message that waits for its payload, or for one that does.
+struct Held {
+    to: Rank,
+    message: Message,
+    offset: u64,
 }
 
 impl Link {
     pub(super) fn new(hall: Arc<Hall>, rank: u32) -> Link {
-        Link { hall, rank, home: thread::current().id() }
+        Link { hall, rank, home: thread::current().id(), held: VecDeque::new() }
     }
 
     /// Time and turns belong to the threads of ranks: another one would act outside of both.
@@ -42,7 +52,7 @@ impl Link {
     /// Sends what a callback asked for.
     fn send_all(&mut self, out: Outbox, sink: &mut dyn Sink) {
         for (to, message) in out.messages {
-            if let Err(error) = self.transmit(to, &message, sink) {
+            if let Err(error) = self.queue(to, message, sink) {
                 let mut more = Outbox::default();
                 sink.lost(to, error, &mut more);
                 self.send_all(more, sink);
@@ -50,22 +60,70 @@ impl Link {
         }
     }
 
-    fn transmit(&mut self, to: Rank, message: &Message, sink: &mut dyn Sink) -> Result<()> {
+    /// Sends a message, or holds it behind those to the same rank that wait.
+    fn queue(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        if self.held.iter().any(|held| held.to == to) {
+            self.held.push_back(Held { to, message, offset: 0 });
+            return Ok(());
+        }
+        if let Some(offset) = self.transmit(to, &message, 0, sink)? {
+            self.held.push_back(Held { to, message, offset });
+        }
+        Ok(())
+    }
+
+    /// Asks again for the payloads that were not there.
+    fn send_held(&mut self, sink: &mut dyn Sink) {
+        let mut stuck: Vec<Rank> = Vec::new();
+        for held in std::mem::take(&mut self.held) {
+            let Held { to, message, offset } = held;
+            if stuck.contains(&to) {
+                self.held.push_back(Held { to, message, offset });
+                continue;
+            }
+            match self.transmit(to, &message, offset, sink) {
+                Ok(None) => {}
+                Ok(Some(offset)) => {
+                    stuck.push(to);
+                    self.held.push_back(Held { to, message, offset });
+                }
+                Err(error) => {
+                    let mut out = Outbox::default();
+                    sink.lost(to, error, &mut out);
+                    self.send_all(out, sink);
+                }
+            }
+        }
+    }
+
+    /// Sends a message from an offset of its payload on. `Some`: the rest, from there, is not there yet.
+    fn transmit(
+        &mut self,
+        to: Rank,
+        message: &Message,
+        mut offset: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<u64>> {
         let from = Rank(self.rank);
-        let whole = |bytes: Vec<u8>| Frame { from, to, header: message.header, bytes };
         let (source, length) = match message.payload {
-            Payload::None => return self.hall.send(whole(Vec::new())),
+            Payload::None => {
+                self.hall.send(Frame { from, to, header: message.header, bytes: Vec::new() })?;
+                return Ok(None);
+            }
             Payload::Lazy(source, length) => (source, length),
         };
-        let mut offset = 0;
         loop {
             let count = (length - offset).min(PIECE_BYTES as u64);
             let mut bytes = vec![0; count as usize];
-            if !sink.fill(source, offset, &mut bytes) {
-                let mut out = Outbox::default();
-                sink.withdrawn(to, &message.header, &mut out);
-                self.send_all(out, sink);
-                return Ok(());
+            match sink.fill(source, offset, &mut bytes) {
+                Filled::Whole => {}
+                Filled::NotYet => return Ok(Some(offset)),
+                Filled::Gone => {
+                    let mut out = Outbox::default();
+                    sink.withdrawn(to, &message.header, &mut out);
+                    self.send_all(out, sink);
+                    return Ok(None);
+                }
             }
             let mut header = message.header;
             header.d = offset;
@@ -75,7 +133,7 @@ impl Link {
             }
             self.hall.send(Frame { from, to, header, bytes })?;
             if offset >= length {
-                return Ok(());
+                return Ok(None);
             }
         }
     }
@@ -86,16 +144,23 @@ impl Transport for Link {
         "simulated"
     }
 
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { serves_by_itself: true, sleeps_at_once: true, ..Capabilities::default() }
+    }
+
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
         self.check_thread()?;
         if self.is_home() {
             self.hall.count(self.rank);
         }
-        self.transmit(to, &message, sink)
+        self.queue(to, message, sink)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.check_thread()?;
+        if !self.held.is_empty() {
+            self.send_held(sink);
+        }
         let mut happened = 0;
         while let Some(news) = self.hall.next_news(self.rank) {
             happened += 1;
@@ -114,20 +179,20 @@ impl Transport for Link {
         Ok(happened)
     }
 
-    fn sleeper(&self) -> Arc<dyn Sleeper> {
-        Arc::new(Rest { hall: self.hall.clone(), rank: self.rank })
-    }
-
-    fn adopt(&mut self, _socket: OwnedFd) -> Result<()> {
-        Err(Error::Misuse("a simulated rank has no sockets".into()))
+    fn sleeper(&self) -> Option<Arc<dyn Sleeper>> {
+        Some(Arc::new(Rest { hall: self.hall.clone(), rank: self.rank }))
     }
 
     fn wake_up_at(&self) -> Option<u64> {
-        None
+        (!self.held.is_empty()).then(|| time::now_ms() + 1)
     }
 
     fn close(&mut self, _sink: &mut dyn Sink) -> Closing {
-        Closing::Closed
+        if self.held.is_empty() {
+            Closing::Closed
+        } else {
+            Closing::Sending
+        }
     }
 
     fn footprint(&self) -> Footprint {
@@ -142,9 +207,8 @@ impl Transport for Link {
         }
     }
 
-    fn serve_with(&mut self, server: Weak<dyn Server>) -> bool {
+    fn serve_with(&mut self, server: Weak<dyn Server>) {
         self.hall.set_server(self.rank, server);
-        true
     }
 }
 
@@ -165,5 +229,21 @@ impl Sleeper for Rest {
 
     fn wake(&self) {
         self.hall.call(self.rank);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Cluster, Network};
+    use kumiki_net::contract::suite;
+    use kumiki_net::Rank;
+
+    #[test]
+    fn a_simulated_transport_keeps_the_contract() {
+        let outcome = Cluster::new(2, Network::torus(&[2])).run(|mut attachment| {
+            let (rank, mut transport) = (attachment.rank, attachment.transport.take().unwrap());
+            suite::check(rank, Rank(1 - rank.0), &mut *transport, &mut || {});
+        });
+        outcome.unwrap().values().unwrap();
     }
 }

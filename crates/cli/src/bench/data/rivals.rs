@@ -8,7 +8,7 @@ use kumiki_run::report;
 use std::path::PathBuf;
 use std::process::Command;
 
-const PROGRAM: &str = include_str!("../../../../../benches/peers/local.cpp");
+const PROGRAM: &str = include_str!("../../../embedded/local.cpp");
 
 /// The C++ library in one process.
 struct Std {

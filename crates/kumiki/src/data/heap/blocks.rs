@@ -36,8 +36,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"pool\0\0\0\x02");
 /// Powers of two that have lists, and lists of each.
 pub(super) const POWERS: u64 = 44;
 pub(super) const LISTS: u64 = 8;
-/// A word for whoever has something to tell to all ranks.
-pub(super) const NOTICE_AT: u64 = FIRST_BLOCK - 8;
+/// Words for what is told to all ranks.
+pub(super) const NOTICE_AT: u64 = FIRST_BLOCK - 128;
 const QUICK_END: u64 = QUICK_AT + SHELVES * SHELF_BYTES;
 const _: () = assert!(QUICK_END <= NOTICE_AT);
 

@@ -155,7 +155,7 @@ pub(crate) fn header<'a>(
     })
 }
 
-/// The address of a word in the pool of a rank that all ranks know, for work that they do together. It is there once
+/// The address of 128 bytes in the pool of a rank that all ranks know, for work that they do together. They are there once
 /// something was allocated on that rank.
 pub(crate) fn notice(local: Local<'_>, rank: u32) -> GlobalAddress {
     local.pool_address(rank, NOTICE_AT)

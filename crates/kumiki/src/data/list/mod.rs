@@ -14,8 +14,9 @@ mod payloads;
 
 pub use payloads::Payloads;
 
+use super::agreement::{share, Handed, Wish};
 use super::LIST;
-use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result, World};
+use crate::{Error, GlobalAddress, GlobalPtr, Pod, Rank, Result, World};
 use batch::{Batch, MAKE_BYTES};
 use chain::{Change, Header, Node, Task, Walk};
 use chain::{COUNT, MOVING, NEXT, PAYLOAD, PREVIOUS, STATE, WHOLE};
@@ -88,6 +89,20 @@ impl std::fmt::Debug for List<'_> {
     }
 }
 
+impl<'w> Handed<'w> for List<'w> {
+    fn words(&self) -> [u64; 3] {
+        [self.address.bits(), 0, 0]
+    }
+
+    fn open(world: &'w World, words: [u64; 3]) -> Result<Self> {
+        Ok(List::from_address(world, GlobalAddress::from_bits(words[0])))
+    }
+
+    fn discard(self) -> Result<()> {
+        self.destroy()
+    }
+}
+
 impl<'w> List<'w> {
     /// Makes an empty list on a rank.
     pub fn create(world: &'w World, rank: u32) -> Result<Self> {
@@ -100,6 +115,12 @@ impl<'w> List<'w> {
                 .unwrap_or(GlobalAddress::NULL),
         };
         Ok(List { world, address })
+    }
+
+    /// Makes an empty list on a rank, for all ranks: each gets a handle to the same. Collective: all ranks call it with the same
+    /// rank; if they do not, every rank gets an error.
+    pub fn shared(world: &'w World, rank: Rank) -> Result<Self> {
+        share(world, Wish::new("a list", rank), || Self::create(world, rank))
     }
 
     /// The list whose header is at an address that [`address`](Self::address) gave, on whichever rank.

@@ -85,11 +85,31 @@ pub struct Extent {
 /// What all kinds of tables have.
 macro_rules! table_methods {
     ($table:ident, $kind:expr) => {
+        impl<'w> Handed<'w> for $table<'w> {
+            fn words(&self) -> [u64; 3] {
+                self.raw().words()
+            }
+
+            fn open(world: &'w World, words: [u64; 3]) -> Result<Self> {
+                Self::from_raw(world, RawTable::from_words(words))
+            }
+
+            fn discard(self) -> Result<()> {
+                self.destroy()
+            }
+        }
+
         impl<'w> $table<'w> {
             /// Makes an empty one. One rank makes it, and may tell others its [`raw`](Self::raw) form.
             pub fn create(world: &'w World, spread: Spread) -> Result<Self> {
                 let (ranks, slots, directory) = spread.resolve(world);
                 Core::create(world, $kind, &ranks, slots, directory).map($table)
+            }
+
+            /// Makes an empty one for all ranks: each gets a handle to the same. Collective: all ranks call it with the same
+            /// arguments; if they do not, every rank gets an error.
+            pub fn shared(world: &'w World, spread: Spread) -> Result<Self> {
+                share(world, Wish::new(stringify!($table), &spread), || Self::create(world, spread.clone()))
             }
 
             /// One that another rank made. Nothing is sent if this world has used it before.

@@ -16,7 +16,7 @@ mod roll;
 #[cfg(test)]
 mod scale;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use super::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
 use crate::shm::world::Cause;

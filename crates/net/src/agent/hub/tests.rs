@@ -718,7 +718,7 @@ fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
     }
 }
 
-fn empty_launch() -> Launch {
+pub(in crate::agent) fn empty_launch() -> Launch {
     Launch {
         job: 1,
         node: 0,

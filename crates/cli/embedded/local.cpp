@@ -1,0 +1,1 @@
+../../../benches/peers/local.cpp

@@ -1,0 +1,186 @@
+//! How all ranks come to use one thing: rank 0 makes it, and every rank gets a handle to it.
+//!
+//! All ranks make the same calls in the same order. What rank 0 made is told in a record that lies in the head of its pool,
+//! where every rank finds it; starter memory is the program's. The record carries a mark of the call: which of its kind it
+//! is, what it makes and with what arguments. A rank that came with something else sees another mark and objects, and then
+//! every rank gets an error, and what was made is given back.
+//!
+//! There are two records, used in turn: a rank can still be looking at one for objections when rank 0 writes the next. A rank
+//! that dies in the middle makes the barrier fail, for all; nobody waits for it.
+
+use super::heap;
+use crate::{Error, GlobalPtr, Result, World};
+use std::hash::{Hash, Hasher};
+use std::sync::PoisonError;
+
+/// What is told to all ranks: mark, outcome, three words of the handle, and what all ranks count: objections, and on how many
+/// of them two things hold.
+type Record = [u64; 8];
+/// Where the counts are.
+const COUNTS: usize = 5;
+
+const MADE: u64 = 1;
+const NO_MEMORY: u64 = 2;
+const LOST: u64 = 3;
+const FAILED: u64 = 4;
+
+/// Something that other ranks can use when they are told three words.
+pub(crate) trait Handed<'w>: Sized {
+    /// What to tell.
+    fn words(&self) -> [u64; 3];
+
+    /// The handle of another rank.
+    fn open(world: &'w World, words: [u64; 3]) -> Result<Self>;
+
+    /// Gives back what nobody has used.
+    fn discard(self) -> Result<()>;
+}
+
+/// What a rank comes for: the same on all ranks.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish {
+    name: &'static str,
+    mark: u64,
+}
+
+impl Wish {
+    /// To make something of this name with these arguments.
+    pub(crate) fn new(name: &'static str, arguments: impl Hash) -> Wish {
+        let mut marks = Marks(0xcbf2_9ce4_8422_2325);
+        (name, arguments).hash(&mut marks);
+        Wish { name, mark: marks.finish() }
+    }
+
+    /// To make something of elements of a type.
+    pub(crate) fn of<T>(name: &'static str, arguments: impl Hash) -> Wish {
+        Wish::new(name, (std::any::type_name::<T>(), size_of::<T>(), arguments))
+    }
+}
+
+/// FNV-1a: ranks may run different programs, whose standard libraries need not hash alike.
+struct Marks(u64);
+
+impl Hasher for Marks {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Makes something on rank 0, and gives every rank its handle. Collective.
+pub(crate) fn share<'w, S: Handed<'w>>(
+    world: &'w World,
+    wish: Wish,
+    make: impl FnOnce() -> Result<S>,
+) -> Result<S> {
+    share_and_count(world, wish, make, |_| [false; 2]).map(|(made, _)| made)
+}
+
+/// As [`share`]; and when a rank is told, it looks whether two things hold there: gives on how many ranks they do.
+pub(crate) fn share_and_count<'w, S: Handed<'w>>(
+    world: &'w World,
+    wish: Wish,
+    make: impl FnOnce() -> Result<S>,
+    look: impl FnOnce([u64; 3]) -> [bool; 2],
+) -> Result<(S, [u64; 2])> {
+    // Threads of this rank come one after the other, as ranks do.
+    let mut turn = world.agreements().lock().unwrap_or_else(PoisonError::into_inner);
+    *turn += 1;
+    let mark = wish.mark ^ turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let place = heap::notice(world.local(), 0) + (*turn % 2) as usize * size_of::<Record>();
+    let record = GlobalPtr::<Record>::from_address(place);
+    let counts = record.cast::<u64>() + COUNTS;
+
+    let made = (world.rank() == 0).then(make);
+    if let Some(made) = &made {
+        tell(world, record, mark, made);
+    }
+    world.sync()?;
+    // Without memory for a record there is none, on any rank.
+    let told = world.get(record).ok();
+    let agrees = told.is_some_and(|told| told[0] == mark);
+    let [one, two] = match told {
+        Some([_, MADE, words @ .., _, _, _]) if agrees => look(words),
+        _ => [false; 2],
+    };
+    for (count, _) in [told.is_some() && !agrees, one, two].iter().enumerate().filter(|(_, &held)| held) {
+        world.fetch_add(counts + count, 1)?;
+    }
+    world.sync()?;
+    let Some(told) = told else {
+        let untold = Err(no_memory(size_of::<Record>() as u64));
+        return world.note(made.map_or(untold, |made| made.and(Err(no_memory(size_of::<Record>() as u64)))));
+    };
+    let [objections, one, two] = world.get(counts.cast())?;
+    match (objections, made) {
+        (0, Some(made)) => made.map(|made| (made, [one, two])),
+        (0, None) => {
+            let words = world.note(outcome(wish, told))?;
+            S::open(world, words).map(|made| (made, [one, two]))
+        }
+        (others, made) => {
+            if let Some(Ok(made)) = made {
+                made.discard()?;
+            }
+            world.note(Err(disagreement(wish, agrees, others)))
+        }
+    }
+}
+
+/// Writes what became of it where all ranks look.
+fn tell<'w, S: Handed<'w>>(world: &'w World, record: GlobalPtr<Record>, mark: u64, made: &Result<S>) {
+    // The record is there once something was allocated on this rank.
+    if world.local().pool(0).is_ok_and(|pool| pool.is_empty()) {
+        if let Some(block) = world.try_malloc(8, 0) {
+            let _ = world.free(block);
+        }
+    }
+    let (outcome, [one, two, three]) = match made {
+        Ok(made) => (MADE, made.words()),
+        Err(Error::OutOfMemory { asked, left, .. }) => (NO_MEMORY, [*asked, *left, 0]),
+        Err(Error::PeerLost { rank, .. }) => (LOST, [u64::from(*rank), 0, 0]),
+        Err(_) => (FAILED, [0; 3]),
+    };
+    // Where there is no memory for it the others find none.
+    let _ = world.put(record, [mark, outcome, one, two, three, 0, 0, 0]);
+}
+
+/// The words of the handle, or the error of rank 0 as others see it.
+fn outcome(wish: Wish, [_, outcome, one, two, three, ..]: Record) -> Result<[u64; 3]> {
+    let name = wish.name;
+    match outcome {
+        MADE => Ok([one, two, three]),
+        NO_MEMORY => Err(Error::OutOfMemory {
+            asked: one,
+            left: two,
+            what: "rank 0 has none for what all ranks share",
+        }),
+        LOST => Err(Error::PeerLost {
+            rank: one as u32,
+            fate: crate::Fate::NotDone,
+            why: format!("rank 0 could not make {name} on it"),
+        }),
+        _ => Err(Error::Misuse(format!("rank 0 could not make {name}; its own error says why"))),
+    }
+}
+
+fn disagreement(wish: Wish, agrees: bool, others: u64) -> Error {
+    let name = wish.name;
+    let who = match agrees {
+        true => format!("{others} ranks came"),
+        false => "this rank came".to_string(),
+    };
+    Error::Misuse(format!(
+        "{name} for all ranks: {who} with something else than rank 0; all ranks make the same calls with the same arguments, in the \
+         same order"
+    ))
+}
+
+fn no_memory(asked: u64) -> Error {
+    Error::OutOfMemory { asked, left: 0, what: "rank 0 has none to tell the others what they share" }
+}

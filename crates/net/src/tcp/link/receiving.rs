@@ -1,0 +1,164 @@
+//! What comes in on a connection, and where it goes.
+
+use super::{Link, Received, LEAST_IN_PLACE_BYTES};
+use crate::contract::{Outbox, Sink, FLAG_MORE};
+use crate::os::socket;
+use crate::tcp::admission::Admission;
+use crate::tcp::buffers::{Buffers, BLOCK_BYTES};
+use crate::wire::{Event, Landed, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
+use crate::{Error, Rank, Result};
+use std::os::fd::AsFd;
+
+/// What was read from a socket.
+struct Read {
+    /// How far the present payload is, if some of it went to its place.
+    landed: Option<Landed>,
+    /// Bytes that came behind it, or instead of it, and are in the scratch.
+    staged: usize,
+    /// All bytes.
+    bytes: usize,
+}
+
+impl Link {
+    /// Reads what has come and hands it to the sink.
+    pub(in crate::tcp) fn receive(
+        &mut self,
+        admission: &Admission<'_>,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<Received> {
+        let was_established = self.established;
+        let read = match self.read(buffers, sink) {
+            Ok(Read { bytes: 0, .. }) => {
+                return match self.wire.end_of_input() {
+                    Ok(()) => Ok(Received::Finished),
+                    Err(error) => Err(self.broken(&error)),
+                };
+            }
+            Ok(read) => read,
+            Err(error) if error.would_block() => return Ok(Received::Bytes(0)),
+            Err(error) => return Err(error),
+        };
+        if let Some(landed) = read.landed {
+            self.land(landed, sink, out);
+        }
+        let mut at = 0;
+        while at < read.staged {
+            at += self.digest(admission, &buffers.scratch[at..read.staged], sink, out)?;
+        }
+        if self.wire.is_finished() {
+            return Ok(Received::Finished);
+        }
+        if self.initiated && self.established && !was_established && self.has_hung_up() {
+            // A rank that was stopped may find an answer that came in time, from a peer that has given up since.
+            self.established = false;
+            return Err(Error::Closed("the peer has given up the handshake".into()));
+        }
+        Ok(Received::Bytes(read.bytes))
+    }
+
+    /// Whether the peer has ended the connection, behind what has been read.
+    fn has_hung_up(&self) -> bool {
+        match socket::receive(self.fd.as_fd(), &mut [0], true) {
+            Ok(bytes) => bytes == 0,
+            Err(error) => !error.would_block(),
+        }
+    }
+
+    /// Reads from the socket: what is left of a payload into the memory where it belongs, if that may be; everything else into
+    /// the scratch.
+    fn read(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<Read> {
+        let left = self.wire.payload_left() as usize;
+        if left >= LEAST_IN_PLACE_BYTES && self.incoming.flags & FLAG_UNSTEADY != 0 {
+            if let Some(read) = self.read_in_place(left, &mut buffers.scratch, sink)? {
+                return Ok(read);
+            }
+        }
+        buffers.expect(left);
+        let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch, false)?;
+        Ok(Read { landed: None, staged: bytes, bytes })
+    }
+
+    /// Reads into the memory where the payload belongs, and behind it no more than the next header: another payload may follow
+    /// it. `None` if there is no such memory.
+    fn read_in_place(
+        &mut self,
+        left: usize,
+        scratch: &mut [u8],
+        sink: &mut dyn Sink,
+    ) -> Result<Option<Read>> {
+        let at = self.incoming.payload_bytes - left as u32;
+        let place = sink.place(self.peer.unwrap_or_default(), &self.incoming, at, left);
+        let Some(mut place) = place else { return Ok(None) };
+        let bytes = socket::receive_into(self.fd.as_fd(), &mut place, &mut scratch[..FRAME_HEADER_BYTES])?;
+        let in_place = bytes.min(left);
+        let landed = self.wire.payload_summed(in_place, |crc| place.checksum_more(crc, in_place));
+        let landed = landed.map_err(|error| self.broken(&error))?;
+        Ok(Some(Read { landed: Some(landed), staged: bytes - in_place, bytes }))
+    }
+
+    /// So far a payload has come.
+    fn land(&mut self, landed: Landed, sink: &mut dyn Sink, out: &mut Outbox) {
+        self.torn |= landed == Landed::Torn;
+        if landed != Landed::Partly {
+            self.complete(sink, out);
+        }
+    }
+
+    /// Takes some of the bytes: a piece of a payload, or a record or header.
+    fn digest(
+        &mut self,
+        admission: &Admission<'_>,
+        bytes: &[u8],
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<usize> {
+        let left = self.wire.payload_left() as usize;
+        if left > 0 {
+            let taken = left.min(bytes.len()).min(BLOCK_BYTES);
+            let at = self.incoming.payload_bytes - left as u32;
+            let from = self.peer.unwrap_or_default();
+            sink.part(from, &self.incoming, at, &bytes[..taken]);
+            let landed = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
+            self.land(landed, sink, out);
+            return Ok(taken);
+        }
+        let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;
+        match event {
+            Event::NeedMore => {}
+            Event::Established(identity) => {
+                (admission.admit)(identity)?;
+                self.peer = Some(Rank(identity.rank));
+                self.established = true;
+            }
+            Event::Frame(header) => {
+                self.incoming = header;
+                // A message may end in the middle, when its memory is gone: what begins anew is not torn by it.
+                self.torn &= header.payload_bytes > 0 && header.d > 0;
+                if header.payload_bytes == 0 {
+                    self.complete(sink, out);
+                }
+            }
+            Event::Goodbye => self.parting = true,
+            Event::Closed => {}
+        }
+        Ok(taken)
+    }
+
+    fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        let from = self.peer.unwrap_or_default();
+        let is_answer = match (self.torn, self.incoming.flags & FLAG_MORE != 0) {
+            (false, _) => sink.frame(from, self.index, &self.incoming, out),
+            // The rest of the message comes, but it is of no use.
+            (true, true) => false,
+            (true, false) => {
+                self.torn = false;
+                sink.torn(from, self.index, &self.incoming, out)
+            }
+        };
+        if is_answer {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The examples print what is written beside them, on one node and between two. (The ninth, `kmer`, is in the conformance suite.)
+
+use crate::job::{kumiki, Job};
+
+/// What an example printed, without the tags of the ranks and in an order that does not depend on who was first.
+fn lines(output: &str) -> Vec<String> {
+    let untagged = output.lines().map(|line| line.split_once("] ").map_or(line, |(_, rest)| rest));
+    let mut lines: Vec<String> = untagged.map(|line| line.trim_end().to_owned()).collect();
+    lines.sort();
+    lines
+}
+
+fn folder() -> String {
+    format!("{}/../../examples", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where `cargo build --examples` puts an example.
+fn program(name: &str) -> String {
+    let program = kumiki().parent().expect("a folder").join("examples").join(name);
+    assert!(program.exists(), "{program:?} is not there; cargo build --workspace --examples makes it");
+    program.to_str().expect("a path in UTF-8").to_owned()
+}
+
+fn check(name: &str) {
+    let expected = std::fs::read_to_string(format!("{}/{name}.expected", folder())).unwrap();
+    for options in [&["-n", "4"][..], &["-n", "4", "--virtual-nodes", "2"]] {
+        let ended = Job::new(options, &[&program(name)]).run();
+        ended.expect(0, "");
+        assert_eq!(lines(&ended.stdout()), lines(&expected), "{name} {options:?}: {}", ended.stderr());
+    }
+}
+
+macro_rules! examples {
+    ($($name:ident)*) => {
+        $(#[test]
+        fn $name() {
+            check(stringify!($name));
+        })*
+
+        /// An example that nobody runs goes wrong unseen.
+        #[test]
+        fn every_example_is_run() {
+            let mut known = vec![$(stringify!($name)),*];
+            known.push("kmer");
+            let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name());
+            let names = files.filter_map(|file| Some(file.to_str()?.strip_suffix(".rs")?.to_owned()));
+            let mut found: Vec<String> = names.collect();
+            found.sort();
+            known.sort();
+            assert_eq!(found, known);
+        }
+    };
+}
+
+examples!(hello histogram word_count work_queue halo careful pointers both_ways);
+
+#[test]
+fn both_ways_is_the_same_program_in_the_simulator() {
+    let run = std::process::Command::new(program("both_ways")).args(["--simulate", "64"]).output().unwrap();
+    let expected = std::fs::read_to_string(format!("{}/both_ways.simulated.expected", folder())).unwrap();
+    assert_eq!(String::from_utf8_lossy(&run.stdout), expected, "{}", String::from_utf8_lossy(&run.stderr));
+}
