@@ -12,6 +12,9 @@ pub enum Fate {
 /// What is wrong with an address in [`Error::Bounds`], of memory that nobody may write.
 pub(crate) const READ_ONLY: &str = "read-only memory";
 
+/// Why a neighbour is lost whose process is no longer there, as long as its agent has not said how it ended.
+pub(crate) const PROCESS_GONE: &str = "its process is gone";
+
 /// What can go wrong with global memory.
 ///
 /// `Debug` shows the message, as `Display` does: it is what `fn main() -> kumiki::Result<()>` and `unwrap` print.

@@ -17,8 +17,12 @@ mod error;
 mod node;
 mod plain;
 
+pub use drive::accounts::Booking;
+pub use drive::call::Call;
+pub use drive::cells::Celled;
+pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::world::World;
-pub use engine::calls::{Call, Service};
+pub use engine::calls::Service;
 pub use engine::operations::Handle;
 pub use engine::order::Order;
 pub use error::{Error, Fate, Result};
@@ -27,10 +31,14 @@ pub use kumiki_net::agent::portfile::Part;
 pub use kumiki_net::Rank;
 pub use node::address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use node::atomic::{AtomicOp, AtomicWord};
-pub use node::cells::Celled;
-pub use node::ledger::{Booking, Entry, Ledger, Purpose};
+pub use node::ledger::{Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
-pub use node::region::{Lent, Region, RegionKey, Registered};
 pub use node::view::View;
 pub use plain::{Pod, Zeroable};
+
+/// What the fuzzer runs.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::engine::storm::run as engines;
+}

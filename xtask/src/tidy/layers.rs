@@ -1,5 +1,6 @@
-//! The layers inside the crate `kumiki`: the data structures and the communication stand below arrays, joining and
-//! coupling, and may not reach up to them.
+//! The layers inside crates. In `kumiki` the data structures and the communication stand below arrays, joining and coupling;
+//! in `kumiki-mem` the memory of the node stands below the engine, and that below the drive. What stands below may not reach
+//! up.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -7,41 +8,62 @@ use super::source::{as_group, is_mark, is_word, line_of};
 use super::tree::Tree;
 use super::Violation;
 
-const CRATE: &str = "crates/kumiki/src/";
-const LOWER: [&str; 2] = ["data", "comm"];
-const UPPER: [&str; 3] = ["array", "join", "couple"];
+/// A module, and those of the same crate that it may not use.
+struct Layer {
+    sources: &'static str,
+    lower: &'static str,
+    upper: &'static [&'static str],
+}
+
+const LAYERS: [Layer; 4] = [
+    Layer { sources: "crates/kumiki/src/", lower: "data", upper: &["array", "join", "couple"] },
+    Layer { sources: "crates/kumiki/src/", lower: "comm", upper: &["array", "join", "couple"] },
+    Layer { sources: "crates/mem/src/", lower: "node", upper: &["engine", "drive"] },
+    Layer { sources: "crates/mem/src/", lower: "engine", upper: &["drive"] },
+];
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, source) in tree.sources() {
-        let Some(module) = path.strip_prefix(CRATE).and_then(|path| path.strip_suffix(".rs")) else {
-            continue;
-        };
-        let parts: Vec<&str> = module.split('/').filter(|part| *part != "mod").collect();
-        let Some(lower) = LOWER.iter().find(|lower| parts[0] == **lower) else { continue };
-        source.each_level(&mut |level| {
-            for (line, upper) in (0..level.len()).flat_map(|at| reaches_up(level, at, parts.len())) {
-                found.push(Violation::new(
-                    path,
-                    line,
-                    format!("{lower} uses {upper}"),
-                    format!("move what both need into {lower}, or this code into {upper}"),
-                ));
+        for layer in &LAYERS {
+            let module = path.strip_prefix(layer.sources).and_then(|path| path.strip_suffix(".rs"));
+            let Some(module) = module else { continue };
+            let parts: Vec<&str> = module.split('/').filter(|part| *part != "mod").collect();
+            if parts.first() != Some(&layer.lower) {
+                continue;
             }
-        });
+            source.each_level(&mut |level| {
+                for (line, upper) in
+                    (0..level.len()).flat_map(|at| reaches_up(level, at, parts.len(), layer.upper))
+                {
+                    let lower = layer.lower;
+                    found.push(Violation::new(
+                        path,
+                        line,
+                        format!("{lower} uses {upper}"),
+                        format!("move what both need into {lower}, or this code into {upper}"),
+                    ));
+                }
+            });
+        }
     }
     found
 }
 
 /// The upper modules that the path which starts at `at` names, in a module `depth` below the root of the crate.
-fn reaches_up(level: &[TokenTree], at: usize, depth: usize) -> Vec<(usize, &'static str)> {
+fn reaches_up(
+    level: &[TokenTree],
+    at: usize,
+    depth: usize,
+    above: &[&'static str],
+) -> Vec<(usize, &'static str)> {
     let Some(rest) = after_root(&level[at..], depth) else { return Vec::new() };
     if let Some(group) = as_group(rest.first(), Delimiter::Brace) {
         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
         let parts = inside.split(|token| is_mark(Some(token), ','));
-        return parts.filter_map(|part| upper(part.first())).collect();
+        return parts.filter_map(|part| upper(part.first(), above)).collect();
     }
-    upper(rest.first()).into_iter().collect()
+    upper(rest.first(), above).into_iter().collect()
 }
 
 /// What follows `crate::`, or as many `super::` as lead to the root.
@@ -55,8 +77,8 @@ fn after<'a>(path: &'a [TokenTree], word: &str) -> Option<&'a [TokenTree]> {
     follows.then(|| &path[3..])
 }
 
-fn upper(token: Option<&TokenTree>) -> Option<(usize, &'static str)> {
-    let name = UPPER.iter().find(|name| is_word(token, name))?;
+fn upper(token: Option<&TokenTree>, above: &[&'static str]) -> Option<(usize, &'static str)> {
+    let name = above.iter().find(|name| is_word(token, name))?;
     Some((line_of(token?), name))
 }
 
@@ -88,6 +110,19 @@ mod tests {
         let text = "use crate::{\n    comm,\n    join::Join,\n};\nfn f() { crate::couple::g() }\n";
         let both = [(3, "comm uses join".to_owned()), (5, "comm uses couple".to_owned())];
         assert_eq!(found("crates/kumiki/src/comm/mod.rs", text), both);
+    }
+
+    #[test]
+    fn the_rooms_of_memory_use_each_other_one_way_only() {
+        let upwards = [("node", "engine"), ("node", "drive"), ("engine", "drive")];
+        for (lower, upper) in upwards {
+            let path = format!("crates/mem/src/{lower}/copy.rs");
+            let says = [(1, format!("{lower} uses {upper}"))];
+            assert_eq!(found(&path, &format!("use crate::{upper}::Thing;\n")), says);
+            assert_eq!(found(&path, &format!("use crate::{{{upper}::Thing, Error}};\n")), says);
+            let path = format!("crates/mem/src/{upper}/copy.rs");
+            assert_eq!(found(&path, &format!("use crate::{lower}::Thing;\n")), []);
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod source;
 mod text;
 mod tree;
 mod unsafety;
+mod values;
 
 use std::fmt;
 use std::path::Path;
@@ -66,6 +67,7 @@ fn violations(root: &Path, tree: &Tree) -> Result<Vec<Violation>, String> {
     found.extend(length::check(tree));
     found.extend(text::check(tree));
     found.extend(layers::check(tree));
+    found.extend(values::check(tree));
     found.extend(links::check(tree));
     found.extend(names::check(tree));
     found.extend(environment::check(root));

@@ -286,9 +286,10 @@ impl<'a> Ours<'a> {
             let started = Instant::now();
             let done = std::thread::scope(|scope| {
                 let other = scope.spawn(|| copies(each, 1));
-                copies(each, 0).and(other.join().unwrap_or_else(|_| Ok(())))
+                let mine = copies(each, 0).map_err(text);
+                other.join().map_err(|_| "the other thread panicked".to_string())?.map_err(text).and(mine)
             });
-            done.map_err(text).map(|()| started.elapsed())
+            done.map(|()| started.elapsed())
         })?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())
     }

@@ -1,15 +1,11 @@
-//! The barrier over all ranks.
+//! The barrier over all ranks: does what a [`Passage`] says, and waits.
 //!
-//! Ranks of a node meet in the arena. The leader of each node (its first rank) then exchanges signals with the
-//! leaders of the others in ⌈log2(nodes)⌉ rounds, and opens its node's barrier. A barrier is left only by passing it: if
-//! a deadline or an error kept a rank from that, its next call goes on with it, and does not arrive a second time.
-//!
-//! Every arrival says what it is for: to go on, to finalize, to reset. Signals carry what all of those came for of whom
-//! their sender knows, so that in the end every leader knows of all. A barrier where not all came for the same never
-//! opens: everybody gets an error.
+//! A barrier is left only by passing it: if a deadline or an error kept a rank from that, its next call goes on with it, and
+//! does not arrive a second time.
 
-use crate::drive::core::Core;
-use crate::drive::wait::{Patience, BARRIER_ROUNDS};
+use crate::drive::patience::Patience;
+use crate::drive::Drive;
+use crate::engine::barrier::{leader, signalled, signaller, News, Passage, Step};
 use crate::engine::frames::{self, Signal};
 use crate::error::Fate;
 use crate::{Error, Result};
@@ -28,30 +24,7 @@ const TRAFFIC_TURNS: u32 = 1024;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
 
-/// A barrier that this rank has entered and not passed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Passage {
-    ticket: Ticket,
-    epoch: u64,
-    intent: Intent,
-    stage: Stage,
-    /// What is known of all who have come; for leaders.
-    signal: Signal,
-    /// Whether the agent knows that the barrier is broken.
-    told: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// The leader waits for the ranks of its node.
-    Gather,
-    /// The leader exchanges signals of this round; the flag says whether its own is sent.
-    Round(u32, bool),
-    /// Everybody else waits for the leader, or for the last arrival.
-    Open,
-}
-
-impl Core {
+impl Drive {
     /// Enters a barrier, or goes on with one that was given up: first to its end, if it was of another kind.
     pub(crate) fn barrier(&self, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
         self.check_usable()?;
@@ -101,8 +74,6 @@ impl Core {
             return None;
         }
         let is_leader = config.nodes > 1 && self.local == 0;
-        let stage = if is_leader { Stage::Gather } else { Stage::Open };
-        let signal = Signal::new(epoch, intent, self.rank);
         if ticket.mixed {
             self.break_up(self.who_differs(epoch as u32));
         } else if ticket.last {
@@ -112,7 +83,7 @@ impl Core {
         if is_leader {
             self.hear_of_discord(epoch);
         }
-        Some(Passage { ticket, epoch, intent, stage, signal, told: false })
+        Some(Passage::new(ticket, epoch, intent, self.rank, config.nodes, is_leader))
     }
 
     fn open(&self, ticket: Ticket) {
@@ -125,42 +96,36 @@ impl Core {
     fn pass(&self, passage: &mut Passage, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
         let barrier = &self.arena.shared().barrier;
         let (ticket, intent) = (passage.ticket, passage.intent);
+        let mut news = News::Nothing;
         loop {
-            match passage.stage {
-                Stage::Gather => {
+            news = match passage.advance(news) {
+                Step::AwaitNode => {
                     let word = barrier.gathered_word();
                     self.wait_on_arena(activity, intent, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
-                    passage.stage = Stage::Round(0, false);
+                    News::NodeCame
                 }
-                Stage::Round(round, _) if !self.has_round(round) => {
+                Step::Send(round, signal) => {
+                    self.signal(round, signal)?;
+                    News::Sent
+                }
+                Step::AwaitSignal(round) => {
+                    News::Heard(self.wait_for_signal(activity, passage, deadline_ms, round)?)
+                }
+                Step::Open => {
                     self.open(ticket);
                     return Ok(());
                 }
-                Stage::Round(round, false) => {
-                    self.signal(round, passage.signal)?;
-                    passage.stage = Stage::Round(round, true);
-                }
-                Stage::Round(round, true) => {
-                    let heard = self.wait_for_signal(activity, passage, deadline_ms, round)?;
-                    passage.signal = passage.signal.and(heard);
-                    if let Some(discord) = passage.signal.discord() {
-                        self.break_up(discord);
-                        return Err(self.discord_error(discord, intent));
-                    }
-                    passage.stage = Stage::Round(round + 1, false);
-                }
-                Stage::Open => {
+                Step::AwaitOpening => {
                     let word = barrier.sleep_word();
                     let is_open = || barrier.is_open(ticket);
                     return self.wait_on_arena(activity, intent, deadline_ms, word, &is_open);
                 }
+                Step::Broken(discord) => {
+                    self.break_up(discord);
+                    return Err(self.discord_error(discord, intent));
+                }
             }
         }
-    }
-
-    /// Whether the leaders exchange signals of this round.
-    fn has_round(&self, round: u32) -> bool {
-        1u64 << round < u64::from(self.arena.config().nodes)
     }
 
     /// Tells the ranks of this node that the barrier never opens.
@@ -173,8 +138,8 @@ impl Core {
 
     /// A leader has come to a barrier that another node may have found broken before.
     fn hear_of_discord(&self, epoch: u64) {
-        let heard = self.engine().state.discord;
-        if let Some((_, discord)) = heard.filter(|(at, _)| *at <= epoch) {
+        let heard = self.machine().engine.barriers.world().discord(epoch);
+        if let Some(discord) = heard {
             self.break_up(discord);
         }
     }
@@ -227,19 +192,13 @@ impl Core {
     /// because of that.
     #[cold]
     fn tell_of_discord(&self, passage: &mut Passage) {
-        let Some(discord) = self.arena.shared().barrier.broken().filter(|_| !passage.told) else { return };
-        passage.told = true;
-        let first = match passage.stage {
-            Stage::Gather => 0,
-            Stage::Round(round, sent) => round + u32::from(sent),
-            Stage::Open => BARRIER_ROUNDS as u32,
-        };
-        let signal = passage.signal.broken_by(discord);
-        for round in (first..BARRIER_ROUNDS as u32).take_while(|&round| self.has_round(round)) {
+        let Some(discord) = self.arena.shared().barrier.broken() else { return };
+        let Some((rounds, signal)) = passage.break_off(discord) else { return };
+        for round in rounds {
             // Whoever cannot be reached hears of it from its agent.
             let _ = self.signal(round, signal);
         }
-        let channel = self.engine().state.channel.clone();
+        let channel = self.machine().channel.clone();
         if let Some(channel) = channel.filter(|_| discord.intent == Intent::Finalize) {
             let _ = channel.send(&ToAgent::ReportLost { rank: discord.rank, cause: Cause::LEFT });
         }
@@ -247,37 +206,9 @@ impl Core {
 
     /// Tells the leader 2^round nodes further on that we have come this far.
     fn signal(&self, round: u32, signal: Signal) -> Result<()> {
-        let nodes = self.arena.config().nodes as u64;
-        let node = ((self.node as u64 + (1 << round)) % nodes) as u32;
-        let leader = self.leader(node)?;
-        self.engine().send(self, leader, frames::notice(signal.header(round)))
-    }
-
-    /// The node whose leader signals us in a round.
-    fn signaller(&self, round: u32) -> u32 {
-        let nodes = self.arena.config().nodes as u64;
-        ((self.node as u64 + nodes - (1 << round) % nodes) % nodes) as u32
-    }
-
-    /// Whether a rank is the one that signals us in a round.
-    pub(crate) fn is_signaller(&self, rank: Rank, round: u64) -> bool {
-        round < BARRIER_ROUNDS as u64 && self.leader(self.signaller(round as u32)) == Ok(rank)
-    }
-
-    /// The first rank of a node, as its agent wrote it into the table of nodes. Where there is no agent it is looked for; there
-    /// each rank is a node.
-    fn leader(&self, node: u32) -> Result<Rank> {
-        if let Some(leader) = self.arena.node(node).and_then(|word| word.leader()) {
-            return Ok(leader);
-        }
-        let leads = |rank: &Rank| {
-            self.arena.place(*rank).is_some_and(|word| {
-                let place = word.load();
-                place.node == node && place.local == 0
-            })
-        };
-        let found = std::iter::once(node).chain(0..self.ranks()).map(Rank).find(leads);
-        found.ok_or_else(|| Error::Closed(format!("node {node} has no ranks")))
+        let node = signalled(self, round);
+        let leader = leader(self, node)?;
+        self.machine().send(self, leader, frames::notice(signal.header(round)))
     }
 
     /// Waits for the signal of a round; gives what it said.
@@ -289,13 +220,13 @@ impl Core {
         round: u32,
     ) -> Result<Signal> {
         let (epoch, intent) = (passage.epoch, passage.intent);
-        let node = self.signaller(round);
-        let leader = self.leader(node)?;
+        let node = signaller(self, round);
+        let leader = leader(self, node)?;
         let mut left_since = None;
         let mut failed = None;
-        self.engine().state.awaited = Some(leader);
+        self.machine().engine.awaited = Some(leader);
         let result = self.wait_until(activity, deadline_ms, |engine| {
-            let heard = engine.state.signals[round as usize];
+            let heard = engine.barriers.world().signal(round);
             if heard.epoch >= epoch {
                 return Some(Ok(heard));
             }
@@ -305,7 +236,7 @@ impl Core {
             failed = self.missing_rank(intent, epoch as u32, &mut left_since).err();
             failed.take().map(Err)
         });
-        self.engine().state.awaited = None;
+        self.machine().engine.awaited = None;
         match result {
             Err(Error::Timeout { after_ms, .. }) => {
                 let what = format!("({activity}): {leader}, or another of node {node}, has not come");
@@ -442,9 +373,9 @@ impl Core {
 
     /// Polls the engine on behalf of others while this thread waits for memory. Whether something happened.
     fn poll_for_others(&self) -> bool {
-        let Ok(mut engine) = self.engine.try_lock() else { return false };
-        let happened = engine.poll(self).unwrap_or(0) > 0;
-        drop(engine);
+        let Some(mut machine) = self.free_machine() else { return false };
+        let happened = machine.poll(self).unwrap_or(0) > 0;
+        drop(machine);
         if happened {
             self.wake_sleepers();
         }

@@ -4,17 +4,14 @@
 //! block within a microsecond. If none does, the request is withdrawn, and asked by a message that wakes the owner's service
 //! thread. Used by `issue.rs` for atomics that need not keep their place behind messages.
 
-use crate::drive::core::Core;
-use crate::engine::operations::{Action, AtomicCall};
-use crate::engine::serve;
+use crate::drive::Drive;
+use crate::engine::operations::Action;
 use crate::error::Fate;
 use crate::node::access::Reach;
-use crate::node::address::{GlobalAddress, Registration};
-use crate::node::atomic;
+use crate::node::atomic::{self, AtomicCall};
 use crate::{Error, Result};
 use kumiki_net::os::{process, time};
-use kumiki_net::shm::errand::{Posted, Progress, ERRANDS};
-use kumiki_net::shm::world::Status;
+use kumiki_net::shm::errand::{Posted, Progress};
 use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -53,7 +50,7 @@ impl Manners {
     }
 }
 
-impl Core {
+impl Drive {
     /// Does an atomic on a word of private memory of a neighbour that polls. `None`: nothing was done, ask in another way.
     #[inline]
     pub(crate) fn run_beside(&self, action: Action) -> Result<Option<u64>> {
@@ -123,33 +120,6 @@ impl Core {
                 }
             }
         }
-    }
-
-    fn is_alive(&self, rank: Rank) -> bool {
-        self.arena.place(rank).is_some_and(|word| word.load().status == Status::Alive)
-    }
-
-    /// Does the errands that neighbours have left, with the engine held. Gives their number.
-    #[cold]
-    pub(crate) fn run_errands(&self) -> usize {
-        let mut done = 0;
-        // As many as there are places, so that whoever posts again and again does not keep this thread.
-        while done < ERRANDS {
-            let Some(taken) = self.control().errands.take() else { break };
-            done += 1;
-            // Others may have repaired the word since the rank that wanted it changed was lost. This is a look and then a change:
-            // a rank that is lost between the two has its errand done all the same.
-            if !self.is_alive(taken.neighbour) {
-                taken.drop_it();
-                continue;
-            }
-            let [target, what, first, second] = taken.request;
-            let (registration, code) = (Registration::of_generation((what >> 8) as u16), what as u8);
-            let target = GlobalAddress::from_bits(target);
-            let call = AtomicCall { target, registration, code, first, second };
-            taken.finish(serve::perform_owned(self, &call).ok());
-        }
-        done
     }
 }
 

@@ -1,20 +1,22 @@
 //! Operations of the program: copies, atomics, completion, and the typed calls that wait for themselves.
 
-use crate::drive::wait::{Engine, Receiver};
 use crate::drive::world::{deadline_after, World};
-use crate::engine::operations::{Action, AtomicCall, Handle, Operation, Side, OPERATION_BYTES};
-use crate::engine::order::{self, Condition, Order};
-use crate::engine::serve;
+use crate::drive::{Drive, Held};
+use crate::engine::operations::{Action, Handle, Operation, Side, OPERATION_BYTES};
+use crate::engine::order::{Condition, Order};
+use crate::engine::start::{self, Started};
+use crate::engine::{turn, Engine};
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::node::atomic::{self, AtomicOp, AtomicWord};
+use crate::node::atomic::{self, AtomicCall, AtomicOp, AtomicWord};
 use crate::node::copy;
 use crate::{Error, Result};
 use bytemuck::Pod;
+use kumiki_net::contract::Outbox;
 use kumiki_net::os::descriptor::Event;
 use kumiki_net::shm::control::Activity;
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 /// The most bytes that memory is taken for before it is known that there are so many to be read.
@@ -33,6 +35,17 @@ pub(crate) enum Launched {
     Underway,
 }
 
+/// Which number an operation gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// The next handle of the program.
+    Handle,
+    /// One that nobody holds a handle to.
+    Internal,
+    /// This one, which was taken before.
+    Given(u64),
+}
+
 /// Whether an operation may overtake others that were issued before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
@@ -40,6 +53,23 @@ enum Turn {
     Any,
     /// Not a copy from the same rank to the same rank.
     Kept,
+}
+
+thread_local! {
+    /// The operation that this thread issued last: the life of its world, and its number. Operations that were complete
+    /// when issuing them returned need not be here: continuing behind the one before them is as good.
+    static LAST: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// The operation that this thread issued last in a life of a world.
+fn last_of_thread(life: u64) -> Option<u64> {
+    let (of, number) = LAST.get();
+    (of == life).then_some(number)
+}
+
+/// Remembers an operation as the last of this thread.
+fn set_last_of_thread(life: u64, number: u64) {
+    LAST.set((life, number));
 }
 
 /// A copy between two addresses, whatever regions they lie in.
@@ -73,11 +103,11 @@ impl World {
         let busy = core.waiting.busy();
         let unordered = order == Order::None && turn == Turn::Any;
         let id = if unordered || core.pending.load(Ordering::Acquire) == 0 {
-            self.launch(None, action)?.0
+            self.launch(Number::Handle, action)?.0
         } else {
             self.issue_in_order(action, order, turn)?
         };
-        order::set_last_of_thread(core.life, id);
+        set_last_of_thread(core.life, id);
         drop(busy);
         self.look_around();
         Ok(Handle::from_number(id))
@@ -99,49 +129,51 @@ impl World {
 
     /// Starts an operation now. One of the program gets its number when it is complete, or as it enters the table: what
     /// is in the table is then in the order of its numbers, and whoever waits for lower ones never waits for itself.
-    pub(crate) fn launch(&self, id: Option<u64>, action: Action) -> Result<(u64, Launched)> {
+    pub(crate) fn launch(&self, number: Number, action: Action) -> Result<(u64, Launched)> {
         let core = self.core();
-        let number = || id.unwrap_or_else(|| core.new_handle());
         if let Action::Atomic { dst: Some(dst), call } = action {
             // The word is changed before its old value goes to another rank: what that needs must be there first.
-            if serve::needs_delivery(core, dst, call.code)? {
+            if start::needs_delivery(core, dst, call.code)? {
                 self.ensure_transport()?;
-                self.engine_with_room().map(drop)?;
+                self.machine_with_room().map(drop)?;
             }
         }
         let started = match core.run_beside(action)? {
-            Some(old) => serve::Started::Complete(Some(old)),
-            None => serve::start(core, id.unwrap_or(0), action, false)?,
+            Some(old) => Started::Complete(Some(old)),
+            None => start::start(core, action)?,
         };
-        let (peer, mut message, rest) = match started {
-            serve::Started::Sent(peer, message) => (peer, message, action),
-            serve::Started::Complete(value) => {
+        let (peer, message, rest) = match started {
+            Started::Sent(peer, message) => (peer, message, action),
+            Started::Complete(value) => {
                 let elsewhere = match (value, action) {
                     (Some(old), Action::Atomic { dst: Some(dst), call }) => {
-                        serve::store_value(core, id.unwrap_or(0), dst, old, call.code)?
+                        start::store_value(core, dst, old, call.code)?
                     }
                     _ => None,
                 };
                 let Some((peer, message)) = elsewhere else {
                     core.raise_completion();
-                    return Ok((number(), Launched::Done(value)));
+                    let id = if number == Number::Handle { core.new_handle() } else { 0 };
+                    return Ok((id, Launched::Done(value)));
                 };
                 // The atomic is done; what goes on is the delivery of its old value.
-                (peer, message, serve::DELIVERY)
+                (peer, message, start::DELIVERY)
             }
         };
         self.ensure_transport()?;
-        let operation = Operation { peer: Some(peer), ..Operation::of_program(rest, Condition::Free) };
-        let mut engine = self.engine_with_room()?;
-        let id = number();
-        message.header.op = id;
-        engine.state.operations.insert(id, operation);
-        let sent = engine.post(core, peer, message);
+        let mut machine = self.machine_with_room()?;
+        let id = match number {
+            Number::Handle => core.new_handle(),
+            Number::Internal => machine.engine.new_internal(),
+            Number::Given(id) => id,
+        };
+        let message = machine.engine.enter(id, peer, rest, message);
+        let sent = machine.post(core, peer, message);
         if sent.is_err() {
-            engine.state.operations.remove(id);
+            machine.engine.operations.remove(id);
         }
         // The message is on its way: the rest need not be hurried.
-        Receiver { core, state: &mut engine.state }.note_pending();
+        machine.engine.feed(core).settle();
         sent.map(|()| (id, Launched::Underway))
     }
 
@@ -152,58 +184,61 @@ impl World {
         let core = self.core();
         let ahead = |engine: &Engine| match turn {
             Turn::Any => Condition::Free,
-            Turn::Kept => serve::turn(core, &engine.state.operations, action),
+            Turn::Kept => turn::turn(core, &engine.operations, action),
         };
-        let mut engine = core.engine();
-        let mut condition = ahead(&engine);
+        let mut machine = core.machine();
+        let mut condition = ahead(&machine.engine);
         // An atomic that keeps its turn by the way that it takes must take that way.
         let is_copy = matches!(action, Action::Copy { .. });
         if order == Order::None && condition == Condition::Free && is_copy {
-            drop(engine);
-            return Ok(self.launch(None, action)?.0);
+            drop(machine);
+            return Ok(self.launch(Number::Handle, action)?.0);
         }
-        if !core.has_room(&engine.state) {
-            drop(engine);
-            engine = self.engine_with_room()?;
-            condition = ahead(&engine);
+        if !core.has_room(&machine.engine) {
+            drop(machine);
+            machine = self.machine_with_room()?;
+            condition = ahead(&machine.engine);
         }
         // With the engine held, whatever is in the table has a lower number, and so has whatever this one waits for.
         let id = core.new_handle();
-        let condition = order.condition(id, order::last_of_thread(core.life)).and(condition);
+        let condition = order.condition(id, last_of_thread(core.life)).and(condition);
         let pipelines = match condition {
             Condition::Exactly(previous) => {
-                let previous = engine.state.operations.get(previous);
-                previous.is_some_and(|previous| serve::pipelines(core, previous, action))
+                let previous = machine.engine.operations.get(previous);
+                previous.is_some_and(|previous| turn::pipelines(core, previous, action))
             }
             _ => false,
         };
         let condition = if pipelines { Condition::Free } else { condition };
-        engine.state.operations.insert(id, Operation::of_program(action, condition));
-        Receiver { core, state: &mut engine.state }.note_pending();
-        engine.start_ready(core)?;
+        machine.engine.operations.insert(id, Operation::of_program(action, condition));
+        let mut out = Outbox::default();
+        let mut feed = machine.engine.feed(core);
+        feed.settle();
+        feed.start_ready(&mut out);
+        machine.post_all(core, out);
         Ok(id)
     }
 
-    /// The engine, with room for one more operation. Waits while as many are incomplete as may be, and while the budget is
+    /// The machine, with room for one more operation. Waits while as many are incomplete as may be, and while the budget is
     /// spent but something is under way that gives memory back.
-    fn engine_with_room(&self) -> Result<MutexGuard<'_, Engine>> {
+    fn machine_with_room(&self) -> Result<Held<'_>> {
         let core = self.core();
-        let engine = core.engine();
-        if core.has_room(&engine.state) {
-            return Ok(engine);
+        let machine = core.machine();
+        if core.has_room(&machine.engine) {
+            return Ok(machine);
         }
-        drop(engine);
+        drop(machine);
         loop {
             core.wait_until(Activity::Complete, None, |engine| {
                 // What has been sent or taken since may not be booked off yet.
-                Receiver { core, state: &mut engine.state }.note_pending();
-                (core.has_room(&engine.state) || !engine.state.gives_memory_back()).then_some(())
+                engine.feed(core).settle();
+                (core.has_room(engine) || !engine.gives_memory_back()).then_some(())
             })?;
-            let engine = core.engine();
-            if core.has_room(&engine.state) {
-                return Ok(engine);
+            let machine = core.machine();
+            if core.has_room(&machine.engine) {
+                return Ok(machine);
             }
-            if !engine.state.gives_memory_back() {
+            if !machine.engine.gives_memory_back() {
                 return Err(Error::OutOfMemory {
                     asked: OPERATION_BYTES,
                     left: core.books.left(),
@@ -329,13 +364,8 @@ impl World {
 
     fn complete_until(&self, id: u64, deadline_ms: Option<u64>) -> Result<()> {
         let core = self.core();
-        let completed = core.wait_until(Activity::Complete, deadline_ms, |engine| {
-            let result = engine.state.operations.take_result_up_to(id);
-            if matches!(result, Some(Err(_))) {
-                Receiver { core, state: &mut engine.state }.note_pending();
-            }
-            result
-        });
+        let completed = core
+            .wait_until(Activity::Complete, deadline_ms, |engine| engine.operations.take_result_up_to(id));
         core.note(completed.and_then(|result| result))
     }
 
@@ -345,13 +375,8 @@ impl World {
             return Ok(());
         }
         let core = self.core();
-        let completed = core.wait_until(Activity::Complete, None, |engine| {
-            let result = engine.state.operations.take_result_of(handle.number());
-            if matches!(result, Some(Err(_))) {
-                Receiver { core, state: &mut engine.state }.note_pending();
-            }
-            result
-        });
+        let completed = core
+            .wait_until(Activity::Complete, None, |engine| engine.operations.take_result_of(handle.number()));
         core.note(completed.and_then(|result| result))
     }
 
@@ -362,19 +387,18 @@ impl World {
             return Ok(true);
         }
         self.core().check_usable()?;
-        let mut engine = self.core().engine();
-        engine.poll(self.core())?;
-        if self.core().simulated && !engine.state.operations.holds(Condition::UpTo(handle.number())) {
+        let mut machine = self.core().machine();
+        machine.poll(self.core())?;
+        if self.core().simulated && !machine.engine.operations.holds(Condition::UpTo(handle.number())) {
             // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
-            let sleeper = engine.sleeper.clone();
-            drop(engine);
+            let sleeper = machine.sleeper.clone();
+            drop(machine);
             sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
-            engine = self.core().engine();
-            engine.poll(self.core())?;
+            machine = self.core().machine();
+            machine.poll(self.core())?;
         }
-        let result = engine.state.operations.take_result_up_to(handle.number());
-        Receiver { core: self.core(), state: &mut engine.state }.note_pending();
-        drop(engine);
+        let result = machine.engine.operations.take_result_up_to(handle.number());
+        drop(machine);
         if result.is_none() && self.core().waiting.crowd > 1 {
             // Whoever asks again at once would only keep from its core who is to answer.
             kumiki_net::os::process::yield_now();
@@ -395,7 +419,7 @@ impl World {
         let mut happened = core.poll_once(&mut |_| None::<()>).1?;
         if core.simulated && happened == 0 {
             // Looking again and again takes no time in the simulator: whoever looks waits for the next message.
-            let sleeper = core.engine().sleeper.clone();
+            let sleeper = core.machine().sleeper.clone();
             sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
             happened = core.poll_once(&mut |_| None::<()>).1?;
         }
@@ -442,7 +466,8 @@ impl World {
             return Ok(());
         }
         let src = Side::Lent(bytes.as_ptr() as usize);
-        self.transfer(Side::Global(to, registration), src, bytes.len() as u64)
+        let (dst, bytes) = (Side::Global(to, registration), bytes.len() as u64);
+        self.perform(Action::Copy { dst, src, bytes }).map(drop)
     }
 
     /// Reads one element.
@@ -467,7 +492,8 @@ impl World {
             return Ok(());
         }
         let dst = Side::Lent(bytes.as_mut_ptr() as usize);
-        self.transfer(dst, Side::Global(from, registration), bytes.len() as u64)
+        let (src, bytes) = (Side::Global(from, registration), bytes.len() as u64);
+        self.perform(Action::Copy { dst, src, bytes }).map(drop)
     }
 
     /// Writes elements from memory that need not be registered; they are at their place when this returns.
@@ -536,41 +562,26 @@ impl World {
         })
     }
 
-    /// A copy with memory that the caller lends: it is complete, or forgotten, when this returns.
-    fn transfer(&self, dst: Side, src: Side, bytes: u64) -> Result<()> {
-        let action = Action::Copy { dst, src, bytes };
-        self.perform(action).map(drop)
-    }
-
-    /// Does one operation that nobody holds a handle to, and waits for it.
+    /// Does one operation that nobody holds a handle to, and waits for it. Memory that the caller lends for it is the caller's again
+    /// when this returns.
     fn perform(&self, action: Action) -> Result<Option<u64>> {
-        self.core().note(self.try_perform(action))
-    }
-
-    fn try_perform(&self, action: Action) -> Result<Option<u64>> {
         let core = self.core();
-        core.check_usable()?;
-        let id = core.new_internal();
-        if let (_, Launched::Done(value)) = self.launch(Some(id), action)? {
-            return Ok(value);
-        }
-        let result = core.wait_until(Activity::Complete, None, |engine| {
-            let result = engine.state.operations.take_result_of(id);
-            if matches!(result, Some(Err(_))) {
-                Receiver { core, state: &mut engine.state }.note_pending();
-            }
-            result.map(|result| result.map(|()| engine.state.operations.take_value(id)))
+        let launched = core.check_usable().and_then(|()| self.launch(Number::Internal, action));
+        let id = match core.note(launched)? {
+            (_, Launched::Done(value)) => return Ok(value),
+            (id, Launched::Underway) => id,
+        };
+        let waited = core.wait_until(Activity::Complete, None, |engine| {
+            let result = engine.operations.take_result_of(id);
+            result.map(|result| result.map(|()| engine.operations.take_value(id)))
         });
-        match result {
-            Ok(result) => result,
-            Err(error) => {
-                // The memory goes back to the caller: an answer that still comes must find nothing.
-                let mut engine = core.engine();
-                engine.state.operations.remove(id);
-                Receiver { core, state: &mut engine.state }.note_pending();
-                Err(error)
-            }
-        }
+        core.note(waited.unwrap_or_else(|error| {
+            // An answer that still comes must find nothing.
+            let mut machine = core.machine();
+            machine.engine.operations.remove(id);
+            machine.engine.feed(core).settle();
+            Err(error)
+        }))
     }
 
     /// Changes a word and gives back its old value.
@@ -643,5 +654,45 @@ impl World {
     /// And; gives back the old value.
     pub fn fetch_and<W: AtomicWord>(&self, target: GlobalPtr<W>, value: W) -> Result<W> {
         self.fetch(target, AtomicOp::And(value))
+    }
+}
+
+impl Drive {
+    /// Whether one more operation may be in the table, by its length and by the budget.
+    #[inline]
+    pub(crate) fn has_room(&self, engine: &Engine) -> bool {
+        engine.operations.len() < self.most_operations && self.books.left() >= OPERATION_BYTES
+    }
+
+    /// The next number for an operation of the program: for one that is complete, or with the machine held for one that enters
+    /// the table now.
+    #[inline]
+    pub(crate) fn new_handle(&self) -> u64 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The handle of an operation that is complete, with everything before it if `all` was, and that needs no number of its own
+    /// then: nobody ever has to wait for it. Threads that copy on the node would get in each other's way at the counter.
+    #[inline]
+    pub(crate) fn handle_of_done(&self, all: bool) -> Handle {
+        match all {
+            true => Handle::DONE,
+            false => Handle::from_number(self.new_handle()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_belongs_to_the_thread_that_issues_it() {
+        set_last_of_thread(7, 3);
+        let previous = last_of_thread(7);
+        assert_eq!(Order::Continue.condition(9, previous), Condition::Exactly(3));
+        let elsewhere = std::thread::spawn(|| last_of_thread(7)).join().unwrap();
+        assert_eq!(Order::Continue.condition(9, elsewhere), Condition::UpTo(8));
+        assert_eq!(last_of_thread(8), None);
     }
 }

@@ -1,16 +1,14 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
-use crate::drive::core::{Core, Waiting};
-use crate::drive::errand::Manners;
-use crate::drive::wait::{Engine, Receiver};
-use crate::engine::calls::Service;
+use crate::drive::accounts::{Booking, Connections};
+use crate::drive::{Drive, Waiting};
+use crate::engine::calls::{Service, Services};
 use crate::engine::frames;
 use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
 use crate::engine::order::Condition;
-use crate::node::address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
-use crate::node::ledger::{Booking, Books, Connections, Entry, Ledger, Purpose};
-use crate::node::neighbours::{self, Neighbours};
-use crate::node::region::{Registry, RECORD_BYTES};
+use crate::node::ledger::{Entry, Ledger, Purpose};
+use crate::node::region::RECORD_BYTES;
+use crate::node::{neighbours, Node};
 use crate::{Error, Result};
 use kumiki_net::agent::bootstrap::{self, Attachment};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
@@ -22,13 +20,12 @@ use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::arena::Phase;
 use kumiki_net::shm::control::Activity;
-use kumiki_net::shm::region::{Kind, RegionView};
 use kumiki_net::shm::world::Cause;
 use kumiki_net::tcp::{Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 /// The stack of the service thread: it calls nothing deep.
@@ -46,9 +43,6 @@ const CLOSE_MS: u64 = 200;
 /// How long a reset waits for the other ranks, which have all come to the barrier before it.
 const RESET_MS: u64 = 60_000;
 
-/// Tells the worlds that a process has had apart; 0 is none.
-static NEXT_LIFE: AtomicU64 = AtomicU64::new(1);
-
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
 ///
 /// ```
@@ -62,7 +56,7 @@ static NEXT_LIFE: AtomicU64 = AtomicU64::new(1);
 /// # }
 /// ```
 pub struct World {
-    core: Arc<Core>,
+    core: Arc<Drive>,
     attachment: Mutex<Option<Seat>>,
     service: Mutex<Option<std::thread::JoinHandle<()>>>,
     secret: Arc<Secret>,
@@ -124,51 +118,18 @@ impl World {
         process::watch_forks();
         let given = attachment.transport.take();
         let config = *attachment.arena.config();
-        let arena = attachment.arena.clone();
-        let place = arena.place(attachment.rank).map(|word| word.load());
-        let place = place.ok_or_else(|| Error::misuse(format!("there is no {}", attachment.rank)))?;
-        let books = Books::new(arena.clone(), place.local);
-        books.book(Purpose::World, std::mem::size_of::<Core>() as u64 + 1024)?;
-        books.book(Purpose::ArenaControl, 2 * kumiki_net::os::memory::PAGE_BYTES)?;
-        let starter = arena.starter(place.local);
-        books.book(Purpose::Starter, starter.end - starter.start)?;
-        let core = Core {
-            format: AddressFormat::new(config.ranks),
-            finder: arena.finder(given.is_none()),
-            rank: attachment.rank,
-            node: place.node,
-            local: place.local,
-            pending: AtomicU64::new(0),
-            next_handle: AtomicU64::new(1),
-            next_internal: AtomicU64::new(0),
-            most_operations: environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize),
-            life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
-            process_vm: AtomicBool::new(config.allow_process_vm != 0),
-            process_vm_tried: AtomicBool::new(false),
-            neighbours: Neighbours::default(),
-            manners: Manners::default(),
-            taken_unasked: AtomicU64::new(0),
-            has_transport: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            faulted: AtomicBool::new(false),
-            books,
-            services,
-            simulated: given.is_some(),
-            registry: Mutex::new(Registry::new(arena.heap(place.local))),
-            engine: Mutex::new(Engine::new(attachment.channel.clone())),
-            waiting: Waiting {
-                spin_ns: AtomicU64::new(spin_ns(&config)?),
-                crowd: config.machine_ranks / config.machine_cores.max(1),
-                ..Waiting::default()
-            },
-            completion: OnceLock::new(),
-            epoch: AtomicU64::new(0),
-            passage: Mutex::new(None),
-            copies_until_ms: AtomicU64::new(0),
-            arena,
+        let bytes = std::mem::size_of::<Drive>() as u64 + 1024;
+        let has_agent = attachment.channel.is_some();
+        let memory = Node::new(attachment.arena.clone(), attachment.rank, has_agent, given.is_none(), bytes)?;
+        // A simulated rank crashes by unwinding to its end.
+        let services = Services { table: services, may_unwind: given.is_some() };
+        let waiting = Waiting {
+            spin_ns: AtomicU64::new(spin_ns(&config)?),
+            crowd: config.machine_ranks / config.machine_cores.max(1),
+            ..Waiting::default()
         };
-        core.publish_starter()?;
-        core.publish_pool()?;
+        let most_operations = environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize);
+        let core = Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations);
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         Ok(World {
             core: Arc::new(core),
@@ -195,14 +156,14 @@ impl World {
 
     /// A world of one whose addresses are cut in another way.
     #[cfg(test)]
-    pub(crate) fn with_format(format: AddressFormat) -> World {
+    pub(crate) fn with_format(format: crate::node::address::AddressFormat) -> World {
         let mut world = World::init().expect("a world of one");
-        Arc::get_mut(&mut world.core).expect("nobody else has it yet").format = format;
+        Arc::get_mut(&mut world.core).expect("nobody else has it yet").memory.format = format;
         world
     }
 
     #[inline]
-    pub(crate) fn core(&self) -> &Arc<Core> {
+    pub(crate) fn core(&self) -> &Arc<Drive> {
         &self.core
     }
 
@@ -281,7 +242,7 @@ impl World {
         }
         // In a forked child the engine may be held by a thread that does not exist there.
         let forked = process::is_forked_child();
-        let channel = if forked { None } else { self.core.engine().state.channel.clone() };
+        let channel = if forked { None } else { self.core.machine().channel.clone() };
         match channel {
             Some(channel) if channel.send(&ToAgent::Abort { code, message: message.to_string() }).is_ok() => {
                 self.await_end(&channel, message);
@@ -342,7 +303,7 @@ impl World {
             attachment.arena.clear()?;
             attachment.arena.prepare_rank(attachment.local)?;
         }
-        World::attach(attachment, self.core.services)
+        World::attach(attachment, self.core.services.table)
     }
 
     /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
@@ -380,11 +341,8 @@ impl World {
         let started_ms = time::now_ms();
         let mut sent_ms = started_ms;
         loop {
-            let mut engine = self.core.engine();
-            let Engine { transport, state, sleeper, .. } = &mut *engine;
-            let Some(transport) = transport.as_mut() else { return };
-            let mut receiver = Receiver { core: &self.core, state };
-            let closing = transport.close(&mut receiver);
+            let mut machine = self.core.machine();
+            let (closing, polled) = machine.close(&self.core);
             let now_ms = time::now_ms();
             let over = match closing {
                 Closing::Closed => return,
@@ -394,11 +352,11 @@ impl World {
                     now_ms > started_ms + self.core.arena.config().peer_timeout_ms as u64
                 }
             };
-            if over || transport.poll(&mut receiver).is_err() {
+            if over || polled.is_err() {
                 return;
             }
-            let sleeper = sleeper.clone();
-            drop(engine);
+            let sleeper = machine.sleeper.clone();
+            drop(machine);
             if let Some(sleeper) = sleeper {
                 let _ = sleeper.sleep(1);
             }
@@ -408,7 +366,7 @@ impl World {
     fn stop_service(&self) {
         let service = self.service.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         if let Some(thread) = service {
-            let sleeper = self.core.engine().sleeper.clone();
+            let sleeper = self.core.machine().sleeper.clone();
             if let Some(sleeper) = sleeper {
                 sleeper.wake();
             }
@@ -416,12 +374,12 @@ impl World {
             futex::wake_all(&self.core.waiting.service);
             let _ = thread.join();
         }
-        let mut engine = self.core.engine();
-        engine.transport = None;
-        engine.sleeper = None;
-        // Regions may outlive the world, and hold the engine. The line to the agent must not: its end tells that a rank that has
+        let mut machine = self.core.machine();
+        machine.transports.clear();
+        machine.sleeper = None;
+        // Regions may outlive the world, and hold the machine. The line to the agent must not: its end tells that a rank that has
         // not left lets go of the world. The seat keeps it for as long as there is something to say.
-        engine.state.channel = None;
+        machine.channel = None;
         self.core.has_transport.store(false, Ordering::Release);
     }
 
@@ -443,7 +401,7 @@ impl World {
         if service.is_some() {
             return Ok(());
         }
-        let mut engine = self.core.engine();
+        let mut machine = self.core.machine();
         let config = self.core.arena.config();
         let most_connections = most_connections()?;
         let setup = Setup {
@@ -455,9 +413,9 @@ impl World {
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
-            callers: engine.state.callers.clone(),
+            callers: machine.callers.clone(),
         };
-        let channel = engine.state.channel.clone();
+        let channel = machine.channel.clone();
         let mut given = self.given.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_given = given.is_some();
         let mut transport = match given.take() {
@@ -476,15 +434,15 @@ impl World {
             }
         };
         drop(given);
-        engine.install(transport)?;
+        machine.install(transport);
         fixed.keep();
         stack.keep();
-        if let (Some((thread, begin)), Some(sleeper)) = (thread, engine.sleeper.clone()) {
+        if let (Some((thread, begin)), Some(sleeper)) = (thread, machine.sleeper.clone()) {
             // It waits for this.
             let _ = begin.send(sleeper);
             *service = Some(thread);
         }
-        drop(engine);
+        drop(machine);
         self.core.has_transport.store(true, Ordering::Release);
         Ok(())
     }
@@ -529,8 +487,7 @@ impl World {
         let footprint = if process::is_forked_child() {
             Footprint::default()
         } else {
-            let engine = core.engine();
-            engine.transport.as_ref().map_or(Footprint::default(), |transport| transport.footprint())
+            core.machine().transports.footprint()
         };
         // A transport of ours books what it takes; that of a simulation is measured.
         if core.simulated && footprint.fixed_bytes > 0 {
@@ -586,40 +543,7 @@ impl Drop for World {
     }
 }
 
-impl Core {
-    /// Publishes starter memory in its fixed slot.
-    fn publish_starter(&self) -> Result<()> {
-        let entry = self.arena.region(self.local, STARTER_SLOT as usize);
-        let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
-        let (base, bytes) = (self.arena.starter(self.local).start, self.arena.config().starter_bytes);
-        if bytes > self.format.slot_span() {
-            return Err(Error::misuse(format!(
-                "starter memory of {bytes} bytes; with so many ranks an address reaches {} of it",
-                self.format.slot_span()
-            )));
-        }
-        let generation = STARTER_GENERATION;
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
-        Ok(())
-    }
-
-    /// Publishes the two parts of the pool in their fixed slots, still without a byte.
-    fn publish_pool(&self) -> Result<()> {
-        let (near, far) = self.arena.pool(self.local);
-        for (slot, base) in [(POOL_SLOT, near), (FAR_POOL_SLOT, far)] {
-            let entry = self.arena.region(self.local, slot as usize);
-            let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
-            entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
-        }
-        let control = self.arena.control(self.local);
-        control
-            .ok_or_else(|| Error::misuse("this rank has no control block"))?
-            .pool
-            .bytes
-            .store(0, Ordering::Release);
-        Ok(())
-    }
-
+impl Drive {
     /// Waits until no operation of the program is incomplete, whatever became of them.
     pub(crate) fn quiesce(&self) {
         // What a closed world has left incomplete stays so: nothing comes or goes any more.
@@ -627,7 +551,7 @@ impl Core {
             return;
         }
         let _ = self.wait_until(Activity::Complete, None, |engine| {
-            engine.state.operations.holds(Condition::UpTo(FIRST_INTERNAL - 1)).then_some(())
+            engine.operations.holds(Condition::UpTo(FIRST_INTERNAL - 1)).then_some(())
         });
     }
 }

@@ -5,30 +5,24 @@
 //! sends the reply. A service never waits: one that meets a lock held by somebody else is run again a little later, so
 //! it must take its locks before it changes anything.
 
-use crate::drive::core::Core;
-use crate::drive::issue::Launched;
-use crate::drive::wait::Receiver;
-use crate::drive::world::World;
 use crate::engine::frames::{self, answer, question, Few};
-use crate::engine::operations::{Action, FIRST_INTERNAL};
+use crate::engine::Feed;
 use crate::error::Fate;
 use crate::node::ledger::{Books, Purpose};
 use crate::node::local::Local;
 use crate::{Error, Result};
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
-use kumiki_net::os::process;
-use kumiki_net::shm::control::Activity;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 
 /// `Source::kind` for the request of a call; the place is the number of the operation.
-const SOURCE_REQUEST: u64 = 3;
+pub(crate) const SOURCE_REQUEST: u64 = 3;
 /// `Source::kind` for the reply to a call; the place is its number here.
 const SOURCE_REPLY: u64 = 4;
 /// The most bytes of a request or a reply: larger things are copied.
-const MAX_CALL_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_CALL_BYTES: u64 = 16 << 20;
 /// A buffer that is kept for the next request is no longer than this.
 const SPARE_BYTES: usize = 4096;
 /// `flags` of a Return whose payload is an error.
@@ -41,6 +35,15 @@ pub struct Service {
     pub name: &'static str,
     /// Does it: reads the request of a rank and writes the reply. An error goes back to the caller.
     pub serve: fn(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()>,
+}
+
+/// What a rank does for others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Services {
+    /// The table of the layer above.
+    pub(crate) table: &'static [Service],
+    /// Whether a panic in a service is the end of the rank, which unwinds to there. Otherwise it is an error of the call.
+    pub(crate) may_unwind: bool,
 }
 
 /// Requests and replies on their way.
@@ -235,12 +238,12 @@ impl Calls {
         }
     }
 
-    fn begin(&mut self, id: u64, request: Vec<u8>) {
+    pub(crate) fn begin(&mut self, id: u64, request: Vec<u8>) {
         self.bytes += request.len() as u64;
         self.own.insert(id, Own { request, reply: Vec::new() });
     }
 
-    fn end(&mut self, id: u64) -> Vec<u8> {
+    pub(crate) fn end(&mut self, id: u64) -> Vec<u8> {
         let Some(Own { request, reply }) = self.own.remove(&id) else { return Vec::new() };
         self.bytes -= (request.len() + reply.len()) as u64;
         reply
@@ -248,50 +251,50 @@ impl Calls {
 }
 
 /// The message that asks for work.
-pub(crate) fn request(id: u64, service: u8, bytes: u64, few: Option<Few>) -> Message {
-    let header = Header { kind: frames::CALL, op: id, a: service as u64, c: bytes, ..Header::default() };
+pub(crate) fn request(service: u8, bytes: u64, few: Option<Few>) -> Message {
+    let header = Header { kind: frames::CALL, a: service as u64, c: bytes, ..Header::default() };
     match few {
         Some(few) => question(few.in_header(header), Payload::None),
-        None => question(header, Payload::Lazy(Source { place: id, kind: SOURCE_REQUEST }, bytes)),
+        None => question(header, Payload::Lazy(Source { place: 0, kind: SOURCE_REQUEST }, bytes)),
     }
 }
 
 /// A request is complete: does what it asks.
-pub(crate) fn serve(receiver: &mut Receiver<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
-    match receiver.state.calls.arrived(&receiver.core.books, from, header) {
+pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    match feed.engine.calls.arrived(&feed.node.books, from, header) {
         Ok(bytes) => {
             let request = Request { from, path, op: header.op, service: header.a, bytes };
             // Requests of one rank are done in the order they came.
-            let waits = receiver.state.calls.stalled.iter().any(|other| other.from == from);
-            let stalled = if waits { Some(request) } else { attempt(receiver, request, out) };
-            receiver.state.calls.stalled.extend(stalled);
+            let waits = feed.engine.calls.stalled.iter().any(|other| other.from == from);
+            let stalled = if waits { Some(request) } else { attempt(feed, request, out) };
+            feed.engine.calls.stalled.extend(stalled);
         }
         Err(error) => out.messages.push((from, frames::done(header.op, &Err(error), path))),
     }
-    receiver.note_pending();
+    feed.settle();
 }
 
 /// Tries again what met a lock.
-pub(crate) fn serve_stalled(receiver: &mut Receiver<'_>, out: &mut Outbox) {
-    let mut waiting = std::mem::take(&mut receiver.state.calls.stalled);
+pub(crate) fn serve_stalled(feed: &mut Feed<'_>, out: &mut Outbox) {
+    let mut waiting = std::mem::take(&mut feed.engine.calls.stalled);
     let mut still: VecDeque<Request> = VecDeque::new();
     while let Some(request) = waiting.pop_front() {
         if still.iter().any(|other| other.from == request.from) {
             still.push_back(request);
-        } else if let Some(request) = attempt(receiver, request, out) {
+        } else if let Some(request) = attempt(feed, request, out) {
             still.push_back(request);
         }
     }
-    receiver.state.calls.stalled = still;
-    receiver.note_pending();
+    feed.engine.calls.stalled = still;
+    feed.settle();
 }
 
 /// Runs a service once. Gives the request back if it met a lock.
-fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> Option<Request> {
+fn attempt(feed: &mut Feed<'_>, request: Request, out: &mut Outbox) -> Option<Request> {
     let busy = Cell::new(false);
-    let local = Local { core: receiver.core, busy: Some(&busy) };
+    let local = Local { node: feed.node, busy: Some(&busy) };
     let mut reply = Vec::new();
-    let served = run(local, request.service, request.from, &request.bytes, &mut reply);
+    let served = run(feed.engine.services, local, request.service, request.from, &request.bytes, &mut reply);
     if busy.get() {
         return Some(request);
     }
@@ -301,7 +304,7 @@ fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> O
     }
     let header =
         Header { kind: frames::RETURN, op: request.op, flags, c: reply.len() as u64, ..Header::default() };
-    let calls = &mut receiver.state.calls;
+    let calls = &mut feed.engine.calls;
     calls.served(request.bytes);
     let (header, payload) = match Few::new(&reply) {
         Some(few) => (few.in_header(header), Payload::None),
@@ -317,11 +320,18 @@ fn attempt(receiver: &mut Receiver<'_>, request: Request, out: &mut Outbox) -> O
     None
 }
 
-fn run(local: Local<'_>, service: u64, from: Rank, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
-    let service = usize::try_from(service).ok().and_then(|index| local.core.services.get(index));
+/// Runs a service on this node.
+pub(crate) fn run(
+    services: Services,
+    local: Local<'_>,
+    service: u64,
+    from: Rank,
+    request: &[u8],
+    reply: &mut Vec<u8>,
+) -> Result<()> {
+    let service = usize::try_from(service).ok().and_then(|index| services.table.get(index));
     match service {
-        // A simulated rank crashes by unwinding to its end.
-        Some(service) if local.core.simulated => (service.serve)(local, from.0, request, reply),
+        Some(service) if services.may_unwind => (service.serve)(local, from.0, request, reply),
         Some(service) => {
             // A panic must not unwind through a wait of the program that happens to serve.
             let served = std::panic::AssertUnwindSafe(|| (service.serve)(local, from.0, request, reply));
@@ -335,8 +345,8 @@ fn run(local: Local<'_>, service: u64, from: Rank, request: &[u8], reply: &mut V
 }
 
 /// How a call ended, when its reply is complete.
-pub(crate) fn take_reply(receiver: &mut Receiver<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
-    let calls = &mut receiver.state.calls;
+pub(crate) fn take_reply(feed: &mut Feed<'_>, from: Rank, header: &Header) -> Result<Option<u64>> {
+    let calls = &mut feed.engine.calls;
     let Some(own) = calls.own.get_mut(&header.op) else { return Ok(None) };
     if let Some(few) = Few::of(header) {
         calls.bytes += few.bytes().len() as u64;
@@ -352,133 +362,50 @@ pub(crate) fn take_reply(receiver: &mut Receiver<'_>, from: Rank, header: &Heade
     Ok(None)
 }
 
-/// A call that is under way. Dropping it forgets it; the work may be done all the same.
-pub struct Call<'w> {
-    core: &'w Core,
-    id: u64,
-    /// The reply of a call that was done at once.
-    ready: Option<Result<Vec<u8>>>,
-}
-
-impl std::fmt::Debug for Call<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Call({})", self.id)
-    }
-}
-
-impl Call<'_> {
-    /// Waits for the reply.
-    pub fn wait(mut self) -> Result<Vec<u8>> {
-        if let Some(ready) = self.ready.take() {
-            return self.core.note(ready);
-        }
-        let (core, id) = (self.core, self.id);
-        let waited = core.wait_until(Activity::Complete, None, |engine| {
-            let result = engine.state.operations.take_result_of(id)?;
-            let reply = engine.state.calls.end(id);
-            Receiver { core, state: &mut engine.state }.note_pending();
-            Some(result.map(|()| reply))
-        });
-        core.note(waited.and_then(|reply| reply))
-    }
-}
-
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        // In a forked child the engine may be held by a thread that does not exist there.
-        if self.id == 0 || process::is_forked_child() {
-            return;
-        }
-        let mut engine = self.core.engine();
-        engine.state.operations.remove(self.id);
-        let _ = engine.state.operations.take_result_of(self.id);
-        engine.state.calls.end(self.id);
-        Receiver { core: self.core, state: &mut engine.state }.note_pending();
-    }
-}
-
-impl World {
-    /// What can be done on this node without a message.
-    #[inline]
-    pub fn local(&self) -> Local<'_> {
-        Local { core: self.core(), busy: None }
-    }
-
-    /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
-    /// in the order started.
-    pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
-        let core: &Core = self.core();
-        core.note(core.check_usable())?;
-        let bytes = request.len() as u64;
-        if bytes > MAX_CALL_BYTES {
-            let wrong = format!("a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent");
-            return core.note(Err(Error::misuse(wrong)));
-        }
-        if rank == core.rank.0 {
-            let mut reply = Vec::new();
-            let served = run(self.local(), service as u64, core.rank, &request, &mut reply);
-            return Ok(Call { core, id: 0, ready: Some(served.map(|()| reply)) });
-        }
-        core.note(self.local().check_alive(rank))?;
-        let id = core.new_internal();
-        debug_assert!(id >= FIRST_INTERNAL);
-        let few = Few::new(&request);
-        core.engine().state.calls.begin(id, request);
-        let call = Call { core, id, ready: None };
-        match self.launch(Some(id), Action::Call { to: Rank(rank), service, bytes, few }) {
-            Ok((_, Launched::Underway)) => Ok(call),
-            Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
-            Err(error) => core.note(Err(error)),
-        }
-    }
-
-    /// Calls a rank and waits for the reply.
-    pub fn call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Vec<u8>> {
-        self.start_call(rank, service, request)?.wait()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::operations::Operation;
+    use crate::engine::operations::{Action, Operation};
     use crate::engine::order::Condition;
+    use crate::engine::Engine;
+    use crate::node::Node;
+    use crate::World;
     use kumiki_net::contract::Sink;
 
     #[test]
     fn a_reply_of_a_rank_that_was_not_called_is_not_believed() {
         let world = World::init().unwrap();
-        let core: &Core = world.core();
-        let id = core.new_internal();
-        let mut engine = core.engine();
+        let node: &Node = world.core();
+        let mut engine = Engine::new(Services::default());
+        let id = engine.new_internal();
         let action = Action::Call { to: Rank(1), service: 0, bytes: 0, few: None };
         let operation = Operation { peer: Some(Rank(1)), ..Operation::of_program(action, Condition::Free) };
-        engine.state.operations.insert(id, operation);
-        engine.state.calls.begin(id, Vec::new());
-        let mut receiver = Receiver { core, state: &mut engine.state };
+        engine.operations.insert(id, operation);
+        engine.calls.begin(id, Vec::new());
+        let mut feed = engine.feed(node);
         let mut out = Outbox::default();
         let header = Header { kind: frames::RETURN, op: id, c: 20, ..Header::default() };
         let few = Few::new(&[9; 3]).map(|few| few.in_header(header)).unwrap();
-        receiver.part(Rank(2), &header, 0, &[9; 20]);
-        receiver.frame(Rank(2), 0, &few, &mut out);
-        receiver.frame(Rank(2), 0, &header, &mut out);
-        assert!(receiver.state.operations.awaits(id, Rank(1)), "a stranger ended the call");
-        receiver.part(Rank(1), &header, 0, &[5; 20]);
-        assert!(receiver.frame(Rank(1), 0, &header, &mut out));
-        assert_eq!(receiver.state.operations.take_result_of(id), Some(Ok(())));
-        assert_eq!(receiver.state.calls.end(id), [5; 20]);
+        feed.part(Rank(2), &header, 0, &[9; 20]);
+        feed.frame(Rank(2), 0, &few, &mut out);
+        feed.frame(Rank(2), 0, &header, &mut out);
+        assert!(feed.engine.operations.awaits(id, Rank(1)), "a stranger ended the call");
+        feed.part(Rank(1), &header, 0, &[5; 20]);
+        assert!(feed.frame(Rank(1), 0, &header, &mut out));
+        assert_eq!(feed.engine.operations.take_result_of(id), Some(Ok(())));
+        assert_eq!(feed.engine.calls.end(id), [5; 20]);
     }
 
     /// What a rank is asked, and how it answered.
-    fn ask(receiver: &mut Receiver<'_>, bytes: usize) -> Result<()> {
+    fn ask(feed: &mut Feed<'_>, bytes: usize) -> Result<()> {
         let header = Header { kind: frames::CALL, op: 5, a: 99, c: bytes as u64, ..Header::default() };
         let mut out = Outbox::default();
         let (first, second) = (vec![1; bytes / 2], vec![1; bytes - bytes / 2]);
-        receiver.part(Rank(1), &header, 0, &first);
-        receiver.part(Rank(1), &header, first.len() as u32, &second);
-        let booked = receiver.core.books.of(Purpose::Operation);
+        feed.part(Rank(1), &header, 0, &first);
+        feed.part(Rank(1), &header, first.len() as u32, &second);
+        let booked = feed.node.books.of(Purpose::Operation);
         assert!(booked == 0 || booked >= bytes as u64, "{booked} bytes are booked for {bytes}");
-        receiver.frame(Rank(1), 0, &header, &mut out);
+        feed.frame(Rank(1), 0, &header, &mut out);
         let answer = out.messages.pop().expect("an answer").1.header;
         match answer.kind {
             frames::DONE => frames::result_of(Rank(0), &answer),
@@ -489,24 +416,23 @@ mod tests {
     #[test]
     fn a_request_is_booked_before_it_is_taken_and_one_beyond_the_budget_is_an_error_at_the_caller() {
         let world = World::init().unwrap();
-        let core: &Core = world.core();
-        let rest = core.books.left() - 1000;
-        core.books.book(Purpose::Heap, rest).unwrap();
-        let mut engine = core.engine();
-        let mut receiver = Receiver { core, state: &mut engine.state };
+        let node: &Node = world.core();
+        let rest = node.books.left() - 1000;
+        node.books.book(Purpose::Heap, rest).unwrap();
+        let mut engine = Engine::new(Services::default());
+        let mut feed = engine.feed(node);
         // There is no such service, which is an answer too; it is taken as sent here.
-        assert_eq!(ask(&mut receiver, 500), Ok(()));
-        let sent = std::mem::take(&mut receiver.state.calls.replies);
-        receiver.state.calls.bytes -= sent.values().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
-        receiver.note_pending();
-        assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
-        let refused = ask(&mut receiver, 100_000);
+        assert_eq!(ask(&mut feed, 500), Ok(()));
+        let sent = std::mem::take(&mut feed.engine.calls.replies);
+        feed.engine.calls.bytes -= sent.values().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        feed.settle();
+        assert_eq!((feed.engine.calls.bytes(), node.books.left()), (0, 1000));
+        let refused = ask(&mut feed, 100_000);
         assert!(matches!(refused, Err(Error::OutOfMemory { asked: 100_000, left: 1000, .. })), "{refused:?}");
-        assert_eq!((receiver.state.calls.bytes(), core.books.left()), (0, 1000));
+        assert_eq!((feed.engine.calls.bytes(), node.books.left()), (0, 1000));
         // The reserve: whoever wants to give memory back must be heard.
-        assert_eq!(ask(&mut receiver, 2000), Ok(()));
-        drop(engine);
-        core.books.unbook(Purpose::Heap, rest);
+        assert_eq!(ask(&mut feed, 2000), Ok(()));
+        node.books.unbook(Purpose::Heap, rest);
         world.finalize().unwrap();
     }
 }

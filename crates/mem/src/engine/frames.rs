@@ -302,9 +302,9 @@ impl Signal {
 }
 
 /// The header of a question about an address.
-pub(crate) fn about(kind: u8, op: u64, address: GlobalAddress, registration: Registration) -> Header {
+pub(crate) fn about(kind: u8, address: GlobalAddress, registration: Registration) -> Header {
     let (generation, generation_b) = (registration.generation(), registration.slot());
-    Header { kind, op, a: address.bits(), generation, generation_b, ..Header::default() }
+    Header { kind, a: address.bits(), generation, generation_b, ..Header::default() }
 }
 
 /// The registration of a rank that a question, other than Copy, is about.

@@ -8,6 +8,7 @@ use crate::engine::frames::Few;
 use crate::engine::order::Condition;
 use crate::engine::table::Table;
 use crate::node::address::{GlobalAddress, Registration};
+use crate::node::atomic::AtomicCall;
 use crate::{Error, Result};
 use kumiki_net::contract::IN_PLACE_BYTES;
 use kumiki_net::Rank;
@@ -50,16 +51,6 @@ pub(crate) enum Side {
     Global(GlobalAddress, Registration),
     /// Memory of this process that the caller lends until the operation is complete or forgotten.
     Lent(usize),
-}
-
-/// An atomic operation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct AtomicCall {
-    pub(crate) target: GlobalAddress,
-    pub(crate) registration: Registration,
-    pub(crate) code: u8,
-    pub(crate) first: u64,
-    pub(crate) second: u64,
 }
 
 /// What an operation does.

@@ -1,7 +1,6 @@
 //! Orders: what must be complete before an operation starts.
 
 use crate::engine::operations::Handle;
-use std::cell::Cell;
 
 /// What must be complete before an operation starts. Two puts (copies from memory of the caller's node) to the same rank
 /// that start at once arrive in the order in which they were issued, even with [`Order::None`], if the first is of less than
@@ -19,23 +18,6 @@ pub enum Order {
     /// the target as possible, so that a chain does not wait for a round trip at each step, but for those behind copies of
     /// 256 KiB and more.
     Continue,
-}
-
-thread_local! {
-    /// The operation that this thread issued last: the life of its world, and its number. Operations that were complete
-    /// when issuing them returned need not be here: continuing behind the one before them is as good.
-    static LAST: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-/// The operation that this thread issued last in a life of a world.
-pub(crate) fn last_of_thread(life: u64) -> Option<u64> {
-    let (of, number) = LAST.get();
-    (of == life).then_some(number)
-}
-
-/// Remembers an operation as the last of this thread.
-pub(crate) fn set_last_of_thread(life: u64, number: u64) {
-    LAST.set((life, number));
 }
 
 /// An order in terms of operation numbers.
@@ -93,12 +75,11 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_belongs_to_the_thread_that_issues_it() {
-        set_last_of_thread(7, 3);
-        let previous = last_of_thread(7);
-        assert_eq!(Order::Continue.condition(9, previous), Condition::Exactly(3));
-        let elsewhere = std::thread::spawn(|| last_of_thread(7)).join().unwrap();
-        assert_eq!(Order::Continue.condition(9, elsewhere), Condition::UpTo(8));
-        assert_eq!(last_of_thread(8), None);
+    fn a_chain_waits_for_what_was_issued_just_before() {
+        assert_eq!(Order::Continue.condition(9, Some(3)), Condition::Exactly(3));
+        assert_eq!(Order::Continue.condition(9, None), Condition::UpTo(8));
+        assert_eq!(Order::All.condition(9, Some(3)), Condition::UpTo(8));
+        let never_issued = Order::After(Handle::from_number(100));
+        assert_eq!(never_issued.condition(9, None), Condition::UpTo(8));
     }
 }

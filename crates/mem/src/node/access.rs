@@ -1,15 +1,15 @@
 //! From a global address to memory: who owns it, whether it may be touched, and how it can be reached.
 //!
-//! Every access of every path goes through [`Core::reach`], at the side that can see the owner's region table: the
+//! Every access of every path goes through [`Node::reach`], at the side that can see the owner's region table: the
 //! caller on the same node, the owner's side otherwise.
 
-use crate::drive::core::Core;
-use crate::error::{Fate, READ_ONLY};
+use crate::error::{Fate, PROCESS_GONE, READ_ONLY};
 use crate::node::address::{GlobalAddress, Registration, FAR_POOL_SLOT};
 use crate::node::neighbours::SHORT_BYTES;
+use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction};
-use kumiki_net::os::{process, time};
+use kumiki_net::os::process;
 use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
 use kumiki_net::shm::world::{Place, Status};
@@ -68,13 +68,13 @@ impl Reach {
 
 /// Keeps private memory from being given back to the program while it is touched.
 pub(crate) struct Pin<'a> {
-    core: &'a Core,
+    node: &'a Node,
     word: usize,
 }
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.core.control().hazards.withdraw(self.word);
+        self.node.control().hazards.withdraw(self.word);
     }
 }
 
@@ -110,7 +110,7 @@ impl Private {
     }
 }
 
-impl Core {
+impl Node {
     /// The pointer for an access within this node's arena, or `None` for the long way round (which then finds the error, if
     /// it is one). This is the path of nearly every same-node access, so it is short.
     #[inline(always)]
@@ -270,6 +270,11 @@ impl Core {
         Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why })
     }
 
+    /// Whether a rank is alive.
+    pub(crate) fn is_alive(&self, rank: Rank) -> bool {
+        self.arena.place(rank).is_some_and(|word| word.load().status == Status::Alive)
+    }
+
     /// Announces that private memory is about to be touched, in one of so many words. Fails when it was unregistered
     /// meanwhile.
     #[inline]
@@ -282,7 +287,7 @@ impl Core {
                 None => process::yield_now(),
             }
         };
-        let pin = Pin { core: self, word };
+        let pin = Pin { node: self, word };
         let entry = self.arena.region(private.local, private.slot as usize);
         let still = entry.and_then(|entry| entry.view_announced());
         if still.is_some_and(|view| view.generation == private.generation) {
@@ -382,7 +387,10 @@ impl Core {
                     self.process_vm_tried.store(true, Ordering::Relaxed);
                 }
                 Err(kumiki_net::Error::System { errno, .. }) => match errno {
-                    libc_errno::ESRCH => return Err(self.gone(neighbour.rank)),
+                    libc_errno::ESRCH => {
+                        let (rank, fate, why) = (neighbour.rank.0, Fate::Unknown, PROCESS_GONE.to_string());
+                        return Err(Error::PeerLost { rank, fate, why });
+                    }
                     libc_errno::EFAULT => break,
                     _ => {
                         // Not allowed here, now or ever: the owner serves its memory itself from now on.
@@ -402,27 +410,6 @@ impl Core {
             rank: neighbour.rank.0,
             bytes,
         })
-    }
-}
-
-/// How long the agent may take to say how a process ended that is no longer there.
-const ENDING_MS: u64 = 200;
-
-impl Core {
-    /// The loss of a neighbour whose process is no longer there, in the words of the agent, which knows how it ended in
-    /// a moment.
-    #[cold]
-    fn gone(&self, rank: Rank) -> Error {
-        let limit_ms = time::now_ms() + ENDING_MS;
-        let why = loop {
-            let place = self.arena.place(rank).map(|word| word.load());
-            match place.filter(|place| place.status == Status::Lost) {
-                Some(place) => break place.cause.to_string(),
-                None if time::now_ms() >= limit_ms => break "its process is gone".to_string(),
-                None => std::thread::sleep(std::time::Duration::from_millis(1)),
-            }
-        };
-        Error::PeerLost { rank: rank.0, fate: Fate::Unknown, why }
     }
 }
 

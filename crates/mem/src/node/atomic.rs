@@ -3,8 +3,7 @@
 //! Wherever the request comes from, the word is changed by a CPU atomic in a process that has it mapped: so local,
 //! same-node and remote updates of one word are atomic together.
 
-use crate::engine::operations::AtomicCall;
-use crate::node::address::GlobalAddress;
+use crate::node::address::{GlobalAddress, Registration};
 use crate::{Error, Result};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -124,6 +123,16 @@ impl<W: AtomicWord> AtomicOp<W> {
         };
         (number | W::WIDE, first, second)
     }
+}
+
+/// An atomic operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AtomicCall {
+    pub(crate) target: GlobalAddress,
+    pub(crate) registration: Registration,
+    pub(crate) code: u8,
+    pub(crate) first: u64,
+    pub(crate) second: u64,
 }
 
 /// The bytes of the word that a code works on; refuses codes that do not exist.

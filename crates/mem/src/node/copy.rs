@@ -4,9 +4,9 @@
 //! small aligned words as atomics, everything else by a plain memory copy. A program that races with itself gets
 //! bytes of either side, never anything outside the range that was checked.
 
-use crate::drive::core::Core;
 use crate::node::access::Reach;
 use crate::node::address::GlobalAddress;
+use crate::node::Node;
 use crate::Result;
 use bytemuck::Pod;
 use kumiki_net::os::memory::Direction;
@@ -19,36 +19,36 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// Copies between memories of this node if nothing stands in the way; otherwise false, and the long way round finds out
 /// what does.
 #[inline]
-pub(crate) fn move_near(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
+pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
     if bytes == 8 {
         // The usual word: what depends on the length is known here.
-        if let Some(to) = core.here_any(dst, 8) {
-            if let Some(from) = core.here_any(src, 8) {
+        if let Some(to) = node.here_any(dst, 8) {
+            if let Some(from) = node.here_any(src, 8) {
                 // SAFETY: both ranges were checked and lie in the arena.
                 unsafe { store(to, load::<u64>(from)) };
                 return true;
             }
         }
-    } else if let (Some(to), Some(from)) = (core.here_any(dst, bytes), core.here_any(src, bytes)) {
+    } else if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
         // SAFETY: as above.
         unsafe { move_bytes(to, from, bytes as usize) };
         return true;
     }
-    move_private(core, dst, src, bytes)
+    move_private(node, dst, src, bytes)
 }
 
 /// As [`move_near`], where at least one of the two is private.
 #[inline(never)]
-fn move_private(core: &Core, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    let (Some(to), Some(from)) = (core.near(dst, bytes), core.near(src, bytes)) else { return false };
-    core.check_usable().is_ok() && move_here(core, to, from, bytes) == Ok(true)
+fn move_private(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
+    let (Some(to), Some(from)) = (node.near(dst, bytes), node.near(src, bytes)) else { return false };
+    node.check_usable().is_ok() && move_here(node, to, from, bytes) == Ok(true)
 }
 
 /// Copies if this process can touch both sides; false if it must ask somebody.
 #[inline]
-pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
-    let (to, to_pin) = core.pin_own(to.check_writable(bytes)?)?;
-    let (from, _from_pin) = if to_pin.is_some() { core.pin_own_too(from)? } else { core.pin_own(from)? };
+pub(crate) fn move_here(node: &Node, to: Reach, from: Reach, bytes: u64) -> Result<bool> {
+    let (to, to_pin) = node.pin_own(to.check_writable(bytes)?)?;
+    let (from, _from_pin) = if to_pin.is_some() { node.pin_own_too(from)? } else { node.pin_own(from)? };
     match (to, from) {
         (Reach::Direct(to), Reach::Direct(from)) => {
             // SAFETY: both ranges were checked by `reach` (or are lent by the caller), and `move_bytes` allows overlap.
@@ -57,17 +57,17 @@ pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Resu
         }
         (Reach::Private(to), Reach::Direct(from)) => {
             // SAFETY: the source was checked for `bytes`; it is only read.
-            unsafe { core.copy_neighbour(to, Direction::Write, from, bytes) }
+            unsafe { node.copy_neighbour(to, Direction::Write, from, bytes) }
         }
         (Reach::Direct(to), Reach::Private(from)) => {
             // SAFETY: the destination was checked for `bytes`.
-            unsafe { core.copy_neighbour(from, Direction::Read, to, bytes) }
+            unsafe { node.copy_neighbour(from, Direction::Read, to, bytes) }
         }
         (Reach::Private(to), Reach::Private(from)) => {
-            if !core.may_touch(to) {
+            if !node.may_touch(to) {
                 return Ok(false);
             }
-            bounce(core, to, from, bytes)
+            bounce(node, to, from, bytes)
         }
         (Reach::Remote(_), _) | (_, Reach::Remote(_)) => Ok(false),
     }
@@ -75,7 +75,7 @@ pub(crate) fn move_here(core: &Core, to: Reach, from: Reach, bytes: u64) -> Resu
 
 /// Copies between two private memories through a buffer; in the direction that is right when they overlap.
 fn bounce(
-    core: &Core,
+    node: &Node,
     to: crate::node::access::Private,
     from: crate::node::access::Private,
     bytes: u64,
@@ -88,8 +88,8 @@ fn bounce(
         let at = if backwards { bytes - done - piece } else { done };
         // SAFETY: the buffer is at least `piece` bytes long.
         let moved = unsafe {
-            core.copy_neighbour(from.add(at), Direction::Read, buffer.as_mut_ptr(), piece)?
-                && core.copy_neighbour(to.add(at), Direction::Write, buffer.as_mut_ptr(), piece)?
+            node.copy_neighbour(from.add(at), Direction::Read, buffer.as_mut_ptr(), piece)?
+                && node.copy_neighbour(to.add(at), Direction::Write, buffer.as_mut_ptr(), piece)?
         };
         if !moved {
             return Ok(false);
@@ -100,15 +100,15 @@ fn bounce(
 }
 
 /// Reads into `place` if this process can; false if it cannot.
-pub(crate) fn read_here(core: &Core, from: Reach, place: &mut [u8]) -> bool {
+pub(crate) fn read_here(node: &Node, from: Reach, place: &mut [u8]) -> bool {
     let to = Reach::Direct(place.as_mut_ptr());
-    move_here(core, to, from, place.len() as u64).unwrap_or(false)
+    move_here(node, to, from, place.len() as u64).unwrap_or(false)
 }
 
 /// Writes bytes if this process can; false if it cannot.
-pub(crate) fn write_here(core: &Core, to: Reach, bytes: &[u8]) -> Result<bool> {
+pub(crate) fn write_here(node: &Node, to: Reach, bytes: &[u8]) -> Result<bool> {
     let from = Reach::Direct(bytes.as_ptr() as *mut u8);
-    move_here(core, to, from, bytes.len() as u64)
+    move_here(node, to, from, bytes.len() as u64)
 }
 
 /// Whether elements of `T` at their alignment can be loaded and stored as one word.

@@ -3,10 +3,10 @@
 //! Data structures are written once, as code over [`Local`]. A rank of the owner's node runs that code itself; for a
 //! rank of another node the owner runs it, as a [service](crate::Service).
 
-use crate::drive::core::Core;
 use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::copy;
+use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::{process, time};
 use kumiki_net::shm::lock::{self, OwnerTag};
@@ -24,14 +24,14 @@ const SERVING_ROUNDS: u32 = 8;
 /// The memory of this node, as one of its ranks sees it.
 #[derive(Clone, Copy)]
 pub struct Local<'a> {
-    pub(crate) core: &'a Core,
+    pub(crate) node: &'a Node,
     /// Set while a peer is served: who serves must not wait, and says here that it would have had to.
     pub(crate) busy: Option<&'a Cell<bool>>,
 }
 
 impl std::fmt::Debug for Local<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Local(rank {}, node {})", self.core.rank.0, self.core.node)
+        write!(f, "Local(rank {}, node {})", self.node.rank.0, self.node.node)
     }
 }
 
@@ -39,26 +39,26 @@ impl<'a> Local<'a> {
     /// The rank whose process this is.
     #[inline]
     pub fn rank(self) -> u32 {
-        self.core.rank.0
+        self.node.rank.0
     }
 
     /// The number of this rank among those of its node.
     #[inline]
     pub fn index(self) -> u32 {
-        self.core.local
+        self.node.local
     }
 
     /// How many ranks there are.
     #[inline]
     pub fn ranks(self) -> u32 {
-        self.core.ranks()
+        self.node.ranks()
     }
 
     /// Whether a rank lives on this node, so that its arena memory can be touched here.
     #[inline]
     pub fn is_near(self, rank: u32) -> bool {
         !process::is_forked_child()
-            && self.core.arena.place(Rank(rank)).is_some_and(|word| word.load().node == self.core.node)
+            && self.node.arena.place(Rank(rank)).is_some_and(|word| word.load().node == self.node.node)
     }
 
     /// Whether a rank of this node is alive, and this process may touch its arena memory: what a span that is kept for
@@ -68,20 +68,20 @@ impl<'a> Local<'a> {
         if process::is_forked_child() {
             return false;
         }
-        let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
-        place.is_some_and(|place| place.node == self.core.node && place.status == Status::Alive)
+        let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
+        place.is_some_and(|place| place.node == self.node.node && place.status == Status::Alive)
     }
 
     /// The rank that an address belongs to.
     #[inline]
     pub fn rank_of(self, address: GlobalAddress) -> u32 {
-        self.core.format.rank(address).0
+        self.node.format.rank(address).0
     }
 
     /// `bytes` at `address`, which must lie in arena memory of a live rank of this node.
     #[inline]
     pub fn span(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
-        match self.core.here_any(address, bytes) {
+        match self.node.here_any(address, bytes) {
             Some(base) => Ok(Span::new(base, bytes, address)),
             None => self.span_otherwise(address, bytes),
         }
@@ -89,12 +89,15 @@ impl<'a> Local<'a> {
 
     #[inline(never)]
     fn span_otherwise(self, address: GlobalAddress, bytes: u64) -> Result<Span<'a>> {
-        match self.core.reach(address, Registration::ANY, bytes)? {
+        if let Some(base) = self.node.direct(address, Registration::ANY, bytes) {
+            return Ok(Span::new(base, bytes, address));
+        }
+        match self.node.reach(address, Registration::ANY, bytes)? {
             Reach::Direct(base) => Ok(Span::new(base, bytes, address)),
             _ => Err(Error::Bounds {
                 what: "not arena memory of this node",
                 address: address.bits(),
-                rank: self.core.format.rank(address).0,
+                rank: self.node.format.rank(address).0,
                 bytes,
             }),
         }
@@ -104,7 +107,7 @@ impl<'a> Local<'a> {
     /// over, and [`Locked::is_inherited`] says so: what it guards may be half changed.
     #[inline]
     pub fn lock(self, word: &'a AtomicU64) -> Result<Locked<'a>> {
-        let tag = OwnerTag::new(self.core.local, thread_number());
+        let tag = OwnerTag::new(self.node.local, thread_number());
         if lock::try_lock(word, tag).is_ok() {
             return Ok(Locked { word, inherited: false });
         }
@@ -114,7 +117,7 @@ impl<'a> Local<'a> {
     /// Takes a lock if nobody has it.
     #[inline]
     pub fn try_lock(self, word: &'a AtomicU64) -> Option<Locked<'a>> {
-        let tag = OwnerTag::new(self.core.local, thread_number());
+        let tag = OwnerTag::new(self.node.local, thread_number());
         lock::try_lock(word, tag).ok().map(|()| Locked { word, inherited: false })
     }
 
@@ -131,7 +134,7 @@ impl<'a> Local<'a> {
                 std::hint::spin_loop();
             }
             let Err(holder) = lock::try_lock(word, tag) else { return Ok(Locked { word, inherited: false }) };
-            if self.core.is_gone(holder.local()) && lock::take_over(word, holder, tag) {
+            if self.node.is_gone(holder.local()) && lock::take_over(word, holder, tag) {
                 return Ok(Locked { word, inherited: true });
             }
             rounds += 1;
@@ -139,10 +142,10 @@ impl<'a> Local<'a> {
                 busy.set(true);
                 return Err(Error::Timeout { what: "a lock of this node".into(), after_ms: 0 });
             }
-            self.core.check_usable()?;
+            self.node.check_usable()?;
             let now_ms = time::now_ms();
             let since_ms = *since_ms.get_or_insert(now_ms);
-            if now_ms - since_ms > self.core.arena.config().peer_timeout_ms as u64 {
+            if now_ms - since_ms > self.node.arena.config().peer_timeout_ms as u64 {
                 let what = format!("waiting for a lock that rank {} holds", self.rank_at(holder.local()));
                 return Err(Error::Timeout { what, after_ms: now_ms - since_ms });
             }
@@ -179,8 +182,8 @@ impl<'a> Local<'a> {
 
     fn rank_at(self, local: u32) -> u32 {
         let here = |rank: &u32| {
-            let place = self.core.arena.place(Rank(*rank)).map(|word| word.load());
-            place.is_some_and(|place| place.node == self.core.node && place.local == local)
+            let place = self.node.arena.place(Rank(*rank)).map(|word| word.load());
+            place.is_some_and(|place| place.node == self.node.node && place.local == local)
         };
         (0..self.ranks()).find(here).unwrap_or(u32::MAX)
     }
@@ -188,15 +191,15 @@ impl<'a> Local<'a> {
     /// Fails if a rank is gone.
     pub fn check_alive(self, rank: u32) -> Result<()> {
         if process::is_forked_child() {
-            self.core.check_usable()?;
+            self.node.check_usable()?;
         }
-        let place = self.core.arena.place(Rank(rank)).map(|word| word.load());
+        let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
         let place = place.ok_or_else(|| Error::misuse(format!("there is no rank {rank}")))?;
-        self.core.check_alive(Rank(rank), place)
+        self.node.check_alive(Rank(rank), place)
     }
 }
 
-impl Core {
+impl Node {
     /// Whether a rank of this node (the holder of a lock, say) is no longer alive. One that never was counts as dead.
     pub(crate) fn is_gone(&self, local: u32) -> bool {
         let ranks = (0..self.ranks()).filter_map(|rank| self.arena.place(Rank(rank)));
@@ -289,7 +292,7 @@ pub struct Span<'a> {
     base: *mut u8,
     bytes: u64,
     address: GlobalAddress,
-    life: PhantomData<&'a Core>,
+    life: PhantomData<&'a Node>,
 }
 
 // SAFETY: a span is memory of the arena, which stays mapped for its lifetime and is only touched by copies and atomics.

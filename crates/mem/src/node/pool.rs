@@ -8,11 +8,11 @@
 //! whoever uses many small pools pays few page tables, and the rest apart. Each part has a slot of its own. Where the first
 //! ends is [`Pool::BORDER`]: no block may lie across it.
 
-use crate::drive::core::Core;
 use crate::node::address::{AddressFormat, GlobalAddress, FAR_POOL_SLOT, POOL_SLOT};
 use crate::node::ledger;
 use crate::node::local::{self, Local, Locked, Span};
 use crate::node::region::out_of_memory;
+use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
@@ -101,28 +101,28 @@ impl<'a> Local<'a> {
         if process::is_forked_child() {
             return None;
         }
-        let arena = &self.core.arena;
-        let owner_local = arena.place(Rank(rank))?.local_on(self.core.node)?;
+        let arena = &self.node.arena;
+        let owner_local = arena.place(Rank(rank))?.local_on(self.node.node)?;
         let control = arena.control(owner_local)?;
         Some(Pool { local: self, owner: Rank(rank), owner_local, control })
     }
 
     #[cold]
     fn why_no_pool(self, rank: u32) -> Error {
-        if let Err(error) = self.core.check_usable() {
+        if let Err(error) = self.node.check_usable() {
             return error;
         }
-        let Some(place) = self.core.arena.place(Rank(rank)).map(|word| word.load()) else {
+        let Some(place) = self.node.arena.place(Rank(rank)).map(|word| word.load()) else {
             return Error::misuse(format!("there is no rank {rank}"));
         };
-        let wrong = self.core.check_alive(Rank(rank), place);
+        let wrong = self.node.check_alive(Rank(rank), place);
         wrong.err().unwrap_or_else(|| Error::misuse(format!("rank {rank} is on another node")))
     }
 
     /// Whether an address lies in the pool of its rank, wherever that is.
     #[inline]
     pub fn is_in_pool(self, address: GlobalAddress) -> bool {
-        matches!(self.core.format.slot(address), POOL_SLOT | FAR_POOL_SLOT)
+        matches!(self.node.format.slot(address), POOL_SLOT | FAR_POOL_SLOT)
     }
 
     /// The offset of an address in the pool of its rank.
@@ -140,7 +140,7 @@ impl<'a> Local<'a> {
     /// How the bytes of the pool of any rank are addressed.
     #[inline]
     pub fn pool_addresses(self, rank: u32) -> PoolAddresses {
-        PoolAddresses::new(&self.core.format, Rank(rank))
+        PoolAddresses::new(&self.node.format, Rank(rank))
     }
 }
 
@@ -152,7 +152,7 @@ impl<'a> Pool<'a> {
     #[inline]
     pub fn len(self) -> u64 {
         // Whatever stands there, nothing outside the pool is touched.
-        self.control.pool.bytes.load(Ordering::Acquire).min(BORDER + self.local.core.arena.far_pool_bytes())
+        self.control.pool.bytes.load(Ordering::Acquire).min(BORDER + self.local.node.arena.far_pool_bytes())
     }
 
     /// Whether it has no memory now.
@@ -163,7 +163,7 @@ impl<'a> Pool<'a> {
     /// The most bytes that it can have: what a slot spans and a slice holds, and the job allows.
     #[inline]
     pub fn limit(self) -> u64 {
-        let Core { arena, format, .. } = self.local.core;
+        let Node { arena, format, .. } = self.local.node;
         let far = format.slot_span().min(arena.far_pool_bytes());
         (BORDER + far).min(arena.config().pool_bytes)
     }
@@ -171,7 +171,7 @@ impl<'a> Pool<'a> {
     /// All its memory.
     #[inline]
     pub fn span(self) -> PoolSpan<'a> {
-        let arena = &self.local.core.arena;
+        let arena = &self.local.node.arena;
         let (near, far) = arena.pool(self.owner_local);
         PoolSpan {
             near: arena.pointer(near),
@@ -212,7 +212,7 @@ impl<'a> Pool<'a> {
     /// what was cut off leaves the old bytes there, and booked, and the next growth gets them as they are. Nobody counts on zeroes:
     /// blocks are handed out with whatever they hold, and their heads are written first.
     pub fn resize(self, bytes: u64, _held: &Locked<'_>) -> Result<()> {
-        let core = self.local.core;
+        let node = self.local.node;
         let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
         let control = self.control;
         let [near, far] = self.entries();
@@ -225,12 +225,12 @@ impl<'a> Pool<'a> {
                     what: "the pool of a rank; --pool or KUMIKI_POOL may limit it",
                 });
             }
-            core.check_machine(more)?;
-            let budget_bytes = core.arena.config().budget_bytes;
+            node.check_machine(more)?;
+            let budget_bytes = node.arena.config().budget_bytes;
             let budget_bytes = budget_bytes - RESERVE_BYTES.min(budget_bytes / 16);
             ledger::book_on(&control.booked, budget_bytes, more)?;
             let parts = self.parts(before..bytes);
-            let committed = parts.into_iter().try_for_each(|(at, bytes)| core.arena.commit(at, bytes));
+            let committed = parts.into_iter().try_for_each(|(at, bytes)| node.arena.commit(at, bytes));
             if let Err(error) = committed {
                 control.booked.fetch_sub(more, Ordering::Relaxed);
                 return Err(out_of_memory(error, more));
@@ -243,7 +243,7 @@ impl<'a> Pool<'a> {
             far.resize(bytes.saturating_sub(BORDER));
             near.resize(bytes.min(BORDER));
             let parts = self.parts(bytes..before);
-            parts.into_iter().try_for_each(|(at, bytes)| core.arena.release(at, bytes))?;
+            parts.into_iter().try_for_each(|(at, bytes)| node.arena.release(at, bytes))?;
             control.booked.fetch_sub(before - bytes, Ordering::Relaxed);
         }
         Ok(())
@@ -252,14 +252,14 @@ impl<'a> Pool<'a> {
     /// The region entries of its parts.
     fn entries(self) -> [&'a RegionEntry; 2] {
         [POOL_SLOT, FAR_POOL_SLOT].map(|slot| {
-            let entry = self.local.core.arena.region(self.owner_local, slot as usize);
+            let entry = self.local.node.arena.region(self.owner_local, slot as usize);
             entry.expect("a rank that has a control block has a region table")
         })
     }
 
     /// Where a range lies in the arena, and how many bytes of it: in the near part, in the far one, or in both.
     fn parts(self, range: Range<u64>) -> impl IntoIterator<Item = (u64, u64)> {
-        let (near, far) = self.local.core.arena.pool(self.owner_local);
+        let (near, far) = self.local.node.arena.pool(self.owner_local);
         let near = (near + range.start, range.end.min(BORDER).saturating_sub(range.start));
         let start = range.start.max(BORDER);
         let far = (far + start - BORDER, range.end.saturating_sub(start));
@@ -276,7 +276,7 @@ pub struct PoolSpan<'a> {
     skip: u64,
     bytes: u64,
     addresses: PoolAddresses,
-    life: PhantomData<&'a Core>,
+    life: PhantomData<&'a Node>,
 }
 
 impl std::fmt::Debug for PoolSpan<'_> {
@@ -403,7 +403,7 @@ impl<'a> PoolSpan<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive::world::World;
+    use crate::World;
 
     #[test]
     fn a_pool_lies_in_two_parts_and_gives_both_back() {

@@ -5,13 +5,11 @@
 //! do. Who frees a region that somebody has in view does not wait: the region is gone for everybody else at once, and its
 //! memory goes back to the heap when the owner allocates or frees and finds that no living rank has it in view.
 
-use crate::drive::core::Core;
-use crate::drive::world::World;
 use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, GlobalPtr, FAR_POOL_SLOT, POOL_SLOT};
 use crate::node::atomic::{change, AtomicOp, AtomicWord};
-use crate::node::copy;
-use crate::{Error, Region, Result};
+use crate::node::{copy, Node};
+use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::os::process;
 use kumiki_net::shm::hazard;
@@ -85,36 +83,23 @@ unsafe impl<T: Pod> Sync for View<'_, T> {}
 
 /// A pin word that is taken back when this is dropped.
 struct Pinned<'w> {
-    core: &'w Core,
+    node: &'w Node,
     word: usize,
 }
 
 impl Drop for Pinned<'_> {
     fn drop(&mut self) {
         if !process::is_forked_child() {
-            self.core.control().pins.unpin(self.word);
+            self.node.control().pins.unpin(self.word);
         }
     }
 }
 
-impl World {
-    /// A view of `len` elements from `start`, which must lie in one region of the arena of this node, aligned as `T` is. A rank
-    /// can have 64 views at a time.
-    pub fn view<T: Pod>(&self, start: GlobalPtr<T>, len: usize) -> Result<View<'_, T>> {
-        self.core().note(View::new(self.core(), start, len))
-    }
-
-    /// A view of all of a region of this rank.
-    pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
-        self.view(region.ptr(), region.len())
-    }
-}
-
 impl<'w, T: Pod> View<'w, T> {
-    fn new(core: &'w Core, start: GlobalPtr<T>, length: usize) -> Result<View<'w, T>> {
+    pub(crate) fn new(node: &'w Node, start: GlobalPtr<T>, length: usize) -> Result<View<'w, T>> {
         let bytes = (length as u64).checked_mul(size_of::<T>() as u64);
         let bytes = bytes.ok_or_else(|| Error::misuse(format!("a view of {length} elements is too long")))?;
-        let (base, pin) = core.pin_in_view(start, bytes)?;
+        let (base, pin) = node.pin_in_view(start, bytes)?;
         if !(base as usize).is_multiple_of(align_of::<T>()) {
             return Err(Error::misuse(format!(
                 "a view from {:#x}, which is not aligned for {}",
@@ -262,7 +247,7 @@ impl<T: Pod> std::fmt::Debug for View<'_, T> {
     }
 }
 
-impl Core {
+impl Node {
     /// Pins the region in which `bytes` from `start` lie, and gives their place. Valid while the pin is there.
     fn pin_in_view<T: Pod>(&self, start: GlobalPtr<T>, bytes: u64) -> Result<(*mut u8, Pinned<'_>)> {
         let address = start.address;
@@ -294,7 +279,7 @@ impl Core {
         let pinned = self.control().pins.pin(hazard::name(local, slot, view.generation));
         let what = "the views that a rank can have at a time";
         let word = pinned.ok_or(Error::OutOfMemory { asked: PINS as u64 + 1, left: 0, what })?;
-        let pin = Pinned { core: self, word };
+        let pin = Pinned { node: self, word };
         // What was there when we looked may be gone; what is there now stays.
         let still =
             entry.view_announced().filter(|now| *now == view && now.kind == Kind::Arena).ok_or_else(gone)?;
@@ -312,7 +297,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Purpose;
+    use crate::{Purpose, World};
 
     #[test]
     fn memory_that_is_in_view_is_not_given_to_another_region() {

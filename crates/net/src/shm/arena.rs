@@ -10,11 +10,12 @@ use super::sync::{AtomicU32, AtomicU64, Ordering};
 use super::world::{NodeWord, PlaceWord};
 use crate::environment;
 use crate::os::memory::{self, Mapping, PAGE_BYTES};
+use crate::os::process::Blank;
 use crate::{Error, Rank, Result};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x03");
 
@@ -119,6 +120,8 @@ pub struct Arena {
 /// What the views of one arena hold together.
 #[derive(Debug)]
 pub(super) struct Whole {
+    /// The tables as forked children see them; made with the first finder, and gone before the mapping is.
+    blank: OnceLock<Option<Blank>>,
     mapping: Mapping,
     fd: OwnedFd,
     /// The changing words of the nodes that an arena was split into.
@@ -185,7 +188,8 @@ impl Arena {
         let head = base.cast::<Head>().as_ptr();
         // SAFETY: the mapping is longer than a `Head`, so the field is inside of it; no reference is made.
         let shared = unsafe { NonNull::new_unchecked(&raw mut (*head).shared) };
-        Arena { whole: Arc::new(Whole { mapping, fd, seats: Box::new([]) }), base, shared, config, layout }
+        let whole = Arc::new(Whole { blank: OnceLock::new(), mapping, fd, seats: Box::new([]) });
+        Arena { whole, base, shared, config, layout }
     }
 
     /// Makes one node of each rank of an arena that nobody else has: for a world whose nodes are all in this process, as
@@ -197,7 +201,7 @@ impl Arena {
         let nodes = config.local_ranks;
         // SAFETY: made of atomics, for which all zero is valid, and what a new arena has.
         let seats = (0..nodes).map(|_| unsafe { std::mem::zeroed::<Shared>() }).collect();
-        let whole = Arc::new(Whole { mapping, fd, seats });
+        let whole = Arc::new(Whole { blank: OnceLock::new(), mapping, fd, seats });
         let view = |node: u32| Arena {
             base,
             shared: NonNull::from(&whole.seats[node as usize]),
@@ -358,6 +362,14 @@ impl Arena {
     fn at(&self, offset: u64) -> *mut u8 {
         // SAFETY: callers pass offsets inside the layout, which is as long as the mapping.
         unsafe { self.base.as_ptr().add(offset as usize) }
+    }
+}
+
+impl Whole {
+    /// Makes the first `bytes` of the mapping read as zeroes in forked children; false if there is no room for one more such
+    /// mapping.
+    pub(super) fn is_blank_in_children(&self, bytes: u64) -> bool {
+        self.blank.get_or_init(|| Blank::new(self.mapping.start(), bytes)).is_some()
     }
 }
 

@@ -10,7 +10,6 @@ use super::layout::{Layout, ENTRY_BYTES, PAGE_SLOTS_SHIFT};
 use super::region::{RegionEntry, LOW_BITS};
 use super::world::PlaceWord;
 use crate::os::memory::PAGE_BYTES;
-use crate::os::process::Blank;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -36,8 +35,6 @@ pub struct Finder {
     /// Ranks that can be found: none when every access shall go the long way.
     ranks: u32,
     table_shift: u32,
-    /// In a forked child, where there is no arena, no word of the world table says that anybody is alive.
-    _blank: Option<Blank>,
     /// Keeps what the pointers lead to.
     _whole: Arc<Whole>,
 }
@@ -51,8 +48,9 @@ unsafe impl Sync for Finder {}
 impl Finder {
     /// A finder over a mapping that is laid out and configured like this.
     pub(super) fn new(whole: Arc<Whole>, base: NonNull<u8>, layout: &Layout, config: &Config) -> Finder {
-        // Without one the short way would not know a forked child.
-        let blank = if config.ranks == 0 { None } else { Blank::new(base, layout.controls) };
+        // In a forked child, where there is no arena, no word of the world table says that anybody is alive. Where that cannot
+        // be had every access goes the long way, which knows forked children.
+        let finds = config.ranks > 0 && whole.is_blank_in_children(layout.controls);
         let at = |place: u64| {
             // SAFETY: both tables lie inside the mapping.
             unsafe { base.add(place as usize) }
@@ -65,9 +63,8 @@ impl Finder {
             base,
             arena_bytes: layout.total,
             last_page: layout.total - PAGE_BYTES,
-            ranks: if blank.is_some() { config.ranks } else { 0 },
+            ranks: if finds { config.ranks } else { 0 },
             table_shift: layout.table_shift,
-            _blank: blank,
             _whole: whole,
         }
     }
@@ -226,5 +223,32 @@ mod tests {
         }
         place.store(alive);
         assert!(found());
+    }
+
+    #[test]
+    fn a_forked_child_finds_nobody_however_many_finders_an_arena_has() {
+        let arena = arena();
+        let view = RegionView {
+            kind: Kind::Arena,
+            base: arena.starter(0).start,
+            bytes: 8,
+            generation: 1,
+            colour: 0,
+        };
+        arena.region(0, 1).unwrap().publish(view);
+        // A world that starts over has one while the last is still there.
+        let finders = [arena.finder(true), arena.finder(true)];
+        let found = || finders.iter().filter(|finder| finder.named(name(0, 1, 1), 0, 8).is_some()).count();
+        assert_eq!(found(), 2);
+        // SAFETY: the child looks at memory, and ends without returning.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child without running anything of the parent's.
+            unsafe { libc::_exit(found() as i32) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is a place for one number.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
     }
 }

@@ -1,8 +1,8 @@
 //! Registered memory in the hands of its owner while others may write to it: copied in and out, or looked at word by word through
 //! atomics. Never a reference to an element.
 
+use crate::drive::region::Registered;
 use crate::node::copy::move_bytes;
-use crate::node::region::Registered;
 use crate::{Error, Pod, Result};
 use std::sync::atomic::{
     AtomicI16, AtomicI32, AtomicI64, AtomicI8, AtomicU16, AtomicU32, AtomicU64, AtomicU8,

@@ -1,0 +1,102 @@
+//! Calls as a program makes them: start one, wait for its reply.
+
+use crate::drive::issue::{Launched, Number};
+use crate::drive::world::World;
+use crate::drive::Drive;
+use crate::engine::calls::{self, MAX_CALL_BYTES};
+use crate::engine::frames::Few;
+use crate::engine::operations::Action;
+use crate::node::local::Local;
+use crate::{Error, Result};
+use kumiki_net::os::process;
+use kumiki_net::shm::control::Activity;
+use kumiki_net::Rank;
+
+/// A call that is under way. Dropping it forgets it; the work may be done all the same.
+pub struct Call<'w> {
+    core: &'w Drive,
+    id: u64,
+    /// The reply of a call that was done at once.
+    ready: Option<Result<Vec<u8>>>,
+}
+
+impl std::fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Call({})", self.id)
+    }
+}
+
+impl Call<'_> {
+    /// Waits for the reply.
+    pub fn wait(mut self) -> Result<Vec<u8>> {
+        if let Some(ready) = self.ready.take() {
+            return self.core.note(ready);
+        }
+        let (core, id) = (self.core, self.id);
+        let waited = core.wait_until(Activity::Complete, None, |engine| {
+            let result = engine.operations.take_result_of(id)?;
+            let reply = engine.calls.end(id);
+            engine.feed(core).settle();
+            Some(result.map(|()| reply))
+        });
+        core.note(waited.and_then(|reply| reply))
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        // In a forked child the engine may be held by a thread that does not exist there.
+        if self.id == 0 || process::is_forked_child() {
+            return;
+        }
+        let mut machine = self.core.machine();
+        let engine = &mut machine.engine;
+        engine.operations.remove(self.id);
+        let _ = engine.operations.take_result_of(self.id);
+        engine.calls.end(self.id);
+        engine.feed(self.core).settle();
+    }
+}
+
+impl World {
+    /// What can be done on this node without a message.
+    #[inline]
+    pub fn local(&self) -> Local<'_> {
+        Local { node: self.core(), busy: None }
+    }
+
+    /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
+    /// in the order started.
+    pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
+        let core: &Drive = self.core();
+        core.note(core.check_usable())?;
+        let bytes = request.len() as u64;
+        if bytes > MAX_CALL_BYTES {
+            let wrong = format!("a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent");
+            return core.note(Err(Error::misuse(wrong)));
+        }
+        if rank == core.rank.0 {
+            let mut reply = Vec::new();
+            let served =
+                calls::run(core.services, self.local(), service as u64, core.rank, &request, &mut reply);
+            return Ok(Call { core, id: 0, ready: Some(served.map(|()| reply)) });
+        }
+        core.note(self.local().check_alive(rank))?;
+        let few = Few::new(&request);
+        let mut machine = core.machine();
+        let id = machine.engine.new_internal();
+        machine.engine.calls.begin(id, request);
+        drop(machine);
+        let call = Call { core, id, ready: None };
+        match self.launch(Number::Given(id), Action::Call { to: Rank(rank), service, bytes, few }) {
+            Ok((_, Launched::Underway)) => Ok(call),
+            Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
+            Err(error) => core.note(Err(error)),
+        }
+    }
+
+    /// Calls a rank and waits for the reply.
+    pub fn call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Vec<u8>> {
+        self.start_call(rank, service, request)?.wait()
+    }
+}

@@ -1,0 +1,132 @@
+//! The service thread: it answers for the rank while no thread of the program waits.
+
+use crate::drive::patience::Patience;
+use crate::drive::Drive;
+use kumiki_net::contract::Sleeper;
+use kumiki_net::os::{futex, time};
+use std::sync::atomic::Ordering;
+
+/// Naps of the service thread beside threads that poll inline, and beside one that sleeps and rings when it leaves.
+const SHORTEST_NAP_US: u64 = 15;
+const LONGEST_NAP_US: u64 = 1_000;
+const SLEEPERS_NAP_US: u64 = 50_000;
+/// How long messages that are kept to go out together wait for whoever issued them to send them.
+const KEPT_US: u64 = 50;
+/// So many short waits between two looks of the service thread do not keep it from serving.
+const FEW_TURNS: u64 = 4;
+
+impl Drive {
+    /// The loop of the service thread; ends when the world is closed.
+    pub(crate) fn serve(&self, sleeper: &dyn Sleeper) {
+        while !self.closed.load(Ordering::Acquire) {
+            let wake_up = self.machine().next_deadline_ms();
+            let now_ms = time::now_ms();
+            let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
+            let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
+            self.waiting.service_sleeps.store(true, Ordering::SeqCst);
+            // Whoever keeps messages says so, then looks whether we sleep; we do it the other way round.
+            if self.waiting.kept.load(Ordering::SeqCst) == 0 {
+                let _ = sleeper.sleep(slice_ms as i32);
+            }
+            self.waiting.service_sleeps.store(false, Ordering::SeqCst);
+            self.send_kept();
+            if self.waiting.inline.load(Ordering::SeqCst) == 0 {
+                self.serve_while_busy();
+            }
+            // A thread that polls inline, now or again and again, is in no need of us.
+            if self.waiting.inline.load(Ordering::SeqCst) > 0 || self.turns_since(turns) > FEW_TURNS {
+                self.park_service();
+            }
+        }
+    }
+
+    /// Gets the service thread up, if it sleeps, because messages are kept: it sends them in a moment.
+    pub(crate) fn rouse_service(&self, sleeper: Option<&dyn Sleeper>) {
+        if self.waiting.service_naps.load(Ordering::SeqCst) {
+            self.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.waiting.service);
+        } else if let Some(sleeper) = sleeper.filter(|_| self.waiting.service_sleeps.load(Ordering::SeqCst)) {
+            sleeper.wake();
+        }
+    }
+
+    /// While messages are kept to go out together: leaves it to whoever issues them to send them, for a moment, and then does it.
+    /// Whether there were any.
+    fn send_kept(&self) -> bool {
+        let mut any = false;
+        while !self.closed.load(Ordering::Acquire) {
+            let kept = self.waiting.kept.load(Ordering::SeqCst);
+            if kept == 0 {
+                return any;
+            }
+            any = true;
+            let seen = self.waiting.service.load(Ordering::SeqCst);
+            futex::wait_us(&self.waiting.service, seen, KEPT_US);
+            if self.waiting.kept.load(Ordering::SeqCst) == kept {
+                let _ = self.poll_once(&mut |_| None::<()>);
+            }
+        }
+        any
+    }
+
+    /// How often threads began to poll inline since there were `turns`.
+    fn turns_since(&self, turns: u64) -> u64 {
+        self.waiting.inline_turns.load(Ordering::Relaxed).wrapping_sub(turns)
+    }
+
+    /// Polls once, and goes on while there is traffic and the program only waits.
+    fn serve_while_busy(&self) {
+        let mut patience = Patience::new(self);
+        loop {
+            let (_, happened) = self.poll_once(&mut |_| None::<()>);
+            match happened {
+                Ok(count) if count > 0 => patience.renew(),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+            let may_spin = self.waiting.arena_sleepers.load(Ordering::Relaxed) > 0
+                && self.waiting.spin_ns.load(Ordering::Relaxed) > 0
+                && self.waiting.inline.load(Ordering::Relaxed) == 0;
+            if !may_spin || patience.exhausted() || self.closed.load(Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+
+    /// Gets out of the way of threads that poll inline, until a nap passes with few of them: short naps first, since a
+    /// program may wait once and then look at its memory; longer ones while threads go on polling.
+    fn park_service(&self) {
+        self.waiting.service_parked.store(true, Ordering::SeqCst);
+        let mut nap_us = SHORTEST_NAP_US;
+        // All service threads of a core together wake as often as one alone would.
+        let longest_us = (LONGEST_NAP_US * u64::from(self.waiting.crowd.max(1))).min(SLEEPERS_NAP_US);
+        loop {
+            let seen = self.waiting.service.load(Ordering::SeqCst);
+            let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
+            let asleep = self.waiting.poller.load(Ordering::Acquire);
+            self.waiting.service_naps.store(true, Ordering::SeqCst);
+            if !self.closed.load(Ordering::Acquire) && self.waiting.kept.load(Ordering::SeqCst) == 0 {
+                futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
+            }
+            self.waiting.service_naps.store(false, Ordering::SeqCst);
+            if self.send_kept() {
+                nap_us = SHORTEST_NAP_US;
+                continue;
+            }
+            nap_us = (nap_us * 2).min(longest_us);
+            let rung = self.waiting.service.load(Ordering::SeqCst) != seen;
+            let quiet = rung || self.turns_since(turns) <= FEW_TURNS;
+            let idle = || quiet && self.waiting.inline.load(Ordering::SeqCst) == 0;
+            if !idle() && !self.closed.load(Ordering::Acquire) {
+                continue;
+            }
+            // With the engine held nobody hushes the transport behind our back.
+            let mut machine = self.machine();
+            if idle() || self.closed.load(Ordering::Acquire) {
+                machine.transports.watch();
+                self.waiting.service_parked.store(false, Ordering::SeqCst);
+                return;
+            }
+        }
+    }
+}
