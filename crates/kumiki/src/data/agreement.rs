@@ -2,10 +2,11 @@
 //!
 //! All ranks make the same calls in the same order. What rank 0 made is told in a record that lies in the head of its pool,
 //! where every rank finds it; starter memory is the program's. The record carries a mark of the call: which of its kind it
-//! is, what it makes and with what arguments. A rank that came with something else sees another mark and objects, and then
-//! every rank gets an error, and what was made is given back.
+//! is, what it makes and with what arguments. A rank that finds its own mark and has all that it needs says so in the record. If
+//! not all have (one came with something else, or could not even speak), every rank gets an error, and what was made is given
+//! back.
 //!
-//! There are two records, used in turn: a rank can still be looking at one for objections when rank 0 writes the next. A rank
+//! There are two records, used in turn: a rank can still be looking at one for who agrees when rank 0 writes the next. A rank
 //! that dies in the middle makes the barrier fail, for all; nobody waits for it.
 
 use super::heap;
@@ -13,7 +14,7 @@ use crate::{Error, GlobalPtr, Result, World};
 use std::hash::{Hash, Hasher};
 use std::sync::PoisonError;
 
-/// What is told to all ranks: mark, outcome, three words of the handle, and what all ranks count: objections, and on how many
+/// What is told to all ranks: mark, outcome, three words of the handle, and what all ranks count: who agrees, and on how many
 /// of them two things hold.
 type Record = [u64; 8];
 /// Where the counts are.
@@ -100,36 +101,63 @@ pub(crate) fn share_and_count<'w, S: Handed<'w>>(
     if let Some(made) = &made {
         tell(world, record, mark, made);
     }
-    world.sync()?;
-    // Without memory for a record there is none, on any rank.
-    let told = world.get(record).ok();
-    let agrees = told.is_some_and(|told| told[0] == mark);
+    // Whatever goes wrong between the two barriers, this rank comes to the second: the others must learn that it does not agree.
+    let told = world.sync().and_then(|()| {
+        let told = world.get(record);
+        let agrees = told.as_ref().is_ok_and(|told| told[0] == mark);
+        let said = match &told {
+            Ok(told) if agrees => say(world, counts, *told, look),
+            _ => Ok(()),
+        };
+        world.sync()?;
+        said?;
+        // Without memory for a record there is none, on any rank.
+        let told = told.map_err(|error| match error {
+            Error::Bounds { .. } => no_memory(size_of::<Record>() as u64),
+            other => other,
+        })?;
+        let [assents, one, two] = world.get(counts.cast::<[u64; 3]>())?;
+        match u64::from(world.ranks()).saturating_sub(assents) {
+            0 if agrees => Ok((told, [one, two])),
+            others => Err(disagreement(wish, agrees, others)),
+        }
+    });
+    match (told, made) {
+        (Ok((_, counts)), Some(made)) => made.map(|made| (made, counts)),
+        (Ok((told, counts)), None) => {
+            let words = world.note(outcome(wish, told))?;
+            S::open(world, words).map(|made| (made, counts))
+        }
+        (Err(error), made) => {
+            let error = match made {
+                Some(Err(own)) => own,
+                Some(Ok(made)) => {
+                    // Nobody uses it.
+                    let _ = made.discard();
+                    error
+                }
+                None => error,
+            };
+            world.note(Err(error))
+        }
+    }
+}
+
+/// Says of what this rank has been told what holds here, and then that it agrees: who has said the one has said the other.
+fn say(
+    world: &World,
+    counts: GlobalPtr<u64>,
+    told: Record,
+    look: impl FnOnce([u64; 3]) -> [bool; 2],
+) -> Result<()> {
     let [one, two] = match told {
-        Some([_, MADE, words @ .., _, _, _]) if agrees => look(words),
+        [_, MADE, words @ .., _, _, _] => look(words),
         _ => [false; 2],
     };
-    for (count, _) in [told.is_some() && !agrees, one, two].iter().enumerate().filter(|(_, &held)| held) {
+    for (count, _) in [true, one, two].iter().enumerate().rev().filter(|(_, &holds)| holds) {
         world.fetch_add(counts + count, 1)?;
     }
-    world.sync()?;
-    let Some(told) = told else {
-        let untold = Err(no_memory(size_of::<Record>() as u64));
-        return world.note(made.map_or(untold, |made| made.and(Err(no_memory(size_of::<Record>() as u64)))));
-    };
-    let [objections, one, two] = world.get(counts.cast())?;
-    match (objections, made) {
-        (0, Some(made)) => made.map(|made| (made, [one, two])),
-        (0, None) => {
-            let words = world.note(outcome(wish, told))?;
-            S::open(world, words).map(|made| (made, [one, two]))
-        }
-        (others, made) => {
-            if let Some(Ok(made)) = made {
-                made.discard()?;
-            }
-            world.note(Err(disagreement(wish, agrees, others)))
-        }
-    }
+    Ok(())
 }
 
 /// Writes what became of it where all ranks look.
@@ -176,7 +204,7 @@ fn disagreement(wish: Wish, agrees: bool, others: u64) -> Error {
         false => "this rank came".to_string(),
     };
     Error::Misuse(format!(
-        "{name} for all ranks: {who} with something else than rank 0; all ranks make the same calls with the same arguments, in the \
+        "{name} for all ranks: {who} with something else than rank 0, or could not say; all ranks make the same calls with the same arguments, in the \
          same order"
     ))
 }

@@ -2,6 +2,8 @@
 //!
 //! Both are kept as JSON: a rank that was built from another version of a type reads what it understands, and every language can.
 //! Equal keys must be written alike, which holds for everything but hash maps and sets; `BTreeMap` and `BTreeSet` do.
+//! JSON has one word for what is not there: numbers that are not finite, `None`, `Some(None)` and `()` are all written as `null`, so that
+//! keys which differ in that only are one key, and such a number is not read back as a number.
 
 use super::agreement::{share, Wish};
 use super::map::{Insert, Map, MapIter};

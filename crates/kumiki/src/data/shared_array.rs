@@ -207,10 +207,13 @@ fn along(first: (u64, u64), step: (u64, u64), rank: Rank) -> [u64; 2] {
 fn exchange(world: &World, own: [u64; 2]) -> Result<Places> {
     let ranks = world.ranks() as usize;
     let notes = share(world, Wish::new("a table of blocks", ()), || {
-        world.malloc(size_of::<[u64; 2]>() * ranks, 0).map(|block| Notes(world, block))
+        let block = world.malloc(size_of::<[u64; 2]>() * ranks, 0)?;
+        // Who cannot say where its block is leaves this there.
+        world.put_slice(GlobalPtr::from_address(block), &vec![[0u64; 2]; ranks])?;
+        Ok(Notes(world, block))
     })?;
     let table = GlobalPtr::<[u64; 2]>::from_address(notes.1);
-    world.put(table + world.rank() as usize, own)?;
+    let said = world.put(table + world.rank() as usize, own);
     world.sync()?;
     let booked = world.book(Purpose::Directory, size_of::<[u64; 2]>() as u64 * ranks as u64);
     let parts = world.get_vec(table, ranks);
@@ -218,5 +221,11 @@ fn exchange(world: &World, own: [u64; 2]) -> Result<Places> {
     if world.rank() == 0 {
         notes.discard()?;
     }
-    Ok(Places::Apart { parts: parts?.into(), _booked: booked? })
+    said?;
+    let parts = parts?;
+    if let Some(rank) = parts.iter().position(|part| *part == [0; 2]) {
+        let why = format!("rank {rank} could not say where its block of an array is; its own error says why");
+        return world.note(Err(Error::Refused(why)));
+    }
+    Ok(Places::Apart { parts: parts.into(), _booked: booked? })
 }

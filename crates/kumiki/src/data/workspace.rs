@@ -66,8 +66,11 @@ struct Table<'w>(&'w World, GlobalAddress);
 
 impl<'w> Table<'w> {
     fn make(world: &'w World) -> Result<Self> {
-        let bytes = size_of::<GlobalAddress>() * world.ranks() as usize;
-        world.malloc(bytes, 0).map(|table| Table(world, table))
+        let ranks = world.ranks() as usize;
+        let table = world.malloc(size_of::<GlobalAddress>() * ranks, 0)?;
+        // Who cannot say where its part is leaves this there.
+        world.put_slice(GlobalPtr::from_address(table), &vec![FAILED; ranks])?;
+        Ok(Table(world, table))
     }
 }
 
@@ -121,21 +124,34 @@ impl<'w> Workspace<'w> {
     /// Makes a workspace of zeros, in chunks of a length, the first of them on a rank. Collective.
     pub fn shared_with(world: &'w World, bytes: usize, chunks: Chunks) -> Result<Self> {
         let (bytes, start, chunk) = (bytes as u64, chunks.start, chunks.bytes as u64);
-        if start >= world.ranks() || chunk == 0 {
-            return world.note(Err(Error::Misuse(format!(
-                "a workspace from rank {start} on in chunks of {chunk} bytes; there are {} ranks, and a chunk has bytes",
-                world.ranks()
-            ))));
-        }
         let none = Arc::new(Parts { addresses: Box::default(), _booked: None });
         let mut workspace = Workspace { world, bytes, start, chunk, table: GlobalAddress::NULL, parts: none };
         let wish = Wish::new("a workspace", (bytes, start, chunk));
-        let Table(_, table) = share(world, wish, || Table::make(world))?;
+        let make = || {
+            match start >= world.ranks() || chunk == 0 {
+            true => Err(Error::Misuse(format!(
+                "a workspace from rank {start} on in chunks of {chunk} bytes; there are {} ranks, and a chunk has bytes",
+                world.ranks()
+            ))),
+            false => Table::make(world),
+        }
+        };
+        let Table(_, table) = share(world, wish, make)?;
         workspace.table = table;
         let booked = world.book(Purpose::Directory, size_of::<GlobalAddress>() as u64 * world.ranks() as u64);
         let own = booked.and_then(|booked| Ok((workspace.make_part()?, booked)));
         let table = GlobalPtr::<GlobalAddress>::from_address(workspace.table);
-        world.put(table.add(world.rank() as usize), own.as_ref().map_or(FAILED, |(part, _)| *part))?;
+        let said = match &own {
+            Ok((part, _)) => world.put(table.add(world.rank() as usize), *part),
+            Err(_) => Ok(()),
+        };
+        let own = own.and_then(|own| match said {
+            Ok(()) => Ok(own),
+            Err(error) => {
+                let _ = world.free(own.0);
+                Err(error)
+            }
+        });
         world.sync()?;
         let (part, booked) = match own {
             Ok(own) => own,

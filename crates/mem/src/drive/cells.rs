@@ -103,12 +103,12 @@ impl<T: Pod> Registered<T> {
     /// Where elements are, if all of them are there.
     fn elements(&self, first: usize, count: usize) -> Result<*mut u8> {
         if first.checked_add(count).is_none_or(|end| end > self.len()) {
-            return Err(Error::Bounds {
+            return self.world().note(Err(Error::Bounds {
                 what: "elements past the end of registered memory",
                 address: self.address().bits(),
-                rank: self.owner(),
+                rank: self.world().rank.0,
                 bytes: count.saturating_mul(size_of::<T>()) as u64,
-            });
+            }));
         }
         // SAFETY: the first element lies inside the memory, or right behind it if there is none to touch.
         Ok(unsafe { self.memory.cast::<T>().add(first).cast() })

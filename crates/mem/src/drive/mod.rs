@@ -78,8 +78,6 @@ pub(crate) struct Drive {
     has_transport: AtomicBool,
     /// Whether time and messages are the simulator's: then waiting is sleeping.
     simulated: bool,
-    /// Whether the program was ever given an error: dropping the world then does not finalize it.
-    faulted: AtomicBool,
     /// What this rank does for others.
     services: Services,
     machine: Mutex<Machine>,
@@ -212,7 +210,6 @@ impl Drive {
             manners: Manners::default(),
             has_transport: AtomicBool::new(false),
             simulated: services.may_unwind,
-            faulted: AtomicBool::new(false),
             services,
             machine: Mutex::new(Machine::new(Engine::new(services), channel)),
             waiting,

@@ -92,12 +92,12 @@ impl<T: Pod> Region<T> {
     fn elements(&self, first: usize, count: usize) -> Result<*mut u8> {
         self.core.check_usable()?;
         if first.checked_add(count).is_none_or(|end| end > self.length) {
-            return Err(Error::Bounds {
+            return self.core.note(Err(Error::Bounds {
                 what: "elements past the end of the region",
                 address: self.granted.address.bits(),
                 rank: self.core.rank.0,
                 bytes: (count * std::mem::size_of::<T>()) as u64,
-            });
+            }));
         }
         // SAFETY: the element lies inside the region, which lies inside the arena.
         Ok(unsafe { self.as_mut_ptr().add(first).cast() })
@@ -151,9 +151,9 @@ impl<T: Pod> Registered<T> {
         self.granted.address
     }
 
-    /// This rank.
-    pub(super) fn owner(&self) -> u32 {
-        self.world.rank.0
+    /// The world it is registered in.
+    pub(super) fn world(&self) -> &Drive {
+        &self.world
     }
 
     /// Unregisters the memory and gives it back.

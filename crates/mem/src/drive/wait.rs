@@ -10,6 +10,7 @@ use kumiki_net::agent::channel::{Channel, FromAgent};
 use kumiki_net::contract::Payload;
 use kumiki_net::os::{futex, time};
 use kumiki_net::shm::control::{Activity, NOBODY};
+use kumiki_net::tcp::Callers;
 use kumiki_net::wire::Header;
 use std::sync::atomic::Ordering;
 
@@ -147,26 +148,13 @@ impl Drive {
             return Err(trouble.clone());
         }
         match &machine.channel {
-            Some(channel) if machine.transports.is_empty() => {
-                let channel = channel.clone();
-                drop(machine);
-                self.listen(&channel)
-            }
+            // With the machine held no transport is made meanwhile, which would look for callers once and not again.
+            Some(channel) if machine.transports.is_empty() => listen(channel, &machine.callers),
             Some(channel) if channel.is_closed() => {
                 Err(Error::Closed("the node agent of this process is gone; the job is ending".into()))
             }
             _ => Ok(()),
         }
-    }
-
-    /// Reads what the agent sent when there is no transport that would.
-    fn listen(&self, channel: &Channel) -> Result<()> {
-        while let Some(message) = channel.try_receive().map_err(Error::from)? {
-            if let FromAgent::Socket(socket) = message {
-                self.machine().callers.push(socket);
-            }
-        }
-        Ok(())
     }
 
     /// Keeps what comes from waking anybody while this thread alone looks for it, turn after turn. The service thread
@@ -222,4 +210,14 @@ impl Drive {
             }
         }
     }
+}
+
+/// Reads what the agent sent when there is no transport that would.
+fn listen(channel: &Channel, callers: &Callers) -> Result<()> {
+    while let Some(message) = channel.try_receive().map_err(Error::from)? {
+        if let FromAgent::Socket(socket) = message {
+            callers.push(socket);
+        }
+    }
+    Ok(())
 }

@@ -45,6 +45,7 @@ use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use operations::{Action, Client, Operation, Operations, FIRST_INTERNAL};
+use std::collections::VecDeque;
 use suspects::Suspects;
 
 /// So many payloads are copied after one was torn: who writes to memory that is being sent may well do it again.
@@ -66,7 +67,7 @@ pub(crate) struct Engine {
     /// Whether an operation of the program has completed since that was last asked for.
     completed: bool,
     /// What somebody else must hear of.
-    reports: Vec<Report>,
+    reports: VecDeque<Report>,
     /// So many payloads are still copied before they are sent: one that was not was torn.
     copied: u32,
     next_internal: u64,
@@ -99,7 +100,7 @@ impl Engine {
             trouble: None,
             stirred: false,
             completed: false,
-            reports: Vec::new(),
+            reports: VecDeque::new(),
             copied: 0,
             next_internal: 0,
             services,
@@ -142,7 +143,7 @@ impl Engine {
     /// What somebody else must hear of.
     #[inline]
     pub(crate) fn next_report(&mut self) -> Option<Report> {
-        self.reports.pop()
+        self.reports.pop_front()
     }
 
     /// Why this rank cannot go on, if it cannot.
@@ -392,7 +393,7 @@ impl Sink for Feed<'_> {
             // A process that dies takes its connections with it: the agents know why in a moment.
             Some(place) if place.status == Status::Alive && self.node.has_agent => {
                 if self.engine.suspects.add(peer, error) {
-                    self.engine.reports.push(Report::Lost(peer, Cause::DISCONNECTED));
+                    self.engine.reports.push_back(Report::Lost(peer, Cause::DISCONNECTED));
                 }
             }
             _ => self.fail_peer(peer, &error, out),

@@ -51,11 +51,12 @@ pub(crate) fn turn(node: &Node, operations: &Operations, next: Action) -> Condit
         }
         _ => false,
     };
-    // Those before the latest are in order with it, but for large ones, any of which may be sent again.
+    // Those before the latest are in order with it, but for large ones, any of which may be sent again. Whether there is more than
+    // one is all that matters, and the latest may be a large one.
     let latest = operations.latest().find(|(_, operation)| same_way(operation));
     let latest = latest.filter(|(_, operation)| !keeps_order(operation));
     let large = operations.latest_large().filter(|(_, operation)| same_way(operation));
-    let mut ahead: Vec<u64> = latest.into_iter().chain(large).map(|(id, _)| id).collect();
+    let mut ahead: Vec<u64> = latest.into_iter().chain(large).map(|(id, _)| id).take(3).collect();
     ahead.dedup();
     match ahead[..] {
         [] => Condition::Free,

@@ -11,7 +11,7 @@ use crate::Result;
 use bytemuck::Pod;
 use kumiki_net::os::memory::Direction;
 use std::mem::transmute_copy;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{fence, AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 /// Bytes that go through this process at a time when both sides are other processes' private memory.
 const BOUNCE_BYTES: usize = 16 * 1024;
@@ -146,7 +146,7 @@ pub(crate) unsafe fn store<T: Pod>(to: *mut u8, value: T) {
     unsafe { move_bytes(to, (&value as *const T).cast(), size_of::<T>()) };
 }
 
-/// As [`load`], of an element that is aligned, in this order if it is a word.
+/// As [`load`], of an element that is aligned, in this order.
 ///
 /// # Safety
 /// As [`load`], and `from` must be aligned for a `T`.
@@ -162,13 +162,16 @@ pub(crate) unsafe fn load_aligned<T: Pod>(from: *const u8, order: Ordering) -> T
             bytes => {
                 let mut value = T::zeroed();
                 move_bytes((&mut value as *mut T).cast(), from, bytes);
+                if order != Ordering::Relaxed {
+                    fence(Ordering::Acquire);
+                }
                 value
             }
         }
     }
 }
 
-/// As [`store`], of an element that is aligned, in this order if it is a word.
+/// As [`store`], of an element that is aligned, in this order.
 ///
 /// # Safety
 /// As [`store`], and `to` must be aligned for a `T`.
@@ -181,7 +184,12 @@ pub(crate) unsafe fn store_aligned<T: Pod>(to: *mut u8, value: T, order: Orderin
             4 if is_word::<T>() => (*to.cast::<AtomicU32>()).store(transmute_copy(&value), order),
             2 if is_word::<T>() => (*to.cast::<AtomicU16>()).store(transmute_copy(&value), order),
             1 => (*to.cast::<AtomicU8>()).store(transmute_copy(&value), order),
-            bytes => move_bytes(to, (&value as *const T).cast(), bytes),
+            bytes => {
+                if order != Ordering::Relaxed {
+                    fence(Ordering::Release);
+                }
+                move_bytes(to, (&value as *const T).cast(), bytes);
+            }
         }
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Node {
     neighbours: Neighbours,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
     pub(crate) closed: AtomicBool,
+    /// Whether the program was ever given an error: dropping the world then does not finalize it.
+    pub(crate) faulted: AtomicBool,
     /// Bytes taken from the machine since it was last asked what it can still give.
     taken_unasked: AtomicU64,
     pub(crate) books: Books,
@@ -100,6 +102,7 @@ impl Node {
             process_vm_tried: AtomicBool::new(false),
             neighbours: Neighbours::default(),
             closed: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
             taken_unasked: AtomicU64::new(0),
             books,
             registry: Mutex::new(Registry::new(arena.heap(place.local))),

@@ -274,9 +274,12 @@ impl Node {
     /// who have it in view.
     pub(crate) fn release(&self, Withdrawn { slot, record, ours }: Withdrawn) {
         if record.kind != Kind::Arena {
-            if ours {
+            let registry = self.registry();
+            // What a reset has passed on meanwhile is in the books of the next life no more.
+            if ours && !registry.passed_on {
                 self.books.unbook(Purpose::RegionTable, RECORD_BYTES);
             }
+            drop(registry);
             return (0..record.slots)
                 .for_each(|index| self.wait_for_hazards(slot + index, record.generation));
         }

@@ -135,6 +135,7 @@ impl<'w, T: Pod> View<'w, T> {
     #[cold]
     #[inline(never)]
     fn outside(&self, first: usize, count: usize) -> Error {
+        self._pin.node.faulted.store(true, Ordering::Relaxed);
         Error::Bounds {
             what: "elements past the end of a view",
             address: self.address.add(first.wrapping_mul(size_of::<T>()) as u64).bits(),

@@ -151,6 +151,8 @@ impl<H: Hook> Transport for Tap<H> {
 
     fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
         if !self.hook.sending(to, &message) {
+            // What is said to be kept nowhere is kept nowhere.
+            self.inner.flush(&mut TapSink { sink, hook: &mut self.hook });
             return Ok(false);
         }
         self.break_connections();

@@ -130,6 +130,8 @@ fn fallocate(fd: BorrowedFd<'_>, mode: i32, call: &'static str, offset: u64, byt
 pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    /// Whether the system keeps it from forked children.
+    is_kept_from_children: bool,
 }
 
 // SAFETY: a mapping is a range of addresses; what may be done with them is decided by who hands out pointers.
@@ -149,12 +151,17 @@ impl Mapping {
         })?;
         // SAFETY: the range is the mapping just made; the advice changes forks and dumps, not contents. A
         // kernel that refuses the advice costs us a feature, not soundness.
-        unsafe {
-            libc::madvise(start, bytes as usize, libc::MADV_DONTFORK);
+        let is_kept_from_children = unsafe {
             libc::madvise(start, bytes as usize, libc::MADV_DONTDUMP);
-        }
+            libc::madvise(start, bytes as usize, libc::MADV_DONTFORK) == 0
+        };
         let start = NonNull::new(start.cast()).ok_or(Error::Misuse("mmap gave a null mapping".into()))?;
-        Ok(Mapping { start, bytes: bytes as usize })
+        Ok(Mapping { start, bytes: bytes as usize, is_kept_from_children })
+    }
+
+    /// Whether forked children do not have it.
+    pub fn is_kept_from_children(&self) -> bool {
+        self.is_kept_from_children
     }
 
     /// The first byte.

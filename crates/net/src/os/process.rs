@@ -45,7 +45,10 @@ const BLANKS: usize = 32;
 static BLANK: [[AtomicUsize; 2]; BLANKS] = [const { [const { AtomicUsize::new(0) }; 2] }; BLANKS];
 
 extern "C" fn mark_forked() {
-    FORKED.store(true, Ordering::Relaxed);
+    if FORKED.swap(true, Ordering::Relaxed) {
+        // A fork of a fork has inherited the zeroes, and no world of its own since.
+        return;
+    }
     for [start, bytes] in &BLANK {
         let (start, bytes) = (start.load(Ordering::Acquire), bytes.load(Ordering::Acquire));
         if start != 0 && bytes != 0 {
@@ -98,7 +101,7 @@ impl Drop for Blank {
 pub fn watch_forks() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        // SAFETY: `mark_forked` is async-signal-safe: it stores to a static atomic and nothing else.
+        // SAFETY: `mark_forked` is async-signal-safe: it looks at static atomics, and maps memory.
         unsafe { libc::pthread_atfork(None, None, Some(mark_forked)) };
     });
 }

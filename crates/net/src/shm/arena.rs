@@ -367,9 +367,10 @@ impl Arena {
 
 impl Whole {
     /// Makes the first `bytes` of the mapping read as zeroes in forked children; false if there is no room for one more such
-    /// mapping.
+    /// mapping, or if children inherit it.
     pub(super) fn is_blank_in_children(&self, bytes: u64) -> bool {
-        self.blank.get_or_init(|| Blank::new(self.mapping.start(), bytes)).is_some()
+        let blank = || Blank::new(self.mapping.start(), bytes);
+        self.mapping.is_kept_from_children() && self.blank.get_or_init(blank).is_some()
     }
 }
 

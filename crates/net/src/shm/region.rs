@@ -10,6 +10,8 @@ const GENERATION_SHIFT: u32 = 52;
 const KIND_SHIFT: u32 = 48;
 const KIND_MASK: u64 = 15;
 pub(super) const LOW_BITS: u64 = (1 << 48) - 1;
+/// The bits of the generation in both words of an entry.
+pub(super) const GENERATION_BITS: u64 = (MAX_GENERATION as u64) << GENERATION_SHIFT;
 /// Generations run from 1 to this, then start again.
 pub const MAX_GENERATION: u16 = (1 << 12) - 1;
 /// The largest colour that an entry can hold.

@@ -278,8 +278,8 @@ impl Tcp {
                 let waits_for_sink =
                     self.links[index as usize].as_ref().is_some_and(|link| link.waits_for_sink);
                 self.watch_writes(index, !all_sent && !waits_for_sink);
-                if waits_for_sink && !self.unsettled.contains(&index) {
-                    self.unsettled.push(index);
+                if waits_for_sink {
+                    self.settle_later(index);
                 }
                 if let Some(link) = self.links[index as usize].as_mut() {
                     link.balance(&*self.setup.accounts);
@@ -290,8 +290,15 @@ impl Tcp {
                 }
                 self.expect_life(index);
             }
-            Some(None) => self.unsettled.push(index),
+            Some(None) => self.settle_later(index),
             None => {}
+        }
+    }
+
+    /// The next round looks at a connection again, once.
+    fn settle_later(&mut self, index: u32) {
+        if !self.unsettled.contains(&index) {
+            self.unsettled.push(index);
         }
     }
 
@@ -307,7 +314,7 @@ impl Tcp {
     fn readable(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return 0 };
         if link.is_stalled() {
-            self.unsettled.push(index);
+            self.settle_later(index);
             return 0;
         }
         self.tick += 1;
