@@ -14,7 +14,12 @@
 //!     world.put(words.at(next, 1), world.rank() as u64)?;
 //!     world.fetch_add(words.at(0, 0), 1)?;
 //!     world.sync()?;
-//!     println!("rank {} of {}: a put came from rank {}", world.rank(), world.get(words.at(0, 0))?, words.get(1)?);
+//!     println!(
+//!         "rank {} of {}: a put came from rank {}",
+//!         world.rank(),
+//!         world.get(words.at(0, 0))?,
+//!         words.get(1)?
+//!     );
 //!     world.finalize()
 //! }
 //! ```
