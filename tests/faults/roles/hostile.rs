@@ -18,7 +18,7 @@ const GET: u8 = FIRST_USER_KIND + 1;
 const COPY: u8 = FIRST_USER_KIND + 2;
 const ATOMIC: u8 = FIRST_USER_KIND + 3;
 const DONE: u8 = FIRST_USER_KIND + 6;
-const ADD_WIDE: u8 = 3 | 8;
+const ADD_WIDE: u8 = 16 | 3;
 /// Bytes of the region that the frames aim at; there are canaries on both sides.
 const ROOM_BYTES: u64 = 4096;
 const CANARY: u8 = 0xc5;
