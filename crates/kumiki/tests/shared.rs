@@ -146,3 +146,28 @@ fn an_array_at_the_same_place_everywhere_costs_no_table() {
         world.sync()
     });
 }
+
+#[test]
+fn a_rank_without_a_byte_left_counted_as_one_that_agrees() {
+    let outcome = Cluster::new(RANKS, Network::torus(&[2, 2])).budget_bytes(256 << 10).run(|attachment| {
+        let world = World::attach(attachment)?;
+        let mut all = Vec::new();
+        if world.rank() == 2 {
+            while let Ok(block) = world.alloc::<u8>(64) {
+                all.push(block);
+            }
+        }
+        let array = world.shared_array::<u64>(4).map(drop);
+        let space = Workspace::shared(&world, 64).map(drop);
+        drop(all);
+        // All are at the same barrier still.
+        let again = world.shared_array::<u64>(4).map(|array| array.len());
+        let met = world.sync();
+        Ok::<_, Error>((array, space, again, met))
+    });
+    for end in outcome.expect("it runs").values().expect("nobody panicked") {
+        let (array, space, again, met) = end.expect("all attach");
+        assert!(array.is_err() && space.is_err(), "{array:?}, {space:?}");
+        assert_eq!((again, met), (Ok(4), Ok(())));
+    }
+}
