@@ -123,7 +123,7 @@ pub(crate) fn share_and_count<'w, S: Handed<'w>>(
         }
     });
     match (told, made) {
-        (Ok((_, counts)), Some(made)) => made.map(|made| (made, counts)),
+        (Ok((_, counts)), Some(made)) => world.note(made).map(|made| (made, counts)),
         (Ok((told, counts)), None) => {
             let words = world.note(outcome(wish, told))?;
             S::open(world, words).map(|made| (made, counts))
