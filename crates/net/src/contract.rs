@@ -27,7 +27,7 @@
 //!    both. How a transport comes by its connections (who hands it sockets, say) is between it and its constructor.
 //!
 //! A new transport implements this trait in a folder of its own: [`stub`](crate::stub) is where it begins,
-//! [`loopback`](crate::loopback) shows all of it in memory, `tcp/` what a real one needs. [`suite`] is the checklist as a program:
+//! [`loopback`](crate::loopback) shows all of it in memory, `tcp/` what a real one needs. `contract/suite.rs` is the checklist as a program:
 //! every transport passes it.
 
 use crate::os::socket::{Lent, Place};
