@@ -24,9 +24,7 @@ impl Tcp {
         let (Some(ours), Some(_)) = (of(true), of(false)) else { return };
         if let Some(link) = self.links[ours as usize].as_mut() {
             link.surplus = true;
-            if !self.unsettled.contains(&ours) {
-                self.unsettled.push(ours);
-            }
+            self.settle_later(ours);
         }
     }
 
