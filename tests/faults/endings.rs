@@ -86,6 +86,8 @@ fn an_early_return_on_one_rank_lets_nobody_through_a_barrier() {
     let ways = [
         ("early-return", 9, "then it exited with code 9"),
         ("leave-early", 3, "then it exited with code 3"),
+        // Rank 2 comes when rank 1 is known to be lost.
+        ("leave-early-late", 3, "then it exited with code 3"),
         ("finalize-early", 1, "then it exited with code 0"),
     ];
     let nodes = |way| [1, 2, 3].map(|nodes| (way, nodes));

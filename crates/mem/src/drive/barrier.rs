@@ -56,7 +56,10 @@ impl Drive {
         if let Err(error) = self.missing_rank(intent, coming, &mut Some(0)) {
             // We have come, if in vain: whoever misses us later should blame who left before.
             self.control().barriers.store(coming, Ordering::Relaxed);
-            return Err(error);
+            // Whoever comes to a barrier that is broken already has not broken it, whatever for it comes: it may have been told
+            // in a barrier before, and finalize because of that.
+            let deserted = self.arena.shared().barrier.broken().filter(|by| by.intent == Intent::Finalize);
+            return Err(deserted.map_or(error, |by| self.discord_error(by, Intent::Sync)));
         }
         Ok(self.enter(intent))
     }

@@ -148,7 +148,7 @@ impl World {
             return Ok(self);
         };
         // A world that broke without our doing is left in good order: we are not in it, and may end as we like.
-        if let (Ok(mut seat), true) = (self.close(), is_broken(&error)) {
+        if let (Ok(mut seat), true) = (self.close(false), is_broken(&error)) {
             let _ = seat.attachment.leave();
         }
         Err(error)
@@ -286,7 +286,7 @@ impl World {
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
         self.core.note(self.core.barrier(Activity::Reset, None))?;
-        let mut attachment = self.close()?.attachment;
+        let mut attachment = self.close(true)?.attachment;
         self.core.pass_on();
         if let Some(channel) = attachment.channel.clone() {
             match renumber(&channel, new_rank) {
@@ -318,7 +318,7 @@ impl World {
         self.core.check_not_forked()?;
         let completed = self.complete_all();
         let met = self.core.barrier(Activity::Finalize, None);
-        let mut seat = self.close()?;
+        let mut seat = self.close(met.is_ok())?;
         // Whoever finalizes while others go on does not leave in good order: it is lost to them.
         if !matches!(met, Err(Error::Misuse(_))) {
             seat.attachment.leave()?;
@@ -326,18 +326,19 @@ impl World {
         completed.and(met)
     }
 
-    /// Ends the engine and the service thread; what is left is the seat.
-    fn close(&self) -> Result<Seat> {
+    /// Ends the engine and the service thread; what is left is the seat. What waits to be sent has the peer timeout for it if
+    /// all ranks close together, `met`; else others may go on to ask for ever, and are left to their agents soon.
+    fn close(&self, met: bool) -> Result<Seat> {
         let seat = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let seat = seat.ok_or_else(|| Error::Closed("the world has been finalized".into()))?;
-        self.close_transport();
+        self.close_transport(if met { self.core.arena.config().peer_timeout_ms.into() } else { CLOSE_MS });
         self.core.closed.store(true, Ordering::Release);
         self.stop_service();
         Ok(seat)
     }
 
     /// Sends what waits to be sent, the last signal of a barrier above all, and takes leave of every peer.
-    fn close_transport(&self) {
+    fn close_transport(&self, longest_ms: u64) {
         let started_ms = time::now_ms();
         let mut sent_ms = started_ms;
         loop {
@@ -349,7 +350,7 @@ impl World {
                 Closing::Parting => now_ms > sent_ms + CLOSE_MS,
                 Closing::Sending => {
                     sent_ms = now_ms;
-                    now_ms > started_ms + self.core.arena.config().peer_timeout_ms as u64
+                    now_ms > started_ms + longest_ms
                 }
             };
             if over || polled.is_err() {
@@ -527,15 +528,16 @@ impl Drop for World {
         if !attached || process::is_forked_child() {
             return;
         }
-        let mut clean = false;
+        let (mut clean, mut met) = (false, false);
         // After an error the program most likely did not get to its end, and the others need not wait to learn that. If it
         // failed for a reason of its own, it comes here to leave, and a barrier of those who go on fails for all.
         if !std::thread::panicking() && !self.core.faulted.load(Ordering::Relaxed) {
             let completed = self.complete_all();
-            clean = self.core.barrier(Activity::Finalize, None).and(completed).is_ok();
+            met = self.core.barrier(Activity::Finalize, None).is_ok();
+            clean = met && completed.is_ok();
         }
         // A rank that did not get this far in good order is left to its agent, which tells the others.
-        if let Ok(mut seat) = self.close() {
+        if let Ok(mut seat) = self.close(met) {
             if clean {
                 let _ = seat.attachment.leave();
             }

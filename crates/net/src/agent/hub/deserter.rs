@@ -77,7 +77,10 @@ impl Hub {
     pub(super) fn judge_deserter(&mut self, ending: Option<Ending>, knows: Option<u32>, now_ms: u64) {
         let Some(Deserter { rank, held, .. }) = self.deserter.take() else { return };
         let was_ended = self.given_up(rank).is_some();
+        // Who left because of it did so later.
+        let leaves = std::mem::take(&mut self.leaves);
         self.lose(rank, Cause::LEFT, knows);
+        self.leaves = leaves;
         // What we did is no ending of its own.
         let ending = ending.filter(|&ending| !was_ended || ending != Ending::Signal(libc::SIGKILL));
         let mut headline = format!("{} is lost: {}", self.describe(rank), Cause::LEFT);

@@ -380,7 +380,7 @@ impl Hub {
         let closing = self.closing.as_ref().and_then(Closing::deadline_ms);
         let survey = self.survey.as_ref().map(Survey::deadline_ms);
         let suspect = self.suspects.iter().map(|suspect| suspect.lost_at_ms).min();
-        let leaves = (!self.leaves.is_empty()).then_some(self.leaves_told_ms + self.leaves_pause_ms());
+        let leaves = self.has_leaves_to_tell().then_some(self.leaves_told_ms + self.leaves_pause_ms());
         let deserter = self.deserter.as_ref().and_then(|deserter| deserter.until_ms);
         let fence = self.fence_limit_ms();
         [closing, survey, suspect, leaves, deserter, fence].into_iter().flatten().fold(beat, u64::min)
@@ -572,9 +572,15 @@ impl Hub {
         }
     }
 
+    /// Whether nodes are to be told who has left: not before they know of one that left others alone, because whoever left
+    /// after it would be blamed for that.
+    fn has_leaves_to_tell(&self) -> bool {
+        !self.leaves.is_empty() && self.deserter.is_none()
+    }
+
     /// Tells the nodes who has left.
     fn tell_leaves(&mut self) {
-        if !self.leaves.is_empty() {
+        if self.has_leaves_to_tell() {
             let leaves = Leaves::new(std::mem::take(&mut self.leaves));
             self.effects.push_back(Effect::SendAll(None, ToNode::Leave(leaves)));
         }
