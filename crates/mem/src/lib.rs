@@ -28,6 +28,7 @@ pub use engine::order::Order;
 pub use error::{Error, Fate, Result};
 pub use kumiki_net::agent::bootstrap::{Attachment, STARTER_BYTES};
 pub use kumiki_net::agent::portfile::Part;
+pub use kumiki_net::codec;
 pub use kumiki_net::Rank;
 pub use node::address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use node::atomic::{AtomicOp, AtomicWord};

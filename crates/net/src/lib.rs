@@ -29,6 +29,8 @@ pub mod stub;
 #[cfg(not(loom))]
 pub mod tcp;
 #[cfg(not(loom))]
+pub mod terms;
+#[cfg(not(loom))]
 pub mod wire;
 
 pub use error::{Error, Rank, Result};

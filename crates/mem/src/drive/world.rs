@@ -4,7 +4,7 @@ use crate::drive::accounts::{Booking, Connections};
 use crate::drive::{Drive, Waiting};
 use crate::engine::calls::{Service, Services};
 use crate::engine::frames;
-use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::engine::order::Condition;
 use crate::node::ledger::{Entry, Ledger, Purpose};
 use crate::node::region::RECORD_BYTES;
@@ -128,7 +128,7 @@ impl World {
             crowd: config.machine_ranks / config.machine_cores.max(1),
             ..Waiting::default()
         };
-        let most_operations = environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize);
+        let most_operations = config.operation_cap as usize;
         let core = Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations);
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         Ok(World {

@@ -14,6 +14,7 @@
 //! | `errands.rs` | atomics that neighbours have left for us |
 //! | `barrier.rs` | signals of the barrier between nodes |
 //! | `suspects.rs` | peers whose connection broke |
+//! | `stage.rs` | a few ranks for the unit tests |
 //! | `storm.rs` | random programs over several engines, for tests and the fuzzer |
 
 pub(crate) mod barrier;
@@ -25,6 +26,8 @@ pub(crate) mod hostile;
 pub(crate) mod operations;
 pub(crate) mod order;
 pub(crate) mod serve;
+#[cfg(test)]
+pub(crate) mod stage;
 pub(crate) mod start;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod storm;

@@ -40,9 +40,6 @@ impl Handle {
 /// The operations that the library starts on its own have numbers from here on. A number fits in 56 bits, because the
 /// source of a payload carries it beside a byte of its own.
 pub(crate) const FIRST_INTERNAL: u64 = 1 << 55;
-/// The most operations that may be incomplete at once, unless `KUMIKI_OPERATIONS` says otherwise; issuing one more waits for the
-/// oldest.
-pub(crate) const USUAL_OPERATIONS: usize = 4096;
 
 /// Memory on one side of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,8 +19,9 @@ use crate::node::local::Local;
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::contract::{Filled, Message, Outbox, Payload, Sink, FLAG_MORE};
-use kumiki_net::shm::arena::{Arena, Config, Phase};
-use kumiki_net::shm::world::{Cause, Place, Status};
+use kumiki_net::shm::arena::Arena;
+use kumiki_net::shm::world::{Cause, Status};
+use kumiki_net::terms::Terms;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::collections::{BTreeMap, VecDeque};
@@ -141,29 +142,13 @@ pub fn run(script: &[u8]) {
 
 impl Storm {
     fn new(ranks: u32) -> Storm {
-        let arena = Arena::create(Config {
-            job: 1,
-            ranks,
-            nodes: ranks,
-            node: 0,
-            local_ranks: ranks,
-            machine_ranks: ranks,
+        let terms = Terms {
             peer_timeout_ms: 60_000,
             starter_bytes: STARTER_BYTES,
-            budget_bytes: u64::MAX,
-            pool_bytes: u64::MAX,
-            connection_cap: 16,
-            continue_on_loss: 0,
             allow_process_vm: 0,
-            machine_cores: 1,
-        });
-        let arenas = arena.expect("an arena").split().expect("an arena a rank");
-        for (rank, arena) in (0..).zip(&arenas) {
-            arena.prepare_rank(0).expect("a slice");
-            let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
-            arena.place(Rank(rank)).expect("a place").store(place);
-            arena.shared().set_phase(Phase::Ready);
-        }
+            ..Terms::default()
+        };
+        let arenas = Arena::apart(1, ranks, terms).expect("an arena");
         let services = Services { table: &SERVICES, may_unwind: true };
         let member = |(rank, arena)| Member {
             node: Node::new(Arc::new(arena), Rank(rank), true, true, 0).expect("a node"),
@@ -761,6 +746,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn random_programs_over_engines_end_and_do_what_they_say() {
         for seed in 0..600 {
             let result = std::panic::catch_unwind(|| run(&script(seed)));
@@ -770,6 +756,7 @@ mod tests {
 
     /// A model that accepts everything checks nothing.
     #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn a_message_that_is_lost_is_noticed() {
         let noticed = (0..200).any(|seed| {
             let lossy = std::panic::AssertUnwindSafe(|| {

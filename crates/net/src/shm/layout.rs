@@ -181,6 +181,7 @@ fn page_up(bytes: u64) -> u64 {
 mod tests {
     use super::super::arena::tests::config;
     use super::*;
+    use crate::terms::Terms;
     use std::collections::BTreeSet;
 
     fn layout(ranks: u32) -> Layout {
@@ -241,7 +242,9 @@ mod tests {
     #[test]
     fn what_cannot_be_laid_out_is_refused() {
         let tight = |ranks, starter_bytes, stride| {
-            Layout::new(&Config { starter_bytes, ..config(ranks) }, 4096, stride)
+            let config = config(ranks);
+            let terms = Terms { starter_bytes, ..config.terms };
+            Layout::new(&Config { terms, ..config }, 4096, stride)
         };
         assert!(tight(1, 1 << 22, 1 << 24).is_ok());
         assert!(tight(1, (1 << 22) + 1, 1 << 24).is_err());

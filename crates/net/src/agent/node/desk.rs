@@ -7,11 +7,10 @@ use crate::agent::link::Link;
 use crate::agent::protocol::ToHub;
 use crate::os::descriptor::{Epoll, Readiness};
 use crate::os::time;
+use crate::terms::Terms;
 use crate::Result;
 use std::sync::Arc;
 
-/// How long a peer may be silent before a launch says so.
-const PEER_TIMEOUT_MS: u64 = 15_000;
 /// How long an agent that always has something to do may put its timers off.
 const TICK_MS: u64 = 50;
 
@@ -177,10 +176,25 @@ impl Desk {
 
     /// How long a peer may be silent.
     pub(in crate::agent) fn timeout_ms(&self) -> u64 {
-        self.node.as_ref().map_or(PEER_TIMEOUT_MS, |node| node.launch.peer_timeout_ms as u64)
+        self.node.as_ref().map_or_else(Terms::default, |node| node.launch.terms).peer_timeout_ms.into()
     }
 
     fn beat_interval_ms(&self) -> u64 {
-        self.node.as_ref().map_or(1_000, |node| (node.launch.peer_timeout_ms as u64 / 5).max(10))
+        self.node.as_ref().map_or(1_000, |node| (node.launch.terms.peer_timeout_ms as u64 / 5).max(10))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_that_was_not_told_its_ranks_for_a_second_never_slept_again() {
+        let mut desk = Desk::new().unwrap();
+        for _ in 0..3 {
+            let late_ms = desk.wake_up_at() + 5;
+            assert!(desk.tick(late_ms).is_none(), "there is no node yet");
+            assert!(desk.wake_up_at() > late_ms, "it is woken again at once");
+        }
     }
 }

@@ -295,7 +295,7 @@ impl Node {
     /// A loss changes what ranks wait for, so the hub is told before it is known here. Only the first ends a job, and where
     /// losses do not, nobody has asked.
     fn report_waits_at_loss(&mut self) {
-        if !self.launch.continue_on_loss && !std::mem::replace(&mut self.waits_reported, true) {
+        if !self.launch.terms.continues_on_loss() && !std::mem::replace(&mut self.waits_reported, true) {
             self.report_waits();
         }
     }
@@ -404,14 +404,8 @@ impl Node {
             node: launch.node,
             local_ranks: self.seats.len() as u32,
             machine_ranks: launch.machine_ranks,
-            peer_timeout_ms: launch.peer_timeout_ms,
-            starter_bytes: launch.starter_bytes,
-            budget_bytes: launch.budget_bytes,
-            pool_bytes: launch.pool_bytes,
-            connection_cap: launch.connection_cap,
-            continue_on_loss: launch.continue_on_loss as u32,
-            allow_process_vm: launch.allow_process_vm as u32,
             machine_cores: crate::os::process::cores(),
+            terms: launch.terms,
         })?;
         for (node, address) in table.addresses.iter().enumerate() {
             if let Some(word) = arena.node(node as u32) {
@@ -555,7 +549,7 @@ mod tests {
     fn a_fence_that_crossed_a_leave_killed_a_rank_that_had_asked_to_join_again() {
         let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let port = Port::bind(home, token::PORT, token::STRANGER).unwrap();
-        let launch = Launch { nodes: 1, ranks: 1, here: vec![0], starter_bytes: 4096, ..empty_launch() };
+        let launch = Launch { nodes: 1, ranks: 1, here: vec![0], ..empty_launch() };
         let mut node =
             Node::new(launch, Secret::from_bytes([7; 32]), Epoll::new().unwrap().into(), port).unwrap();
         let (ours, _theirs) = socket::packet_pair().unwrap();

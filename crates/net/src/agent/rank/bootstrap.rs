@@ -17,13 +17,13 @@ use crate::os::{self, descriptor, futex, process, time};
 use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
+use crate::terms::Terms;
 use crate::{Error, Rank, Result};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of starter memory of each rank when nobody says how many.
-pub const STARTER_BYTES: u64 = 4096;
+pub use crate::terms::STARTER_BYTES;
 
 /// A process's place in a world.
 pub struct Attachment {
@@ -322,7 +322,8 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
         node: 0,
         local_ranks: 1,
         machine_ranks: 1,
-        ..environment_config(starter_bytes)?
+        machine_cores: process::cores(),
+        terms: Terms::from_environment(starter_bytes)?,
     })?;
     arena.prepare_rank(0)?;
     if let (Some(place), Some(control)) = (arena.place(Rank(0)), arena.control(0)) {
@@ -332,31 +333,4 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
     Ok(Attachment { secret, ..Attachment::new(Arc::new(arena), Rank(0), None, JobId(job)) })
-}
-
-/// The part of a configuration that the environment decides when there is no launcher.
-pub(in crate::agent) fn environment_config(starter_bytes: u64) -> Result<Config> {
-    Ok(Config {
-        job: 0,
-        ranks: 0,
-        nodes: 0,
-        node: 0,
-        local_ranks: 0,
-        machine_ranks: 0,
-        peer_timeout_ms: peer_timeout_ms()?,
-        starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(starter_bytes),
-        budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(u64::MAX),
-        pool_bytes: environment::bytes("KUMIKI_POOL")?.unwrap_or(u64::MAX),
-        connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(256).max(1),
-        continue_on_loss: (environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"))
-            as u32,
-        allow_process_vm: (environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off")) as u32,
-        machine_cores: crate::os::process::cores(),
-    })
-}
-
-/// How long a peer may be silent, as the environment says.
-pub(in crate::agent) fn peer_timeout_ms() -> Result<u32> {
-    let timeout = environment::peer_timeout()?.map_or(15_000, |time| time.as_millis());
-    Ok(timeout.min(u32::MAX as u128 / 2) as u32)
 }

@@ -6,7 +6,6 @@
 
 use super::greet::{self, Greeting};
 use super::Call;
-use crate::agent::bootstrap::peer_timeout_ms;
 use crate::agent::channel::{FromAgent, Packet};
 use crate::agent::link::Link;
 use crate::agent::node::desk::Desk;
@@ -19,6 +18,7 @@ use crate::environment;
 use crate::os::descriptor::{Event, Readiness};
 use crate::os::{process, socket, time};
 use crate::shm::world::Cause;
+use crate::terms::Terms;
 use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -141,7 +141,7 @@ impl HostedAgent {
         })?;
         let own = stream.local_addr().map(|address| address.ip());
         // Until the launch says what counts for all.
-        let _ = peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
+        let _ = Terms::peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
         let me = Identity { rank: self.rank, incarnation: 0 };
         let greeted = greet::call(stream.into(), self.job, &self.secret, me).map_err(|error| {
             format!(
@@ -264,7 +264,7 @@ impl HostedAgent {
             return Ok(());
         }
         if let Some(link) = &self.desk.link {
-            socket::tune_tcp(link.input(), launch.peer_timeout_ms)?;
+            socket::tune_tcp(link.input(), launch.terms.peer_timeout_ms)?;
         }
         let port = Port::bind(ip, token::PORT, token::STRANGER)?;
         let address = port.address();

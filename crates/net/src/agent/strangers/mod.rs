@@ -20,7 +20,6 @@ mod hub;
 pub mod meeting;
 pub mod portfile;
 
-use super::bootstrap::peer_timeout_ms;
 use crate::agent::channel::Channel;
 
 use crate::auth::{Identity, JobId, Secret};
@@ -28,9 +27,10 @@ use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
 use crate::os::{process, socket, time};
+use crate::terms::Terms;
 use crate::{Error, Result};
 use agent::HostedAgent;
-use hub::{HostedHub, Terms};
+use hub::{Gathering, HostedHub};
 use portfile::{Part, Portfile};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -242,7 +242,7 @@ pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result
 
 fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentProcess)>> {
     if call.rank == 0 && !call.hub_apart && !is_running(&hosted.hub) {
-        let hub = HostedHub::new(bind(call.master)?, Terms::from_environment(call)?)?;
+        let hub = HostedHub::new(bind(call.master)?, Gathering::from_environment(call)?)?;
         let stop = hosted.stop.clone();
         hosted.hub = Some(start_thread("kumiki-hub", move || hub.run(&stop))?);
     }
@@ -285,7 +285,7 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)>
     let me = Identity { rank: call.rank, incarnation: call.ranks };
     let greeted = greet::call(stream.into(), call.job, &call.secret, me)?;
     // It lives, or its socket would be closed; it may be slow.
-    let patience_ms = u64::from(peer_timeout_ms()?);
+    let patience_ms = u64::from(Terms::peer_timeout_ms()?);
     let limit_ms = time::now_ms() + patience_ms;
     loop {
         let mut byte = [0];
@@ -405,9 +405,9 @@ mod tests {
         let (secret, job) = (Secret::from_bytes(bytes), JobId(0x0123_4567_89ab_cdef));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (master, record) = listen_in(listener.local_addr().unwrap());
-        let config = bootstrap::environment_config(4096).unwrap();
-        let hub =
-            HostedHub::new(listener, Terms { ranks: 2, secret: secret.duplicate(), job, config }).unwrap();
+        let terms = Terms::from_environment(4096).unwrap();
+        let gathering = Gathering { ranks: 2, secret: secret.duplicate(), job, terms };
+        let hub = HostedHub::new(listener, gathering).unwrap();
         let stop = Event::new().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| hub.run(&stop));
