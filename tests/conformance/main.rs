@@ -39,6 +39,7 @@ mod torn;
 mod typed;
 mod views;
 mod way;
+mod words;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -104,6 +105,7 @@ const TOPICS: &[Topic] = &[
     topic("disturbed", &[EVERY], torn::disturbed),
     topic("answered", &[EVERY], torn::answered),
     topic("barriers", &[NODES], sync::barriers),
+    topic("words", &[EVERY], words::words),
     topic("late_barrier", &[NODES], sync::late),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),

@@ -21,6 +21,7 @@ pub use drive::accounts::Booking;
 pub use drive::call::Call;
 pub use drive::cells::Celled;
 pub use drive::region::{Lent, Region, RegionKey, Registered};
+pub use drive::word::{Is, Until, Wait};
 pub use drive::world::World;
 pub use engine::calls::Service;
 pub use engine::operations::Handle;

@@ -8,6 +8,7 @@
 //! | `memory.rs` | memory that others can address, and what it costs |
 //! | `operations.rs` | reading, writing and copying |
 //! | `atomics.rs` | changing a word |
+//! | `words.rs` | waiting for a word |
 //! | `completion.rs` | operations that are under way |
 //! | `inside.rs` | what the structures of this crate need of the memory below |
 
@@ -18,6 +19,7 @@ mod life;
 mod memory;
 mod operations;
 mod ranks;
+mod words;
 
 pub use life::WorldOptions;
 

@@ -11,6 +11,7 @@
 //! | `errand.rs` | atomics on private memory of a neighbour that polls |
 //! | `transports.rs` | who is reached by which transport; the engine and what moves its messages, together |
 //! | `wait.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how long they spin, how they sleep, and the one that serves when none waits |
+//! | `word.rs` | waiting for a word of one's own memory |
 //! | `accounts.rs`, `measure.rs` | what it all costs |
 
 pub(crate) mod accounts;
@@ -28,6 +29,7 @@ mod region_promises;
 mod service;
 pub(crate) mod transports;
 pub(crate) mod wait;
+pub(crate) mod word;
 pub(crate) mod world;
 
 use crate::engine::barrier::Passage;

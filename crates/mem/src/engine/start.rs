@@ -157,7 +157,11 @@ fn start_atomic(node: &Node, call: AtomicCall) -> Result<Started> {
     let reach = node.reach(call.target, call.registration, bytes)?.check_writable(bytes)?;
     let (reach, _pin) = node.pin_own(reach)?;
     match reach {
-        Reach::Direct(pointer) => atomic::perform(pointer, &call).map(|old| Started::Complete(Some(old))),
+        Reach::Direct(pointer) => {
+            let old = atomic::perform(pointer, &call)?;
+            node.wrote(pointer);
+            Ok(Started::Complete(Some(old)))
+        }
         Reach::Private(private) => Ok(ask_atomic(private.rank(), call)),
         Reach::Remote(rank) => Ok(ask_atomic(rank, call)),
     }

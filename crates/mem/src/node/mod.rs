@@ -8,11 +8,13 @@
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
+//! | `bell.rs` | waking whoever waits for a word of its memory |
 //! | `ledger.rs` | what it all costs |
 
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod atomic;
+pub(crate) mod bell;
 pub(crate) mod copy;
 pub(crate) mod heap;
 pub(crate) mod ledger;
