@@ -20,6 +20,7 @@ mod plain;
 pub use drive::accounts::Booking;
 pub use drive::call::Call;
 pub use drive::cells::Celled;
+pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::word::{Is, Until, Wait};
 pub use drive::world::World;
@@ -35,6 +36,7 @@ pub use node::atomic::{AtomicOp, AtomicWord};
 pub use node::ledger::{Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
+pub use node::shape::{Shape, MOST_DIMENSIONS};
 pub use node::view::View;
 pub use plain::{Pod, Zeroable};
 
