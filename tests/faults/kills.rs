@@ -18,7 +18,6 @@ tests![
 /// The pins of a rank stay where they are when it is killed: they do not count any more.
 fn memory_in_view_of_a_rank_that_was_killed_is_used_again() {
     let mut job = Setup::new("viewer").continues().start();
-    job.expect("views");
     assert_eq!(job.expect("held"), (8 << 16).to_string());
     job.signal(job.rank(VICTIM), libc::SIGKILL);
     job.tell("go");

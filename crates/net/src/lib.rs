@@ -11,6 +11,8 @@ pub mod agent;
 #[cfg(not(loom))]
 pub mod auth;
 #[cfg(not(loom))]
+pub mod codec;
+#[cfg(not(loom))]
 pub mod contract;
 #[cfg(not(loom))]
 pub mod environment;

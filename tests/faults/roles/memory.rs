@@ -81,7 +81,6 @@ pub(crate) fn viewer() -> Result<()> {
         let view = world.view(kumiki::GlobalPtr::<u64>::from_address(address), WORDS)?;
         view.store(WORDS - 1, 1)?;
         world.sync()?;
-        say("views");
         super::sleep_forever();
     }
     world.sync()?;

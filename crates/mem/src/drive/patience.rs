@@ -41,8 +41,10 @@ impl Patience {
         self.turns = 0;
     }
 
-    /// True once in so many turns, whether or not something happened meanwhile.
+    /// True once in so many turns, whether or not something happened meanwhile; more often where a turn gives the core away,
+    /// and may last as long as others keep it.
     pub(crate) fn must_look_up(&mut self, turns: u32) -> bool {
+        let turns = if self.spin_ns == 0 { (turns / YIELD_TURNS).max(1) } else { turns };
         self.all_turns = self.all_turns.wrapping_add(1);
         self.all_turns.is_multiple_of(turns)
     }

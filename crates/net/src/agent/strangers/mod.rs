@@ -4,19 +4,34 @@
 //! it has no file and goes with its process. Whoever binds it first hosts the agent of the node in a thread. The
 //! process of rank 0 hosts the hub of the job, at the address in `KUMIKI_MASTER`. Parts of one job that several launchers
 //! start have a portfile instead, and perhaps a hub that is there already.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | what a stranger knows of its job, and how it meets the others |
+//! | `agent.rs` | the agent as a thread of the first stranger of a node |
+//! | `hub.rs` | the hub of strangers, as a thread of the process of rank 0 |
+//! | `greet.rs` | the handshake of control connections |
+//! | `meeting.rs` | the hub in a process that starts several launchers |
+//! | `portfile.rs` | the file in which the parts of a job find each other |
+
+mod agent;
+mod greet;
+mod hub;
+pub mod meeting;
+pub mod portfile;
 
 use super::bootstrap::peer_timeout_ms;
-use super::channel::Channel;
-use super::greet;
-use super::host::HostedAgent;
-use super::host_hub::{HostedHub, Terms};
-use super::portfile::{self, Part, Portfile};
+use crate::agent::channel::Channel;
+
 use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
 use crate::os::{process, socket, time};
 use crate::{Error, Result};
+use agent::HostedAgent;
+use hub::{HostedHub, Terms};
+use portfile::{Part, Portfile};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;

@@ -4,7 +4,7 @@
 //! number in the world, which a reset changes. Both directions are ordered streams, so both sides agree on which
 //! numbering a message belongs to.
 
-use super::codec::{bad, Reader, Writer};
+use crate::codec::{bad, Reader, Writer};
 use crate::shm::world::{Cause, MAX_PER_WORLD};
 use crate::{Rank, Result};
 use std::net::SocketAddr;

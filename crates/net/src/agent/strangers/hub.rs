@@ -3,11 +3,11 @@
 //! [`Meeting`]: super::meeting::Meeting
 
 use super::greet::Greeting;
-use super::hub::{Effect, Hub, Plan};
-use super::link::{Link, Shared};
-use super::protocol::{Launch, Listen, ToHub, ToNode};
-use super::report;
-use super::stranger::Call;
+use super::Call;
+use crate::agent::hub::{Effect, Hub, Plan};
+use crate::agent::link::{Link, Shared};
+use crate::agent::protocol::{Launch, Listen, ToHub, ToNode};
+use crate::agent::report;
 use crate::auth::{JobId, Secret};
 use crate::os::descriptor::{self, Event};
 use crate::os::{socket, time};
@@ -35,7 +35,7 @@ pub(super) struct Terms {
 impl Terms {
     /// As the environment of rank 0 says.
     pub(super) fn from_environment(call: &Call) -> Result<Terms> {
-        let config = super::bootstrap::environment_config(call.starter_bytes)?;
+        let config = crate::agent::bootstrap::environment_config(call.starter_bytes)?;
         Ok(Terms { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, config })
     }
 }

@@ -1,6 +1,6 @@
 //! The handshake of control connections: an agent calls the hub, a stranger calls the agent of its node.
 
-use super::bootstrap::peer_timeout_ms;
+use crate::agent::bootstrap::peer_timeout_ms;
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
 use crate::os::{self, descriptor, socket, time};
 use crate::wire::{Connection, Event, WireError, HANDSHAKE_TIMEOUT_MS};

@@ -1,10 +1,10 @@
 //! Where the ranks of several launchers meet: the hub of their world, for the process that has started the launchers.
 
-use super::bootstrap::environment_config;
-use super::host_hub::{HostedHub, Terms};
-use super::port;
+use super::hub::{HostedHub, Terms};
+use super::job_id;
 use super::portfile::Portfile;
-use super::stranger::job_id;
+use crate::agent::bootstrap::environment_config;
+use crate::agent::node::port;
 use crate::auth::Secret;
 use crate::environment;
 use crate::os::{self, time};
@@ -113,7 +113,7 @@ impl Meeting {
 
     /// Tells the ranks that the user ends the job, without a report.
     pub fn interrupt(&mut self, signal: i32) {
-        self.hosted.hub.interrupt(signal, super::hub::GRACE_MS, time::now_ms());
+        self.hosted.hub.interrupt(signal, crate::agent::hub::GRACE_MS, time::now_ms());
     }
 
     /// Reports who waits for whom.
