@@ -20,7 +20,9 @@ mod plain;
 pub use drive::accounts::Booking;
 pub use drive::call::Call;
 pub use drive::cells::Celled;
+pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
+pub use drive::word::{Is, Until, Wait};
 pub use drive::world::World;
 pub use engine::calls::Service;
 pub use engine::operations::Handle;
@@ -35,6 +37,7 @@ pub use node::atomic::{AtomicOp, AtomicWord};
 pub use node::ledger::{Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
+pub use node::shape::{Shape, MOST_DIMENSIONS};
 pub use node::view::View;
 pub use plain::{Pod, Zeroable};
 

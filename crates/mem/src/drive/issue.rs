@@ -320,7 +320,9 @@ impl World {
             // SAFETY: both were checked for a word.
             unsafe {
                 if let Some(old) = change_aligned::<W>(word, code, first, second) {
+                    core.wrote(word);
                     copy::store(place, W::narrow(old));
+                    core.wrote(place);
                     core.raise_completion();
                     return Ok(core.handle_of_done(quiet && turn == Turn::Any));
                 }
@@ -452,6 +454,7 @@ impl World {
         if let Some(pointer) = self.core().here(to.address, to.registration, size_of::<T>() as u64) {
             // SAFETY: the destination was checked for a `T`.
             unsafe { copy::store(pointer, value) };
+            self.core().wrote(pointer);
             return Ok(());
         }
         self.put_otherwise(to.address, to.registration, bytemuck::bytes_of(&value))
@@ -463,6 +466,7 @@ impl World {
         if let Some(pointer) = self.core().direct(to, registration, bytes.len() as u64) {
             // SAFETY: the destination was checked for all of them; they are only read.
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            self.core().wrote(pointer);
             return Ok(());
         }
         let src = Side::Lent(bytes.as_ptr() as usize);
@@ -502,6 +506,7 @@ impl World {
         if let Some(pointer) = self.core().here(to.address, to.registration, bytes.len() as u64) {
             // SAFETY: the destination was checked for all of them; they are only read.
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            self.core().wrote(pointer);
             return Ok(());
         }
         self.put_otherwise(to.address, to.registration, bytes)
@@ -591,7 +596,9 @@ impl World {
         let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
         let changed = here.and_then(|pointer| {
             // SAFETY: the word was checked to be in bounds.
-            unsafe { change_aligned::<W>(pointer, code, first, second) }
+            let changed = unsafe { change_aligned::<W>(pointer, code, first, second) };
+            self.core().wrote(pointer);
+            changed
         });
         match changed {
             Some(old) => Ok(W::narrow(old)),

@@ -70,6 +70,16 @@ pub(crate) enum Action {
         /// The request itself, if it fits in a header.
         few: Option<Few>,
     },
+    /// A copy by recipe; that, and our side of it, are in the table of sections.
+    Shape {
+        to: Rank,
+        address: GlobalAddress,
+        /// Without the recipe.
+        bytes: u64,
+        recipe_bytes: u32,
+        /// Whether the bytes come to us.
+        wants: bool,
+    },
 }
 
 impl Action {

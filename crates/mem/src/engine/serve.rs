@@ -2,7 +2,6 @@
 //!
 //! All of it runs while the engine is held, and unregistering waits for that: private memory needs no pin here.
 
-use crate::engine::calls;
 use crate::engine::frames::{self, answer, Few, Signal, FEW_BYTES};
 use crate::engine::operations::{Action, Client, Operation, Operations, Side};
 use crate::engine::order::Condition;
@@ -10,6 +9,7 @@ use crate::engine::start::{
     self, global_source, reach_side, Started, SOURCE_GLOBAL, SOURCE_IN_PLACE, SOURCE_KINDS, SOURCE_LENT,
 };
 use crate::engine::{barrier, Feed, Report, COPIED_AFTER_TORN};
+use crate::engine::{calls, sections};
 use crate::node::access::{Access, Reach};
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{self, AtomicCall};
@@ -143,7 +143,7 @@ pub(crate) fn withdrawn(feed: &mut Feed<'_>, to: Rank, header: &Header, out: &mu
         bytes: header.c,
     };
     match header.kind {
-        frames::PUT => feed.complete(header.op, Err(error), out),
+        frames::PUT | frames::SCATTER | frames::GATHER => feed.complete(header.op, Err(error), out),
         // `b` of a Data header is the path of its question, for this case.
         frames::DATA => {
             out.messages.push((to, frames::done(header.op, &Err(error), header.b as u32)));
@@ -171,6 +171,11 @@ pub(crate) fn torn(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, 
 /// Starts a copy once more, whose payload was torn.
 fn repeat(feed: &mut Feed<'_>, from: Rank, op: u64, out: &mut Outbox) {
     feed.engine.copied = COPIED_AFTER_TORN;
+    if let Some(Action::Shape { .. }) = feed.engine.operations.get(op).map(|operation| operation.action) {
+        // Its payload is never sent from where it lies.
+        let why = format!("what was copied and sent came damaged all the same, by the word of {from}");
+        return feed.complete(op, Err(Error::Refused(why)), out);
+    }
     // It is said of copies only: an atomic is never done twice.
     let is_copy = |operation: &&mut Operation| matches!(operation.action, Action::Copy { .. });
     let Some(operation) = feed.engine.operations.get_mut(op).filter(is_copy) else { return };
@@ -192,6 +197,8 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
         frames::GET => serve_get(feed, from, path, header, out),
         frames::COPY => serve_copy(feed, from, path, header, out),
         frames::ATOMIC => serve_atomic(feed.node, from, path, header, out),
+        frames::SCATTER => sections::serve_scatter(feed, from, path, header, out),
+        frames::GATHER => sections::serve_gather(feed, from, path, header, out),
         // What barriers believe comes from one rank a round.
         frames::SIGNAL if barrier::is_signaller(feed.node, from, header.a) => {
             let signal = Signal::of(header, feed.node.ranks());
@@ -306,7 +313,7 @@ fn asked_for(node: &Node, header: &Header, access: Access) -> Result<*mut u8> {
 }
 
 /// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.
-fn owned(
+pub(crate) fn owned(
     node: &Node,
     address: GlobalAddress,
     registration: Registration,

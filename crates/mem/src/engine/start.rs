@@ -3,9 +3,9 @@
 //!
 //! What is done for the program itself may run without the engine, and pins private memory instead.
 
-use crate::engine::calls;
 use crate::engine::frames::{self, about, question, Few, FEW_BYTES};
 use crate::engine::operations::{Action, Side, FIRST_INTERNAL};
+use crate::engine::{calls, sections};
 use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{self, AtomicCall};
@@ -43,6 +43,9 @@ pub(crate) fn start(node: &Node, action: Action) -> Result<Started> {
         Action::Atomic { call, .. } => return start_atomic(node, call),
         Action::Call { to, service, bytes, few } => {
             return Ok(Started::Sent(to, calls::request(service, bytes, few)))
+        }
+        Action::Shape { to, address, bytes, recipe_bytes, wants } => {
+            return Ok(Started::Sent(to, sections::request(address, bytes, recipe_bytes, wants)))
         }
     };
     let to = reach_side(node, dst, bytes)?.check_writable(bytes)?;
@@ -91,7 +94,7 @@ pub(crate) fn numbered(message: Message, id: u64, in_place: bool) -> Message {
         match source.kind & SOURCE_KINDS {
             SOURCE_LENT => source.kind |= id << 8 | in_place_flag(in_place),
             SOURCE_GLOBAL => source.kind |= in_place_flag(in_place),
-            calls::SOURCE_REQUEST => source.place = id,
+            calls::SOURCE_REQUEST | sections::SOURCE_SECTION => source.place = id,
             _ => {}
         }
     }
@@ -157,7 +160,11 @@ fn start_atomic(node: &Node, call: AtomicCall) -> Result<Started> {
     let reach = node.reach(call.target, call.registration, bytes)?.check_writable(bytes)?;
     let (reach, _pin) = node.pin_own(reach)?;
     match reach {
-        Reach::Direct(pointer) => atomic::perform(pointer, &call).map(|old| Started::Complete(Some(old))),
+        Reach::Direct(pointer) => {
+            let old = atomic::perform(pointer, &call)?;
+            node.wrote(pointer);
+            Ok(Started::Complete(Some(old)))
+        }
         Reach::Private(private) => Ok(ask_atomic(private.rank(), call)),
         Reach::Remote(rank) => Ok(ask_atomic(rank, call)),
     }

@@ -33,7 +33,7 @@ pub(crate) fn turn(node: &Node, operations: &Operations, next: Action) -> Condit
     let same_way = |operation: &Operation| match operation.action {
         Action::Copy { .. } => ends(node, operation.action)
             .is_some_and(|ends| ends.1 == to && (ends.0 == from || matches!(next, Action::Atomic { .. }))),
-        Action::Atomic { .. } | Action::Call { .. } => false,
+        Action::Atomic { .. } | Action::Call { .. } | Action::Shape { .. } => false,
     };
     let keeps_order = |previous: &Operation| match (
         previous.peer,
@@ -74,7 +74,7 @@ fn ends(node: &Node, action: Action) -> Option<(Rank, Rank)> {
     match action {
         Action::Copy { dst, src, .. } => Some((rank(src)?, rank(dst)?)),
         Action::Atomic { call, .. } => Some((node.rank, node.format.rank(call.target))),
-        Action::Call { .. } => None,
+        Action::Call { .. } | Action::Shape { .. } => None,
     }
 }
 
@@ -86,7 +86,7 @@ fn old_value_stays_here(node: &Node, action: Action) -> bool {
     match action {
         Action::Atomic { dst: Some(dst), .. } => node.format.rank(dst) == node.rank,
         Action::Atomic { dst: None, .. } => true,
-        Action::Copy { .. } | Action::Call { .. } => false,
+        Action::Copy { .. } | Action::Call { .. } | Action::Shape { .. } => false,
     }
 }
 
@@ -113,6 +113,8 @@ fn question_kind(node: &Node, action: Action) -> Option<(u8, Rank)> {
             }
         }
         Action::Call { to, .. } => Some((frames::CALL, to)),
+        Action::Shape { to, wants: true, .. } => Some((frames::GATHER, to)),
+        Action::Shape { to, wants: false, .. } => Some((frames::SCATTER, to)),
     }
 }
 

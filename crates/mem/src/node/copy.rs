@@ -26,12 +26,14 @@ pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, byt
             if let Some(from) = node.here_any(src, 8) {
                 // SAFETY: both ranges were checked and lie in the arena.
                 unsafe { store(to, load::<u64>(from)) };
+                node.wrote(to);
                 return true;
             }
         }
     } else if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
         // SAFETY: as above.
         unsafe { move_bytes(to, from, bytes as usize) };
+        node.wrote(to);
         return true;
     }
     move_private(node, dst, src, bytes)
@@ -53,6 +55,7 @@ pub(crate) fn move_here(node: &Node, to: Reach, from: Reach, bytes: u64) -> Resu
         (Reach::Direct(to), Reach::Direct(from)) => {
             // SAFETY: both ranges were checked by `reach` (or are lent by the caller), and `move_bytes` allows overlap.
             unsafe { move_bytes(to, from, bytes as usize) };
+            node.wrote(to);
             Ok(true)
         }
         (Reach::Private(to), Reach::Direct(from)) => {

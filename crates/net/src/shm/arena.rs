@@ -1,6 +1,7 @@
 //! The node's one shared memory object: creation, attachment, and its parts. Where these lie is in `layout.rs`.
 
 use super::barrier::NodeBarrier;
+use super::bell::Listeners;
 use super::control::Control;
 use super::finder::Finder;
 pub use super::layout::{table_page, NEAR_BYTES, SLOTS, TABLE_PAGES};
@@ -77,6 +78,8 @@ pub struct Shared {
     incarnation: AtomicU32,
     /// The barrier of the node.
     pub barrier: NodeBarrier,
+    /// Who wants to be woken by writes.
+    pub listeners: Listeners,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; 30],
 }
@@ -290,7 +293,8 @@ impl Arena {
     /// The short way to memory of this node; or one that finds nothing, for whoever must look at each access.
     pub fn finder(&self, finds: bool) -> Finder {
         let ranks = if finds { self.config.ranks } else { 0 };
-        Finder::new(self.whole.clone(), self.base, &self.layout, &Config { ranks, ..self.config })
+        let config = Config { ranks, ..self.config };
+        Finder::new(self.whole.clone(), self.base, &self.shared().listeners, &self.layout, &config)
     }
 
     /// Commits the control block, the first page of the region table and the starter memory of a rank, of an arena that is
@@ -349,6 +353,13 @@ impl Arena {
     pub fn pointer(&self, place: u64) -> *mut u8 {
         debug_assert!(place <= self.layout.total);
         self.base.as_ptr().wrapping_add(place as usize)
+    }
+
+    /// The rank of this node to whose memory a pointer leads: its starter memory, heap or pool. `None` if it leads elsewhere.
+    #[cold]
+    pub fn owner_of(&self, pointer: *const u8) -> Option<u32> {
+        let place = (pointer as u64).checked_sub(self.base.as_ptr() as u64)?;
+        self.layout.owner(place).filter(|&local| local < self.config.local_ranks)
     }
 
     /// Commits a range of the arena; in huge pages where it is long and the system has them for whoever asks.
@@ -442,6 +453,7 @@ impl Shared {
     /// Starts the world over: the barrier, the losses; only the agent does this, while every rank is in `reset`.
     pub fn next_incarnation(&self) {
         self.barrier.reset();
+        self.listeners.reset();
         self.incarnation.fetch_add(1, Ordering::AcqRel);
         #[cfg(not(loom))]
         crate::os::futex::wake_all(&self.incarnation);
