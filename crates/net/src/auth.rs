@@ -521,6 +521,14 @@ pub(crate) fn hello(
     record
 }
 
+/// A digest of bytes that travel behind a header, for the header to carry: its tag then vouches for them, where a checksum guards
+/// against accidents only.
+pub fn digest(bytes: &[u8]) -> u64 {
+    let hash = blake3::hash(bytes);
+    let first: [u8; 8] = std::array::from_fn(|index| hash.as_bytes()[index]);
+    u64::from_le_bytes(first)
+}
+
 /// A digest of a HELLO: all that either side must remember of it.
 pub(crate) fn hello_digest(hello: &[u8; HELLO_BYTES]) -> [u8; 32] {
     *blake3::hash(hello).as_bytes()

@@ -9,19 +9,23 @@ use crate::drive::issue::{Launched, Number};
 use crate::drive::world::World;
 use crate::drive::Drive;
 use crate::engine::operations::{Action, Handle, Side};
+use crate::engine::Engine;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
 use crate::{Pod, Result};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
+use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// A put or a get under way that owns its memory. [`complete`](Self::complete) waits for it and gives the memory back; so does awaiting it,
-/// in any executor. Dropping it gives it up: whether a put has taken effect is then unknown.
+/// in any executor (its waker may be called by the service thread, which has a small stack). Dropping it gives it up: whether a put has taken
+/// effect is then unknown. If it fails, the memory is freed.
 #[must_use = "dropping it gives the operation up"]
 pub struct Pending<'w, T: Pod> {
     // Before the memory: the operation is gone from the table when that is freed.
@@ -34,12 +38,21 @@ pub struct Pending<'w, T: Pod> {
 pub struct Completion<'w> {
     world: &'w World,
     handle: Handle,
+    place: Place<'w>,
 }
 
-/// An operation of which only this knows, or one that is over.
+/// An operation of which only this knows.
 struct Flight<'w> {
     core: &'w Drive,
-    id: Option<u64>,
+    stage: Stage,
+    place: Place<'w>,
+}
+
+enum Stage {
+    /// It is in the table, and the memory is lent to it.
+    Underway(u64),
+    /// How it ended.
+    Over(Result<()>),
 }
 
 /// Where puts and gets of borrowed memory are begun; from [`World::scope`]. When that returns all of them have ended.
@@ -70,34 +83,55 @@ impl std::fmt::Debug for Scope<'_, '_> {
     }
 }
 
-impl Flight<'_> {
-    /// How the operation ended, if it has; it is then over.
+impl<'w> Flight<'w> {
+    fn new(core: &'w Drive, id: Option<u64>) -> Flight<'w> {
+        let stage = id.map_or(Stage::Over(Ok(())), Stage::Underway);
+        Flight { core, stage, place: Place::of(core) }
+    }
+
+    /// How the operation ended, if it has. If nobody can wait for it any more that is an error, and it stays under way: only what is
+    /// taken from the table touches its memory no more.
     fn look(&mut self) -> Option<Result<()>> {
-        let Some(id) = self.id else { return Some(Ok(())) };
-        let mut machine = self.core.machine();
-        let polled = machine.poll(self.core);
-        let result = machine.engine.operations.take_result_of(id);
-        drop(machine);
-        let result = result.or_else(|| polled.and_then(|_| self.core.check_job()).err().map(Err))?;
-        self.id = None;
-        Some(result)
+        let id = match &self.stage {
+            Stage::Underway(id) => *id,
+            Stage::Over(result) => return Some(result.clone()),
+        };
+        if let Err(error) = self.core.check_usable() {
+            return Some(Err(error));
+        }
+        let mut take = |engine: &mut Engine| engine.operations.take_result_of(id);
+        let (mut found, mut polled) = self.core.poll_once(&mut take);
+        if found.is_none() && polled.is_ok() && self.core.simulated {
+            // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
+            let sleeper = self.core.machine().sleeper.clone();
+            let _ = sleeper.map(|sleeper| sleeper.sleep(1));
+            (found, polled) = self.core.poll_once(&mut take);
+        }
+        match found {
+            Some(result) => {
+                self.stage = Stage::Over(result.clone());
+                Some(result)
+            }
+            None => polled.and_then(|_| self.core.check_wait()).err().map(Err),
+        }
     }
 
     fn wait(&mut self) -> Result<()> {
-        let Some(id) = self.id else { return Ok(()) };
+        let id = match &self.stage {
+            Stage::Underway(id) => *id,
+            Stage::Over(result) => return result.clone(),
+        };
+        self.core.check_usable()?;
         let ended =
-            self.core.wait_until(Activity::Complete, None, |engine| engine.operations.take_result_of(id));
-        if let Ok(result) = ended {
-            self.id = None;
-            return result;
-        }
-        ended?
+            self.core.wait_until(Activity::Complete, None, |engine| engine.operations.take_result_of(id))?;
+        self.stage = Stage::Over(ended.clone());
+        ended
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id {
+        if let Stage::Underway(id) = self.stage {
             give_up(self.core, id);
         }
     }
@@ -125,10 +159,7 @@ impl<T: Pod> Pending<'_, T> {
 
     /// Whether [`complete`](Self::complete) would not wait. Takes what has come.
     pub fn is_complete(&mut self) -> bool {
-        let Some(id) = self.flight.id else { return true };
-        let mut machine = self.flight.core.machine();
-        let _ = machine.poll(self.flight.core);
-        machine.engine.operations.get(id).is_none()
+        self.flight.look().is_some()
     }
 }
 
@@ -140,9 +171,10 @@ impl<T: Pod> Future for Pending<'_, T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let core = this.flight.core;
-        let ended = core.look_or_be_woken(context, || this.flight.look());
-        ended.map(|ended| core.note(ended).map(|()| std::mem::take(&mut this.memory)))
+        let Pending { flight, memory } = this;
+        let (core, place) = (flight.core, flight.place.number());
+        let ended = core.look_or_be_woken(place, context, || flight.look());
+        ended.map(|ended| core.note(ended).map(|()| std::mem::take(memory)))
     }
 }
 
@@ -151,7 +183,8 @@ impl Future for Completion<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        this.world.core().look_or_be_woken(context, || match this.world.inquire(this.handle) {
+        let place = this.place.number();
+        this.world.core().look_or_be_woken(place, context, || match this.world.inquire(this.handle) {
             Ok(false) => None,
             Ok(true) => Some(Ok(())),
             Err(error) => Some(Err(error)),
@@ -182,14 +215,13 @@ impl<'scope> Scope<'scope, '_> {
 struct Ending<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
 
 impl Ending<'_, '_, '_> {
-    /// Waits for everything; tells the first failure.
+    /// Waits for everything; tells the failure of what was begun first.
     fn wait(&self) -> Result<()> {
         let core = self.0.world.core();
-        let begun = std::mem::take(&mut *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner));
         let mut first = Ok(());
-        for id in begun {
-            let ended = Flight { core, id: Some(id) }.wait();
-            first = first.and(ended);
+        while let Some(id) = self.0.begun.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            let ended = Flight::new(core, Some(id)).wait();
+            first = ended.and(first);
         }
         core.note(first)
     }
@@ -234,7 +266,7 @@ impl World {
 
     /// A future of what [`complete`](Self::complete) waits for.
     pub fn completion(&self, handle: Handle) -> Completion<'_> {
-        Completion { world: self, handle }
+        Completion { world: self, handle, place: Place::of(self.core()) }
     }
 
     fn put_of(&self, to: GlobalAddress, registration: Registration, bytes: &[u8]) -> Action {
@@ -250,7 +282,7 @@ impl World {
     fn pend<T: Pod>(&self, action: Action, memory: Vec<T>) -> Result<Pending<'_, T>> {
         let core: &Drive = self.core();
         let id = core.note(self.fly(action))?;
-        Ok(Pending { flight: Flight { core, id }, memory })
+        Ok(Pending { flight: Flight::new(core, id), memory })
     }
 
     /// Starts an operation whose memory the caller keeps from everybody else; `None` if it is complete.
@@ -269,6 +301,7 @@ impl Drive {
     /// What a future finds, or its waker remembered, to be called when something has completed.
     fn look_or_be_woken<R>(
         &self,
+        place: u64,
         context: &mut Context<'_>,
         mut look: impl FnMut() -> Option<Result<R>>,
     ) -> Poll<Result<R>> {
@@ -280,7 +313,7 @@ impl Drive {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        self.waiting.futures.add(context.waker());
+        self.waiting.futures.add(place, context.waker());
         // What came in between has woken nobody.
         match look() {
             Some(found) => Poll::Ready(found),
@@ -289,21 +322,61 @@ impl Drive {
     }
 }
 
-/// Whom to wake when an operation completes.
+/// The place of a future among those to be woken, if it has one; it goes with the future.
+struct Place<'w> {
+    futures: &'w Futures,
+    number: Option<u64>,
+}
+
+impl<'w> Place<'w> {
+    fn of(core: &'w Drive) -> Place<'w> {
+        Place { futures: &core.waiting.futures, number: None }
+    }
+
+    fn number(&mut self) -> u64 {
+        *self.number.get_or_insert_with(|| self.futures.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.futures.remove(number);
+        }
+    }
+}
+
+/// Whom to wake when an operation completes, or when nobody can wait for any.
 #[derive(Debug, Default)]
 pub(crate) struct Futures {
     /// Whether there is one.
     any: AtomicBool,
-    wakers: Mutex<Vec<Waker>>,
+    /// The next place.
+    next: AtomicU64,
+    wakers: Mutex<HashMap<u64, Waker>>,
 }
 
 impl Futures {
-    fn add(&self, waker: &Waker) {
-        let mut wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        if !wakers.iter().any(|other| other.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
+    fn wakers(&self) -> MutexGuard<'_, HashMap<u64, Waker>> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, place: u64, waker: &Waker) {
+        let waker = waker.clone();
+        let before = self.wakers().insert(place, waker);
         self.any.store(true, Ordering::Relaxed);
+        // What it does when it is dropped is its own, and done without our lock.
+        drop(before);
+    }
+
+    fn remove(&self, place: u64) {
+        let removed = self.wakers().remove(&place);
+        drop(removed);
+    }
+
+    /// Whether somebody is to be woken.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
     }
 
     /// Wakes all of them: which one waits for what, they find out themselves. Nobody holds the machine meanwhile, as an executor may hold
@@ -311,17 +384,20 @@ impl Futures {
     #[inline]
     pub(crate) fn wake(&self) {
         // Whoever is added looks once more with the machine held, and so finds what had completed before.
-        if self.any.load(Ordering::Relaxed) {
+        if self.any() {
             self.wake_all();
         }
     }
 
     #[cold]
     fn wake_all(&self) {
-        let mut added = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut added = self.wakers();
         self.any.store(false, Ordering::Relaxed);
         let wakers = std::mem::take(&mut *added);
         drop(added);
-        wakers.into_iter().for_each(Waker::wake);
+        for waker in wakers.into_values() {
+            // It is foreign code, and runs in whatever wait of the library, where memory is lent: a panic must not unwind through that.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
     }
 }

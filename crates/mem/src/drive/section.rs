@@ -13,6 +13,7 @@ use crate::node::atomic::{self, AtomicCall, AtomicOp, AtomicWord};
 use crate::node::copy;
 use crate::node::shape::{move_shape, Laid, Shape};
 use crate::{Error, Pod, Result};
+use kumiki_net::auth;
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::Rank;
@@ -73,7 +74,8 @@ impl World {
     }
 
     /// Writes elements, and then changes a word of the same rank: whoever sees the word changed, by an atomic operation or by waiting
-    /// for it, sees the elements. Between nodes it is one message. If it fails, the word is as it was.
+    /// for it, sees the elements. Between nodes it is one message. If it fails, the word is as it was, unless the error says that its fate
+    /// is unknown.
     pub fn put_signal<T: Pod, W: AtomicWord>(
         &self,
         to: GlobalPtr<T>,
@@ -170,15 +172,15 @@ impl World {
     /// Sends a recipe to whoever owns what it is about, and waits for the answer.
     fn do_by_recipe(&self, to: Rank, way: Way, recipe: Recipe, near: Near) -> Result<()> {
         let core: &Drive = self.core();
-        let (address, bytes) = (recipe.address, recipe.shape.total());
+        let (bytes, wants) = (recipe.shape.total(), way == Way::Get);
         let recipe = recipe.encode();
-        let recipe_bytes = recipe.len() as u32;
+        let (recipe_bytes, digest) = (recipe.len() as u32, auth::digest(&recipe));
         let mut machine = core.machine();
         let id = machine.engine.new_internal();
-        machine.engine.sections.begin(id, recipe, near);
+        machine.engine.sections.begin(id, recipe, near, wants);
         drop(machine);
         let _begun = Begun { core, id };
-        let action = Action::Shape { to, address, bytes, recipe_bytes, wants: way == Way::Get };
+        let action = Action::Shape { to, digest, bytes, recipe_bytes, wants };
         self.launch(Number::Given(id), action)?;
         core.wait_until(Activity::Complete, None, |engine| engine.operations.take_result_of(id))?
     }

@@ -140,14 +140,32 @@ impl Drive {
         };
         let deadline_ms = wait.limit.map(deadline_after);
         if self.simulated {
-            // Time passes in the sleeper only, and nobody shares the memory of a simulated rank.
-            let look_up = || look().or_else(|| self.missing_writer(wait.from).err().map(Err));
-            return self.wait_until(Activity::Word, deadline_ms, |_| look_up())?;
+            return self.wait_in_simulator(word, until, wait.from, deadline_ms);
         }
         match self.spin_for(&look) {
             Some(found) => found,
             None => self.sleep_for(&look, wait.from, deadline_ms),
         }
+    }
+
+    /// Time passes in the sleeper only there, and nobody shares the memory of a simulated rank. The condition is asked without the
+    /// engine, which it may use.
+    fn wait_in_simulator<W: AtomicWord>(
+        &self,
+        word: GlobalPtr<W>,
+        until: &impl Until<W>,
+        from: Option<u32>,
+        deadline_ms: Option<u64>,
+    ) -> Result<W> {
+        let mut seen = self.look_at(word)?;
+        while !until.holds(seen) {
+            let is_seen = |value: &W| bytemuck::bytes_of(value) == bytemuck::bytes_of(&seen);
+            seen = self.wait_until(Activity::Word, deadline_ms, |_| match self.look_at(word) {
+                Ok(value) if is_seen(&value) => self.missing_writer(from).err().map(Err),
+                changed => Some(changed),
+            })??;
+        }
+        Ok(seen)
     }
 
     /// The word as it is now. Each look finds it anew: its region may be gone meanwhile.
@@ -195,22 +213,13 @@ impl Drive {
         deadline_ms: Option<u64>,
     ) -> Result<W> {
         let since_ms = time::now_ms();
-        self.control().begin_wait(Activity::Word, from.unwrap_or(NOBODY), since_ms);
-        self.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
+        let _listening = Listening::begin(self, from, since_ms);
         if self.waiting.service_parked.load(Ordering::SeqCst) {
             // It kept out of our way while we polled.
             self.waiting.service.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&self.waiting.service);
         }
-        if self.arena.shared().losses() > 0 {
-            self.forget_lost_listeners();
-        }
-        let result = self.listen_for(look, from, deadline_ms, since_ms);
-        self.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
-        // Other threads of this rank may still listen: they announce themselves again.
-        self.ring(self.local);
-        self.control().end_wait();
-        result
+        self.listen_for(look, from, deadline_ms, since_ms)
     }
 
     fn listen_for<W>(
@@ -221,13 +230,19 @@ impl Drive {
         since_ms: u64,
     ) -> Result<W> {
         let (bell, listeners) = (&self.control().bell, &self.arena.shared().listeners);
+        let mut is_first = true;
         loop {
             let seen = bell.rings();
-            let nap_ms = if bell.announce(listeners) { FIRST_NAP_MS } else { SLICE_MS };
+            // Another thread may have announced the rank: but the look that may come too early is our own.
+            let nap_ms = if bell.announce(listeners) || is_first { FIRST_NAP_MS } else { SLICE_MS };
+            is_first = false;
             if let Some(found) = look() {
                 return found;
             }
-            self.missing_writer(from)?;
+            if let Err(gone) = self.missing_writer(from) {
+                // It may have written before it went.
+                return look().unwrap_or(Err(gone));
+            }
             self.check_wait()?;
             let now_ms = time::now_ms();
             let left_ms = deadline_ms.map_or(nap_ms, |deadline_ms| deadline_ms.saturating_sub(now_ms));
@@ -238,6 +253,7 @@ impl Drive {
             }
             futex::wait(bell.word(), seen, left_ms.min(nap_ms));
             if bell.rings() != seen {
+                is_first = true;
                 // Whoever rang may well write again soon: for a moment it need not ring for that.
                 if let Some(found) = self.spin_for(look) {
                     return found;
@@ -260,6 +276,26 @@ impl Drive {
             self.arena.place(rank).map(|word| word.load()).filter(|place| place.status == Status::Lost);
         let why = place.map_or("it is gone".into(), |place| place.cause.to_string());
         Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why })
+    }
+}
+
+/// A thread that may sleep until its word is written; also if what it waits for panics.
+struct Listening<'a>(&'a Drive);
+
+impl<'a> Listening<'a> {
+    fn begin(core: &'a Drive, from: Option<u32>, since_ms: u64) -> Listening<'a> {
+        core.control().begin_wait(Activity::Word, from.unwrap_or(NOBODY), since_ms);
+        core.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
+        Listening(core)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
+        // Other threads of this rank may still listen: they announce themselves again.
+        self.0.ring(self.0.local);
+        self.0.control().end_wait();
     }
 }
 

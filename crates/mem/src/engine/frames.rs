@@ -14,7 +14,7 @@
 //! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on |
 //! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
-//! | Scatter | initiator → owner of the destination | `a` address, `b` bytes of the recipe, `c` bytes of data, payload: both |
+//! | Scatter | initiator → owner of the destination | `a` digest and `b` bytes of the recipe, `c` bytes of data, payload: both |
 //! | Gather | initiator → owner of the source | the same, without data; answered by Data |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
 //!
@@ -112,6 +112,8 @@ pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
 pub(crate) const FEW_BYTES: usize = 16;
 
 /// A few bytes, on their way in a header.
+// Aligned, so that a word of them is stored as one.
+#[repr(align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Few {
     bytes: [u8; FEW_BYTES],

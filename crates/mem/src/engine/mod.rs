@@ -164,7 +164,7 @@ impl Engine {
 
     /// Whether something is under way that ends without the program and gives memory back then.
     pub(crate) fn gives_memory_back(&self) -> bool {
-        self.operations.len() > 0 || self.calls.is_serving()
+        self.operations.len() > 0 || self.calls.is_serving() || self.sections.is_serving()
     }
 
     /// Whether [`tick`](Self::tick) must be called.

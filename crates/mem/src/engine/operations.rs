@@ -73,7 +73,8 @@ pub(crate) enum Action {
     /// A copy by recipe; that, and our side of it, are in the table of sections.
     Shape {
         to: Rank,
-        address: GlobalAddress,
+        /// Of the recipe.
+        digest: u64,
         /// Without the recipe.
         bytes: u64,
         recipe_bytes: u32,

@@ -1,13 +1,15 @@
 //! Tests with recipes as another rank sends them: cut anywhere, or made up.
 
 use crate::engine::calls::Services;
-use crate::engine::sections::{Recipe, MAX_RECIPE_BYTES};
+use crate::engine::operations::FIRST_INTERNAL;
+use crate::engine::sections::{Near, Recipe, MAX_RECIPE_BYTES};
 use crate::engine::{frames, Engine, Feed};
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{AtomicCall, AtomicOp};
 use crate::node::ledger::Purpose;
 use crate::node::shape::Shape;
 use crate::{Error, Region, Result, World};
+use kumiki_net::auth;
 use kumiki_net::contract::{Filled, Outbox, Payload, Sink, FLAG_MORE};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -60,6 +62,7 @@ fn scatter(recipe: &Recipe, data: &[u8]) -> (Header, Vec<u8>) {
     let header = Header {
         kind: frames::SCATTER,
         op: 9,
+        a: auth::digest(&payload),
         b: payload.len() as u64,
         c: data.len() as u64,
         ..Header::default()
@@ -161,6 +164,58 @@ fn a_recipe_that_reaches_out_of_its_region_touches_nothing() {
     world.finalize().unwrap();
 }
 
+/// Where the bytes go is in the payload: not even a checksum that fits may make another recipe of it.
+#[test]
+fn a_recipe_that_was_changed_on_its_way_touches_nothing() {
+    let world = World::init().unwrap();
+    let region = world.alloc::<u64>(WORDS).unwrap();
+    let core = world.core();
+    let mut engine = Engine::new(Services::default());
+    let mut feed = engine.feed(core);
+    let (header, payload) = scatter(&recipe(region.address(), rows()), &[0xee; 64]);
+    for bit in 0..8 * header.b as usize {
+        let mut changed = payload.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        let told = send(&mut feed, header, &changed, usize::MAX, usize::MAX).0;
+        assert!(matches!(told, Err(Error::Misuse(_))), "bit {bit}: {told:?}");
+        assert_eq!(found(&region), [0; WORDS], "bit {bit}");
+    }
+    // Another length in a later part, and a part that begins inside of a recipe that was read.
+    for wrong in [Header { b: header.b + 100, d: header.b, ..header }, Header { d: 8, ..header }] {
+        feed.part(PEER, &Header { flags: FLAG_MORE, ..header }, 0, &payload[..header.b as usize]);
+        feed.part(PEER, &wrong, 0, &[0xee; 8]);
+        assert_eq!(found(&region), [0; WORDS], "{wrong:?}");
+    }
+    let again = recipe(region.address(), Shape::section(&[(1 << 40, 0)]).unwrap().in_bytes(8).unwrap());
+    let (header, payload) = scatter(&again, &[]);
+    let told =
+        send(&mut feed, Header { c: again.shape.total(), ..header }, &payload, usize::MAX, usize::MAX).0;
+    assert!(matches!(told, Err(Error::Misuse(_))), "{told:?}");
+    feed.engine.sections.forget_peer(PEER);
+    feed.settle();
+    drop(region);
+    world.finalize().unwrap();
+}
+
+/// Memory that is put from is only read, whatever the answer is.
+#[test]
+fn bytes_that_answer_a_put_by_recipe_were_written_to_its_source() {
+    let world = World::init().unwrap();
+    let core = world.core();
+    let mut engine = Engine::new(Services::default());
+    let mut values = [7u64; 8];
+    let lowest = values.as_mut_ptr() as usize;
+    let shape = Shape::of_rows(64, &[]).unwrap();
+    let near = || Near { lowest, shape: shape.clone(), first: 0, bytes: 64 };
+    for (id, wants) in [(FIRST_INTERNAL + 1, false), (FIRST_INTERNAL + 2, true)] {
+        engine.sections.begin(id, vec![0; 8], near(), wants);
+        let header = Header { kind: frames::DATA, op: id, c: 64, ..Header::default() };
+        assert_eq!(engine.sections.land(core, &header, 0, &[7; 8]), Some(wants));
+        engine.sections.end(id);
+    }
+    world.finalize().unwrap();
+}
+
 #[test]
 fn a_get_by_recipe_is_answered_with_its_rows_in_order() {
     let world = World::init().unwrap();
@@ -170,7 +225,8 @@ fn a_get_by_recipe_is_answered_with_its_rows_in_order() {
     let mut engine = Engine::new(Services::default());
     let mut feed = engine.feed(core);
     let payload = recipe(region.address(), rows()).encode();
-    let header = Header { kind: frames::GATHER, op: 9, b: payload.len() as u64, c: 64, ..Header::default() };
+    let (a, b) = (auth::digest(&payload), payload.len() as u64);
+    let header = Header { kind: frames::GATHER, op: 9, a, b, c: 64, ..Header::default() };
     let (told, answer) = send(&mut feed, header, &payload, 9, 4096);
     let Payload::Lazy(source, 64) = answer else { panic!("{told:?} {answer:?}") };
     let mut bytes = [0; 64];

@@ -3,6 +3,9 @@
 //! The message begins with a *recipe*, which says where the bytes behind it belong, or which bytes are wanted, and which word is to be
 //! changed when they are there. Its owner reads and checks all of it before it touches anything. It is kept while the bytes come, or
 //! until those that were asked for are sent.
+//!
+//! A recipe says where to write, and is no header: its digest is in the header, whose tag vouches for it. Nothing is done by one that
+//! differs, not even before the checksum of its frame is known.
 
 use crate::engine::frames::{self, answer};
 use crate::engine::serve;
@@ -14,6 +17,7 @@ use crate::node::ledger::{Books, Purpose};
 use crate::node::shape::{move_shape, Laid, Shape};
 use crate::node::Node;
 use crate::{Error, Result};
+use kumiki_net::auth;
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -35,6 +39,10 @@ const RESERVE_BYTES: u64 = 16 << 10;
 
 /// Recipes of one peer that are coming at a time: frames come one after the other over a connection, and there are few of these.
 const MOST_OF_A_PEER: usize = 8;
+/// The most bytes of recipes whose bytes one peer wants and has not taken.
+const MOST_WANTED_BYTES: u64 = 4 << 20;
+/// How often a byte may be asked for at once: windows that overlap, but not one byte for ever.
+const MOST_REPEATS: u64 = 4096;
 
 /// Memory of another rank: what a recipe says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +117,9 @@ impl Recipe {
         let start = GlobalAddress::from_bits(self.address.bits().wrapping_add_signed(self.whole_low));
         serve::owned(node, start, self.registration, self.whole_span, access)?;
         self.lowest(node, access)?;
+        if self.shape.total() / MOST_REPEATS > self.shape.span() {
+            return Err(Error::misuse("a shape that goes over the same bytes again and again"));
+        }
         let Some(call) = &self.signal else { return Ok(()) };
         let bytes = atomic::width(call.code)?;
         let word = serve::owned(node, call.target, call.registration, bytes, Access::Write)?;
@@ -141,6 +152,8 @@ impl Near {
 struct Own {
     recipe: Vec<u8>,
     near: Near,
+    /// Whether the bytes come to us; else the memory is only read.
+    wants: bool,
 }
 
 /// A recipe of another rank that is coming, or whose bytes are.
@@ -148,6 +161,8 @@ struct Own {
 struct Arriving {
     /// Its sender, and its number there.
     key: (Rank, u64),
+    /// How long it is.
+    length: u64,
     bytes: Vec<u8>,
     booked: u64,
     /// What it says, once it has come wholly, or what is wrong with it.
@@ -186,9 +201,14 @@ impl Sections {
     }
 
     /// An operation of ours begins.
-    pub(crate) fn begin(&mut self, id: u64, recipe: Vec<u8>, near: Near) {
+    pub(crate) fn begin(&mut self, id: u64, recipe: Vec<u8>, near: Near, wants: bool) {
         self.bytes += recipe.len() as u64 + KEPT_BYTES;
-        self.own.insert(id, Own { recipe, near });
+        self.own.insert(id, Own { recipe, near, wants });
+    }
+
+    /// Whether something is kept for others that gives its memory back by itself.
+    pub(crate) fn is_serving(&self) -> bool {
+        !self.arriving.is_empty() || !self.gathered.is_empty()
     }
 
     /// It is over: the memory that was lent for it is not touched any more.
@@ -227,7 +247,7 @@ impl Sections {
         }
         self.bytes += booked;
         let bytes = Vec::with_capacity(length as usize);
-        self.arriving.push(Arriving { key, bytes, booked, read: None, landed: 0 });
+        self.arriving.push(Arriving { key, length, bytes, booked, read: None, landed: 0 });
     }
 
     /// Forgets what a peer began to send under a number.
@@ -249,18 +269,23 @@ impl Sections {
         if offset == 0 {
             self.admit(&node.books, key, length);
         }
-        let Some(arriving) = self.arriving.iter_mut().find(|arriving| arriving.key == key) else { return };
+        let is_it = |arriving: &&mut Arriving| arriving.key == key && arriving.length == length;
+        let Some(arriving) = self.arriving.iter_mut().find(is_it) else { return };
         if arriving.read.is_none() {
+            let left = length.saturating_sub(offset) as usize;
             if offset != arriving.bytes.len() as u64 {
                 return;
             }
-            let (recipe, rest) = bytes.split_at(bytes.len().min((length - offset) as usize));
+            let (recipe, rest) = bytes.split_at(bytes.len().min(left));
             arriving.bytes.extend_from_slice(recipe);
             if (arriving.bytes.len() as u64) < length {
                 return;
             }
             let access = if header.kind == frames::SCATTER { Access::Write } else { Access::Read };
-            let read = Recipe::decode(node, &arriving.bytes);
+            let read = match auth::digest(&arriving.bytes) == header.a {
+                true => Recipe::decode(node, &arriving.bytes),
+                false => Err(Error::misuse("a recipe that was changed on its way")),
+            };
             let read = read.and_then(|recipe| recipe.check(node, access).map(|()| recipe));
             let is_as_long = |recipe: &Recipe| recipe.shape.total() == header.c;
             arriving.read = Some(match read {
@@ -269,8 +294,10 @@ impl Sections {
             });
             (offset, bytes) = (length, rest);
         }
-        if header.kind == frames::SCATTER && !bytes.is_empty() {
-            arriving.land(node, offset - length, bytes);
+        let first =
+            offset.checked_sub(length).filter(|_| header.kind == frames::SCATTER && !bytes.is_empty());
+        if let Some(first) = first {
+            arriving.land(node, first, bytes);
         }
     }
 
@@ -305,6 +332,9 @@ impl Sections {
     /// Puts a part of an answer where an operation of ours wants it; `None` if it is none of these.
     pub(crate) fn land(&self, node: &Node, header: &Header, at: u32, bytes: &[u8]) -> Option<bool> {
         let own = self.own.get(&header.op)?;
+        if !own.wants {
+            return Some(false);
+        }
         let offset = header.d.saturating_add(at as u64);
         let end = offset.checked_add(bytes.len() as u64);
         if end.is_none_or(|end| end > own.near.bytes) {
@@ -371,10 +401,10 @@ impl Gathered {
     }
 }
 
-/// The message that brings a recipe.
-pub(crate) fn request(address: GlobalAddress, bytes: u64, recipe_bytes: u32, wants: bool) -> Message {
+/// The message that brings a recipe of this digest and length.
+pub(crate) fn request(digest: u64, bytes: u64, recipe_bytes: u32, wants: bool) -> Message {
     let (kind, b) = (if wants { frames::GATHER } else { frames::SCATTER }, u64::from(recipe_bytes));
-    let header = Header { kind, a: address.bits(), b, c: bytes, ..Header::default() };
+    let header = Header { kind, a: digest, b, c: bytes, ..Header::default() };
     let data = if wants { 0 } else { bytes };
     frames::question(header, Payload::Lazy(Source { place: 0, kind: SOURCE_SECTION }, b + data))
 }
@@ -416,6 +446,16 @@ pub(crate) fn serve_gather(feed: &mut Feed<'_>, from: Rank, path: u32, header: &
     }
     let recipe = taken(feed, from, header).and_then(|arriving| {
         let booked = arriving.booked;
+        let wanted = feed.engine.sections.gathered.values().filter(|gathered| gathered.to == from);
+        let wanted: u64 = wanted.map(|gathered| gathered.booked).sum();
+        if wanted + booked > MOST_WANTED_BYTES {
+            let left = MOST_WANTED_BYTES.saturating_sub(wanted);
+            return Err(Error::OutOfMemory {
+                asked: booked,
+                left,
+                what: "what one rank may ask of another at once",
+            });
+        }
         let read = arriving.read.unwrap_or_else(|| Err(Error::misuse("a recipe that is cut off")));
         read.map(|recipe| (recipe, booked))
     });

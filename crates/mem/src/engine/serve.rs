@@ -138,7 +138,7 @@ fn reach_source(
 pub(crate) fn withdrawn(feed: &mut Feed<'_>, to: Rank, header: &Header, out: &mut Outbox) {
     let error = Error::Bounds {
         what: "the source was unregistered while it was being sent",
-        address: header.a,
+        address: if header.kind == frames::PUT { header.a } else { 0 },
         rank: feed.node.rank.0,
         bytes: header.c,
     };

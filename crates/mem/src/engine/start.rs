@@ -44,8 +44,8 @@ pub(crate) fn start(node: &Node, action: Action) -> Result<Started> {
         Action::Call { to, service, bytes, few } => {
             return Ok(Started::Sent(to, calls::request(service, bytes, few)))
         }
-        Action::Shape { to, address, bytes, recipe_bytes, wants } => {
-            return Ok(Started::Sent(to, sections::request(address, bytes, recipe_bytes, wants)))
+        Action::Shape { to, digest, bytes, recipe_bytes, wants } => {
+            return Ok(Started::Sent(to, sections::request(digest, bytes, recipe_bytes, wants)))
         }
     };
     let to = reach_side(node, dst, bytes)?.check_writable(bytes)?;

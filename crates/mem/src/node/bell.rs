@@ -3,8 +3,6 @@
 
 use crate::node::Node;
 use kumiki_net::os::futex;
-use kumiki_net::shm::world::Status;
-use kumiki_net::Rank;
 
 impl Node {
     /// Something was written where this pointer leads: wakes its owner, if that waits for it. One load, and a branch that is not
@@ -36,17 +34,6 @@ impl Node {
     pub(crate) fn ring_own(&self) {
         if self.finder.anybody_listens() {
             self.ring(self.local);
-        }
-    }
-
-    /// Takes back what ranks have announced that are lost: writers need not look for them.
-    #[cold]
-    pub(crate) fn forget_lost_listeners(&self) {
-        for rank in 0..self.ranks() {
-            let Some(place) = self.arena.place(Rank(rank)).map(|word| word.load()) else { continue };
-            if place.node == self.node && place.status == Status::Lost {
-                self.ring(place.local);
-            }
         }
     }
 }

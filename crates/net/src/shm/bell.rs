@@ -10,7 +10,8 @@
 //! behind an announcement is a short one, with a look behind it. (The model below has the fence instead of the time.)
 //!
 //! A SIGKILL of a sleeper leaves its announcement, which [`Bell::withdraw`] takes back, and one in the middle of announcing or ringing may
-//! leave the count one too high: then writers look at bells that nobody listens to, and no wake-up is lost.
+//! leave the count one too high: then writers look at bells that nobody listens to. One that rings and is killed before it wakes anybody
+//! loses that wake-up: the sleeper looks again by itself, 50 ms later at most.
 
 use super::sync::{fence, AtomicU32, Ordering};
 

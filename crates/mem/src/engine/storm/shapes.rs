@@ -7,6 +7,7 @@ use crate::engine::start::{self, Started};
 use crate::node::address::Registration;
 use crate::node::atomic::{AtomicCall, AtomicOp};
 use crate::node::shape::Shape;
+use kumiki_net::auth;
 use kumiki_net::contract::Outbox;
 use kumiki_net::Rank;
 
@@ -47,13 +48,12 @@ impl Storm {
             shape,
             signal: (!wants).then_some(call),
         };
-        let address = recipe.address;
         let recipe = recipe.encode();
-        let recipe_bytes = recipe.len() as u32;
+        let (recipe_bytes, digest) = (recipe.len() as u32, auth::digest(&recipe));
         let Member { node, engine, .. } = &mut self.members[rank as usize];
         let id = engine.new_internal();
-        engine.sections.begin(id, recipe, near);
-        let action = Action::Shape { to: Rank(to), address, bytes: BYTES, recipe_bytes, wants };
+        engine.sections.begin(id, recipe, near, wants);
+        let action = Action::Shape { to: Rank(to), digest, bytes: BYTES, recipe_bytes, wants };
         let Ok(Started::Sent(peer, message)) = start::start(node, action) else { panic!("a recipe is sent") };
         let message = engine.enter(id, peer, action, message);
         engine.feed(node).settle();

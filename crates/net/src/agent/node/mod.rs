@@ -467,6 +467,8 @@ impl Node {
         if status == Status::Lost && place.node == self.launch.node {
             if let Some(control) = arena.control(place.local) {
                 control.hazards.clear();
+                // Writers need not look for it.
+                control.bell.withdraw(&arena.shared().listeners);
             }
         }
         arena.shared().announce_loss(rank, status == Status::Lost);
