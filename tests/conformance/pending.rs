@@ -59,7 +59,7 @@ pub(crate) fn pending(stage: &Stage) {
     // Awaited.
     let read = block_on(async {
         world.put_vec(byte(7), vec![5; 5000])?.await?;
-        let handle = world.copy(mine.add(BYTES as u64), theirs, 100, Order::None)?;
+        let handle = world.copy(mine.add(BYTES as u64 + 20_000), theirs, 100, Order::None)?;
         world.completion(handle).await?;
         world.get_into(byte(7), vec![0; 5000])?.await
     });
@@ -68,7 +68,7 @@ pub(crate) fn pending(stage: &Stage) {
     // Given up: nobody touches the memory, and nothing is left over.
     for _ in 0..20 {
         drop(world.get_into(byte(0), vec![0; BYTES]));
-        drop(world.put_vec(byte(BYTES), vec![1; 1000]));
+        drop(world.put_vec(byte(BYTES + 40_000), vec![1; 1000]));
     }
     // Borrowed.
     let (mut one, mut other, data) = (vec![0; 1000], vec![0; BYTES], patterned(me + 9, 5000));

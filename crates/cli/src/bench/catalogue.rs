@@ -270,23 +270,22 @@ fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -
 
 /// A MiB in rows beside the same in one piece; a word that each of two ranks waits for in turn.
 fn primitives(list: &mut Vec<Metric>, place: Place) {
-    let row = |name: String, unit, ours: String, floors| Metric {
+    let row = |name: String, unit, ours: String| Metric {
         name,
         unit,
         session: Session { place, ranks: 2 },
-        how: How::Ask { ours, floors, peers: None },
+        how: How::Ask { ours, floors: Vec::new(), peers: None },
         bounds: Vec::new(),
     };
     for operation in ["putrows", "getrows"] {
-        for bytes in [512, 4096] {
+        // The last is all in one piece.
+        for bytes in [512, 4096, MIB] {
             let name = format!("{operation}.{}.{}", place.name(), size_name(bytes));
-            let whole = vec![("in one piece", format!("{operation}.{MIB}"))];
-            let row = row(name, "MB/s", format!("{operation}.{bytes}"), whole);
-            list.push(row.at_most(1.0 / 0.8, Against::Floor));
+            list.push(row(name, "MB/s", format!("{operation}.{bytes}")));
         }
     }
     for way in ["put", "signal"] {
-        list.push(row(format!("word.{}.{way}", place.name()), "ns", format!("word.{way}"), Vec::new()));
+        list.push(row(format!("word.{}.{way}", place.name()), "ns", format!("word.{way}")));
     }
 }
 

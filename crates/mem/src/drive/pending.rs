@@ -11,7 +11,7 @@ use crate::drive::Drive;
 use crate::engine::operations::{Action, Handle, Side};
 use crate::engine::Engine;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::{Pod, Result};
+use crate::{Error, Pod, Result};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use std::collections::HashMap;
@@ -104,8 +104,9 @@ impl<'w> Flight<'w> {
         if found.is_none() && polled.is_ok() && self.core.simulated {
             // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
             let sleeper = self.core.machine().sleeper.clone();
-            let _ = sleeper.map(|sleeper| sleeper.sleep(1));
+            let slept = sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1));
             (found, polled) = self.core.poll_once(&mut take);
+            polled = slept.map_err(Error::from).and(polled);
         }
         match found {
             Some(result) => {
