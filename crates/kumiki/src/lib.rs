@@ -204,10 +204,10 @@ pub mod raw;
 mod world;
 
 pub use kumiki_mem::{
-    AtomicOp, AtomicWord, Celled, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order,
-    Part, Pod, Purpose, Region, Registered, Result, View, Zeroable,
+    AtomicOp, AtomicWord, Celled, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent,
+    Members, Order, Part, Pod, Purpose, Region, Registered, Result, View, Zeroable,
 };
-pub use world::{World, WorldOptions};
+pub use world::{Team, World, WorldOptions};
 
 /// The number of a rank: from 0, below [`World::ranks`]. A plain number, because programs compute with it.
 pub type Rank = u32;

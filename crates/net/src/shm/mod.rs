@@ -12,6 +12,7 @@
 //! | `pin.rs` | who has a region of the arena in view, so that its memory is not given to another |
 //! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
 //! | `barrier.rs` | the barrier of the ranks of a node |
+//! | `team.rs` | what the members of a team on a node share, and how they find it |
 //! | `lock.rs` | a lock that names its holder, so that the death of the holder does not keep it |
 //!
 //! No structure here holds a blocking lock. Each says what a SIGKILL between two of its stores leaves behind.
@@ -31,6 +32,8 @@ mod layout;
 pub mod lock;
 pub mod pin;
 pub mod region;
+#[cfg(not(loom))]
+pub mod team;
 #[cfg(not(loom))]
 pub mod world;
 
