@@ -36,12 +36,14 @@ mod stage;
 mod strangers;
 mod sync;
 mod tables;
+mod teams;
 mod threads;
 mod torn;
 mod typed;
 mod views;
 mod way;
 mod words;
+mod worlds;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -112,6 +114,9 @@ const TOPICS: &[Topic] = &[
     topic("shapes", &[EVERY], shapes::shapes_of_all_kinds),
     topic("signals", &[EVERY], shapes::signals),
     topic("late_barrier", &[NODES], sync::late),
+    topic("teams", &[NODES], teams::teams),
+    topic("teams_of_threads", &[NODES], teams::teams_of_threads),
+    topic("team_members_late_and_left", &[NODES], teams::late_and_left),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
@@ -158,6 +163,7 @@ fn main() -> ExitCode {
     trials.extend(tables::trials());
     trials.extend(histories::trials());
     trials.extend(torn::trials());
+    trials.extend(worlds::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -182,6 +188,9 @@ fn other_body(name: &str) -> Option<Body> {
         "crowds" => Body::World(connections::crowds),
         "circles" => Body::World(connections::circles),
         "torn" => Body::World(torn::torn),
+        "two_worlds" => Body::Process(worlds::two_worlds),
+        "lost_in_one" => Body::Process(worlds::lost_in_one),
+        "lost" => Body::Process(worlds::lost),
         _ => return None,
     })
 }

@@ -94,7 +94,7 @@ fn report_of_a_host(way: &'static Way) -> Result<(), Failed> {
 }
 
 /// A file with a secret that goes with its owner.
-struct SecretFile(PathBuf);
+pub(crate) struct SecretFile(pub(crate) PathBuf);
 
 impl SecretFile {
     fn new(name: &str) -> SecretFile {
@@ -103,6 +103,16 @@ impl SecretFile {
             std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         std::io::Write::write_all(&mut file.expect("a file"), &[0x5a; 32]).expect("a secret");
         SecretFile(path)
+    }
+
+    /// A portfile of a job of so many ranks.
+    pub(crate) fn portfile(name: &str, ranks: u32) -> SecretFile {
+        let file = SecretFile::new(name);
+        let master = crate::loopback::address();
+        let secret = "5a".repeat(32);
+        std::fs::write(&file.0, format!("ranks {ranks}\nmaster {master}\nsecret {secret}\n"))
+            .expect("a portfile");
+        file
     }
 }
 

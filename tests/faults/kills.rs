@@ -13,7 +13,23 @@ tests![
     no_increment_is_lost_or_done_twice,
     memory_in_view_of_a_rank_that_was_killed_is_used_again,
     whoever_waits_for_a_word_of_a_rank_that_was_killed_is_told,
+    a_team_learns_who_of_it_was_killed_and_others_meet_on,
 ];
+
+fn a_team_learns_who_of_it_was_killed_and_others_meet_on() {
+    for nodes in [1, 2, 4] {
+        let mut job = Setup::new("teams").ranks(4).nodes(nodes).continues().start();
+        job.expect("ready");
+        job.signal(job.rank(VICTIM), libc::SIGKILL);
+        let ended = job.finish();
+        ended.expect_code(137);
+        let seen = sights(&ended);
+        for (what, text) in [("team", "PeerLost(1,NotDone)"), ("others", "ok")] {
+            let told = seen.iter().filter(|sight| sight.what == what && sight.text.starts_with(text));
+            assert_eq!(told.count(), 3, "{what} on {nodes} nodes: {}", ended.show());
+        }
+    }
+}
 
 /// The pins of a rank stay where they are when it is killed: they do not count any more.
 fn memory_in_view_of_a_rank_that_was_killed_is_used_again() {

@@ -205,10 +205,10 @@ mod world;
 
 pub use kumiki_mem::{
     AtomicOp, AtomicWord, Celled, Completion, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Is,
-    Ledger, Lent, Order, Part, Pending, Pod, Purpose, Region, Registered, Result, Scope, Shape, Until, View,
-    Wait, Zeroable,
+    Ledger, Lent, Members, Order, Part, Pending, Pod, Purpose, Region, Registered, Result, Scope, Shape,
+    Until, View, Wait, Zeroable,
 };
-pub use world::{World, WorldOptions};
+pub use world::{Team, World, WorldOptions};
 
 /// The number of a rank: from 0, below [`World::ranks`]. A plain number, because programs compute with it.
 pub type Rank = u32;

@@ -3,5 +3,6 @@
 pub use crate::data::{Chunks, On, Spread};
 pub use crate::data::{Counter, Deque, List, Map, Multiset, Set, SharedArray, TypedMap, Vector, Workspace};
 pub use crate::{
-    Error, GlobalAddress, GlobalPtr, Is, Order, Pod, Rank, Region, Shape, Wait, World, Zeroable,
+    Error, GlobalAddress, GlobalPtr, Is, Members, Order, Pod, Rank, Region, Shape, Team, Wait, World,
+    Zeroable,
 };

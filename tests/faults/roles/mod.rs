@@ -27,6 +27,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "steady" => plain::steady(),
         "idle" => plain::idle(),
         "meet" => plain::meet(),
+        "teams" => plain::teams(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),

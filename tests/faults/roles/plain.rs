@@ -206,3 +206,29 @@ impl std::fmt::Display for Usage {
         write!(f, "{kib} {descriptors} {maps} {threads}")
     }
 }
+
+/// Teams of which one has rank 1, which is killed, and one has not: the one cannot meet any more, the other goes on.
+pub(crate) fn teams() -> Result<()> {
+    let world = World::init()?;
+    let with = world.team(0..world.ranks())?.expect("everybody is in it");
+    let without: Vec<u32> = (0..world.ranks()).filter(|rank| *rank != 1).collect();
+    let without = world.team(without)?;
+    with.sync()?;
+    super::is_here(&world, 50)?;
+    let Some(without) = without else { super::sleep_forever() };
+    if world.rank() == 0 {
+        super::all_are_here(&world, 50)?;
+        say("ready");
+    }
+    let lost = with.sync();
+    report("team", &lost);
+    (0..50).try_for_each(|_| without.sync())?;
+    report("others", &Ok(()));
+    drop(with);
+    let parted = without.team_split(&world, 0, -i64::from(world.rank()))?.expect("a colour");
+    parted.sync()?;
+    parted.free()?;
+    without.free()?;
+    // The world has lost a rank.
+    world.finalize().or(Ok(()))
+}

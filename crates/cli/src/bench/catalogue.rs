@@ -129,6 +129,9 @@ fn all(quick: bool) -> Vec<Metric> {
         list.push(barrier(Session { place: Place::Shm, ranks }).at_most(1.0, Against::Peer));
     }
     list.push(barrier(Session { place: Place::Tcp, ranks: 2 }));
+    for (place, ranks) in [(Place::Shm, 4), (Place::Tcp, 2)] {
+        list.push(team(Session { place, ranks }));
+    }
     for place in [Place::Shm, Place::Tcp] {
         list.push(idle(place, if quick { 2 } else { 10 }));
     }
@@ -342,6 +345,15 @@ fn barrier(session: Session) -> Metric {
         session,
         how: How::Ask { ours: "barrier".into(), floors: Vec::new(), peers: Some("barrier".into()) },
         bounds: Vec::new(),
+    }
+}
+
+/// The barrier of a team of all ranks.
+fn team(session: Session) -> Metric {
+    Metric {
+        name: format!("team.{}.{}", session.place.name(), session.ranks),
+        how: How::Ask { ours: "team".into(), floors: Vec::new(), peers: None },
+        ..barrier(session)
     }
 }
 

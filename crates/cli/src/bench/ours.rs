@@ -122,12 +122,16 @@ impl<'a> Ours<'a> {
         let parts = request.parts();
         let unit = match parts[0] {
             "putbw" | "getbw" | "putone" | "getone" | "putrows" | "getrows" => "MB/s",
-            "busy" | "busy1" | "barrier" => "us",
+            "busy" | "busy1" | "barrier" | "team" => "us",
             "idle" => "%",
             _ => "ns",
         };
         let measured = match parts[..] {
-            ["barrier"] => self.barrier(request),
+            ["barrier"] => {
+                let world = self.world;
+                self.barrier(request, &|| world.sync())
+            }
+            ["team"] => self.team_barrier(request),
             ["idle", seconds] => self.idle(seconds, request.reps),
             [name @ ("busy" | "busy1"), operation] => self.busy(operation, name == "busy", request),
             ["third8", kind] => self.third(kind, request),
@@ -397,7 +401,16 @@ impl<'a> Ours<'a> {
         Ok(samples.into_iter().skip(1).map(|s| s * 1e6).collect())
     }
 
-    fn barrier(&mut self, request: &Request) -> Measured {
+    /// The barrier of a team that has all ranks, the last first.
+    fn team_barrier(&mut self, request: &Request) -> Measured {
+        let team = self.world.team_split(0, -i64::from(self.world.rank())).map_err(text)?;
+        let team = team.ok_or("a rank without a team")?;
+        let measured = self.barrier(request, &|| team.sync());
+        team.free().map_err(text)?;
+        measured
+    }
+
+    fn barrier(&mut self, request: &Request, sync: &dyn Fn() -> kumiki::Result<()>) -> Measured {
         let world = self.world;
         let counter = word(world, world.rank(), COUNT_WORD)?;
         // Rank 0 tells the others how many barriers come; none is the end.
@@ -407,7 +420,7 @@ impl<'a> Ours<'a> {
             }
             world.sync().map_err(text)
         };
-        let pass = |count: u64| (0..count).try_for_each(|_| world.sync()).map_err(text);
+        let pass = |count: u64| (0..count).try_for_each(|_| sync()).map_err(text);
         if world.rank() != 0 {
             loop {
                 world.sync().map_err(text)?;

@@ -10,13 +10,13 @@
 //! that dies in the middle makes the barrier fail, for all; nobody waits for it.
 
 use super::heap;
-use crate::{Error, GlobalPtr, Result, World};
+use crate::{Error, GlobalPtr, Rank, Result, Team, World};
 use std::hash::{Hash, Hasher};
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 /// What is told to all ranks: mark, outcome, three words of the handle, and what all ranks count: who agrees, and on how many
 /// of them two things hold.
-type Record = [u64; 8];
+pub(crate) type Record = [u64; 8];
 /// Where the counts are.
 const COUNTS: usize = 5;
 
@@ -73,6 +73,45 @@ impl Hasher for Marks {
     }
 }
 
+/// Those who agree: all ranks, or the members of a team.
+#[derive(Clone, Copy)]
+pub(crate) struct Circle<'w> {
+    pub(crate) world: &'w World,
+    pub(crate) team: Option<&'w Team>,
+}
+
+impl<'w> Circle<'w> {
+    pub(crate) fn all(world: &'w World) -> Circle<'w> {
+        Circle { world, team: None }
+    }
+
+    pub(crate) fn rank(&self) -> Rank {
+        self.team.map_or_else(|| self.world.rank(), Team::rank)
+    }
+
+    pub(crate) fn ranks(&self) -> u32 {
+        self.team.map_or_else(|| self.world.ranks(), Team::ranks)
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.team.map_or_else(|| self.world.sync(), Team::sync)
+    }
+
+    /// How many times they have agreed.
+    fn agreements(&self) -> &'w Mutex<u64> {
+        self.team.map_or_else(|| self.world.agreements(), Team::agreements)
+    }
+
+    /// Where the first of them tells the others what became of it; one place while another may still be read.
+    fn record(&self, turn: u64) -> GlobalPtr<Record> {
+        let first = match self.team {
+            Some(team) => team.record(),
+            None => GlobalPtr::from_address(heap::notice(self.world.local(), 0)),
+        };
+        first + (turn % 2) as usize
+    }
+}
+
 /// Makes something on rank 0, and gives every rank its handle. Collective.
 pub(crate) fn share<'w, S: Handed<'w>>(
     world: &'w World,
@@ -89,44 +128,60 @@ pub(crate) fn share_and_count<'w, S: Handed<'w>>(
     make: impl FnOnce() -> Result<S>,
     look: impl FnOnce([u64; 3]) -> [bool; 2],
 ) -> Result<(S, [u64; 2])> {
+    share_among(Circle::all(world), wish, make, look).map(|(made, counts, _)| (made, counts))
+}
+
+/// As [`share_and_count`], among those of a circle; and gives a number that no other agreement among them has.
+pub(crate) fn share_among<'w, S: Handed<'w>>(
+    circle: Circle<'w>,
+    wish: Wish,
+    make: impl FnOnce() -> Result<S>,
+    look: impl FnOnce([u64; 3]) -> [bool; 2],
+) -> Result<(S, [u64; 2], u64)> {
+    let world = circle.world;
     // Threads of this rank come one after the other, as ranks do.
-    let mut turn = world.agreements().lock().unwrap_or_else(PoisonError::into_inner);
+    let mut turn = circle.agreements().lock().unwrap_or_else(PoisonError::into_inner);
     *turn += 1;
     let mark = wish.mark ^ turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let place = heap::notice(world.local(), 0) + (*turn % 2) as usize * size_of::<Record>();
-    let record = GlobalPtr::<Record>::from_address(place);
+    let record = circle.record(*turn);
     let counts = record.cast::<u64>() + COUNTS;
 
-    let made = (world.rank() == 0).then(make);
+    let made = (circle.rank() == 0).then(make);
     if let Some(made) = &made {
-        tell(world, record, mark, made);
+        tell(circle, record, mark, made);
     }
     // Whatever goes wrong between the two barriers, this rank comes to the second: the others must learn that it does not agree.
-    let told = world.sync().and_then(|()| {
+    let told = circle.sync().and_then(|()| {
         let told = world.get(record);
         let agrees = told.as_ref().is_ok_and(|told| told[0] == mark);
         let said = match &told {
             Ok(told) if agrees => say(world, counts, *told, look),
             _ => Ok(()),
         };
-        world.sync()?;
+        circle.sync()?;
+        let counted = world.get(counts.cast::<[u64; 3]>());
+        if circle.team.is_some() {
+            // Whoever has read this may leave the team, and takes the record with it.
+            circle.sync()?;
+        }
         said?;
         // Without memory for a record there is none, on any rank.
         let told = told.map_err(|error| match error {
             Error::Bounds { .. } => no_memory(size_of::<Record>() as u64),
             other => other,
         })?;
-        let [assents, one, two] = world.get(counts.cast::<[u64; 3]>())?;
-        match u64::from(world.ranks()).saturating_sub(assents) {
+        let [assents, one, two] = counted?;
+        match u64::from(circle.ranks()).saturating_sub(assents) {
             0 if agrees => Ok((told, [one, two])),
             others => Err(disagreement(wish, agrees, others)),
         }
     });
+    let turn = *turn;
     match (told, made) {
-        (Ok((_, counts)), Some(made)) => world.note(made).map(|made| (made, counts)),
+        (Ok((_, counts)), Some(made)) => world.note(made).map(|made| (made, counts, turn)),
         (Ok((told, counts)), None) => {
             let words = world.note(outcome(wish, told))?;
-            S::open(world, words).map(|made| (made, counts))
+            S::open(world, words).map(|made| (made, counts, turn))
         }
         (Err(error), made) => {
             let error = match made {
@@ -161,9 +216,10 @@ fn say(
 }
 
 /// Writes what became of it where all ranks look.
-fn tell<'w, S: Handed<'w>>(world: &'w World, record: GlobalPtr<Record>, mark: u64, made: &Result<S>) {
-    // The record is there once something was allocated on this rank.
-    if world.local().pool(0).is_ok_and(|pool| pool.is_empty()) {
+fn tell<'w, S: Handed<'w>>(circle: Circle<'w>, record: GlobalPtr<Record>, mark: u64, made: &Result<S>) {
+    let world = circle.world;
+    // The record is there once something was allocated on this rank; that of a team is its own.
+    if circle.team.is_none() && world.local().pool(0).is_ok_and(|pool| pool.is_empty()) {
         if let Some(block) = world.try_malloc(8, 0) {
             let _ = world.free(block);
         }

@@ -21,7 +21,7 @@
 //! | `options.rs` | the arguments of constructors |
 //! | `message.rs` | requests and replies as bytes |
 
-mod agreement;
+pub(crate) mod agreement;
 mod counter;
 mod crc;
 mod deque;

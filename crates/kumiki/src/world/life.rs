@@ -28,7 +28,8 @@ impl WorldOptions {
         self
     }
 
-    /// This process is in this part of a job that several launchers start, if the environment does not say that.
+    /// This process is in this part of a job that several launchers start. It may be a rank of other worlds, too: that of its own
+    /// launcher, and those of other portfiles.
     pub fn part(mut self, part: Part) -> Self {
         self.part = Some(part);
         self

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `life.rs` | joining, meeting, ending: init, sync, reset, finalize, abort |
 //! | `ranks.rs` | who is who |
+//! | `teams.rs` | some of the ranks, with a barrier of their own |
 //! | `memory.rs` | memory that others can address, and what it costs |
 //! | `operations.rs` | reading, writing and copying |
 //! | `atomics.rs` | changing a word |
@@ -23,9 +24,11 @@ mod operations;
 mod pending;
 mod ranks;
 mod shapes;
+mod teams;
 mod words;
 
 pub use life::WorldOptions;
+pub use teams::Team;
 
 use crate::data;
 use std::sync::Mutex;

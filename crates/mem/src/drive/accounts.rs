@@ -62,6 +62,11 @@ impl Booking {
         Ok(Booking { core: core.clone(), purpose, bytes })
     }
 
+    /// How many they are.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Leaves the bytes booked: they are taken, and somebody else books them back.
     pub(crate) fn keep(mut self) {
         self.bytes = 0;

@@ -5,13 +5,13 @@
 
 use crate::drive::patience::Patience;
 use crate::drive::Drive;
-use crate::engine::barrier::{leader, signalled, signaller, News, Passage, Step};
+use crate::engine::barrier::{leader, signalled, signaller, News, Passage, Step, WORLD};
 use crate::engine::frames::{self, Signal};
 use crate::error::Fate;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::ToAgent;
 use kumiki_net::os::{futex, time};
-use kumiki_net::shm::barrier::{Discord, Intent, Ticket};
+use kumiki_net::shm::barrier::{Discord, Intent, NodeBarrier, Ticket};
 use kumiki_net::shm::control::{Activity, Control, NOBODY};
 use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::Rank;
@@ -24,11 +24,49 @@ const TRAFFIC_TURNS: u32 = 1024;
 /// The longest sleep without looking at the job.
 const SLICE_MS: u64 = 100;
 
+/// A barrier of this node, for whoever waits there.
+pub(crate) trait Gate {
+    /// The words.
+    fn barrier(&self) -> &NodeBarrier;
+
+    /// Fails if it can never open.
+    fn check(&self, left_since: &mut Option<u64>) -> Result<()>;
+
+    /// Who has not come, for a message.
+    fn absent(&self) -> String;
+}
+
+/// The barrier of all ranks, for one that has come to it for this.
+struct Everybody<'a> {
+    drive: &'a Drive,
+    intent: Intent,
+}
+
+impl Gate for Everybody<'_> {
+    fn barrier(&self) -> &NodeBarrier {
+        &self.drive.arena.shared().barrier
+    }
+
+    fn check(&self, left_since: &mut Option<u64>) -> Result<()> {
+        if let Some(discord) = self.barrier().broken() {
+            return Err(self.drive.discord_error(discord, self.intent));
+        }
+        self.drive.missing_rank(self.intent, self.drive.barriers(), left_since)
+    }
+
+    fn absent(&self) -> String {
+        self.drive.absent()
+    }
+}
+
 impl Drive {
     /// Enters a barrier, or goes on with one that was given up: first to its end, if it was of another kind.
     pub(crate) fn barrier(&self, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
         self.check_usable()?;
         let intent = intent_of(activity);
+        if intent != Intent::Sync {
+            self.leave_teams();
+        }
         let mut place = self.passage.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         loop {
             let mut passage = match *place {
@@ -99,12 +137,13 @@ impl Drive {
     fn pass(&self, passage: &mut Passage, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
         let barrier = &self.arena.shared().barrier;
         let (ticket, intent) = (passage.ticket, passage.intent);
+        let gate = Everybody { drive: self, intent };
         let mut news = News::Nothing;
         loop {
             news = match passage.advance(news) {
                 Step::AwaitNode => {
                     let word = barrier.gathered_word();
-                    self.wait_on_arena(activity, intent, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
+                    self.wait_on_arena(&gate, activity, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
                     News::NodeCame
                 }
                 Step::Send(round, signal) => {
@@ -121,7 +160,7 @@ impl Drive {
                 Step::AwaitOpening => {
                     let word = barrier.sleep_word();
                     let is_open = || barrier.is_open(ticket);
-                    return self.wait_on_arena(activity, intent, deadline_ms, word, &is_open);
+                    return self.wait_on_arena(&gate, activity, deadline_ms, word, &is_open);
                 }
                 Step::Broken(discord) => {
                     self.break_up(discord);
@@ -141,7 +180,7 @@ impl Drive {
 
     /// A leader has come to a barrier that another node may have found broken before.
     fn hear_of_discord(&self, epoch: u64) {
-        let heard = self.machine().engine.barriers.world().discord(epoch);
+        let heard = self.machine().engine.barriers.world.discord(epoch);
         if let Some(discord) = heard {
             self.break_up(discord);
         }
@@ -211,7 +250,7 @@ impl Drive {
     fn signal(&self, round: u32, signal: Signal) -> Result<()> {
         let node = signalled(self, round);
         let leader = leader(self, node)?;
-        self.machine().send(self, leader, frames::notice(signal.header(round)))
+        self.machine().send(self, leader, frames::notice(signal.header(WORLD, round)))
     }
 
     /// Waits for the signal of a round; gives what it said.
@@ -227,9 +266,9 @@ impl Drive {
         let leader = leader(self, node)?;
         let mut left_since = None;
         let mut failed = None;
-        self.machine().engine.awaited = Some(leader);
+        self.machine().engine.barriers.world.awaited = Some(leader);
         let result = self.wait_until(activity, deadline_ms, |engine| {
-            let heard = engine.barriers.world().signal(round);
+            let heard = engine.barriers.world.signal(round);
             if heard.epoch >= epoch {
                 return Some(Ok(heard));
             }
@@ -239,7 +278,7 @@ impl Drive {
             failed = self.missing_rank(intent, epoch as u32, &mut left_since).err();
             failed.take().map(Err)
         });
-        self.machine().engine.awaited = None;
+        self.machine().engine.barriers.world.awaited = None;
         match result {
             Err(Error::Timeout { after_ms, .. }) => {
                 let what = format!("({activity}): {leader}, or another of node {node}, has not come");
@@ -289,15 +328,15 @@ impl Drive {
     }
 
     /// How long a barrier waits after it has noticed that a rank left.
-    fn left_grace_ms(&self) -> u64 {
+    pub(crate) fn left_grace_ms(&self) -> u64 {
         u64::from(self.arena.config().peer_timeout_ms) + LEFT_GRACE_MS
     }
 
     /// Waits for a word of the arena: spins (and polls, if there is a transport), then sleeps on it.
     pub(crate) fn wait_on_arena(
         &self,
+        gate: &dyn Gate,
         activity: Activity,
-        intent: Intent,
         deadline_ms: Option<u64>,
         word: &AtomicU32,
         done: &dyn Fn() -> bool,
@@ -332,7 +371,7 @@ impl Drive {
         let since_ms = time::now_ms();
         self.control().begin_wait(activity, NOBODY, since_ms);
         self.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
-        let result = self.sleep_on_arena(activity, intent, deadline_ms, since_ms, word, done);
+        let result = self.sleep_on_arena(gate, activity, deadline_ms, since_ms, word, done);
         self.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
         self.control().end_wait();
         result
@@ -340,30 +379,30 @@ impl Drive {
 
     fn sleep_on_arena(
         &self,
+        gate: &dyn Gate,
         activity: Activity,
-        intent: Intent,
         deadline_ms: Option<u64>,
         since_ms: u64,
         word: &AtomicU32,
         done: &dyn Fn() -> bool,
     ) -> Result<()> {
-        let barrier = &self.arena.shared().barrier;
+        let barrier = gate.barrier();
         let mut left_since = None;
         loop {
             let seen = word.load(Ordering::Acquire);
             if done() {
                 return Ok(());
             }
-            if let Some(discord) = barrier.broken() {
-                return Err(self.discord_error(discord, intent));
+            if let Err(error) = gate.check(&mut left_since) {
+                // Whoever has passed may have left since, which is no reason that others do not pass.
+                return if done() { Ok(()) } else { Err(error) };
             }
-            self.missing_rank(intent, self.barriers(), &mut left_since)?;
             self.check_wait()?;
             let now_ms = time::now_ms();
             let left_ms = deadline_ms.map_or(SLICE_MS, |deadline_ms| deadline_ms.saturating_sub(now_ms));
             if left_ms == 0 {
                 let after_ms = now_ms - since_ms;
-                return Err(Error::Timeout { what: format!("({activity}): {}", self.absent()), after_ms });
+                return Err(Error::Timeout { what: format!("({activity}): {}", gate.absent()), after_ms });
             }
             // Announced before the last look, so that whoever opens the barrier sees us or we see it open.
             barrier.announce_sleeper();

@@ -7,7 +7,7 @@
 //! | `region.rs` | memory that a program gives to all ranks, and takes back |
 //! | `cells.rs` | registered memory in the hands of its owner |
 //! | `call.rs` | calls: work that another rank does for us |
-//! | `barrier.rs` | how all ranks meet |
+//! | `barrier.rs`, `team.rs` | how all ranks meet, and how those of a team do |
 //! | `errand.rs` | atomics on private memory of a neighbour that polls |
 //! | `transports.rs` | who is reached by which transport; the engine and what moves its messages, together |
 //! | `wait.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how long they spin, how they sleep, and the one that serves when none waits |
@@ -31,12 +31,13 @@ pub(crate) mod region;
 mod region_promises;
 pub(crate) mod section;
 mod service;
+pub(crate) mod team;
 pub(crate) mod transports;
 pub(crate) mod wait;
 pub(crate) mod word;
 pub(crate) mod world;
 
-use crate::engine::barrier::Passage;
+use crate::engine::barrier::{Passage, WORLD};
 use crate::engine::calls::Services;
 use crate::engine::{Engine, Report};
 use crate::error::PROCESS_GONE;
@@ -55,6 +56,7 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use team::Teams;
 use transports::Machine;
 
 /// How often a thread that polls yields to one that waits for the engine: about as long as it takes to wake that.
@@ -95,6 +97,8 @@ pub(crate) struct Drive {
     epoch: AtomicU64,
     /// A barrier that was entered and given up because of a deadline.
     passage: Mutex<Option<Passage>>,
+    /// The teams that this rank is in.
+    teams: Mutex<Teams>,
 }
 
 /// What can be done with the memory of the node can be done by whoever holds the drive.
@@ -243,6 +247,7 @@ impl Drive {
             completion: OnceLock::new(),
             epoch: AtomicU64::new(0),
             passage: Mutex::new(None),
+            teams: Mutex::default(),
         }
     }
 
@@ -254,7 +259,10 @@ impl Drive {
             }
             Report::Lost(..) => {}
             // Whoever has not come to it yet looks when it does.
-            Report::Discord(epoch, discord) if epoch <= self.epoch.load(Ordering::SeqCst) => {
+            Report::Discord(team, epoch, discord) if team != WORLD => {
+                self.break_up_team(team, epoch, discord);
+            }
+            Report::Discord(_, epoch, discord) if epoch <= self.epoch.load(Ordering::SeqCst) => {
                 self.break_up(discord);
             }
             Report::Discord(..) => {}

@@ -409,6 +409,9 @@ impl World {
 
     /// A view of all of a region of this rank.
     pub fn view_of<T: Pod>(&self, region: &Region<T>) -> Result<View<'_, T>> {
+        if !Arc::ptr_eq(&region.core, self.core()) {
+            return self.note(Err(Error::misuse("a view of a region of another world")));
+        }
         self.view(region.ptr(), region.len())
     }
 }

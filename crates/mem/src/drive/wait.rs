@@ -12,6 +12,7 @@ use kumiki_net::os::{futex, time};
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::tcp::Callers;
 use kumiki_net::wire::Header;
+use kumiki_net::Rank;
 use std::sync::atomic::Ordering;
 
 /// The longest sleep without looking at the job.
@@ -125,7 +126,7 @@ impl Drive {
     /// Sends something to everybody who owes an answer: a connection on which a frame was lost shows it then.
     pub(crate) fn nudge(&self) {
         let mut machine = self.machine();
-        let awaited = machine.engine.awaited;
+        let awaited: Vec<Rank> = machine.engine.barriers.awaited().collect();
         for peer in machine.engine.operations.peers().into_iter().chain(awaited) {
             let header = Header { kind: frames::NUDGE, ..Header::default() };
             // A peer that cannot be reached is reported through the operations that wait for it.
@@ -149,7 +150,7 @@ impl Drive {
     pub(crate) fn check_wait(&self) -> Result<()> {
         self.check_job()?;
         let machine = self.machine();
-        if let Some(trouble) = machine.engine.trouble() {
+        if let Some(trouble) = machine.engine.trouble(self) {
             return Err(trouble.clone());
         }
         match &machine.channel {

@@ -8,15 +8,21 @@
 //! their sender knows, so that in the end every leader knows of all. A barrier where not all came for the same never
 //! opens: everybody gets an error.
 //!
-//! A signal carries the number of the team whose barrier it is of; 0 is the world. That of a team that this rank is not in is
-//! not kept.
+//! A signal carries the number of the team whose barrier it is of; 0 is the world. Those of teams are kept in `teams.rs`.
 
-use crate::engine::frames::Signal;
+use crate::engine::frames::{Signal, FLAG_NEWS};
+use crate::engine::teams::Halls;
+use crate::engine::Report;
 use crate::node::Node;
 use crate::{Error, Result};
+use kumiki_net::contract::Message;
 use kumiki_net::shm::barrier::{Discord, Intent, Ticket};
+use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::ops::Range;
+
+/// The number of the world among teams.
+pub(crate) const WORLD: u64 = 0;
 
 /// Rounds of a dissemination barrier between nodes: enough for 2^24 of them.
 pub(crate) const BARRIER_ROUNDS: usize = 24;
@@ -132,34 +138,61 @@ impl Passage {
     }
 }
 
-/// The barriers of the teams that this rank is in.
+/// The barriers that this rank comes to: those of the world, and of the teams that it leads on its node.
 #[derive(Debug, Default)]
 pub(crate) struct Barriers {
-    world: Heard,
+    pub(crate) world: Heard,
+    pub(crate) teams: Halls,
 }
 
-/// What was heard of the barriers of a team.
-#[derive(Debug, Default)]
+/// What was heard of the barriers of the world, or of a team.
+#[derive(Debug)]
 pub(crate) struct Heard {
     /// By round: the latest.
-    signals: [Signal; BARRIER_ROUNDS],
-    /// A barrier that another node has found broken.
+    signals: Box<[Signal]>,
+    /// A barrier that never opens, as somebody else has found.
     discord: Option<(u64, Discord)>,
+    /// Whose signal is waited for.
+    pub(crate) awaited: Option<Rank>,
+}
+
+impl Default for Heard {
+    fn default() -> Heard {
+        Heard::new(BARRIER_ROUNDS)
+    }
 }
 
 impl Barriers {
-    /// What was heard of the barriers of a team; `None` if this rank is not in it.
-    pub(crate) fn of(&mut self, team: u64) -> Option<&mut Heard> {
-        (team == 0).then_some(&mut self.world)
+    /// Takes a signal of a rank. What barriers believe comes from one rank a round.
+    pub(crate) fn hear(
+        &mut self,
+        node: &Node,
+        from: Rank,
+        header: &Header,
+        out: &mut Vec<(Rank, Message)>,
+    ) -> Option<Report> {
+        if header.op != WORLD {
+            return self.teams.hear(from, header, out);
+        }
+        if !is_signaller(node, from, header.a) || header.flags & FLAG_NEWS != 0 {
+            return None;
+        }
+        let signal = Signal::of(header, node.ranks());
+        self.world.hear(header.a, signal).map(|discord| Report::Discord(WORLD, signal.epoch, discord))
     }
 
-    /// What was heard of those of the world.
-    pub(crate) fn world(&self) -> &Heard {
-        &self.world
+    /// Whose signals are waited for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.world.awaited.into_iter().chain(self.teams.awaited())
     }
 }
 
 impl Heard {
+    /// Nothing, of barriers of so many rounds.
+    pub(crate) fn new(rounds: usize) -> Heard {
+        Heard { signals: vec![Signal::default(); rounds].into(), discord: None, awaited: None }
+    }
+
     /// The latest signal of a round.
     pub(crate) fn signal(&self, round: u32) -> Signal {
         self.signals.get(round as usize).copied().unwrap_or_default()
@@ -168,6 +201,15 @@ impl Heard {
     /// A barrier up to this one that another node has found broken.
     pub(crate) fn discord(&self, epoch: u64) -> Option<Discord> {
         self.discord.filter(|(at, _)| *at <= epoch).map(|(_, discord)| discord)
+    }
+
+    /// A barrier never opens, nor does any after it. Whether that is new.
+    pub(crate) fn learn(&mut self, epoch: u64, discord: Discord) -> bool {
+        let new = self.discord.is_none_or(|(at, _)| epoch < at);
+        if new {
+            self.discord = Some((epoch, discord));
+        }
+        new
     }
 
     /// Takes a signal. Gives what it says of a barrier that is broken.
@@ -195,7 +237,7 @@ pub(crate) fn signaller(node: &Node, round: u32) -> u32 {
 }
 
 /// Whether a rank is the one that signals us in a round.
-pub(crate) fn is_signaller(node: &Node, rank: Rank, round: u64) -> bool {
+fn is_signaller(node: &Node, rank: Rank, round: u64) -> bool {
     round < BARRIER_ROUNDS as u64 && leader(node, signaller(node, round as u32)) == Ok(rank)
 }
 
@@ -221,14 +263,12 @@ mod tests {
 
     #[test]
     fn the_latest_signal_of_a_round_is_kept_and_an_older_one_changes_nothing() {
-        let mut barriers = Barriers::default();
+        let mut heard = Heard::default();
         let signal = |epoch| Signal::new(epoch, Intent::Sync, Rank(0));
-        let heard = barriers.of(0).unwrap();
         assert_eq!(heard.hear(2, signal(5)), None);
         heard.hear(2, signal(4));
         heard.hear(1 << 40, signal(9));
         assert_eq!((heard.signal(2).epoch, heard.signal(0).epoch, heard.signal(99).epoch), (5, 0, 0));
-        assert!(barriers.of(1).is_none(), "there is no such team");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | DataFew | the same, at most 16 bytes | `c` length, `b` and `d` the bytes |
 //! | Value | owner → initiator, answer to Atomic | `b` old value |
 //! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
-//! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on |
+//! | Signal | barrier leader → barrier leader, no answer | `op` team, `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on, `flags` whether it is only about that |
 //! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Scatter | initiator → owner of the destination | `a` digest and `b` bytes of the recipe, `c` bytes of data, payload: both |
@@ -87,6 +87,9 @@ const OWNER_IS_FULL: &str = "the pool or the budget of the owner";
 
 /// A Get whose answer may be sent in place.
 pub(crate) const FLAG_IN_PLACE: u8 = 1;
+
+/// A Signal that says who has left a team, and not that anybody has come.
+pub(crate) const FLAG_NEWS: u8 = 1;
 
 /// A question: something that is answered.
 pub(crate) fn question(header: Header, payload: Payload) -> Message {
@@ -271,11 +274,12 @@ impl Signal {
         Signal { epoch: header.b, intents: header.c as u8, other: header.d.min(ranks.into()) as u32 }
     }
 
-    /// The frame of a round.
-    pub(crate) fn header(self, round: u32) -> Header {
+    /// The frame of a round, in a barrier of a team.
+    pub(crate) fn header(self, team: u64, round: u32) -> Header {
         let Signal { epoch, intents, other } = self;
         Header {
             kind: SIGNAL,
+            op: team,
             a: round.into(),
             b: epoch,
             c: intents.into(),
@@ -344,7 +348,7 @@ mod tests {
         use Intent::{Finalize, Reset, Sync};
         let signal = |intent, rank| Signal::new(5, intent, Rank(rank));
         for intent in [Sync, Finalize, Reset] {
-            let there = Signal::of(&signal(intent, 3).header(2), 8);
+            let there = Signal::of(&signal(intent, 3).header(0, 2), 8);
             assert_eq!((there, signal(intent, 4).and(there).discord()), (signal(intent, 3), None));
         }
         let left = Some(Discord { rank: Rank(3), intent: Finalize });
@@ -358,9 +362,9 @@ mod tests {
         let further = Signal { epoch: 6, ..signal(Finalize, 3) };
         assert_eq!(signal(Sync, 1).and(further).discord(), None);
         let broken = signal(Sync, 1).broken_by(Discord { rank: Rank(3), intent: Finalize });
-        assert_eq!(Signal::of(&broken.header(0), 8).discord(), left);
+        assert_eq!(Signal::of(&broken.header(0, 0), 8).discord(), left);
         assert_eq!(
-            Signal::of(&Header { d: u64::MAX, ..broken.header(0) }, 8).discord().unwrap().rank,
+            Signal::of(&Header { d: u64::MAX, ..broken.header(0, 0) }, 8).discord().unwrap().rank,
             Rank(7)
         );
     }

@@ -14,9 +14,11 @@
 //! | `sections.rs` | copies of shapes and puts with a signal, by recipe |
 //! | `errands.rs` | atomics that neighbours have left for us |
 //! | `barrier.rs` | signals of the barrier between nodes |
+//! | `teams.rs` | who is in a team, and signals of its barrier |
 //! | `suspects.rs` | peers whose connection broke |
 //! | `stage.rs` | a few ranks for the unit tests |
 //! | `storm.rs` | random programs over several engines, for tests and the fuzzer |
+//! | `team_storm.rs` | random meetings of teams, for tests |
 
 pub(crate) mod barrier;
 pub(crate) mod calls;
@@ -37,6 +39,9 @@ pub(crate) mod start;
 pub(crate) mod storm;
 mod suspects;
 pub(crate) mod table;
+#[cfg(test)]
+mod team_storm;
+pub(crate) mod teams;
 pub(crate) mod turn;
 
 use crate::error::Fate;
@@ -67,11 +72,9 @@ pub(crate) struct Engine {
     /// Recipes of copies of shapes.
     pub(crate) sections: Sections,
     pub(crate) barriers: Barriers,
-    /// Whose signal a barrier waits for.
-    pub(crate) awaited: Option<Rank>,
     suspects: Suspects,
     /// Why something could not be sent that nobody will ask for: this rank cannot go on.
-    trouble: Option<Error>,
+    trouble: Option<(Rank, Error)>,
     /// Whether something happened since the sleepers were last woken that one of them may wait for.
     stirred: bool,
     /// Whether an operation of the program has completed since that was last asked for.
@@ -89,8 +92,8 @@ pub(crate) struct Engine {
 pub(crate) enum Report {
     /// For the agent: the connection to a rank broke that it has not said to be lost.
     Lost(Rank, Cause),
-    /// For the node: a barrier never opens, because not all came to it for the same.
-    Discord(u64, Discord),
+    /// For the node: a barrier of a team never opens, because not all came to it for the same.
+    Discord(u64, u64, Discord),
 }
 
 /// The engine together with the memory of its node: the receiving end of a transport.
@@ -106,7 +109,6 @@ impl Engine {
             calls: Calls::default(),
             sections: Sections::default(),
             barriers: Barriers::default(),
-            awaited: None,
             suspects: Suspects::default(),
             trouble: None,
             stirred: false,
@@ -157,9 +159,12 @@ impl Engine {
         self.reports.pop_front()
     }
 
-    /// Why this rank cannot go on, if it cannot.
-    pub(crate) fn trouble(&self) -> Option<&Error> {
-        self.trouble.as_ref()
+    /// Why this rank cannot go on, if it cannot. Whoever waits for a rank that is lost, and is known to be, is told so without
+    /// this; the others go on.
+    pub(crate) fn trouble(&self, node: &Node) -> Option<&Error> {
+        let is_lost =
+            |peer: &Rank| node.arena.place(*peer).is_some_and(|word| word.load().status == Status::Lost);
+        self.trouble.as_ref().filter(|(peer, _)| !is_lost(peer)).map(|(_, error)| error)
     }
 
     /// Whether something is under way that ends without the program and gives memory back then.
@@ -429,7 +434,7 @@ impl Sink for Feed<'_> {
         // program waits for next, it learns that it cannot go on.
         if silent {
             self.engine.stirred = true;
-            self.engine.trouble.get_or_insert(error);
+            self.engine.trouble.get_or_insert((peer, error));
         }
     }
 

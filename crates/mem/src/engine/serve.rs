@@ -2,20 +2,19 @@
 //!
 //! All of it runs while the engine is held, and unregistering waits for that: private memory needs no pin here.
 
-use crate::engine::frames::{self, answer, Few, Signal, FEW_BYTES};
+use crate::engine::frames::{self, answer, Few, FEW_BYTES};
 use crate::engine::operations::{Action, Client, Operation, Operations, Side};
 use crate::engine::order::Condition;
 use crate::engine::start::{
     self, global_source, reach_side, Started, SOURCE_GLOBAL, SOURCE_IN_PLACE, SOURCE_KINDS, SOURCE_LENT,
 };
-use crate::engine::{barrier, Feed, Report, COPIED_AFTER_TORN};
-use crate::engine::{calls, sections};
+use crate::engine::{calls, sections, Feed, COPIED_AFTER_TORN};
 use crate::node::access::{Access, Reach};
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{self, AtomicCall};
 use crate::node::{copy, Node};
 use crate::{Error, Result};
-use kumiki_net::contract::{Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -189,6 +188,11 @@ fn repeat(feed: &mut Feed<'_>, from: Rank, op: u64, out: &mut Outbox) {
     feed.start(op, action, out);
 }
 
+/// The answer to what wants no more than one.
+fn nudged(path: u32) -> Message {
+    answer(Header { kind: frames::NUDGED, ..Header::default() }, Payload::None, path)
+}
+
 /// A frame is complete: does what it asks, or takes it as the answer of the rank that was asked. True if it is an answer.
 pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
     match header.kind {
@@ -199,20 +203,15 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
         frames::ATOMIC => serve_atomic(feed.node, from, path, header, out),
         frames::SCATTER => sections::serve_scatter(feed, from, path, header, out),
         frames::GATHER => sections::serve_gather(feed, from, path, header, out),
-        // What barriers believe comes from one rank a round.
-        frames::SIGNAL if barrier::is_signaller(feed.node, from, header.a) => {
-            let signal = Signal::of(header, feed.node.ranks());
-            if let Some(heard) = feed.engine.barriers.of(header.op) {
-                feed.engine.stirred = true;
-                let discord = heard.hear(header.a, signal);
-                let report = |discord| Report::Discord(signal.epoch, discord);
-                feed.engine.reports.extend(discord.map(report));
+        frames::SIGNAL => {
+            feed.engine.stirred = true;
+            let report = feed.engine.barriers.hear(feed.node, from, header, &mut out.messages);
+            feed.engine.reports.extend(report);
+            if header.flags & frames::FLAG_NEWS != 0 {
+                out.messages.push((from, nudged(path)));
             }
         }
-        frames::NUDGE => {
-            let header = Header { kind: frames::NUDGED, ..Header::default() };
-            out.messages.push((from, answer(header, Payload::None, path)));
-        }
+        frames::NUDGE => out.messages.push((from, nudged(path))),
         frames::NUDGED => return true,
         frames::CALL if header.flags & FLAG_MORE == 0 => calls::serve(feed, from, path, header, out),
         frames::RETURN if header.flags & FLAG_MORE != 0 => {}

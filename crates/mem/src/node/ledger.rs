@@ -31,11 +31,13 @@ pub enum Purpose {
     Data,
     /// What this process knows of hash tables and workspaces: where their parts are.
     Directory,
+    /// Teams that this rank is in.
+    Team,
 }
 
 impl Purpose {
     /// All purposes, in the order of reports.
-    pub const ALL: [Purpose; 10] = [
+    pub const ALL: [Purpose; 11] = [
         Purpose::World,
         Purpose::ArenaControl,
         Purpose::Starter,
@@ -46,6 +48,7 @@ impl Purpose {
         Purpose::Thread,
         Purpose::Data,
         Purpose::Directory,
+        Purpose::Team,
     ];
 
     /// The name in reports.
@@ -61,6 +64,7 @@ impl Purpose {
             Purpose::Thread => "threads",
             Purpose::Data => "data structures",
             Purpose::Directory => "table directories",
+            Purpose::Team => "teams",
         }
     }
 

@@ -8,6 +8,7 @@ pub use super::layout::{table_page, NEAR_BYTES, SLOTS, TABLE_PAGES};
 use super::layout::{Layout, MAX_SLICES_BYTES, MIN_STRIDE};
 use super::region::RegionEntry;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::team::TeamBlock;
 use super::world::{Cause, NodeWord, Place, PlaceWord, Status};
 use crate::environment;
 use crate::os::memory::{self, Mapping, PAGE_BYTES};
@@ -288,6 +289,21 @@ impl Arena {
         // SAFETY: the table is inside the mapping and made of atomics. A page that was never committed reads as
         // zeroes, which is a free entry.
         Some(unsafe { &*self.at(self.layout.entry(local, slot)).cast::<RegionEntry>() })
+    }
+
+    /// What the members of a team share that lies in the heap of the `local`-th rank of this node; `None` if it cannot lie there.
+    pub fn team_block(&self, local: u32, place: u64) -> Option<&TeamBlock> {
+        let bytes = std::mem::size_of::<TeamBlock>() as u64;
+        let holds = |part: &Range<u64>| place >= part.start && part.end.checked_sub(bytes) >= Some(place);
+        if local >= self.config.local_ranks
+            || !place.is_multiple_of(64)
+            || !self.heap(local).iter().any(holds)
+        {
+            return None;
+        }
+        // SAFETY: the place is aligned, and inside the mapping; a block is made of atomics, for which every bit pattern is valid.
+        // Its owner has committed it, and keeps it while it is counted as used.
+        Some(unsafe { &*self.at(place).cast::<TeamBlock>() })
     }
 
     /// The short way to memory of this node; or one that finds nothing, for whoever must look at each access.

@@ -8,6 +8,7 @@ use super::errand::Errands;
 use super::hazard::Hazards;
 use super::pin::Pins;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
+use super::team::TeamNotes;
 
 /// What a rank waits for, as others see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +104,8 @@ pub struct Control {
     pub pins: Pins,
     /// What neighbours want done to this rank's private memory.
     pub errands: Errands,
+    /// Where neighbours find what they share of a team that is being made.
+    pub teams: TeamNotes,
 }
 
 #[cfg(not(loom))]

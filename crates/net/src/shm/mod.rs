@@ -13,6 +13,7 @@
 //! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
 //! | `barrier.rs` | the barrier of the ranks of a node |
 //! | `bell.rs` | how a rank that waits for a word is woken by whoever writes there |
+//! | `team.rs` | what the members of a team on a node share, and how they find it |
 //! | `lock.rs` | a lock that names its holder, so that the death of the holder does not keep it |
 //!
 //! No structure here holds a blocking lock. Each says what a SIGKILL between two of its stores leaves behind.
@@ -33,6 +34,8 @@ mod layout;
 pub mod lock;
 pub mod pin;
 pub mod region;
+#[cfg(not(loom))]
+pub mod team;
 #[cfg(not(loom))]
 pub mod world;
 

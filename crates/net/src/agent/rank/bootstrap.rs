@@ -20,7 +20,7 @@ use crate::shm::world::{Cause, Place, Status};
 use crate::terms::Terms;
 use crate::{Error, Rank, Result};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use crate::terms::STARTER_BYTES;
@@ -55,16 +55,24 @@ impl std::fmt::Debug for Attachment {
     }
 }
 
-/// Whether this process is in a world of several. It can be in one at a time: two would read each other's messages from
-/// the one line to the agent.
-static IS_MEMBER: AtomicBool = AtomicBool::new(false);
+/// How this process came into a world of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Door {
+    /// By the line to its agent that it inherited. Two worlds would read each other's messages from there.
+    Inherited,
+    /// It met the others of this job by itself.
+    Met(JobId),
+}
 
-/// That this process is in a world of several; until it is dropped the process cannot join another.
+/// The worlds of several that this process is in: in each once.
+static MEMBERSHIPS: Mutex<Vec<Door>> = Mutex::new(Vec::new());
+
+/// That this process is in a world of several; until it is dropped the process cannot join the same once more.
 #[derive(Debug)]
-struct Membership(());
+struct Membership(Door);
 
 impl Membership {
-    fn begin() -> Result<Membership> {
+    fn begin(door: Door) -> Result<Membership> {
         if process::is_forked_child() {
             return Err(Error::Misuse(
                 "this process is a fork of a rank, and cannot join a world (start programs with exec or posix_spawn \
@@ -72,19 +80,22 @@ impl Membership {
                     .into(),
             ));
         }
-        if IS_MEMBER.swap(true, Ordering::Relaxed) {
+        let mut doors = MEMBERSHIPS.lock().unwrap_or_else(PoisonError::into_inner);
+        if doors.contains(&door) {
             return Err(Error::Misuse(
                 "this process is in the world already: use the World that it has, or finalize that first"
                     .into(),
             ));
         }
-        Ok(Membership(()))
+        doors.push(door);
+        Ok(Membership(door))
     }
 }
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        IS_MEMBER.store(false, Ordering::Relaxed);
+        let mut doors = MEMBERSHIPS.lock().unwrap_or_else(PoisonError::into_inner);
+        doors.retain(|door| *door != self.0);
     }
 }
 
@@ -100,7 +111,7 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
         return attach_part(&part, deadline_ms, starter_bytes);
     }
     if let Some(channel) = inherited()? {
-        let membership = Membership::begin()?;
+        let membership = Membership::begin(Door::Inherited)?;
         let attachment = join(channel, deadline_ms)?;
         return Ok(Attachment { membership: Some(membership), ..attachment });
     }
@@ -229,7 +240,7 @@ pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Resu
 
 /// Joins together with processes that no launcher of ours started.
 fn meet(call: &strangers::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
-    let membership = Membership::begin()?;
+    let membership = Membership::begin(Door::Met(call.job))?;
     let limit = environment::duration("KUMIKI_INIT_TIMEOUT")?.map_or(120_000, |time| time.as_millis() as u64);
     let limit_ms = deadline_ms.unwrap_or_else(|| time::now_ms().saturating_add(limit));
     let mut hosted = Hosted::new()?;

@@ -1,0 +1,427 @@
+//! Teams: some of the ranks, with a barrier of their own.
+//!
+//! A team is made by all ranks together, or by all members of a larger team. They agree, as on everything that they make
+//! together, by way of the first of them: it has a table for the time being, in which a split gathers who wants to be with
+//! whom, and in which the first member of each new team says where that is going to agree. Afterwards each member has its own
+//! view of its own team, and nothing else is left.
+
+use super::World;
+use crate::data::agreement::{share_among, Circle, Handed, Record, Wish};
+use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result};
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A subset of the ranks, in an order of its own, that meets without the others: from [`World::team`] and
+/// [`World::team_split`].
+///
+/// It can be parted again. Each member keeps its own view: a team whose members are evenly spaced takes a few hundred bytes
+/// however many they are, any other 4 bytes a member more ([`bytes`](Self::bytes); the ledger has them under
+/// [`Purpose::Team`]).
+///
+/// Dropping it is leaving it: the other members cannot meet any more, and whoever tries is told who left. Members that are done
+/// together [`free`](Self::free) it.
+///
+/// ```
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::init()?;
+/// // The ranks of each node, in the order of their numbers.
+/// let node = world.team_split(world.node(), world.rank().into())?.expect("every rank has a colour");
+/// node.sync()?;
+/// if node.rank() == 0 {
+///     println!("rank {} is the first of {} on its node", world.rank(), node.ranks());
+/// }
+/// node.free()?;
+/// # world.finalize()
+/// # }
+/// ```
+pub struct Team {
+    memory: kumiki_mem::Team,
+    /// Where its members agree: in the memory of the first of them.
+    record: GlobalPtr<Record>,
+    _record: Option<Region<Record>>,
+    /// How many times they have.
+    agreements: Mutex<u64>,
+}
+
+impl std::fmt::Debug for Team {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.memory.fmt(f)
+    }
+}
+
+impl World {
+    /// Makes a team of some ranks, in this order: a range, evenly spaced ones ([`Members::strided`]), or a list. Collective: all
+    /// ranks call it with the same members; if they do not, every one gets an error. Gives `None` to those that are not members.
+    ///
+    /// ```
+    /// # fn main() -> kumiki::Result<()> {
+    /// # use kumiki::Members;
+    /// let world = kumiki::World::init()?;
+    /// let even = world.team(Members::strided(0, 2, world.ranks().div_ceil(2)))?;
+    /// if let Some(team) = even {
+    ///     team.sync()?;
+    ///     assert_eq!(team.world_rank(team.rank()), Some(world.rank()));
+    ///     team.free()?;
+    /// }
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn team(&self, members: impl Into<Members>) -> Result<Option<Team>> {
+        found(Circle::all(self), members.into())
+    }
+
+    /// Parts the ranks into teams: those that give the same colour are in one, in the order of their keys, and of their numbers
+    /// where the keys are equal. Collective. Whoever gives `None` is in no team.
+    pub fn team_split(&self, colour: impl Into<Option<u32>>, key: i64) -> Result<Option<Team>> {
+        split(Circle::all(self), colour.into(), key)
+    }
+}
+
+impl Team {
+    /// This rank's number in the team.
+    pub fn rank(&self) -> Rank {
+        self.memory.rank()
+    }
+
+    /// How many members it has.
+    pub fn ranks(&self) -> u32 {
+        self.memory.ranks()
+    }
+
+    /// The number in the world of a member; `None` if there is no such member.
+    pub fn world_rank(&self, rank: Rank) -> Option<Rank> {
+        self.memory.members().get(rank)
+    }
+
+    /// The number in the team of a rank of the world; `None` if it is not a member. Where members are not evenly spaced, this
+    /// looks through them.
+    pub fn rank_of(&self, world_rank: Rank) -> Option<Rank> {
+        self.memory.members().position(world_rank)
+    }
+
+    /// Its members, by their numbers in the world.
+    pub fn members(&self) -> &Members {
+        self.memory.members()
+    }
+
+    /// Private bytes that it takes on this rank, as the ledger has them. What the members of a node share is in the heap of the
+    /// first of them: 256 bytes.
+    pub fn bytes(&self) -> usize {
+        self.memory.bytes() as usize
+    }
+
+    /// Waits until every member has come here: as [`World::sync`], without the other ranks. It is left only by passing it:
+    /// after an error the rank is still in it, and the next call goes on.
+    ///
+    /// A member that is lost, drops the team or finalizes does not come: then everybody who waits gets
+    /// [`PeerLost`](Error::PeerLost) for it, and so does whoever comes later.
+    pub fn sync(&self) -> Result<()> {
+        self.memory.sync()
+    }
+
+    /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](Error::Timeout) the rank is still in the barrier; the
+    /// next call goes on waiting.
+    pub fn sync_for(&self, limit: Duration) -> Result<()> {
+        self.memory.sync_for(limit)
+    }
+
+    /// Makes a team of some members, by their numbers in this team: as [`World::team`]. Collective among the members.
+    pub fn team(&self, world: &World, members: impl Into<Members>) -> Result<Option<Team>> {
+        found(self.circle(world)?, members.into())
+    }
+
+    /// Parts the members into teams: as [`World::team_split`]. Collective among the members.
+    pub fn team_split(
+        &self,
+        world: &World,
+        colour: impl Into<Option<u32>>,
+        key: i64,
+    ) -> Result<Option<Team>> {
+        split(self.circle(world)?, colour.into(), key)
+    }
+
+    /// Waits until all members have come here, and gives the team back. Collective among the members.
+    pub fn free(self) -> Result<()> {
+        self.memory.free()
+    }
+
+    fn circle<'w>(&'w self, world: &'w World) -> Result<Circle<'w>> {
+        if !self.memory.is_in(&world.memory) {
+            return world.note(Err(Error::Misuse("a team of another world".into())));
+        }
+        Ok(Circle { world, team: Some(self) })
+    }
+
+    pub(crate) fn record(&self) -> GlobalPtr<Record> {
+        self.record
+    }
+
+    pub(crate) fn agreements(&self) -> &Mutex<u64> {
+        &self.agreements
+    }
+
+    fn number(&self) -> u64 {
+        self.memory.number()
+    }
+}
+
+/// What a rank wants to be with whom by: 0 before it has said it.
+const NO_COLOUR: u64 = 1;
+const FIRST_COLOUR: u64 = 2;
+
+/// The table of a split, or of one team, on the first of those who make it: a word that says that it is sorted; two words for
+/// each of them, and the members of all teams, four bytes each.
+struct Table<'w> {
+    world: &'w World,
+    block: GlobalAddress,
+    entries: usize,
+}
+
+impl<'w> Handed<'w> for Table<'w> {
+    fn words(&self) -> [u64; 3] {
+        [self.block.bits(), self.entries as u64, 0]
+    }
+
+    fn open(world: &'w World, [block, entries, _]: [u64; 3]) -> Result<Self> {
+        Ok(Table { world, block: GlobalAddress::from_bits(block), entries: entries as usize })
+    }
+
+    fn discard(self) -> Result<()> {
+        self.world.free(self.block)
+    }
+}
+
+impl<'w> Table<'w> {
+    /// Of nobody's entries, on this rank.
+    fn new(world: &'w World, entries: usize) -> Result<Table<'w>> {
+        let block = world.malloc(8 + entries * (16 + 4), world.rank())?;
+        let table = Table { world, block, entries };
+        world.put_slice(table.entries(), &vec![[0; 2]; entries])?;
+        world.put(table.sorted(), 0)?;
+        Ok(table)
+    }
+
+    fn sorted(&self) -> GlobalPtr<u64> {
+        GlobalPtr::from_address(self.block)
+    }
+
+    fn entries(&self) -> GlobalPtr<[u64; 2]> {
+        (self.sorted() + 1).cast()
+    }
+
+    fn list(&self) -> GlobalPtr<u32> {
+        (self.entries() + self.entries).cast()
+    }
+
+    /// Turns what each has said into what each must know: of which team it is. For the first of those who part.
+    fn sort(&self) -> Result<()> {
+        let _booked = self.world.book(Purpose::Team, self.entries as u64 * (2 * 16 + 4))?;
+        let said = self.world.get_vec(self.entries(), self.entries)?;
+        if said.iter().any(|[colour, _]| *colour == 0) {
+            return Err(Error::Refused(
+                "a rank could not say which team it is of; its own error says why".into(),
+            ));
+        }
+        let (order, teams) = sorted(&said);
+        self.world.put_slice(self.list(), &order)?;
+        self.world.put_slice(self.entries(), &teams)?;
+        self.world.put(self.sorted(), 1)
+    }
+
+    /// The team of one of those who part, by their numbers; `None` if it is in no team.
+    fn team_of(&self, rank: Rank) -> Result<Option<Members>> {
+        if self.world.get(self.sorted())? != 1 {
+            return Err(Error::Refused("the first rank could not sort the others into teams".into()));
+        }
+        let [word, stride] = self.world.get(self.entries() + rank as usize)?;
+        let (first, count) = (word as u32, (word >> 32) as u32);
+        Ok(match (count, stride) {
+            (0, _) => None,
+            (_, 0) => {
+                Some(Members::List(self.world.get_vec(self.list() + first as usize, count as usize)?.into()))
+            }
+            _ => Some(Members::Range { first, stride: stride as u32, count }),
+        })
+    }
+}
+
+/// Those who have a colour, by colour, key and number; and for each what its team is: evenly spaced from a first one, or a part
+/// of that list.
+fn sorted(said: &[[u64; 2]]) -> (Vec<u32>, Vec<[u64; 2]>) {
+    let by = |rank: &u32| {
+        let [colour, key] = said[*rank as usize];
+        (colour, key as i64, *rank)
+    };
+    let mut order: Vec<u32> = (0..said.len() as u32).filter(|rank| by(rank).0 >= FIRST_COLOUR).collect();
+    order.sort_unstable_by_key(by);
+    let mut teams = vec![[0; 2]; said.len()];
+    let mut start = 0;
+    for team in order.chunk_by(|one, other| by(one).0 == by(other).0) {
+        let entry = match Members::from(team) {
+            Members::Range { first, stride, count } => {
+                [u64::from(first) | u64::from(count) << 32, stride.into()]
+            }
+            Members::List(list) => [start as u64 | (list.len() as u64) << 32, 0],
+        };
+        team.iter().for_each(|rank| teams[*rank as usize] = entry);
+        start += team.len();
+    }
+    (order, teams)
+}
+
+/// Makes a team of these, by their numbers in the circle.
+fn found(circle: Circle<'_>, members: Members) -> Result<Option<Team>> {
+    let world = circle.world;
+    let valid = members.check(circle.ranks());
+    let wish = Wish::new("a team", &members);
+    let make = || valid.clone().and_then(|()| Table::new(world, 1));
+    let shared = share_among(circle, wish, make, |_| [false; 2]);
+    // Who names what cannot be learns why; the others, that it names something else, or that the first could not make it.
+    let (table, _, turn) = match (world.note(valid), shared) {
+        (Err(error), _) => return Err(error),
+        (_, shared) => shared?,
+    };
+    let note = table.entries();
+    let wanted = Wanted { members: in_world(circle, &members), note, number: number(circle, turn, 0) };
+    establish(circle, table, Ok(Some(wanted)))
+}
+
+/// Parts those of a circle.
+fn split(circle: Circle<'_>, colour: Option<u32>, key: i64) -> Result<Option<Team>> {
+    let world = circle.world;
+    let entries = circle.ranks() as usize;
+    let make = || Table::new(world, entries);
+    let (table, _, turn) = share_among(circle, Wish::new("teams", ()), make, |_| [false; 2])?;
+    let colour = colour.map_or(NO_COLOUR, |colour| u64::from(colour) + FIRST_COLOUR);
+    let said = world.put(table.entries() + circle.rank() as usize, [colour, key as u64]);
+    circle.sync()?;
+    let sorted = if circle.rank() == 0 { table.sort() } else { Ok(()) };
+    circle.sync()?;
+    let wanted = said.and(sorted).and_then(|()| {
+        let Some(members) = table.team_of(circle.rank())? else { return Ok(None) };
+        let note = table.entries() + members.get(0).unwrap_or(0) as usize;
+        let number = number(circle, turn, colour);
+        Ok(Some(Wanted { members: in_world(circle, &members), note, number }))
+    });
+    establish(circle, table, wanted)
+}
+
+/// A team that is to be.
+struct Wanted {
+    /// By their numbers in the world.
+    members: Members,
+    /// Where its first member says where they are going to agree.
+    note: GlobalPtr<[u64; 2]>,
+    number: u64,
+}
+
+/// Makes the teams that those of a circle want to be in.
+fn establish(circle: Circle<'_>, table: Table<'_>, wanted: Result<Option<Wanted>>) -> Result<Option<Team>> {
+    let world = circle.world;
+    let mut prepared = Ok(None);
+    let look = |_| {
+        prepared = wanted.and_then(|wanted| wanted.map_or(Ok(None), |wanted| prepare(world, wanted)));
+        [prepared.is_err(), false]
+    };
+    let (Nothing, [short, _], _) =
+        share_among(circle, Wish::new("members of teams", ()), || Ok(Nothing), look)?;
+    let made = world.note(prepared).and_then(|prepared| match short {
+        0 => Ok(prepared),
+        _ => world.note(Err(Error::Refused(format!(
+            "{short} ranks could not be in their team; their errors say why"
+        )))),
+    });
+    let joined =
+        made.and_then(|prepared| prepared.map_or(Ok(None), |prepared| world.note(prepared.join(world))));
+    if short == 0 {
+        // From here on members may meet by themselves.
+        circle.sync()?;
+    }
+    if let Ok(Some(team)) = &joined {
+        team.memory.joined();
+    }
+    if circle.rank() == 0 {
+        table.discard()?;
+    }
+    joined
+}
+
+/// A team that this rank has what it needs for.
+struct Prepared {
+    memory: kumiki_mem::Team,
+    record: Option<Region<Record>>,
+    note: GlobalPtr<[u64; 2]>,
+}
+
+fn prepare(world: &World, wanted: Wanted) -> Result<Option<Prepared>> {
+    let Some(memory) = world.memory.prepare_team(wanted.number, wanted.members)? else { return Ok(None) };
+    let record = (memory.rank() == 0).then(|| world.alloc::<Record>(2)).transpose()?;
+    if let Some(record) = &record {
+        let (address, registration) = record.ptr().parts();
+        world.put(wanted.note, [address.bits(), registration])?;
+    }
+    Ok(Some(Prepared { memory, record, note: wanted.note }))
+}
+
+impl Prepared {
+    fn join(self, world: &World) -> Result<Option<Team>> {
+        let Prepared { memory, record, note } = self;
+        memory.join()?;
+        let [address, registration] = world.get(note)?;
+        let place = GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration);
+        Ok(Some(Team { memory, record: place, _record: record, agreements: Mutex::new(0) }))
+    }
+}
+
+/// What is agreed on besides what all know.
+struct Nothing;
+
+impl<'w> Handed<'w> for Nothing {
+    fn words(&self) -> [u64; 3] {
+        [0; 3]
+    }
+
+    fn open(_: &'w World, _: [u64; 3]) -> Result<Self> {
+        Ok(Nothing)
+    }
+
+    fn discard(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Members of a circle by their numbers in the world.
+fn in_world(circle: Circle<'_>, members: &Members) -> Members {
+    circle.team.map_or_else(|| members.clone(), |team| members.of(team.members()))
+}
+
+/// The number of a team: the same on all members, and no other team's that any of them is in. What it is made of is different for
+/// each: the circle that made it, how often that had agreed on something, and the colour.
+fn number(circle: Circle<'_>, turn: u64, colour: u64) -> u64 {
+    let parent = circle.team.map_or(0, Team::number);
+    [turn, colour]
+        .iter()
+        .fold(parent, |number, part| {
+            let mixed =
+                (number ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0xd1b5_4a32_d192_ed03);
+            let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed ^ mixed >> 31
+        })
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_sorted_by_colour_and_key_and_even_teams_need_no_list() {
+        let coloured = |colour: u64, key: i64| [colour + FIRST_COLOUR, key as u64];
+        let said =
+            [coloured(7, 5), coloured(3, 0), [NO_COLOUR, 0], coloured(7, -1), coloured(3, 0), coloured(7, 9)];
+        let (order, teams) = sorted(&said);
+        assert_eq!(order, [1, 4, 3, 0, 5]);
+        let list = [2 | 3 << 32, 0];
+        assert_eq!(teams, [list, [1 | 2 << 32, 3], [0, 0], list, [1 | 2 << 32, 3], list]);
+    }
+}
