@@ -47,7 +47,7 @@ use kumiki_net::Rank;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use transports::Machine;
 
 /// How often a thread that polls yields to one that waits for the engine: about as long as it takes to wake that.
@@ -195,14 +195,15 @@ impl Drop for Held<'_> {
 }
 
 impl Drive {
+    #[inline(never)]
     pub(crate) fn new(
         memory: Node,
         channel: Option<Channel>,
         services: Services,
         waiting: Waiting,
         most_operations: usize,
-    ) -> Drive {
-        Drive {
+    ) -> Arc<Drive> {
+        Arc::new(Drive {
             memory,
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
@@ -216,7 +217,7 @@ impl Drive {
             completion: OnceLock::new(),
             epoch: AtomicU64::new(0),
             passage: Mutex::new(None),
-        }
+        })
     }
 
     #[cold]
@@ -339,8 +340,16 @@ impl Drive {
     }
 
     /// Makes the completion descriptor readable, if anybody asked for one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn raise_completion(&self) {
+        if self.completion.get().is_some() {
+            self.raise_completion_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn raise_completion_now(&self) {
         if let Some(event) = self.completion.get() {
             event.raise();
         }
