@@ -96,7 +96,7 @@ impl Spot {
         let is_outside = match bytes {
             0 => true,
             // One comparison for whatever is no longer than a word.
-            ..=WORD_BYTES => offset > self.last_word,
+            1..=WORD_BYTES => offset > self.last_word,
             _ => offset > self.last_word || bytes - WORD_BYTES > self.last_word - offset,
         };
         // SAFETY: the finder keeps the mapping.
