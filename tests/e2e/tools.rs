@@ -163,7 +163,7 @@ fn every_rank_reports_its_memory_and_it_is_within_the_budget() {
         let report: serde_json::Value = serde_json::from_str(&printed).unwrap();
         assert_eq!(report["ranks"].to_string(), ranks);
         let most = report["added_private_bytes"]["max"].as_u64().unwrap();
-        assert!(0 < most && most <= 128 << 10, "{report}");
+        assert!(0 < most && most <= 16 << 10, "{report}");
         assert!(report["arena_bytes_per_rank"].as_u64().unwrap() >= 4096, "{report}");
         assert!(report["node_pss_bytes"].as_u64().unwrap() > 0, "{report}");
         let entry = report["object_bytes"]["map_entry"].as_f64().unwrap();
@@ -171,7 +171,7 @@ fn every_rank_reports_its_memory_and_it_is_within_the_budget() {
         assert!(folder.is_picture("mem.png"));
     }
     let table = printed(&mut kumiki(&["mem", "-n", "2"]));
-    assert!(table.contains("private memory added by init") && table.contains("128 KiB  OK"), "{table}");
+    assert!(table.contains("private memory added by init") && table.contains("16 KiB  OK"), "{table}");
     assert!(table.contains("map entry"), "{table}");
 }
 

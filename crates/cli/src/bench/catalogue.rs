@@ -142,7 +142,7 @@ fn all(quick: bool) -> Vec<Metric> {
     let many = if quick { 128 } else { 1024 };
     for ranks in [2, many] {
         let row = launched(format!("memory.{ranks}"), "KiB", ranks, How::Memory);
-        list.push(row.at_most(128.0, Against::Value));
+        list.push(row.at_most(16.0, Against::Value));
     }
     let growth = launched("memory.growth".into(), "KiB", many, How::MemoryGrowth { from: 2 });
     list.push(growth.at_most(16.0, Against::Value));

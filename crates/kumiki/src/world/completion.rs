@@ -7,7 +7,7 @@ use std::time::Duration;
 
 impl World {
     /// Waits until this operation and every one before it is complete. Tells the first failure among them.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&self, handle: Handle) -> Result<()> {
         self.memory.complete(handle)
     }

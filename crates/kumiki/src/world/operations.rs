@@ -51,7 +51,7 @@ impl World {
     /// # world.finalize()
     /// # }
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: usize, order: Order) -> Result<Handle> {
         self.memory.copy(dst, src, bytes as u64, order)
     }

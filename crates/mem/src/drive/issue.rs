@@ -13,6 +13,7 @@ use crate::{Error, Result};
 use bytemuck::Pod;
 use kumiki_net::contract::Outbox;
 use kumiki_net::os::descriptor::Event;
+use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -249,7 +250,24 @@ impl World {
     }
 
     /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
+    #[inline(always)]
     pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64, order: Order) -> Result<Handle> {
+        let core = self.core();
+        if bytes == 8 && core.pending.load(Ordering::Acquire) == 0 && copy::move_word(core, dst, src) {
+            core.raise_completion();
+            return Ok(Handle::DONE);
+        }
+        self.copy_otherwise(dst, src, bytes, order)
+    }
+
+    #[inline(never)]
+    fn copy_otherwise(
+        &self,
+        dst: GlobalAddress,
+        src: GlobalAddress,
+        bytes: u64,
+        order: Order,
+    ) -> Result<Handle> {
         let core = self.core();
         let quiet = core.pending.load(Ordering::Acquire) == 0;
         if (quiet || order == Order::None) && copy::move_near(core, dst, src, bytes) {
@@ -343,8 +361,17 @@ impl World {
     }
 
     /// Waits until this operation and every one before it is complete. Tells the first failure among them.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&self, handle: Handle) -> Result<()> {
+        let is_quiet = self.core().pending.load(Ordering::Acquire) == 0;
+        if is_quiet && !process::is_forked_child() {
+            return Ok(());
+        }
+        self.complete_otherwise(handle)
+    }
+
+    #[inline(never)]
+    fn complete_otherwise(&self, handle: Handle) -> Result<()> {
         if self.core().is_quiet()? {
             return Ok(());
         }
@@ -403,7 +430,7 @@ impl World {
         drop(machine);
         if result.is_none() && self.core().waiting.crowd > 1 {
             // Whoever asks again at once would only keep from its core who is to answer.
-            kumiki_net::os::process::yield_now();
+            process::yield_now();
         }
         self.core().note(result.map_or(Ok(false), |result| result.map(|()| true)))
     }
@@ -451,12 +478,18 @@ impl World {
     /// Writes one element; it is at its place when this returns.
     #[inline(always)]
     pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        if let Some(pointer) = self.core().here(to.address, to.registration, size_of::<T>() as u64) {
-            // SAFETY: the destination was checked for a `T`.
-            unsafe { copy::store(pointer, value) };
-            self.core().wrote(pointer);
-            return Ok(());
-        }
+        let Some(pointer) = self.core().here(to.address, to.registration, size_of::<T>() as u64) else {
+            return self.put_one_otherwise(to, value);
+        };
+        // SAFETY: the destination was checked for a `T`.
+        unsafe { copy::store(pointer, value) };
+        self.core().wrote(pointer);
+        Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_one_otherwise<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
         self.put_otherwise(to.address, to.registration, bytemuck::bytes_of(&value))
     }
 
@@ -477,10 +510,16 @@ impl World {
     /// Reads one element.
     #[inline(always)]
     pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
-        if let Some(pointer) = self.core().here(from.address, from.registration, size_of::<T>() as u64) {
+        match self.core().here(from.address, from.registration, size_of::<T>() as u64) {
             // SAFETY: the source was checked for a `T`.
-            return Ok(unsafe { copy::load(pointer) });
+            Some(pointer) => Ok(unsafe { copy::load(pointer) }),
+            None => self.get_one_otherwise(from),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_one_otherwise<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
         let mut value = T::zeroed();
         self.get_otherwise(from.address, from.registration, bytemuck::bytes_of_mut(&mut value))?;
         Ok(value)
@@ -610,6 +649,7 @@ impl World {
     }
 
     /// Changes a word that has not been found by the short way, or that is not aligned.
+    #[cold]
     #[inline(never)]
     fn fetch_otherwise(&self, call: AtomicCall) -> Result<u64> {
         self.core().breathe(call.target)?;

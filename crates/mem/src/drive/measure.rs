@@ -31,7 +31,9 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// Begins to measure, if somebody asked for it.
+    /// Begins to measure, if somebody asked for it. (Apart from its callers, as `finish` is: a page to read into on the stack of
+    /// joining is a page more that every rank has, whether it is measured or not.)
+    #[inline(never)]
     pub(crate) fn begin() -> Option<Measurement> {
         // Only once: afterwards the number may be that of a descriptor of the program.
         static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -46,6 +48,7 @@ impl Measurement {
     }
 
     /// Ends it when every rank is there and nobody has gone yet.
+    #[inline(never)]
     pub(crate) fn finish(self, world: &World) -> Result<()> {
         let nanoseconds = time::now_ns() - self.started_ns;
         world.sync()?;
@@ -73,6 +76,7 @@ impl Measurement {
 }
 
 impl Figures {
+    #[inline(never)]
     fn now() -> Figures {
         let mut buffer = [0u8; 4096];
         let rollup = read_into("/proc/self/smaps_rollup", &mut buffer);
@@ -90,6 +94,7 @@ impl Figures {
 }
 
 /// Bytes of page tables of this process.
+#[inline(never)]
 pub(crate) fn page_table_bytes() -> u64 {
     let mut buffer = [0u8; 4096];
     kib(read_into("/proc/self/status", &mut buffer), "VmPTE:")

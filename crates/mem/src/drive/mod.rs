@@ -55,7 +55,7 @@ use pending::Futures;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use team::Teams;
 use transports::Machine;
 
@@ -226,14 +226,15 @@ impl Drop for Held<'_> {
 }
 
 impl Drive {
+    #[inline(never)]
     pub(crate) fn new(
         memory: Node,
         channel: Option<Channel>,
         services: Services,
         waiting: Waiting,
         most_operations: usize,
-    ) -> Drive {
-        Drive {
+    ) -> Arc<Drive> {
+        Arc::new(Drive {
             memory,
             pending: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
@@ -248,7 +249,7 @@ impl Drive {
             epoch: AtomicU64::new(0),
             passage: Mutex::new(None),
             teams: Mutex::default(),
-        }
+        })
     }
 
     #[cold]
@@ -379,8 +380,16 @@ impl Drive {
     }
 
     /// Makes the completion descriptor readable, if anybody asked for one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn raise_completion(&self) {
+        if self.completion.get().is_some() {
+            self.raise_completion_now();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn raise_completion_now(&self) {
         if let Some(event) = self.completion.get() {
             event.raise();
         }

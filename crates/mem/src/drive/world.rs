@@ -113,26 +113,16 @@ impl World {
         })
     }
 
-    /// A world that has not met the others yet.
+    /// A world that has not met the others yet. (Apart from its caller: meeting the others need not lie on top of
+    /// what is on the stack here.)
+    #[inline(never)]
     fn take_seat(mut attachment: Attachment, services: &'static [Service]) -> Result<World> {
         process::watch_forks();
         let given = attachment.transport.take();
-        let config = *attachment.arena.config();
-        let bytes = std::mem::size_of::<Drive>() as u64 + 1024;
-        let has_agent = attachment.channel.is_some();
-        let memory = Node::new(attachment.arena.clone(), attachment.rank, has_agent, given.is_none(), bytes)?;
-        // A simulated rank crashes by unwinding to its end.
-        let services = Services { table: services, may_unwind: given.is_some() };
-        let waiting = Waiting {
-            spin_ns: AtomicU64::new(spin_ns(&config)?),
-            crowd: config.machine_ranks / config.machine_cores.max(1),
-            ..Waiting::default()
-        };
-        let most_operations = config.operation_cap as usize;
-        let core = Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations);
+        let core = drive_for(&attachment, services, given.is_some())?;
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         Ok(World {
-            core: Arc::new(core),
+            core,
             attachment: Mutex::new(Some(Seat { attachment })),
             service: Mutex::new(None),
             secret: Arc::new(secret),
@@ -142,6 +132,7 @@ impl World {
     }
 
     /// Meets the others: nobody may be addressed before its starter memory is published.
+    #[inline(never)]
     fn join(self) -> Result<World> {
         let transport = if self.nodes() > 1 { self.ensure_transport() } else { Ok(()) };
         let Err(error) = transport.and_then(|()| self.core.barrier(Activity::Init, None)) else {
@@ -578,6 +569,25 @@ fn renumber(channel: &Channel, new_rank: u32) -> Result<Rank> {
             }
         }
     }
+}
+
+/// The drive of an attachment. (Apart from its caller, as are `Node::new` and `Drive::new`: each has large things on its stack that are
+/// gone when it returns.)
+#[inline(never)]
+fn drive_for(attachment: &Attachment, services: &'static [Service], simulated: bool) -> Result<Arc<Drive>> {
+    let config = *attachment.arena.config();
+    let bytes = std::mem::size_of::<Drive>() as u64 + 1024;
+    let has_agent = attachment.channel.is_some();
+    let memory = Node::new(attachment.arena.clone(), attachment.rank, has_agent, !simulated, bytes)?;
+    // A simulated rank crashes by unwinding to its end.
+    let services = Services { table: services, may_unwind: simulated };
+    let waiting = Waiting {
+        spin_ns: AtomicU64::new(spin_ns(&config)?),
+        crowd: config.machine_ranks / config.machine_cores.max(1),
+        ..Waiting::default()
+    };
+    let most_operations = config.operation_cap as usize;
+    Ok(Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations))
 }
 
 /// How long to spin: not at all when ranks outnumber cores.

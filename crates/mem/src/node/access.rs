@@ -120,33 +120,19 @@ impl Node {
         registration: Registration,
         bytes: u64,
     ) -> Option<*mut u8> {
-        // Slot 0 is never published, so that what names no region finds none.
-        let named = self.finder.named(registration.bits(), self.format.behind(address, registration), bytes);
-        match named {
+        match self.recent(address, registration, bytes) {
             Some(pointer) => Some(pointer),
-            None => self.here_unnamed(address, registration, bytes).map(NonNull::as_ptr),
-        }
-    }
-
-    /// As [`here`](Self::here), for pointers that know no region.
-    #[inline(never)]
-    fn here_unnamed(
-        &self,
-        address: GlobalAddress,
-        registration: Registration,
-        bytes: u64,
-    ) -> Option<NonNull<u8>> {
-        match registration == Registration::ANY {
-            true => self.here_any(address, bytes).and_then(NonNull::new),
-            false => None,
+            None => self.meet(address, registration, bytes).map(NonNull::as_ptr),
         }
     }
 
     /// As [`here`](Self::here), for an address that may belong to any region.
     #[inline(always)]
     pub(crate) fn here_any(&self, address: GlobalAddress, bytes: u64) -> Option<*mut u8> {
-        let (region, offset) = self.format.split(address);
-        self.finder.any(region, offset, bytes)
+        match self.recent_any(address, bytes) {
+            Some(pointer) => Some(pointer),
+            None => self.meet(address, Registration::ANY, bytes).map(NonNull::as_ptr),
+        }
     }
 
     /// As [`here`](Self::here), also for what is rare: regions with a colour, lengths of 0.

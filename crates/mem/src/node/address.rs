@@ -136,18 +136,16 @@ impl AddressFormat {
         (Rank((region >> SLOT_BITS) as u32), region as u16, offset)
     }
 
-    /// How far an address is behind the beginning of the region that a name has. Above the region a name has nothing but the
-    /// generation, which goes out at the top. (A multiplication, because a shift by a variable takes five instructions.)
+    /// Rank and slot of an address as one number.
     #[inline(always)]
-    pub(crate) fn behind(&self, address: GlobalAddress, name: Registration) -> u64 {
-        address.0.wrapping_sub(name.0.wrapping_mul(self.span))
+    pub(crate) fn region(&self, address: GlobalAddress) -> u64 {
+        address.0 >> self.offset_bits
     }
 
-    /// Rank and slot of an address as one number, and the offset.
-    #[inline(always)]
-    pub(crate) fn split(&self, address: GlobalAddress) -> (u64, u64) {
-        let region = address.0 >> self.offset_bits;
-        (region, address.0 ^ region << self.offset_bits)
+    /// The first address of a rank and slot, as one number.
+    #[inline]
+    pub(crate) fn start(&self, region: u64) -> u64 {
+        region << self.offset_bits
     }
 
     /// The name of a registration; of any in the slot if its generation is 0.
@@ -195,7 +193,7 @@ impl Registration {
 
     /// Rank and slot as one number; 0 if any will do.
     #[inline(always)]
-    const fn region(self) -> u64 {
+    pub(crate) const fn region(self) -> u64 {
         self.0 & ((1 << REGION_BITS) - 1)
     }
 

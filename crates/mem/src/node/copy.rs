@@ -16,22 +16,24 @@ use std::sync::atomic::{fence, AtomicU16, AtomicU32, AtomicU64, AtomicU8, Orderi
 /// Bytes that go through this process at a time when both sides are other processes' private memory.
 const BOUNCE_BYTES: usize = 16 * 1024;
 
+/// Copies a word between two regions of the arena that this thread has used lately; otherwise false.
+#[inline(always)]
+pub(crate) fn move_word(node: &Node, dst: GlobalAddress, src: GlobalAddress) -> bool {
+    if let (Some(to), Some(from)) = (node.recent_any(dst, 8), node.recent_any(src, 8)) {
+        // SAFETY: both were checked for a word.
+        unsafe { store(to, load::<u64>(from)) };
+        node.wrote(to);
+        return true;
+    }
+    false
+}
+
 /// Copies between memories of this node if nothing stands in the way; otherwise false, and the long way round finds out
 /// what does.
 #[inline]
 pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    if bytes == 8 {
-        // The usual word: what depends on the length is known here.
-        if let Some(to) = node.here_any(dst, 8) {
-            if let Some(from) = node.here_any(src, 8) {
-                // SAFETY: both ranges were checked and lie in the arena.
-                unsafe { store(to, load::<u64>(from)) };
-                node.wrote(to);
-                return true;
-            }
-        }
-    } else if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
-        // SAFETY: as above.
+    if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
+        // SAFETY: both ranges were checked and lie in the arena.
         unsafe { move_bytes(to, from, bytes as usize) };
         node.wrote(to);
         return true;
@@ -125,10 +127,29 @@ const fn is_word<T>() -> bool {
 /// `from` must be valid for reads of a `T`. Other processes may write there meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn load<T: Pod>(from: *const u8) -> T {
-    if is_word::<T>() && (from as usize).is_multiple_of(align_of::<T>()) {
-        // SAFETY: the caller vouches for the range, which is aligned.
-        return unsafe { load_aligned(from, Ordering::Acquire) };
+    // SAFETY: the caller vouches for the range, which is aligned where that is needed.
+    unsafe {
+        match is_word::<T>() {
+            true if (from as usize).is_multiple_of(align_of::<T>()) => load_aligned(from, Ordering::Acquire),
+            true => load_unaligned(from),
+            false => load_bytes(from),
+        }
     }
+}
+
+/// # Safety
+/// As [`load`].
+#[cold]
+#[inline(never)]
+unsafe fn load_unaligned<T: Pod>(from: *const u8) -> T {
+    // SAFETY: as the caller promises.
+    unsafe { load_bytes(from) }
+}
+
+/// # Safety
+/// As [`load`].
+#[inline]
+unsafe fn load_bytes<T: Pod>(from: *const u8) -> T {
     let mut value = T::zeroed();
     // SAFETY: the caller vouches for the source; every bit pattern is a `T`.
     unsafe { move_bytes((&mut value as *mut T).cast(), from, size_of::<T>()) };
@@ -141,10 +162,31 @@ pub(crate) unsafe fn load<T: Pod>(from: *const u8) -> T {
 /// `to` must be valid for writes of a `T`. Other processes may touch it meanwhile.
 #[inline(always)]
 pub(crate) unsafe fn store<T: Pod>(to: *mut u8, value: T) {
-    if is_word::<T>() && (to as usize).is_multiple_of(align_of::<T>()) {
-        // SAFETY: the caller vouches for the range, which is aligned.
-        return unsafe { store_aligned(to, value, Ordering::Release) };
+    // SAFETY: the caller vouches for the range, which is aligned where that is needed.
+    unsafe {
+        match is_word::<T>() {
+            true if (to as usize).is_multiple_of(align_of::<T>()) => {
+                store_aligned(to, value, Ordering::Release);
+            }
+            true => store_unaligned(to, value),
+            false => store_bytes(to, value),
+        }
     }
+}
+
+/// # Safety
+/// As [`store`].
+#[cold]
+#[inline(never)]
+unsafe fn store_unaligned<T: Pod>(to: *mut u8, value: T) {
+    // SAFETY: as the caller promises.
+    unsafe { store_bytes(to, value) };
+}
+
+/// # Safety
+/// As [`store`].
+#[inline]
+unsafe fn store_bytes<T: Pod>(to: *mut u8, value: T) {
     // SAFETY: the caller vouches for the destination; `value` is plain data of that size.
     unsafe { move_bytes(to, (&value as *const T).cast(), size_of::<T>()) };
 }

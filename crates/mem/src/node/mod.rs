@@ -5,6 +5,7 @@
 //! | `address.rs` | [`GlobalAddress`](crate::GlobalAddress), [`GlobalPtr`](crate::GlobalPtr) |
 //! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
+//! | `recent.rs` | the regions that a thread used last, found again in a few steps |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
@@ -22,6 +23,7 @@ pub(crate) mod ledger;
 pub(crate) mod local;
 pub(crate) mod neighbours;
 pub(crate) mod pool;
+mod recent;
 pub(crate) mod region;
 pub(crate) mod shape;
 pub(crate) mod slots;
@@ -79,6 +81,7 @@ pub(crate) struct Node {
 impl Node {
     /// The memory of the node of a rank, whose own part is published: starter memory and the pool. So many bytes are booked for
     /// the world that it is for. Where looks at memory are counted there is no short way to it.
+    #[inline(never)]
     pub(crate) fn new(
         arena: Arc<Arena>,
         rank: Rank,

@@ -1,14 +1,15 @@
 //! The way of every access on the node, from the name of a region to a pointer, in as few instructions as it takes.
 //!
-//! Everything that the way needs lies here side by side, ready to use: no arena, configuration or layout is gone through.
-//! [`Finder::named`] and [`Finder::any`] say `None` for whatever is not plain (another node, a rank that is gone, memory that is
-//! not of the arena, a coloured region, a length of 0, an error of any kind): the caller then goes the long way, which tells
-//! them apart. What is read from shared memory is read once and checked before it is used, whoever wrote it.
+//! A [`Finder`] has everything that the way needs side by side, ready to use: no arena, configuration or layout is gone through. It
+//! says `None` for whatever is not plain (another node, a rank that is gone, memory that is not of the arena, a coloured region, a
+//! length of 0, an error of any kind): the caller then goes the long way, which tells them apart. What it has found, a [`Spot`], can
+//! be kept and asked again: it looks at three words of shared memory, which must be what they were, and at the length. What is read
+//! from shared memory is read once and checked before it is used, whoever wrote it.
 
 use super::arena::{Config, Whole};
 use super::bell::Listeners;
 use super::layout::{Layout, ENTRY_BYTES, PAGE_SLOTS_SHIFT};
-use super::region::{RegionEntry, GENERATION_BITS, LOW_BITS};
+use super::region::{RegionEntry, GENERATION_BITS};
 use super::world::PlaceWord;
 use crate::os::memory::PAGE_BYTES;
 use std::ptr::NonNull;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 /// Bits of the slot in the name of a region.
 const SLOT_BITS: u32 = 16;
 const SLOT_MASK: u64 = (1 << SLOT_BITS) - 1;
+/// The usual length of an access.
+const WORD_BYTES: u64 = 8;
 /// Slots in a page of a table.
 const PAGE_SLOTS: u64 = 1 << PAGE_SLOTS_SHIFT;
 
@@ -33,8 +36,6 @@ pub struct Finder {
     /// Who wants to be woken by writes.
     listeners: NonNull<Listeners>,
     arena_bytes: u64,
-    /// Where the last page of the arena begins.
-    last_page: u64,
     /// Ranks that can be found: none when every access shall go the long way.
     ranks: u32,
     table_shift: u32,
@@ -47,6 +48,70 @@ pub struct Finder {
 unsafe impl Send for Finder {}
 // SAFETY: as above.
 unsafe impl Sync for Finder {}
+
+/// A region of the arena that was found once, and what must still hold for it to be there: its owner is alive, and the entry is what
+/// it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    owner: *const PlaceWord,
+    /// What the word of the owner holds while it is alive.
+    alive: u64,
+    entry: *const RegionEntry,
+    words: (u64, u64),
+    first: *mut u8,
+    bytes: u64,
+    /// Where the last eight bytes of the region begin, if it has so many.
+    last_word: u64,
+}
+
+impl Spot {
+    /// One that leads nowhere: nothing is in it.
+    pub const NOWHERE: Spot = Spot {
+        owner: std::ptr::null(),
+        alive: 0,
+        entry: std::ptr::null(),
+        words: (0, 0),
+        first: std::ptr::null_mut(),
+        bytes: 0,
+        last_word: 0,
+    };
+
+    /// Whether it can be asked with [`at`](Self::at).
+    #[inline]
+    pub fn is_lasting(&self) -> bool {
+        self.bytes >= WORD_BYTES
+    }
+
+    /// `bytes` at `offset` of the region, as it was when it was found.
+    #[inline]
+    pub fn now(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let is_inside = bytes != 0 && offset < self.bytes && bytes <= self.bytes - offset;
+        // SAFETY: it lies in the region, which lies in the arena.
+        is_inside.then(|| unsafe { self.first.add(offset as usize) })
+    }
+
+    /// `bytes` at `offset` of the region, if it is still there and they are in it; sometimes not of the last seven of it.
+    ///
+    /// # Safety
+    /// It must come from [`Finder::spot`] and be [lasting](Self::is_lasting), and that finder must still be there.
+    #[inline(always)]
+    pub unsafe fn at(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let is_outside = match bytes {
+            0 => true,
+            // One comparison for whatever is no longer than a word.
+            1..=WORD_BYTES => offset > self.last_word,
+            _ => offset > self.last_word || bytes - WORD_BYTES > self.last_word - offset,
+        };
+        // SAFETY: the finder keeps the mapping.
+        if is_outside || unsafe { (*self.owner).beyond(self.alive) } != 0 {
+            return None;
+        }
+        // SAFETY: as above; and this is no forked child, where only the world table can be read, and is all zeroes.
+        let is_same = unsafe { (*self.entry).is(self.words) };
+        // SAFETY: it lies in the region, which lies in the arena.
+        is_same.then(|| unsafe { self.first.add(offset as usize) })
+    }
+}
 
 impl Finder {
     /// A finder over a mapping that is laid out and configured like this.
@@ -72,7 +137,6 @@ impl Finder {
             base,
             listeners: NonNull::from(listeners),
             arena_bytes: layout.total,
-            last_page: layout.total - PAGE_BYTES,
             ranks: if finds { config.ranks } else { 0 },
             table_shift: layout.table_shift,
             _whole: whole,
@@ -114,46 +178,32 @@ impl Finder {
         unsafe { self.tables.add(offset as usize).cast().as_ref() }
     }
 
-    /// `bytes` at `offset` of the region with this name: the tag of its generation (the bits that a region's words have it in,
-    /// and 0 in those below), rank and first slot.
-    #[inline(always)]
-    pub fn named(&self, name: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
-        let local = self.local((name >> SLOT_BITS) as u32)?;
-        // SAFETY: it comes from there.
-        let entry = unsafe { self.entry(local, name) };
-        // Nothing but the generation: a name may be made up, and what is beside it in the words is not for the name to say.
-        let (place, extent) = entry.less(name & GENERATION_BITS);
-        self.inside(place, extent, offset, bytes)
-    }
-
-    /// `bytes` at `offset` of whatever region has this rank and slot now.
-    #[inline(always)]
-    pub fn any(&self, region: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
-        let local = self.local((region >> SLOT_BITS) as u32)?;
+    /// Where the region lies that has this rank and slot now, for whoever comes again soon, and its name. `None` for what has no
+    /// short way.
+    #[inline]
+    pub fn spot(&self, region: u64) -> Option<(u64, Spot)> {
+        let rank = (region >> SLOT_BITS) as u32;
+        let local = self.local(rank)?;
         // SAFETY: it comes from there.
         let entry = unsafe { self.entry(local, region) };
-        let (place, extent) = entry.less_itself()?;
-        self.inside(place, extent, offset, bytes)
-    }
-
-    /// `bytes` at `offset` of a region, if its place and its length are nothing more than that.
-    #[inline(always)]
-    fn inside(&self, place: u64, extent: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
-        // With nothing above their 48 bits none of these sums wraps round. A free entry has length 0.
-        if (place | extent | offset | bytes) > LOW_BITS || bytes == 0 || offset + bytes > extent {
+        let words = entry.words();
+        let (place, bytes) = RegionEntry::plain(words)?;
+        // All of it must lie in the arena, so that no access has to ask. (None of these sums wraps round.)
+        if bytes == 0 || place + bytes > self.arena_bytes {
             return None;
         }
-        let at = place + offset;
-        let is_outside = match bytes {
-            // Known where this is compiled: one comparison, at the cost of the last page of all.
-            ..=PAGE_BYTES => at > self.last_page,
-            _ => at + bytes > self.arena_bytes,
+        let spot = Spot {
+            // SAFETY: the world table has a word for each rank, as was checked there.
+            owner: unsafe { self.world.add(rank as usize).as_ptr() },
+            alive: self.here + local,
+            entry,
+            words,
+            // SAFETY: it lies inside the mapping.
+            first: unsafe { self.base.add(place as usize).as_ptr() },
+            bytes,
+            last_word: bytes.wrapping_sub(WORD_BYTES),
         };
-        if is_outside {
-            return None;
-        }
-        // SAFETY: the bytes lie inside the mapping.
-        Some(unsafe { self.base.add(at as usize).as_ptr() })
+        Some((words.0 & GENERATION_BITS | region, spot))
     }
 }
 
@@ -163,6 +213,7 @@ mod tests {
     use super::super::arena::{Arena, SLOTS};
     use super::super::region::{Kind, RegionView};
     use super::super::world::{Cause, Place, Status};
+    use super::Finder;
     use crate::Rank;
 
     fn arena() -> Arena {
@@ -173,6 +224,17 @@ mod tests {
             arena.place(Rank(local)).unwrap().store(place);
         }
         arena
+    }
+
+    /// As whoever comes for the first time, and as whoever has been there: they agree, but for the last bytes of a region.
+    fn named(finder: &Finder, name: u64, offset: u64, bytes: u64) -> Option<*mut u8> {
+        let (found, spot) = finder.spot(name & ((1 << 48) - 1))?;
+        let now = spot.now(offset, bytes).filter(|_| found == name)?;
+        if spot.is_lasting() && (bytes >= 8 || spot.now(offset, 8).is_some()) {
+            // SAFETY: the finder is there.
+            assert_eq!(unsafe { spot.at(offset, bytes) }, Some(now));
+        }
+        Some(now)
     }
 
     fn name(rank: u64, slot: u64, generation: u64) -> u64 {
@@ -188,11 +250,7 @@ mod tests {
         for slot in [7, 255, 256, SLOTS as u64 - 1] {
             arena.commit_slot(2, slot as usize).unwrap();
             let entry = arena.region(2, slot as usize).unwrap();
-            let both = |offset, bytes| {
-                let any = finder.any(name(2, slot, 0), offset, bytes);
-                assert_eq!(finder.named(name(2, slot, 5), offset, bytes), any);
-                any
-            };
+            let both = |offset, bytes| named(&finder, name(2, slot, 5), offset, bytes);
             assert_eq!(both(0, 1), None);
             entry.publish(view);
             let at = |offset| Some(arena.pointer(base + offset));
@@ -201,7 +259,7 @@ mod tests {
                 assert_eq!(both(offset, bytes), None, "{bytes} at {offset}");
             }
             for wrong in [name(2, slot, 4), name(2, slot, 0), name(1, slot, 5), name(3, slot, 5)] {
-                assert_eq!(finder.named(wrong, 0, 1), None, "{wrong:#x}");
+                assert_eq!(named(&finder, wrong, 0, 1), None, "{wrong:#x}");
             }
             for other in [
                 RegionView { kind: Kind::Private, ..view },
@@ -225,8 +283,8 @@ mod tests {
         let base = arena.starter(1).start;
         let view = RegionView { kind: Kind::Arena, base, bytes: 8, generation: 1, colour: 0 };
         arena.region(1, 1).unwrap().publish(view);
-        let found = || finder.named(name(1, 1, 1), 0, 8).is_some();
-        assert!(found() && blind.named(name(1, 1, 1), 0, 8).is_none());
+        let found = || named(&finder, name(1, 1, 1), 0, 8).is_some();
+        assert!(found() && named(&blind, name(1, 1, 1), 0, 8).is_none());
         let place = arena.place(Rank(1)).unwrap();
         let alive = place.load();
         for (status, cause) in
@@ -256,7 +314,7 @@ mod tests {
         arena.region(0, 1).unwrap().publish(view);
         // A world that starts over has one while the last is still there.
         let finders = [arena.finder(true), arena.finder(true)];
-        let found = || finders.iter().filter(|finder| finder.named(name(0, 1, 1), 0, 8).is_some()).count();
+        let found = || finders.iter().filter(|finder| named(finder, name(0, 1, 1), 0, 8).is_some()).count();
         assert_eq!(found(), 2);
         // A fork of a fork, as of daemons, was aborted: the zeroes that it had inherited were in the way of its own.
         let grandchild = || found() as i32 + in_a_child(|| found() as i32);
@@ -290,7 +348,7 @@ mod tests {
             arena.region(0, 1).unwrap().publish(RegionView { kind, base, bytes: 8, generation: 1, colour });
             // As if what stands for the kind and the colour were a part of the generation.
             for made_up in 0..16u64 {
-                assert_eq!(finder.named(name(0, 1, 1) | made_up << 48, 0, 8), None, "{kind:?}, {made_up}");
+                assert_eq!(named(&finder, name(0, 1, 1) | made_up << 48, 0, 8), None, "{kind:?}, {made_up}");
             }
         }
     }

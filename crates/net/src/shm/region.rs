@@ -156,22 +156,27 @@ impl RegionEntry {
         Some((place & LOW_BITS) + offset)
     }
 
-    /// Place and length, each without the tag of a generation: nothing more than that if it is a region of the arena without a
-    /// colour and of this generation.
+    /// Both words as they are.
     #[cfg(not(loom))]
     #[inline(always)]
-    pub(super) fn less(&self, tag: u64) -> (u64, u64) {
-        (self.place.load(Ordering::Acquire) ^ tag, self.extent.load(Ordering::Acquire) ^ tag)
+    pub(super) fn words(&self) -> (u64, u64) {
+        (self.place.load(Ordering::Acquire), self.extent.load(Ordering::Acquire))
     }
 
-    /// The same without the tag that it has; `None` if its words are of two registrations, or it is not such a region.
+    /// Whether these are still its words.
     #[cfg(not(loom))]
     #[inline(always)]
-    pub(super) fn less_itself(&self) -> Option<(u64, u64)> {
-        let place = self.place.load(Ordering::Acquire);
-        let extent = self.extent.load(Ordering::Acquire);
+    pub(super) fn is(&self, (place, extent): (u64, u64)) -> bool {
+        self.place.load(Ordering::Acquire) == place && self.extent.load(Ordering::Acquire) == extent
+    }
+
+    /// Place and length, from both words; `None` if they are of two registrations, or it is no region of the arena without a colour.
+    #[cfg(not(loom))]
+    #[inline(always)]
+    pub(super) fn plain((place, extent): (u64, u64)) -> Option<(u64, u64)> {
         let kind = place & KIND_MASK << KIND_SHIFT;
-        ((place ^ extent) >> KIND_SHIFT | kind == 0).then_some((place & LOW_BITS, extent & LOW_BITS))
+        let is_plain = place >> GENERATION_SHIFT != 0 && (place ^ extent) >> KIND_SHIFT | kind == 0;
+        is_plain.then_some((place & LOW_BITS, extent & LOW_BITS))
     }
 
     /// Where `bytes` at `offset` of the region are, as [`RegionView::base`] says it, with kind and generation. `None` if the
