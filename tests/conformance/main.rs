@@ -24,11 +24,13 @@ mod lists;
 #[path = "../loopback.rs"]
 mod loopback;
 mod orders;
+mod pending;
 mod programs;
 mod reset;
 #[path = "../running.rs"]
 mod running;
 mod sequences;
+mod shapes;
 mod simulated;
 mod stage;
 mod strangers;
@@ -39,6 +41,7 @@ mod torn;
 mod typed;
 mod views;
 mod way;
+mod words;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -104,6 +107,10 @@ const TOPICS: &[Topic] = &[
     topic("disturbed", &[EVERY], torn::disturbed),
     topic("answered", &[EVERY], torn::answered),
     topic("barriers", &[NODES], sync::barriers),
+    topic("words", &[EVERY], words::words),
+    topic("pending", &[EVERY], pending::pending),
+    topic("shapes", &[EVERY], shapes::shapes_of_all_kinds),
+    topic("signals", &[EVERY], shapes::signals),
     topic("late_barrier", &[NODES], sync::late),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),

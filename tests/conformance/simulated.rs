@@ -20,6 +20,7 @@ const REAL_ONLY: &[&str] = &[
     "fork",
     "reset",
     "late_barrier",
+    "pending",
     "far_offsets",
     "heap_memory_goes_back",
 ];

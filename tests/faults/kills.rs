@@ -12,17 +12,38 @@ tests![
     a_killed_initiator_leaves_the_rest_of_the_target_alone,
     no_increment_is_lost_or_done_twice,
     memory_in_view_of_a_rank_that_was_killed_is_used_again,
+    whoever_waits_for_a_word_of_a_rank_that_was_killed_is_told,
 ];
 
 /// The pins of a rank stay where they are when it is killed: they do not count any more.
 fn memory_in_view_of_a_rank_that_was_killed_is_used_again() {
     let mut job = Setup::new("viewer").continues().start();
-    job.expect("views");
     assert_eq!(job.expect("held"), (8 << 16).to_string());
     job.signal(job.rank(VICTIM), libc::SIGKILL);
     job.tell("go");
     job.expect("free");
     job.finish();
+}
+
+/// A wait for a word ends with the rank that was to write it, and not with another one if it is named.
+fn whoever_waits_for_a_word_of_a_rank_that_was_killed_is_told() {
+    for nodes in [1, 3] {
+        let mut job = Setup::new("listener").ranks(3).nodes(nodes).continues().start();
+        for rank in 0..3 {
+            job.until_report(&format!("rank {rank} waits for a word of its memory for rank 1"));
+        }
+        job.signal(job.rank(VICTIM), libc::SIGKILL);
+        job.tell("go");
+        let ended = job.finish();
+        for (what, count, came_to) in
+            [("named", 2, "PeerLost(1"), ("any", 2, "PeerLost(1"), ("late", 2, "Timeout"), ("other", 1, "ok")]
+        {
+            let said = ended.said("got");
+            let of_what = |line: &&&str| line.split(' ').nth(2) == Some(what);
+            let right = said.iter().filter(of_what).filter(|line| line.contains(came_to)).count();
+            assert_eq!(right, count, "{what}: {}", ended.show());
+        }
+    }
 }
 
 /// Who is killed in these jobs.

@@ -9,6 +9,10 @@ use crate::tidy::Violation;
 
 const PAGE: &str = "docs/environment.md";
 const REMEDY: &str = "run `cargo xtask docs`";
+/// How the command is built: of the whole workspace, and with an example, so that cargo chooses the features of dependencies
+/// as it does for the tests. Then what they have built, or will, is not built a second time.
+const BUILD: [&str; 8] =
+    ["build", "--workspace", "--bin", "kumiki", "--example", "hello", "--quiet", "--message-format=json"];
 
 /// Writes the page.
 pub(crate) fn write(root: &Path) -> Result<(), String> {
@@ -46,8 +50,17 @@ fn generated(root: &Path) -> Result<Option<String>, String> {
         return Ok(None);
     }
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    output_of(root, &cargo, &["run", "-q", "-p", "kumiki-cli", "--", "info", "--environment-markdown"])
-        .map(Some)
+    let built = output_of(root, &cargo, &BUILD)?;
+    let command = built_command(&built).ok_or("the build did not say where the command is")?;
+    output_of(root, &command, &["info", "--environment-markdown"]).map(Some)
+}
+
+/// The file of the command, from what cargo says about a build.
+fn built_command(messages: &str) -> Option<String> {
+    let message = |line| serde_json::from_str::<serde_json::Value>(line).ok();
+    let messages = messages.lines().filter_map(message);
+    let mut files = messages.filter(|message| message["target"]["name"] == "kumiki");
+    files.find_map(|message| message["executable"].as_str().map(str::to_owned))
 }
 
 fn compare(page: Option<&str>, generated: &str) -> Option<Violation> {
@@ -64,6 +77,18 @@ fn compare(page: Option<&str>, generated: &str) -> Option<Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_is_where_cargo_says() {
+        let messages = [
+            r#"{"reason":"compiler-artifact","target":{"name":"kumiki","kind":["lib"]},"executable":null}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"hello"},"executable":"/t/hello"}"#,
+            r#"{"reason":"compiler-artifact","target":{"name":"kumiki","kind":["bin"]},"executable":"/t/kumiki"}"#,
+            r#"{"reason":"build-finished","success":true}"#,
+        ];
+        assert_eq!(built_command(&messages.join("\n")).as_deref(), Some("/t/kumiki"));
+        assert_eq!(built_command(messages[0]), None);
+    }
 
     #[test]
     fn the_same_text_passes() {

@@ -103,7 +103,7 @@ fn names(command: &clap::Command) -> impl Iterator<Item = &str> {
 
 /// The name that is one or two slips of the finger away, if one is.
 fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let slips = |name: &str| environment::slips(given, name);
+    let slips = |name: &str| strsim::osa_distance(given, name);
     let near = known.filter(|name| slips(name) <= 2.min(name.len() - 1)).min_by_key(|name| slips(name));
     near.map(String::from)
 }

@@ -204,8 +204,9 @@ pub mod raw;
 mod world;
 
 pub use kumiki_mem::{
-    AtomicOp, AtomicWord, Celled, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Ledger, Lent, Order,
-    Part, Pod, Purpose, Region, Registered, Result, View, Zeroable,
+    AtomicOp, AtomicWord, Celled, Completion, Entry, Error, Fate, GlobalAddress, GlobalPtr, Handle, Is,
+    Ledger, Lent, Order, Part, Pending, Pod, Purpose, Region, Registered, Result, Scope, Shape, Until, View,
+    Wait, Zeroable,
 };
 pub use world::{World, WorldOptions};
 

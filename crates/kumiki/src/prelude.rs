@@ -2,4 +2,6 @@
 
 pub use crate::data::{Chunks, On, Spread};
 pub use crate::data::{Counter, Deque, List, Map, Multiset, Set, SharedArray, TypedMap, Vector, Workspace};
-pub use crate::{Error, GlobalAddress, GlobalPtr, Order, Pod, Rank, Region, World, Zeroable};
+pub use crate::{
+    Error, GlobalAddress, GlobalPtr, Is, Order, Pod, Rank, Region, Shape, Wait, World, Zeroable,
+};

@@ -6,8 +6,8 @@ use kumiki_net::auth::JobId;
 use kumiki_net::contract::{
     Capabilities, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport,
 };
-use kumiki_net::shm::arena::{Arena, Config, Phase};
-use kumiki_net::shm::world::{Cause, Place, Status};
+use kumiki_net::shm::arena::Arena;
+use kumiki_net::terms::Terms;
 use kumiki_net::wire::Header;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,33 +100,14 @@ impl Sleeper for Nap {
 
 /// Attachments of so many ranks, each on a node of its own.
 fn attachments(ranks: u32) -> (Arc<Post>, Vec<Attachment>) {
-    let arena = Arena::create(Config {
-        job: 1,
-        ranks,
-        nodes: ranks,
-        node: 0,
-        local_ranks: ranks,
-        machine_ranks: ranks,
-        peer_timeout_ms: 60_000,
-        starter_bytes: 4096,
-        budget_bytes: u64::MAX,
-        pool_bytes: u64::MAX,
-        connection_cap: 16,
-        continue_on_loss: 0,
-        allow_process_vm: 0,
-        machine_cores: 1,
-    });
+    let terms = Terms { peer_timeout_ms: 60_000, allow_process_vm: 0, ..Terms::default() };
+    let arenas = Arena::apart(1, ranks, terms).unwrap();
     let post = Arc::new(Post {
         boxes: Mutex::new(vec![VecDeque::new(); ranks as usize]),
         changed: Condvar::new(),
         refuses: (0..ranks).map(|_| AtomicBool::new(false)).collect(),
     });
-    let arenas = arena.unwrap().split().unwrap();
     let attach = |(rank, arena): (u32, Arena)| {
-        arena.prepare_rank(0).unwrap();
-        let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
-        arena.place(Rank(rank)).unwrap().store(place);
-        arena.shared().set_phase(Phase::Ready);
         let link = Link { post: post.clone(), rank: Rank(rank) };
         Attachment::new(Arc::new(arena), Rank(rank), Some(Box::new(link)), JobId(1))
     };

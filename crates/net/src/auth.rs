@@ -22,7 +22,7 @@ pub const MAGIC: [u8; 4] = *b"KMKI";
 /// The protocol version as a literal, so that the contexts below are made from the same number.
 macro_rules! protocol_version {
     () => {
-        5
+        6
     };
 }
 /// The protocol version that this build speaks. It speaks no other.
@@ -519,6 +519,14 @@ pub(crate) fn hello(
     let tag = secret.derive(HELLO_CONTEXT).tag(&record[..HELLO_BODY_BYTES]);
     record[HELLO_BODY_BYTES..].copy_from_slice(&tag);
     record
+}
+
+/// A digest of bytes that travel behind a header, for the header to carry: its tag then vouches for them, where a checksum guards
+/// against accidents only.
+pub fn digest(bytes: &[u8]) -> u64 {
+    let hash = blake3::hash(bytes);
+    let first: [u8; 8] = std::array::from_fn(|index| hash.as_bytes()[index]);
+    u64::from_le_bytes(first)
 }
 
 /// A digest of a HELLO: all that either side must remember of it.

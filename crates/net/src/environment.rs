@@ -80,7 +80,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_POOL", "none", Launcher, "The most memory of a rank that its own and other ranks' `malloc` and data structures may take (`--pool`), for instance `64M`."),
     variable("KUMIKI_STARTER", "4096", Launcher, "Bytes of starter memory of each rank (`--starter`)."),
     variable("KUMIKI_CONNECTIONS", "256", Launcher, "The most TCP connections of a rank (`--connections`); the least recently used is closed first."),
-    variable("KUMIKI_OPERATIONS", "4096", Rank, "The most operations of a rank that are under way at once (`--operations`), 16 at least; issuing one more waits for the oldest. Each takes 192 bytes of the budget while it is under way."),
+    variable("KUMIKI_OPERATIONS", "4096", Launcher, "The most operations of a rank that are under way at once (`--operations`), 16 at least; issuing one more waits for the oldest. Each takes 192 bytes of the budget while it is under way."),
     variable("KUMIKI_PROCESS_VM", "auto", Launcher, "Use `process_vm_readv` and `process_vm_writev` for private regions on a node: auto or off."),
     variable("KUMIKI_TRACE", "none", Rank, "File for a trace that Perfetto and Chrome read (`--trace`)."),
     variable("KUMIKI_COUNT", "no", Rank, "Count frames and bytes, and print them at the end."),
@@ -280,26 +280,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     if !name.starts_with("KUMIKI_") || VARIABLES.iter().any(|variable| variable.name == name) {
         return None;
     }
-    VARIABLES.iter().map(|variable| variable.name).min_by_key(|known| slips(name, known))
-}
-
-/// How many slips of the finger are between two words: a letter too many, too few or another, or two in the wrong order.
-pub fn slips(one: &str, other: &str) -> usize {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
-    for (i, a) in one.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in other.iter().enumerate() {
-            let change = rows[i][j] + (a != b) as usize;
-            let mut least = change.min(row[j] + 1).min(rows[i][j + 1] + 1);
-            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
-                least = least.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[one.len()][other.len()]
+    VARIABLES.iter().map(|variable| variable.name).min_by_key(|known| strsim::osa_distance(name, known))
 }
 
 /// `docs/environment.md`.
@@ -388,7 +369,7 @@ mod tests {
         assert_eq!((nearest("KUMIKI_RANKS"), nearest("PATH")), (None, None));
         let cases =
             [("run", "run"), ("rnu", "run"), ("rn", "run"), ("runn", "run"), ("", "run"), ("abc", "cab")];
-        assert_eq!(cases.map(|(one, other)| slips(one, other)), [0, 1, 1, 1, 3, 2]);
+        assert_eq!(cases.map(|(one, other)| strsim::osa_distance(one, other)), [0, 1, 1, 1, 3, 2]);
     }
 
     #[test]

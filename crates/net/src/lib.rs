@@ -11,6 +11,8 @@ pub mod agent;
 #[cfg(not(loom))]
 pub mod auth;
 #[cfg(not(loom))]
+pub mod codec;
+#[cfg(not(loom))]
 pub mod contract;
 #[cfg(not(loom))]
 pub mod environment;
@@ -26,6 +28,8 @@ pub mod shm;
 pub mod stub;
 #[cfg(not(loom))]
 pub mod tcp;
+#[cfg(not(loom))]
+pub mod terms;
 #[cfg(not(loom))]
 pub mod wire;
 

@@ -65,7 +65,7 @@ fn start_by_ssh(options: &Options, host: &str, secret: &Secret) -> Result<AgentP
     if Path::new(program).file_name().is_some_and(|name| name == "ssh") {
         // Never ask for anything: nobody could answer, for the standard input is ours.
         command.args(["-x", "-T", "-o", "BatchMode=yes"]);
-        let (interval, count) = patience(options.peer_timeout);
+        let (interval, count) = patience(Duration::from_millis(options.terms.peer_timeout_ms.into()));
         command.arg("-o").arg(format!("ServerAliveInterval={interval}"));
         command.arg("-o").arg(format!("ServerAliveCountMax={count}"));
     }

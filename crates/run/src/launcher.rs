@@ -4,7 +4,7 @@ use crate::agents::{self, AgentProcess};
 use crate::plan::{self, PlannedNode};
 use crate::streams::{Printer, Read, Source};
 use crate::trace::TraceFile;
-use crate::{netns, Bind, OnLoss, Options, Result, RunError};
+use crate::{netns, Bind, Options, Result, RunError};
 use kumiki_net::agent::hub::{Effect, Hub, Plan, GRACE_MS};
 use kumiki_net::agent::link::Shared;
 use kumiki_net::agent::protocol::{Launch, Listen, ToHub, ToNode};
@@ -54,7 +54,7 @@ fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>)
     random_bytes(&mut random)?;
     let job = u64::from_le_bytes(random);
     let ranks: u32 = nodes.iter().map(|node| node.ranks.len() as u32).sum();
-    let allow_process_vm = environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off");
+    let terms = options.terms.with_process_vm()?;
     let on_machine = |node: &PlannedNode, other: &PlannedNode| node.host == other.host;
     let launch = |(index, node): (usize, &PlannedNode)| {
         let here = |other: &&PlannedNode| on_machine(node, other);
@@ -67,13 +67,7 @@ fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>)
             here: node.ranks.clone(),
             machine_ranks: count(nodes),
             machine_before: count(&nodes[..index]),
-            peer_timeout_ms: options.peer_timeout.as_millis().clamp(100, 1 << 30) as u32,
-            starter_bytes: options.starter_bytes,
-            budget_bytes: options.budget_bytes.unwrap_or(u64::MAX),
-            pool_bytes: options.pool_bytes.unwrap_or(u64::MAX),
-            connection_cap: options.connections.max(1),
-            continue_on_loss: options.on_loss == OnLoss::Continue,
-            allow_process_vm,
+            terms,
             listen: match &node.host {
                 None if options.network_namespaces => Listen::Address(netns::address(index as u32)),
                 None => Listen::Loopback,
@@ -127,9 +121,6 @@ fn rank_environment(
     }
     if let Some(trace) = trace {
         list.push((b"KUMIKI_TRACE".to_vec(), trace.path().as_os_str().as_bytes().to_vec()));
-    }
-    if let Some(operations) = options.operations {
-        list.push((b"KUMIKI_OPERATIONS".to_vec(), operations.to_string().into_bytes()));
     }
     for entry in &options.environment {
         let (name, value) = match entry.split_once('=') {
@@ -204,8 +195,7 @@ impl<'a> Launcher<'a> {
             Plan {
                 ranks: nodes.iter().map(|node| node.ranks.len() as u32).sum(),
                 nodes: nodes.iter().map(|node| (node.name.clone(), node.ranks.clone())).collect(),
-                peer_timeout_ms: options.peer_timeout.as_millis().clamp(100, 1 << 30) as u64,
-                continue_on_loss: options.on_loss == OnLoss::Continue,
+                terms: options.terms,
                 template: None,
             },
             now_ms,

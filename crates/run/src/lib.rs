@@ -30,8 +30,9 @@ pub use kumiki_net::agent::portfile::Portfile;
 pub use kumiki_net::agent::report::{print as report, say};
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
+pub use kumiki_net::terms;
 pub use launcher::run;
-pub use options::{Bind, OnLoss, Options};
+pub use options::{Bind, Options};
 pub use plan::{is_here, MAX_RANKS};
 
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.

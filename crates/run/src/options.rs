@@ -1,5 +1,6 @@
 //! What the user asks for.
 
+use kumiki_net::terms::Terms;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,16 +12,6 @@ pub enum Bind {
     None,
     /// Each gets one processor, as long as there are enough; then they share.
     Core,
-}
-
-/// What happens when a rank is lost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum OnLoss {
-    /// The job ends, with a report.
-    #[default]
-    Abort,
-    /// The others are told, and go on.
-    Continue,
 }
 
 /// A job to be run.
@@ -50,22 +41,10 @@ pub struct Options {
     pub tag_output: bool,
     /// End the job after this time.
     pub timeout: Option<Duration>,
-    /// How long a peer may be silent.
-    pub peer_timeout: Duration,
-    /// Memory that the library may take for a rank.
-    pub budget_bytes: Option<u64>,
-    /// The most memory of a rank for `malloc` and data structures.
-    pub pool_bytes: Option<u64>,
-    /// Starter memory of each rank.
-    pub starter_bytes: u64,
-    /// The most TCP connections of a rank.
-    pub connections: u32,
-    /// The most operations of a rank that are under way at once; what its environment says if `None`.
-    pub operations: Option<u32>,
+    /// What ranks, agents and the hub hold to.
+    pub terms: Terms,
     /// A file for a trace.
     pub trace: Option<PathBuf>,
-    /// What happens when a rank is lost.
-    pub on_loss: OnLoss,
     /// The command that reaches another host; words separated by blanks.
     pub ssh: String,
     /// The `kumiki` program to start agents from; this very program if `None`.
@@ -89,14 +68,8 @@ impl Default for Options {
             directory: None,
             tag_output: false,
             timeout: None,
-            peer_timeout: Duration::from_secs(15),
-            budget_bytes: None,
-            pool_bytes: None,
-            starter_bytes: 4096,
-            connections: 256,
-            operations: None,
+            terms: Terms::default(),
             trace: None,
-            on_loss: OnLoss::Abort,
             ssh: "ssh".into(),
             agent_program: None,
             command: Vec::new(),

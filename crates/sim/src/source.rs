@@ -172,24 +172,9 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let given = name.to_lowercase();
     let (distance, near) = known
         .into_iter()
-        .map(|one| (edit_distance(&given, &one.to_lowercase()), one))
+        .map(|one| (strsim::levenshtein(&given, &one.to_lowercase()), one))
         .min_by_key(|(distance, _)| *distance)?;
     (distance <= (given.chars().count().max(2)).div_ceil(2)).then_some(near)
-}
-
-/// Letters to insert, remove or change to make one word the other.
-fn edit_distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.iter().enumerate() {
-            let change = diagonal + (a != *b) as usize;
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

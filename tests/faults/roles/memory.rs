@@ -1,7 +1,7 @@
 //! Ranks that ask for more than there is.
 
 use super::{kind, report, say};
-use kumiki::{AtomicOp, GlobalAddress, Order, Result, World};
+use kumiki::{AtomicOp, GlobalAddress, Is, Order, Result, Wait, World};
 use std::time::Duration;
 
 /// Takes memory until the budget is used up, gives it back, and takes some again.
@@ -81,7 +81,6 @@ pub(crate) fn viewer() -> Result<()> {
         let view = world.view(kumiki::GlobalPtr::<u64>::from_address(address), WORDS)?;
         view.store(WORDS - 1, 1)?;
         world.sync()?;
-        say("views");
         super::sleep_forever();
     }
     world.sync()?;
@@ -94,6 +93,23 @@ pub(crate) fn viewer() -> Result<()> {
         std::thread::yield_now();
     }
     say("free");
+    world.abort("enough");
+}
+
+/// Everybody waits for a word that rank 1 would have to write; when that is gone, rank 0 waits for one of rank 2, and gets it.
+pub(crate) fn listener() -> Result<()> {
+    let world = World::init()?;
+    let mine = world.starter::<u64>(world.rank())?;
+    let never = |wait: Wait| world.wait_until(mine, Is::Equal(99), wait).map(drop);
+    report("named", &never(Wait::FOREVER.from(1)));
+    report("any", &never(Wait::FOREVER));
+    report("late", &never(Wait::at_most(Duration::from_millis(5)).from(0)));
+    if world.rank() == 2 {
+        world.put(world.starter::<u64>(0)?, 7)?;
+        super::sleep_forever();
+    }
+    report("other", &world.wait_until(mine, Is::Equal(7), Wait::FOREVER.from(2)).map(drop));
+    super::wait_for_word();
     world.abort("enough");
 }
 

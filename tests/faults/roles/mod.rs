@@ -37,6 +37,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "outlive" => memory::outlive(),
         "viewer" => memory::viewer(),
         "gather" => memory::gather(),
+        "listener" => memory::listener(),
         "threadless" => memory::threadless(),
         "hostile" => hostile::play(),
         other => panic!("there is no role {other}"),

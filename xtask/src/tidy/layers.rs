@@ -1,6 +1,6 @@
 //! The layers inside crates. In `kumiki` the data structures and the communication stand below arrays, joining and coupling;
-//! in `kumiki-mem` the memory of the node stands below the engine, and that below the drive. What stands below may not reach
-//! up.
+//! in `kumiki-mem` the memory of the node stands below the engine, and that below the drive; the rooms of the agent stand on what
+//! is said between them. What stands below may not reach up.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -8,19 +8,34 @@ use super::source::{as_group, is_mark, is_word, line_of};
 use super::tree::Tree;
 use super::Violation;
 
-/// A module, and those of the same crate that it may not use.
+/// A module, and those beside it that it may not use.
 struct Layer {
     sources: &'static str,
+    /// The module that all of them are in; none if that is the root of the crate.
+    inside: Option<&'static str>,
     lower: &'static str,
     upper: &'static [&'static str],
 }
 
-const LAYERS: [Layer; 4] = [
-    Layer { sources: "crates/kumiki/src/", lower: "data", upper: &["array", "join", "couple"] },
-    Layer { sources: "crates/kumiki/src/", lower: "comm", upper: &["array", "join", "couple"] },
-    Layer { sources: "crates/mem/src/", lower: "node", upper: &["engine", "drive"] },
-    Layer { sources: "crates/mem/src/", lower: "engine", upper: &["drive"] },
+const LAYERS: [Layer; 8] = [
+    in_crate("crates/kumiki/src/", "data", &["array", "join", "couple"]),
+    in_crate("crates/kumiki/src/", "comm", &["array", "join", "couple"]),
+    in_crate("crates/mem/src/", "node", &["engine", "drive"]),
+    in_crate("crates/mem/src/", "engine", &["drive"]),
+    in_agent("talk", &["hub", "node", "process", "strangers", "meeting", "portfile", "rank", "bootstrap"]),
+    in_agent("hub", &["node", "process", "strangers", "meeting", "portfile", "rank", "bootstrap"]),
+    in_agent("node", &["hub", "strangers", "meeting", "portfile", "rank", "bootstrap"]),
+    in_agent("strangers", &["rank", "bootstrap"]),
 ];
+
+const fn in_crate(sources: &'static str, lower: &'static str, upper: &'static [&'static str]) -> Layer {
+    Layer { sources, inside: None, lower, upper }
+}
+
+/// A room of the agent. Some of their modules go by a shorter name, too.
+const fn in_agent(lower: &'static str, upper: &'static [&'static str]) -> Layer {
+    Layer { sources: "crates/net/src/agent/", inside: Some("agent"), lower, upper }
+}
 
 pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -33,8 +48,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
                 continue;
             }
             source.each_level(&mut |level| {
-                for (line, upper) in
-                    (0..level.len()).flat_map(|at| reaches_up(level, at, parts.len(), layer.upper))
+                for (line, upper) in (0..level.len()).flat_map(|at| reaches_up(level, at, parts.len(), layer))
                 {
                     let lower = layer.lower;
                     found.push(Violation::new(
@@ -50,14 +64,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Violation> {
     found
 }
 
-/// The upper modules that the path which starts at `at` names, in a module `depth` below the root of the crate.
-fn reaches_up(
-    level: &[TokenTree],
-    at: usize,
-    depth: usize,
-    above: &[&'static str],
-) -> Vec<(usize, &'static str)> {
-    let Some(rest) = after_root(&level[at..], depth) else { return Vec::new() };
+/// The upper modules that the path which starts at `at` names, in a module `depth` below the one that they are in.
+fn reaches_up(level: &[TokenTree], at: usize, depth: usize, layer: &Layer) -> Vec<(usize, &'static str)> {
+    let above = layer.upper;
+    let Some(rest) = after_root(&level[at..], depth, layer.inside) else { return Vec::new() };
     if let Some(group) = as_group(rest.first(), Delimiter::Brace) {
         let inside: Vec<TokenTree> = group.stream().into_iter().collect();
         let parts = inside.split(|token| is_mark(Some(token), ','));
@@ -66,9 +76,10 @@ fn reaches_up(
     upper(rest.first(), above).into_iter().collect()
 }
 
-/// What follows `crate::`, or as many `super::` as lead to the root.
-fn after_root(path: &[TokenTree], depth: usize) -> Option<&[TokenTree]> {
-    after(path, "crate").or_else(|| (0..depth).try_fold(path, |rest, _| after(rest, "super")))
+/// What follows `crate::`, or as many `super::` as lead to where the modules are.
+fn after_root<'a>(path: &'a [TokenTree], depth: usize, inside: Option<&str>) -> Option<&'a [TokenTree]> {
+    let named = after(path, "crate").and_then(|rest| inside.map_or(Some(rest), |module| after(rest, module)));
+    named.or_else(|| (0..depth).try_fold(path, |rest, _| after(rest, "super")))
 }
 
 /// What follows `word::`.
@@ -123,6 +134,23 @@ mod tests {
             let path = format!("crates/mem/src/{upper}/copy.rs");
             assert_eq!(found(&path, &format!("use crate::{lower}::Thing;\n")), []);
         }
+    }
+
+    #[test]
+    fn the_rooms_of_the_agent_use_each_other_one_way_only() {
+        let order = ["talk", "hub", "strangers", "rank"];
+        let room = |name: &str| format!("crates/net/src/agent/{name}/mod.rs");
+        for (at, lower) in order.iter().enumerate() {
+            for upper in &order[at + 1..] {
+                let says = [(1, format!("{lower} uses {upper}"))];
+                for path in [format!("crate::agent::{upper}"), format!("super::{{{upper}, report}}")] {
+                    assert_eq!(found(&room(lower), &format!("use {path};\n")), says);
+                }
+                assert_eq!(found(&room(upper), &format!("use crate::agent::{lower};\n")), []);
+            }
+        }
+        assert_eq!(found(&room("node"), "use crate::agent::{hub::Hub, report};\n").len(), 1);
+        assert_eq!(found(&room("hub"), "use crate::agent::process;\nuse crate::os::process;\n").len(), 1);
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Ours<'_> {
     }
 
     /// The region of rank 0.
-    fn first_region(&self) -> Done<GlobalPtr<u64>> {
+    pub(super) fn first_region(&self) -> Done<GlobalPtr<u64>> {
         let address = self.world.get(word(self.world, 0, super::ours::REGION_WORD)?).map_err(text)?;
         Ok(GlobalPtr::from_address(kumiki::GlobalAddress::from_bits(address)))
     }

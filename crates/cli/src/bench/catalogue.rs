@@ -116,6 +116,7 @@ fn all(quick: bool) -> Vec<Metric> {
     for place in [Place::Shm, Place::Tcp] {
         small(&mut list, place);
         bandwidth(&mut list, place, quick);
+        primitives(&mut list, place);
         third_party(&mut list, place);
     }
     random_and_threads(&mut list);
@@ -264,6 +265,27 @@ fn copies(place: Place, operation: &str, kind: &str, window: &str, bytes: u64) -
         (Place::Shm, "private") if bytes == MIB => row.at_most(1.0, Against::Peer),
         (Place::Tcp, "arena") if bytes >= MIB && in_flight => row.at_most(1.0 / 0.9, Against::Floor),
         _ => row,
+    }
+}
+
+/// A MiB in rows beside the same in one piece; a word that each of two ranks waits for in turn.
+fn primitives(list: &mut Vec<Metric>, place: Place) {
+    let row = |name: String, unit, ours: String| Metric {
+        name,
+        unit,
+        session: Session { place, ranks: 2 },
+        how: How::Ask { ours, floors: Vec::new(), peers: None },
+        bounds: Vec::new(),
+    };
+    for operation in ["putrows", "getrows"] {
+        // The last is all in one piece.
+        for bytes in [512, 4096, MIB] {
+            let name = format!("{operation}.{}.{}", place.name(), size_name(bytes));
+            list.push(row(name, "MB/s", format!("{operation}.{bytes}")));
+        }
+    }
+    for way in ["put", "signal"] {
+        list.push(row(format!("word.{}.{way}", place.name()), "ns", format!("word.{way}")));
     }
 }
 

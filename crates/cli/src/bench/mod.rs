@@ -22,6 +22,7 @@ mod harness;
 mod launch;
 mod ours;
 mod peers;
+mod primitives;
 mod report;
 mod sim;
 mod statistics;

@@ -121,7 +121,7 @@ impl<'a> Ours<'a> {
     pub(super) fn measure(&mut self, request: &Request) -> (&'static str, Measured) {
         let parts = request.parts();
         let unit = match parts[0] {
-            "putbw" | "getbw" | "putone" | "getone" => "MB/s",
+            "putbw" | "getbw" | "putone" | "getone" | "putrows" | "getrows" => "MB/s",
             "busy" | "busy1" | "barrier" => "us",
             "idle" => "%",
             _ => "ns",
@@ -135,6 +135,10 @@ impl<'a> Ours<'a> {
             [name @ ("randread" | "randupd"), interface] => {
                 self.random(name == "randupd", interface, request)
             }
+            ["putrows", row] => self.rows(true, row, request),
+            ["getrows", row] => self.rows(false, row, request),
+            ["word", "put"] => self.to_and_fro(false, request),
+            ["word", "signal"] => self.to_and_fro(true, request),
             ["many", "put8"] => self.many_puts(request),
             ["both", "get8"] => self.gets_both_ways(request),
             [name, kind, bytes] => self.bulk(name, kind, bytes, request),

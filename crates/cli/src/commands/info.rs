@@ -100,9 +100,9 @@ fn own_ledger() -> Option<kumiki::Ledger> {
 fn defaults() -> Vec<(&'static str, String)> {
     let options = Options::default();
     vec![
-        ("--starter", format!("{} bytes", options.starter_bytes)),
-        ("--connections", options.connections.to_string()),
-        ("--peer-timeout", format!("{} s", options.peer_timeout.as_secs())),
+        ("--starter", format!("{} bytes", options.terms.starter_bytes)),
+        ("--connections", options.terms.connection_cap.to_string()),
+        ("--peer-timeout", format!("{} s", options.terms.peer_timeout_ms / 1000)),
         ("--on-loss", "abort".into()),
         ("--bind", "none".into()),
         ("--ssh", options.ssh),

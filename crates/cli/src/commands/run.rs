@@ -3,7 +3,8 @@
 use super::Outcome;
 use clap::ValueEnum;
 use kumiki_run::environment::{self, parse_bytes, parse_duration, parse_yes_or_no};
-use kumiki_run::{Bind, OnLoss, Options};
+use kumiki_run::terms::{self, Terms};
+use kumiki_run::{Bind, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,13 +70,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = bytes, env = "KUMIKI_POOL")]
     pool: Option<u64>,
     /// Starter memory of each rank.
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "4096", env = "KUMIKI_STARTER")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value_t = Terms::default().starter_bytes, env = "KUMIKI_STARTER")]
     starter: u64,
     /// The most TCP connections of a rank.
-    #[arg(long, value_name = "N", value_parser = count, default_value_t = 256, env = "KUMIKI_CONNECTIONS")]
+    #[arg(long, value_name = "N", value_parser = count, default_value_t = Terms::default().connection_cap, env = "KUMIKI_CONNECTIONS")]
     connections: u32,
     /// The most operations of a rank that are under way at once; issuing one more waits for the oldest.
-    #[arg(long, value_name = "N", value_parser = operations, default_value_t = 4096, env = "KUMIKI_OPERATIONS")]
+    #[arg(long, value_name = "N", value_parser = operations, default_value_t = Terms::default().operation_cap, env = "KUMIKI_OPERATIONS")]
     operations: u32,
     /// Write a trace that Perfetto and Chrome read.
     #[arg(long, value_name = "FILE", env = "KUMIKI_TRACE")]
@@ -124,7 +125,22 @@ pub(crate) fn run_words(words: Vec<OsString>) -> Outcome {
     run(line.map_err(told)?.arguments)
 }
 
+/// What all the parts of the job are told alike.
+fn terms(arguments: &Arguments) -> Terms {
+    Terms {
+        starter_bytes: arguments.starter,
+        budget_bytes: arguments.budget.unwrap_or(u64::MAX),
+        pool_bytes: arguments.pool.unwrap_or(u64::MAX),
+        peer_timeout_ms: terms::milliseconds(arguments.peer_timeout),
+        connection_cap: arguments.connections,
+        operation_cap: arguments.operations,
+        continue_on_loss: matches!(arguments.on_loss, LossChoice::Continue).into(),
+        ..Terms::default()
+    }
+}
+
 fn options(arguments: Arguments) -> Options {
+    let terms = terms(&arguments);
     Options {
         ranks: arguments.ranks,
         hosts: arguments.hosts,
@@ -141,17 +157,8 @@ fn options(arguments: Arguments) -> Options {
         directory: arguments.wdir,
         tag_output: arguments.tag_output,
         timeout: arguments.timeout,
-        peer_timeout: arguments.peer_timeout,
-        budget_bytes: arguments.budget,
-        pool_bytes: arguments.pool,
-        starter_bytes: arguments.starter,
-        connections: arguments.connections,
-        operations: Some(arguments.operations),
+        terms,
         trace: arguments.trace,
-        on_loss: match arguments.on_loss {
-            LossChoice::Abort => OnLoss::Abort,
-            LossChoice::Continue => OnLoss::Continue,
-        },
         ssh: arguments.ssh,
         agent_program: None,
         command: arguments.command,

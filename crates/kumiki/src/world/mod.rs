@@ -8,6 +8,9 @@
 //! | `memory.rs` | memory that others can address, and what it costs |
 //! | `operations.rs` | reading, writing and copying |
 //! | `atomics.rs` | changing a word |
+//! | `words.rs` | waiting for a word |
+//! | `shapes.rs` | sections, lists of pieces, puts with a signal |
+//! | `pending.rs` | puts and gets that are begun and not waited for |
 //! | `completion.rs` | operations that are under way |
 //! | `inside.rs` | what the structures of this crate need of the memory below |
 
@@ -17,7 +20,10 @@ mod inside;
 mod life;
 mod memory;
 mod operations;
+mod pending;
 mod ranks;
+mod shapes;
+mod words;
 
 pub use life::WorldOptions;
 

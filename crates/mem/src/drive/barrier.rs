@@ -375,7 +375,7 @@ impl Drive {
     }
 
     /// Polls the engine on behalf of others while this thread waits for memory. Whether something happened.
-    fn poll_for_others(&self) -> bool {
+    pub(crate) fn poll_for_others(&self) -> bool {
         let Some(mut machine) = self.free_machine() else { return false };
         let happened = machine.poll(self).unwrap_or(0) > 0;
         drop(machine);

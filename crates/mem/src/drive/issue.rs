@@ -338,7 +338,9 @@ impl World {
             // SAFETY: both were checked for a word.
             unsafe {
                 if let Some(old) = change_aligned::<W>(word, code, first, second) {
+                    core.wrote(word);
                     copy::store(place, W::narrow(old));
+                    core.wrote(place);
                     core.raise_completion();
                     return Ok(core.handle_of_done(quiet && turn == Turn::Any));
                 }
@@ -477,11 +479,14 @@ impl World {
     #[inline(always)]
     pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
         match self.core().here(to.address, to.registration, size_of::<T>() as u64) {
-            // SAFETY: the destination was checked for a `T`.
-            Some(pointer) => unsafe { copy::store(pointer, value) },
-            None => return self.put_one_otherwise(to, value),
+            Some(pointer) => {
+                // SAFETY: the destination was checked for a `T`.
+                unsafe { copy::store(pointer, value) };
+                self.core().wrote(pointer);
+                Ok(())
+            }
+            None => self.put_one_otherwise(to, value),
         }
-        Ok(())
     }
 
     #[cold]
@@ -496,6 +501,7 @@ impl World {
         if let Some(pointer) = self.core().direct(to, registration, bytes.len() as u64) {
             // SAFETY: the destination was checked for all of them; they are only read.
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            self.core().wrote(pointer);
             return Ok(());
         }
         let src = Side::Lent(bytes.as_ptr() as usize);
@@ -541,6 +547,7 @@ impl World {
         if let Some(pointer) = self.core().here(to.address, to.registration, bytes.len() as u64) {
             // SAFETY: the destination was checked for all of them; they are only read.
             unsafe { copy::move_bytes(pointer, bytes.as_ptr(), bytes.len()) };
+            self.core().wrote(pointer);
             return Ok(());
         }
         self.put_otherwise(to.address, to.registration, bytes)
@@ -630,7 +637,9 @@ impl World {
         let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
         let changed = here.and_then(|pointer| {
             // SAFETY: the word was checked to be in bounds.
-            unsafe { change_aligned::<W>(pointer, code, first, second) }
+            let changed = unsafe { change_aligned::<W>(pointer, code, first, second) };
+            self.core().wrote(pointer);
+            changed
         });
         match changed {
             Some(old) => Ok(W::narrow(old)),

@@ -11,6 +11,9 @@
 //! | `errand.rs` | atomics on private memory of a neighbour that polls |
 //! | `transports.rs` | who is reached by which transport; the engine and what moves its messages, together |
 //! | `wait.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how long they spin, how they sleep, and the one that serves when none waits |
+//! | `pending.rs` | puts and gets of memory that is owned or borrowed meanwhile, and futures |
+//! | `section.rs` | copies of shapes, and puts with a signal |
+//! | `word.rs` | waiting for a word of one's own memory |
 //! | `accounts.rs`, `measure.rs` | what it all costs |
 
 pub(crate) mod accounts;
@@ -22,12 +25,15 @@ pub(crate) mod issue;
 pub(crate) mod measure;
 pub(crate) mod naps;
 mod patience;
+pub(crate) mod pending;
 pub(crate) mod region;
 #[cfg(test)]
 mod region_promises;
+pub(crate) mod section;
 mod service;
 pub(crate) mod transports;
 pub(crate) mod wait;
+pub(crate) mod word;
 pub(crate) mod world;
 
 use crate::engine::barrier::Passage;
@@ -44,6 +50,7 @@ use kumiki_net::os::descriptor::Event;
 use kumiki_net::os::{process, time};
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
+use pending::Futures;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -130,6 +137,8 @@ pub(crate) struct Waiting {
     pub(crate) for_engine: AtomicU32,
     /// How many ranks share a core of this machine.
     pub(crate) crowd: u32,
+    /// Futures that wait for an operation.
+    pub(crate) futures: Futures,
 }
 
 /// A thread that is at work with the engine: the service thread keeps out of its way.
@@ -161,6 +170,23 @@ impl Server for Drive {
 pub(crate) struct Held<'a> {
     drive: &'a Drive,
     machine: MutexGuard<'a, Machine>,
+    // Behind the machine, which is free when this is dropped.
+    woken: Woken<'a>,
+}
+
+/// Wakes futures when it is dropped, if something has completed.
+struct Woken<'a> {
+    drive: &'a Drive,
+    is_due: bool,
+}
+
+impl Drop for Woken<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_due {
+            self.drive.waiting.futures.wake();
+        }
+    }
 }
 
 impl Deref for Held<'_> {
@@ -187,6 +213,7 @@ impl Drop for Held<'_> {
         self.drive.pending.store(engine.pending(), Ordering::Release);
         if engine.take_completed() {
             self.drive.raise_completion();
+            self.woken.is_due = true;
         }
         while let Some(report) = self.machine.engine.next_report() {
             self.drive.pass_on_report(report, self.machine.channel.as_ref());
@@ -309,13 +336,18 @@ impl Drive {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => self.machine_in_turn(),
         };
-        Held { drive: self, machine }
+        self.held(machine)
+    }
+
+    #[inline]
+    fn held<'a>(&'a self, machine: MutexGuard<'a, Machine>) -> Held<'a> {
+        Held { drive: self, machine, woken: Woken { drive: self, is_due: false } }
     }
 
     /// The machine, if nobody has it.
     #[inline]
     pub(crate) fn free_machine(&self) -> Option<Held<'_>> {
-        self.machine.try_lock().ok().map(|machine| Held { drive: self, machine })
+        self.machine.try_lock().ok().map(|machine| self.held(machine))
     }
 
     /// The machine, once another thread has done with it.

@@ -18,6 +18,7 @@ const FEW_TURNS: u64 = 4;
 impl Drive {
     /// The loop of the service thread; ends when the world is closed.
     pub(crate) fn serve(&self, sleeper: &dyn Sleeper) {
+        let mut nudged_ms = time::now_ms();
         while !self.closed.load(Ordering::Acquire) {
             let wake_up = self.machine().next_deadline_ms();
             let now_ms = time::now_ms();
@@ -37,6 +38,22 @@ impl Drive {
             if self.waiting.inline.load(Ordering::SeqCst) > 0 || self.turns_since(turns) > FEW_TURNS {
                 self.park_service();
             }
+            if self.waiting.futures.any() {
+                self.mind_futures(&mut nudged_ms);
+            }
+        }
+    }
+
+    /// Does for futures what a thread that waits does for itself: asks those who owe an answer, and says so when none can come.
+    #[cold]
+    fn mind_futures(&self, nudged_ms: &mut u64) {
+        let now_ms = time::now_ms();
+        if now_ms - *nudged_ms >= self.nudge_every_ms() {
+            *nudged_ms = now_ms;
+            self.nudge();
+        }
+        if self.check_wait().is_err() {
+            self.waiting.futures.wake();
         }
     }
 

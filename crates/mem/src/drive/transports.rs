@@ -263,6 +263,9 @@ impl Machine {
         let errands = if may_wait { self.engine.feed(drive).run_errands() } else { 0 };
         let (transports, mut ear) = self.ear(drive);
         let happened = errands + transports.poll(&mut ear)?;
+        if happened > 0 {
+            drive.ring_own();
+        }
         let mut out = Outbox::default();
         if self.engine.wants_time() {
             self.engine.feed(drive).tick(time::now_ms(), &mut out);

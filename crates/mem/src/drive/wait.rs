@@ -33,7 +33,7 @@ impl Drive {
         let mut patience = Patience::new(self);
         // Since when, once the wait is long enough to look at the clock.
         let mut since_ms = None;
-        let nudge_every_ms = (self.arena.config().peer_timeout_ms as u64 / 2).max(1);
+        let nudge_every_ms = self.nudge_every_ms();
         let mut nudge_at_ms = 0;
         let mut hushed = false;
         self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
@@ -117,8 +117,13 @@ impl Drive {
         }
     }
 
+    /// How often those who owe an answer are asked.
+    pub(crate) fn nudge_every_ms(&self) -> u64 {
+        (self.arena.config().peer_timeout_ms as u64 / 2).max(1)
+    }
+
     /// Sends something to everybody who owes an answer: a connection on which a frame was lost shows it then.
-    fn nudge(&self) {
+    pub(crate) fn nudge(&self) {
         let mut machine = self.machine();
         let awaited = machine.engine.awaited;
         for peer in machine.engine.operations.peers().into_iter().chain(awaited) {

@@ -4,7 +4,7 @@ use crate::drive::accounts::{Booking, Connections};
 use crate::drive::{Drive, Waiting};
 use crate::engine::calls::{Service, Services};
 use crate::engine::frames;
-use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES, USUAL_OPERATIONS};
+use crate::engine::operations::{FIRST_INTERNAL, OPERATION_BYTES};
 use crate::engine::order::Condition;
 use crate::node::ledger::{Entry, Ledger, Purpose};
 use crate::node::region::RECORD_BYTES;
@@ -586,7 +586,7 @@ fn drive_for(attachment: &Attachment, services: &'static [Service], simulated: b
         crowd: config.machine_ranks / config.machine_cores.max(1),
         ..Waiting::default()
     };
-    let most_operations = environment::operations()?.map_or(USUAL_OPERATIONS, |said| said as usize);
+    let most_operations = config.operation_cap as usize;
     Ok(Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations))
 }
 

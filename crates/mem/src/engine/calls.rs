@@ -373,6 +373,7 @@ mod tests {
     use kumiki_net::contract::Sink;
 
     #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn a_reply_of_a_rank_that_was_not_called_is_not_believed() {
         let world = World::init().unwrap();
         let node: &Node = world.core();
@@ -414,6 +415,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn a_request_is_booked_before_it_is_taken_and_one_beyond_the_budget_is_an_error_at_the_caller() {
         let world = World::init().unwrap();
         let node: &Node = world.core();

@@ -14,6 +14,8 @@
 //! | Signal | barrier leader → barrier leader, no answer | `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on |
 //! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
+//! | Scatter | initiator → owner of the destination | `a` digest and `b` bytes of the recipe, `c` bytes of data, payload: both |
+//! | Gather | initiator → owner of the source | the same, without data; answered by Data |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
 //!
 //! `op` is the initiator's number and comes back in the answer; `generation` is that of the registration of `a`, 0 for any.
@@ -41,12 +43,16 @@ pub(crate) const CALL: u8 = FIRST_USER_KIND + 10;
 pub(crate) const RETURN: u8 = FIRST_USER_KIND + 11;
 pub(crate) const PUT_FEW: u8 = FIRST_USER_KIND + 12;
 pub(crate) const DATA_FEW: u8 = FIRST_USER_KIND + 13;
+pub(crate) const SCATTER: u8 = FIRST_USER_KIND + 14;
+pub(crate) const GATHER: u8 = FIRST_USER_KIND + 15;
 
 /// What a kind of frame is called in a trace.
 pub(crate) fn name(kind: u8) -> &'static str {
     match kind {
         PUT | PUT_FEW => "put",
         GET => "get",
+        SCATTER => "put of a shape",
+        GATHER => "get of a shape",
         COPY => "copy",
         ATOMIC => "atomic",
         DATA | DATA_FEW => "data",
@@ -106,6 +112,8 @@ pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
 pub(crate) const FEW_BYTES: usize = 16;
 
 /// A few bytes, on their way in a header.
+// Aligned, so that a word of them is stored as one.
+#[repr(align(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Few {
     bytes: [u8; FEW_BYTES],

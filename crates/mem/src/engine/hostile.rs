@@ -15,6 +15,7 @@ const ASKED: Rank = Rank(1);
 const STRANGER: Rank = Rank(2);
 
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
     let world = World::init().unwrap();
     let core = world.core();
@@ -55,6 +56,7 @@ fn answers_of_a_rank_that_was_not_asked_are_not_believed() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn signals_of_a_rank_that_leads_no_other_node_are_not_believed() {
     let world = World::init().unwrap();
     let core = world.core();

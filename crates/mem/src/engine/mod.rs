@@ -11,9 +11,11 @@
 //! | `start.rs` | the side of the initiator: what an operation asks whom |
 //! | `serve.rs` | what is done when a frame comes |
 //! | `calls.rs` | work that another rank does for us: services and calls |
+//! | `sections.rs` | copies of shapes and puts with a signal, by recipe |
 //! | `errands.rs` | atomics that neighbours have left for us |
 //! | `barrier.rs` | signals of the barrier between nodes |
 //! | `suspects.rs` | peers whose connection broke |
+//! | `stage.rs` | a few ranks for the unit tests |
 //! | `storm.rs` | random programs over several engines, for tests and the fuzzer |
 
 pub(crate) mod barrier;
@@ -24,7 +26,12 @@ pub(crate) mod frames;
 pub(crate) mod hostile;
 pub(crate) mod operations;
 pub(crate) mod order;
+#[cfg(test)]
+mod recipes;
+pub(crate) mod sections;
 pub(crate) mod serve;
+#[cfg(test)]
+pub(crate) mod stage;
 pub(crate) mod start;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod storm;
@@ -45,6 +52,7 @@ use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use operations::{Action, Client, Operation, Operations, FIRST_INTERNAL};
+use sections::Sections;
 use std::collections::VecDeque;
 use suspects::Suspects;
 
@@ -56,6 +64,8 @@ pub(crate) struct Engine {
     pub(crate) operations: Operations,
     /// Requests and replies of calls.
     pub(crate) calls: Calls,
+    /// Recipes of copies of shapes.
+    pub(crate) sections: Sections,
     pub(crate) barriers: Barriers,
     /// Whose signal a barrier waits for.
     pub(crate) awaited: Option<Rank>,
@@ -94,6 +104,7 @@ impl Engine {
         Engine {
             operations: Operations::default(),
             calls: Calls::default(),
+            sections: Sections::default(),
             barriers: Barriers::default(),
             awaited: None,
             suspects: Suspects::default(),
@@ -153,7 +164,7 @@ impl Engine {
 
     /// Whether something is under way that ends without the program and gives memory back then.
     pub(crate) fn gives_memory_back(&self) -> bool {
-        self.operations.len() > 0 || self.calls.is_serving()
+        self.operations.len() > 0 || self.calls.is_serving() || self.sections.is_serving()
     }
 
     /// Whether [`tick`](Self::tick) must be called.
@@ -274,7 +285,7 @@ impl Feed<'_> {
 
     /// Books what operations and calls take now.
     pub(crate) fn settle(&self) {
-        let bytes = self.engine.operations.bytes() + self.engine.calls.bytes();
+        let bytes = self.engine.operations.bytes() + self.engine.calls.bytes() + self.engine.sections.bytes();
         if self.node.books.of(Purpose::Operation) != bytes {
             self.node.books.set(Purpose::Operation, bytes);
         }
@@ -328,7 +339,15 @@ impl Sink for Feed<'_> {
         if matches!(header.kind, frames::CALL | frames::RETURN) {
             return self.engine.calls.part(&self.node.books, from, header, at, bytes);
         }
-        let landed = serve::land(self.node, &self.engine.operations, header, at, bytes);
+        if matches!(header.kind, frames::SCATTER | frames::GATHER) {
+            return self.engine.sections.part(self.node, from, header, at, bytes);
+        }
+        let by_recipe = match header.kind {
+            frames::DATA => self.engine.sections.land(self.node, header, at, bytes),
+            _ => None,
+        };
+        let landed =
+            by_recipe.unwrap_or_else(|| serve::land(self.node, &self.engine.operations, header, at, bytes));
         if !landed && header.kind == frames::DATA {
             self.engine.operations.spoil(header.op);
         }
@@ -349,7 +368,9 @@ impl Sink for Feed<'_> {
     }
 
     fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
-        let filled = match self.engine.calls.fill(source, offset, place) {
+        let filled = self.engine.calls.fill(source, offset, place);
+        let filled = filled.or_else(|| self.engine.sections.fill(self.node, source, offset, place));
+        let filled = match filled {
             Some(filled) => {
                 // A reply that is on its way gives its memory back.
                 self.settle();
@@ -382,6 +403,7 @@ impl Sink for Feed<'_> {
     fn lost(&mut self, peer: Rank, error: kumiki_net::Error, out: &mut Outbox) {
         let error = Error::from(error);
         self.engine.calls.forget_peer(peer);
+        self.engine.sections.forget_peer(peer);
         self.settle();
         let place = self.node.arena.place(peer).map(|word| word.load());
         match place {

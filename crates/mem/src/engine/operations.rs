@@ -40,9 +40,6 @@ impl Handle {
 /// The operations that the library starts on its own have numbers from here on. A number fits in 56 bits, because the
 /// source of a payload carries it beside a byte of its own.
 pub(crate) const FIRST_INTERNAL: u64 = 1 << 55;
-/// The most operations that may be incomplete at once, unless `KUMIKI_OPERATIONS` says otherwise; issuing one more waits for the
-/// oldest.
-pub(crate) const USUAL_OPERATIONS: usize = 4096;
 
 /// Memory on one side of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,6 +69,17 @@ pub(crate) enum Action {
         bytes: u64,
         /// The request itself, if it fits in a header.
         few: Option<Few>,
+    },
+    /// A copy by recipe; that, and our side of it, are in the table of sections.
+    Shape {
+        to: Rank,
+        /// Of the recipe.
+        digest: u64,
+        /// Without the recipe.
+        bytes: u64,
+        recipe_bytes: u32,
+        /// Whether the bytes come to us.
+        wants: bool,
     },
 }
 

@@ -2,7 +2,6 @@
 //!
 //! All of it runs while the engine is held, and unregistering waits for that: private memory needs no pin here.
 
-use crate::engine::calls;
 use crate::engine::frames::{self, answer, Few, Signal, FEW_BYTES};
 use crate::engine::operations::{Action, Client, Operation, Operations, Side};
 use crate::engine::order::Condition;
@@ -10,6 +9,7 @@ use crate::engine::start::{
     self, global_source, reach_side, Started, SOURCE_GLOBAL, SOURCE_IN_PLACE, SOURCE_KINDS, SOURCE_LENT,
 };
 use crate::engine::{barrier, Feed, Report, COPIED_AFTER_TORN};
+use crate::engine::{calls, sections};
 use crate::node::access::{Access, Reach};
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{self, AtomicCall};
@@ -138,12 +138,12 @@ fn reach_source(
 pub(crate) fn withdrawn(feed: &mut Feed<'_>, to: Rank, header: &Header, out: &mut Outbox) {
     let error = Error::Bounds {
         what: "the source was unregistered while it was being sent",
-        address: header.a,
+        address: if header.kind == frames::PUT { header.a } else { 0 },
         rank: feed.node.rank.0,
         bytes: header.c,
     };
     match header.kind {
-        frames::PUT => feed.complete(header.op, Err(error), out),
+        frames::PUT | frames::SCATTER | frames::GATHER => feed.complete(header.op, Err(error), out),
         // `b` of a Data header is the path of its question, for this case.
         frames::DATA => {
             out.messages.push((to, frames::done(header.op, &Err(error), header.b as u32)));
@@ -171,6 +171,11 @@ pub(crate) fn torn(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, 
 /// Starts a copy once more, whose payload was torn.
 fn repeat(feed: &mut Feed<'_>, from: Rank, op: u64, out: &mut Outbox) {
     feed.engine.copied = COPIED_AFTER_TORN;
+    if let Some(Action::Shape { .. }) = feed.engine.operations.get(op).map(|operation| operation.action) {
+        // Its payload is never sent from where it lies.
+        let why = format!("what was copied and sent came damaged all the same, by the word of {from}");
+        return feed.complete(op, Err(Error::Refused(why)), out);
+    }
     // It is said of copies only: an atomic is never done twice.
     let is_copy = |operation: &&mut Operation| matches!(operation.action, Action::Copy { .. });
     let Some(operation) = feed.engine.operations.get_mut(op).filter(is_copy) else { return };
@@ -192,6 +197,8 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
         frames::GET => serve_get(feed, from, path, header, out),
         frames::COPY => serve_copy(feed, from, path, header, out),
         frames::ATOMIC => serve_atomic(feed.node, from, path, header, out),
+        frames::SCATTER => sections::serve_scatter(feed, from, path, header, out),
+        frames::GATHER => sections::serve_gather(feed, from, path, header, out),
         // What barriers believe comes from one rank a round.
         frames::SIGNAL if barrier::is_signaller(feed.node, from, header.a) => {
             let signal = Signal::of(header, feed.node.ranks());
@@ -306,7 +313,7 @@ fn asked_for(node: &Node, header: &Header, access: Access) -> Result<*mut u8> {
 }
 
 /// Reaches memory on behalf of a peer, with the engine held: it must be this rank's own.
-fn owned(
+pub(crate) fn owned(
     node: &Node,
     address: GlobalAddress,
     registration: Registration,
@@ -399,4 +406,153 @@ fn serve_atomic(node: &Node, from: Rank, path: u32, header: &Header, out: &mut O
 pub(crate) fn perform_owned(node: &Node, call: &AtomicCall) -> Result<u64> {
     let bytes = atomic::width(call.code)?;
     atomic::perform(owned(node, call.target, call.registration, bytes, Access::Write)?, call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::stage::Stage;
+    use kumiki_net::contract::{Filled, Message, Sink, IN_PLACE_BYTES};
+
+    /// A question of rank 2 with the number 9.
+    fn question(kind: u8, address: GlobalAddress, bytes: u64) -> Message {
+        let header = Header { kind, op: 9, a: address.bits(), c: bytes, ..Header::default() };
+        frames::question(header, Payload::None)
+    }
+
+    /// The one answer that rank 0 gives to rank 2.
+    fn answer_of(stage: &mut Stage, message: &Message) -> Message {
+        let mut said = stage.deliver(0, 2, message);
+        let (to, answer) = said.pop().expect("an answer");
+        assert!(said.is_empty() && to == 2 && answer.header.op == 9 && !answer.expects_answer);
+        answer
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn parts_of_a_put_land_within_what_was_announced_and_nowhere_else() {
+        let mut stage = Stage::new(3);
+        let put = question(frames::PUT, stage.address(0, 64), 32);
+        let mut feed = stage.feed(0);
+        feed.part(Rank(2), &put.header, 16, &[2; 16]);
+        feed.part(Rank(2), &put.header, 0, &[1; 16]);
+        for at in [17, 32, u32::MAX] {
+            feed.part(Rank(2), &put.header, at, &[9; 16]);
+        }
+        let beyond = Header { d: u64::MAX, ..put.header };
+        feed.part(Rank(2), &beyond, 1, &[9; 16]);
+        assert_eq!(stage.read(0, 64, 32), [[1; 16], [2; 16]].concat());
+        assert_eq!(stage.read(0, 96, 64), [0; 64]);
+        assert!(frames::result_of(Rank(0), &answer_of(&mut stage, &put).header).is_ok());
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn memory_of_others_is_nobodys_to_give() {
+        let mut stage = Stage::new(3);
+        for kind in [frames::PUT, frames::PUT_FEW, frames::GET, frames::COPY, frames::ATOMIC] {
+            for address in [stage.address(1, 0), stage.address(0, 4096), GlobalAddress::NULL] {
+                let mut message = question(kind, address, 8);
+                message.header.flags = if kind == frames::ATOMIC { stage.adding(0, 0, 1).code } else { 0 };
+                let told = frames::result_of(Rank(0), &answer_of(&mut stage, &message).header);
+                assert!(matches!(told, Err(Error::Bounds { .. })), "kind {kind}: {told:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_get_is_answered_in_the_header_if_it_fits_and_else_read_when_it_is_sent() {
+        let mut stage = Stage::new(3);
+        stage.write(0, 0, &(0..64).collect::<Vec<u8>>());
+        let get = |stage: &Stage, bytes| question(frames::GET, stage.address(0, 0), bytes);
+        let none = get(&stage, 0);
+        assert!(frames::result_of(Rank(0), &answer_of(&mut stage, &none).header).is_ok());
+        let few = get(&stage, 5);
+        let few = answer_of(&mut stage, &few);
+        assert_eq!(few.header.kind, frames::DATA_FEW);
+        assert_eq!(Few::of(&few.header).expect("few").bytes(), [0, 1, 2, 3, 4]);
+        let many = get(&stage, 64);
+        let many = answer_of(&mut stage, &many);
+        assert_eq!(many.header.kind, frames::DATA);
+        let Payload::Lazy(source, 64) = many.payload else { panic!("{many:?}") };
+        stage.write(0, 3, &[99]);
+        let mut piece = [0; 4];
+        assert!(stage.feed(0).fill(source, 2, &mut piece) == Filled::Whole);
+        assert_eq!(piece, [2, 99, 4, 5]);
+        assert!(stage.feed(0).fill(source, 4096, &mut piece) == Filled::Gone);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn an_atomic_for_a_peer_gives_it_the_old_value() {
+        let mut stage = Stage::new(3);
+        let call = stage.adding(0, 8, 5);
+        let mut atomic = question(frames::ATOMIC, call.target, 0);
+        (atomic.header.flags, atomic.header.b) = (call.code, call.first);
+        for old in [0, 5] {
+            let value = answer_of(&mut stage, &atomic);
+            assert_eq!((value.header.kind, value.header.b), (frames::VALUE, old));
+        }
+        atomic.header.a += 4;
+        let told = frames::result_of(Rank(0), &answer_of(&mut stage, &atomic).header);
+        assert!(matches!(told, Err(Error::Misuse(_))), "a word that is not aligned: {told:?}");
+        assert_eq!(stage.word(0, 8), 10);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_third_party_is_told_the_end_of_the_copy_that_it_wanted() {
+        let mut stage = Stage::new(3);
+        let mut copy = question(frames::COPY, stage.address(0, 0), 64);
+        copy.header.b = stage.address(1, 128).bits();
+        let said = stage.deliver(0, 2, &copy);
+        let [(1, put)] = &said[..] else { panic!("{said:?}") };
+        assert_eq!((put.header.kind, put.header.a), (frames::PUT, copy.header.b));
+        // The end of it is the word of rank 1 alone.
+        let done = frames::done(put.header.op, &Ok(()), 0);
+        assert!(stage.deliver(0, 2, &done).is_empty());
+        let said = stage.deliver(0, 1, &done);
+        let [(2, told)] = &said[..] else { panic!("{said:?}") };
+        assert_eq!((told.header.kind, told.header.op), (frames::DONE, 9));
+        // What this rank can do itself it does.
+        copy.header.b = stage.address(0, 128).bits();
+        stage.write(0, 0, b"abcd");
+        assert!(frames::result_of(Rank(0), &answer_of(&mut stage, &copy).header).is_ok());
+        assert_eq!(stage.read(0, 128, 4), b"abcd");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn what_came_torn_is_asked_for_once_more_and_no_third_time() {
+        let mut stage = Stage::new(3);
+        let action = stage.copy((2, 0), (1, 0), IN_PLACE_BYTES);
+        stage.enter(0, 5, action, Some(1));
+        let torn = frames::torn(5, 0);
+        assert!(stage.deliver(0, 2, &torn).is_empty(), "of somebody who was not asked");
+        let again = stage.deliver(0, 1, &torn);
+        let [(1, copy)] = &again[..] else { panic!("{again:?}") };
+        assert_eq!((copy.header.kind, copy.header.op), (frames::COPY, 5));
+        assert!(stage.deliver(0, 1, &torn).is_empty());
+        let end = stage.engines[0].operations.take_result_of(5);
+        assert!(matches!(end, Some(Err(Error::Refused(_)))), "{end:?}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn whoever_waits_for_memory_that_is_gone_is_told() {
+        let mut stage = Stage::new(3);
+        let action = stage.copy((1, 0), (0, 0), 64);
+        stage.enter(0, 5, action, Some(1));
+        let mut out = Outbox::default();
+        let put = Header { kind: frames::PUT, op: 5, ..Header::default() };
+        let data = Header { kind: frames::DATA, op: 7, ..Header::default() };
+        stage.feed(0).withdrawn(Rank(1), &put, &mut out);
+        stage.feed(0).withdrawn(Rank(2), &data, &mut out);
+        let end = stage.engines[0].operations.take_result_of(5);
+        assert!(matches!(end, Some(Err(Error::Bounds { .. }))), "{end:?}");
+        let [(to, told)] = &out.messages[..] else { panic!("one of them waits elsewhere") };
+        assert!(*to == Rank(2) && told.header.op == 7);
+        assert!(frames::result_of(Rank(0), &told.header).is_err());
+    }
 }

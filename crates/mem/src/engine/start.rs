@@ -3,9 +3,9 @@
 //!
 //! What is done for the program itself may run without the engine, and pins private memory instead.
 
-use crate::engine::calls;
 use crate::engine::frames::{self, about, question, Few, FEW_BYTES};
 use crate::engine::operations::{Action, Side, FIRST_INTERNAL};
+use crate::engine::{calls, sections};
 use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{self, AtomicCall};
@@ -43,6 +43,9 @@ pub(crate) fn start(node: &Node, action: Action) -> Result<Started> {
         Action::Atomic { call, .. } => return start_atomic(node, call),
         Action::Call { to, service, bytes, few } => {
             return Ok(Started::Sent(to, calls::request(service, bytes, few)))
+        }
+        Action::Shape { to, digest, bytes, recipe_bytes, wants } => {
+            return Ok(Started::Sent(to, sections::request(digest, bytes, recipe_bytes, wants)))
         }
     };
     let to = reach_side(node, dst, bytes)?.check_writable(bytes)?;
@@ -91,7 +94,7 @@ pub(crate) fn numbered(message: Message, id: u64, in_place: bool) -> Message {
         match source.kind & SOURCE_KINDS {
             SOURCE_LENT => source.kind |= id << 8 | in_place_flag(in_place),
             SOURCE_GLOBAL => source.kind |= in_place_flag(in_place),
-            calls::SOURCE_REQUEST => source.place = id,
+            calls::SOURCE_REQUEST | sections::SOURCE_SECTION => source.place = id,
             _ => {}
         }
     }
@@ -157,7 +160,11 @@ fn start_atomic(node: &Node, call: AtomicCall) -> Result<Started> {
     let reach = node.reach(call.target, call.registration, bytes)?.check_writable(bytes)?;
     let (reach, _pin) = node.pin_own(reach)?;
     match reach {
-        Reach::Direct(pointer) => atomic::perform(pointer, &call).map(|old| Started::Complete(Some(old))),
+        Reach::Direct(pointer) => {
+            let old = atomic::perform(pointer, &call)?;
+            node.wrote(pointer);
+            Ok(Started::Complete(Some(old)))
+        }
         Reach::Private(private) => Ok(ask_atomic(private.rank(), call)),
         Reach::Remote(rank) => Ok(ask_atomic(rank, call)),
     }
@@ -197,4 +204,121 @@ pub(crate) fn needs_delivery(node: &Node, dst: GlobalAddress, code: u8) -> Resul
     let bytes = atomic::width(code)?;
     let reach = node.reach(dst, Registration::ANY, bytes)?.check_writable(bytes)?;
     Ok(asks(node, reach).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::stage::Stage;
+    use kumiki_net::contract::IN_PLACE_BYTES;
+
+    /// The question that an action of rank 0 becomes, and for whom.
+    fn asked(stage: &Stage, action: Action) -> (u32, Message) {
+        match start(&stage.nodes[0], action).expect("it starts") {
+            Started::Sent(peer, message) => (peer.0, message),
+            Started::Complete(_) => panic!("{action:?} asks nobody"),
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn what_can_be_done_here_asks_nobody() {
+        let stage = Stage::new(2);
+        stage.write(0, 0, b"abcdefgh");
+        let done = start(&stage.nodes[0], stage.copy((0, 64), (0, 0), 8)).expect("it starts");
+        assert!(matches!(done, Started::Complete(None)));
+        assert_eq!(stage.read(0, 64, 8), b"abcdefgh");
+        let call = stage.adding(0, 128, 5);
+        for old in [0, 5] {
+            let done = start(&stage.nodes[0], Action::Atomic { dst: None, call }).expect("it starts");
+            assert!(matches!(done, Started::Complete(Some(value)) if value == old));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn whoever_has_the_other_side_is_asked_and_of_two_the_one_with_the_source() {
+        let stage = Stage::new(3);
+        stage.write(0, 0, b"few");
+        for (to, from, bytes, wanted) in [
+            ((1, 8), (0, 0), 3, (1, frames::PUT_FEW)),
+            ((1, 8), (0, 0), 64, (1, frames::PUT)),
+            ((0, 8), (1, 0), 3, (1, frames::GET)),
+            ((2, 8), (1, 0), 3, (1, frames::COPY)),
+            ((1, 8), (2, 0), 64, (2, frames::COPY)),
+            ((1, 8), (1, 0), 64, (1, frames::COPY)),
+        ] {
+            let (peer, message) = asked(&stage, stage.copy(to, from, bytes));
+            assert_eq!((peer, message.header.kind), wanted, "{from:?} to {to:?}, {bytes} bytes");
+            assert_eq!(message.header.c, bytes);
+            assert!(message.expects_answer);
+            let about = if matches!(wanted.1, frames::GET | frames::COPY) { from } else { to };
+            assert_eq!(message.header.a, stage.address(about.0, about.1).bits());
+        }
+        let (_, few) = asked(&stage, stage.copy((1, 8), (0, 0), 3));
+        assert_eq!(Few::of(&few.header).expect("few").bytes(), b"few", "they travel in the header");
+        let (_, copy) = asked(&stage, stage.copy((2, 8), (1, 0), 3));
+        assert_eq!(copy.header.b, stage.address(2, 8).bits(), "and where to is said");
+        let (peer, atomic) = asked(&stage, Action::Atomic { dst: None, call: stage.adding(2, 0, 5) });
+        assert_eq!((peer, atomic.header.kind, atomic.header.b), (2, frames::ATOMIC, 5));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn what_is_not_there_is_refused_before_anybody_is_asked() {
+        let stage = Stage::new(2);
+        for action in [
+            stage.copy((1, 0), (0, 4090), 64),
+            stage.copy((0, 4090), (1, 0), 64),
+            Action::Atomic { dst: None, call: stage.adding(0, 4096, 1) },
+        ] {
+            assert!(
+                matches!(start(&stage.nodes[0], action), Err(Error::Bounds { rank: 0, .. })),
+                "{action:?}"
+            );
+        }
+        let call = AtomicCall { code: 0, ..stage.adding(1, 0, 1) };
+        assert!(matches!(start(&stage.nodes[0], Action::Atomic { dst: None, call }), Err(Error::Misuse(_))));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_payload_carries_the_number_by_which_its_memory_is_found() {
+        let stage = Stage::new(2);
+        let memory = [7u8; 64];
+        let lent = Side::Lent(memory.as_ptr() as usize);
+        let source = |message: Message| match message.payload {
+            Payload::Lazy(source, bytes) => (source.kind, bytes),
+            other => panic!("{other:?}"),
+        };
+        let (_, put) = asked(&stage, Action::Copy { dst: stage.side(1, 0), src: lent, bytes: 64 });
+        let put = numbered(put, 0x1234, false);
+        assert_eq!(put.header.op, 0x1234);
+        assert_eq!(source(put), (SOURCE_LENT | 0x1234 << 8, 64));
+        let (_, put) = asked(&stage, stage.copy((1, 0), (0, 0), 64));
+        let (kind, _) = source(numbered(put, 0x1234, true));
+        assert_eq!(kind & SOURCE_KINDS, SOURCE_GLOBAL);
+        assert_ne!(kind & SOURCE_IN_PLACE, 0);
+        for (in_place, flags) in [(false, 0), (true, frames::FLAG_IN_PLACE)] {
+            let (_, get) = asked(&stage, stage.copy((0, 0), (1, 0), 64.min(IN_PLACE_BYTES)));
+            assert_eq!(numbered(get, 1, in_place).header.flags, flags);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn the_old_value_of_an_atomic_is_stored_here_or_put_where_it_belongs() {
+        let stage = Stage::new(2);
+        let code = stage.adding(0, 0, 1).code;
+        for (rank, is_far) in [(0, false), (1, true)] {
+            let place = stage.address(rank, 8);
+            assert_eq!(needs_delivery(&stage.nodes[0], place, code), Ok(is_far));
+            let sent = store_value(&stage.nodes[0], place, 99, code).expect("it is stored or sent");
+            let sent = sent.map(|(peer, message)| (peer.0, message.header.kind, message.header.b));
+            assert_eq!(sent, is_far.then_some((1, frames::PUT_FEW, 99)));
+        }
+        assert_eq!(stage.word(0, 8), 99);
+        let beyond = stage.address(0, 4096);
+        assert!(needs_delivery(&stage.nodes[0], beyond, code).is_err());
+    }
 }

@@ -337,7 +337,11 @@ impl Node {
         }
         let _pin = self.pin(neighbour, HAZARD_WORDS)?;
         // SAFETY: the caller vouches for `local`; the pin keeps the owner from taking the region back.
-        unsafe { self.copy_pinned(neighbour, direction, local, bytes) }
+        let moved = unsafe { self.copy_pinned(neighbour, direction, local, bytes) }?;
+        if direction == Direction::Write && self.finder.anybody_listens() {
+            self.ring(neighbour.local);
+        }
+        Ok(moved)
     }
 
     /// # Safety

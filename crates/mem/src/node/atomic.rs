@@ -33,7 +33,7 @@ pub enum AtomicOp<W> {
 ///
 /// Floating-point numbers are added in the order in which the atomics come to the word, so that sums may differ in their last
 /// bits from run to run.
-pub trait AtomicWord: bytemuck::Pod + sealed::Word {}
+pub trait AtomicWord: bytemuck::Pod + PartialOrd + sealed::Word {}
 
 /// Bits of the code of an operation that say what is done.
 const OPERATION: u8 = 15;

@@ -22,6 +22,7 @@ pub(crate) fn move_word(node: &Node, dst: GlobalAddress, src: GlobalAddress) -> 
     if let (Some(to), Some(from)) = (node.recent_any(dst, 8), node.recent_any(src, 8)) {
         // SAFETY: both were checked for a word.
         unsafe { store(to, load::<u64>(from)) };
+        node.wrote(to);
         return true;
     }
     false
@@ -34,6 +35,7 @@ pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, byt
     if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
         // SAFETY: both ranges were checked and lie in the arena.
         unsafe { move_bytes(to, from, bytes as usize) };
+        node.wrote(to);
         return true;
     }
     move_private(node, dst, src, bytes)
@@ -55,6 +57,7 @@ pub(crate) fn move_here(node: &Node, to: Reach, from: Reach, bytes: u64) -> Resu
         (Reach::Direct(to), Reach::Direct(from)) => {
             // SAFETY: both ranges were checked by `reach` (or are lent by the caller), and `move_bytes` allows overlap.
             unsafe { move_bytes(to, from, bytes as usize) };
+            node.wrote(to);
             Ok(true)
         }
         (Reach::Private(to), Reach::Direct(from)) => {

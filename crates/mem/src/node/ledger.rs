@@ -237,7 +237,8 @@ mod tests {
     #[test]
     fn a_budget_is_never_exceeded_and_says_what_is_left() {
         let alone = kumiki_net::agent::bootstrap::attach(None, 0).unwrap().arena;
-        let config = kumiki_net::shm::arena::Config { budget_bytes: 100, ..*alone.config() };
+        let terms = kumiki_net::terms::Terms { budget_bytes: 100, ..alone.config().terms };
+        let config = kumiki_net::shm::arena::Config { terms, ..*alone.config() };
         let arena = Arena::create(config).unwrap();
         arena.prepare_rank(0).unwrap();
         let books = Books::new(Arc::new(arena), 0);

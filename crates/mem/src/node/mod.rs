@@ -9,11 +9,14 @@
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
+//! | `shape.rs` | sections of many dimensions and lists of pieces |
+//! | `bell.rs` | waking whoever waits for a word of its memory |
 //! | `ledger.rs` | what it all costs |
 
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod atomic;
+pub(crate) mod bell;
 pub(crate) mod copy;
 pub(crate) mod heap;
 pub(crate) mod ledger;
@@ -22,6 +25,7 @@ pub(crate) mod neighbours;
 pub(crate) mod pool;
 mod recent;
 pub(crate) mod region;
+pub(crate) mod shape;
 pub(crate) mod slots;
 pub(crate) mod view;
 

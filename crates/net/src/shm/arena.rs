@@ -1,23 +1,25 @@
 //! The node's one shared memory object: creation, attachment, and its parts. Where these lie is in `layout.rs`.
 
 use super::barrier::NodeBarrier;
+use super::bell::Listeners;
 use super::control::Control;
 use super::finder::Finder;
 pub use super::layout::{table_page, NEAR_BYTES, SLOTS, TABLE_PAGES};
 use super::layout::{Layout, MAX_SLICES_BYTES, MIN_STRIDE};
 use super::region::RegionEntry;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
-use super::world::{NodeWord, PlaceWord};
+use super::world::{Cause, NodeWord, Place, PlaceWord, Status};
 use crate::environment;
 use crate::os::memory::{self, Mapping, PAGE_BYTES};
 use crate::os::process::Blank;
+use crate::terms::Terms;
 use crate::{Error, Rank, Result};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x03");
+const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x04");
 
 /// What the agent decides before the arena exists; the same words stand at the head of the arena.
 #[repr(C)]
@@ -35,22 +37,19 @@ pub struct Config {
     pub local_ranks: u32,
     /// Ranks on this machine, which may hold several virtual nodes.
     pub machine_ranks: u32,
-    /// How long a peer may be silent before it counts as lost.
-    pub peer_timeout_ms: u32,
-    /// Bytes of starter memory of each rank.
-    pub starter_bytes: u64,
-    /// Private and heap bytes that the library may take for each rank; `u64::MAX` if there is no budget.
-    pub budget_bytes: u64,
-    /// The most bytes that the pool of a rank may have, where all ranks allocate.
-    pub pool_bytes: u64,
-    /// The most TCP connections of a rank.
-    pub connection_cap: u32,
-    /// 1 if the job goes on when a rank is lost.
-    pub continue_on_loss: u32,
-    /// 1 if `process_vm_*` may be used between ranks of the node.
-    pub allow_process_vm: u32,
     /// Cores that the ranks of this machine may run on, all together: a rank that is bound sees only its own.
     pub machine_cores: u32,
+    /// What all have agreed to.
+    pub terms: Terms,
+}
+
+/// The terms are read as if they stood in the configuration themselves.
+impl std::ops::Deref for Config {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.terms
+    }
 }
 
 /// What the world is doing.
@@ -79,6 +78,8 @@ pub struct Shared {
     incarnation: AtomicU32,
     /// The barrier of the node.
     pub barrier: NodeBarrier,
+    /// Who wants to be woken by writes.
+    pub listeners: Listeners,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; 30],
 }
@@ -192,9 +193,26 @@ impl Arena {
         Arena { whole, base, shared, config, layout }
     }
 
-    /// Makes one node of each rank of an arena that nobody else has: for a world whose nodes are all in this process, as
-    /// in the simulator. The views share the world table; each has its own changing words.
-    pub fn split(self) -> Result<Vec<Arena>> {
+    /// A world whose nodes are all in this process, one a rank, as in the simulator: a view of one new arena for each. Nobody is
+    /// waited for: all are alive.
+    pub fn apart(job: u64, ranks: u32, terms: Terms) -> Result<Vec<Arena>> {
+        let (nodes, local_ranks, machine_ranks) = (ranks, ranks, ranks);
+        let config =
+            Config { job, ranks, nodes, node: 0, local_ranks, machine_ranks, machine_cores: 1, terms };
+        let views = Arena::create(config)?.split()?;
+        for (rank, view) in (0..).zip(&views) {
+            view.prepare_rank(0)?;
+            if let Some(place) = view.place(Rank(rank)) {
+                place.store(Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN });
+            }
+            view.shared().set_phase(Phase::Ready);
+        }
+        Ok(views)
+    }
+
+    /// Makes one node of each rank of an arena that nobody else has. The views share the world table; each has its own changing
+    /// words.
+    fn split(self) -> Result<Vec<Arena>> {
         let Arena { whole, base, config, layout, .. } = self;
         let only = || Error::Misuse("an arena that others have cannot be split".into());
         let Whole { mapping, fd, .. } = Arc::into_inner(whole).ok_or_else(only)?;
@@ -275,7 +293,8 @@ impl Arena {
     /// The short way to memory of this node; or one that finds nothing, for whoever must look at each access.
     pub fn finder(&self, finds: bool) -> Finder {
         let ranks = if finds { self.config.ranks } else { 0 };
-        Finder::new(self.whole.clone(), self.base, &self.layout, &Config { ranks, ..self.config })
+        let config = Config { ranks, ..self.config };
+        Finder::new(self.whole.clone(), self.base, &self.shared().listeners, &self.layout, &config)
     }
 
     /// Commits the control block, the first page of the region table and the starter memory of a rank, of an arena that is
@@ -334,6 +353,13 @@ impl Arena {
     pub fn pointer(&self, place: u64) -> *mut u8 {
         debug_assert!(place <= self.layout.total);
         self.base.as_ptr().wrapping_add(place as usize)
+    }
+
+    /// The rank of this node to whose memory a pointer leads: its starter memory, heap or pool. `None` if it leads elsewhere.
+    #[cold]
+    pub fn owner_of(&self, pointer: *const u8) -> Option<u32> {
+        let place = (pointer as u64).checked_sub(self.base.as_ptr() as u64)?;
+        self.layout.owner(place).filter(|&local| local < self.config.local_ranks)
     }
 
     /// Commits a range of the arena; in huge pages where it is long and the system has them for whoever asks.
@@ -427,6 +453,7 @@ impl Shared {
     /// Starts the world over: the barrier, the losses; only the agent does this, while every rank is in `reset`.
     pub fn next_incarnation(&self) {
         self.barrier.reset();
+        self.listeners.reset();
         self.incarnation.fetch_add(1, Ordering::AcqRel);
         #[cfg(not(loom))]
         crate::os::futex::wake_all(&self.incarnation);
@@ -469,7 +496,6 @@ impl Shared {
 
 #[cfg(all(test, not(loom)))]
 pub(super) mod tests {
-    use super::super::world::{Cause, Place, Status};
     use super::*;
 
     pub(in super::super) fn config(ranks: u32) -> Config {
@@ -480,14 +506,8 @@ pub(super) mod tests {
             node: 0,
             local_ranks: ranks,
             machine_ranks: ranks,
-            peer_timeout_ms: 15_000,
-            starter_bytes: 1024,
-            budget_bytes: u64::MAX,
-            pool_bytes: u64::MAX,
-            connection_cap: 256,
-            continue_on_loss: 0,
-            allow_process_vm: 1,
             machine_cores: 2,
+            terms: Terms { starter_bytes: 1024, ..Terms::default() },
         }
     }
 

@@ -3,6 +3,7 @@
 //! The owner writes what it waits for, and the agent reads it. Every field is one atomic word, so a SIGKILL leaves each
 //! old or new; the wait that a dead rank was in is shown as its last known one.
 
+use super::bell::Bell;
 use super::errand::Errands;
 use super::hazard::Hazards;
 use super::pin::Pins;
@@ -26,6 +27,8 @@ pub enum Activity {
     Reset = 5,
     /// It waits until nobody touches a region that it unregisters.
     Unregister = 6,
+    /// It waits for a word of its memory to be written.
+    Word = 7,
 }
 
 impl Activity {
@@ -37,6 +40,7 @@ impl Activity {
             4 => Activity::Finalize,
             5 => Activity::Reset,
             6 => Activity::Unregister,
+            7 => Activity::Word,
             _ => Activity::Computing,
         }
     }
@@ -52,6 +56,7 @@ impl std::fmt::Display for Activity {
             Activity::Finalize => "waits in finalize",
             Activity::Reset => "waits in reset",
             Activity::Unregister => "waits to unregister a region",
+            Activity::Word => "waits for a word of its memory",
         })
     }
 }
@@ -88,6 +93,8 @@ pub struct Control {
     /// Bytes that the rank's ledger holds against its budget. Here, because neighbours that allocate in the rank's pool
     /// book there what they take.
     pub booked: AtomicU64,
+    /// Rung by whoever writes to memory of the rank while it listens.
+    pub bell: Bell,
     /// What guards the rank's pool.
     pub pool: PoolWords,
     /// Regions that this rank touches in other ranks' private memory.

@@ -7,6 +7,7 @@
 //! from shared memory is read once and checked before it is used, whoever wrote it.
 
 use super::arena::{Config, Whole};
+use super::bell::Listeners;
 use super::layout::{Layout, ENTRY_BYTES, PAGE_SLOTS_SHIFT};
 use super::region::{RegionEntry, GENERATION_BITS};
 use super::world::PlaceWord;
@@ -32,6 +33,8 @@ pub struct Finder {
     /// The first page of the first region table.
     tables: NonNull<u8>,
     base: NonNull<u8>,
+    /// Who wants to be woken by writes.
+    listeners: NonNull<Listeners>,
     arena_bytes: u64,
     /// Ranks that can be found: none when every access shall go the long way.
     ranks: u32,
@@ -112,7 +115,13 @@ impl Spot {
 
 impl Finder {
     /// A finder over a mapping that is laid out and configured like this.
-    pub(super) fn new(whole: Arc<Whole>, base: NonNull<u8>, layout: &Layout, config: &Config) -> Finder {
+    pub(super) fn new(
+        whole: Arc<Whole>,
+        base: NonNull<u8>,
+        listeners: &Listeners,
+        layout: &Layout,
+        config: &Config,
+    ) -> Finder {
         // In a forked child, where there is no arena, no word of the world table says that anybody is alive. Where that cannot
         // be had every access goes the long way, which knows forked children.
         let finds = config.ranks > 0 && whole.is_blank_in_children(layout.controls);
@@ -126,11 +135,19 @@ impl Finder {
             local_ranks: config.local_ranks as u64,
             tables: at(layout.tables),
             base,
+            listeners: NonNull::from(listeners),
             arena_bytes: layout.total,
             ranks: if finds { config.ranks } else { 0 },
             table_shift: layout.table_shift,
             _whole: whole,
         }
+    }
+
+    /// Whether a rank of the node may sleep until somebody writes to its memory: what a writer asks right behind its write.
+    #[inline(always)]
+    pub fn anybody_listens(&self) -> bool {
+        // SAFETY: the words of the node live as long as the mapping and what is beside it, which `_whole` keeps.
+        unsafe { self.listeners.as_ref() }.any()
     }
 
     /// The place on this node of a rank that is alive; what it says is less than `local_ranks`.

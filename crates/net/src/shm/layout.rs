@@ -161,6 +161,21 @@ impl Layout {
         self.far_heap(local) + self.half()
     }
 
+    /// Whose starter memory, heap or pool a place lies in. What is behind the last of them counts as that of a rank that does not exist.
+    pub(super) fn owner(&self, place: u64) -> Option<u32> {
+        let parts = [
+            (self.slices, self.stride),
+            (self.pools, NEAR_BYTES),
+            (self.heaps, NEAR_BYTES),
+            (self.starters, self.starter_stride),
+        ];
+        if place >= self.tables && place < self.slices {
+            return None;
+        }
+        let (start, stride) = parts.into_iter().find(|(start, _)| place >= *start)?;
+        u32::try_from((place - start) / stride).ok()
+    }
+
     /// Bytes of a far heap, and of a far pool.
     #[inline]
     pub(super) fn half(&self) -> u64 {
@@ -181,6 +196,7 @@ fn page_up(bytes: u64) -> u64 {
 mod tests {
     use super::super::arena::tests::config;
     use super::*;
+    use crate::terms::Terms;
     use std::collections::BTreeSet;
 
     fn layout(ranks: u32) -> Layout {
@@ -231,6 +247,18 @@ mod tests {
                 let alone = layout.seen_by(local);
                 assert_eq!(alone.entry(0, SLOTS - 1), layout.entry(local, SLOTS - 1));
                 assert_eq!(alone.far_pool(0), layout.far_pool(local));
+                for part in [
+                    Layout::starter,
+                    Layout::near_heap,
+                    Layout::near_pool,
+                    Layout::far_heap,
+                    Layout::far_pool,
+                ] {
+                    assert_eq!(layout.owner(part(&layout, local)), Some(local));
+                }
+                let last = layout.far_heap(local) + layout.stride - 1;
+                assert_eq!((layout.owner(last), layout.owner(layout.control(local))), (Some(local), None));
+                assert_eq!(layout.owner(layout.entry(local, 0)), None);
             }
             parts.sort_unstable();
             assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{ranks} ranks");
@@ -241,7 +269,9 @@ mod tests {
     #[test]
     fn what_cannot_be_laid_out_is_refused() {
         let tight = |ranks, starter_bytes, stride| {
-            Layout::new(&Config { starter_bytes, ..config(ranks) }, 4096, stride)
+            let config = config(ranks);
+            let terms = Terms { starter_bytes, ..config.terms };
+            Layout::new(&Config { terms, ..config }, 4096, stride)
         };
         assert!(tight(1, 1 << 22, 1 << 24).is_ok());
         assert!(tight(1, (1 << 22) + 1, 1 << 24).is_err());

@@ -12,6 +12,7 @@
 //! | `pin.rs` | who has a region of the arena in view, so that its memory is not given to another |
 //! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
 //! | `barrier.rs` | the barrier of the ranks of a node |
+//! | `bell.rs` | how a rank that waits for a word is woken by whoever writes there |
 //! | `lock.rs` | a lock that names its holder, so that the death of the holder does not keep it |
 //!
 //! No structure here holds a blocking lock. Each says what a SIGKILL between two of its stores leaves behind.
@@ -20,6 +21,7 @@
 #[cfg(not(loom))]
 pub mod arena;
 pub mod barrier;
+pub mod bell;
 #[cfg(not(loom))]
 pub mod control;
 pub mod errand;

@@ -5,6 +5,7 @@ use crate::auth::{refused_record, Refusal, HELLO_BYTES};
 use crate::contract::{Filled, Path, Payload, Source};
 use crate::shm::arena::Config;
 use crate::shm::world::{Cause, Place, Status};
+use crate::terms::Terms;
 use crate::wire::Header;
 use crate::Error;
 use std::io::{Read, Write};
@@ -49,14 +50,14 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
         node: rank,
         local_ranks: 1,
         machine_ranks: 1,
-        peer_timeout_ms,
-        starter_bytes: 1024,
-        budget_bytes: u64::MAX,
-        pool_bytes: u64::MAX,
-        connection_cap: 4,
-        continue_on_loss: 0,
-        allow_process_vm: 0,
         machine_cores: 1,
+        terms: Terms {
+            peer_timeout_ms,
+            starter_bytes: 1024,
+            connection_cap: 4,
+            allow_process_vm: 0,
+            ..Terms::default()
+        },
     })
     .unwrap();
     arena.prepare_rank(0).unwrap();

@@ -33,9 +33,10 @@ use crate::{Error, Network, Pacing, Time};
 use hall::{Hall, Limits};
 use kumiki_net::agent::bootstrap::Attachment;
 use kumiki_net::auth::JobId;
+use kumiki_net::environment;
 use kumiki_net::os::time as clock;
-use kumiki_net::shm::arena::{Arena, Config, Phase};
-use kumiki_net::shm::world::{Cause, Place, Status};
+use kumiki_net::shm::arena::Arena;
+use kumiki_net::terms::Terms;
 use kumiki_net::Rank;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -265,30 +266,17 @@ impl Cluster {
 
     /// An arena of which each rank has a part that looks like a node of its own.
     fn arenas(&self) -> kumiki_net::Result<Vec<Arc<Arena>>> {
-        let arena = Arena::create(Config {
-            job: self.seed,
-            ranks: self.ranks,
-            nodes: self.ranks,
-            node: 0,
-            local_ranks: self.ranks,
-            machine_ranks: self.ranks,
+        let terms = Terms {
             peer_timeout_ms: self.peer_timeout.as_millis().min(u128::from(u32::MAX)) as u32,
             starter_bytes: self.starter_bytes,
             budget_bytes: self.budget_bytes,
-            pool_bytes: u64::MAX,
             connection_cap: u32::MAX,
+            operation_cap: environment::operations()?.unwrap_or(Terms::default().operation_cap),
             continue_on_loss: 1,
             allow_process_vm: 0,
-            machine_cores: 1,
-        })?;
-        let arenas = arena.split()?;
-        for (rank, arena) in (0..).zip(&arenas) {
-            arena.prepare_rank(0)?;
-            if let Some(place) = arena.place(Rank(rank)) {
-                place.store(Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN });
-            }
-            arena.shared().set_phase(Phase::Ready);
-        }
+            ..Terms::default()
+        };
+        let arenas = Arena::apart(self.seed, self.ranks, terms)?;
         Ok(arenas.into_iter().map(Arc::new).collect())
     }
 }

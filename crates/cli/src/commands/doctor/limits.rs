@@ -33,7 +33,7 @@ fn descriptors() -> Check {
     read(NAME, Resource::Descriptors, |soft, hard| {
         let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), |limit: u64| limit.to_string());
         let found = format!("{} (hard limit {})", shown(soft), shown(hard));
-        let connections = Options::default().connections as u64;
+        let connections = Options::default().terms.connection_cap as u64;
         let need = connections + OTHER_DESCRIPTORS;
         // The agent raises the soft limit to the hard one, for itself and for its ranks.
         let limit = hard.unwrap_or(u64::MAX);

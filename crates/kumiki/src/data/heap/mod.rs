@@ -83,8 +83,8 @@ impl World {
             return Heap::open(local, rank)?.allocate(bytes);
         }
         local.check_alive(rank)?;
-        let reply = self.call(rank, HEAP, Writer::new(MALLOC).word(bytes).finish())?;
-        Reader::new(&reply).word().map(GlobalAddress::from_bits)
+        let reply = self.call(rank, HEAP, Writer::new(MALLOC).long(bytes).finish())?;
+        Ok(GlobalAddress::from_bits(Reader::new(&reply).long()?))
     }
 
     /// Frees a block of [`malloc`](Self::malloc), whoever allocated it. A block that was freed before, or an address that
@@ -106,7 +106,7 @@ impl World {
             return release_slowly(local, address);
         }
         local.check_alive(rank)?;
-        self.call(rank, HEAP, Writer::new(RELEASE).word(address.bits()).finish()).map(drop)
+        self.call(rank, HEAP, Writer::new(RELEASE).long(address.bits()).finish()).map(drop)
     }
 
     /// What the heap of a rank holds now.
@@ -118,10 +118,10 @@ impl World {
         let reply = self.call(rank, HEAP, Writer::new(USE).finish())?;
         let mut reply = Reader::new(&reply);
         Ok(HeapUse {
-            pool_bytes: reply.word()?,
-            used_bytes: reply.word()?,
-            blocks: reply.word()?,
-            largest_free_bytes: reply.word()?,
+            pool_bytes: reply.long()?,
+            used_bytes: reply.long()?,
+            blocks: reply.long()?,
+            largest_free_bytes: reply.long()?,
         })
     }
 }
@@ -174,9 +174,9 @@ pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Ve
     let mut request = Reader::new(request);
     let mut tell = |word: u64| reply.extend_from_slice(&word.to_le_bytes());
     match request.byte()? {
-        MALLOC => tell(allocate(local, local.rank(), request.word()?)?.bits()),
+        MALLOC => tell(allocate(local, local.rank(), request.long()?)?.bits()),
         RELEASE => {
-            let address = GlobalAddress::from_bits(request.word()?);
+            let address = GlobalAddress::from_bits(request.long()?);
             if quick::release(local, address).is_none() {
                 release_slowly(local, address)?;
             }

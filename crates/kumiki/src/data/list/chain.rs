@@ -127,24 +127,24 @@ impl<'a> Task<'a> {
     pub(crate) fn encode(self) -> Vec<u8> {
         match self {
             Task::Create => Writer::new(CREATE),
-            Task::Look(list) => Writer::new(LOOK).word(list.bits()),
+            Task::Look(list) => Writer::new(LOOK).long(list.bits()),
             Task::Insert { list, next, previous, data } => {
-                Writer::new(INSERT).word(list.bits()).word(next.bits()).word(previous.bits()).bytes(data)
+                Writer::new(INSERT).long(list.bits()).long(next.bits()).long(previous.bits()).bytes(data)
             }
-            Task::Erase { list, element } => Writer::new(ERASE).word(list.bits()).word(element.bits()),
+            Task::Erase { list, element } => Writer::new(ERASE).long(list.bits()).long(element.bits()),
             Task::Walk(Walk { list, from, until, most, backwards, payload }) => Writer::new(WALK)
-                .word(list.bits())
-                .word(from.bits())
-                .word(until.bits())
-                .word(most)
-                .word(backwards as u64)
-                .word(payload as u64),
+                .long(list.bits())
+                .long(from.bits())
+                .long(until.bits())
+                .long(most)
+                .long(backwards as u64)
+                .long(payload as u64),
             Task::Write(writes) => writes.iter().fold(Writer::new(WRITE), |writer, write| {
-                writer.word(write.at.bits()).word(write.value).word(write.add as u64)
+                writer.long(write.at.bits()).long(write.value).long(write.add as u64)
             }),
             Task::Make(items) => items.iter().fold(Writer::new(MAKE), |writer, item| writer.bytes(item)),
             Task::Free(blocks) => {
-                blocks.iter().fold(Writer::new(FREE), |writer, block| writer.word(block.bits()))
+                blocks.iter().fold(Writer::new(FREE), |writer, block| writer.long(block.bits()))
             }
         }
         .finish()
@@ -167,14 +167,14 @@ impl<'a> Task<'a> {
                 list: address(&mut request)?,
                 from: address(&mut request)?,
                 until: address(&mut request)?,
-                most: request.word()?,
-                backwards: request.word()? != 0,
-                payload: request.word()? != 0,
+                most: request.long()?,
+                backwards: request.long()? != 0,
+                payload: request.long()? != 0,
             }),
             WRITE => Task::Write(rest(request, |request| {
-                Ok(Write { at: address(request)?, value: request.word()?, add: request.word()? != 0 })
+                Ok(Write { at: address(request)?, value: request.long()?, add: request.long()? != 0 })
             })?),
-            MAKE => Task::Make(rest(request, |request| request.bytes())?),
+            MAKE => Task::Make(rest(request, |request| Ok(request.bytes()?))?),
             FREE => Task::Free(rest(request, address)?),
             code => return Err(unknown(code)),
         })
@@ -182,7 +182,7 @@ impl<'a> Task<'a> {
 }
 
 fn address(reader: &mut Reader<'_>) -> Result<GlobalAddress> {
-    reader.word().map(GlobalAddress::from_bits)
+    Ok(GlobalAddress::from_bits(reader.long()?))
 }
 
 /// All that is left of a message.
@@ -235,7 +235,7 @@ impl Header {
     pub(crate) fn decode(reply: &[u8]) -> Result<Header> {
         let mut reply = Reader::new(reply);
         let (first, last) = (address(&mut reply)?, address(&mut reply)?);
-        Ok(Header { first, last, count: reply.word()?, state: reply.word()? })
+        Ok(Header { first, last, count: reply.long()?, state: reply.long()? })
     }
 }
 
@@ -247,7 +247,7 @@ impl Change {
     pub(crate) fn decode(reply: &[u8]) -> Result<Change> {
         let mut reply = Reader::new(reply);
         let (element, previous, next) = (address(&mut reply)?, address(&mut reply)?, address(&mut reply)?);
-        Ok(Change { element, previous, next, left: reply.word()? })
+        Ok(Change { element, previous, next, left: reply.long()? })
     }
 }
 
@@ -256,7 +256,7 @@ pub(crate) fn decode_walk(reply: &[u8], nodes: &mut Vec<Node>) -> Result<GlobalA
     let mut reply = Reader::new(reply);
     let stopped = address(&mut reply)?;
     while !reply.is_empty() {
-        let (address, bytes, has_payload) = (address(&mut reply)?, reply.word()?, reply.word()? != 0);
+        let (address, bytes, has_payload) = (address(&mut reply)?, reply.long()?, reply.long()? != 0);
         let payload = if has_payload { Some(reply.bytes()?.to_vec()) } else { None };
         nodes.push(Node { address, bytes, payload });
     }

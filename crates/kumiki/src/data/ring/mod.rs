@@ -166,21 +166,21 @@ pub(crate) struct Done {
 impl<'a> Op<'a> {
     /// As a request.
     pub(crate) fn encode(self, address: GlobalAddress) -> Vec<u8> {
-        let request = |code: u8| Writer::new(code).word(address.bits());
+        let request = |code: u8| Writer::new(code).long(address.bits());
         match self {
-            Op::Create(bytes) => request(0).word(bytes),
+            Op::Create(bytes) => request(0).long(bytes),
             Op::Destroy => request(1),
             Op::Look => request(2),
-            Op::Insert { at, bytes, data: None } => request(3).word(at).word(bytes),
-            Op::Insert { at, data: Some(data), .. } => request(4).word(at).bytes(data),
-            Op::Erase { at, bytes, give } => request(5).word(at).word(bytes).word(give as u64),
+            Op::Insert { at, bytes, data: None } => request(3).long(at).long(bytes),
+            Op::Insert { at, data: Some(data), .. } => request(4).long(at).bytes(data),
+            Op::Erase { at, bytes, give } => request(5).long(at).long(bytes).long(give as u64),
             Op::Assign(data) => request(6).bytes(data),
-            Op::Adopt { block, size } => request(7).word(block.bits()).word(size),
-            Op::Reserve(bytes) => request(8).word(bytes),
+            Op::Adopt { block, size } => request(7).long(block.bits()).long(size),
+            Op::Reserve(bytes) => request(8).long(bytes),
             Op::Clear => request(9),
-            Op::Read { at, bytes } => request(10).word(at).word(bytes),
-            Op::Write { at, data } => request(11).word(at).bytes(data),
-            Op::Swap(other) => request(12).word(other.bits()),
+            Op::Read { at, bytes } => request(10).long(at).long(bytes),
+            Op::Write { at, data } => request(11).long(at).bytes(data),
+            Op::Swap(other) => request(12).long(other.bits()),
         }
         .finish()
     }
@@ -188,24 +188,24 @@ impl<'a> Op<'a> {
     fn decode(request: &'a [u8]) -> Result<(GlobalAddress, Op<'a>)> {
         let mut request = Reader::new(request);
         let code = request.byte()?;
-        let address = GlobalAddress::from_bits(request.word()?);
+        let address = GlobalAddress::from_bits(request.long()?);
         let op = match code {
-            0 => Op::Create(request.word()?),
+            0 => Op::Create(request.long()?),
             1 => Op::Destroy,
             2 => Op::Look,
-            3 => Op::Insert { at: request.word()?, bytes: request.word()?, data: None },
+            3 => Op::Insert { at: request.long()?, bytes: request.long()?, data: None },
             4 => {
-                let (at, data) = (request.word()?, request.bytes()?);
+                let (at, data) = (request.long()?, request.bytes()?);
                 Op::Insert { at, bytes: data.len() as u64, data: Some(data) }
             }
-            5 => Op::Erase { at: request.word()?, bytes: request.word()?, give: request.word()? != 0 },
+            5 => Op::Erase { at: request.long()?, bytes: request.long()?, give: request.long()? != 0 },
             6 => Op::Assign(request.bytes()?),
-            7 => Op::Adopt { block: GlobalAddress::from_bits(request.word()?), size: request.word()? },
-            8 => Op::Reserve(request.word()?),
+            7 => Op::Adopt { block: GlobalAddress::from_bits(request.long()?), size: request.long()? },
+            8 => Op::Reserve(request.long()?),
             9 => Op::Clear,
-            10 => Op::Read { at: request.word()?, bytes: request.word()? },
-            11 => Op::Write { at: request.word()?, data: request.bytes()? },
-            12 => Op::Swap(GlobalAddress::from_bits(request.word()?)),
+            10 => Op::Read { at: request.long()?, bytes: request.long()? },
+            11 => Op::Write { at: request.long()?, data: request.bytes()? },
+            12 => Op::Swap(GlobalAddress::from_bits(request.long()?)),
             code => return Err(unknown(code)),
         };
         Ok((address, op))
@@ -218,9 +218,9 @@ impl Done {
 
     pub(crate) fn decode(mut reply: Vec<u8>) -> Result<(Done, Vec<u8>)> {
         let mut words = Reader::new(&reply);
-        let at = words.word()?;
-        let body = GlobalAddress::from_bits(words.word()?);
-        let shape = Shape { body, offset: words.word()?, size: words.word()?, capacity: words.word()? };
+        let at = words.long()?;
+        let body = GlobalAddress::from_bits(words.long()?);
+        let shape = Shape { body, offset: words.long()?, size: words.long()?, capacity: words.long()? };
         reply.drain(..Self::BYTES);
         Ok((Done { at, shape }, reply))
     }

@@ -100,9 +100,9 @@ impl<'w> Core<'w> {
             let reply = flight.call.wait()?;
             let fields = read_reply(&reply)?;
             let mut reply = self.world.note(fields.ok_or_else(|| part::destroyed(self.kind)))?;
-            let done = (reply.word()? as usize).min(flight.items.len());
+            let done = (reply.long()? as usize).min(flight.items.len());
             for &item in &flight.items[..done] {
-                let answer = reply.word()?;
+                let answer = reply.long()?;
                 tell(item, answer, part::read_value(&mut reply, op, answer)?);
             }
             for &item in flight.items[done..].iter().rev() {

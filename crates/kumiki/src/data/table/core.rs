@@ -190,7 +190,7 @@ impl<'w> Core<'w> {
         let request = write_item(part.request(part::EXECUTE).byte(op as u8), slot, op, item);
         let reply = self.world.call(entry.rank, TABLE, request.finish())?;
         let Some(mut reply) = read_reply(&reply)? else { return Ok(None) };
-        let (_done, answer) = (reply.word()?, reply.word()?);
+        let (_done, answer) = (reply.long()?, reply.long()?);
         sink.accept(part::read_value(&mut reply, op, answer)?);
         Ok(Some(answer))
     }
@@ -243,7 +243,7 @@ impl<'w> Core<'w> {
         for call in calls {
             let reply = call.wait()?;
             let Some(mut reply) = read_reply(&reply)? else { return Ok(None) };
-            sum += reply.word()?;
+            sum += reply.long()?;
         }
         Ok(Some(sum))
     }
@@ -261,7 +261,7 @@ impl<'w> Core<'w> {
         code: u8,
         here: fn(Local<'_>, Part, u64) -> Result<Option<u64>>,
     ) -> Result<()> {
-        let request = |part: Part, from| part.request(code).word(from).finish();
+        let request = |part: Part, from| part.request(code).long(from).finish();
         self.for_each_part(directory, scope, request, here)
     }
 
@@ -309,8 +309,8 @@ impl<'w> Core<'w> {
         };
         let request = |part: Part, from| {
             let other = other(part);
-            let request = part.request(part::SWAP).byte(other.kind as u8).word(other.nonce);
-            request.word(other.address.bits()).word(from).finish()
+            let request = part.request(part::SWAP).byte(other.kind as u8).long(other.nonce);
+            request.long(other.address.bits()).long(from).finish()
         };
         let here = |local: Local<'_>, part: Part, from| part::swap(local, part, other(part), from);
         self.for_each_part(mine, Scope::Everywhere, request, here)
@@ -358,7 +358,7 @@ impl<'w> Core<'w> {
         while let Some((rank, part, call)) = calls.pop_front() {
             let reply = call.wait();
             let next = reply.and_then(|reply| match read_reply(&reply)? {
-                Some(mut reply) => reply.word(),
+                Some(mut reply) => Ok(reply.long()?),
                 None => Err(part::destroyed(self.kind)),
             });
             match next {
@@ -387,12 +387,12 @@ pub(crate) fn check_item(item: Item<'_>) -> Result<()> {
 }
 
 pub(crate) fn write_item(request: Writer, slot: u64, op: Op, item: Item<'_>) -> Writer {
-    let mut request = request.word(slot).bytes(item.key);
+    let mut request = request.long(slot).bytes(item.key);
     if op.takes_value() {
         request = request.bytes(item.value);
     }
     if op == Op::Add {
-        request = request.word(item.number);
+        request = request.long(item.number);
     }
     request
 }
@@ -419,7 +419,7 @@ fn make_parts(
         There(Result<Call<'w>>),
     }
     let local = world.local();
-    let request = Part { kind, nonce, address: owner }.request(part::MAKE).word(slots).finish();
+    let request = Part { kind, nonce, address: owner }.request(part::MAKE).long(slots).finish();
     let make = |&rank: &u32| match local.is_near(rank) {
         true => Made::Here(slot::make(local, rank, kind, nonce, slots).map(GlobalAddress::bits)),
         false => Made::There(world.start_call(rank, TABLE, request.clone())),
@@ -429,7 +429,7 @@ fn make_parts(
         Made::Here(made) => made,
         Made::There(call) => {
             let reply = call?.wait()?;
-            read_reply(&reply)?.ok_or_else(|| part::destroyed(kind))?.word()
+            Ok(read_reply(&reply)?.ok_or_else(|| part::destroyed(kind))?.long()?)
         }
     };
     let made: Vec<Result<u64>> = started.into_iter().map(finish).collect();

@@ -110,15 +110,15 @@ pub(super) struct Part {
 impl Part {
     /// Begins a request about this part.
     pub(super) fn request(self, code: u8) -> Writer {
-        Writer::new(code).byte(self.kind as u8).word(self.nonce).word(self.address.bits())
+        Writer::new(code).byte(self.kind as u8).long(self.nonce).long(self.address.bits())
     }
 
     /// Reads what [`request`](Self::request) wrote behind the code.
     pub(super) fn read(request: &mut Reader<'_>) -> Result<Part> {
         Ok(Part {
             kind: Kind::from_code(request.byte()?)?,
-            nonce: request.word()?,
-            address: GlobalAddress::from_bits(request.word()?),
+            nonce: request.long()?,
+            address: GlobalAddress::from_bits(request.long()?),
         })
     }
 }

@@ -169,16 +169,16 @@ pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Ve
     let words: Option<[u64; 2]> = match code {
         EXECUTE => return execute(local, part, request, reply),
         MAKE => {
-            let made = slot::make(local, local.rank(), part.kind, part.nonce, request.word()?)?;
+            let made = slot::make(local, local.rank(), part.kind, part.nonce, request.long()?)?;
             Some([made.bits(), 0])
         }
-        UNMAKE => unmake(local, part, request.word()?)?.map(|slot| [slot, 0]),
+        UNMAKE => unmake(local, part, request.long()?)?.map(|slot| [slot, 0]),
         SIZE => size(local, part)?.map(|elements| [elements, 0]),
-        CLEAR => clear(local, part, request.word()?)?.map(|slot| [slot, 0]),
+        CLEAR => clear(local, part, request.long()?)?.map(|slot| [slot, 0]),
         SCAN => {
             // The place is known when the elements are; its room comes before them.
             reply.resize(1 + 16, 0);
-            let place = (request.word()?, request.word()?);
+            let place = (request.long()?, request.long()?);
             let Some((slot, skip)) = scan(local, part, place, reply)? else {
                 reply.truncate(1);
                 reply[0] = GONE;
@@ -188,10 +188,10 @@ pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Ve
             reply[9..17].copy_from_slice(&skip.to_le_bytes());
             return Ok(());
         }
-        NEXT => next(local, part, request.word()?, request.word()?)?.map(|(slot, element)| [slot, element]),
+        NEXT => next(local, part, request.long()?, request.long()?)?.map(|(slot, element)| [slot, element]),
         SWAP => {
             let other = Part::read(&mut request)?;
-            swap(local, part, other, request.word()?)?.map(|slot| [slot, 0])
+            swap(local, part, other, request.long()?)?.map(|slot| [slot, 0])
         }
         code => return Err(unknown(code)),
     };
@@ -240,16 +240,16 @@ fn execute(local: Local<'_>, part: Part, mut request: Reader<'_>, reply: &mut Ve
 }
 
 fn read_item<'k>(request: &mut Reader<'k>, op: Op) -> Result<(u64, Item<'k>)> {
-    let (slot, key) = (request.word()?, request.bytes()?);
+    let (slot, key) = (request.long()?, request.bytes()?);
     let value = if op.takes_value() { request.bytes()? } else { &[] };
-    let number = if op == Op::Add { request.word()? } else { 0 };
+    let number = if op == Op::Add { request.long()? } else { 0 };
     Ok((slot, Item { key, value, number }))
 }
 
 /// The value of an answer, if its operation has one.
 pub(super) fn read_value<'k>(reply: &mut Reader<'k>, op: Op, answer: u64) -> Result<&'k [u8]> {
     match (op, answer) {
-        (Op::Get, 1..) => reply.take(usize::try_from(answer - 1).unwrap_or(usize::MAX)),
+        (Op::Get, 1..) => Ok(reply.take(usize::try_from(answer - 1).unwrap_or(usize::MAX))?),
         _ => Ok(&[]),
     }
 }

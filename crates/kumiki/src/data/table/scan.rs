@@ -161,10 +161,10 @@ impl<'w> Core<'w> {
         let found = match entry.near {
             true => part::next(self.world.local(), part, slot, element)?,
             false => {
-                let request = part.request(part::NEXT).word(slot).word(element).finish();
+                let request = part.request(part::NEXT).long(slot).long(element).finish();
                 let reply = self.world.call(entry.rank, TABLE, request)?;
                 match read_reply(&reply)? {
-                    Some(mut reply) => Some((reply.word()?, reply.word()?)),
+                    Some(mut reply) => Some((reply.long()?, reply.long()?)),
                     None => None,
                 }
             }
@@ -226,7 +226,7 @@ impl<'t> Scan<'t> {
             };
             let reply = call.wait()?;
             let mut fields = read_reply(&reply)?.ok_or_else(gone)?;
-            self.place = (fields.word()?, fields.word()?);
+            self.place = (fields.long()?, fields.long()?);
             if self.place.0 != FINISHED {
                 self.coming = Some(self.ask()?);
             }
@@ -239,7 +239,7 @@ impl<'t> Scan<'t> {
     /// Asks another node for the piece at this place.
     fn ask(&self) -> Result<Call<'t>> {
         let part = self.directory.part(self.index);
-        let request = part.request(part::SCAN).word(self.place.0).word(self.place.1).finish();
+        let request = part.request(part::SCAN).long(self.place.0).long(self.place.1).finish();
         self.core.world.start_call(self.directory.entries[self.index].rank, TABLE, request)
     }
 
@@ -248,7 +248,7 @@ impl<'t> Scan<'t> {
             return Ok(None);
         }
         let mut fields = Reader::new(&self.piece[self.used..]);
-        let (number, key, value) = (fields.word()?, fields.bytes()?, fields.bytes()?);
+        let (number, key, value) = (fields.long()?, fields.bytes()?, fields.bytes()?);
         self.used += 24 + key.len() + value.len();
         Ok(Some(Element { key: key.to_vec(), value: value.to_vec(), number }))
     }

@@ -29,7 +29,7 @@ impl Hub {
             return self.lose_and_fail(rank, cause, None, 1, now_ms);
         }
         self.members.set_suspected(rank, true);
-        self.fences.push(Fence { rank, cause, limit_ms: now_ms + self.plan.peer_timeout_ms });
+        self.fences.push(Fence { rank, cause, limit_ms: now_ms + self.timeout_ms() });
         self.send(home, ToNode::Fence { rank: Rank(rank) });
     }
 
@@ -59,17 +59,18 @@ impl Hub {
 
     /// Nobody was listened to for a while: all have their time once more.
     pub(super) fn excuse_fences(&mut self, now_ms: u64) {
-        let limit_ms = now_ms + self.plan.peer_timeout_ms;
+        let limit_ms = now_ms + self.timeout_ms();
         self.fences.iter_mut().for_each(|fence| fence.limit_ms = limit_ms);
     }
 
     /// An agent that is silent itself cannot tell of an end: first it is waited for what comes of its silence.
     fn await_silent_homes(&mut self, now_ms: u64) {
         let pause_ms = 2 * self.beat_interval_ms();
+        let timeout_ms = self.timeout_ms();
         for fence in self.fences.iter_mut().filter(|fence| fence.limit_ms <= now_ms) {
             let heard_ms = self.nodes[self.members[fence.rank].place.0 as usize].heard_ms;
             if heard_ms + pause_ms < now_ms {
-                fence.limit_ms = heard_ms + self.plan.peer_timeout_ms + pause_ms;
+                fence.limit_ms = heard_ms + timeout_ms + pause_ms;
             }
         }
     }

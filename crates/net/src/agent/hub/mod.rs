@@ -18,8 +18,9 @@ mod scale;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
+use super::talk::protocol::{Ending, Launch, Leaves, Table, ToHub, ToNode};
 use crate::shm::world::Cause;
+use crate::terms::Terms;
 use crate::Rank;
 use closing::{Closing, Survey};
 use deserter::Deserter;
@@ -47,10 +48,8 @@ pub struct Plan {
     pub ranks: u32,
     /// For each node, its name for people and its ranks; none if ranks come by themselves.
     pub nodes: Vec<(String, Vec<u32>)>,
-    /// How long an agent may be silent.
-    pub peer_timeout_ms: u64,
-    /// Whether the job goes on when a rank is lost.
-    pub continue_on_loss: bool,
+    /// What all hold to.
+    pub terms: Terms,
     /// What agents are told that were not started by a launcher; the hub fills in who is where.
     pub template: Option<Box<Launch>>,
 }
@@ -346,7 +345,7 @@ impl Hub {
 
     /// Something went wrong outside: the job ends with this code and this report, which shows who waits for whom.
     pub fn end(&mut self, code: i32, headline: String, now_ms: u64) {
-        self.plan.continue_on_loss = false;
+        self.plan.terms.continue_on_loss = 0;
         let headline = headline + &self.forget_deserter();
         self.fail(code, headline, now_ms);
     }
@@ -390,7 +389,7 @@ impl Hub {
     pub fn tick(&mut self, now_ms: u64) {
         let slept_ms = now_ms.saturating_sub(self.ticked_ms);
         self.ticked_ms = now_ms;
-        if slept_ms > self.plan.peer_timeout_ms / 2 {
+        if slept_ms > self.timeout_ms() / 2 {
             // We were not looking: the machine was suspended, or we were stopped.
             self.excuse_silence(now_ms);
         }
@@ -418,11 +417,12 @@ impl Hub {
     }
 
     fn check_silence(&mut self, now_ms: u64) {
+        let timeout_ms = self.timeout_ms();
         for node in 0..self.nodes.len() as u32 {
             let entry = &mut self.nodes[node as usize];
             let limit_ms = match entry.state {
-                NodeState::Preparing => PREPARE_MS.max(self.plan.peer_timeout_ms),
-                NodeState::Running => self.plan.peer_timeout_ms,
+                NodeState::Preparing => PREPARE_MS.max(timeout_ms),
+                NodeState::Running => timeout_ms,
                 NodeState::Done | NodeState::Gone => continue,
             };
             let silent_ms = now_ms.saturating_sub(entry.heard_ms);
@@ -438,7 +438,7 @@ impl Hub {
     }
 
     fn beat_interval_ms(&self) -> u64 {
-        (self.plan.peer_timeout_ms / 5).max(10)
+        (self.timeout_ms() / 5).max(10)
     }
 
     fn prepared(&mut self, node: u32, address: SocketAddr) {
@@ -724,8 +724,13 @@ impl Hub {
         }
     }
 
+    /// How long an agent may be silent.
+    fn timeout_ms(&self) -> u64 {
+        self.plan.terms.peer_timeout_ms.into()
+    }
+
     fn goes_on_after_loss(&self) -> bool {
-        self.plan.continue_on_loss && self.started
+        self.plan.terms.continues_on_loss() && self.started
     }
 
     fn check_finished(&mut self) {

@@ -11,8 +11,7 @@ fn hub_with(nodes: &[&[u32]], continue_on_loss: bool) -> Hub {
     let plan = Plan {
         ranks: nodes.iter().map(|ranks| ranks.len() as u32).sum(),
         nodes: nodes.iter().enumerate().map(|(n, ranks)| (format!("node {n}"), ranks.to_vec())).collect(),
-        peer_timeout_ms: 10_000,
-        continue_on_loss,
+        terms: Terms { continue_on_loss: continue_on_loss.into(), ..terms() },
         template: None,
     };
     Hub::new(plan, 0)
@@ -685,13 +684,7 @@ fn a_reset_that_is_no_permutation_is_refused_for_everybody() {
 #[test]
 fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
     let launch = Launch { ranks: 3, ..empty_launch() };
-    let plan = Plan {
-        ranks: 3,
-        nodes: Vec::new(),
-        peer_timeout_ms: 10_000,
-        continue_on_loss: false,
-        template: Some(Box::new(launch)),
-    };
+    let plan = Plan { ranks: 3, nodes: Vec::new(), terms: terms(), template: Some(Box::new(launch)) };
     let mut hub = Hub::new(plan.clone(), 0);
     assert_eq!((hub.add_node("a".into(), 1, 0), hub.add_node("b".into(), 2, 0)), (0, 1));
     assert_eq!(hub.missing(), [0; 0], "nobody waits");
@@ -718,31 +711,13 @@ fn strangers_are_placed_as_they_come_and_doubles_are_refused() {
     }
 }
 
+/// The terms of these tests.
+fn terms() -> Terms {
+    Terms { peer_timeout_ms: 10_000, ..Terms::default() }
+}
+
 pub(in crate::agent) fn empty_launch() -> Launch {
-    Launch {
-        job: 1,
-        node: 0,
-        nodes: 0,
-        ranks: 0,
-        here: Vec::new(),
-        machine_ranks: 0,
-        machine_before: 0,
-        peer_timeout_ms: 10_000,
-        starter_bytes: 0,
-        budget_bytes: 0,
-        pool_bytes: 0,
-        connection_cap: 1,
-        continue_on_loss: false,
-        allow_process_vm: false,
-        listen: crate::agent::protocol::Listen::Loopback,
-        bind_cores: false,
-        pipe_output: false,
-        remote: false,
-        forward_input: false,
-        directory: Vec::new(),
-        environment: Vec::new(),
-        command: Vec::new(),
-    }
+    Launch::of_strangers(1, terms())
 }
 
 /// Any message an agent could send, sensible or not.

@@ -1,8 +1,8 @@
 //! The handshake of control connections: an agent calls the hub, a stranger calls the agent of its node.
 
-use super::bootstrap::peer_timeout_ms;
 use crate::auth::{Identity, JobId, Purpose, Secret, NONCE_BYTES};
 use crate::os::{self, descriptor, socket, time};
+use crate::terms::Terms;
 use crate::wire::{Connection, Event, WireError, HANDSHAKE_TIMEOUT_MS};
 use crate::{Error, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -112,7 +112,7 @@ pub(super) fn call(socket: OwnedFd, job: JobId, secret: &Secret, me: Identity) -
 
 /// How long whoever belongs to the job may take, as the environment says.
 fn patience_ms() -> u64 {
-    peer_timeout_ms().map_or(HANDSHAKE_TIMEOUT_MS, u64::from).max(HANDSHAKE_TIMEOUT_MS)
+    Terms::peer_timeout_ms().map_or(HANDSHAKE_TIMEOUT_MS, u64::from).max(HANDSHAKE_TIMEOUT_MS)
 }
 
 fn nonce() -> Result<[u8; NONCE_BYTES]> {

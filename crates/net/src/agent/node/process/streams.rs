@@ -134,14 +134,14 @@ impl Input {
 
 impl Agent {
     pub(super) fn read_output(&mut self, local: u32, is_error: bool) {
-        if let Some(node) = &mut self.node {
+        if let Some(node) = &mut self.desk.node {
             self.outputs.read_one(&node.epoll, local, is_error, &mut node.outbox);
         }
     }
 
     /// Writes to rank 0 what fits.
     pub(super) fn push_input(&mut self) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         let input = &mut self.input;
         let mut taken = 0;
         let mut closed = input.pipe.is_none();

@@ -2,9 +2,9 @@
 
 use super::streams::{Input, Outputs};
 use super::Agent;
+use crate::agent::node::seat::{Seat, Standing};
 use crate::agent::node::Node;
 use crate::agent::protocol::{Ending, ToHub};
-use crate::agent::seat::{Seat, Standing};
 use crate::os::process::{self, ChildEvent, ChildSetup};
 use crate::os::{socket, time};
 use crate::shm::world::Cause;
@@ -114,7 +114,7 @@ impl Agent {
     fn child_ended(&mut self, local: u32, ending: Ending) {
         self.children[local as usize].ended = true;
         self.children[local as usize].stopped_ms = None;
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         // What it said before it ended comes first.
         node.receive_rank(local);
         self.outputs.read(&node.epoll, local, &mut node.outbox);
@@ -129,7 +129,7 @@ impl Agent {
         if self.suspended {
             return;
         }
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         for (local, child) in self.children.iter_mut().enumerate() {
             if child.stopped_ms.is_none_or(|since_ms| now_ms < since_ms + timeout_ms) {
                 continue;
@@ -157,7 +157,7 @@ impl Agent {
 
     /// A rank of ours that the world has given up must not come back, if this is how it stands.
     pub(super) fn fence(&mut self, rank: u32, stands: impl Fn(&Seat) -> bool) {
-        let Some(node) = &self.node else { return };
+        let Some(node) = &self.desk.node else { return };
         let position = node.seats.iter().position(|seat| seat.rank == rank);
         let Some(local) = position.filter(|&local| stands(&node.seats[local])) else { return };
         if let Some(child) = self.children.get(local).filter(|child| !child.ended && child.pid != 0) {
@@ -178,7 +178,7 @@ impl Agent {
     pub(super) fn suspend(&mut self, on: bool) {
         self.suspended = on;
         self.children.iter_mut().for_each(|child| child.forgive(time::now_ms()));
-        self.heard_ms = time::now_ms();
+        self.desk.heard_ms = time::now_ms();
         self.signal_ranks(if on { libc::SIGSTOP } else { libc::SIGCONT });
     }
 
@@ -187,7 +187,7 @@ impl Agent {
         if !self.started {
             self.children.clear();
         }
-        if let Some(node) = &mut self.node {
+        if let Some(node) = &mut self.desk.node {
             node.announce_end(reason);
             node.settle();
         }

@@ -7,9 +7,9 @@
 //! | started by hand or by another launcher | `KUMIKI_MASTER` and `KUMIKI_SECRET_FILE`, and a rank and size |
 //! | alone | nothing of that: a world of one, in this process |
 
-use super::channel::{Channel, FromAgent, ToAgent};
-use super::portfile::Part;
-use super::stranger::{self, Hosted};
+use crate::agent::channel::{Channel, FromAgent, ToAgent};
+use crate::agent::portfile::Part;
+use crate::agent::strangers::{self, Hosted};
 use crate::auth::{JobId, Secret};
 use crate::contract::Transport;
 use crate::environment;
@@ -17,13 +17,13 @@ use crate::os::{self, descriptor, futex, process, time};
 use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
+use crate::terms::Terms;
 use crate::{Error, Rank, Result};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bytes of starter memory of each rank when nobody says how many.
-pub const STARTER_BYTES: u64 = 4096;
+pub use crate::terms::STARTER_BYTES;
 
 /// A process's place in a world.
 pub struct Attachment {
@@ -96,7 +96,7 @@ static INHERITED: Mutex<Option<Channel>> = Mutex::new(None);
 ///
 /// `starter_bytes` is how much starter memory each rank has if neither a launcher nor `KUMIKI_STARTER` says so.
 pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
-    if let Some(part) = stranger::part_from_environment()? {
+    if let Some(part) = strangers::part_from_environment()? {
         return attach_part(&part, deadline_ms, starter_bytes);
     }
     if let Some(channel) = inherited()? {
@@ -104,7 +104,7 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
         let attachment = join(channel, deadline_ms)?;
         return Ok(Attachment { membership: Some(membership), ..attachment });
     }
-    match stranger::call_from_environment(starter_bytes)? {
+    match strangers::call_from_environment(starter_bytes)? {
         Some(call) => meet(&call, deadline_ms),
         None => alone(starter_bytes),
     }
@@ -112,7 +112,7 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
 
 /// Joins as [`attach`] does, the world of a job that several launchers start.
 pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
-    meet(&stranger::call_of_part(part, starter_bytes)?, deadline_ms)
+    meet(&strangers::call_of_part(part, starter_bytes)?, deadline_ms)
 }
 
 /// Whether somebody has given this process a place among several: a launcher of ours, or another one, which may not have
@@ -120,7 +120,7 @@ pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) ->
 pub fn is_rank() -> bool {
     let is_set = |name: &&'static str| matches!(environment::text(name), Ok(Some(_)) | Err(_));
     ["KUMIKI_AGENT_FD", "KUMIKI_MASTER", "KUMIKI_PORTFILE"].iter().any(is_set)
-        || stranger::is_one_of_several()
+        || strangers::is_one_of_several()
 }
 
 impl Attachment {
@@ -184,7 +184,7 @@ fn inherited() -> Result<Option<Channel>> {
 }
 
 /// Joins by a line to the agent.
-pub(super) fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
+pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
     channel.send(&ToAgent::Attach { pid: std::process::id() })?;
     let limit_ms = deadline_ms.unwrap_or(u64::MAX);
     let start_ms = time::now_ms();
@@ -228,13 +228,13 @@ pub(super) fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachm
 }
 
 /// Joins together with processes that no launcher of ours started.
-fn meet(call: &stranger::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
+fn meet(call: &strangers::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
     let membership = Membership::begin()?;
     let limit = environment::duration("KUMIKI_INIT_TIMEOUT")?.map_or(120_000, |time| time.as_millis() as u64);
     let limit_ms = deadline_ms.unwrap_or_else(|| time::now_ms().saturating_add(limit));
     let mut hosted = Hosted::new()?;
     loop {
-        let (channel, agent) = match stranger::meet(call, &mut hosted, limit_ms) {
+        let (channel, agent) = match strangers::meet(call, &mut hosted, limit_ms) {
             Ok(met) => met,
             Err(error) => {
                 hosted.abandon();
@@ -322,7 +322,8 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
         node: 0,
         local_ranks: 1,
         machine_ranks: 1,
-        ..environment_config(starter_bytes)?
+        machine_cores: process::cores(),
+        terms: Terms::from_environment(starter_bytes)?,
     })?;
     arena.prepare_rank(0)?;
     if let (Some(place), Some(control)) = (arena.place(Rank(0)), arena.control(0)) {
@@ -332,31 +333,4 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
     Ok(Attachment { secret, ..Attachment::new(Arc::new(arena), Rank(0), None, JobId(job)) })
-}
-
-/// The part of a configuration that the environment decides when there is no launcher.
-pub(super) fn environment_config(starter_bytes: u64) -> Result<Config> {
-    Ok(Config {
-        job: 0,
-        ranks: 0,
-        nodes: 0,
-        node: 0,
-        local_ranks: 0,
-        machine_ranks: 0,
-        peer_timeout_ms: peer_timeout_ms()?,
-        starter_bytes: environment::bytes("KUMIKI_STARTER")?.unwrap_or(starter_bytes),
-        budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(u64::MAX),
-        pool_bytes: environment::bytes("KUMIKI_POOL")?.unwrap_or(u64::MAX),
-        connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(256).max(1),
-        continue_on_loss: (environment::choice("KUMIKI_ON_LOSS", &["abort", "continue"])? == Some("continue"))
-            as u32,
-        allow_process_vm: (environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? != Some("off")) as u32,
-        machine_cores: crate::os::process::cores(),
-    })
-}
-
-/// How long a peer may be silent, as the environment says.
-pub(super) fn peer_timeout_ms() -> Result<u32> {
-    let timeout = environment::peer_timeout()?.map_or(15_000, |time| time.as_millis());
-    Ok(timeout.min(u32::MAX as u128 / 2) as u32)
 }

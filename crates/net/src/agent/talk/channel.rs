@@ -2,8 +2,8 @@
 //!
 //! The rank's end of the pair is inherited (or passed by descriptor), so nobody else can reach it.
 
-use super::codec::{bad, Reader, Writer};
 use crate::auth::JobId;
+use crate::codec::{bad, Reader, Writer};
 use crate::os::socket::Passed;
 use crate::os::{descriptor, socket, time};
 use crate::shm::world::Cause;
@@ -118,9 +118,9 @@ impl ToAgent {
 
 /// A packet for a rank, ready to be sent.
 #[derive(Debug)]
-pub(super) struct Packet {
-    pub(super) bytes: Vec<u8>,
-    pub(super) passed: Vec<OwnedFd>,
+pub(in crate::agent) struct Packet {
+    pub(in crate::agent) bytes: Vec<u8>,
+    pub(in crate::agent) passed: Vec<OwnedFd>,
 }
 
 /// The kind of a [`Packet::waiting`].
@@ -129,7 +129,7 @@ const WAITING: u8 = 7;
 impl Packet {
     /// That the world cannot begin yet, and why; nothing if that is over. To the rank it is one of many notices, whose text
     /// is kept for as long as it waits ([`Channel::waiting`]).
-    pub(super) fn waiting(why: &str) -> Packet {
+    pub(in crate::agent) fn waiting(why: &str) -> Packet {
         Packet { bytes: Writer::new(WAITING).text(cut(why)).finish(), passed: Vec::new() }
     }
 }

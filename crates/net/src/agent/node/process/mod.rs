@@ -6,15 +6,16 @@ mod children;
 mod program;
 mod streams;
 
-use super::link::Link;
-use super::node::{token, Node};
+use super::desk::{Desk, Tick};
 use super::port::Port;
-use super::protocol::{Launch, Listen, ToHub, ToNode};
-use super::report;
 use super::seat::Seat;
+use super::{token, Node};
+use crate::agent::link::Link;
+use crate::agent::protocol::{Launch, Listen, ToHub, ToNode};
+use crate::agent::report;
 use crate::auth::Secret;
 use crate::environment;
-use crate::os::descriptor::{self, Epoll, Readiness};
+use crate::os::descriptor::{self, Readiness};
 use crate::os::process::{self, Signals};
 use crate::os::time;
 use crate::shm::world::Cause;
@@ -47,12 +48,8 @@ pub fn serve(secret: Secret, input: OwnedFd, output: OwnedFd) -> i32 {
 
 struct Agent {
     secret: Secret,
-    link: Link,
-    link_watched_for_room: bool,
+    desk: Desk,
     signals: Signals,
-    epoll: Option<Epoll>,
-    /// Present from the launch message on.
-    node: Option<Node>,
     children: Vec<Child>,
     outputs: Outputs,
     input: Input,
@@ -65,9 +62,6 @@ struct Agent {
     /// When what the launcher has not taken of the last output is given up.
     leave_at_ms: Option<u64>,
     suspended: bool,
-    heard_ms: u64,
-    beat_ms: u64,
-    ticked_ms: u64,
 }
 
 impl Agent {
@@ -75,18 +69,15 @@ impl Agent {
         process::become_subreaper()?;
         let signals =
             Signals::new(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE])?;
-        let link = Link::new(input, output, false)?;
-        let epoll = Epoll::new()?;
-        epoll.add(link.input(), token::LINK, false)?;
-        epoll.add(signals.as_fd(), token::SIGNALS, false)?;
-        let now_ms = time::now_ms();
-        let mut agent = Agent {
+        let mut desk = Desk::new()?;
+        desk.epoll.add(signals.as_fd(), token::SIGNALS, false)?;
+        desk.connect(Link::new(input, output, false)?)?;
+        // The greeting.
+        desk.settle();
+        Ok(Agent {
             secret,
-            link,
-            link_watched_for_room: false,
+            desk,
             signals,
-            epoll: Some(epoll),
-            node: None,
             children: Vec::new(),
             outputs: Outputs::default(),
             input: Input::default(),
@@ -96,38 +87,27 @@ impl Agent {
             done: false,
             leave_at_ms: None,
             suspended: false,
-            heard_ms: now_ms,
-            beat_ms: now_ms,
-            ticked_ms: now_ms,
-        };
-        agent.link.flush();
-        Ok(agent)
+        })
     }
 
     fn run(&mut self) -> Result<()> {
         loop {
-            let probed = self.node.as_ref().is_some_and(Node::is_probed);
-            let wake_up_at = if probed { 0 } else { self.wake_up_at() };
-            let timeout_ms = wake_up_at.saturating_sub(time::now_ms()).min(60_000) as i32;
-            let mut events: Vec<(u64, Readiness)> = Vec::new();
-            self.epoll_ref().wait(timeout_ms, |token, readiness| events.push((token, readiness)))?;
+            let events = self.desk.wait(self.wake_up_at(), 60_000)?;
             let busy = !events.is_empty();
             for (token, readiness) in events {
                 self.handle_event(token, readiness)?;
             }
-            if self.link.is_ended() {
+            if self.desk.is_cut_off() {
                 self.kill_everything();
                 return Ok(());
             }
-            // Timers only count once everything that had happened before is known: an agent that was stopped
-            // itself must not blame its ranks.
-            if !busy || self.ticked_ms + 50 < time::now_ms() {
+            if self.desk.is_time(busy) {
                 self.tick()?;
             }
-            if let Some(node) = self.node.as_mut().filter(|_| !busy) {
-                node.answer_probes();
+            self.desk.conclude(busy);
+            if let Some(node) = &self.desk.node {
+                self.outputs.throttle(&node.epoll, self.desk.backlog_bytes());
             }
-            self.settle();
             if self.is_over() && !std::mem::replace(&mut self.done, true) {
                 self.wind_up()?;
             }
@@ -137,31 +117,18 @@ impl Agent {
         }
     }
 
-    fn epoll_ref(&self) -> &Epoll {
-        match (&self.node, &self.epoll) {
-            (Some(node), _) => &node.epoll,
-            (None, Some(epoll)) => epoll,
-            (None, None) => unreachable!("the epoll instance is here until the node takes it"),
-        }
-    }
-
     fn handle_event(&mut self, token: u64, readiness: Readiness) -> Result<()> {
         let index = token as u32;
         match token & !0xffff_ffff {
             0 => match token {
                 token::LINK => self.read_link()?,
-                token::LINK_OUT => self.link.flush(),
                 token::SIGNALS => self.read_signals()?,
                 token::INPUT => self.push_input(),
-                token::PORT => {
-                    if let Some(node) = &mut self.node {
-                        node.port.accept(&node.epoll, time::now_ms());
-                    }
-                }
+                token::PORT => self.desk.serve_port(token),
                 _ => {}
             },
             token::CHANNEL => {
-                if let Some(node) = &mut self.node {
+                if let Some(node) = &mut self.desk.node {
                     if readiness.readable || readiness.hung_up {
                         node.receive_rank(index);
                     }
@@ -173,21 +140,13 @@ impl Agent {
             token::PIDFD => self.joined_process_ended(index),
             token::OUTPUT => self.read_output(index, false),
             token::ERROR => self.read_output(index, true),
-            _ => {
-                if let Some(node) = &mut self.node {
-                    if let Some((hello, socket)) = node.examine(token) {
-                        node.pass_socket(hello, socket);
-                    }
-                }
-            }
+            _ => self.desk.serve_port(token),
         }
         Ok(())
     }
 
     fn read_link(&mut self) -> Result<()> {
-        let messages = self.link.receive()?;
-        for message in messages {
-            self.heard_ms = time::now_ms();
+        for message in self.desk.hear()? {
             self.handle_hub(ToNode::decode(&message)?)?;
         }
         Ok(())
@@ -223,7 +182,7 @@ impl Agent {
                 if let ToNode::Loss { rank, .. } = &other {
                     self.fence(rank.0, |_| true);
                 }
-                if let Some(node) = &mut self.node {
+                if let Some(node) = &mut self.desk.node {
                     if let Err(error) = node.handle_hub(other) {
                         let message = format!("the arena of the node: {error}");
                         self.tell(ToHub::Failed { code: 1, message });
@@ -253,10 +212,13 @@ impl Agent {
                 launch.here.len()
             ))));
         }
+        if self.desk.node.is_some() {
+            return Err(program::Trouble::Other(Error::Refused("a second launch".into())));
+        }
         let port = Port::bind(listen_on(&launch.listen)?, token::PORT, token::STRANGER)?;
         let address = port.address();
-        let epoll = self.epoll.take().ok_or_else(|| Error::Refused("a second launch".into()))?;
-        self.node = Some(Node::new(launch, self.secret.duplicate(), epoll, port)?);
+        let node = Node::new(launch, self.secret.duplicate(), self.desk.epoll.clone(), port)?;
+        self.desk.node = Some(node);
         self.children = vec![Child::new(path)];
         self.tell(ToHub::Prepared { address });
         Ok(())
@@ -264,18 +226,16 @@ impl Agent {
 
     fn start(&mut self) -> Result<()> {
         let Some(path) = self.children.pop().map(|template| template.path) else { return Ok(()) };
-        let Some(node) = &mut self.node else { return Ok(()) };
+        let Some(node) = &self.desk.node else { return Ok(()) };
         self.started = true;
-        let interval_ms = (node.launch.peer_timeout_ms as u64 / 5).max(10);
         let ranks = node.launch.here.clone();
         let cores = if node.launch.bind_cores { process::allowed_cores() } else { Vec::new() };
+        let before = node.launch.machine_before as usize;
         for (local, &rank) in ranks.iter().enumerate() {
             // Many ranks take their time, and the launcher must not think that we are gone.
-            if time::now_ms() >= self.beat_ms + interval_ms {
-                self.beat_ms = time::now_ms();
-                self.link.send(&ToHub::Heartbeat.encode());
-            }
-            let core = cores.get((node.launch.machine_before as usize + local) % cores.len().max(1)).copied();
+            self.desk.beat(time::now_ms());
+            let Some(node) = &mut self.desk.node else { break };
+            let core = cores.get((before + local) % cores.len().max(1)).copied();
             match children::spawn(node, &path, rank, core, &mut self.outputs, &mut self.input) {
                 Ok(child) => self.children.push(child),
                 Err(error) => {
@@ -290,64 +250,24 @@ impl Agent {
 
     /// A message for the hub.
     fn tell(&mut self, message: ToHub) {
-        self.link.send(&message.encode());
-    }
-
-    /// Sends what has gathered: messages for the hub, wake-ups for the ranks.
-    fn settle(&mut self) {
-        if let Some(node) = &mut self.node {
-            node.settle();
-            for message in std::mem::take(&mut node.outbox) {
-                self.link.send(&message.encode());
-            }
-            self.outputs.throttle(&node.epoll, self.link.backlog_bytes());
-        }
-        let wants_room = self.link.backlog_bytes() > 0;
-        if wants_room != self.link_watched_for_room {
-            self.link_watched_for_room = wants_room;
-            let epoll = self.epoll_ref();
-            let _ = match wants_room {
-                true => epoll.add(self.link.output(), token::LINK_OUT, true),
-                false => epoll.remove(self.link.output()),
-            };
-        }
+        self.desk.tell(&message);
     }
 
     fn wake_up_at(&self) -> u64 {
-        let beat = self.beat_ms + self.beat_interval_ms();
         let stopped = self.children.iter().filter_map(|child| child.stopped_ms).min();
-        let timeout_ms = self.node.as_ref().map_or(15_000, |node| node.launch.peer_timeout_ms as u64);
-        [
-            self.kill_at_ms,
-            self.leave_at_ms,
-            stopped.filter(|_| !self.suspended).map(|since_ms| since_ms + timeout_ms),
-            self.node.as_ref().and_then(|node| node.port.wake_up_at()),
-        ]
-        .into_iter()
-        .flatten()
-        .fold(beat, u64::min)
-    }
-
-    fn beat_interval_ms(&self) -> u64 {
-        self.node.as_ref().map_or(1_000, |node| (node.launch.peer_timeout_ms as u64 / 5).max(10))
+        let stopped = stopped.filter(|_| !self.suspended).map(|since_ms| since_ms + self.desk.timeout_ms());
+        let own = [self.kill_at_ms, self.leave_at_ms, stopped];
+        own.into_iter().flatten().fold(self.desk.wake_up_at(), u64::min)
     }
 
     fn tick(&mut self) -> Result<()> {
         let now_ms = time::now_ms();
-        let slept_ms = now_ms - std::mem::replace(&mut self.ticked_ms, now_ms);
-        let Some(node) = &mut self.node else { return Ok(()) };
-        let timeout_ms = node.launch.peer_timeout_ms as u64;
-        let remote = node.launch.remote;
-        node.port.tick(&node.epoll, now_ms);
-        if slept_ms > timeout_ms / 2 {
-            self.heard_ms = now_ms;
+        let Some(Tick { timeout_ms, slept, .. }) = self.desk.tick(now_ms) else { return Ok(()) };
+        if slept {
             self.children.iter_mut().for_each(|child| child.forgive(now_ms));
         }
-        if now_ms >= self.beat_ms + self.beat_interval_ms() {
-            self.beat_ms = now_ms;
-            self.tell(ToHub::Heartbeat);
-        }
-        if remote && !self.suspended && now_ms >= self.heard_ms + timeout_ms {
+        let remote = self.desk.node.as_ref().is_some_and(|node| node.launch.remote);
+        if remote && !self.suspended && now_ms >= self.desk.heard_ms + timeout_ms {
             report::print(&format!(
                 "the launcher has not answered for {} s; this node ends",
                 timeout_ms / 1000
@@ -378,12 +298,12 @@ impl Agent {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        if let Some(node) = &mut self.node {
+        if let Some(node) = &mut self.desk.node {
             self.outputs.drain(&mut node.outbox);
         }
-        self.settle();
+        self.desk.settle();
         self.tell(ToHub::Done);
-        self.settle();
+        self.desk.settle();
         Ok(())
     }
 
@@ -393,11 +313,11 @@ impl Agent {
         if self.ending {
             self.leave_at_ms.get_or_insert(now_ms + LEAVE_MS);
         }
-        self.link.backlog_bytes() == 0 || self.leave_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
+        self.desk.backlog_bytes() == 0 || self.leave_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
     }
 
     fn describe(&mut self) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         let mut waits = node.waits();
         for (wait, child) in waits.iter_mut().zip(&self.children) {
             if child.stopped_ms.is_some() {
@@ -408,7 +328,7 @@ impl Agent {
     }
 
     fn joined_process_ended(&mut self, local: u32) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         // What it said before it ended comes first.
         node.receive_rank(local);
         let own = self

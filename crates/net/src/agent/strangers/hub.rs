@@ -3,15 +3,15 @@
 //! [`Meeting`]: super::meeting::Meeting
 
 use super::greet::Greeting;
-use super::hub::{Effect, Hub, Plan};
-use super::link::{Link, Shared};
-use super::protocol::{Launch, Listen, ToHub, ToNode};
-use super::report;
-use super::stranger::Call;
+use super::Call;
+use crate::agent::hub::{Effect, Hub, Plan};
+use crate::agent::link::{Link, Shared};
+use crate::agent::protocol::{Launch, ToHub, ToNode};
+use crate::agent::report;
 use crate::auth::{JobId, Secret};
 use crate::os::descriptor::{self, Event};
 use crate::os::{socket, time};
-use crate::shm::arena::Config;
+use crate::terms::Terms;
 use crate::{Error, Result};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,20 +23,21 @@ const TELL_MS: u64 = 100;
 /// How many of the missing ranks are named.
 const SHOWN_RANKS: usize = 8;
 
-/// What every rank is told.
+/// The job that comes together here.
 #[derive(Debug)]
-pub(super) struct Terms {
+pub(super) struct Gathering {
     pub(super) ranks: u32,
     pub(super) secret: Secret,
     pub(super) job: JobId,
-    pub(super) config: Config,
+    /// What every rank is told.
+    pub(super) terms: Terms,
 }
 
-impl Terms {
+impl Gathering {
     /// As the environment of rank 0 says.
-    pub(super) fn from_environment(call: &Call) -> Result<Terms> {
-        let config = super::bootstrap::environment_config(call.starter_bytes)?;
-        Ok(Terms { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, config })
+    pub(super) fn from_environment(call: &Call) -> Result<Gathering> {
+        let terms = Terms::from_environment(call.starter_bytes)?;
+        Ok(Gathering { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, terms })
     }
 }
 
@@ -44,7 +45,7 @@ impl Terms {
 pub(super) struct HostedHub {
     /// Open until every rank has come, or longer if somebody keeps it.
     listener: Option<TcpListener>,
-    terms: Terms,
+    gathering: Gathering,
     greetings: Vec<(SocketAddr, Greeting)>,
     pub(super) hub: Hub,
     /// One an agent, in the order of the hub's nodes.
@@ -56,22 +57,22 @@ pub(super) struct HostedHub {
 
 impl HostedHub {
     /// A hub that listens for agents here.
-    pub(super) fn new(listener: TcpListener, terms: Terms) -> Result<HostedHub> {
+    pub(super) fn new(listener: TcpListener, gathering: Gathering) -> Result<HostedHub> {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
         Ok(HostedHub {
             listener: Some(listener),
             greetings: Vec::new(),
-            hub: Hub::new(plan(&terms), time::now_ms()),
+            hub: Hub::new(plan(&gathering), time::now_ms()),
             links: Vec::new(),
             missing: Vec::new(),
             tell_at_ms: 0,
-            terms,
+            gathering,
         })
     }
 
     /// Forgets the job that is over: its ranks may meet again.
     pub(super) fn renew(&mut self) {
-        self.hub = Hub::new(plan(&self.terms), time::now_ms());
+        self.hub = Hub::new(plan(&self.gathering), time::now_ms());
         self.links.clear();
         self.missing.clear();
     }
@@ -156,7 +157,7 @@ impl HostedHub {
             };
             // Whoever comes early for the next world tries again.
             if self.greetings.len() < MAX_GREETINGS && !self.hub.is_complete() {
-                let greeting = Greeting::accept(stream.into(), self.terms.job).ok();
+                let greeting = Greeting::accept(stream.into(), self.gathering.job).ok();
                 self.greetings.extend(greeting.map(|new| (from, new)));
             }
         }
@@ -167,12 +168,12 @@ impl HostedHub {
             self.greetings.clear();
         }
         for (from, mut greeting) in std::mem::take(&mut self.greetings) {
-            match greeting.advance(&self.terms.secret) {
+            match greeting.advance(&self.gathering.secret) {
                 Ok(false) => self.greetings.push((from, greeting)),
                 Ok(true) => {
                     let Some(greeted) = greeting.finish() else { continue };
-                    let _ = socket::tune_tcp(greeted.socket.as_fd(), self.terms.config.peer_timeout_ms);
-                    let secret = self.terms.secret.duplicate();
+                    let _ = socket::tune_tcp(greeted.socket.as_fd(), self.gathering.terms.peer_timeout_ms);
+                    let secret = self.gathering.secret.duplicate();
                     let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
                     if let Ok(link) = link {
                         let rank = greeted.peer.rank;
@@ -228,41 +229,8 @@ impl HostedHub {
     }
 }
 
-fn plan(terms: &Terms) -> Plan {
-    Plan {
-        ranks: terms.ranks,
-        nodes: Vec::new(),
-        peer_timeout_ms: terms.config.peer_timeout_ms as u64,
-        continue_on_loss: terms.config.continue_on_loss != 0,
-        template: Some(Box::new(template(terms))),
-    }
-}
-
-/// What every agent is told; the hub adds who is where.
-fn template(terms: &Terms) -> Launch {
-    let Terms { ranks, job, config, .. } = terms;
-    Launch {
-        job: job.0,
-        node: 0,
-        nodes: 0,
-        ranks: *ranks,
-        here: Vec::new(),
-        machine_ranks: 0,
-        machine_before: 0,
-        peer_timeout_ms: config.peer_timeout_ms,
-        starter_bytes: config.starter_bytes,
-        budget_bytes: config.budget_bytes,
-        pool_bytes: config.pool_bytes,
-        connection_cap: config.connection_cap,
-        continue_on_loss: config.continue_on_loss != 0,
-        allow_process_vm: config.allow_process_vm != 0,
-        listen: Listen::Reached,
-        bind_cores: false,
-        pipe_output: false,
-        remote: true,
-        forward_input: false,
-        directory: Vec::new(),
-        environment: Vec::new(),
-        command: Vec::new(),
-    }
+fn plan(gathering: &Gathering) -> Plan {
+    let &Gathering { ranks, job, terms, .. } = gathering;
+    let template = Some(Box::new(Launch::of_strangers(job.0, terms)));
+    Plan { ranks, nodes: Vec::new(), terms, template }
 }

@@ -3,7 +3,7 @@
 //! Before a HELLO is checked a socket costs one descriptor and no buffer of ours: the bytes stay in the kernel and
 //! are only looked at, as they come: whoever does not speak our language is dropped at the first wrong byte. There are at most [`MAX_PENDING`] such sockets, each for at most [`HELLO_MS`].
 
-use super::report;
+use crate::agent::report;
 use crate::auth::{self, Hello, JobId, Refusal, Secret, HELLO_BYTES, PREFIX_BYTES};
 use crate::environment;
 use crate::os::descriptor::Epoll;
@@ -31,7 +31,7 @@ const LOG_INTERVAL_MS: u64 = 10_000;
 
 /// The port and the sockets that have not said who they are.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(in crate::agent) struct Port {
     listener: TcpListener,
     address: SocketAddr,
     token: u64,
@@ -63,7 +63,7 @@ impl Stranger {
 
 impl Port {
     /// Binds a port on this address; of the range in `KUMIKI_PORTS` if there is one.
-    pub(super) fn bind(ip: IpAddr, token: u64, first_socket_token: u64) -> Result<Port> {
+    pub(in crate::agent) fn bind(ip: IpAddr, token: u64, first_socket_token: u64) -> Result<Port> {
         let listener = listen(ip)?;
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl(O_NONBLOCK)", &error))?;
         let address = listener.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
@@ -81,17 +81,17 @@ impl Port {
     }
 
     /// Where the port is.
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(in crate::agent) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Starts to listen to the port.
-    pub(super) fn watch(&self, epoll: &Epoll) -> Result<()> {
+    pub(in crate::agent) fn watch(&self, epoll: &Epoll) -> Result<()> {
         epoll.add(self.listener.as_fd(), self.token, false)
     }
 
     /// Takes the connections that wait.
-    pub(super) fn accept(&mut self, epoll: &Epoll, now_ms: u64) {
+    pub(in crate::agent) fn accept(&mut self, epoll: &Epoll, now_ms: u64) {
         for _ in 0..ACCEPTED {
             if self.pending.len() >= MAX_PENDING && !self.make_room(now_ms) {
                 return self.pause(epoll, now_ms);
@@ -111,7 +111,7 @@ impl Port {
     }
 
     /// Looks at a socket that has become readable. Gives it out if it belongs to the job.
-    pub(super) fn examine(
+    pub(in crate::agent) fn examine(
         &mut self,
         epoll: &Epoll,
         token: u64,
@@ -149,12 +149,12 @@ impl Port {
     }
 
     /// When [`tick`](Self::tick) wants to be called.
-    pub(super) fn wake_up_at(&self) -> Option<u64> {
+    pub(in crate::agent) fn wake_up_at(&self) -> Option<u64> {
         self.pending.iter().map(|stranger| stranger.deadline_ms).chain(self.paused_until_ms).min()
     }
 
     /// Drops strangers that say nothing, and wakes the port from its rest.
-    pub(super) fn tick(&mut self, epoll: &Epoll, now_ms: u64) {
+    pub(in crate::agent) fn tick(&mut self, epoll: &Epoll, now_ms: u64) {
         let late = |stranger: &Stranger| stranger.deadline_ms <= now_ms && !stranger.has_spoken();
         while let Some(index) = self.pending.iter().position(late) {
             let stranger = self.pending.swap_remove(index);
@@ -222,7 +222,7 @@ impl Stranger {
 }
 
 /// Listens on this address, at a port of the range in `KUMIKI_PORTS` if there is one.
-pub(super) fn listen(ip: IpAddr) -> Result<TcpListener> {
+pub(in crate::agent) fn listen(ip: IpAddr) -> Result<TcpListener> {
     let listener = bind_in_range(ip)?;
     socket::set_backlog(listener.as_fd(), BACKLOG)?;
     Ok(listener)

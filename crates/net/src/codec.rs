@@ -1,4 +1,5 @@
-//! Numbers, text and lists to bytes and back. Little-endian; lengths are `u32`; every read is checked.
+//! Numbers, text and lists to bytes and back: what ranks, agents and the hub say to each other, and the requests and replies of
+//! services. Little-endian; every read is checked.
 
 use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +11,16 @@ pub struct Writer(Vec<u8>);
 impl Writer {
     /// Starts with one byte, the kind of the message.
     pub fn new(kind: u8) -> Writer {
-        Writer(vec![kind])
+        // Most messages fit.
+        let mut bytes = Vec::with_capacity(64);
+        bytes.push(kind);
+        Writer(bytes)
+    }
+
+    /// Bytes written so far.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// What was written.
@@ -41,11 +51,9 @@ impl Writer {
         self
     }
 
-    /// A length and that many bytes.
+    /// A length of eight bytes and that many bytes.
     pub fn bytes(self, value: &[u8]) -> Self {
-        let mut next = self.word(value.len() as u32);
-        next.0.extend_from_slice(value);
-        next
+        self.long(value.len() as u64).fixed(value)
     }
 
     /// Bytes whose number both sides know.
@@ -59,7 +67,7 @@ impl Writer {
         self.bytes(value.as_bytes())
     }
 
-    /// A length and that many items.
+    /// A length of four bytes and that many items.
     pub fn list<T>(self, items: &[T], each: impl Fn(Self, &T) -> Self) -> Self {
         let start = self.word(items.len() as u32);
         items.iter().fold(start, each)
@@ -76,7 +84,7 @@ impl Writer {
 }
 
 /// Bytes being read. Every method fails, and never panics, when the bytes are not what they should be.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -94,7 +102,19 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The next bytes, whose number the caller knows.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count).ok_or_else(|| bad("it is cut short"))?;
+        self.0 = tail;
+        Ok(head)
+    }
+
+    /// The same, as an array.
     pub fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (head, tail) = self.0.split_first_chunk::<N>().ok_or_else(|| bad("it is cut short"))?;
         self.0 = tail;
@@ -126,16 +146,15 @@ impl<'a> Reader<'a> {
     }
 
     /// A length and that many bytes.
-    pub fn bytes(&mut self) -> Result<Vec<u8>> {
-        let length = self.word()? as usize;
-        let (head, tail) = self.0.split_at_checked(length).ok_or_else(|| bad("it is cut short"))?;
-        self.0 = tail;
-        Ok(head.to_vec())
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let length = self.long()?;
+        self.take(usize::try_from(length).unwrap_or(usize::MAX))
     }
 
     /// Text.
     pub fn text(&mut self) -> Result<String> {
-        String::from_utf8(self.bytes()?).map_err(|_| bad("a text in it is not UTF-8"))
+        let text = std::str::from_utf8(self.bytes()?).map_err(|_| bad("a text in it is not UTF-8"))?;
+        Ok(text.to_owned())
     }
 
     /// A length and that many items. The room reserved is bounded by the bytes that are there.

@@ -4,19 +4,34 @@
 //! it has no file and goes with its process. Whoever binds it first hosts the agent of the node in a thread. The
 //! process of rank 0 hosts the hub of the job, at the address in `KUMIKI_MASTER`. Parts of one job that several launchers
 //! start have a portfile instead, and perhaps a hub that is there already.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | what a stranger knows of its job, and how it meets the others |
+//! | `agent.rs` | the agent as a thread of the first stranger of a node |
+//! | `hub.rs` | the hub of strangers, as a thread of the process of rank 0 |
+//! | `greet.rs` | the handshake of control connections |
+//! | `meeting.rs` | the hub in a process that starts several launchers |
+//! | `portfile.rs` | the file in which the parts of a job find each other |
 
-use super::bootstrap::peer_timeout_ms;
-use super::channel::Channel;
-use super::greet;
-use super::host::HostedAgent;
-use super::host_hub::{HostedHub, Terms};
-use super::portfile::{self, Part, Portfile};
+mod agent;
+mod greet;
+mod hub;
+pub mod meeting;
+pub mod portfile;
+
+use crate::agent::channel::Channel;
+
 use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
 use crate::os::{process, socket, time};
+use crate::terms::Terms;
 use crate::{Error, Result};
+use agent::HostedAgent;
+use hub::{Gathering, HostedHub};
+use portfile::{Part, Portfile};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
@@ -227,7 +242,7 @@ pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result
 
 fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentProcess)>> {
     if call.rank == 0 && !call.hub_apart && !is_running(&hosted.hub) {
-        let hub = HostedHub::new(bind(call.master)?, Terms::from_environment(call)?)?;
+        let hub = HostedHub::new(bind(call.master)?, Gathering::from_environment(call)?)?;
         let stop = hosted.stop.clone();
         hosted.hub = Some(start_thread("kumiki-hub", move || hub.run(&stop))?);
     }
@@ -270,7 +285,7 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)>
     let me = Identity { rank: call.rank, incarnation: call.ranks };
     let greeted = greet::call(stream.into(), call.job, &call.secret, me)?;
     // It lives, or its socket would be closed; it may be slow.
-    let patience_ms = u64::from(peer_timeout_ms()?);
+    let patience_ms = u64::from(Terms::peer_timeout_ms()?);
     let limit_ms = time::now_ms() + patience_ms;
     loop {
         let mut byte = [0];
@@ -390,9 +405,9 @@ mod tests {
         let (secret, job) = (Secret::from_bytes(bytes), JobId(0x0123_4567_89ab_cdef));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (master, record) = listen_in(listener.local_addr().unwrap());
-        let config = bootstrap::environment_config(4096).unwrap();
-        let hub =
-            HostedHub::new(listener, Terms { ranks: 2, secret: secret.duplicate(), job, config }).unwrap();
+        let terms = Terms::from_environment(4096).unwrap();
+        let gathering = Gathering { ranks: 2, secret: secret.duplicate(), job, terms };
+        let hub = HostedHub::new(listener, gathering).unwrap();
         let stop = Event::new().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| hub.run(&stop));

@@ -1,13 +1,13 @@
 //! Where the ranks of several launchers meet: the hub of their world, for the process that has started the launchers.
 
-use super::bootstrap::environment_config;
-use super::host_hub::{HostedHub, Terms};
-use super::port;
+use super::hub::{Gathering, HostedHub};
+use super::job_id;
 use super::portfile::Portfile;
-use super::stranger::job_id;
+use crate::agent::node::port;
 use crate::auth::Secret;
 use crate::environment;
 use crate::os::{self, time};
+use crate::terms::Terms;
 use crate::{Error, Result};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
@@ -59,17 +59,17 @@ impl Meeting {
         os::random_bytes(&mut secret)?;
         let portfile = Portfile::new(settings.ranks, master.to_string(), &secret);
         let key = portfile.key();
-        let mut config = environment_config(settings.starter_bytes)?;
-        config.starter_bytes = settings.starter_bytes;
-        config.pool_bytes = settings.pool_bytes.unwrap_or(config.pool_bytes);
-        let terms = Terms {
+        let mut terms = Terms::from_environment(settings.starter_bytes)?;
+        terms.starter_bytes = settings.starter_bytes;
+        terms.pool_bytes = settings.pool_bytes.unwrap_or(terms.pool_bytes);
+        let gathering = Gathering {
             ranks: settings.ranks,
             secret: Secret::from_bytes(key),
             job: job_id(&key, &portfile.master),
-            config,
+            terms,
         };
-        let continues_on_loss = config.continue_on_loss != 0;
-        let hosted = HostedHub::new(listener, terms)?;
+        let continues_on_loss = terms.continues_on_loss();
+        let hosted = HostedHub::new(listener, gathering)?;
         Ok(Meeting { hosted, portfile, continues_on_loss, failure: None })
     }
 
@@ -113,7 +113,7 @@ impl Meeting {
 
     /// Tells the ranks that the user ends the job, without a report.
     pub fn interrupt(&mut self, signal: i32) {
-        self.hosted.hub.interrupt(signal, super::hub::GRACE_MS, time::now_ms());
+        self.hosted.hub.interrupt(signal, crate::agent::hub::GRACE_MS, time::now_ms());
     }
 
     /// Reports who waits for whom.

@@ -4,20 +4,21 @@
 //! duty to end them; only a rank that the world has given up is killed here, because the others take over what it held. Its
 //! stack is small: buffers are on the heap.
 
-use super::bootstrap::peer_timeout_ms;
-use super::channel::{FromAgent, Packet};
 use super::greet::{self, Greeting};
-use super::link::Link;
-use super::node::{token, Node};
-use super::port::Port;
-use super::protocol::{Launch, ToHub, ToNode};
-use super::seat::Standing;
-use super::stranger::Call;
+use super::Call;
+use crate::agent::channel::{FromAgent, Packet};
+use crate::agent::link::Link;
+use crate::agent::node::desk::Desk;
+use crate::agent::node::port::Port;
+use crate::agent::node::seat::{Seat, Standing};
+use crate::agent::node::{token, Node};
+use crate::agent::protocol::{Launch, ToHub, ToNode};
 use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
-use crate::os::descriptor::{Epoll, Event, Readiness};
+use crate::os::descriptor::{Event, Readiness};
 use crate::os::{process, socket, time};
 use crate::shm::world::Cause;
+use crate::terms::Terms;
 use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -47,16 +48,10 @@ pub(super) struct HostedAgent {
     greetings: Vec<Greeting>,
     /// Why the world cannot begin yet, as far as is known.
     waiting: String,
-    link: Option<Link>,
-    link_watched_for_room: bool,
+    desk: Desk,
     /// The address by which we reached the hub, and so others reach us.
     own_address: Option<IpAddr>,
-    epoll: Option<Epoll>,
-    node: Option<Node>,
     arrivals: Vec<Arrival>,
-    heard_ms: u64,
-    beat_ms: u64,
-    ticked_ms: u64,
 }
 
 /// A stranger that has come before it was known who else would.
@@ -79,10 +74,9 @@ impl Arrival {
 impl HostedAgent {
     pub(super) fn new(call: &Call, listener: UnixListener, stop: Arc<Event>) -> Result<HostedAgent> {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
-        let epoll = Epoll::new()?;
-        epoll.add(stop.as_fd(), STOP, false)?;
-        epoll.add(listener.as_fd(), MEETING, false)?;
-        let now_ms = time::now_ms();
+        let desk = Desk::new()?;
+        desk.epoll.add(stop.as_fd(), STOP, false)?;
+        desk.epoll.add(listener.as_fd(), MEETING, false)?;
         Ok(HostedAgent {
             rank: call.rank,
             master: call.master,
@@ -93,15 +87,9 @@ impl HostedAgent {
             stopped: false,
             greetings: Vec::new(),
             waiting: String::new(),
-            link: None,
-            link_watched_for_room: false,
+            desk,
             own_address: None,
-            epoll: Some(epoll),
-            node: None,
             arrivals: Vec::new(),
-            heard_ms: now_ms,
-            beat_ms: now_ms,
-            ticked_ms: now_ms,
         })
     }
 
@@ -117,31 +105,26 @@ impl HostedAgent {
 
     fn step(&mut self) -> Result<()> {
         self.reach_hub();
-        let timeout_ms = self.wake_up_at().saturating_sub(time::now_ms()).min(1_000) as i32;
-        let mut events: Vec<(u64, Readiness)> = Vec::new();
-        self.epoll_ref()?.wait(timeout_ms, |token, readiness| events.push((token, readiness)))?;
+        let events = self.desk.wait(self.wake_up_at(), 1_000)?;
         let busy = !events.is_empty();
         for (token, readiness) in events {
             self.handle_event(token, readiness)?;
         }
         self.advance_greetings();
-        if self.link.as_ref().is_some_and(Link::is_ended) {
-            self.link = None;
+        if self.desk.is_cut_off() {
+            self.desk.link = None;
             self.give_up("the process of rank 0, which holds the job together, is gone");
         }
-        if !busy || self.ticked_ms + 50 < time::now_ms() {
+        if self.desk.is_time(busy) {
             self.tick();
         }
-        if let Some(node) = self.node.as_mut().filter(|_| !busy) {
-            node.answer_probes();
-        }
-        self.settle();
+        self.desk.conclude(busy);
         Ok(())
     }
 
     /// Connects to the hub, if it has been reached yet.
     fn reach_hub(&mut self) {
-        if self.link.is_some() || self.node.is_some() {
+        if self.desk.link.is_some() || self.desk.node.is_some() {
             return;
         }
         match self.call_hub() {
@@ -158,7 +141,7 @@ impl HostedAgent {
         })?;
         let own = stream.local_addr().map(|address| address.ip());
         // Until the launch says what counts for all.
-        let _ = peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
+        let _ = Terms::peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
         let me = Identity { rank: self.rank, incarnation: 0 };
         let greeted = greet::call(stream.into(), self.job, &self.secret, me).map_err(|error| {
             format!(
@@ -172,11 +155,7 @@ impl HostedAgent {
             link.send(&ToHub::Arrived { rank: arrival.rank, ranks: arrival.ranks }.encode());
         }
         self.own_address = own.ok();
-        self.heard_ms = time::now_ms();
-        let watched = self.epoll_ref().and_then(|epoll| epoll.add(link.input(), token::LINK, false));
-        watched.map_err(|error| error.to_string())?;
-        self.link = Some(link);
-        Ok(())
+        self.desk.connect(link).map_err(|error| error.to_string())
     }
 
     /// Tells those who have come why the world does not begin, whenever that changes.
@@ -187,11 +166,6 @@ impl HostedAgent {
         }
     }
 
-    fn epoll_ref(&self) -> Result<&Epoll> {
-        let node = self.node.as_ref().map(|node| &node.epoll);
-        node.or(self.epoll.as_ref()).ok_or_else(|| Error::Closed("the agent has ended".into()))
-    }
-
     fn handle_event(&mut self, token: u64, readiness: Readiness) -> Result<()> {
         let index = token as u32;
         match token {
@@ -199,21 +173,10 @@ impl HostedAgent {
             MEETING => self.accept(),
             GREETINGS | token::LINK_OUT => {}
             token::LINK => self.read_link()?,
-            token::PORT => {
-                if let Some(node) = &mut self.node {
-                    node.port.accept(&node.epoll, time::now_ms());
-                }
-            }
             _ => match token & !0xffff_ffff {
                 token::CHANNEL => self.read_channel(index, readiness),
                 token::PIDFD => self.process_ended(index),
-                _ => {
-                    if let Some(node) = &mut self.node {
-                        if let Some((hello, socket)) = node.examine(token) {
-                            node.pass_socket(hello, socket);
-                        }
-                    }
-                }
+                _ => self.desk.serve_port(token),
             },
         }
         Ok(())
@@ -229,12 +192,12 @@ impl HostedAgent {
             };
             let ours =
                 matches!(socket::peer_credentials(stream.as_fd()), Ok((user, _)) if user == process::user());
-            if !ours || self.greetings.len() >= MAX_GREETINGS || self.node.is_some() {
+            if !ours || self.greetings.len() >= MAX_GREETINGS || self.desk.node.is_some() {
                 // With the world complete nobody else belongs to it; who comes early for the next one tries again.
                 continue;
             }
             let Ok(greeting) = Greeting::accept(stream.into(), self.job) else { continue };
-            if self.epoll_ref().and_then(|epoll| epoll.add(greeting.as_fd(), GREETINGS, false)).is_ok() {
+            if self.desk.epoll.add(greeting.as_fd(), GREETINGS, false).is_ok() {
                 self.greetings.push(greeting);
             }
         }
@@ -245,7 +208,7 @@ impl HostedAgent {
             match greeting.advance(&self.secret) {
                 Ok(false) => self.greetings.push(greeting),
                 Ok(true) => {
-                    let _ = self.epoll_ref().and_then(|epoll| epoll.remove(greeting.as_fd()));
+                    let _ = self.desk.epoll.remove(greeting.as_fd());
                     if let Some(greeted) = greeting.finish() {
                         self.admit(&greeted.socket, greeted.peer);
                     }
@@ -265,11 +228,9 @@ impl HostedAgent {
         let pidfd = pid.and_then(|pid| process::open_pidfd(pid).ok());
         if let Some(pidfd) = &pidfd {
             let token = token::PIDFD + self.arrivals.len() as u64;
-            let _ = self.epoll_ref().and_then(|epoll| epoll.add(pidfd.as_fd(), token, false));
+            let _ = self.desk.epoll.add(pidfd.as_fd(), token, false);
         }
-        if let Some(link) = &mut self.link {
-            link.send(&ToHub::Arrived { rank: peer.rank, ranks: peer.incarnation }.encode());
-        }
+        self.desk.tell(&ToHub::Arrived { rank: peer.rank, ranks: peer.incarnation });
         let pid = pid.map(|pid| pid as u32);
         let _ = crate::os::descriptor::set_nonblocking(ours.as_fd(), true);
         let arrival = Arrival { rank: peer.rank, ranks: peer.incarnation, channel: ours, pid, pidfd };
@@ -278,15 +239,13 @@ impl HostedAgent {
     }
 
     fn read_link(&mut self) -> Result<()> {
-        let Some(link) = &mut self.link else { return Ok(()) };
-        for message in link.receive()? {
-            self.heard_ms = time::now_ms();
+        for message in self.desk.hear()? {
             match ToNode::decode(&message)? {
                 ToNode::Launch(launch) => self.launch(*launch)?,
                 ToNode::Terminate { reason, .. } => self.give_up(&reason),
                 ToNode::Waiting { why } => self.tell_waiting(why),
                 other => {
-                    if let Some(node) = &mut self.node {
+                    if let Some(node) = &mut self.desk.node {
                         node.handle_hub(other)?;
                     }
                 }
@@ -301,13 +260,15 @@ impl HostedAgent {
             Some(_) => environment::reached_address()?,
             None => self.own_address.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
         };
-        let Some(epoll) = self.epoll.take() else { return Ok(()) };
-        if let Some(link) = &self.link {
-            socket::tune_tcp(link.input(), launch.peer_timeout_ms)?;
+        if self.desk.node.is_some() {
+            return Ok(());
+        }
+        if let Some(link) = &self.desk.link {
+            socket::tune_tcp(link.input(), launch.terms.peer_timeout_ms)?;
         }
         let port = Port::bind(ip, token::PORT, token::STRANGER)?;
         let address = port.address();
-        let mut node = Node::new(launch, self.secret.duplicate(), epoll, port)?;
+        let mut node = Node::new(launch, self.secret.duplicate(), self.desk.epoll.clone(), port)?;
         for arrival in self.arrivals.drain(..) {
             node.add_seat(arrival.rank, arrival.channel)?;
             if let Some(seat) = node.seats.last_mut() {
@@ -315,12 +276,12 @@ impl HostedAgent {
             }
         }
         node.outbox.push(ToHub::Prepared { address });
-        self.node = Some(node);
+        self.desk.node = Some(node);
         Ok(())
     }
 
     fn read_channel(&mut self, local: u32, readiness: Readiness) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         if readiness.writable {
             node.flush_rank(local);
         }
@@ -330,12 +291,12 @@ impl HostedAgent {
     }
 
     fn process_ended(&mut self, local: u32) {
-        match &mut self.node {
+        match &mut self.desk.node {
             None => {
                 let Some(arrival) = self.arrivals.get_mut(local as usize) else { return };
                 if arrival.pidfd.take().is_some() {
                     let message = format!("rank {} ended before everybody had come", arrival.rank);
-                    self.tell(&ToHub::Failed { code: 1, message: message.clone() });
+                    self.desk.tell(&ToHub::Failed { code: 1, message: message.clone() });
                     self.give_up(&message);
                 }
             }
@@ -349,7 +310,7 @@ impl HostedAgent {
 
     /// A rank is gone. If it had not left, the others must know.
     fn seat_empty(&mut self, local: u32, cause: Cause) {
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.desk.node else { return };
         let seat = &mut node.seats[local as usize];
         if matches!(seat.standing, Standing::Left | Standing::Lost) {
             return;
@@ -361,7 +322,7 @@ impl HostedAgent {
         }
         // Before the ranks here learn of it, and perhaps end for it: the process that we are a thread of may be the first.
         // What it said itself comes first.
-        if let Some(link) = &mut self.link {
+        if let Some(link) = &mut self.desk.link {
             node.outbox.drain(..).for_each(|message| link.send(&message.encode()));
             link.send(&ToHub::Lost { local, cause }.encode());
         }
@@ -371,15 +332,9 @@ impl HostedAgent {
         node.rank_gone(local, cause, None);
     }
 
-    fn tell(&mut self, message: &ToHub) {
-        if let Some(link) = &mut self.link {
-            link.send(&message.encode());
-        }
-    }
-
     /// The job cannot go on: whoever waits here is told.
     fn give_up(&mut self, why: &str) {
-        match &mut self.node {
+        match &mut self.desk.node {
             Some(node) => {
                 node.announce_end(why);
                 let _ = node.handle_hub(ToNode::Refuse { why: why.into() });
@@ -390,64 +345,25 @@ impl HostedAgent {
                 self.stopped = true;
             }
         }
-        self.settle();
-    }
-
-    fn settle(&mut self) {
-        let messages = self.node.as_mut().map(|node| {
-            node.settle();
-            std::mem::take(&mut node.outbox)
-        });
-        let Some(link) = &mut self.link else { return };
-        messages.unwrap_or_default().iter().for_each(|message| link.send(&message.encode()));
-        link.flush();
-        let wants_room = link.backlog_bytes() > 0;
-        if wants_room != std::mem::replace(&mut self.link_watched_for_room, wants_room) {
-            if let (Some(link), Ok(epoll)) = (&self.link, self.epoll_ref()) {
-                let _ = match wants_room {
-                    true => epoll.add(link.output(), token::LINK_OUT, true),
-                    false => epoll.remove(link.output()),
-                };
-            }
-        }
+        self.desk.settle();
     }
 
     fn wake_up_at(&self) -> u64 {
-        if self.link.is_none() && self.node.is_none() {
+        if self.desk.link.is_none() && self.desk.node.is_none() {
             return time::now_ms() + RETRY_MS;
         }
-        if self.node.as_ref().is_some_and(Node::is_probed) {
-            return 0;
-        }
-        let beat = self.beat_ms + self.beat_interval_ms();
         let greeting = if self.greetings.is_empty() { u64::MAX } else { time::now_ms() + 100 };
-        let port = self.node.as_ref().and_then(|node| node.port.wake_up_at()).unwrap_or(u64::MAX);
-        beat.min(port).min(greeting)
-    }
-
-    fn beat_interval_ms(&self) -> u64 {
-        self.node.as_ref().map_or(1_000, |node| (node.launch.peer_timeout_ms as u64 / 5).max(10))
+        self.desk.wake_up_at().min(greeting)
     }
 
     fn tick(&mut self) {
         let now_ms = time::now_ms();
-        let slept_ms = now_ms - std::mem::replace(&mut self.ticked_ms, now_ms);
-        if now_ms >= self.beat_ms + self.beat_interval_ms() {
-            self.beat_ms = now_ms;
-            self.tell(&ToHub::Heartbeat);
+        let Some(tick) = self.desk.tick(now_ms) else { return };
+        if let Some(node) = self.desk.node.as_mut().filter(|_| tick.beat) {
+            check_stopped(node, now_ms, if tick.slept { 0 } else { tick.timeout_ms });
         }
-        let Some(node) = &mut self.node else { return };
-        let timeout_ms = node.launch.peer_timeout_ms as u64;
-        node.port.tick(&node.epoll, now_ms);
-        let slept = slept_ms > timeout_ms / 2;
-        if slept {
-            self.heard_ms = now_ms;
-        }
-        if self.beat_ms == now_ms {
-            check_stopped(node, now_ms, if slept { 0 } else { timeout_ms });
-        }
-        if self.link.is_some() && now_ms >= self.heard_ms + timeout_ms {
-            self.link = None;
+        if self.desk.link.is_some() && now_ms >= self.desk.heard_ms + tick.timeout_ms {
+            self.desk.link = None;
             self.give_up("the process of rank 0, which holds the job together, does not answer");
         }
     }
@@ -457,16 +373,18 @@ impl HostedAgent {
         let refused = |node: &Node| node.is_refused() && node.seats.iter().all(|seat| seat.channel.is_none());
         self.stopped
             || self
+                .desk
                 .node
                 .as_ref()
                 .is_some_and(|node| refused(node) || node.seats.iter().all(|seat| empty(seat.standing)))
     }
 
     fn finish(&mut self) {
-        self.settle();
-        self.tell(&ToHub::Done);
+        self.desk.settle();
+        self.desk.tell(&ToHub::Done);
         let limit_ms = time::now_ms() + 1_000;
-        while let Some(link) = self.link.as_mut().filter(|link| link.backlog_bytes() > 0 && !link.is_ended())
+        while let Some(link) =
+            self.desk.link.as_mut().filter(|link| link.backlog_bytes() > 0 && !link.is_ended())
         {
             if time::now_ms() >= limit_ms {
                 break;
@@ -498,7 +416,7 @@ fn check_stopped(node: &mut Node, now_ms: u64, timeout_ms: u64) {
 
 fn refuse_arrivals(arrivals: &mut Vec<Arrival>, why: &str) {
     for arrival in arrivals.drain(..) {
-        let mut seat = super::seat::Seat::new(arrival.rank, Some(arrival.channel));
+        let mut seat = Seat::new(arrival.rank, Some(arrival.channel));
         seat.send(FromAgent::Refused { why: why.into() });
     }
 }

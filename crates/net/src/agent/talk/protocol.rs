@@ -4,13 +4,14 @@
 //! number in the world, which a reset changes. Both directions are ordered streams, so both sides agree on which
 //! numbering a message belongs to.
 
-use super::codec::{bad, Reader, Writer};
+use crate::codec::{bad, Reader, Writer};
 use crate::shm::world::{Cause, MAX_PER_WORLD};
+use crate::terms::Terms;
 use crate::{Rank, Result};
 use std::net::SocketAddr;
 
 /// The first bytes that an agent writes, so that what a login script prints before them is passed over.
-pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-2\r\n";
+pub const GREETING: &[u8; 16] = b"KUMIKI-AGENT-3\r\n";
 /// The most bytes of one message.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
@@ -127,20 +128,8 @@ pub struct Launch {
     pub machine_ranks: u32,
     /// Ranks of the machine that are on nodes before this one; for binding to cores.
     pub machine_before: u32,
-    /// How long a peer may be silent.
-    pub peer_timeout_ms: u32,
-    /// Bytes of starter memory.
-    pub starter_bytes: u64,
-    /// The budget of a rank.
-    pub budget_bytes: u64,
-    /// The most bytes of a rank's pool.
-    pub pool_bytes: u64,
-    /// The most TCP connections of a rank.
-    pub connection_cap: u32,
-    /// Whether the job goes on when a rank is lost.
-    pub continue_on_loss: bool,
-    /// Whether `process_vm_*` may be used.
-    pub allow_process_vm: bool,
+    /// What all hold to.
+    pub terms: Terms,
     /// Where to listen.
     pub listen: Listen,
     /// Whether ranks are bound to one core each.
@@ -157,6 +146,30 @@ pub struct Launch {
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
     /// The program and its arguments.
     pub command: Vec<Vec<u8>>,
+}
+
+impl Launch {
+    /// What agents of ranks that came by themselves are told alike; who is where is still to be said.
+    pub fn of_strangers(job: u64, terms: Terms) -> Launch {
+        Launch {
+            job,
+            node: 0,
+            nodes: 0,
+            ranks: 0,
+            here: Vec::new(),
+            machine_ranks: 0,
+            machine_before: 0,
+            terms,
+            listen: Listen::Reached,
+            bind_cores: false,
+            pipe_output: false,
+            remote: true,
+            forward_input: false,
+            directory: Vec::new(),
+            environment: Vec::new(),
+            command: Vec::new(),
+        }
+    }
 }
 
 /// What an agent tells the hub.
@@ -403,7 +416,7 @@ impl ToHub {
             8 => ToHub::Abort { local: r.word()?, code: r.byte()?, message: r.text()? },
             9 => ToHub::Reset { local: r.word()?, new_rank: r.word()? },
             10 => ToHub::ResetPrepared,
-            11 => ToHub::Output { local: r.word()?, is_error: r.flag()?, bytes: r.bytes()? },
+            11 => ToHub::Output { local: r.word()?, is_error: r.flag()?, bytes: r.bytes()?.to_vec() },
             12 => ToHub::InputTaken { bytes: r.word()?, closed: r.flag()? },
             13 => ToHub::Waits { waits: r.list(read_wait)? },
             14 => ToHub::Heartbeat,
@@ -469,7 +482,7 @@ impl ToNode {
             12 => ToNode::Signal { signal: r.word()? as i32 },
             13 => ToNode::Terminate { signal: r.word()? as i32, grace_ms: r.word()?, reason: r.text()? },
             14 => ToNode::Suspend(r.flag()?),
-            15 => ToNode::Input(r.bytes()?),
+            15 => ToNode::Input(r.bytes()?.to_vec()),
             16 => ToNode::Heartbeat,
             17 => ToNode::Probe { rank: Rank(r.word()?) },
             18 => ToNode::Waiting { why: r.text()? },
@@ -562,14 +575,8 @@ fn write_launch(w: Writer, launch: &Launch) -> Writer {
         .word(launch.ranks)
         .list(&launch.here, |w, rank| w.word(*rank))
         .word(launch.machine_ranks)
-        .word(launch.machine_before)
-        .word(launch.peer_timeout_ms)
-        .long(launch.starter_bytes)
-        .long(launch.budget_bytes)
-        .long(launch.pool_bytes)
-        .word(launch.connection_cap)
-        .flag(launch.continue_on_loss)
-        .flag(launch.allow_process_vm);
+        .word(launch.machine_before);
+    let w = launch.terms.write(w);
     let w = match &launch.listen {
         Listen::Loopback => w.byte(0),
         Listen::Reached => w.byte(1),
@@ -593,13 +600,7 @@ fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
         here: r.list(Reader::word)?,
         machine_ranks: r.word()?,
         machine_before: r.word()?,
-        peer_timeout_ms: r.word()?,
-        starter_bytes: r.long()?,
-        budget_bytes: r.long()?,
-        pool_bytes: r.long()?,
-        connection_cap: r.word()?,
-        continue_on_loss: r.flag()?,
-        allow_process_vm: r.flag()?,
+        terms: Terms::read(r)?,
         listen: match r.byte()? {
             0 => Listen::Loopback,
             1 => Listen::Reached,
@@ -610,15 +611,16 @@ fn read_launch(r: &mut Reader<'_>) -> Result<Launch> {
         pipe_output: r.flag()?,
         remote: r.flag()?,
         forward_input: r.flag()?,
-        directory: r.bytes()?,
-        environment: r.list(|r| Ok((r.bytes()?, r.bytes()?)))?,
-        command: r.list(Reader::bytes)?,
+        directory: r.bytes()?.to_vec(),
+        environment: r.list(|r| Ok((r.bytes()?.to_vec(), r.bytes()?.to_vec())))?,
+        command: r.list(|r| Ok(r.bytes()?.to_vec()))?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terms::tests::terms;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -643,28 +645,22 @@ mod tests {
         let listen =
             prop_oneof![Just(Listen::Loopback), Just(Listen::Reached), address().prop_map(Listen::Address)];
         let bytes = || vec(any::<u8>(), 0..20);
-        let numbers = (any::<[u32; 7]>(), any::<[u64; 4]>(), any::<[bool; 6]>());
+        let numbers = (any::<[u32; 5]>(), any::<u64>(), any::<[bool; 4]>());
         let lists = (vec(any::<u32>(), 0..9), bytes(), vec((bytes(), bytes()), 0..4), vec(bytes(), 0..4));
-        (numbers, lists, listen).prop_map(|((words, longs, flags), lists, listen)| Launch {
-            job: longs[0],
+        (numbers, terms(), lists, listen).prop_map(|((words, job, flags), terms, lists, listen)| Launch {
+            job,
             node: words[0],
             nodes: words[1],
             ranks: words[2],
             here: lists.0,
             machine_ranks: words[3],
             machine_before: words[4],
-            peer_timeout_ms: words[5],
-            starter_bytes: longs[1],
-            budget_bytes: longs[2],
-            pool_bytes: longs[3],
-            connection_cap: words[6],
-            continue_on_loss: flags[0],
-            allow_process_vm: flags[1],
+            terms,
             listen,
-            bind_cores: flags[2],
-            pipe_output: flags[3],
-            remote: flags[4],
-            forward_input: flags[5],
+            bind_cores: flags[0],
+            pipe_output: flags[1],
+            remote: flags[2],
+            forward_input: flags[3],
             directory: lists.1,
             environment: lists.2,
             command: lists.3,

@@ -1,6 +1,6 @@
 //! What an agent knows of one of its ranks, and the line to it.
 
-use super::channel::{FromAgent, Packet};
+use crate::agent::channel::{FromAgent, Packet};
 use crate::os::socket;
 use crate::shm::world::Cause;
 use crate::Error;
@@ -12,7 +12,7 @@ const MAX_QUEUED: usize = 64;
 
 /// How a local rank stands in the world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Standing {
+pub(in crate::agent) enum Standing {
     /// It has not joined.
     Out,
     /// It has asked to join, and waits for the world to begin.
@@ -27,28 +27,28 @@ pub(super) enum Standing {
 
 /// One local rank.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) rank: u32,
-    pub(super) standing: Standing,
+pub(in crate::agent) struct Seat {
+    pub(in crate::agent) rank: u32,
+    pub(in crate::agent) standing: Standing,
     /// The agent's end of the socket pair; `None` once the other end is closed.
-    pub(super) channel: Option<OwnedFd>,
+    pub(in crate::agent) channel: Option<OwnedFd>,
     queue: VecDeque<Packet>,
     /// The process that joined; 0 before.
-    pub(super) pid: u32,
+    pub(in crate::agent) pid: u32,
     /// The process as the kernel names it, which then counts instead of what the rank says.
-    pub(super) known_pid: Option<u32>,
+    pub(in crate::agent) known_pid: Option<u32>,
     /// Becomes readable when the process that joined ends.
-    pub(super) pidfd: Option<OwnedFd>,
+    pub(in crate::agent) pidfd: Option<OwnedFd>,
     /// Why the agent has ended that process, if it has.
-    pub(super) given_up: Option<Cause>,
+    pub(in crate::agent) given_up: Option<Cause>,
     /// Whether it has left the present round. It may have asked to join the next since.
-    pub(super) has_left: bool,
+    pub(in crate::agent) has_left: bool,
     /// Since when it has been seen stopped, by an agent that is not its parent.
-    pub(super) stopped_ms: Option<u64>,
+    pub(in crate::agent) stopped_ms: Option<u64>,
 }
 
 impl Seat {
-    pub(super) fn new(rank: u32, channel: Option<OwnedFd>) -> Seat {
+    pub(in crate::agent) fn new(rank: u32, channel: Option<OwnedFd>) -> Seat {
         Seat {
             rank,
             standing: Standing::Out,
@@ -65,18 +65,18 @@ impl Seat {
 
     /// Whether the world may give it up: who has left in good order is ended by nobody, also if that was asked before it was known.
     /// The hub begins a round before it gives up anybody in it, and says so first: what it asks is about the present round.
-    pub(super) fn can_be_given_up(&self) -> bool {
+    pub(in crate::agent) fn can_be_given_up(&self) -> bool {
         matches!(self.standing, Standing::In | Standing::Pending) && !self.has_left
     }
 
     /// Whether packets wait for room in the socket.
-    pub(super) fn has_backlog(&self) -> bool {
+    pub(in crate::agent) fn has_backlog(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Sends a packet, or keeps it until there is room. A rank that never reads loses the packets that do not
     /// fit any more, and with them connections; it cannot make the agent wait or grow.
-    pub(super) fn send(&mut self, message: FromAgent) {
+    pub(in crate::agent) fn send(&mut self, message: FromAgent) {
         if self.queue.len() < MAX_QUEUED && self.channel.is_some() {
             self.queue.push_back(message.into());
             self.flush();
@@ -84,7 +84,7 @@ impl Seat {
     }
 
     /// Tells the rank to look at the arena. Where there is no room, the rank has unread packets that make it look.
-    pub(super) fn notice(&mut self) {
+    pub(in crate::agent) fn notice(&mut self) {
         if self.queue.is_empty() {
             self.send(FromAgent::Notice);
             self.queue.clear();
@@ -92,7 +92,7 @@ impl Seat {
     }
 
     /// Sends what fits.
-    pub(super) fn flush(&mut self) {
+    pub(in crate::agent) fn flush(&mut self) {
         while let (Some(channel), Some(packet)) = (&self.channel, self.queue.front()) {
             let passed: Vec<_> = packet.passed.iter().map(|fd| fd.as_fd()).collect();
             match socket::send_message(channel.as_fd(), &packet.bytes, &passed) {

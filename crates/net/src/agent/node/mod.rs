@@ -1,20 +1,35 @@
 //! What every agent does, whether a process of its own or a thread of the first rank of a node: it makes the
 //! arena, welcomes ranks, announces losses, and passes sockets on. It never blocks and is never on the data path.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the state of a node, and what ranks and the hub make of it |
+//! | `seat.rs` | what an agent knows of one local rank |
+//! | `port.rs` | the node's listening port: strangers out, sockets to their ranks |
+//! | `desk.rs` | the line to the hub, the beats and the rounds of an agent, of either kind |
+//! | `process/` | the agent as a process of its own, the parent of its ranks |
 
-use super::channel::{FromAgent, ToAgent, MAX_PACKET_BYTES};
-use super::port::Port;
-use super::protocol::{Launch, Table, ToHub, ToNode, Wait};
+pub(super) mod desk;
+pub(super) mod port;
+pub mod process;
+pub(super) mod seat;
+
 use super::report;
-use super::seat::{Seat, Standing};
+use super::talk::channel::{FromAgent, ToAgent, MAX_PACKET_BYTES};
+use super::talk::protocol::{Launch, Table, ToHub, ToNode, Wait};
 use crate::auth::{self, Hello, JobId, Purpose, Refusal, Secret};
 use crate::os::descriptor::{self, Epoll};
-use crate::os::{futex, memory, process, socket, time};
+use crate::os::process::{open_pidfd, signal_pidfd};
+use crate::os::{futex, memory, socket, time};
 use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
 use crate::{Error, Rank, Result};
+use port::Port;
+use seat::{Seat, Standing};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 /// Tokens of the descriptors that an agent watches; the low half is an index.
 pub(super) mod token {
@@ -40,7 +55,7 @@ pub(super) struct Node {
     secret: Secret,
     /// The same for the ranks, in a memfd that cannot be changed.
     secret_file: OwnedFd,
-    pub(super) epoll: Epoll,
+    pub(super) epoll: Arc<Epoll>,
     pub(super) seats: Vec<Seat>,
     pub(super) port: Port,
     arena: Option<Arena>,
@@ -56,7 +71,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(launch: Launch, secret: Secret, epoll: Epoll, port: Port) -> Result<Node> {
+    pub(super) fn new(launch: Launch, secret: Secret, epoll: Arc<Epoll>, port: Port) -> Result<Node> {
         port.watch(&epoll)?;
         Ok(Node {
             secret_file: memory::seal_bytes(c"kumiki-secret", secret.expose())?,
@@ -280,7 +295,7 @@ impl Node {
     /// A loss changes what ranks wait for, so the hub is told before it is known here. Only the first ends a job, and where
     /// losses do not, nobody has asked.
     fn report_waits_at_loss(&mut self) {
-        if !self.launch.continue_on_loss && !std::mem::replace(&mut self.waits_reported, true) {
+        if !self.launch.terms.continues_on_loss() && !std::mem::replace(&mut self.waits_reported, true) {
             self.report_waits();
         }
     }
@@ -327,7 +342,7 @@ impl Node {
         if seat.pidfd.is_some() {
             return;
         }
-        if let Ok(pidfd) = process::open_pidfd(seat.pid as i32) {
+        if let Ok(pidfd) = open_pidfd(seat.pid as i32) {
             if self.epoll.add(pidfd.as_fd(), token::PIDFD + local as u64, false).is_ok() {
                 seat.pidfd = Some(pidfd);
             }
@@ -389,14 +404,8 @@ impl Node {
             node: launch.node,
             local_ranks: self.seats.len() as u32,
             machine_ranks: launch.machine_ranks,
-            peer_timeout_ms: launch.peer_timeout_ms,
-            starter_bytes: launch.starter_bytes,
-            budget_bytes: launch.budget_bytes,
-            pool_bytes: launch.pool_bytes,
-            connection_cap: launch.connection_cap,
-            continue_on_loss: launch.continue_on_loss as u32,
-            allow_process_vm: launch.allow_process_vm as u32,
             machine_cores: crate::os::process::cores(),
+            terms: launch.terms,
         })?;
         for (node, address) in table.addresses.iter().enumerate() {
             if let Some(word) = arena.node(node as u32) {
@@ -458,6 +467,8 @@ impl Node {
         if status == Status::Lost && place.node == self.launch.node {
             if let Some(control) = arena.control(place.local) {
                 control.hazards.clear();
+                // Writers need not look for it.
+                control.bell.withdraw(&arena.shared().listeners);
             }
         }
         arena.shared().announce_loss(rank, status == Status::Lost);
@@ -509,7 +520,7 @@ impl Node {
 /// Kills the process that joined as this rank, if it still runs.
 fn kill(seat: &Seat) -> std::result::Result<(), String> {
     let pidfd = seat.pidfd.as_ref().ok_or("its process cannot be seen from here")?;
-    process::signal_pidfd(pidfd.as_fd(), libc::SIGKILL).map_err(|error| error.to_string())
+    signal_pidfd(pidfd.as_fd(), libc::SIGKILL).map_err(|error| error.to_string())
 }
 
 /// The same, and waits a moment until it is gone.
@@ -540,8 +551,9 @@ mod tests {
     fn a_fence_that_crossed_a_leave_killed_a_rank_that_had_asked_to_join_again() {
         let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let port = Port::bind(home, token::PORT, token::STRANGER).unwrap();
-        let launch = Launch { nodes: 1, ranks: 1, here: vec![0], starter_bytes: 4096, ..empty_launch() };
-        let mut node = Node::new(launch, Secret::from_bytes([7; 32]), Epoll::new().unwrap(), port).unwrap();
+        let launch = Launch { nodes: 1, ranks: 1, here: vec![0], ..empty_launch() };
+        let mut node =
+            Node::new(launch, Secret::from_bytes([7; 32]), Epoll::new().unwrap().into(), port).unwrap();
         let (ours, _theirs) = socket::packet_pair().unwrap();
         node.add_seat(0, ours).unwrap();
         let table = Table { places: vec![(0, 0)], addresses: vec![SocketAddr::from((home, 1))] };

@@ -1,0 +1,380 @@
+//! Waiting for a word of this rank's memory that somebody else writes: awake for a moment, then asleep until a write rings.
+//!
+//! Writes that come over a transport are done by this process, which rings its own bell then; neighbours ring it themselves.
+
+use crate::drive::patience::Patience;
+use crate::drive::world::{deadline_after, World};
+use crate::drive::Drive;
+use crate::error::Fate;
+use crate::node::access::Reach;
+use crate::node::address::GlobalPtr;
+use crate::node::atomic::{self, AtomicWord};
+use crate::node::copy;
+use crate::{Error, Result};
+use kumiki_net::os::{futex, time};
+use kumiki_net::shm::control::{Activity, NOBODY};
+use kumiki_net::shm::world::Status;
+use kumiki_net::Rank;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The sleep right behind an announcement: the store of whoever did not see it is seen by then.
+const FIRST_NAP_MS: u64 = 1;
+/// The longest sleep without looking at the job.
+const SLICE_MS: u64 = 50;
+/// Turns after which a wait sleeps even if something comes for others at every turn.
+const TRAFFIC_TURNS: u32 = 1024;
+
+/// What a word is compared with. Of floating-point numbers a NaN is equal to nothing, and neither less nor greater.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Is<W> {
+    /// It is this.
+    Equal(W),
+    /// It is anything else.
+    NotEqual(W),
+    /// It is less than this.
+    Less(W),
+    /// It is this, or less.
+    AtMost(W),
+    /// It is greater than this.
+    Greater(W),
+    /// It is this, or greater.
+    AtLeast(W),
+}
+
+/// What a word is waited for to be: a comparison, or a closure that says whether a value will do.
+pub trait Until<W> {
+    /// Whether the wait is over with this value.
+    fn holds(&self, value: W) -> bool;
+}
+
+impl<W: AtomicWord> Until<W> for Is<W> {
+    fn holds(&self, value: W) -> bool {
+        match *self {
+            Is::Equal(other) => value == other,
+            Is::NotEqual(other) => value != other,
+            Is::Less(other) => value < other,
+            Is::AtMost(other) => value <= other,
+            Is::Greater(other) => value > other,
+            Is::AtLeast(other) => value >= other,
+        }
+    }
+}
+
+impl<W, F: Fn(W) -> bool> Until<W> for F {
+    fn holds(&self, value: W) -> bool {
+        self(value)
+    }
+}
+
+/// How long a word is waited for, and from whom it must come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Wait {
+    from: Option<u32>,
+    limit: Option<Duration>,
+}
+
+impl Wait {
+    /// As long as it takes, while no rank is lost.
+    pub const FOREVER: Wait = Wait { from: None, limit: None };
+
+    /// For at most so long; then the wait ends with [`Error::Timeout`].
+    pub const fn at_most(limit: Duration) -> Wait {
+        Wait { from: None, limit: Some(limit) }
+    }
+
+    /// The word is written by this rank: the wait ends when that is lost or leaves, and goes on when another one is lost.
+    pub const fn from(self, rank: u32) -> Wait {
+        Wait { from: Some(rank), ..self }
+    }
+}
+
+impl World {
+    /// Waits until a word of this rank's memory is what it is waited for to be, and gives it. Puts, atomics and copies of any rank to
+    /// memory of this one wake it; what is written through views, cells and own regions does not: it is seen within 50 ms, or at once
+    /// if the writer calls [`wake`](Self::wake).
+    pub fn wait_until<W: AtomicWord>(
+        &self,
+        word: GlobalPtr<W>,
+        until: impl Until<W>,
+        wait: Wait,
+    ) -> Result<W> {
+        let core = self.core();
+        core.note(core.wait_for_word(word, &until, wait))
+    }
+
+    /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
+    /// copy. Nothing happens if none waits, or if the rank is on another node.
+    pub fn wake(&self, rank: u32) -> Result<()> {
+        let core = self.core();
+        core.note(core.check_usable())?;
+        let place = core.arena.place(Rank(rank)).map(|word| word.load());
+        match place {
+            Some(place) if place.node == core.node => core.ring(place.local),
+            Some(_) => {}
+            None => return core.note(Err(Error::misuse(format!("wake: there is no rank {rank}")))),
+        }
+        Ok(())
+    }
+}
+
+impl Drive {
+    fn wait_for_word<W: AtomicWord>(
+        &self,
+        word: GlobalPtr<W>,
+        until: &impl Until<W>,
+        wait: Wait,
+    ) -> Result<W> {
+        self.check_usable()?;
+        if self.format.rank(word.address) != self.rank {
+            let whose = format!("wait_until: the word at {:#x} is not this rank's own", word.address.bits());
+            return Err(Error::misuse(whose));
+        }
+        if wait.from.is_some_and(|rank| rank >= self.ranks()) {
+            return Err(Error::misuse(format!("wait_until: there are {} ranks", self.ranks())));
+        }
+        let look = || {
+            let value = self.look_at(word);
+            value.map(|value| until.holds(value).then_some(value)).transpose()
+        };
+        let deadline_ms = wait.limit.map(deadline_after);
+        if self.simulated {
+            return self.wait_in_simulator(word, until, wait.from, deadline_ms);
+        }
+        match self.spin_for(&look) {
+            Some(found) => found,
+            None => self.sleep_for(&look, wait.from, deadline_ms),
+        }
+    }
+
+    /// Time passes in the sleeper only there, and nobody shares the memory of a simulated rank. The condition is asked without the
+    /// engine, which it may use.
+    fn wait_in_simulator<W: AtomicWord>(
+        &self,
+        word: GlobalPtr<W>,
+        until: &impl Until<W>,
+        from: Option<u32>,
+        deadline_ms: Option<u64>,
+    ) -> Result<W> {
+        let mut seen = self.look_at(word)?;
+        while !until.holds(seen) {
+            let is_seen = |value: &W| bytemuck::bytes_of(value) == bytemuck::bytes_of(&seen);
+            seen = self.wait_until(Activity::Word, deadline_ms, |_| match self.look_at(word) {
+                Ok(value) if is_seen(&value) => self.missing_writer(from).err().map(Err),
+                changed => Some(changed),
+            })??;
+        }
+        Ok(seen)
+    }
+
+    /// The word as it is now. Each look finds it anew: its region may be gone meanwhile.
+    #[inline]
+    fn look_at<W: AtomicWord>(&self, word: GlobalPtr<W>) -> Result<W> {
+        let bytes = size_of::<W>() as u64;
+        let aligned = |pointer: *mut u8| match (pointer as u64).is_multiple_of(bytes) {
+            // SAFETY: the word was checked to be in bounds; it is aligned, and private memory is pinned by the caller.
+            true => Ok(unsafe { copy::load_aligned(pointer, Ordering::Acquire) }),
+            false => Err(atomic::misaligned(word.address, bytes)),
+        };
+        if let Some(pointer) = self.here(word.address, word.registration, bytes) {
+            return aligned(pointer);
+        }
+        let (reach, _pin) = self.pin_own(self.reach(word.address, word.registration, bytes)?)?;
+        match reach {
+            Reach::Direct(pointer) => aligned(pointer),
+            Reach::Private(_) | Reach::Remote(_) => Err(Error::misuse("a word of another rank")),
+        }
+    }
+
+    /// Looks again and again for a moment, and takes what comes meanwhile.
+    fn spin_for<T>(&self, look: &impl Fn() -> Option<T>) -> Option<T> {
+        let polls = self.has_transport.load(Ordering::Relaxed);
+        let _busy = polls.then(|| {
+            self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+            self.waiting.busy()
+        });
+        let mut patience = Patience::new(self);
+        loop {
+            let found = look();
+            if found.is_some() || patience.exhausted() || patience.must_look_up(TRAFFIC_TURNS) {
+                return found;
+            }
+            if polls && self.poll_for_others() {
+                patience.renew();
+            }
+        }
+    }
+
+    fn sleep_for<W>(
+        &self,
+        look: &impl Fn() -> Option<Result<W>>,
+        from: Option<u32>,
+        deadline_ms: Option<u64>,
+    ) -> Result<W> {
+        let since_ms = time::now_ms();
+        let _listening = Listening::begin(self, from, since_ms);
+        if self.waiting.service_parked.load(Ordering::SeqCst) {
+            // It kept out of our way while we polled.
+            self.waiting.service.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(&self.waiting.service);
+        }
+        self.listen_for(look, from, deadline_ms, since_ms)
+    }
+
+    fn listen_for<W>(
+        &self,
+        look: &impl Fn() -> Option<Result<W>>,
+        from: Option<u32>,
+        deadline_ms: Option<u64>,
+        since_ms: u64,
+    ) -> Result<W> {
+        let (bell, listeners) = (&self.control().bell, &self.arena.shared().listeners);
+        let mut is_first = true;
+        loop {
+            let seen = bell.rings();
+            // Another thread may have announced the rank: but the look that may come too early is our own.
+            let nap_ms = if bell.announce(listeners) || is_first { FIRST_NAP_MS } else { SLICE_MS };
+            is_first = false;
+            if let Some(found) = look() {
+                return found;
+            }
+            if let Err(gone) = self.missing_writer(from) {
+                // It may have written before it went.
+                return look().unwrap_or(Err(gone));
+            }
+            self.check_wait()?;
+            let now_ms = time::now_ms();
+            let left_ms = deadline_ms.map_or(nap_ms, |deadline_ms| deadline_ms.saturating_sub(now_ms));
+            if left_ms == 0 {
+                let whom = from.map_or(String::new(), |rank| format!(" by rank {rank}"));
+                let what = format!("({}): it was not written{whom}", Activity::Word);
+                return Err(Error::Timeout { what, after_ms: now_ms - since_ms });
+            }
+            futex::wait(bell.word(), seen, left_ms.min(nap_ms));
+            if bell.rings() != seen {
+                is_first = true;
+                // Whoever rang may well write again soon: for a moment it need not ring for that.
+                if let Some(found) = self.spin_for(look) {
+                    return found;
+                }
+            }
+        }
+    }
+
+    /// Fails if the rank that a word must come from is gone; if it may come from any, if any is lost.
+    fn missing_writer(&self, from: Option<u32>) -> Result<()> {
+        if self.arena.shared().losses() == 0 {
+            return Ok(());
+        }
+        if let Some(rank) = from.map(Rank) {
+            let place = self.arena.place(rank).map(|word| word.load());
+            return place.map_or(Ok(()), |place| self.check_alive(rank, place));
+        }
+        let Some(rank) = self.arena.shared().first_lost() else { return Ok(()) };
+        let place =
+            self.arena.place(rank).map(|word| word.load()).filter(|place| place.status == Status::Lost);
+        let why = place.map_or("it is gone".into(), |place| place.cause.to_string());
+        Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why })
+    }
+}
+
+/// A thread that may sleep until its word is written; also if what it waits for panics.
+struct Listening<'a>(&'a Drive);
+
+impl<'a> Listening<'a> {
+    fn begin(core: &'a Drive, from: Option<u32>, since_ms: u64) -> Listening<'a> {
+        core.control().begin_wait(Activity::Word, from.unwrap_or(NOBODY), since_ms);
+        core.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
+        Listening(core)
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
+        // Other threads of this rank may still listen: they announce themselves again.
+        self.0.ring(self.0.local);
+        self.0.control().end_wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AtomicOp, Order};
+
+    #[test]
+    fn a_word_is_compared_and_a_closure_says_what_will_do() {
+        let table: [(Is<i32>, [bool; 3]); 6] = [
+            (Is::Equal(5), [false, true, false]),
+            (Is::NotEqual(5), [true, false, true]),
+            (Is::Less(5), [true, false, false]),
+            (Is::AtMost(5), [true, true, false]),
+            (Is::Greater(5), [false, false, true]),
+            (Is::AtLeast(5), [false, true, true]),
+        ];
+        for (is, wanted) in table {
+            assert_eq!([-4, 5, 6].map(|value| is.holds(value)), wanted, "{is:?}");
+        }
+        assert!(!Is::Equal(f64::NAN).holds(f64::NAN) && Is::NotEqual(f64::NAN).holds(1.0));
+        assert!(Until::<u32>::holds(&|value: u32| value.is_power_of_two(), 8));
+    }
+
+    #[test]
+    fn a_word_that_cannot_be_waited_for_is_refused_and_one_that_never_comes_ends_with_the_time() {
+        let world = World::init().unwrap();
+        let region = world.alloc::<u64>(2).unwrap();
+        let (word, soon) = (region.ptr(), Wait::at_most(Duration::from_millis(3)));
+        assert_eq!(world.wait_until(word, Is::Equal(0), Wait::FOREVER), Ok(0));
+        let late = world.wait_until(word, Is::Equal(1), soon);
+        assert!(matches!(late, Err(Error::Timeout { .. })), "{late:?}");
+        let odd = GlobalPtr::<u64>::from_address(word.address().add(4));
+        for (word, wait) in [(odd, soon), (word, soon.from(1))] {
+            let wrong = world.wait_until(word, Is::Equal(1), wait);
+            assert!(matches!(wrong, Err(Error::Misuse(_))), "{wrong:?}");
+        }
+        let (beyond, stale) = (word + 2, region.ptr());
+        drop(region);
+        for gone in [beyond, stale] {
+            let gone = world.wait_until(gone, Is::Equal(1), soon);
+            assert!(matches!(gone, Err(Error::Bounds { .. })), "{gone:?}");
+        }
+        assert!(world.wake(0).is_ok() && world.wake(1).is_err());
+        drop(world);
+    }
+
+    /// Whoever waits is asleep, and woken by each kind of write; nobody is counted afterwards.
+    #[test]
+    fn every_way_to_write_a_word_wakes_whoever_waits_for_it() {
+        let world = World::init().unwrap();
+        let (arena, private) = (world.alloc::<u64>(2).unwrap(), world.register(vec![0u64; 2]).unwrap());
+        let source = world.alloc::<u64>(1).unwrap();
+        world.put(source.ptr(), 9).unwrap();
+        for word in [arena.ptr(), private.ptr()] {
+            let (at, from, plus) = (word.address(), source.address(), AtomicOp::Add(1u64));
+            let writes: [&(dyn Fn() -> Result<()> + Sync); 5] = [
+                &|| world.put(word, 1),
+                &|| world.put_slice(word, &[2, 0]),
+                &|| world.fetch_add(word, 1).map(drop),
+                &|| world.copy(at, from, 8, Order::None).map(drop),
+                &|| world.atomic(from, at, plus, Order::None).map(drop),
+            ];
+            for (write, wanted) in writes.into_iter().zip([1, 2, 3, 9, 10]) {
+                std::thread::scope(|scope| {
+                    let waiter = scope.spawn(|| world.wait_until(word, Is::Equal(wanted), Wait::FOREVER));
+                    while !world.core().control().bell.is_listened_to() {
+                        std::thread::yield_now();
+                    }
+                    let rings = world.core().control().bell.rings();
+                    write().unwrap();
+                    assert!(world.core().control().bell.rings() != rings, "nobody rang for {wanted}");
+                    assert_eq!(waiter.join().unwrap(), Ok(wanted));
+                });
+                assert!(!world.core().arena.shared().listeners.any());
+            }
+        }
+        drop((arena, private, source));
+        world.finalize().unwrap();
+    }
+}

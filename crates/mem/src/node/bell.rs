@@ -1,0 +1,39 @@
+//! Waking ranks of this node that wait for a word of their memory. Whoever writes to memory of the node says so here; how they wait
+//! is in `drive/word.rs`, and the protocol between the two in `net/src/shm/bell.rs`.
+
+use crate::node::Node;
+use kumiki_net::os::futex;
+
+impl Node {
+    /// Something was written where this pointer leads: wakes its owner, if that waits for it. One load, and a branch that is not
+    /// taken, if nobody waits for anything.
+    #[inline(always)]
+    pub(crate) fn wrote(&self, pointer: *const u8) {
+        if self.finder.anybody_listens() {
+            self.ring_owner(pointer);
+        }
+    }
+
+    /// Memory that is not of the arena is of this process.
+    #[cold]
+    #[inline(never)]
+    fn ring_owner(&self, pointer: *const u8) {
+        self.ring(self.arena.owner_of(pointer).unwrap_or(self.local));
+    }
+
+    /// Wakes the threads of a rank of this node that wait for a word.
+    pub(crate) fn ring(&self, local: u32) {
+        let Some(control) = self.arena.control(local) else { return };
+        if control.bell.withdraw(&self.arena.shared().listeners) {
+            futex::wake_all(control.bell.word());
+        }
+    }
+
+    /// Something came for this rank and may have been written to its memory.
+    #[inline]
+    pub(crate) fn ring_own(&self) {
+        if self.finder.anybody_listens() {
+            self.ring(self.local);
+        }
+    }
+}

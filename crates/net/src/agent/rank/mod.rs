@@ -1,0 +1,7 @@
+//! The rank's side: how a process becomes one, and what it then holds.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bootstrap.rs` | from the environment to an attachment, in any of the ways there are |
+
+pub mod bootstrap;
