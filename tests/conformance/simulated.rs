@@ -20,7 +20,6 @@ const REAL_ONLY: &[&str] = &[
     "fork",
     "reset",
     "late_barrier",
-    "pending",
     "far_offsets",
     "heap_memory_goes_back",
 ];

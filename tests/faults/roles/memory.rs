@@ -100,6 +100,7 @@ pub(crate) fn viewer() -> Result<()> {
 pub(crate) fn listener() -> Result<()> {
     let world = World::init()?;
     let mine = world.starter::<u64>(world.rank())?;
+    say("listens");
     let never = |wait: Wait| world.wait_until(mine, Is::Equal(99), wait).map(drop);
     report("named", &never(Wait::FOREVER.from(1)));
     report("any", &never(Wait::FOREVER));
