@@ -18,6 +18,8 @@ pub mod contract;
 pub mod environment;
 mod error;
 #[cfg(not(loom))]
+pub mod event;
+#[cfg(not(loom))]
 pub mod hook;
 #[cfg(not(loom))]
 pub mod loopback;

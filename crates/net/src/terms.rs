@@ -59,12 +59,23 @@ impl Terms {
             budget_bytes: environment::bytes("KUMIKI_BUDGET")?.unwrap_or(usual.budget_bytes),
             pool_bytes: environment::bytes("KUMIKI_POOL")?.unwrap_or(usual.pool_bytes),
             peer_timeout_ms: Terms::peer_timeout_ms()?,
-            connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(usual.connection_cap).max(1),
+            connection_cap: environment::number("KUMIKI_CONNECTIONS")?.unwrap_or(usual.connection_cap),
             operation_cap: environment::operations()?.unwrap_or(usual.operation_cap),
             continue_on_loss: (on_loss == Some("continue")).into(),
             allow_process_vm: usual.allow_process_vm,
         };
-        terms.with_process_vm()
+        terms.within_bounds().with_process_vm()
+    }
+
+    /// These, with what nobody could work with raised or lowered to what somebody can: whoever starts a job from a program may say
+    /// anything.
+    pub fn within_bounds(self) -> Terms {
+        Terms {
+            peer_timeout_ms: milliseconds(Duration::from_millis(self.peer_timeout_ms.into())),
+            connection_cap: self.connection_cap.max(1),
+            operation_cap: self.operation_cap.max(environment::LEAST_OPERATIONS),
+            ..self
+        }
     }
 
     /// Of these, whether `process_vm_*` may be used is said by the environment alone: it is no option.
@@ -140,6 +151,14 @@ pub(crate) mod tests {
     fn without_a_word_of_anybody_the_usual_terms_hold() {
         // The tests of this crate run without variables of ours.
         assert_eq!(Terms::from_environment(4096).unwrap(), Terms::default());
+    }
+
+    #[test]
+    fn a_program_that_asked_for_no_connection_waited_for_one_for_ever() {
+        let none = Terms { peer_timeout_ms: 0, connection_cap: 0, operation_cap: 0, ..Terms::default() };
+        let bounded = none.within_bounds();
+        assert_eq!((bounded.peer_timeout_ms, bounded.connection_cap, bounded.operation_cap), (100, 1, 16));
+        assert_eq!(Terms::default().within_bounds(), Terms::default());
     }
 
     #[test]

@@ -141,8 +141,8 @@ impl<'a> Ours<'a> {
             }
             ["putrows", row] => self.rows(true, row, request),
             ["getrows", row] => self.rows(false, row, request),
-            ["word", "put"] => self.to_and_fro(false, request),
-            ["word", "signal"] => self.to_and_fro(true, request),
+            ["word", "put"] => self.words_to_and_fro(false, request),
+            ["word", "signal"] => self.words_to_and_fro(true, request),
             ["many", "put8"] => self.many_puts(request),
             ["both", "get8"] => self.gets_both_ways(request),
             [name, kind, bytes] => self.bulk(name, kind, bytes, request),

@@ -41,7 +41,7 @@ impl Ours<'_> {
     }
 
     /// Half the time in which a word goes to rank 1 and back, each side waiting for its own; with 64 bytes in front of it if `signals`.
-    pub(super) fn to_and_fro(&mut self, signals: bool, request: &Request) -> Measured {
+    pub(super) fn words_to_and_fro(&mut self, signals: bool, request: &Request) -> Measured {
         let world = self.world;
         self.prepare(Kind::Arena, LEAST_WORDS)?;
         let Some(regions) = self.regions.as_ref() else { return Err("no regions".into()) };

@@ -172,6 +172,7 @@ impl Drive {
 
     /// Tells the ranks of this node that the barrier never opens.
     pub(crate) fn break_up(&self, discord: Discord) {
+        kumiki_net::event!(warn, rank = self.rank.0, by = discord.rank.0, "a barrier is broken");
         let barrier = &self.arena.shared().barrier;
         barrier.break_up(discord);
         futex::wake_all(barrier.sleep_word());

@@ -256,6 +256,7 @@ impl Drive {
     fn pass_on_report(&self, report: Report, channel: Option<&Channel>) {
         match report {
             Report::Lost(rank, cause) if !self.closed.load(Ordering::Acquire) => {
+                kumiki_net::event!(warn, rank = self.rank.0, peer = rank.0, %cause, "a peer is missed");
                 let _ = channel.map(|channel| channel.send(&ToAgent::ReportLost { rank, cause }));
             }
             Report::Lost(..) => {}
@@ -313,6 +314,7 @@ impl Drive {
     #[cold]
     fn note_error(&self, error: Error) -> Error {
         self.faulted.store(true, Ordering::Relaxed);
+        kumiki_net::event!(warn, rank = self.rank.0, %error, "an operation failed");
         match error {
             Error::PeerLost { rank, fate, why } if why == PROCESS_GONE => {
                 Error::PeerLost { rank, fate, why: self.how_it_ended(Rank(rank)).unwrap_or(why) }

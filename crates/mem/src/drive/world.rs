@@ -136,6 +136,13 @@ impl World {
     fn join(self) -> Result<World> {
         let transport = if self.nodes() > 1 { self.ensure_transport() } else { Ok(()) };
         let Err(error) = transport.and_then(|()| self.core.barrier(Activity::Init, None)) else {
+            kumiki_net::event!(
+                info,
+                rank = self.rank(),
+                ranks = self.ranks(),
+                nodes = self.nodes(),
+                "joined the world"
+            );
             return Ok(self);
         };
         // A world that broke without our doing is left in good order: we are not in it, and may end as we like.
@@ -320,6 +327,7 @@ impl World {
     /// Ends the engine and the service thread; what is left is the seat. What waits to be sent has the peer timeout for it if
     /// all ranks close together, `met`; else others may go on to ask for ever, and are left to their agents soon.
     fn close(&self, met: bool) -> Result<Seat> {
+        kumiki_net::event!(info, rank = self.core.rank.0, together = met, "leaves the world");
         let seat = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let seat = seat.ok_or_else(|| Error::Closed("the world has been finalized".into()))?;
         self.close_transport(if met { self.core.arena.config().peer_timeout_ms.into() } else { CLOSE_MS });

@@ -40,7 +40,7 @@ const RESERVE_BYTES: u64 = 16 << 10;
 /// Recipes of one peer that are coming at a time: frames come one after the other over a connection, and there are few of these.
 const MOST_OF_A_PEER: usize = 8;
 /// The most bytes of recipes whose bytes one peer wants and has not taken.
-const MOST_WANTED_BYTES: u64 = 4 << 20;
+const MOST_WANTED_BYTES: u64 = 64 << 20;
 /// How often a byte may be asked for at once: windows that overlap, but not one byte for ever.
 const MOST_REPEATS: u64 = 4096;
 

@@ -115,12 +115,11 @@ pub(crate) fn reach_side(node: &Node, side: Side, bytes: u64) -> Result<Reach> {
 /// Whom to ask for memory that this process cannot touch.
 pub(crate) fn asks(node: &Node, reach: Reach) -> Option<Rank> {
     match reach {
-        Reach::Direct(_) => None,
-        Reach::Private(private) => {
-            let touchable = private.rank() == node.rank || node.may_touch(private);
-            (!touchable).then_some(private.rank())
+        Reach::Private(private) if private.rank() == node.rank => None,
+        other => {
+            let touchable = other.with_kind(|kind| kind.may_touch(node)).unwrap_or(false);
+            other.owner().filter(|_| !touchable)
         }
-        Reach::Remote(rank) => Some(rank),
     }
 }
 
@@ -159,15 +158,17 @@ fn start_atomic(node: &Node, call: AtomicCall) -> Result<Started> {
     let bytes = atomic::width(call.code)?;
     let reach = node.reach(call.target, call.registration, bytes)?.check_writable(bytes)?;
     let (reach, _pin) = node.pin_own(reach)?;
-    match reach {
-        Reach::Direct(pointer) => {
-            let old = atomic::perform(pointer, &call)?;
-            node.wrote(pointer);
-            Ok(Started::Complete(Some(old)))
-        }
-        Reach::Private(private) => Ok(ask_atomic(private.rank(), call)),
-        Reach::Remote(rank) => Ok(ask_atomic(rank, call)),
+    if let Some(pointer) = reach.word() {
+        let old = atomic::perform(pointer, &call)?;
+        node.wrote(pointer);
+        return Ok(Started::Complete(Some(old)));
     }
+    reach.owner().map(|owner| ask_atomic(owner, call)).ok_or_else(unreachable_here)
+}
+
+/// What can neither be touched here nor asked for is of no kind that there is.
+fn unreachable_here() -> Error {
+    Error::Refused("memory of this node could not be written".into())
 }
 
 fn ask_atomic(owner: Rank, call: AtomicCall) -> Started {
@@ -189,11 +190,7 @@ pub(crate) fn store_value(
     if copy::write_here(node, reach, value)? {
         return Ok(None);
     }
-    let owner = match reach {
-        Reach::Private(private) => private.rank(),
-        Reach::Remote(rank) => rank,
-        Reach::Direct(_) => return Err(Error::Refused("memory of this node could not be written".into())),
-    };
+    let owner = reach.owner().ok_or_else(unreachable_here)?;
     let few = Few::new(value).ok_or_else(|| Error::misuse("a value wider than a word"))?;
     let header = few.in_header(about(frames::PUT_FEW, dst, Registration::ANY));
     Ok(Some((owner, question(header, Payload::None))))

@@ -4,7 +4,6 @@ use crate::engine::frames;
 use crate::engine::operations::{Action, Operation, Operations, Side};
 use crate::engine::order::Condition;
 use crate::engine::start::{asks, reach_side};
-use crate::node::access::Reach;
 use crate::node::Node;
 use kumiki_net::Rank;
 
@@ -95,12 +94,8 @@ fn question_kind(node: &Node, action: Action) -> Option<(u8, Rank)> {
     match action {
         Action::Atomic { call, .. } => {
             let reach = node.reach(call.target, call.registration, 4).ok()?;
-            match reach {
-                Reach::Direct(_) => None,
-                Reach::Private(private) if private.rank() == node.rank => None,
-                Reach::Private(private) => Some((frames::ATOMIC, private.rank())),
-                Reach::Remote(rank) => Some((frames::ATOMIC, rank)),
-            }
+            let owner = reach.owner().filter(|&owner| owner != node.rank);
+            owner.map(|owner| (frames::ATOMIC, owner))
         }
         Action::Copy { dst, src, bytes } => {
             let to = asks(node, reach_side(node, dst, bytes).ok()?);

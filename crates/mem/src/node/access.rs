@@ -51,6 +51,11 @@ pub(crate) enum Access {
 }
 
 impl Reach {
+    /// Whether it lies behind `other` in the same process, so that a copy of both that overlap must go backwards.
+    pub(crate) fn follows(self, other: Reach) -> bool {
+        matches!((self, other), (Reach::Private(to), Reach::Private(from)) if to.follows(from))
+    }
+
     /// Refuses memory that may only be read. Memory elsewhere is for its owner to refuse.
     #[inline]
     pub(crate) fn check_writable(self, bytes: u64) -> Result<Reach> {
@@ -104,8 +109,7 @@ impl Private {
         Private { place: self.place + bytes, address: self.address.add(bytes), ..self }
     }
 
-    /// Whether it lies behind `other` in the same process, so that an overlapping copy must go backwards.
-    pub(crate) fn follows(self, other: Private) -> bool {
+    fn follows(self, other: Private) -> bool {
         self.local == other.local && self.place > other.place
     }
 }

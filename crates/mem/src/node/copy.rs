@@ -6,10 +6,10 @@
 
 use crate::node::access::Reach;
 use crate::node::address::GlobalAddress;
+use crate::node::kind::Kind;
 use crate::node::Node;
 use crate::Result;
 use bytemuck::Pod;
-use kumiki_net::os::memory::Direction;
 use std::mem::transmute_copy;
 use std::sync::atomic::{fence, AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
@@ -60,41 +60,41 @@ pub(crate) fn move_here(node: &Node, to: Reach, from: Reach, bytes: u64) -> Resu
             node.wrote(to);
             Ok(true)
         }
-        (Reach::Private(to), Reach::Direct(from)) => {
-            // SAFETY: the source was checked for `bytes`; it is only read.
-            unsafe { node.copy_neighbour(to, Direction::Write, from, bytes) }
+        (to, Reach::Direct(from)) => {
+            // SAFETY: both were checked for `bytes`; the source is only read.
+            to.with_kind(|to| unsafe { to.write(node, 0, from, bytes) }).unwrap_or(Ok(false))
         }
-        (Reach::Direct(to), Reach::Private(from)) => {
-            // SAFETY: the destination was checked for `bytes`.
-            unsafe { node.copy_neighbour(from, Direction::Read, to, bytes) }
+        (Reach::Direct(to), from) => {
+            // SAFETY: both were checked for `bytes`.
+            from.with_kind(|from| unsafe { from.read(node, 0, to, bytes) }).unwrap_or(Ok(false))
         }
-        (Reach::Private(to), Reach::Private(from)) => {
-            if !node.may_touch(to) {
-                return Ok(false);
-            }
-            bounce(node, to, from, bytes)
+        (to, from) => {
+            let backwards = to.follows(from);
+            let bounced = to.with_kind(|to| from.with_kind(|from| bounce(node, to, from, bytes, backwards)));
+            bounced.flatten().unwrap_or(Ok(false))
         }
-        (Reach::Remote(_), _) | (_, Reach::Remote(_)) => Ok(false),
     }
 }
 
-/// Copies between two private memories through a buffer; in the direction that is right when they overlap.
-fn bounce(
+/// Copies between two memories that are not mapped here, through a buffer; backwards if that is right because they overlap.
+pub(crate) fn bounce(
     node: &Node,
-    to: crate::node::access::Private,
-    from: crate::node::access::Private,
+    to: &dyn Kind,
+    from: &dyn Kind,
     bytes: u64,
+    backwards: bool,
 ) -> Result<bool> {
+    if !to.may_touch(node) || !from.may_touch(node) {
+        return Ok(false);
+    }
     let mut buffer = [0u8; BOUNCE_BYTES];
-    let backwards = to.follows(from);
     let mut done = 0;
     while done < bytes {
         let piece = (bytes - done).min(BOUNCE_BYTES as u64);
         let at = if backwards { bytes - done - piece } else { done };
-        // SAFETY: the buffer is at least `piece` bytes long.
+        // SAFETY: the buffer is at least `piece` bytes long, and both memories were checked for `bytes`.
         let moved = unsafe {
-            node.copy_neighbour(from.add(at), Direction::Read, buffer.as_mut_ptr(), piece)?
-                && node.copy_neighbour(to.add(at), Direction::Write, buffer.as_mut_ptr(), piece)?
+            from.read(node, at, buffer.as_mut_ptr(), piece)? && to.write(node, at, buffer.as_ptr(), piece)?
         };
         if !moved {
             return Ok(false);

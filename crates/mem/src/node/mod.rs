@@ -6,6 +6,7 @@
 //! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `recent.rs` | the regions that a thread used last, found again in a few steps |
+//! | `kind.rs` | kinds of memory, and what each must be able to do |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
@@ -19,6 +20,7 @@ pub(crate) mod atomic;
 pub(crate) mod bell;
 pub(crate) mod copy;
 pub(crate) mod heap;
+pub(crate) mod kind;
 pub(crate) mod ledger;
 pub(crate) mod local;
 pub(crate) mod neighbours;

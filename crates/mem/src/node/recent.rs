@@ -90,6 +90,10 @@ impl Node {
         bytes: u64,
     ) -> Option<NonNull<u8>> {
         let is_any = registration == Registration::ANY;
+        // A pointer that was made of an address names no region, and was not looked for above.
+        if let Some(pointer) = is_any.then(|| self.recent_any(address, bytes)).flatten() {
+            return NonNull::new(pointer);
+        }
         let region = if is_any { self.format.region(address) } else { registration.region() };
         let (name, spot) = self.finder.spot(region)?;
         if !is_any && name != registration.bits() {

@@ -318,13 +318,8 @@ impl Laid<'_> {
     /// What lies so many bytes behind the address of the shape.
     #[inline]
     fn at(&self, offset: i64) -> Reach {
-        let above = (offset - self.shape.low) as u64;
-        match self.lowest {
-            // Inside of what was checked: between the lowest byte and the highest.
-            Reach::Direct(pointer) => Reach::Direct(pointer.wrapping_add(above as usize)),
-            Reach::Private(private) => Reach::Private(private.add(above)),
-            remote => remote,
-        }
+        // Inside of what was checked: between the lowest byte and the highest.
+        self.lowest.add((offset - self.shape.low) as u64)
     }
 }
 

@@ -371,6 +371,7 @@ impl Tcp {
                 let _ = socket::leave_verdict(link.fd.as_fd(), timeout_ms);
             }
             if let Some(peer) = link.peer {
+                crate::event!(debug, peer = peer.0, "connected");
                 self.routes.entry(peer.0).or_insert(index);
                 self.note_surplus(peer);
             }

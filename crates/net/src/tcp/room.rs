@@ -30,6 +30,11 @@ impl Tcp {
             .map(|(index, _)| index as u32);
         let Some(index) = oldest else { return false };
         if let Some(link) = self.links[index as usize].as_mut() {
+            crate::event!(
+                debug,
+                peer = link.peer.map(|peer| peer.0),
+                "connection closed, to make room for another"
+            );
             link.goodbye();
         }
         self.flush_link(index, sink, out);

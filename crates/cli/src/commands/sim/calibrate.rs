@@ -279,9 +279,9 @@ mod tests {
         near(fitted.message_us, 4.0);
         near(fitted.flag_us, 1.0);
         let both = |text: &str| fitted.simulate(text).unwrap();
-        let to_and_fro =
+        let words_to_and_fro =
             "if rank == 0 {\nput 8 to 1 flag 1\nawait 1\n} else {\nawait 1\nput 8 to 0 flag 1\n}\n";
-        near(both(to_and_fro), 12.0);
+        near(both(words_to_and_fro), 12.0);
         near(both("put 8 to (rank + 1) % ranks\nwait all\n"), 10.0);
         near(both("put 65544 to (rank + 1) % ranks\nwait all\n"), 75.536);
         near(both("repeat 4 {\nput 65544 to (rank + 1) % ranks\n}\nwait all\n"), 22.0 + 4.0 * 65.536);
