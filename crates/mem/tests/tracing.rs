@@ -1,7 +1,7 @@
 //! What a subscriber of `tracing` is told, with that feature.
 #![cfg(feature = "tracing")]
 
-use kumiki::{GlobalAddress, World};
+use kumiki_mem::{GlobalAddress, GlobalPtr, World};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use tracing::field::{Field, Visit};
@@ -46,7 +46,7 @@ fn a_subscriber_is_told_who_joins_what_fails_and_who_leaves() {
     let diary = Diary::default();
     tracing::subscriber::with_default(diary.clone(), || {
         let world = World::init().unwrap();
-        let nowhere = kumiki::GlobalPtr::<u64>::from_address(GlobalAddress::NULL);
+        let nowhere = GlobalPtr::<u64>::from_address(GlobalAddress::NULL);
         assert!(world.get(nowhere).is_err());
         world.finalize().unwrap();
     });
