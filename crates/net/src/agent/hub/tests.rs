@@ -716,7 +716,7 @@ fn terms() -> Terms {
     Terms { peer_timeout_ms: 10_000, ..Terms::default() }
 }
 
-pub(in crate::agent) fn empty_launch() -> Launch {
+fn empty_launch() -> Launch {
     Launch::of_strangers(1, terms())
 }
 

@@ -543,15 +543,16 @@ fn write_places(arena: &Arena, table: &Table, status: Status) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::hub::tests::empty_launch;
     use super::*;
+    use crate::terms::Terms;
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
     #[test]
     fn a_fence_that_crossed_a_leave_killed_a_rank_that_had_asked_to_join_again() {
         let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let port = Port::bind(home, token::PORT, token::STRANGER).unwrap();
-        let launch = Launch { nodes: 1, ranks: 1, here: vec![0], ..empty_launch() };
+        let launch =
+            Launch { nodes: 1, ranks: 1, here: vec![0], ..Launch::of_strangers(1, Terms::default()) };
         let mut node =
             Node::new(launch, Secret::from_bytes([7; 32]), Epoll::new().unwrap().into(), port).unwrap();
         let (ours, _theirs) = socket::packet_pair().unwrap();

@@ -25,12 +25,12 @@ const SHOWN_RANKS: usize = 8;
 
 /// The job that comes together here.
 #[derive(Debug)]
-pub(super) struct Gathering {
-    pub(super) ranks: u32,
-    pub(super) secret: Secret,
-    pub(super) job: JobId,
+pub(in crate::agent) struct Gathering {
+    pub(in crate::agent) ranks: u32,
+    pub(in crate::agent) secret: Secret,
+    pub(in crate::agent) job: JobId,
     /// What every rank is told.
-    pub(super) terms: Terms,
+    pub(in crate::agent) terms: Terms,
 }
 
 impl Gathering {
@@ -42,7 +42,7 @@ impl Gathering {
 }
 
 /// The hub before and while it runs.
-pub(super) struct HostedHub {
+pub(in crate::agent) struct HostedHub {
     /// Open until every rank has come, or longer if somebody keeps it.
     listener: Option<TcpListener>,
     gathering: Gathering,
@@ -57,7 +57,7 @@ pub(super) struct HostedHub {
 
 impl HostedHub {
     /// A hub that listens for agents here.
-    pub(super) fn new(listener: TcpListener, gathering: Gathering) -> Result<HostedHub> {
+    pub(in crate::agent) fn new(listener: TcpListener, gathering: Gathering) -> Result<HostedHub> {
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
         Ok(HostedHub {
             listener: Some(listener),
@@ -78,7 +78,7 @@ impl HostedHub {
     }
 
     /// Runs until every agent has ended, or we are told to stop.
-    pub(super) fn run(mut self, stop: &Event) {
+    pub(in crate::agent) fn run(mut self, stop: &Event) {
         loop {
             match self.step(stop.as_fd(), u64::MAX) {
                 Ok((false, None)) => {}

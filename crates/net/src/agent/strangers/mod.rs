@@ -30,7 +30,7 @@ use crate::os::{process, socket, time};
 use crate::terms::Terms;
 use crate::{Error, Result};
 use agent::HostedAgent;
-use hub::{Gathering, HostedHub};
+pub(in crate::agent) use hub::{Gathering, HostedHub};
 use portfile::{Part, Portfile};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -59,10 +59,10 @@ pub(super) struct Call {
     pub(super) secret: Secret,
     pub(super) job: JobId,
     /// Whether the hub is there already; otherwise rank 0 hosts it.
-    hub_apart: bool,
+    pub(super) hub_apart: bool,
     /// Starter memory of each rank, if this process decides.
     pub(super) starter_bytes: u64,
-    meeting_point: [u8; 32],
+    pub(super) meeting_point: [u8; 32],
 }
 
 /// The threads that this process runs for others. They end by themselves once nobody needs them.
@@ -329,102 +329,5 @@ impl Hosted {
     pub(super) fn abandon(self) {
         self.stop.raise();
         self.wait();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::bootstrap;
-    use super::*;
-    use std::io::{Read, Write};
-    use std::net::{Shutdown, TcpStream};
-    use std::sync::Mutex;
-
-    /// All that two sides said to each other, one entry a direction of a connection.
-    type Record = Arc<Mutex<Vec<Vec<u8>>>>;
-
-    /// Passes every connection on to `to`, and keeps what goes through.
-    fn listen_in(to: SocketAddr) -> (SocketAddr, Record) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, record) = (listener.local_addr().unwrap(), Record::default());
-        let kept = record.clone();
-        std::thread::spawn(move || {
-            for caller in listener.incoming().flatten() {
-                let Ok(called) = TcpStream::connect(to) else { continue };
-                for (mut from, mut to) in [(&caller, &called), (&called, &caller)]
-                    .map(|(a, b)| (a.try_clone().unwrap(), b.try_clone().unwrap()))
-                {
-                    let record = kept.clone();
-                    std::thread::spawn(move || {
-                        let index =
-                            record.lock().map(|mut all| (all.push(Vec::new()), all.len() - 1).1).unwrap();
-                        let mut buffer = [0; 4096];
-                        while let Ok(count @ 1..) = from.read(&mut buffer) {
-                            record.lock().unwrap()[index].extend_from_slice(&buffer[..count]);
-                            if to.write_all(&buffer[..count]).is_err() {
-                                break;
-                            }
-                        }
-                        let _ = to.shutdown(Shutdown::Write);
-                    });
-                }
-            }
-        });
-        (address, record)
-    }
-
-    fn stranger(rank: u32, master: SocketAddr, secret: &Secret, job: JobId) -> Call {
-        let node = [b"test".as_slice(), &std::process::id().to_le_bytes(), &rank.to_le_bytes()].concat();
-        Call {
-            rank,
-            ranks: 2,
-            master,
-            secret: secret.duplicate(),
-            job,
-            hub_apart: true,
-            starter_bytes: 4096,
-            meeting_point: *blake3::hash(&node).as_bytes(),
-        }
-    }
-
-    /// Comes, and goes again.
-    fn visit(call: &Call) -> Result<[u8; 32]> {
-        let deadline_ms = time::now_ms() + 60_000;
-        let mut hosted = Hosted::new()?;
-        let (channel, _) = meet(call, &mut hosted, deadline_ms)?;
-        let mut attachment = bootstrap::join(channel, Some(deadline_ms))?;
-        attachment.leave()?;
-        hosted.wait();
-        Ok(*attachment.secret.expose())
-    }
-
-    #[test]
-    fn a_hosted_start_up_writes_no_secret_to_a_network() {
-        let mut bytes = [0; 32];
-        crate::os::random_bytes(&mut bytes).unwrap();
-        let (secret, job) = (Secret::from_bytes(bytes), JobId(0x0123_4567_89ab_cdef));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (master, record) = listen_in(listener.local_addr().unwrap());
-        let terms = Terms::from_environment(4096).unwrap();
-        let gathering = Gathering { ranks: 2, secret: secret.duplicate(), job, terms };
-        let hub = HostedHub::new(listener, gathering).unwrap();
-        let stop = Event::new().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| hub.run(&stop));
-            for rank in 0..2 {
-                let call = stranger(rank, master, &secret, job);
-                scope.spawn(move || assert_eq!(visit(&call).unwrap(), bytes, "they know it all the same"));
-            }
-        });
-        let record = record.lock().unwrap();
-        let said =
-            |bytes: &[u8]| record.iter().any(|said| said.windows(bytes.len()).any(|part| part == bytes));
-        assert!(record.len() >= 4 && said(b"KMKI") && said(&job.0.to_le_bytes()), "all is heard");
-        for part in bytes.windows(8) {
-            let hexadecimal: String = part.iter().map(|byte| format!("{byte:02x}")).collect();
-            let backwards: Vec<u8> = part.iter().rev().copied().collect();
-            assert!(!said(part) && !said(&backwards), "the secret crosses the network");
-            assert!(!said(hexadecimal.as_bytes()) && !said(hexadecimal.to_uppercase().as_bytes()));
-        }
     }
 }
