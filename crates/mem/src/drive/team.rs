@@ -252,8 +252,7 @@ impl Team {
         if leads {
             // Another node may have said before that somebody left.
             let mut machine = self.core.machine();
-            let heard =
-                machine.engine.barriers.teams.get(state.team).and_then(|hall| hall.heard.discord(epoch));
+            let heard = machine.engine.barriers.teams.get(state.team).and_then(|hall| hall.enter(epoch));
             drop(machine);
             heard.into_iter().for_each(|discord| break_up(barrier, discord));
         }
@@ -431,7 +430,7 @@ impl Drive {
         let mut machine = self.machine();
         let hall = machine.engine.barriers.teams.get(state.team);
         for (to, message) in hall.map(|hall| hall.spread(epoch, discord)).unwrap_or_default() {
-            // Whoever cannot be reached hears that from its agent.
+            // Whoever is gone need not know; what cannot be sent for another reason is trouble of this rank.
             let _ = machine.send(self, to, message);
         }
     }
