@@ -66,6 +66,14 @@ pub(crate) fn teams_of_threads(stage: &Stage) {
         Box::new(|| meets("column", &|| column.sync())),
         Box::new(|| meets("all", &|| all.sync())),
     ]);
+    // Two threads make teams in one circle: each team is one thread's on every rank, whichever that is.
+    let make = || {
+        for _ in 0..20 {
+            let team = row.team_split(world, 0, 0).expect("a split").expect("a colour");
+            team.sync().expect("the team meets");
+        }
+    };
+    stage.at_once([Box::new(make) as Box<dyn FnOnce() + Send>, Box::new(make)]);
     [row, column, all].into_iter().for_each(|team| team.free().expect("free"));
 }
 

@@ -131,6 +131,34 @@ fn a_member_that_leaves_ends_the_wait_of_all_others() {
 }
 
 #[test]
+fn a_member_that_frees_while_the_others_go_on_ends_their_next_wait() {
+    everywhere(5, |world| {
+        let team = world.team(0..5)?.expect("a member");
+        if world.rank() == 1 {
+            team.free()?;
+        } else {
+            team.sync()?;
+            let lost = team.sync().expect_err("one is missing");
+            assert!(matches!(lost, Error::PeerLost { rank: 1, .. }), "{lost}");
+        }
+        world.sync()
+    });
+}
+
+#[test]
+fn a_team_of_one_member_has_any_stride() {
+    everywhere(4, |world| {
+        let odd = world.team(Members::strided(1, 2, 2))?;
+        if let Some(odd) = odd {
+            let one = odd.team(world, Members::strided(1, u32::MAX, 1))?;
+            assert_eq!(one.map(|one| one.world_rank(0)), (world.rank() == 3).then_some(Some(3)));
+            odd.free()?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
 fn a_barrier_that_was_given_up_is_gone_on_with() {
     everywhere(3, |world| {
         let team = world.team(0..3)?.expect("a member");

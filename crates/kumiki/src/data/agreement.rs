@@ -10,9 +10,9 @@
 //! that dies in the middle makes the barrier fail, for all; nobody waits for it.
 
 use super::heap;
-use crate::{Error, GlobalPtr, Rank, Result, Team, World};
+use crate::{Error, Fate, GlobalPtr, Rank, Result, Team, World};
 use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 /// What is told to all ranks: mark, outcome, three words of the handle, and what all ranks count: who agrees, and on how many
 /// of them two things hold.
@@ -97,9 +97,11 @@ impl<'w> Circle<'w> {
         self.team.map_or_else(|| self.world.sync(), Team::sync)
     }
 
-    /// How many times they have agreed.
-    fn agreements(&self) -> &'w Mutex<u64> {
-        self.team.map_or_else(|| self.world.agreements(), Team::agreements)
+    /// How many times they have agreed. Threads of this rank come one after the other, as ranks do: whoever has this keeps it
+    /// until all that it does with the others is done.
+    pub(crate) fn lock(&self) -> MutexGuard<'w, u64> {
+        let agreements = self.team.map_or_else(|| self.world.agreements(), Team::agreements);
+        agreements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the first of them tells the others what became of it; one place while another may still be read.
@@ -128,22 +130,34 @@ pub(crate) fn share_and_count<'w, S: Handed<'w>>(
     make: impl FnOnce() -> Result<S>,
     look: impl FnOnce([u64; 3]) -> [bool; 2],
 ) -> Result<(S, [u64; 2])> {
-    share_among(Circle::all(world), wish, make, look).map(|(made, counts, _)| (made, counts))
+    let circle = Circle::all(world);
+    let agreed = agree(circle, &mut circle.lock(), wish, make, look)?;
+    Ok((agreed.made, world.note(agreed.counts)?))
 }
 
-/// As [`share_and_count`], among those of a circle; and gives a number that no other agreement among them has.
-pub(crate) fn share_among<'w, S: Handed<'w>>(
+/// What all have agreed on, as one of them sees it.
+pub(crate) struct Agreed<S> {
+    pub(crate) made: S,
+    /// On how many two things hold. An error is this rank's alone: the others have agreed and go on.
+    pub(crate) counts: Result<[u64; 2]>,
+    /// A number that no other agreement of the circle has.
+    pub(crate) turn: u64,
+}
+
+/// As [`share_and_count`], among those of a circle, whose lock the caller has. After an error nobody goes on: all know that they do
+/// not agree, or cannot meet any more.
+pub(crate) fn agree<'w, S: Handed<'w>>(
     circle: Circle<'w>,
+    turn: &mut u64,
     wish: Wish,
     make: impl FnOnce() -> Result<S>,
     look: impl FnOnce([u64; 3]) -> [bool; 2],
-) -> Result<(S, [u64; 2], u64)> {
+) -> Result<Agreed<S>> {
     let world = circle.world;
-    // Threads of this rank come one after the other, as ranks do.
-    let mut turn = circle.agreements().lock().unwrap_or_else(PoisonError::into_inner);
     *turn += 1;
+    let turn = *turn;
     let mark = wish.mark ^ turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let record = circle.record(*turn);
+    let record = circle.record(turn);
     let counts = record.cast::<u64>() + COUNTS;
 
     let made = (circle.rank() == 0).then(make);
@@ -164,24 +178,18 @@ pub(crate) fn share_among<'w, S: Handed<'w>>(
             // Whoever has read this may leave the team, and takes the record with it.
             circle.sync()?;
         }
-        said?;
         // Without memory for a record there is none, on any rank.
         let told = told.map_err(|error| match error {
             Error::Bounds { .. } => no_memory(size_of::<Record>() as u64),
             other => other,
         })?;
-        let [assents, one, two] = counted?;
-        match u64::from(circle.ranks()).saturating_sub(assents) {
-            0 if agrees => Ok((told, [one, two])),
-            others => Err(disagreement(wish, agrees, others)),
-        }
+        verdict(wish, circle.ranks().into(), agrees, said, counted).map(|counts| (told, counts))
     });
-    let turn = *turn;
     match (told, made) {
-        (Ok((_, counts)), Some(made)) => world.note(made).map(|made| (made, counts, turn)),
+        (Ok((_, counts)), Some(made)) => world.note(made).map(|made| Agreed { made, counts, turn }),
         (Ok((told, counts)), None) => {
             let words = world.note(outcome(wish, told))?;
-            S::open(world, words).map(|made| (made, counts, turn))
+            S::open(world, words).map(|made| Agreed { made, counts, turn })
         }
         (Err(error), made) => {
             let error = match made {
@@ -195,6 +203,28 @@ pub(crate) fn share_among<'w, S: Handed<'w>>(
             };
             world.note(Err(error))
         }
+    }
+}
+
+/// Whether all agree, by what a rank has said and counted. A rank that has agreed, and does not learn what the others did, goes on
+/// with them as long as it must come where they come: they do not know.
+fn verdict(
+    wish: Wish,
+    ranks: u64,
+    agrees: bool,
+    said: Result<()>,
+    counted: Result<[u64; 3]>,
+) -> Result<Result<[u64; 2]>> {
+    let assents = counted.as_ref().map_or(ranks, |counted| counted[0]);
+    // The others have counted what was perhaps said.
+    let is_unsaid =
+        said.as_ref().is_err_and(|error| !matches!(error, Error::PeerLost { fate: Fate::Unknown, .. }));
+    match said.and(counted) {
+        _ if !agrees => Err(disagreement(wish, false, 0)),
+        Ok([_, one, two]) if assents >= ranks => Ok(Ok([one, two])),
+        Ok(_) => Err(disagreement(wish, true, ranks - assents)),
+        Err(error) if is_unsaid || assents < ranks => Err(error),
+        Err(error) => Ok(Err(error)),
     }
 }
 
@@ -246,7 +276,7 @@ fn outcome(wish: Wish, [_, outcome, one, two, three, ..]: Record) -> Result<[u64
         }),
         LOST => Err(Error::PeerLost {
             rank: one as u32,
-            fate: crate::Fate::NotDone,
+            fate: Fate::NotDone,
             why: format!("rank 0 could not make {name} on it"),
         }),
         _ => Err(Error::Misuse(format!("rank 0 could not make {name}; its own error says why"))),
@@ -267,4 +297,29 @@ fn disagreement(wish: Wish, agrees: bool, others: u64) -> Error {
 
 fn no_memory(asked: u64) -> Error {
     Error::OutOfMemory { asked, left: 0, what: "rank 0 has none to tell the others what they share" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The others take the next barrier for another one if it stays away, and it takes theirs for its own if it comes.
+    #[test]
+    fn a_rank_that_alone_fails_to_learn_what_all_agreed_on_goes_on_with_the_others() {
+        let wish = Wish::new("a test", ());
+        let short = || no_memory(1);
+        let lost = |fate| Error::PeerLost { rank: 0, fate, why: "a test".into() };
+        let decide = |agrees, said, counted| verdict(wish, 4, agrees, said, counted);
+        assert_eq!(decide(true, Ok(()), Ok([4, 1, 0])), Ok(Ok([1, 0])));
+        assert_eq!(decide(true, Ok(()), Err(short())), Ok(Err(short())), "the others may all agree");
+        let unknown = || lost(Fate::Unknown);
+        assert_eq!(decide(true, Err(unknown()), Ok([4, 0, 0])), Ok(Err(unknown())), "it was counted");
+        assert_eq!(decide(true, Err(unknown()), Err(short())), Ok(Err(unknown())));
+        // All see these.
+        assert_eq!(decide(true, Err(unknown()), Ok([3, 0, 0])), Err(unknown()));
+        assert_eq!(decide(true, Err(short()), Err(short())), Err(short()), "nobody has counted it");
+        for differs in [decide(true, Ok(()), Ok([3, 0, 0])), decide(false, Ok(()), Err(short()))] {
+            assert!(matches!(differs, Err(Error::Misuse(_))), "{differs:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! view of its own team, and nothing else is left.
 
 use super::World;
-use crate::data::agreement::{share_among, Circle, Handed, Record, Wish};
+use crate::data::agreement::{agree, Agreed, Circle, Handed, Record, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -140,7 +140,8 @@ impl Team {
         split(self.circle(world)?, colour.into(), key)
     }
 
-    /// Waits until all members have come here, and gives the team back. Collective among the members.
+    /// Waits until all members have come here, and gives the team back. Collective among the members: the next barrier of whoever
+    /// goes on with the team says who left.
     pub fn free(self) -> Result<()> {
         self.memory.free()
     }
@@ -169,8 +170,14 @@ impl Team {
 const NO_COLOUR: u64 = 1;
 const FIRST_COLOUR: u64 = 2;
 
-/// The table of a split, or of one team, on the first of those who make it: a word that says that it is sorted; two words for
-/// each of them, and the members of all teams, four bytes each.
+/// What those who make teams count in their table, by its words: who has what it needs to be in its team, and who has joined it.
+/// Whoever cannot even say so has not.
+const PREPARED: usize = 1;
+const JOINED: usize = 2;
+const HEAD: usize = 3;
+
+/// The table of a split, or of one team, on the first of those who make it: a word that says that it is sorted, and what they
+/// count; two words for each of them, and the members of all teams, four bytes each.
 struct Table<'w> {
     world: &'w World,
     block: GlobalAddress,
@@ -194,10 +201,10 @@ impl<'w> Handed<'w> for Table<'w> {
 impl<'w> Table<'w> {
     /// Of nobody's entries, on this rank.
     fn new(world: &'w World, entries: usize) -> Result<Table<'w>> {
-        let block = world.malloc(8 + entries * (16 + 4), world.rank())?;
+        let block = world.malloc(8 * HEAD + entries * (16 + 4), world.rank())?;
         let table = Table { world, block, entries };
         world.put_slice(table.entries(), &vec![[0; 2]; entries])?;
-        world.put(table.sorted(), 0)?;
+        world.put(table.sorted().cast(), [0u64; HEAD])?;
         Ok(table)
     }
 
@@ -206,11 +213,21 @@ impl<'w> Table<'w> {
     }
 
     fn entries(&self) -> GlobalPtr<[u64; 2]> {
-        (self.sorted() + 1).cast()
+        (self.sorted() + HEAD).cast()
     }
 
     fn list(&self) -> GlobalPtr<u32> {
         (self.entries() + self.entries).cast()
+    }
+
+    /// Says that this rank has come so far.
+    fn say(&self, what: usize) -> Result<()> {
+        self.world.fetch_add(self.sorted() + what, 1).map(drop)
+    }
+
+    /// How many of so many have not; after all have said it.
+    fn missing(&self, what: usize, ranks: u32) -> Result<u64> {
+        Ok(u64::from(ranks).saturating_sub(self.world.get(self.sorted() + what)?))
     }
 
     /// Turns what each has said into what each must know: of which team it is. For the first of those who part.
@@ -272,28 +289,34 @@ fn sorted(said: &[[u64; 2]]) -> (Vec<u32>, Vec<[u64; 2]>) {
 /// Makes a team of these, by their numbers in the circle.
 fn found(circle: Circle<'_>, members: Members) -> Result<Option<Team>> {
     let world = circle.world;
+    let mut turns = circle.lock();
     let valid = members.check(circle.ranks());
     let wish = Wish::new("a team", &members);
     let make = || valid.clone().and_then(|()| Table::new(world, 1));
-    let shared = share_among(circle, wish, make, |_| [false; 2]);
+    let agreed = agree(circle, &mut turns, wish, make, |_| [false; 2]);
     // Who names what cannot be learns why; the others, that it names something else, or that the first could not make it.
-    let (table, _, turn) = match (world.note(valid), shared) {
-        (Err(error), _) => return Err(error),
-        (_, shared) => shared?,
+    let Agreed { made: table, counts, turn } = match (&valid, agreed) {
+        (Err(_), Err(_)) => return world.note(valid.map(|()| None)),
+        (_, agreed) => agreed?,
     };
     let note = table.entries();
-    let wanted = Wanted { members: in_world(circle, &members), note, number: number(circle, turn, 0) };
-    establish(circle, table, Ok(Some(wanted)))
+    let wanted = valid
+        .and(counts)
+        .map(|_| Some(Wanted { members: in_world(circle, &members), note, number: number(circle, turn, 0) }));
+    establish(circle, table, wanted)
 }
 
 /// Parts those of a circle.
 fn split(circle: Circle<'_>, colour: Option<u32>, key: i64) -> Result<Option<Team>> {
     let world = circle.world;
+    let mut turns = circle.lock();
     let entries = circle.ranks() as usize;
     let make = || Table::new(world, entries);
-    let (table, _, turn) = share_among(circle, Wish::new("teams", ()), make, |_| [false; 2])?;
+    let Agreed { made: table, counts, turn } =
+        agree(circle, &mut turns, Wish::new("teams", ()), make, |_| [false; 2])?;
     let colour = colour.map_or(NO_COLOUR, |colour| u64::from(colour) + FIRST_COLOUR);
-    let said = world.put(table.entries() + circle.rank() as usize, [colour, key as u64]);
+    let entry = table.entries() + circle.rank() as usize;
+    let said = counts.and_then(|_| world.put(entry, [colour, key as u64]));
     circle.sync()?;
     let sorted = if circle.rank() == 0 { table.sort() } else { Ok(()) };
     circle.sync()?;
@@ -315,35 +338,42 @@ struct Wanted {
     number: u64,
 }
 
-/// Makes the teams that those of a circle want to be in.
+/// Makes the teams that those of a circle want to be in: all of them, or none.
+///
+/// Whatever goes wrong on a rank, it comes to the same barriers as the others, who learn there that it is missing. Only when a
+/// barrier fails it does not go on; then nobody can. The table stays in that case: others may still write into it.
 fn establish(circle: Circle<'_>, table: Table<'_>, wanted: Result<Option<Wanted>>) -> Result<Option<Team>> {
-    let world = circle.world;
-    let mut prepared = Ok(None);
-    let look = |_| {
-        prepared = wanted.and_then(|wanted| wanted.map_or(Ok(None), |wanted| prepare(world, wanted)));
-        [prepared.is_err(), false]
+    let (world, ranks) = (circle.world, circle.ranks());
+    let prepared = wanted
+        .and_then(|wanted| wanted.map_or(Ok(None), |wanted| prepare(world, wanted)))
+        .and_then(|prepared| table.say(PREPARED).map(|()| prepared));
+    circle.sync()?;
+    let joined = match (prepared, table.missing(PREPARED, ranks)) {
+        (Ok(prepared), Ok(0)) => prepared.map(|prepared| prepared.join(world)).transpose(),
+        (Ok(prepared), Ok(missing)) => {
+            prepared.into_iter().for_each(|prepared| prepared.memory.abandon());
+            Err(not_all(missing))
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error),
     };
-    let (Nothing, [short, _], _) =
-        share_among(circle, Wish::new("members of teams", ()), || Ok(Nothing), look)?;
-    let made = world.note(prepared).and_then(|prepared| match short {
-        0 => Ok(prepared),
-        _ => world.note(Err(Error::Refused(format!(
-            "{short} ranks could not be in their team; their errors say why"
-        )))),
-    });
-    let joined =
-        made.and_then(|prepared| prepared.map_or(Ok(None), |prepared| world.note(prepared.join(world))));
-    if short == 0 {
-        // From here on members may meet by themselves.
-        circle.sync()?;
-    }
-    if let Ok(Some(team)) = &joined {
-        team.memory.joined();
-    }
-    if circle.rank() == 0 {
-        table.discard()?;
-    }
-    joined
+    let joined = joined.and_then(|joined| table.say(JOINED).map(|()| joined));
+    circle.sync()?;
+    let missing = table.missing(JOINED, ranks);
+    // Nobody looks at the table any more.
+    circle.sync()?;
+    let discarded = if circle.rank() == 0 { table.discard() } else { Ok(()) };
+    let made = match (joined, missing) {
+        (Ok(_), Ok(missing @ 1..)) => Err(not_all(missing)),
+        // Whoever does not learn whether all have joined has the team: if the others give it up, its barriers say so.
+        (joined, _) => joined,
+    };
+    let team = world.note(discarded.and(made))?;
+    team.iter().for_each(|team| team.memory.joined());
+    Ok(team)
+}
+
+fn not_all(missing: u64) -> Error {
+    Error::Refused(format!("{missing} ranks could not be in their team; their errors say why"))
 }
 
 /// A team that this rank has what it needs for.
@@ -355,38 +385,38 @@ struct Prepared {
 
 fn prepare(world: &World, wanted: Wanted) -> Result<Option<Prepared>> {
     let Some(memory) = world.memory.prepare_team(wanted.number, wanted.members)? else { return Ok(None) };
-    let record = (memory.rank() == 0).then(|| world.alloc::<Record>(2)).transpose()?;
-    if let Some(record) = &record {
-        let (address, registration) = record.ptr().parts();
-        world.put(wanted.note, [address.bits(), registration])?;
+    match prepare_record(world, &memory, wanted.note) {
+        Ok(record) => Ok(Some(Prepared { memory, record, note: wanted.note })),
+        Err(error) => {
+            // Nobody joins without this rank.
+            memory.abandon();
+            Err(error)
+        }
     }
-    Ok(Some(Prepared { memory, record, note: wanted.note }))
+}
+
+/// The first member takes memory for where they agree, and says where.
+fn prepare_record(
+    world: &World,
+    memory: &kumiki_mem::Team,
+    note: GlobalPtr<[u64; 2]>,
+) -> Result<Option<Region<Record>>> {
+    if memory.rank() != 0 {
+        return Ok(None);
+    }
+    let record = world.alloc::<Record>(2)?;
+    let (address, registration) = record.ptr().parts();
+    world.put(note, [address.bits(), registration])?;
+    Ok(Some(record))
 }
 
 impl Prepared {
-    fn join(self, world: &World) -> Result<Option<Team>> {
+    fn join(self, world: &World) -> Result<Team> {
         let Prepared { memory, record, note } = self;
         memory.join()?;
         let [address, registration] = world.get(note)?;
         let place = GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration);
-        Ok(Some(Team { memory, record: place, _record: record, agreements: Mutex::new(0) }))
-    }
-}
-
-/// What is agreed on besides what all know.
-struct Nothing;
-
-impl<'w> Handed<'w> for Nothing {
-    fn words(&self) -> [u64; 3] {
-        [0; 3]
-    }
-
-    fn open(_: &'w World, _: [u64; 3]) -> Result<Self> {
-        Ok(Nothing)
-    }
-
-    fn discard(self) -> Result<()> {
-        Ok(())
+        Ok(Team { memory, record: place, _record: record, agreements: Mutex::new(0) })
     }
 }
 
@@ -423,5 +453,36 @@ mod tests {
         assert_eq!(order, [1, 4, 3, 0, 5]);
         let list = [2 | 3 << 32, 0];
         assert_eq!(teams, [list, [1 | 2 << 32, 3], [0, 0], list, [1 | 2 << 32, 3], list]);
+    }
+
+    /// All get an error, nobody has a team that others are not in, and nobody is out of step.
+    #[test]
+    fn a_rank_that_alone_fails_to_be_in_a_team_is_missed_by_all() {
+        use kumiki_sim::{Cluster, Network};
+        let outcome = Cluster::new(4, Network::torus(&[4])).run(|attachment| {
+            let world = World::attach(attachment)?;
+            for (sick, prepares) in [(0, false), (2, false), (2, true), (3, true)] {
+                let circle = Circle::all(&world);
+                let mut turns = circle.lock();
+                let make = || Table::new(&world, 1);
+                let Agreed { made: table, turn, .. } =
+                    agree(circle, &mut turns, Wish::new("a test", sick), make, |_| [false; 2])?;
+                let (is_sick, note) = (world.rank() == sick, table.entries());
+                // It does not find where the first one says where they agree.
+                let note = if is_sick && prepares { note + (1 << 30) } else { note };
+                let wanted = Wanted { members: (0..4).into(), note, number: number(circle, turn, 0) };
+                let wanted = if is_sick && !prepares { Err(not_all(1)) } else { Ok(Some(wanted)) };
+                let missed = establish(circle, table, wanted).expect_err("one is missing");
+                assert!(is_sick || matches!(missed, Error::Refused(_)), "{missed}");
+                drop(turns);
+                let team = world.team(0..4)?.expect("a member");
+                team.sync()?;
+                team.free()?;
+            }
+            world.sync()?;
+            assert_eq!(world.heap_use(0)?.blocks, 0, "nothing is left of the tables");
+            world.finalize()
+        });
+        assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), vec![Ok(()); 4]);
     }
 }

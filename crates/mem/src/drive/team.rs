@@ -69,6 +69,8 @@ pub struct Team {
     state: Arc<State>,
     /// The block, if it is in the heap of this rank.
     granted: Option<Granted>,
+    /// Whether nobody is in it, nor will be.
+    abandoned: bool,
     booked: Booking,
 }
 
@@ -101,12 +103,13 @@ impl World {
             losses: AtomicU32::new(0),
             parted: AtomicBool::new(false),
         });
-        let mut made = Team { core: core.clone(), state, granted: None, booked };
+        let mut made = Team { core: core.clone(), state, granted: None, abandoned: false, booked };
         match (here, leads_here) {
             (1, _) => made.settle_in(Block::Own(Box::default())),
             (_, true) => made.take_block()?,
             (_, false) => {}
         }
+        made.take_part();
         Ok(Some(made))
     }
 }
@@ -128,11 +131,13 @@ impl Team {
             })?;
             self.settle_in(Block::Shared { local, place });
         }
-        if state.roster.leads() {
-            core.machine().engine.barriers.teams.add(Hall::new(state.team, &state.roster));
-        }
-        core.teams().all.push(state.clone());
         Ok(())
+    }
+
+    /// Gives up a team that nobody joins, because not all have prepared it. Whoever is not sure of that drops it.
+    pub fn abandon(mut self) {
+        self.state.parted.store(true, Ordering::Relaxed);
+        self.abandoned = true;
     }
 
     /// After all have joined: nobody looks any more where the members of this node meet.
@@ -183,11 +188,19 @@ impl Team {
         self.core.note(self.meet(Some(deadline_after(limit))))
     }
 
-    /// Waits for the other members, and gives the team back with them: nobody is told that somebody left.
+    /// Waits for the other members, and leaves the team. The others have come here; if one of them came for another barrier, its
+    /// next one says who left.
     pub fn free(self) -> Result<()> {
-        let met = self.sync();
-        self.state.parted.store(met.is_ok(), Ordering::Relaxed);
-        met
+        self.sync()
+    }
+
+    /// From now on this rank hears of the team: who leaves it may do so as soon as all have prepared.
+    fn take_part(&self) {
+        let (core, state) = (&self.core, &self.state);
+        if state.roster.leads() {
+            core.machine().engine.barriers.teams.add(Hall::new(state.team, &state.roster));
+        }
+        core.teams().all.push(state.clone());
     }
 
     /// Takes memory for the barrier of this node, and notes where it is.
@@ -195,14 +208,15 @@ impl Team {
         let bytes = std::mem::size_of::<TeamBlock>() as u64;
         let granted = self.core.allocate(bytes, 0)?;
         let (local, place) = (self.core.local, granted.base);
-        self.granted = Some(granted);
         if let Some(block) = self.core.arena.team_block(local, place) {
             block.expect(self.state.roster.here);
         }
         if !self.core.control().teams.write(self.state.team, place) {
             let what = "notes of teams that are being made";
+            self.core.give_back_block(granted);
             return Err(Error::OutOfMemory { asked: bytes, left: 0, what });
         }
+        self.granted = Some(granted);
         self.settle_in(Block::Shared { local, place });
         Ok(())
     }
@@ -252,8 +266,7 @@ impl Team {
         if leads {
             // Another node may have said before that somebody left.
             let mut machine = self.core.machine();
-            let heard =
-                machine.engine.barriers.teams.get(state.team).and_then(|hall| hall.heard.discord(epoch));
+            let heard = machine.engine.barriers.teams.get(state.team).and_then(|hall| hall.enter(epoch));
             drop(machine);
             heard.into_iter().for_each(|discord| break_up(barrier, discord));
         }
@@ -318,7 +331,10 @@ impl Team {
         };
         awaits(from);
         let result = core.wait_until(Activity::Barrier, deadline_ms, |engine| {
-            let heard = engine.barriers.teams.get(team)?.heard.signal(round);
+            let Some(hall) = engine.barriers.teams.get(team) else {
+                return Some(Err(Error::misuse("a team that this rank has left")));
+            };
+            let heard = hall.heard.signal(round);
             if heard.epoch >= epoch {
                 return Some(Ok(heard));
             }
@@ -354,23 +370,18 @@ impl Drop for Team {
         }
         self.joined();
         let state = &self.state;
-        let was_joined = {
-            let mut teams = self.core.teams();
-            let before = teams.all.len();
-            teams.all.retain(|other| !Arc::ptr_eq(other, state));
-            teams.all.len() < before
-        };
+        self.core.teams().all.retain(|other| !Arc::ptr_eq(other, state));
+        self.core.part(state);
+        self.core.machine().engine.barriers.teams.remove(state.team);
         let granted = self.granted.take();
-        if !was_joined {
-            // Nobody has: the members were not all prepared.
+        if self.abandoned {
             granted.into_iter().for_each(|granted| self.core.give_back_block(granted));
             return;
         }
-        self.core.part(state);
-        self.core.machine().engine.barriers.teams.remove(state.team);
         if let Some(Block::Shared { local, place }) = state.block.get() {
             self.core.arena.team_block(*local, *place).into_iter().for_each(TeamBlock::leave);
         }
+        // Others may have found the block, whatever this rank knows of them: it is theirs until they have left, too.
         self.core.teams().retired.extend(granted);
         self.core.sweep_teams();
     }
@@ -411,12 +422,16 @@ impl Drive {
 
     /// The members learn that this rank comes no more: those of the node now, the others from the leader.
     fn part(&self, state: &State) {
-        if state.parted.swap(true, Ordering::Relaxed) {
-            return;
-        }
         let discord = Discord { rank: self.rank, intent: Intent::Finalize };
-        if let Ok(barrier) = state.barrier(self) {
-            break_up(barrier, discord);
+        {
+            // Whoever finds this done may leave the block at once, and it is not touched after that.
+            let _teams = self.teams();
+            if state.parted.swap(true, Ordering::Relaxed) {
+                return;
+            }
+            if let Ok(barrier) = state.barrier(self) {
+                break_up(barrier, discord);
+            }
         }
         // Whoever has passed the last barrier misses the next; whoever has given one up misses that.
         let passed = state.passage.try_lock().map_or(0, |passage| u64::from(passage.is_none()));
@@ -431,7 +446,7 @@ impl Drive {
         let mut machine = self.machine();
         let hall = machine.engine.barriers.teams.get(state.team);
         for (to, message) in hall.map(|hall| hall.spread(epoch, discord)).unwrap_or_default() {
-            // Whoever cannot be reached hears that from its agent.
+            // Whoever is gone need not know; what cannot be sent for another reason is trouble of this rank.
             let _ = machine.send(self, to, message);
         }
     }

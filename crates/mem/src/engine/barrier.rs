@@ -283,6 +283,30 @@ mod tests {
         );
     }
 
+    /// Whoever waits for this rank's signal waits for ever; this one must learn that, whoever else is lost and when.
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_signal_that_could_not_be_sent_is_trouble_although_another_peer_is_lost() {
+        use crate::engine::stage::Stage;
+        use kumiki_net::contract::{Outbox, Sink};
+        use kumiki_net::shm::world::{Cause, Status};
+        let full = || kumiki_net::Error::System { call: "socket", errno: 24 };
+        for lost_at in [1, 2] {
+            let mut stage = Stage::new(4);
+            for step in [0, 1, 2] {
+                if step == lost_at {
+                    let place = stage.nodes[0].arena.place(Rank(1)).expect("a place");
+                    place.set_status(Status::Lost, Cause::EXITED);
+                    continue;
+                }
+                let peer = if step == 0 { 1 } else { 2 };
+                stage.feed(0).unsent(Rank(peer), full(), true, &mut Outbox::default());
+                assert!(stage.engines[0].trouble(&stage.nodes[0]).is_some());
+            }
+            assert!(stage.engines[0].trouble(&stage.nodes[0]).is_some(), "lost at {lost_at}");
+        }
+    }
+
     /// Leaders that pass a barrier in the order that a seed says; what became of each.
     fn meet(intents: &[Intent], seed: u64) -> Vec<Step> {
         let nodes = intents.len() as u32;

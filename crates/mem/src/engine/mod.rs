@@ -74,7 +74,7 @@ pub(crate) struct Engine {
     pub(crate) barriers: Barriers,
     suspects: Suspects,
     /// Why something could not be sent that nobody will ask for: this rank cannot go on.
-    trouble: Option<(Rank, Error)>,
+    trouble: Vec<(Rank, Error)>,
     /// Whether something happened since the sleepers were last woken that one of them may wait for.
     stirred: bool,
     /// Whether an operation of the program has completed since that was last asked for.
@@ -110,7 +110,7 @@ impl Engine {
             sections: Sections::default(),
             barriers: Barriers::default(),
             suspects: Suspects::default(),
-            trouble: None,
+            trouble: Vec::new(),
             stirred: false,
             completed: false,
             reports: VecDeque::new(),
@@ -164,7 +164,7 @@ impl Engine {
     pub(crate) fn trouble(&self, node: &Node) -> Option<&Error> {
         let is_lost =
             |peer: &Rank| node.arena.place(*peer).is_some_and(|word| word.load().status == Status::Lost);
-        self.trouble.as_ref().filter(|(peer, _)| !is_lost(peer)).map(|(_, error)| error)
+        self.trouble.iter().find(|(peer, _)| !is_lost(peer)).map(|(_, error)| error)
     }
 
     /// Whether something is under way that ends without the program and gives memory back then.
@@ -434,7 +434,9 @@ impl Sink for Feed<'_> {
         // program waits for next, it learns that it cannot go on.
         if silent {
             self.engine.stirred = true;
-            self.engine.trouble.get_or_insert((peer, error));
+            // One for each peer: when one is lost, what the others miss is no less trouble.
+            self.engine.trouble.retain(|(other, _)| *other != peer);
+            self.engine.trouble.push((peer, error));
         }
     }
 

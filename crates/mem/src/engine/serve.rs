@@ -207,9 +207,6 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
             feed.engine.stirred = true;
             let report = feed.engine.barriers.hear(feed.node, from, header, &mut out.messages);
             feed.engine.reports.extend(report);
-            if header.flags & frames::FLAG_NEWS != 0 {
-                out.messages.push((from, nudged(path)));
-            }
         }
         frames::NUDGE => out.messages.push((from, nudged(path))),
         frames::NUDGED => return true,

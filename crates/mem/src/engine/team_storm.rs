@@ -102,7 +102,7 @@ impl Storm {
                 return false;
             }
             *entered += 1;
-            *told = hall.heard.discord(*entered);
+            *told = hall.enter(*entered);
             let ticket = Ticket { generation: 0, last: true, mixed: false };
             let begun = Passage::new(ticket, *entered, Intent::Sync, Rank(*rank), *nodes, *nodes > 1);
             *passage = Some((begun, News::NodeCame));

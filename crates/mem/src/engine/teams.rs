@@ -13,7 +13,7 @@ use crate::engine::frames::{self, Signal};
 use crate::engine::Report;
 use crate::node::Node;
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Payload};
+use kumiki_net::contract::Message;
 use kumiki_net::shm::barrier::{Discord, Intent};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -87,7 +87,11 @@ impl Members {
             (
                 Members::Range { first, stride, count },
                 Members::Range { first: base, stride: step, count: _ },
-            ) => Members::Range { first: base + first * step, stride: stride * step, count: *count },
+            ) => {
+                // One member has no distance to the next, and may have been given any.
+                let stride = if *count == 1 { 1 } else { stride * step };
+                Members::Range { first: base + first * step, stride, count: *count }
+            }
             _ => {
                 let member = |index| parent.get(index).unwrap_or(u32::MAX);
                 self.iter().map(member).collect::<Vec<u32>>().into()
@@ -263,13 +267,21 @@ pub(crate) struct Hall {
     team: u64,
     members: Members,
     ways: Box<[Way]>,
+    /// The barrier that this rank has come to.
+    entered: u64,
     pub(crate) heard: Heard,
 }
 
 impl Hall {
     pub(crate) fn new(team: u64, roster: &Roster) -> Hall {
         let (members, ways) = (roster.members.clone(), roster.ways.clone());
-        Hall { team, members, heard: Heard::new(ways.len()), ways }
+        Hall { team, members, heard: Heard::new(ways.len()), ways, entered: 0 }
+    }
+
+    /// This rank has come to a barrier. Gives who left before that, if another node has said it.
+    pub(crate) fn enter(&mut self, epoch: u64) -> Option<Discord> {
+        self.entered = epoch;
+        self.heard.discord(epoch)
     }
 
     /// Bytes of one, beside those of its members.
@@ -286,8 +298,8 @@ impl Hall {
         let signal = Signal::new(epoch, Intent::Sync, discord.rank).broken_by(discord);
         let message = |(round, way): (u32, &Way)| {
             let header = Header { flags: frames::FLAG_NEWS, ..signal.header(self.team, round) };
-            // It is answered, so that whoever cannot be told is no trouble to this rank.
-            (way.to, frames::question(header, Payload::None))
+            // Nobody answers, as with any signal: if it cannot be sent, that is trouble of this rank, since others wait for it.
+            (way.to, frames::notice(header))
         };
         (0..).zip(&self.ways).map(message).collect()
     }
@@ -296,7 +308,14 @@ impl Hall {
     fn hear(&mut self, from: Rank, header: &Header, out: &mut Vec<(Rank, Message)>) -> Option<Report> {
         let round = usize::try_from(header.a).ok()?;
         self.ways.get(round).filter(|way| way.from == from)?;
-        if header.flags & frames::FLAG_NEWS == 0 {
+        let is_news = header.flags & frames::FLAG_NEWS != 0;
+        // All leaders are at the barrier of this rank, or one before or behind it. What is said of others would stay for good, or
+        // be passed on again and again.
+        let (behind, ahead) = (self.entered.saturating_sub(1), self.entered + 1);
+        if header.b > ahead || (is_news && header.b < behind.max(1)) {
+            return None;
+        }
+        if !is_news {
             self.heard.hear(header.a, Signal::new(header.b, Intent::Sync, from));
             return None;
         }
@@ -402,7 +421,48 @@ mod tests {
         let ways = [1, 2].map(|far| Way { to: Rank(far), from: Rank(4 - far) });
         let roster =
             Roster { members: (0..4).into(), own: 0, here: 1, leader: Rank(0), nodes: 4, ways: ways.into() };
-        Hall::new(7, &roster)
+        let mut hall = Hall::new(7, &roster);
+        hall.enter(5);
+        hall
+    }
+
+    #[test]
+    fn one_member_of_any_stride_is_found_in_a_team_of_its_own() {
+        let parent = Members::strided(1, 3, 9);
+        for stride in [1, 2, u32::MAX] {
+            let one = Members::strided(2, stride, 1);
+            assert_eq!(one.check(9), Ok(()));
+            assert_eq!(one.of(&parent), Members::strided(7, 1, 1));
+        }
+    }
+
+    /// What is said of barriers that nobody can be at: it would be believed in all later ones, or passed on each time.
+    #[test]
+    fn signals_and_news_of_barriers_that_no_leader_can_be_at_are_not_kept() {
+        let mut hall = hall();
+        let mut out = Vec::new();
+        let signal = |epoch| Signal::new(epoch, Intent::Sync, Rank(3));
+        for epoch in [7, u64::MAX] {
+            assert_eq!(hall.hear(Rank(3), &signal(epoch).header(7, 0), &mut out), None);
+            assert_eq!(hall.heard.signal(0).epoch, 0, "barrier {epoch}");
+        }
+        hall.hear(Rank(3), &signal(6).header(7, 0), &mut out);
+        assert_eq!(hall.heard.signal(0).epoch, 6, "one ahead");
+        let discord = Discord { rank: Rank(2), intent: Intent::Finalize };
+        let news =
+            |epoch| Header { flags: frames::FLAG_NEWS, ..signal(epoch).broken_by(discord).header(7, 0) };
+        let mut passed_on = 0;
+        for epoch in (0..1000).rev().chain([u64::MAX]) {
+            passed_on += hall.hear(Rank(3), &news(epoch), &mut out).iter().count();
+        }
+        assert_eq!((passed_on, out.len()), (3, 6), "6, 5 and 4, each to two leaders");
+    }
+
+    #[test]
+    fn news_that_cannot_be_sent_are_trouble_of_this_rank() {
+        let discord = Discord { rank: Rank(0), intent: Intent::Finalize };
+        let news = hall().spread(5, discord);
+        assert!(news.iter().all(|(_, message)| !message.expects_answer) && news.len() == 2);
     }
 
     #[test]

@@ -70,15 +70,18 @@ impl TeamNotes {
             name.compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed).is_ok()
         });
         let Some((name, word)) = free else { return false };
-        word.store(place, Ordering::Relaxed);
+        // Who reads this place sees that the note is no more the one that was there before.
+        word.store(place, Ordering::Release);
         name.store(team, Ordering::Release);
         true
     }
 
     /// Where the block of a team lies.
     pub fn find(&self, team: u64) -> Option<u64> {
-        let (_, word) = self.notes.iter().find(|(name, _)| name.load(Ordering::Acquire) == team)?;
-        Some(word.load(Ordering::Relaxed))
+        let (name, word) = self.notes.iter().find(|(name, _)| name.load(Ordering::Acquire) == team)?;
+        let place = word.load(Ordering::Acquire);
+        // The owner may have erased this note, and written another in its place.
+        (name.load(Ordering::Relaxed) == team).then_some(place)
     }
 
     /// Forgets a team.

@@ -94,6 +94,10 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
+        // A forked child is in no world, and a thread that it does not have may hold the lock.
+        if process::is_forked_child() {
+            return;
+        }
         let mut doors = MEMBERSHIPS.lock().unwrap_or_else(PoisonError::into_inner);
         doors.retain(|door| *door != self.0);
     }
