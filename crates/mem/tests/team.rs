@@ -7,6 +7,7 @@ use kumiki_net::shm::world::{Cause, Place, Status};
 use kumiki_net::terms::Terms;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Two ranks that meet in one arena. They come and go together, in threads of their own.
 fn with_neighbours(body: impl FnOnce(&[World; 2])) {
@@ -45,7 +46,7 @@ fn a_block_that_a_neighbour_has_found_is_not_given_back_before_it_has_left() {
         // The first fails after all have prepared: it does not know who has joined.
         drop(first);
         let blocks: Vec<_> = (0..64).map(|_| worlds[0].alloc::<u64>(32).unwrap()).collect();
-        let lost = second.sync();
+        let lost = second.sync_for(Duration::from_secs(10));
         assert!(matches!(lost, Err(Error::PeerLost { rank: 0, .. })), "{lost:?}");
         drop(second);
         for block in &blocks {
