@@ -6,7 +6,7 @@ use crate::{AtomicOp, AtomicWord, GlobalPtr, Pod, Result, Shape};
 impl World {
     /// Writes the elements of a [`Shape`] of `values` to those of a shape behind `to`: a block of a matrix, say, or a list of pieces. They are
     /// at their places when this returns. Both shapes have the same number of elements, and each is gone through in its own
-    /// order. All of both must be inside their memories, or nothing is written. Between nodes it is one message.
+    /// order. All of both must be inside their memories, or nothing is written. Between nodes it is one message; of a list, one for 4,000 pieces.
     ///
     /// ```
     /// use kumiki::prelude::*;
@@ -52,7 +52,8 @@ impl World {
     }
 
     /// Writes elements, and then changes a word of the same rank. Whoever sees the word changed sees the elements, if it looks at the word by
-    /// an atomic operation or by [waiting](Self::wait_until) for it. Between nodes it is one message. If it fails, the word is as it was.
+    /// an atomic operation or by [waiting](Self::wait_until) for it. Between nodes it is one message. If it fails, the word is as it was,
+    /// unless the error says that its fate is unknown.
     ///
     /// ```
     /// use kumiki::{prelude::*, AtomicOp};
