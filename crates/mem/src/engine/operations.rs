@@ -83,11 +83,14 @@ pub(crate) enum Action {
     },
 }
 
+/// Copies of so many bytes may come torn. In tests and under the fuzzer that is few, so that random programs have many of them.
+pub(crate) const TORN_BYTES: u64 = if cfg!(any(test, fuzzing)) { 100 } else { IN_PLACE_BYTES };
+
 impl Action {
     /// Whether it may be asked for a second time, because its payload was sent in place and came torn. What was sent behind it
     /// would then come before it.
     pub(crate) fn may_be_repeated(&self) -> bool {
-        matches!(self, Action::Copy { bytes, .. } if *bytes >= IN_PLACE_BYTES)
+        matches!(self, Action::Copy { bytes, .. } if *bytes >= TORN_BYTES)
     }
 }
 

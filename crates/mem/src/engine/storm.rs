@@ -10,7 +10,7 @@
 mod shapes;
 
 use crate::engine::calls::{Service, Services};
-use crate::engine::operations::{Action, Handle, Operation, Side};
+use crate::engine::operations::{Action, Handle, Operation, Side, TORN_BYTES};
 use crate::engine::order::{Condition, Order};
 use crate::engine::start::{self, Started};
 use crate::engine::{frames, turn, Engine};
@@ -34,8 +34,8 @@ use std::sync::Arc;
 const STARTER_BYTES: u64 = 4096;
 const SOURCE_BYTES: u64 = 1024;
 const PLACES_AT: u64 = 1024;
-const PLACE_BYTES: u64 = 64;
-const PLACES: u64 = 24;
+const PLACE_BYTES: u64 = 128;
+const PLACES: u64 = 12;
 const WORDS_AT: u64 = PLACES_AT + PLACES * PLACE_BYTES;
 const WORDS: u64 = 4;
 const OLD_AT: u64 = WORDS_AT + WORDS * 8;
@@ -412,8 +412,9 @@ impl Storm {
                     let (first, second) = buffer.split_at(buffer.len() / 2);
                     feed.part(Rank(from), &header, 0, first);
                     feed.part(Rank(from), &header, first.len() as u32, second);
-                    // Only what is copied from memory to memory is ever sent in place, and its second try is not.
-                    let torn = tear && at == bytes && matches!(header.kind, frames::PUT | frames::DATA);
+                    // Only what is large and copied from memory to memory is ever sent in place, and its second try is not.
+                    let large = bytes >= TORN_BYTES && matches!(header.kind, frames::PUT | frames::DATA);
+                    let torn = tear && at == bytes && large;
                     if torn && !self.is_repeated(from, to, &header) {
                         let Member { node, engine, .. } = &mut self.members[to as usize];
                         engine.feed(node).torn(Rank(from), 5, &header, &mut out);
