@@ -115,7 +115,7 @@ impl Calls {
     pub(crate) fn part(&mut self, books: &Books, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
         let offset = header.d.saturating_add(at as u64);
         let end = offset.saturating_add(bytes.len() as u64);
-        if end > header.c.min(MAX_CALL_BYTES) {
+        if end > header.c || header.c > MAX_CALL_BYTES {
             return;
         }
         if header.kind == frames::RETURN {
@@ -217,7 +217,7 @@ impl Calls {
             });
         };
         let Arriving { booked, bytes, .. } = self.arriving.swap_remove(index);
-        if bytes.len() as u64 != header.c || booked != header.c + REQUEST_BYTES {
+        if bytes.len() as u64 != header.c || booked - REQUEST_BYTES != header.c {
             self.bytes -= booked;
             return Err(wrong());
         }
@@ -435,6 +435,31 @@ mod tests {
         // The reserve: whoever wants to give memory back must be heard.
         assert_eq!(ask(&mut feed, 2000), Ok(()));
         node.books.unbook(Purpose::Heap, rest);
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_request_that_says_it_is_longer_than_any_is_not_kept_and_is_an_error() {
+        let world = World::init().unwrap();
+        let node: &Node = world.core();
+        let mut engine = Engine::new(Services::default());
+        let mut feed = engine.feed(node);
+        let header = |op, c| Header { kind: frames::CALL, op, a: 99, c, ..Header::default() };
+        for c in [MAX_CALL_BYTES + 1, u64::MAX - REQUEST_BYTES, u64::MAX] {
+            let mut out = Outbox::default();
+            feed.part(Rank(1), &header(5, c), 0, &[1; 20]);
+            assert_eq!(feed.engine.calls.bytes(), 0, "{c} bytes are booked");
+            feed.frame(Rank(1), 0, &header(5, c), &mut out);
+            let answer = out.messages.pop().expect("an answer").1.header;
+            assert!(matches!(frames::result_of(Rank(0), &answer), Err(Error::Misuse { .. })), "{answer:?}");
+            // A last piece that speaks of more than the first did.
+            feed.part(Rank(1), &header(6, 20), 0, &[1; 20]);
+            feed.frame(Rank(1), 0, &header(6, c), &mut out);
+            let answer = out.messages.pop().expect("an answer").1.header;
+            assert!(matches!(frames::result_of(Rank(0), &answer), Err(Error::Misuse { .. })), "{answer:?}");
+        }
+        assert_eq!(feed.engine.calls.bytes(), 0);
         world.finalize().unwrap();
     }
 }
