@@ -247,26 +247,23 @@ impl<'a> Ours<'a> {
         }
         let (target, mut places) = (regions.target, Places::default());
         let view = world.view(target, RANDOM_WORDS).map_err(text)?;
+        let view = &view;
         let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
-            let (mut sum, started) = (0u64, Instant::now());
-            let mut work = || -> kumiki::Result<()> {
-                for _ in 0..n {
-                    let place = places.next_place();
-                    let value = match interface {
-                        "view" => view.load(place)?,
-                        _ => world.get(target.add(place))?,
-                    };
-                    sum = sum.wrapping_add(value);
-                    match (changes, interface) {
-                        (true, "view") => view.store(place, value ^ 2)?,
-                        (true, _) => world.put(target.add(place), value ^ 2)?,
-                        (false, _) => {}
-                    }
-                }
-                Ok(())
+            let started = Instant::now();
+            // One loop each, as a program would have it.
+            let sum = match (changes, interface) {
+                (false, "view") => visit(n, &mut places, |place| view.load(place)),
+                (true, "view") => visit(n, &mut places, |place| {
+                    let value = view.load(place)?;
+                    view.store(place, value ^ 2).map(|()| value)
+                }),
+                (false, _) => visit(n, &mut places, |place| world.get(target.add(place))),
+                (true, _) => visit(n, &mut places, |place| {
+                    let value = world.get(target.add(place))?;
+                    world.put(target.add(place), value ^ 2).map(|()| value)
+                }),
             };
-            work().map_err(text)?;
-            black_box(sum);
+            black_box(sum.map_err(text)?);
             Ok(started.elapsed())
         })?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())
@@ -479,32 +476,34 @@ impl Initiator<'_> {
     /// Operations on typed pointers.
     fn typed(&mut self, operation: Operation, n: u64) -> kumiki::Result<()> {
         let (world, target) = (self.world, self.regions.target);
+        // In registers: the loops measure the operation, not a counter in memory.
+        let (mut count, mut wrong) = (self.count, self.wrong);
         match operation {
             Operation::Put => {
                 for _ in 0..n {
-                    self.count += 1;
-                    world.put(black_box(target), self.count)?;
+                    count += 1;
+                    world.put(black_box(target), count)?;
                 }
             }
             Operation::Get => {
                 for _ in 0..n {
-                    self.wrong |= world.get(black_box(target))? ^ SEED;
+                    wrong |= world.get(black_box(target))? ^ SEED;
                 }
             }
             Operation::FetchAdd => {
                 for _ in 0..n {
-                    self.wrong |= world.fetch_add(black_box(target), 1)? ^ self.count;
-                    self.count += 1;
+                    wrong |= world.fetch_add(black_box(target), 1)? ^ count;
+                    count += 1;
                 }
             }
             Operation::CompareSwap => {
                 for _ in 0..n {
-                    self.wrong |=
-                        world.compare_swap(black_box(target), self.count, self.count + 1)? ^ self.count;
-                    self.count += 1;
+                    wrong |= world.compare_swap(black_box(target), count, count + 1)? ^ count;
+                    count += 1;
                 }
             }
         }
+        (self.count, self.wrong) = (count, wrong);
         Ok(())
     }
 
@@ -512,31 +511,33 @@ impl Initiator<'_> {
     fn in_view(&mut self, operation: Operation, n: u64) -> kumiki::Result<()> {
         let view = self.world.view(self.regions.target, LEAST_WORDS)?;
         let view = &view;
+        let (mut count, mut wrong) = (self.count, self.wrong);
         match operation {
             Operation::Put => {
                 for _ in 0..n {
-                    self.count += 1;
-                    view.store(black_box(0), self.count)?;
+                    count += 1;
+                    view.store(black_box(0), count)?;
                 }
             }
             Operation::Get => {
                 for _ in 0..n {
-                    self.wrong |= view.load(black_box(0))? ^ SEED;
+                    wrong |= view.load(black_box(0))? ^ SEED;
                 }
             }
             Operation::FetchAdd => {
                 for _ in 0..n {
-                    self.wrong |= view.fetch_add(black_box(0), 1)? ^ self.count;
-                    self.count += 1;
+                    wrong |= view.fetch_add(black_box(0), 1)? ^ count;
+                    count += 1;
                 }
             }
             Operation::CompareSwap => {
                 for _ in 0..n {
-                    self.wrong |= view.compare_swap(black_box(0), self.count, self.count + 1)? ^ self.count;
-                    self.count += 1;
+                    wrong |= view.compare_swap(black_box(0), count, count + 1)? ^ count;
+                    count += 1;
                 }
             }
         }
+        (self.count, self.wrong) = (count, wrong);
         Ok(())
     }
 
@@ -640,6 +641,19 @@ pub(super) fn expect(value: u64, wanted: u64) -> Done<()> {
         return Ok(());
     }
     Err(format!("the value is {value:#x} and should be {wanted:#x}"))
+}
+
+/// Does something with `n` places in random order. The sum of what it gives.
+#[inline(always)]
+fn visit(n: u64, places: &mut Places, work: impl Fn(usize) -> kumiki::Result<u64>) -> kumiki::Result<u64> {
+    // In registers, whatever the work may write to.
+    let mut next = *places;
+    let mut sum = 0u64;
+    for _ in 0..n {
+        sum = sum.wrapping_add(work(next.next_place())?);
+    }
+    *places = next;
+    Ok(sum)
 }
 
 /// Keeps the processor busy without calling anybody.

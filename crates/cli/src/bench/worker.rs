@@ -26,6 +26,7 @@ pub(super) const FIRST_WORD: u64 = (LINE_BYTES / 8) as u64;
 pub(super) const RANDOM_WORDS: usize = 1 << 22;
 
 /// Random places among them, the same for every contender. (Shifts and exclusive ors, so that the next one is there in a few cycles.)
+#[derive(Clone, Copy)]
 pub(super) struct Places(u64);
 
 impl Default for Places {
