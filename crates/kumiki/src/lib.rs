@@ -195,12 +195,14 @@
 //!
 //! # Where to go on
 //!
-//! [`World`] has the operations, and says what is seen when; [`data`] has the structures; [`raw`] is for bindings to other languages.
+//! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication; [`raw`] is for bindings to other languages.
 #![forbid(unsafe_code)]
 
+pub mod comm;
 pub mod data;
 pub mod prelude;
 pub mod raw;
+mod services;
 mod world;
 
 pub use kumiki_mem::{
@@ -217,3 +219,8 @@ pub type Rank = u32;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 mod guide {}
+
+/// The page on patterns of communication: likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/comm.md")]
+mod comm_guide {}
