@@ -16,7 +16,7 @@ static void stream(int segsize, int segnum, int count)
     CHECK(acp_isconnected_segbuf(source) == 0 && acp_isconnected_segbuf(destination) == 0);
     CHECK(acp_isready_segbuf(source) == 0);
     CHECK(acp_query_segbuf_tail(source) == 0 && acp_query_segbuf_head(destination) == 0);
-    while (taken < count) {
+    while (taken < count || sent < count) {
         if (sent < count && acp_isready_segbuf(source) == 0) {
             int64_t tail = acp_query_segbuf_tail(source);
             CHECK(tail == sent % segnum);
