@@ -319,6 +319,9 @@ mod tests {
         let mut ends: Vec<Option<Step>> = vec![None; intents.len()];
         let mut state = seed | 1;
         for _ in 0..10_000 {
+            if ends.iter().all(Option::is_some) {
+                break;
+            }
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let who = (state >> 33) as usize % intents.len();
             if ends[who].is_some() {

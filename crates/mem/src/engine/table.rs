@@ -127,7 +127,7 @@ mod tests {
     fn one_that_stays_does_not_keep_the_places_of_those_that_go() {
         let mut table = Table::default();
         table.insert(1, ());
-        for number in 2..10_000 {
+        for number in 2..if cfg!(miri) { 300 } else { 10_000 } {
             table.insert(number, ());
             table.remove(number);
         }
