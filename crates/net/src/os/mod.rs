@@ -1,6 +1,8 @@
 //! The only system calls of the workspace, behind safe and small functions.
 //!
-//! Nothing here knows about ranks or jobs. Each file is one family of calls; each function returns
+//! What rustix has a safe function for is its call; the rest is made through libc: what changes memory behind the compiler's back or
+//! waits for others to do so (rustix inlines its calls, and says of these that they leave memory alone), what takes raw
+//! addresses, what rustix does not have. Nothing here knows about ranks or jobs. Each file is one family of calls; each function returns
 //! [`crate::Error::System`] with the name of the call, so that a user can look it up.
 #![allow(unsafe_code)]
 
@@ -31,14 +33,17 @@ pub(crate) fn check(call: &'static str, value: i64) -> Result<i64> {
     }
 }
 
+/// Names the call of rustix in its error.
+pub(crate) fn named<T>(call: &'static str, result: rustix::io::Result<T>) -> Result<T> {
+    result.map_err(|errno| Error::System { call, errno: errno.raw_os_error() })
+}
+
 /// Fills a buffer with random bytes from the kernel.
 pub fn random_bytes(buffer: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while filled < buffer.len() {
-        let rest = &mut buffer[filled..];
-        // SAFETY: the pointer and length describe `rest`, which lives across the call.
-        let got = unsafe { libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) };
-        filled += check("getrandom", got as i64)? as usize;
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += named("getrandom", rustix::rand::getrandom(&mut buffer[filled..], flags))?;
     }
     Ok(())
 }
