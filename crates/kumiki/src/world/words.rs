@@ -39,6 +39,30 @@ impl World {
         self.memory.wait_until(word, until, wait)
     }
 
+    /// Waits until `look` finds something, or fails: for whoever waits for one of several words, or for a word of a neighbour that
+    /// [wakes](Self::wake) this rank. It looks at once, and whenever something was written to memory of this rank that would wake
+    /// [`wait_until`](Self::wait_until). The look should be short, and must not wait.
+    ///
+    /// ```
+    /// use kumiki::prelude::*;
+    ///
+    /// # fn main() -> kumiki::Result<()> {
+    /// let world = World::init()?;
+    /// let marks = world.shared_array::<u64>(2)?;
+    /// let next = (world.rank() + 1) % world.ranks();
+    /// world.put(marks.at(next, 1), 7)?;
+    /// let look = || {
+    ///     let found = (0..2).map(|index| marks.get(index)).find(|mark| *mark != Ok(0));
+    ///     found.map(|mark| mark.map(|mark| mark + 1))
+    /// };
+    /// assert_eq!(world.wait_for(look, Wait::FOREVER)?, 8);
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn wait_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.memory.wait_for(look, wait)
+    }
+
     /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
     /// copy. Nothing happens if none waits, or if the rank is on another node.
     pub fn wake(&self, rank: Rank) -> Result<()> {

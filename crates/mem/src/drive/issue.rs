@@ -23,11 +23,6 @@ use std::time::Duration;
 /// The most bytes that memory is taken for before it is known that there are so many to be read.
 const UNPROVEN_BYTES: u64 = 64 << 10;
 
-/// A program that issues operations without waiting polls once in so many of them…
-const ISSUES_PER_POLL: u64 = 8;
-/// …and in so many, when they go out together.
-const KEPT_ISSUES_PER_POLL: u64 = 32;
-
 /// What became of an operation that was launched.
 pub(crate) enum Launched {
     /// It is complete; an atomic has its old value.
@@ -119,10 +114,8 @@ impl World {
     fn look_around(&self) {
         let core = self.core();
         let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
         let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
-        let every = if kept { KEPT_ISSUES_PER_POLL } else { ISSUES_PER_POLL };
-        if many && turn.is_multiple_of(every) && !core.simulated {
+        if core.pace.is_time_to_look(turn, core.pending.load(Ordering::Relaxed), kept) {
             // What went wrong is told to whoever waits for it.
             let _ = core.poll_once(&mut |_| None::<()>);
         }
@@ -416,18 +409,15 @@ impl World {
             return Ok(true);
         }
         self.core().check_usable()?;
-        let mut machine = self.core().machine();
-        machine.poll(self.core())?;
-        if self.core().simulated && !machine.engine.operations.holds(Condition::UpTo(handle.number())) {
-            // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
-            let sleeper = machine.sleeper.clone();
-            drop(machine);
-            sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
-            machine = self.core().machine();
+        let ask = || -> Result<Option<Result<()>>> {
+            let mut machine = self.core().machine();
             machine.poll(self.core())?;
+            Ok(machine.engine.operations.take_result_up_to(handle.number()))
+        };
+        let mut result = ask()?;
+        if result.is_none() && self.core().let_time_pass()? {
+            result = ask()?;
         }
-        let result = machine.engine.operations.take_result_up_to(handle.number());
-        drop(machine);
         if result.is_none() && self.core().waiting.crowd > 1 {
             // Whoever asks again at once would only keep from its core who is to answer.
             process::yield_now();
@@ -446,10 +436,7 @@ impl World {
         }
         core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         let mut happened = core.poll_once(&mut |_| None::<()>).1?;
-        if core.simulated && happened == 0 {
-            // Looking again and again takes no time in the simulator: whoever looks waits for the next message.
-            let sleeper = core.machine().sleeper.clone();
-            sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1))?;
+        if happened == 0 && core.let_time_pass()? {
             happened = core.poll_once(&mut |_| None::<()>).1?;
         }
         Ok(happened > 0)

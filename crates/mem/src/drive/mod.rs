@@ -10,7 +10,7 @@
 //! | `barrier.rs`, `team.rs` | how all ranks meet, and how those of a team do |
 //! | `errand.rs` | atomics on private memory of a neighbour that polls |
 //! | `transports.rs` | who is reached by which transport; the engine and what moves its messages, together |
-//! | `wait.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how long they spin, how they sleep, and the one that serves when none waits |
+//! | `wait.rs`, `pace.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how time passes for them, how long they spin, how they sleep, and the one that serves when none waits |
 //! | `pending.rs` | puts and gets of memory that is owned or borrowed meanwhile, and futures |
 //! | `section.rs` | copies of shapes, and puts with a signal |
 //! | `word.rs` | waiting for a word of one's own memory |
@@ -24,6 +24,7 @@ pub(crate) mod errand;
 pub(crate) mod issue;
 pub(crate) mod measure;
 pub(crate) mod naps;
+mod pace;
 mod patience;
 pub(crate) mod pending;
 pub(crate) mod region;
@@ -41,7 +42,6 @@ use crate::engine::barrier::{Passage, WORLD};
 use crate::engine::calls::Services;
 use crate::engine::{Engine, Report};
 use crate::error::PROCESS_GONE;
-use crate::node::address::GlobalAddress;
 use crate::node::Node;
 use crate::{Error, Result};
 use errand::Manners;
@@ -51,8 +51,8 @@ use kumiki_net::os::descriptor::Event;
 use kumiki_net::os::{process, time};
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
+use pace::Pace;
 use pending::Futures;
-use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
@@ -64,14 +64,6 @@ const WAYS: u32 = 256;
 
 /// How long the agent may take to say how a process ended that is no longer there.
 const ENDING_MS: u64 = 200;
-
-/// How often a simulated rank may look at one place before it sleeps.
-const LOOKS: u32 = 8;
-
-thread_local! {
-    /// The place that a simulated rank looked at last, and how often since something came.
-    static LOOKED: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
-}
 
 /// What every part of a world shares in one process: the memory of its node, the machine, and who waits for it.
 pub(crate) struct Drive {
@@ -85,8 +77,8 @@ pub(crate) struct Drive {
     manners: Manners,
     /// Whether there is a transport, so that waiting means polling.
     has_transport: AtomicBool,
-    /// Whether time and messages are the simulator's: then waiting is sleeping.
-    simulated: bool,
+    /// How time passes for whoever waits.
+    pub(crate) pace: Pace,
     /// What this rank does for others.
     services: Services,
     machine: Mutex<Machine>,
@@ -232,6 +224,7 @@ impl Drive {
         channel: Option<Channel>,
         services: Services,
         waiting: Waiting,
+        pace: Pace,
         most_operations: usize,
     ) -> Arc<Drive> {
         Arc::new(Drive {
@@ -241,7 +234,7 @@ impl Drive {
             most_operations,
             manners: Manners::default(),
             has_transport: AtomicBool::new(false),
-            simulated: services.may_unwind,
+            pace,
             services,
             machine: Mutex::new(Machine::new(Engine::new(services), channel)),
             waiting,
@@ -269,31 +262,6 @@ impl Drive {
             }
             Report::Discord(..) => {}
         }
-    }
-
-    /// In simulated time, memory changes only while its reader sleeps: a rank that looks at one place again and again
-    /// sleeps until something comes.
-    #[cold]
-    pub(crate) fn breathe(&self, address: GlobalAddress) -> Result<()> {
-        if !self.simulated {
-            return Ok(());
-        }
-        let (last, times) = LOOKED.get();
-        let times = if last == address.bits() { times + 1 } else { 0 };
-        LOOKED.set((address.bits(), times));
-        if times >= LOOKS {
-            let sleeper = self.machine().sleeper.clone();
-            if let Some(sleeper) = sleeper {
-                let _ = sleeper.sleep(1);
-            }
-            self.poll_once(&mut |_| None::<()>).1?;
-        }
-        Ok(())
-    }
-
-    /// Something has come: whoever looks again may find what it looks for.
-    pub(crate) fn forget_looks(&self) {
-        LOOKED.set((0, 0));
     }
 
     /// Whether there is nothing to complete. Fails in a forked child, which has no operations of its own.

@@ -26,7 +26,7 @@ const FEW_RANKS: u32 = 4;
 impl Patience {
     pub(crate) fn new(drive: &Drive) -> Patience {
         Patience {
-            none: drive.simulated,
+            none: drive.pace.sleeps_at_once(),
             spin_ns: drive.waiting.spin_ns.load(Ordering::Relaxed),
             yields: (YIELD_TURNS * FEW_RANKS / drive.waiting.crowd.max(FEW_RANKS)).max(1),
             since_ns: 0,

@@ -11,7 +11,7 @@ use crate::drive::Drive;
 use crate::engine::operations::{Action, Handle, Side};
 use crate::engine::Engine;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::{Error, Pod, Result};
+use crate::{Pod, Result};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use std::collections::HashMap;
@@ -101,12 +101,12 @@ impl<'w> Flight<'w> {
         }
         let mut take = |engine: &mut Engine| engine.operations.take_result_of(id);
         let (mut found, mut polled) = self.core.poll_once(&mut take);
-        if found.is_none() && polled.is_ok() && self.core.simulated {
-            // Asking again and again takes no time in the simulator: whoever asks waits for the next message.
-            let sleeper = self.core.machine().sleeper.clone();
-            let slept = sleeper.map_or(Ok(()), |sleeper| sleeper.sleep(1));
-            (found, polled) = self.core.poll_once(&mut take);
-            polled = slept.map_err(Error::from).and(polled);
+        if found.is_none() && polled.is_ok() {
+            match self.core.let_time_pass() {
+                Ok(true) => (found, polled) = self.core.poll_once(&mut take),
+                Ok(false) => {}
+                Err(error) => polled = Err(error),
+            }
         }
         match found {
             Some(result) => {
@@ -309,7 +309,7 @@ impl Drive {
         if let Some(found) = look() {
             return Poll::Ready(found);
         }
-        if self.simulated {
+        if self.pace.sleeps_at_once() {
             // Looking takes time there, and nothing comes by itself.
             context.waker().wake_by_ref();
             return Poll::Pending;

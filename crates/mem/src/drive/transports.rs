@@ -264,6 +264,7 @@ impl Machine {
         let (transports, mut ear) = self.ear(drive);
         let happened = errands + transports.poll(&mut ear)?;
         if happened > 0 {
+            drive.pace.came();
             drive.ring_own();
         }
         let mut out = Outbox::default();

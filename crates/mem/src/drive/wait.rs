@@ -93,9 +93,6 @@ impl Drive {
         let found = done(&mut machine.engine);
         let stirred = machine.engine.take_stirred();
         drop(machine);
-        if self.simulated && matches!(happened, Ok(1..)) {
-            self.forget_looks();
-        }
         if stirred {
             self.wake_sleepers();
         }

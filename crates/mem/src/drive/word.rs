@@ -104,6 +104,14 @@ impl World {
         core.note(core.wait_for_word(word, &until, wait))
     }
 
+    /// Waits until a look finds something, or fails. It looks when it begins, and whenever something was written to memory of this rank
+    /// that would wake [`wait_until`](Self::wait_until): for whoever waits for one of several words. The look should be short, and must
+    /// not wait.
+    pub fn wait_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        let core = self.core();
+        core.note(core.wait_for(&look, wait))
+    }
+
     /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
     /// copy. Nothing happens if none waits, or if the rank is on another node.
     pub fn wake(&self, rank: u32) -> Result<()> {
@@ -131,41 +139,46 @@ impl Drive {
             let whose = format!("wait_until: the word at {:#x} is not this rank's own", word.address.bits());
             return Err(Error::misuse(whose));
         }
-        if wait.from.is_some_and(|rank| rank >= self.ranks()) {
-            return Err(Error::misuse(format!("wait_until: there are {} ranks", self.ranks())));
-        }
         let look = || {
             let value = self.look_at(word);
             value.map(|value| until.holds(value).then_some(value)).transpose()
         };
-        let deadline_ms = wait.limit.map(deadline_after);
-        if self.simulated {
-            return self.wait_in_simulator(word, until, wait.from, deadline_ms);
+        self.wait_for(&look, wait)
+    }
+
+    /// Looks until there is something, and sleeps in between while nobody writes to memory of this rank.
+    fn wait_for<T>(&self, look: &impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.check_usable()?;
+        if wait.from.is_some_and(|rank| rank >= self.ranks()) {
+            return Err(Error::misuse(format!("there are {} ranks to wait for", self.ranks())));
         }
-        match self.spin_for(&look) {
+        let deadline_ms = wait.limit.map(deadline_after);
+        if self.pace.sleeps_at_once() {
+            return self.wait_asleep(look, wait.from, deadline_ms);
+        }
+        match self.spin_for(look) {
             Some(found) => found,
-            None => self.sleep_for(&look, wait.from, deadline_ms),
+            None => self.sleep_for(look, wait.from, deadline_ms),
         }
     }
 
-    /// Time passes in the sleeper only there, and nobody shares the memory of a simulated rank. The condition is asked without the
-    /// engine, which it may use.
-    fn wait_in_simulator<W: AtomicWord>(
+    /// Where time passes only in sleep, memory changes only when something comes. One looks without the engine, which the look may use.
+    fn wait_asleep<T>(
         &self,
-        word: GlobalPtr<W>,
-        until: &impl Until<W>,
+        look: &impl Fn() -> Option<Result<T>>,
         from: Option<u32>,
         deadline_ms: Option<u64>,
-    ) -> Result<W> {
-        let mut seen = self.look_at(word)?;
-        while !until.holds(seen) {
-            let is_seen = |value: &W| bytemuck::bytes_of(value) == bytemuck::bytes_of(&seen);
-            seen = self.wait_until(Activity::Word, deadline_ms, |_| match self.look_at(word) {
-                Ok(value) if is_seen(&value) => self.missing_writer(from).err().map(Err),
-                changed => Some(changed),
+    ) -> Result<T> {
+        loop {
+            let before = self.pace.comings();
+            if let Some(found) = look() {
+                return found;
+            }
+            self.wait_until(Activity::Word, deadline_ms, |_| match self.pace.comings() == before {
+                true => self.missing_writer(from).err().map(Err),
+                false => Some(Ok(())),
             })??;
         }
-        Ok(seen)
     }
 
     /// The word as it is now. Each look finds it anew: its region may be gone meanwhile.

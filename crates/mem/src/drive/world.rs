@@ -1,6 +1,7 @@
 //! The world: the ranks that share a global memory, as one of them sees it.
 
 use crate::drive::accounts::{Booking, Connections};
+use crate::drive::pace::Pace;
 use crate::drive::{Drive, Waiting};
 use crate::engine::calls::{Service, Services};
 use crate::engine::frames;
@@ -15,7 +16,7 @@ use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::agent::portfile::Part;
 use kumiki_net::agent::report;
 use kumiki_net::auth::{JobId, Secret};
-use kumiki_net::contract::{Closing, Footprint, Server, Sleeper, Transport};
+use kumiki_net::contract::{Capabilities, Closing, Footprint, Server, Sleeper, Transport};
 use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::arena::Phase;
@@ -119,7 +120,7 @@ impl World {
     fn take_seat(mut attachment: Attachment, services: &'static [Service]) -> Result<World> {
         process::watch_forks();
         let given = attachment.transport.take();
-        let core = drive_for(&attachment, services, given.is_some())?;
+        let core = drive_for(&attachment, services, given.as_deref().map(Transport::capabilities))?;
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         Ok(World {
             core,
@@ -235,7 +236,7 @@ impl World {
     pub fn abort_with_code(&self, code: u8, message: &str) -> ! {
         let code = code.max(1);
         // A simulated rank is a thread: the others go on, or end with the run.
-        if self.core.simulated {
+        if self.core.services.may_unwind {
             std::panic::panic_any(format!("rank {} aborts: {message}", self.rank()));
         }
         // In a forked child the engine may be held by a thread that does not exist there.
@@ -275,7 +276,7 @@ impl World {
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
     /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        if self.core.simulated {
+        if self.core.services.may_unwind {
             return Err(Error::misuse(
                 "reset of a simulated rank: it keeps its number to the end of the run; start another run instead",
             ));
@@ -490,7 +491,7 @@ impl World {
             core.machine().transports.footprint()
         };
         // A transport of ours books what it takes; that of a simulation is measured.
-        if core.simulated && footprint.fixed_bytes > 0 {
+        if core.services.may_unwind && footprint.fixed_bytes > 0 {
             let bytes = footprint.fixed_bytes
                 + footprint.connected * footprint.bytes_per_connection
                 + footprint.queued_bytes;
@@ -582,20 +583,26 @@ fn renumber(channel: &Channel, new_rank: u32) -> Result<Rank> {
 /// The drive of an attachment. (Apart from its caller, as are `Node::new` and `Drive::new`: each has large things on its stack that are
 /// gone when it returns.)
 #[inline(never)]
-fn drive_for(attachment: &Attachment, services: &'static [Service], simulated: bool) -> Result<Arc<Drive>> {
+fn drive_for(
+    attachment: &Attachment,
+    services: &'static [Service],
+    given: Option<Capabilities>,
+) -> Result<Arc<Drive>> {
     let config = *attachment.arena.config();
     let bytes = std::mem::size_of::<Drive>() as u64 + 1024;
     let has_agent = attachment.channel.is_some();
+    // A rank that comes with its transport is a thread of a simulation, which crashes by unwinding to its end.
+    let simulated = given.is_some();
     let memory = Node::new(attachment.arena.clone(), attachment.rank, has_agent, !simulated, bytes)?;
-    // A simulated rank crashes by unwinding to its end.
     let services = Services { table: services, may_unwind: simulated };
+    let pace = Pace::new(given.is_some_and(|given| given.sleeps_at_once));
     let waiting = Waiting {
         spin_ns: AtomicU64::new(spin_ns(&config)?),
         crowd: config.machine_ranks / config.machine_cores.max(1),
         ..Waiting::default()
     };
     let most_operations = config.operation_cap as usize;
-    Ok(Drive::new(memory, attachment.channel.clone(), services, waiting, most_operations))
+    Ok(Drive::new(memory, attachment.channel.clone(), services, waiting, pace, most_operations))
 }
 
 /// How long to spin: not at all when ranks outnumber cores.
