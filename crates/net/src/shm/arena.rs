@@ -334,9 +334,9 @@ impl Arena {
 
     /// Gives all memory of all ranks back to the system; what the agent does at a reset, before it prepares them again.
     pub fn clear(&self) -> Result<()> {
-        self.release(self.layout.controls, self.layout.total - self.layout.controls)?;
+        let released = self.release(self.layout.controls, self.layout.total - self.layout.controls);
         self.changes().note();
-        Ok(())
+        released
     }
 
     /// Commits the page of the region table that holds `slot` of the `local`-th rank.

@@ -37,6 +37,12 @@ impl Listeners {
         Listeners(AtomicU32::new(0))
     }
 
+    /// Where nobody can listen.
+    #[cfg(not(loom))]
+    pub(super) const fn nobody() -> Self {
+        Listeners(AtomicU32::new(0))
+    }
+
     /// Whether somebody may listen.
     #[inline(always)]
     pub fn any(&self) -> bool {

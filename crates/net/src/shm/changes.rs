@@ -29,6 +29,11 @@ pub struct Signs {
 
 const _: () = assert!(cfg!(loom) || std::mem::size_of::<Signs>() == 64);
 
+/// The signs of no node: nothing was ever found there.
+#[cfg(not(loom))]
+pub(super) static NO_SIGNS: Signs =
+    Signs { changes: Changes(AtomicU64::new(0)), listeners: Listeners::nobody() };
+
 impl Changes {
     /// Nothing was taken away.
     #[cfg(any(test, loom))]

@@ -7,7 +7,8 @@
 //! spot was looked for. What is read from shared memory is read once and checked before it is used, whoever wrote it.
 
 use super::arena::{Config, Whole};
-use super::changes::Signs;
+use super::bell::Listeners;
+use super::changes::{Signs, NO_SIGNS};
 use super::layout::{Layout, ENTRY_BYTES, PAGE_SLOTS_SHIFT};
 use super::region::{RegionEntry, GENERATION_BITS};
 use super::world::PlaceWord;
@@ -33,8 +34,10 @@ pub struct Finder {
     /// The first page of the first region table.
     tables: NonNull<u8>,
     base: NonNull<u8>,
-    /// What was taken away, and who wants to be woken by writes.
+    /// What was taken away, for whoever can be found.
     signs: NonNull<Signs>,
+    /// Who wants to be woken by writes.
+    listeners: NonNull<Listeners>,
     arena_bytes: u64,
     /// Ranks that can be found: none when every access shall go the long way.
     ranks: u32,
@@ -116,7 +119,9 @@ impl Finder {
             local_ranks: config.local_ranks as u64,
             tables: at(layout.tables),
             base,
-            signs: NonNull::from(signs),
+            // Those of the arena are only looked at where a forked child may do so too.
+            signs: NonNull::from(if finds { signs } else { &NO_SIGNS }),
+            listeners: NonNull::from(&signs.listeners),
             arena_bytes: layout.total,
             ranks: if finds { config.ranks } else { 0 },
             table_shift: layout.table_shift,
@@ -124,7 +129,7 @@ impl Finder {
         }
     }
 
-    /// What counts whatever was taken away, and whether anybody listens.
+    /// What counts whatever was taken away, and who listens; of no node, if nothing is found here.
     #[inline(always)]
     pub fn signs(&self) -> &Signs {
         // SAFETY: the words of the node live as long as the mapping and what is beside it, which `_whole` keeps.
@@ -134,10 +139,11 @@ impl Finder {
     /// Whether a rank of the node may sleep until somebody writes to its memory: what a writer asks right behind its write.
     #[inline(always)]
     pub fn anybody_listens(&self) -> bool {
-        self.signs().listeners.any()
+        // SAFETY: as above.
+        unsafe { self.listeners.as_ref() }.any()
     }
 
-    /// How often something was taken away on this node. It is 0 in a forked child, and nowhere else.
+    /// How often something was taken away on this node. It is 0 in a forked child, and where nothing is found.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.signs().changes.count()
@@ -338,6 +344,15 @@ mod tests {
         // A fork of a fork, as of daemons, was aborted: the zeroes that it had inherited were in the way of its own.
         let grandchild = || found() as i32 + in_a_child(|| found() as i32);
         assert_eq!((in_a_child(|| found() as i32), in_a_child(grandchild)), (0, 0));
+    }
+
+    #[test]
+    fn a_forked_child_looks_at_no_arena_that_has_no_short_way() {
+        // It was killed: nothing of that arena reads as zeroes there.
+        let arena = arena();
+        let blind = arena.finder(false);
+        assert_eq!((blind.changes(), in_a_child(|| blind.changes() as i32)), (0, 0));
+        assert_eq!(in_a_child(|| named(&blind, name(0, 1, 1), 0, 8).is_some() as i32), 0);
     }
 
     /// What a forked child comes to; its signal if it was killed.
