@@ -295,8 +295,9 @@ mod tests {
             let mut stage = Stage::new(4);
             for step in [0, 1, 2] {
                 if step == lost_at {
-                    let place = stage.nodes[0].arena.place(Rank(1)).expect("a place");
-                    place.set_status(Status::Lost, Cause::EXITED);
+                    let arena = &stage.nodes[0].arena;
+                    let place = arena.place(Rank(1)).expect("a place");
+                    place.set_status(Status::Lost, Cause::EXITED, arena.changes());
                     continue;
                 }
                 let peer = if step == 0 { 1 } else { 2 };

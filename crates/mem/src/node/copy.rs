@@ -19,13 +19,16 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// Copies a word between two regions of the arena that this thread has used lately; otherwise false.
 #[inline(always)]
 pub(crate) fn move_word(node: &Node, dst: GlobalAddress, src: GlobalAddress) -> bool {
-    if let (Some(to), Some(from)) = (node.recent_any(dst, 8), node.recent_any(src, 8)) {
-        // SAFETY: both were checked for a word.
-        unsafe { store(to, load::<u64>(from)) };
-        node.wrote(to);
-        return true;
+    let glance = node.glance();
+    let Some(to) = node.recent_any(glance, dst, 8) else { return false };
+    let Some(from) = node.recent_any(glance, src, 8) else { return false };
+    if !(to as usize | from as usize).is_multiple_of(8) {
+        return false;
     }
-    false
+    // SAFETY: both were checked for a word, and are aligned.
+    unsafe { store_word(to, load_word(from)) };
+    node.wrote_after(glance, to);
+    true
 }
 
 /// Copies between memories of this node if nothing stands in the way; otherwise false, and the long way round finds out

@@ -119,7 +119,7 @@ fn world(ranks: u32, address: SocketAddr) -> Arc<Arena> {
     let arena = arena.unwrap();
     for rank in 0..ranks {
         let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
-        arena.place(Rank(rank)).unwrap().store(place);
+        arena.place(Rank(rank)).unwrap().store(place, arena.changes());
         arena.node(rank).unwrap().store(address);
     }
     Arc::new(arena)
@@ -230,7 +230,7 @@ fn a_caller_that_needs_long_for_its_proof_is_let_in() {
         callee.poll(&mut heard).unwrap();
     }
     // When it is given up, nobody waits for the next one that plays its HELLO.
-    arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::EXITED);
+    arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::EXITED, arena.changes());
     let mut wire = Connection::initiate(JOB, &secret(), me, 1, Purpose::Data, [2; 32], now_ms);
     let mut stream = TcpStream::connect(port.local_addr().unwrap()).unwrap();
     stream.write_all(&wire.take_output().unwrap()).unwrap();

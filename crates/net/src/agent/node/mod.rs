@@ -357,7 +357,7 @@ impl Node {
         if let (Some(control), Some(place)) = (control, arena.place(rank)) {
             control.pid.store(seat.pid, Ordering::Relaxed);
             if place.load().status == Status::Expected {
-                place.set_status(Status::Alive, Cause::UNKNOWN);
+                place.set_status(Status::Alive, Cause::UNKNOWN, arena.changes());
             }
         }
         seat.standing = Standing::In;
@@ -430,7 +430,7 @@ impl Node {
         for rank in 0..self.launch.ranks {
             if let Some(place) = arena.place(Rank(rank)) {
                 if place.load().status == Status::Expected {
-                    place.set_status(Status::Alive, Cause::UNKNOWN);
+                    place.set_status(Status::Alive, Cause::UNKNOWN, arena.changes());
                 }
             }
         }
@@ -463,12 +463,12 @@ impl Node {
         if place.status == Status::Lost {
             return;
         }
-        word.set_status(status, cause);
+        word.set_status(status, cause, arena.changes());
         if status == Status::Lost && place.node == self.launch.node {
             if let Some(control) = arena.control(place.local) {
                 control.hazards.clear();
                 // Writers need not look for it.
-                control.bell.withdraw(&arena.shared().listeners);
+                control.bell.withdraw(&arena.shared().signs.listeners);
             }
         }
         arena.shared().announce_loss(rank, status == Status::Lost);
@@ -533,7 +533,7 @@ fn await_end(seat: &Seat) {
 fn write_places(arena: &Arena, table: &Table, status: Status) {
     for (rank, &(node, local)) in table.places.iter().enumerate() {
         if let Some(word) = arena.place(Rank(rank as u32)) {
-            word.store(Place { node, local, status, cause: Cause::UNKNOWN });
+            word.store(Place { node, local, status, cause: Cause::UNKNOWN }, arena.changes());
         }
         if let Some(word) = arena.node(node).filter(|_| local == 0) {
             word.set_leader(Rank(rank as u32));
