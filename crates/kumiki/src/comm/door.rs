@@ -188,10 +188,17 @@ mod tests {
             // One that cannot be kept stays.
             let full = open(local, |knock| match taken.len() {
                 5 => Err(Error::Misuse("full".into())),
-                _ => Ok(taken.push(knock)),
+                _ => {
+                    taken.push(knock);
+                    Ok(())
+                }
             });
             assert!(full.is_err() && taken.len() == 5);
-            open(local, |knock| Ok(taken.push(knock))).unwrap();
+            let keep = |knock| {
+                taken.push(knock);
+                Ok(())
+            };
+            open(local, keep).unwrap();
             assert_eq!(taken, numbers.map(knock).collect::<Vec<_>>());
             assert!(!is_knocked_at(local));
         }
