@@ -25,8 +25,8 @@ const UNPROVEN_BYTES: u64 = 64 << 10;
 
 /// A program that issues operations without waiting polls once in so many of them…
 const ISSUES_PER_POLL: u64 = 8;
-/// …and in so many, when they go out together.
-const KEPT_ISSUES_PER_POLL: u64 = 32;
+/// …and in so many, when they go out together: as many as do.
+const KEPT_ISSUES_PER_POLL: u64 = 64;
 
 /// What became of an operation that was launched.
 pub(crate) enum Launched {
@@ -119,10 +119,10 @@ impl World {
     fn look_around(&self) {
         let core = self.core();
         let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        let many = core.pending.load(Ordering::Relaxed) >= ISSUES_PER_POLL;
-        let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
-        let every = if kept { KEPT_ISSUES_PER_POLL } else { ISSUES_PER_POLL };
-        if many && turn.is_multiple_of(every) && !core.simulated {
+        let pending = core.pending.load(Ordering::Relaxed);
+        let together = pending >= KEPT_ISSUES_PER_POLL || core.waiting.kept.load(Ordering::Relaxed) != 0;
+        let every = if together { KEPT_ISSUES_PER_POLL } else { ISSUES_PER_POLL };
+        if pending >= ISSUES_PER_POLL && turn.is_multiple_of(every) && !core.simulated {
             // What went wrong is told to whoever waits for it.
             let _ = core.poll_once(&mut |_| None::<()>);
         }
