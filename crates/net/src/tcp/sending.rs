@@ -199,7 +199,10 @@ impl Tcp {
     #[inline]
     pub(super) fn keep(&mut self, to: Rank, message: &Message) -> Option<bool> {
         let is_plain = message.path == Path::Route && is_small(message);
-        if !is_plain || !self.waiting.is_empty() || !self.retries.is_empty() {
+        // What waits for this peer already goes first.
+        let goes_behind = self.waiting.iter().any(|(peer, _)| *peer == to)
+            || self.retries.iter().any(|retry| retry.peer == to);
+        if !is_plain || goes_behind {
             return None;
         }
         let index = *self.routes.get(&to.0)?;
