@@ -114,8 +114,8 @@ impl World {
     fn look_around(&self) {
         let core = self.core();
         let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
-        if core.pace.is_time_to_look(turn, core.pending.load(Ordering::Relaxed), kept) {
+        let keeps = core.waiting.kept.load(Ordering::Relaxed) != 0;
+        if core.pace.is_time_to_look(turn, core.pending.load(Ordering::Relaxed), keeps) {
             // What went wrong is told to whoever waits for it.
             let _ = core.poll_once(&mut |_| None::<()>);
         }

@@ -35,11 +35,13 @@ pub(crate) fn move_word(node: &Node, dst: GlobalAddress, src: GlobalAddress) -> 
 /// what does.
 #[inline]
 pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
-        // SAFETY: both ranges were checked and lie in the arena.
-        unsafe { move_bytes(to, from, bytes as usize) };
-        node.wrote(to);
-        return true;
+    if let Some(to) = node.here_any(dst, bytes) {
+        if let Some(from) = node.here_any(src, bytes) {
+            // SAFETY: both ranges were checked and lie in the arena.
+            unsafe { move_bytes(to, from, bytes as usize) };
+            node.wrote(to);
+            return true;
+        }
     }
     move_private(node, dst, src, bytes)
 }
@@ -47,7 +49,9 @@ pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, byt
 /// As [`move_near`], where at least one of the two is private.
 #[inline(never)]
 fn move_private(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    let (Some(to), Some(from)) = (node.near(dst, bytes), node.near(src, bytes)) else { return false };
+    // What is far is known to be at the first of the two.
+    let Some(to) = node.near(dst, bytes) else { return false };
+    let Some(from) = node.near(src, bytes) else { return false };
     node.check_usable().is_ok() && move_here(node, to, from, bytes) == Ok(true)
 }
 

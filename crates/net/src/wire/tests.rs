@@ -211,6 +211,63 @@ fn every_flipped_bit_of_a_frame_is_refused() {
     }
 }
 
+/// The headers of a bundle, packed.
+fn packed(headers: &[Header]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for header in headers {
+        let mut place = [0; bundle::MOST_PACKED_BYTES];
+        let length = bundle::pack(header, &mut place);
+        bytes.extend_from_slice(&place[..length]);
+    }
+    bytes
+}
+
+#[test]
+fn every_flipped_bit_of_a_bundle_is_refused() {
+    let headers = [request(1), Header { kind: 17, op: 2, ..Header::default() }, request(3)];
+    let packed = packed(&headers);
+    let sealed = pair().left.seal_bundle(&packed, true).unwrap();
+    let mut right = pair().right;
+    assert_eq!(feed_all(&mut right, &sealed), Ok(vec![Event::Bundle]));
+    assert!(right.awaits_bundle() && !right.is_between_frames());
+    assert_eq!((right.payload_left() as usize, right.bundle(&packed)), (packed.len(), Ok(())));
+    assert!(bundle::headers(&packed).eq(headers) && right.is_between_frames());
+    for bit in 0..sealed.len() * 8 {
+        assert_eq!(failure(pair().right, &flipped(&sealed, bit)), WireError::BadTag);
+    }
+    for bit in 0..packed.len() * 8 {
+        let mut right = pair().right;
+        feed_all(&mut right, &sealed).unwrap();
+        assert_eq!(right.bundle(&flipped(&packed, bit)), Err(WireError::BadTag), "bit {bit}");
+        assert_stays_failed(&mut right, WireError::BadTag);
+    }
+}
+
+#[test]
+fn a_bundle_is_no_payload_and_keeps_to_the_goodbyes() {
+    let Pair { mut left, mut right, .. } = pair();
+    let packed = packed(&[request(1), request(2)]);
+    let misused = |result: Result<(), WireError>| assert!(matches!(result, Err(WireError::Misuse(_))));
+    misused(right.bundle(&packed));
+    misused(left.seal(Header { kind: frame::KIND_BUNDLE, payload_bytes: 48, ..Header::default() }).map(drop));
+    let first = left.seal_bundle(&packed, true).unwrap();
+    feed_all(&mut right, &first).unwrap();
+    misused(right.payload(&packed).map(drop));
+    misused(right.feed(&secret(), b"x").map(drop));
+    misused(right.bundle(&packed[..packed.len() - 1]));
+    assert_eq!(right.bundle(&packed), Ok(()), "none of that had an effect");
+    misused(right.bundle(&packed));
+    // The peer has said goodbye: replies may still go, requests may not.
+    right.goodbye().unwrap();
+    assert_eq!(feed_all(&mut left, &output(&mut right)), Ok(vec![Event::Goodbye]));
+    misused(left.seal_bundle(&packed, true).map(drop));
+    let replies = left.seal_bundle(&packed, false).unwrap();
+    assert_eq!(feed_all(&mut right, &replies), Ok(vec![Event::Bundle]));
+    // A replay is not the next in the numbering.
+    assert_eq!(right.bundle(&packed), Ok(()));
+    assert_eq!(failure(right, &replies), WireError::BadTag);
+}
+
 #[test]
 fn a_recorded_handshake_cannot_be_replayed() {
     let Pair { hello, proof, challenge, .. } = pair();
@@ -336,19 +393,19 @@ fn strangers_are_refused_with_a_distinct_reason_and_told_why() {
 #[test]
 fn another_version_is_named_on_both_sides_whatever_its_length() {
     let mut theirs = output(&mut initiator())[..auth::PREFIX_BYTES].to_vec();
-    theirs[4..6].copy_from_slice(&7u16.to_le_bytes());
+    theirs[4..6].copy_from_slice(&99u16.to_le_bytes());
     let mut right = responder();
     let error = feed_all(&mut right, &theirs).unwrap_err();
-    assert_eq!(refusal(error), Refusal::Version { theirs: 7, ours: auth::PROTOCOL_VERSION });
-    assert!(error.to_string().contains("version 7"), "{error}");
-    // A responder of version 7 would answer this to us.
+    assert_eq!(refusal(error), Refusal::Version { theirs: 99, ours: auth::PROTOCOL_VERSION });
+    assert!(error.to_string().contains("version 99"), "{error}");
+    // A responder of version 99 would answer this to us.
     let mut answer = output(&mut right);
-    answer[4..6].copy_from_slice(&7u16.to_le_bytes());
+    answer[4..6].copy_from_slice(&99u16.to_le_bytes());
     let mut left = initiator();
     let _ = output(&mut left);
     let error = failure(left, &answer);
-    assert_eq!(refusal(error), Refusal::ByPeer { reason: Reason::Version, version: 7 });
-    assert!(error.to_string().contains("version 7"), "{error}");
+    assert_eq!(refusal(error), Refusal::ByPeer { reason: Reason::Version, version: 99 });
+    assert!(error.to_string().contains("version 99"), "{error}");
 }
 
 #[test]
