@@ -16,7 +16,7 @@ pub fn memory(world: &World) -> &kumiki_mem::World {
 pub mod channels {
     pub use crate::comm::ends::Room;
     pub use crate::comm::state::{ChannelEnd, Received, Request};
-    use crate::{GlobalAddress, Rank, Result, Wait, World};
+    use crate::{GlobalAddress, Rank, Result, World};
     use std::time::Duration;
 
     /// Makes the end of a channel that sends to a rank.
@@ -56,13 +56,22 @@ pub mod channels {
 
     /// Waits until a request is done, and says what became of it; it can be asked once.
     pub fn wait(world: &World, request: Request) -> Result<Received> {
-        world.wait_request(request, Wait::FOREVER)
+        world.wait_request(request)
     }
 
-    /// Whether something of its channels must still go to others: whoever waits for something else must look after it meanwhile, by asking
-    /// this.
-    pub fn has_to_send(world: &World) -> bool {
-        world.has_to_send()
+    /// Makes all channels go on; whether something of them is not done: then whoever waits for something else must do this now and then.
+    pub fn look_after(world: &World) -> bool {
+        world.look_after_channels()
+    }
+
+    /// Nobody will ask for a request: it goes on all the same.
+    pub fn forget(world: &World, request: Request) {
+        world.forget_request(request);
+    }
+
+    /// No message is written to memory of the program any more: what it has asked to receive is dropped.
+    pub fn abandon_receives(world: &World) {
+        world.abandon_receives();
     }
 
     /// Ends all channels, when all ranks have come to do that; nobody is waited for longer than `limit`.

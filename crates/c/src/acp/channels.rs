@@ -106,10 +106,10 @@ pub(super) fn forget_all() {
     tables.asked.clear();
 }
 
-/// Waits until all processes have come here. Who receives what was begun to be sent may have to do so before it comes: so channels go on
+/// Waits until all processes have come here. What one has begun to send or receive another may need before it comes: so channels go on
 /// meanwhile.
 pub(super) fn sync(world: &World) -> Result<()> {
-    while channels::has_to_send(world) {
+    while channels::look_after(world) {
         match world.sync_for(SENDING) {
             Err(Error::Timeout { .. }) => {}
             synced => return synced,
@@ -163,9 +163,9 @@ pub extern "C" fn acp_create_ch(sender: c_int, receiver: c_int) -> *mut Channel 
                     "a channel from rank {sender} to rank {receiver}: only these two make it, and this is rank {me}"
                 )));
             }
-            let to = (me == sender).then(|| channels::open_sender(world, receiver)).transpose()?;
             let from =
                 (me == receiver).then(|| channels::open_receiver(world, sender, SLOTS, SLOT_BYTES)).transpose()?;
+            let to = (me == sender).then(|| channels::open_sender(world, receiver)).transpose()?;
             let mut tables = tables();
             let number = tables.next();
             tables.channels.insert(number, Ends { sender: to, receiver: from, sends: 0, receives: 0 });
@@ -272,7 +272,8 @@ fn free(channel: usize) -> Result<*mut ChannelRequest> {
     ask(channel, Kind::Free, 0, |world, ends| {
         // The receiver need not wait for the sender: two processes may free what they receive first. Its end goes on by itself.
         if let Some(receiver) = ends.receiver {
-            channels::start_free(world, receiver)?;
+            let freed = channels::start_free(world, receiver)?;
+            channels::forget(world, freed);
         }
         let freed = ends.sender.map(|sender| channels::start_free(world, sender)).transpose()?;
         Ok((freed.into_iter().collect(), None))

@@ -45,6 +45,8 @@ extern "C" fn finalize_at_exit(code: c_int, process: *mut c_void) {
             if let Some(Err(error)) = main_stack().map(|stack| WORLD.retire(&world, &stack)) {
                 complain(&format!("the end of the process: {error}"));
             }
+            // Nor may the library: what was to be received there is dropped.
+            kumiki::raw::channels::abandon_receives(&world);
             channels::finish(&world);
             world.finalize().map(|()| None)
         });

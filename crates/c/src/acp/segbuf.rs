@@ -93,10 +93,13 @@ pub extern "C" fn acp_create_dst_segbuf(
     })
 }
 
+fn gone() -> kumiki::Error {
+    misuse("there is no such segment buffer: it has been freed, or was never given")
+}
+
 /// Does something with a segment buffer that a program names. (While it waits, others of its threads wait for theirs: ACP has one.)
 fn with<T>(segbuf: *mut SegmentBuffer, work: impl FnOnce(&World, &mut Segments) -> Result<T>) -> Result<T> {
     let number = segbuf as usize;
-    let gone = || misuse("there is no such segment buffer: it has been freed, or was never given");
     // Taken out meanwhile: a wait must not keep other segment buffers from being used.
     let mut held = table().held.remove(&number).ok_or_else(gone)?;
     let done = WORLD.with(|world| work(world, &mut held.segments));
@@ -212,9 +215,9 @@ pub extern "C" fn acp_disconnect_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
 #[no_mangle]
 pub extern "C" fn acp_free_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
     edge("acp_free_segbuf", WRONG, || {
-        with(segbuf, |world, segments| segments.disconnect(world))?;
-        let held = table().held.remove(&(segbuf as usize));
-        held.map_or(Ok(()), |held| WORLD.unregister(held.buffer.bits()))?;
-        Ok(0)
+        let held = table().held.remove(&(segbuf as usize)).ok_or_else(gone)?;
+        let freed = WORLD.with(|world| held.segments.free(world));
+        WORLD.unregister(held.buffer.bits())?;
+        freed.map(|()| 0)
     })
 }

@@ -104,7 +104,7 @@ impl Ticket<'_> {
         let (world, request) = (self.world, self.request);
         // It is asked for now, and not to be forgotten.
         std::mem::forget(self);
-        world.wait_request(request, Wait::FOREVER).map(|received| received.message)
+        world.wait_request(request).map(|received| received.message)
     }
 }
 
@@ -127,7 +127,7 @@ impl<'w, T: Pod> Sender<'w, T> {
     /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while the slots are full.
     pub fn send(&self, message: &[T]) -> Result<()> {
         let request = self.world.start_send(self.end, bytemuck::cast_slice(message))?;
-        self.world.wait_request(request, Wait::FOREVER).map(drop)
+        self.world.wait_request(request).map(drop)
     }
 
     /// Begins to send a message, without waiting. A long one stays where it is until the receiver has read it.
@@ -174,16 +174,15 @@ impl<'w, T: Pod> Receiver<'w, T> {
         self.start_receive()?.wait()
     }
 
-    /// As [`receive`](Self::receive), for at most this long. After [`Timeout`](Error::Timeout) the message, when it comes, is the next one.
+    /// As [`receive`](Self::receive), if the beginning of a message comes within this time. After [`Timeout`](Error::Timeout) the message, when
+    /// it comes, is the next one.
     pub fn receive_for(&self, limit: Duration) -> Result<Vec<T>> {
         let end = self.end;
         let look = || match self.world.has_mail(end) {
             Ok(false) => None,
             found => Some(found.map(drop)),
         };
-        let wait = Wait::at_most(limit);
-        let wait = if self.from == self.world.rank() { wait } else { wait.from(self.from) };
-        self.world.wait_for(look, wait)?;
+        self.world.wait_for(look, Wait::at_most(limit).from(self.from))?;
         self.receive()
     }
 
@@ -201,7 +200,7 @@ impl<'w, T: Pod> Receiver<'w, T> {
     /// Frees the channel: returns when the sender has freed it too. What was sent and is not received is dropped.
     pub fn free(self) -> Result<()> {
         let request = self.world.start_free(self.end)?;
-        self.world.wait_request(request, Wait::FOREVER).map(drop)
+        self.world.wait_request(request).map(drop)
     }
 }
 

@@ -6,8 +6,8 @@
 use super::door::{Knock, What};
 use super::lane::{Cell, Lane, Part, Stub, STUB_BYTES};
 use super::lobby::Lobby;
-use super::{COMM, PUSH, TELL};
-use crate::data::{heap, HEAP};
+use super::{BREAK, COMM, PUSH, TELL};
+use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Registered, Result, World};
 use kumiki_mem::{Booking, Posted};
 use std::collections::{HashMap, VecDeque};
@@ -93,6 +93,8 @@ struct Outgoing {
     load: Load,
     /// Bytes that are in cells already.
     at: usize,
+    /// For the bytes that are kept.
+    _booked: Option<Booking>,
 }
 
 /// The end that sends.
@@ -109,18 +111,37 @@ pub(crate) struct SendEnd {
     /// How many messages were to be fetched in all.
     lendings: u64,
     posted: VecDeque<Posted>,
-    /// The request that frees it, when its last cell is sent.
+    /// The request that frees it, when its last cell is sent, until that is done.
     freeing: Option<u64>,
+    /// Nothing is sent any more.
+    is_ended: bool,
     failed: Option<Error>,
     _booked: Booking,
+}
+
+/// Makes a block of this rank into the memory of an end, which takes its number: the block is given back if that fails.
+fn settle(
+    world: &World,
+    bytes: u64,
+    lay_out: impl FnOnce(GlobalAddress) -> Result<()>,
+    number: impl FnOnce() -> Result<u64>,
+) -> Result<(GlobalAddress, u64)> {
+    let block = world.malloc(bytes as usize, world.rank())?;
+    match lay_out(block).and_then(|()| number()) {
+        Ok(number) => Ok((block, number)),
+        Err(error) => {
+            let _ = heap::release(world.local(), block);
+            Err(error)
+        }
+    }
 }
 
 impl SendEnd {
     pub(super) fn new(world: &World, lobby: &mut Lobby, to: Rank) -> Result<SendEnd> {
         let booked = world.book(Purpose::Comm, END_BYTES)?;
-        let stub = Stub(world.malloc(STUB_BYTES as usize, world.rank())?);
-        stub.lay_out(world.local(), to)?;
-        let number = lobby.number(world, What::Sender, to)?;
+        let lay_out = |block| Stub(block).lay_out(world.local(), to);
+        let (block, number) = settle(world, STUB_BYTES, lay_out, || lobby.number(world, What::Sender, to))?;
+        let stub = Stub(block);
         let words = [stub.0.bits(), 0, 0];
         lobby.knock(to, Knock { what: What::Sender, from: world.rank(), number, words });
         Ok(SendEnd {
@@ -134,9 +155,20 @@ impl SendEnd {
             lendings: 0,
             posted: VecDeque::new(),
             freeing: None,
+            is_ended: false,
             failed: None,
             _booked: booked,
         })
+    }
+
+    /// Whether it has something to do for this end's program.
+    pub(super) fn is_busy(&self) -> bool {
+        self.failed.is_none() && (self.open_requests() > 0 || self.freeing.is_some())
+    }
+
+    /// How far it has come: another number if something has moved.
+    pub(super) fn moves(&self) -> u64 {
+        self.sent + self.lendings - self.lent.len() as u64
     }
 
     /// Requests that are not done.
@@ -145,11 +177,11 @@ impl SendEnd {
     }
 
     pub(super) fn is_freed(&self) -> bool {
-        self.freeing.is_some() || self.queue.iter().any(|outgoing| matches!(outgoing.load, Load::End))
+        self.is_ended || self.queue.iter().any(|outgoing| matches!(outgoing.load, Load::End))
     }
 
     pub(super) fn send(&mut self, request: u64, load: Load) {
-        self.queue.push_back(Outgoing { request, load, at: 0 });
+        self.queue.push_back(Outgoing { request, load, at: 0, _booked: None });
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -174,13 +206,13 @@ impl SendEnd {
         }
         let length = bytes.len().min((room * lane.slot_bytes) as usize);
         let part = Part::Bytes { whole: Some(bytes.len() as u64), bytes: &bytes[..length] };
-        self.put(world, lane, part, length < bytes.len())?;
+        self.put(world, lane, part, room)?;
         Ok(Some(length))
     }
 
     /// The rest of a message of which a part was sent.
-    pub(super) fn send_rest(&mut self, request: u64, whole: Vec<u8>, at: usize) {
-        self.queue.push_back(Outgoing { request, load: Load::Bytes(whole), at });
+    pub(super) fn send_rest(&mut self, request: u64, whole: Vec<u8>, at: usize, booked: Booking) {
+        self.queue.push_back(Outgoing { request, load: Load::Bytes(whole), at, _booked: Some(booked) });
     }
 
     /// Whether it is over, and its memory the receiver's to free.
@@ -188,29 +220,36 @@ impl SendEnd {
         if self.failed.is_none() {
             if let Err(error) = self.try_advance(world, lobby, done) {
                 self.fail(error, done);
+                self.break_off(world);
             }
         } else if let Some(error) = self.failed.clone() {
             self.fail(error, done);
         }
-        match self.freeing {
-            // The other one never frees what it does not know, or cannot any more.
-            Some(request) if self.failed.is_some() => {
-                let _ = heap::release(world.local(), self.stub.0);
-                done.insert(request, Done::empty(Ok(0)));
-                true
-            }
-            Some(request) if self.posted.is_empty() && self.lent.is_empty() => {
-                done.insert(request, Done::empty(Ok(0)));
-                true
-            }
-            _ => false,
+        let local = world.local();
+        let is_through = self.failed.is_some() || self.posted.is_empty() && self.lent.is_empty();
+        if let Some(request) = self.freeing.take_if(|_| is_through) {
+            done.insert(request, Done::empty(Ok(0)));
         }
+        if !self.is_ended || !is_through {
+            return false;
+        }
+        // The receiver may still write to the stub: it is given back when it says that it does not, or cannot.
+        let is_alone = local.check_alive(self.peer).is_err();
+        let is_over = is_alone || self.stub.is_closed(local).unwrap_or(true);
+        if is_over {
+            let _ = heap::release(local, self.stub.0);
+            self.posted.drain(..).for_each(|posted| world.memory.forget_call(posted));
+        }
+        is_over
     }
 
     pub(super) fn fail(&mut self, error: Error, done: &mut Results) {
         for outgoing in self.queue.drain(..) {
             match outgoing.load {
-                Load::End => self.freeing = Some(outgoing.request),
+                Load::End => {
+                    self.freeing = Some(outgoing.request);
+                    self.is_ended = true;
+                }
                 _ => drop(done.insert(outgoing.request, Done::empty(Err(error.clone())))),
             }
         }
@@ -234,6 +273,7 @@ impl SendEnd {
                     *self.lane.insert(lane)
                 }
                 None => {
+                    lobby.trouble(What::Sender, self.peer, self.number)?;
                     return world.local().check_alive(self.peer);
                 }
             },
@@ -252,7 +292,10 @@ impl SendEnd {
                         done.insert(first.request, Done { whole, ..Done::empty(Ok(whole)) });
                     }
                     Load::Memory(_, bytes, guard) => self.lent.push_back((first.request, bytes, guard)),
-                    Load::End => self.freeing = Some(first.request),
+                    Load::End => {
+                        self.freeing = Some(first.request);
+                        self.is_ended = true;
+                    }
                 },
                 Ok(false) => {
                     self.queue.push_front(first);
@@ -279,17 +322,17 @@ impl SendEnd {
                 let rest = &bytes[first.at..];
                 let length = rest.len().min((room * lane.slot_bytes) as usize);
                 let is_all = length == rest.len();
-                self.put(world, lane, Part::Bytes { whole, bytes: &rest[..length] }, !is_all)?;
+                self.put(world, lane, Part::Bytes { whole, bytes: &rest[..length] }, room)?;
                 first.at += length;
                 Ok(is_all)
             }
             Load::Memory(address, bytes, _) => {
                 let place = address.bits().to_le_bytes();
-                self.put(world, lane, Part::Fetch { place: &place, bytes: *bytes }, false)?;
+                self.put(world, lane, Part::Fetch { place: &place, bytes: *bytes }, room)?;
                 self.lendings += 1;
                 Ok(true)
             }
-            Load::End => self.put(world, lane, Part::End, false).map(|()| true),
+            Load::End => self.put(world, lane, Part::End, room).map(|()| true),
         }
     }
 
@@ -307,8 +350,22 @@ impl SendEnd {
         })
     }
 
-    fn put(&mut self, world: &World, lane: Lane, part: Part<'_>, hungry: bool) -> Result<()> {
+    /// Tells a receiver that lives that nothing comes any more.
+    fn break_off(&mut self, world: &World) {
+        let (local, Some(lane)) = (world.local(), self.lane) else { return };
+        if local.is_near(self.peer) {
+            let _ = lane.break_off(local);
+            let _ = world.memory.wake(self.peer);
+        } else if let Ok(posted) = world.memory.post_call(self.peer, COMM, lane.break_request(BREAK)) {
+            self.posted.push_back(posted);
+        }
+    }
+
+    /// Puts a part into cells, of which there are so many.
+    fn put(&mut self, world: &World, lane: Lane, part: Part<'_>, room: u64) -> Result<()> {
         let local = world.local();
+        // With the last of them: the receiver says when it has taken some.
+        let hungry = part.cell_count(lane.slot_bytes) == room;
         if local.is_near(self.peer) {
             lane.write(local, self.sent, part)?;
             world.wake(self.peer)?;
@@ -372,7 +429,8 @@ pub(crate) struct ReceiveEnd {
     number: u64,
     lane: Lane,
     stub: Option<Stub>,
-    is_stub_freed: bool,
+    /// Whether the sender was told that this was the last.
+    is_closed: bool,
     /// Cells that were taken, and how many of them the sender was told of.
     head: u64,
     told: u64,
@@ -404,10 +462,10 @@ impl ReceiveEnd {
     ) -> Result<Self> {
         let booked = world.book(Purpose::Comm, END_BYTES)?;
         let measures = Lane::new(GlobalAddress::from_bits(0), slots, slot_bytes)?;
-        let address = world.malloc(measures.bytes() as usize, world.rank())?;
+        let lay_out = |address| Lane { address, ..measures }.lay_out(world.local(), from);
+        let number = || lobby.number(world, What::Receiver, from);
+        let (address, number) = settle(world, measures.bytes(), lay_out, number)?;
         let lane = Lane { address, ..measures };
-        lane.lay_out(world.local(), from)?;
-        let number = lobby.number(world, What::Receiver, from)?;
         let words = [address.bits(), slots, slot_bytes];
         lobby.knock(from, Knock { what: What::Receiver, from: world.rank(), number, words });
         Ok(ReceiveEnd {
@@ -415,7 +473,7 @@ impl ReceiveEnd {
             number,
             lane,
             stub: None,
-            is_stub_freed: false,
+            is_closed: false,
             head: 0,
             told: 0,
             wanted: VecDeque::new(),
@@ -444,16 +502,24 @@ impl ReceiveEnd {
         self.freeing = Some(request);
     }
 
+    /// Whether somebody waits for something of it.
+    pub(super) fn is_busy(&self) -> bool {
+        self.failed.is_none() && (self.is_fetching || !self.wanted.is_empty())
+    }
+
+    /// How far it has come: another number if something has moved.
+    pub(super) fn moves(&self) -> u64 {
+        self.head + self.fetched
+    }
+
     /// Whether its sender is there, and has not said that nothing comes any more.
     pub(super) fn is_awaiting_more(&self) -> bool {
         self.failed.is_none() && (self.is_fetching || self.stub.is_some() && !self.ended)
     }
 
-    /// Whether a message has begun to come.
+    /// Whether a message has begun to come, or none can.
     pub(super) fn has_mail(&self, world: &World) -> Result<bool> {
-        let is_end = |cell| matches!(cell, Cell::End);
-        let local = world.local();
-        Ok(self.lane.tail(local)? != self.head && !is_end(self.lane.cell(local, self.head)?))
+        Ok(self.ended || self.failed.is_some() || self.lane.tail(world.local())? != self.head)
     }
 
     /// Takes what has come. What is to be fetched is given out; whether the end is over.
@@ -477,29 +543,38 @@ impl ReceiveEnd {
         let Some(request) = self.freeing.filter(|_| !self.is_fetching && fetch.is_none()) else {
             return (fetch, false);
         };
-        if self.ended && self.failed.is_none() && self.fetched == self.fetched_told {
-            // The sender has no need of its words any more; nothing else is sent to it.
-            if let Some(stub) = self.stub.take() {
-                self.free_stub(world, stub);
-                self.is_stub_freed = true;
-            }
+        if (self.ended || self.failed.is_some()) && !self.is_closed {
+            self.close(world);
         }
-        let is_over = self.failed.is_some() || self.is_stub_freed && self.posted.is_empty();
+        let is_over = self.failed.is_some() || self.is_closed && self.posted.is_empty();
         if is_over {
             let local = world.local();
+            self.posted.drain(..).for_each(|posted| world.memory.forget_call(posted));
             let _ = self.lane.raze(local).and_then(|()| heap::release(local, self.lane.address));
             done.insert(request, Done::empty(Ok(0)));
         }
         (fetch, is_over)
     }
 
-    fn free_stub(&mut self, world: &World, stub: Stub) {
+    /// Tells the sender that nothing is written to its words any more, if it is known.
+    fn close(&mut self, world: &World) {
         let local = world.local();
+        let Some(stub) = self.stub else { return };
+        self.is_closed = true;
         if local.is_near(self.peer) {
-            let _ = heap::release(local, stub.0);
-        } else if let Ok(posted) = world.memory.post_call(self.peer, HEAP, heap::release_request(stub.0)) {
+            let _ = stub.tell(local, self.head, self.fetched, true);
+            let _ = world.memory.wake(self.peer);
+            return;
+        }
+        let request = stub.request(TELL, self.head, self.fetched, true);
+        if let Ok(posted) = world.memory.post_call(self.peer, COMM, request) {
             self.posted.push_back(posted);
         }
+    }
+
+    /// Nobody wants what comes any more, and no memory of the program is written to.
+    pub(super) fn abandon(&mut self) {
+        self.wanted.clear();
     }
 
     pub(super) fn fail(&mut self, error: Error, done: &mut Results) {
@@ -516,16 +591,25 @@ impl ReceiveEnd {
         lobby: &mut Lobby,
         done: &mut Results,
     ) -> Result<Option<Fetch>> {
-        reap(world, &mut self.posted)?;
-        if self.stub.is_none() && !self.is_stub_freed {
+        let reaped = reap(world, &mut self.posted);
+        if self.stub.is_none() {
             let answer = lobby.answer(What::Receiver, self.peer, self.number);
             self.stub = answer.map(|knock| Stub(GlobalAddress::from_bits(knock.words[0])));
         }
         let fetch = self.take_cells(id, world, done)?;
-        self.tell(world)?;
-        if !self.ended && self.lane.tail(world.local())? == self.head {
-            // What the sender sent before it went was taken first.
-            world.local().check_alive(self.peer)?;
+        let told = if self.is_closed { Ok(()) } else { self.tell(world) };
+        let local = world.local();
+        if fetch.is_none() && !self.is_fetching && !self.ended && self.lane.tail(local)? == self.head {
+            // What the sender sent before it went, or failed, was taken first.
+            local.check_alive(self.peer)?;
+            if self.lane.is_broken(local)? {
+                let failed = format!("rank {} could not send on; its own error says why", self.peer);
+                return Err(Error::Closed(failed));
+            }
+            reaped.and(told)?;
+            if self.stub.is_none() {
+                lobby.trouble(What::Receiver, self.peer, self.number)?;
+            }
         }
         Ok(fetch)
     }
@@ -622,7 +706,7 @@ impl ReceiveEnd {
             return if near { world.wake(self.peer) } else { Ok(()) };
         };
         if near {
-            stub.tell(local, self.head, self.fetched)?;
+            stub.tell(local, self.head, self.fetched, false)?;
             world.wake(self.peer)?;
         } else {
             let much = self.head - self.told >= (self.lane.slots / 2).max(1);
@@ -630,7 +714,7 @@ impl ReceiveEnd {
             if !worth_it || self.posted.len() >= MOST_POSTED {
                 return Ok(());
             }
-            let request = stub.request(TELL, self.head, self.fetched);
+            let request = stub.request(TELL, self.head, self.fetched, false);
             self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
         }
         (self.told, self.fetched_told) = (self.head, self.fetched);

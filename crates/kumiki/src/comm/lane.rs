@@ -3,7 +3,7 @@
 //! The sender writes cells and then the tail, the receiver reads cells and then moves the head: neither needs a lock. On a node both do it
 //! with loads and stores, and wake each other; from another node cells come in a request, and the owner's side writes them. The sender
 //! has a few words of its own, a [`Stub`], where the receiver tells a sender of another node how far it has come, and any sender which of
-//! the messages that lie in memory of the sender it has fetched.
+//! the messages that lie in memory of the sender it has fetched. The last that it tells is that it writes there no more.
 //!
 //! What is read of a lane or a stub may have been written by anybody who is in the job: every number is checked before it is used. A SIGKILL
 //! leaves cells behind the tail that nobody reads.
@@ -20,6 +20,7 @@ const SLOT_BYTES_AT: u64 = 24;
 /// Written by the sender…
 const TAIL_AT: u64 = 64;
 const HUNGRY_AT: u64 = 72;
+const BROKEN_AT: u64 = 80;
 /// …and by the receiver: in lines of their own.
 const HEAD_AT: u64 = 128;
 const CELLS_AT: u64 = 192;
@@ -28,9 +29,10 @@ const MAGIC: u64 = u64::from_le_bytes(*b"lane\0\0\0\x01");
 const PEER_AT: u64 = 8;
 const CREDIT_AT: u64 = 16;
 const FETCHED_AT: u64 = 24;
+const CLOSED_AT: u64 = 32;
 const STUB_MAGIC: u64 = u64::from_le_bytes(*b"stub\0\0\0\x01");
 /// Bytes of a stub.
-pub(crate) const STUB_BYTES: u64 = 32;
+pub(crate) const STUB_BYTES: u64 = 40;
 
 /// The most cells of a lane, and bytes of a cell.
 pub(crate) const MOST_SLOTS: u64 = 1 << 16;
@@ -161,6 +163,39 @@ impl Lane {
 
     // ---- the receiver ----
 
+    /// Whether the sender has failed, and nothing comes behind what has come.
+    pub(crate) fn is_broken(self, local: Local<'_>) -> Result<bool> {
+        Ok(self.span(local)?.word(BROKEN_AT)?.load(Ordering::Acquire) != 0)
+    }
+
+    /// Says that the sender has failed.
+    pub(crate) fn break_off(self, local: Local<'_>) -> Result<()> {
+        self.span(local)?.word(BROKEN_AT)?.store(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// The request that says it.
+    pub(crate) fn break_request(self, code: u8) -> Vec<u8> {
+        Writer::new(code).long(self.address.bits()).finish()
+    }
+
+    /// Does what it says.
+    pub(crate) fn serve_break(local: Local<'_>, from: u32, request: &mut Reader<'_>) -> Result<()> {
+        Lane::of_sender(local, from, GlobalAddress::from_bits(request.long()?))?.break_off(local)
+    }
+
+    /// A lane of this rank, if it is one, and of that sender.
+    fn of_sender(local: Local<'_>, from: u32, address: GlobalAddress) -> Result<Lane> {
+        let head = local.span(address, CELLS_AT)?;
+        if local.rank_of(address) != local.rank() || head.load(MAGIC_AT)? != MAGIC {
+            return Err(Error::Closed("the other end of the channel is gone".into()));
+        }
+        if head.load(FROM_AT)? != u64::from(from) {
+            return Err(Error::Misuse("a channel of another sender".into()));
+        }
+        Lane::new(address, head.load(SLOTS_AT)?, head.load(SLOT_BYTES_AT)?)
+    }
+
     /// How many cells have come.
     pub(crate) fn tail(self, local: Local<'_>) -> Result<u64> {
         Ok(self.span(local)?.word(TAIL_AT)?.load(Ordering::Acquire))
@@ -205,14 +240,10 @@ impl Lane {
     pub(crate) fn serve(local: Local<'_>, from: u32, request: &mut Reader<'_>) -> Result<()> {
         let address = GlobalAddress::from_bits(request.long()?);
         let (first, hungry, count) = (request.long()?, request.flag()?, request.word()?);
-        let head = local.span(address, CELLS_AT)?;
-        if local.rank_of(address) != local.rank() || head.load(MAGIC_AT)? != MAGIC {
-            return Err(Error::Closed("the other end of the channel is gone".into()));
-        }
-        let lane = Lane::new(address, head.load(SLOTS_AT)?, head.load(SLOT_BYTES_AT)?)?;
+        let lane = Lane::of_sender(local, from, address)?;
         let (span, taken) = (lane.span(local)?, lane.head(local)?);
         let room = lane.slots.checked_sub(first.wrapping_sub(taken)).ok_or_else(broken)?;
-        if head.load(FROM_AT)? != u64::from(from) || lane.tail(local)? != first || u64::from(count) > room {
+        if lane.tail(local)? != first || u64::from(count) > room {
             return Err(Error::Misuse("cells for a channel that cannot be of its sender".into()));
         }
         for index in (first..).take(count as usize) {
@@ -302,17 +333,24 @@ impl Stub {
         Ok(self.span(local)?.word(FETCHED_AT)?.load(Ordering::Acquire))
     }
 
-    /// Tells the sender both, on the node.
-    pub(crate) fn tell(self, local: Local<'_>, credit: u64, fetched: u64) -> Result<()> {
+    /// Whether the receiver writes here no more.
+    pub(crate) fn is_closed(self, local: Local<'_>) -> Result<bool> {
+        Ok(self.span(local)?.word(CLOSED_AT)?.load(Ordering::Acquire) != 0)
+    }
+
+    /// Tells the sender, on the node, how many cells were taken and messages fetched, and whether that was the last.
+    pub(crate) fn tell(self, local: Local<'_>, credit: u64, fetched: u64, closed: bool) -> Result<()> {
         let span = self.span(local)?;
         span.word(CREDIT_AT)?.store(credit, Ordering::Release);
         span.word(FETCHED_AT)?.store(fetched, Ordering::Release);
+        // The sender may free it all as soon as it sees this.
+        span.word(CLOSED_AT)?.store(closed.into(), Ordering::Release);
         Ok(())
     }
 
     /// The request that tells it.
-    pub(crate) fn request(self, code: u8, credit: u64, fetched: u64) -> Vec<u8> {
-        Writer::new(code).long(self.0.bits()).long(credit).long(fetched).finish()
+    pub(crate) fn request(self, code: u8, credit: u64, fetched: u64, closed: bool) -> Vec<u8> {
+        Writer::new(code).long(self.0.bits()).long(credit).long(fetched).flag(closed).finish()
     }
 
     /// Does what a request of a rank says.
@@ -323,8 +361,8 @@ impl Stub {
         if !is_own || span.load(PEER_AT)? != u64::from(from) {
             return Err(Error::Closed("the sender of the channel is gone".into()));
         }
-        let (credit, fetched) = (request.long()?, request.long()?);
-        stub.tell(local, credit, fetched)
+        let (credit, fetched, closed) = (request.long()?, request.long()?, request.flag()?);
+        stub.tell(local, credit, fetched, closed)
     }
 }
 
@@ -407,12 +445,13 @@ mod tests {
         let local = world.local();
         let stub = Stub(world.malloc(STUB_BYTES as usize, 0).unwrap());
         stub.lay_out(local, 5).unwrap();
-        let request = stub.request(1, 12, 3);
+        let request = stub.request(1, 12, 3, true);
         let serve = |from| Stub::serve(local, from, &mut Reader::new(&request[1..]));
         assert!(serve(4).is_err());
         assert_eq!((stub.credit(local).unwrap(), stub.fetched(local).unwrap()), (0, 0));
         serve(5).unwrap();
         assert_eq!((stub.credit(local).unwrap(), stub.fetched(local).unwrap()), (12, 3));
+        assert!(stub.is_closed(local).unwrap());
         world.finalize().unwrap();
     }
 }

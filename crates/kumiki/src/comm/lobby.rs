@@ -2,11 +2,13 @@
 
 use super::door::{self, Knock, What};
 use super::{COMM, KNOCK};
-use crate::{Purpose, Rank, Result, World};
+use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::Writer;
 use kumiki_mem::{Booking, Posted};
 use std::collections::{HashMap, VecDeque};
 
+/// An end is kept for others to meet if it is not further than this beyond those that this rank has made.
+const MOST_AHEAD: u64 = 4096;
 /// Bytes of the tables for a knock that is kept, or an end that was counted.
 const ENTRY_BYTES: u64 = 128;
 
@@ -19,6 +21,10 @@ pub(super) struct Lobby {
     kept: HashMap<(What, Rank, u64), (Knock, Booking)>,
     /// Knocks of this rank that are not at their place yet, and the request that is under way for one.
     unsent: VecDeque<(Rank, Knock, Option<Posted>)>,
+    /// Knocks of this rank that can never be at their place, though the other rank is there, and why.
+    refused: HashMap<(What, Rank, u64), Error>,
+    /// Why knocks at this rank cannot be kept.
+    blocked: Option<Error>,
 }
 
 impl Lobby {
@@ -67,47 +73,69 @@ impl Lobby {
         });
     }
 
-    /// Knocks, and opens to whoever knocks. Those who cannot be reached are missed by whoever waits for them.
-    pub(super) fn advance(&mut self, world: &World) -> Result<()> {
+    /// Knocks, and opens to whoever knocks. Those who are gone are missed by whoever waits for them.
+    pub(super) fn advance(&mut self, world: &World) {
         for _ in 0..self.unsent.len() {
             let Some((at, knock, posted)) = self.unsent.pop_front() else { break };
-            if let Some(posted) = try_knock(world, at, knock, posted) {
-                self.unsent.push_back((at, knock, posted));
+            match try_knock(world, at, knock, posted) {
+                Ok(Some(posted)) => self.unsent.push_back((at, knock, posted)),
+                Ok(None) => {}
+                Err(Error::Timeout { .. }) => self.unsent.push_back((at, knock, None)),
+                Err(error) => drop(self.refused.insert((knock.what, at, knock.number), error)),
             }
         }
         let local = world.local();
         if !door::is_knocked_at(local) {
-            return Ok(());
+            return;
         }
-        door::open(local, |knock| {
-            let booking = world.book(Purpose::Comm, ENTRY_BYTES)?;
-            self.kept.insert((knock.what, knock.from, knock.number), (knock, booking));
+        let Lobby { made, kept, .. } = self;
+        let opened = door::open(local, |knock| {
+            let made = made.get(&(knock.what.other(), knock.from)).map_or(0, |(count, _)| *count);
+            if knock.number < made.saturating_add(MOST_AHEAD) {
+                let booking = world.memory.book(Purpose::Comm, ENTRY_BYTES)?;
+                kept.insert((knock.what, knock.from, knock.number), (knock, booking));
+            }
             Ok(())
-        })
+        });
+        // One that cannot be kept stays at the door.
+        self.blocked = opened.err();
+    }
+
+    /// Why an end that this rank has made cannot meet the other one; if nothing is known to be in the way, nothing.
+    pub(super) fn trouble(&self, what: What, peer: Rank, number: u64) -> Result<()> {
+        let refused = self.refused.get(&(what, peer, number)).or(self.blocked.as_ref());
+        refused.map_or(Ok(()), |error| Err(error.clone()))
     }
 }
 
-/// One try. `None` if it is done, or never can be; otherwise the request that is under way.
-fn try_knock(world: &World, at: Rank, knock: Knock, posted: Option<Posted>) -> Option<Option<Posted>> {
+/// One try: the request that is under way, if it is to be tried again.
+fn try_knock(
+    world: &World,
+    at: Rank,
+    knock: Knock,
+    posted: Option<Posted>,
+) -> Result<Option<Option<Posted>>> {
     let local = world.local();
-    if local.is_near(at) {
-        return match door::leave(local, at, knock) {
-            Ok(true) => {
-                let _ = world.wake(at);
-                None
-            }
-            Ok(false) => Some(None),
-            Err(_) => None,
-        };
-    }
-    let Some(posted) = posted else {
+    let tried = if local.is_near(at) {
+        door::leave(local, at, knock).map(|left| (!left).then_some(None))
+    } else if let Some(posted) = posted {
+        match world.memory.answer_of(posted) {
+            None => Ok(Some(Some(posted))),
+            // There is no room: once more, when this rank looks next.
+            Some(Ok(reply)) => Ok((reply.first() == Some(&0)).then_some(None)),
+            Some(Err(error)) => Err(error),
+        }
+    } else {
         let request = knock.write(Writer::new(KNOCK)).finish();
-        return world.memory.post_call(at, COMM, request).ok().map(Some);
+        world.memory.post_call(at, COMM, request).map(|posted| Some(Some(posted)))
     };
-    match world.memory.answer_of(posted) {
-        None => Some(Some(posted)),
-        // There is no room: once more, when this rank looks next.
-        Some(Ok(reply)) if reply.first() == Some(&0) => Some(None),
-        Some(_) => None,
+    match tried {
+        Ok(None) => {
+            let _ = world.memory.wake(at);
+            Ok(None)
+        }
+        // Whoever waits for it is told that it is gone.
+        Err(Error::PeerLost { .. } | Error::Closed(_)) => Ok(None),
+        tried => tried,
     }
 }

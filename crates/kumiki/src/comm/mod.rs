@@ -40,10 +40,12 @@ use lane::{Lane, Stub};
 /// The number of the service.
 pub(crate) const COMM: u8 = 5;
 
-/// What it does: leaves a knock (the reply says whether there was room), writes cells, tells a sender how far its receiver is.
+/// What it does: leaves a knock (the reply says whether there was room), writes cells, tells a sender how far its receiver is, and a
+/// receiver that its sender has failed.
 const KNOCK: u8 = 1;
 const PUSH: u8 = 2;
 const TELL: u8 = 3;
+const BREAK: u8 = 4;
 
 /// Does it for a rank of another node.
 pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
@@ -55,6 +57,7 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         }
         PUSH => Lane::serve(local, from, &mut request)?,
         TELL => Stub::serve(local, from, &mut request)?,
+        BREAK => Lane::serve_break(local, from, &mut request)?,
         code => return Err(unknown(code)),
     }
     Ok(())

@@ -14,6 +14,9 @@ use std::collections::VecDeque;
 /// The word that the other end writes, and the one that old values go to.
 const THEIRS: usize = 0;
 const OLD: usize = 1;
+/// The word in which the other end says that it writes here no more.
+pub(super) const LEFT: usize = 2;
+const WORDS: usize = 3;
 /// The most segments and bytes of one: both go into one word of a knock.
 const SEGMENT_BITS: u32 = 40;
 const MOST_SEGMENTS: u64 = 1 << 24;
@@ -85,12 +88,12 @@ impl Segments {
                 "a segment buffer of {count} segments of {bytes} bytes: 1 to {most} segments, each of at least 1 byte"
             )));
         }
-        let words = world.alloc::<u64>(2)?;
+        let words = world.alloc::<u64>(WORDS)?;
         let number = world.comm().with_lobby(|lobby| {
             let number = lobby.number(world, what, peer)?;
             let told = [words.ptr().address().bits(), buffer.bits(), bytes | count << SEGMENT_BITS];
             lobby.knock(peer, Knock { what, from: world.rank(), number, words: told });
-            lobby.advance(world)?;
+            lobby.advance(world);
             Ok(number)
         })?;
         let (stage, sends) = (Stage::Made, VecDeque::new());
@@ -124,7 +127,8 @@ impl Segments {
             Stage::Made => {}
         }
         let answer = world.comm().with_lobby(|lobby| {
-            lobby.advance(world)?;
+            lobby.advance(world);
+            lobby.trouble(self.what, self.peer, self.number)?;
             Ok(lobby.answer(self.what, self.peer, self.number))
         })?;
         let Some(Knock { words: [word, buffer, measures], .. }) = answer else {
@@ -152,7 +156,8 @@ impl Segments {
         while !self.is_connected(world)? {
             let look = || {
                 let knocked = world.comm().with_lobby(|lobby| {
-                    lobby.advance(world)?;
+                    lobby.advance(world);
+                    lobby.trouble(self.what, self.peer, self.number)?;
                     Ok(lobby.has_answer(self.what, self.peer, self.number))
                 });
                 match knocked {
@@ -160,8 +165,7 @@ impl Segments {
                     found => Some(found.map(drop)),
                 }
             };
-            let wait = if self.peer == world.rank() { Wait::FOREVER } else { Wait::FOREVER.from(self.peer) };
-            world.memory.wait_for(look, wait)?;
+            world.memory.wait_for(look, Wait::FOREVER.from(self.peer))?;
         }
         Ok(())
     }
@@ -204,8 +208,7 @@ impl Segments {
             Ok(_) => None,
             Err(error) => Some(Err(error)),
         };
-        let wait = if self.peer == world.rank() { Wait::FOREVER } else { Wait::FOREVER.from(self.peer) };
-        world.memory.wait_for(look, wait)
+        world.memory.wait_for(look, Wait::FOREVER.from(self.peer))
     }
 
     /// Sends the segment at the tail, or gives back the one at the head. False if there is none.
@@ -230,8 +233,16 @@ impl Segments {
         // Behind the segment: whoever sees the count sees that.
         let handle = world.atomic(old, word, count, Order::Continue)?;
         self.mine += 1;
+        if !self.is_source() {
+            // The last is all that matters.
+            self.sends.clear();
+        }
         self.sends.push_back(handle);
-        self.settle(world)?;
+        // What was given back has long come.
+        let under_way = self.full(world).unwrap_or(self.count).max(1) as usize;
+        while self.sends.len() > under_way {
+            self.sends.pop_front();
+        }
         Ok(true)
     }
 
@@ -275,12 +286,28 @@ impl Segments {
 
     /// Waits until everything that was sent or given back is where it belongs. This end is of no use afterwards.
     pub fn disconnect(&mut self, world: &World) -> Result<()> {
-        if let Some(last) = self.sends.back().copied() {
-            self.sends.clear();
-            world.complete(last)?;
-        }
+        let Stage::Connected { word, .. } = self.stage else {
+            self.stage = Stage::Disconnected;
+            return Ok(());
+        };
         self.stage = Stage::Disconnected;
-        Ok(())
+        self.sends.clear();
+        let old = self.words.ptr().add(OLD).address();
+        let left = word.add(8 * LEFT as u64);
+        // Behind everything else that this end has written there.
+        let last = world.atomic(old, left, AtomicOp::Swap(1u64), Order::All)?;
+        match world.complete(last) {
+            // Nobody is there to be told.
+            Err(Error::PeerLost { .. }) => Ok(()),
+            completed => completed,
+        }
+    }
+
+    /// Gives it up. What the other end may still write to is kept until that has disconnected, too.
+    pub fn free(mut self, world: &World) -> Result<()> {
+        let disconnected = self.disconnect(world);
+        world.leave_words(self.words);
+        disconnected
     }
 }
 
@@ -399,8 +426,8 @@ impl<T: Pod> SegmentSource<'_, T> {
     }
 
     /// Waits until everything that was sent is at its place, and gives the memory back.
-    pub fn free(mut self) -> Result<Box<[T]>> {
-        self.segments.disconnect(self.world)?;
+    pub fn free(self) -> Result<Box<[T]>> {
+        self.segments.free(self.world)?;
         self.memory.take()
     }
 }
@@ -433,8 +460,8 @@ impl<T: Pod> SegmentDestination<'_, T> {
     }
 
     /// Gives the memory back. The source must not send any more.
-    pub fn free(mut self) -> Result<Box<[T]>> {
-        self.segments.disconnect(self.world)?;
+    pub fn free(self) -> Result<Box<[T]>> {
+        self.segments.free(self.world)?;
         self.memory.take()
     }
 }

@@ -5,7 +5,8 @@
 
 use super::ends::{Basket, Done, Fetch, Load, ReceiveEnd, Results, Room, SendEnd};
 use super::lobby::Lobby;
-use crate::{Error, GlobalAddress, Rank, Result, Wait, World};
+use super::segments::LEFT;
+use crate::{Error, GlobalAddress, Purpose, Rank, Region, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +21,9 @@ pub struct Request {
     end: ChannelEnd,
     number: u64,
 }
+
+/// Whoever asks for this has everything go on that can, and everything fetched that is to be.
+const NOTHING: Request = Request { end: ChannelEnd(0), number: 0 };
 
 /// What became of a request.
 #[derive(Debug)]
@@ -45,15 +49,25 @@ impl End {
         }
     }
 
-    /// Whether it has something to send, if only that it is freed.
-    fn has_to_send(&self) -> bool {
-        matches!(self, End::Send(end) if end.open_requests() > 0 || end.is_freed())
+    /// Whether something of it is not done.
+    fn is_busy(&self) -> bool {
+        match self {
+            End::Send(end) => end.is_busy(),
+            End::Receive(end) => end.is_busy(),
+        }
+    }
+
+    fn moves(&self) -> u64 {
+        match self {
+            End::Send(end) => end.moves(),
+            End::Receive(end) => end.moves(),
+        }
     }
 
     /// Whether something is still to come of it, when all channels end.
     fn is_open(&self) -> bool {
         match self {
-            End::Send(end) => !end.has_failed(),
+            End::Send(end) => !end.has_failed() && (!end.is_freed() || end.is_busy()),
             End::Receive(end) => end.is_awaiting_more(),
         }
     }
@@ -85,8 +99,8 @@ struct Inner {
     numbers: u64,
     /// Whether what nobody has asked to receive is dropped.
     is_closing: bool,
-    /// A door that cannot be opened fails whoever waits.
-    failed: Option<Error>,
+    /// Words of segment buffers that the other end may still write to.
+    left: Vec<Region<u64>>,
 }
 
 impl Inner {
@@ -97,7 +111,8 @@ impl Inner {
 
     /// Makes every end go on.
     fn advance(&mut self, world: &World) {
-        self.failed = self.lobby.advance(world).err();
+        let before = self.done.len();
+        self.lobby.advance(world);
         if self.is_closing {
             self.lobby.refuse(world);
             for end in self.ends.values_mut() {
@@ -119,6 +134,16 @@ impl Inner {
             let Inner { done, forgotten, .. } = self;
             done.retain(|request, _| !forgotten.remove(request));
         }
+        if self.done.len() > before {
+            // Another thread may wait for it.
+            let _ = world.memory.wake(world.rank());
+        }
+        self.left.retain(|words| world.memory.get(words.ptr().add(LEFT)) == Ok(0));
+    }
+
+    /// How far all ends have come.
+    fn moves(&self) -> u64 {
+        self.ends.values().fold(0, |sum, end| sum.wrapping_add(end.moves()))
     }
 
     fn fail(&mut self, end: u64, error: Error) {
@@ -196,7 +221,10 @@ impl World {
                 let bytes = length as u64;
                 inner.done.insert(request.number, Done { result: Ok(bytes), whole: bytes, basket: None });
             }
-            sent => sender.send_rest(request.number, bytes.to_vec(), sent.unwrap_or(0)),
+            sent => {
+                let booked = self.book(Purpose::Comm, bytes.len() as u64)?;
+                sender.send_rest(request.number, bytes.to_vec(), sent.unwrap_or(0), booked);
+            }
         }
         Ok(request)
     }
@@ -274,11 +302,18 @@ impl World {
     fn go_on_with(&self, request: Request) -> bool {
         loop {
             let mut inner = self.comm().lock();
+            let before = inner.moves();
             inner.advance(self);
             if inner.done.contains_key(&request.number) {
                 return true;
             }
-            let Some(mut fetch) = inner.fetches.pop() else { return false };
+            let Some(mut fetch) = inner.fetches.pop() else {
+                match inner.moves() == before {
+                    true => return false,
+                    // What one end has sent another one of this process may take.
+                    false => continue,
+                }
+            };
             drop(inner);
             let fetched = fetch.run(self);
             let mut inner = self.comm().lock();
@@ -286,6 +321,9 @@ impl World {
             if let Some(End::Receive(receiver)) = ends.get_mut(&fetch.end) {
                 receiver.fetched(fetch, fetched, done);
             }
+            drop(inner);
+            // Another thread may wait for it.
+            let _ = self.memory.wake(self.rank());
         }
     }
 
@@ -298,36 +336,26 @@ impl World {
         }
     }
 
-    /// Waits until a request is done, and says what became of it. It can be asked once.
-    pub(crate) fn wait_request(&self, request: Request, wait: Wait) -> Result<Received> {
-        let mut peer = None;
+    /// Waits until a request is done, and says what became of it. It can be asked once. Memory that was given for it is the program's again.
+    pub(crate) fn wait_request(&self, request: Request) -> Result<Received> {
         while !self.go_on_with(request) {
-            {
+            let peer = {
                 let inner = self.comm().lock();
-                if let Some(error) = inner.failed.clone() {
-                    return self.note(Err(error));
-                }
                 let Some(end) = inner.ends.get(&request.end.0) else {
                     return self.note(Err(Error::Misuse("the request was waited for before".into())));
                 };
-                peer = peer.or(Some(end.peer()));
-            }
+                end.peer()
+            };
             let look = || {
                 let mut inner = self.comm().lock();
                 inner.advance(self);
-                let Inner { done, fetches, failed, ends, .. } = &*inner;
-                let is_over = done.contains_key(&request.number) || !fetches.is_empty() || failed.is_some();
+                let Inner { done, fetches, ends, .. } = &*inner;
+                let is_over = done.contains_key(&request.number) || !fetches.is_empty();
                 (is_over || !ends.contains_key(&request.end.0)).then_some(Ok(()))
             };
-            let from = peer.filter(|peer| *peer != self.rank());
-            let waited = self.memory.wait_for(look, from.map_or(wait, |peer| wait.from(peer)));
-            match waited {
-                Ok(()) => {}
-                Err(error @ Error::Timeout { .. }) => return Err(error),
-                Err(error) => {
-                    // Whatever else this end was asked for fails with it.
-                    self.comm().lock().fail(request.end.0, error);
-                }
+            if let Err(error) = self.memory.wait_for(look, Wait::FOREVER.from(peer)) {
+                // Whatever else this end was asked for fails with it.
+                self.comm().lock().fail(request.end.0, error);
             }
         }
         let Some(done) = self.comm().lock().done.remove(&request.number) else {
@@ -341,18 +369,39 @@ impl World {
         Ok(Received { bytes, sent: done.whole as usize, message })
     }
 
-    /// Whether something of its channels must still go to others.
-    pub(crate) fn has_to_send(&self) -> bool {
+    /// Makes all channels go on; whether something of them is not done.
+    pub(crate) fn look_after_channels(&self) -> bool {
+        self.go_on_with(NOTHING);
+        let inner = self.comm().lock();
+        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy)
+    }
+
+    /// No message is written to memory of the program any more: what it has asked to receive is dropped.
+    pub(crate) fn abandon_receives(&self) {
         let mut inner = self.comm().lock();
+        let Inner { ends, fetches, done, .. } = &mut *inner;
+        for fetch in fetches.drain(..) {
+            if let Some(End::Receive(receiver)) = ends.get_mut(&fetch.end) {
+                receiver.fetched(fetch, Err(Error::Closed("the program has ended".into())), done);
+            }
+        }
+        for end in ends.values_mut() {
+            if let End::Receive(receiver) = end {
+                receiver.abandon();
+            }
+        }
+    }
+
+    /// Keeps words that the other end of a segment buffer may still write to until it says that it does not.
+    pub(super) fn leave_words(&self, words: Region<u64>) {
+        let mut inner = self.comm().lock();
+        inner.left.push(words);
         inner.advance(self);
-        inner.lobby.has_to_knock() || inner.ends.values().any(End::has_to_send)
     }
 
     /// Ends all channels, when all ranks have come to do that: waits until everything is sent, and everything that was asked for and will
     /// come has come; what nobody has asked for is dropped. Nobody is waited for longer than `limit`.
     pub(crate) fn end_channels(&self, limit: Duration) -> Result<()> {
-        // Whoever asks for nothing has everything that is to be fetched fetched.
-        let nothing = Request { end: ChannelEnd(0), number: 0 };
         self.comm().lock().is_closing = true;
         let next = |inner: &mut Inner| {
             inner.advance(self);
@@ -360,7 +409,7 @@ impl World {
             open.map(|(id, end)| (*id, end.peer()))
         };
         loop {
-            self.go_on_with(nothing);
+            self.go_on_with(NOTHING);
             let found = next(&mut self.comm().lock());
             let Some((id, peer)) = found else { return Ok(()) };
             let look = || {
@@ -368,9 +417,7 @@ impl World {
                 let is_next = next(&mut inner).is_some_and(|(next, _)| next == id);
                 (!is_next || !inner.fetches.is_empty()).then_some(Ok(()))
             };
-            let wait = Wait::at_most(limit);
-            let wait = if peer == self.rank() { wait } else { wait.from(peer) };
-            match self.memory.wait_for(look, wait) {
+            match self.memory.wait_for(look, Wait::at_most(limit).from(peer)) {
                 Ok(()) => {}
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(error) => self.comm().lock().fail(id, error),

@@ -91,7 +91,8 @@ impl Drive {
                 nap_us = KEPT_US;
             }
         }
-        true
+        // What a world that is closed has kept is nobody's business any more.
+        !self.closed.load(Ordering::Acquire)
     }
 
     /// How often threads began to poll inline since there were `turns`.

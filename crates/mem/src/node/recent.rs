@@ -16,15 +16,16 @@ use std::ptr::NonNull;
 /// Regions that a thread remembers. A region has one place among them.
 const REGIONS: usize = 16;
 
-/// Bits of a stamp that count what was taken away; above them is the number of the world. So many frees take years.
-const COUNT_BITS: u32 = 48;
+/// Bits of a stamp that are the number of the world. Above them is the count of what was taken away: of that, which stands in shared
+/// memory, nothing gets into the number, whoever wrote it. It comes round after years.
+const LIFE_BITS: u32 = 16;
 
 /// Worlds of a process that have stamps, in its whole life. Those that come later have no short way to memory.
-pub(super) const STAMPED_LIVES: u64 = 1 << (64 - COUNT_BITS);
+pub(super) const STAMPED_LIVES: u64 = 1 << LIFE_BITS;
 
 /// What is in every stamp of a world.
 pub(super) fn stamp_of(life: u64) -> u64 {
-    life << COUNT_BITS
+    life % STAMPED_LIVES
 }
 
 /// A region that was used.
@@ -32,7 +33,7 @@ pub(super) fn stamp_of(life: u64) -> u64 {
 struct Recent {
     /// Its name: generation, rank and slot.
     name: u64,
-    /// When and where it was found; 0 if there is none.
+    /// When and where it was found. None is remembered with a count of 0, which a forked child reads.
     stamp: u64,
     /// Its first address.
     start: u64,
@@ -52,7 +53,8 @@ impl Recent {
     }
 }
 
-const NOTHING: Recent = Recent { name: 0, stamp: 0, start: 0, spot: Spot::NOWHERE };
+/// No glance has its stamp: the last world that has one would have to count for years.
+const NOTHING: Recent = Recent { name: 0, stamp: u64::MAX, start: u64::MAX, spot: Spot::NOWHERE };
 
 thread_local! {
     static RECENT: Table = const { Table([const { UnsafeCell::new(NOTHING) }; REGIONS]) };
@@ -95,7 +97,7 @@ impl Node {
     #[inline(always)]
     pub(crate) fn glance(&self) -> Glance<'_> {
         let signs = self.finder.signs();
-        Glance { signs, stamp: signs.changes.count() ^ self.stamp }
+        Glance { signs, stamp: signs.changes.count() << LIFE_BITS | self.stamp }
     }
 
     /// `bytes` at an address of a region with a name, if this thread has used that region lately.
@@ -150,7 +152,7 @@ impl Node {
             return None;
         }
         let start = self.format.start(region);
-        if spot.is_lasting() {
+        if spot.is_lasting() && glance.stamp >= STAMPED_LIVES {
             let recent = Recent { name, stamp: glance.stamp, start, spot };
             // SAFETY: of this thread alone, and no reference to it is kept.
             unsafe { *at(place(region)) = recent };
@@ -306,6 +308,21 @@ mod tests {
         }
         drop(regions);
         world.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_count_that_somebody_has_written_leads_into_no_other_world() {
+        // Both have the same names for their first regions.
+        let worlds = [World::init().unwrap(), World::init().unwrap()];
+        let regions = [worlds[0].alloc::<u64>(8).unwrap(), worlds[1].alloc::<u64>(8).unwrap()];
+        worlds[0].put(regions[0].ptr(), 1).unwrap();
+        let [one, other] = [0, 1].map(|which| -> &Node { worlds[which].core() });
+        let stamp = one.glance().stamp;
+        for count in [0, 1, stamp, stamp ^ other.stamp, (one.stamp ^ other.stamp) << 48 | 1, u64::MAX] {
+            assert_ne!(count << super::LIFE_BITS | other.stamp, stamp, "{count:#x}");
+        }
+        drop(regions);
+        worlds.into_iter().for_each(|world| world.finalize().unwrap());
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! File descriptors: reading, writing, polling, and the limits on them.
 
+use super::limit_of;
 use super::named;
 use crate::{Error, Result};
 use rustix::event::{epoll, eventfd, EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
-use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
+use rustix::process::{setrlimit, Resource, Rlimit};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What to wait for on a descriptor, and what happened.
@@ -169,13 +170,13 @@ pub fn adopt(number: i32) -> Result<OwnedFd> {
 
 /// The limit on open descriptors: (soft, hard).
 pub fn limit() -> (u64, u64) {
-    let limit = getrlimit(Resource::Nofile);
-    (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX))
+    let (soft, hard) = limit_of(libc::RLIMIT_NOFILE);
+    (soft.unwrap_or(u64::MAX), hard.unwrap_or(u64::MAX))
 }
 
 /// Raises the soft limit on open descriptors to the hard one.
 pub fn raise_limit() -> Result<u64> {
-    let maximum = getrlimit(Resource::Nofile).maximum;
+    let (_, maximum) = limit_of(libc::RLIMIT_NOFILE);
     named("setrlimit", setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }))?;
     Ok(maximum.unwrap_or(u64::MAX))
 }

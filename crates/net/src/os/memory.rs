@@ -5,7 +5,6 @@ use crate::{Error, Result};
 use rustix::fs::{fchmod, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::fs::{MemfdFlags, Mode, SealFlags};
 use rustix::io::{pread, pwrite};
-use rustix::process::{getrlimit, Resource};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -58,7 +57,7 @@ pub fn read_start<const BYTES: usize>(fd: BorrowedFd<'_>) -> Result<[u8; BYTES]>
 
 /// Refuses what is longer than a file may be: the kernel would end the process with SIGXFSZ.
 fn check_file_limit(bytes: u64) -> Result<()> {
-    match getrlimit(Resource::Fsize).current {
+    match super::limit_of(libc::RLIMIT_FSIZE).0 {
         Some(most) if bytes > most => Err(Error::Refused(format!(
             "shared memory of {bytes} bytes, which are only taken as they are used, is longer than a file may be ({most} bytes): \
              raise the limit (ulimit -f unlimited), or set KUMIKI_SLICE, for instance to 64M"

@@ -47,3 +47,13 @@ pub fn random_bytes(buffer: &mut [u8]) -> Result<()> {
     }
     Ok(())
 }
+
+/// The soft and the hard limit of a resource; `None` is unlimited, also where a sandbox does not say. (Not by rustix, which takes it that the
+/// question cannot be refused.)
+fn limit_of(resource: libc::__rlimit_resource_t) -> (Option<u64>, Option<u64>) {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: it is written to a struct that outlives the call, and left as it is if that fails.
+    unsafe { libc::getrlimit(resource, &mut limit) };
+    let bound = |most| (most != libc::RLIM_INFINITY).then_some(most);
+    (bound(limit.rlim_cur), bound(limit.rlim_max))
+}

@@ -30,16 +30,14 @@ pub enum Resource {
 
 /// The soft and the hard limit; `None` is unlimited.
 pub fn limits(resource: Resource) -> (Option<u64>, Option<u64>) {
-    use rustix::process::Resource as Limit;
-    let limit = rustix::process::getrlimit(match resource {
-        Resource::Descriptors => Limit::Nofile,
-        Resource::Processes => Limit::Nproc,
-        Resource::AddressSpace => Limit::As,
-        Resource::LockedMemory => Limit::Memlock,
-        Resource::CoreFile => Limit::Core,
-        Resource::File => Limit::Fsize,
-    });
-    (limit.current, limit.maximum)
+    super::limit_of(match resource {
+        Resource::Descriptors => libc::RLIMIT_NOFILE,
+        Resource::Processes => libc::RLIMIT_NPROC,
+        Resource::AddressSpace => libc::RLIMIT_AS,
+        Resource::LockedMemory => libc::RLIMIT_MEMLOCK,
+        Resource::CoreFile => libc::RLIMIT_CORE,
+        Resource::File => libc::RLIMIT_FSIZE,
+    })
 }
 
 /// An address of a network interface that is up.

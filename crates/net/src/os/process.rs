@@ -2,9 +2,8 @@
 
 use super::{check, named};
 use crate::Result;
-use rustix::process::{getpgrp, pidfd_open, set_child_subreaper, waitpid};
+use rustix::process::{pidfd_open, set_child_subreaper, waitpid};
 use rustix::process::{Pid, PidfdFlags, WaitOptions};
-use rustix::termios::tcgetpgrp;
 use rustix::thread::{sched_getaffinity, CpuSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -234,7 +233,10 @@ pub fn bury_children(spared: &[i32], limit_ms: u64) {
 /// Whether this process is in the foreground of the terminal that `fd` is, so that reading it will not stop us.
 /// `None` if it is no terminal.
 pub fn in_foreground(fd: BorrowedFd<'_>) -> Option<bool> {
-    tcgetpgrp(fd).ok().map(|foreground| foreground == getpgrp())
+    // Not by rustix: either of the two is 0 where it is a group of another namespace.
+    // SAFETY: calls with a number that is open, and none.
+    let (foreground, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
+    (foreground >= 0).then_some(foreground == own)
 }
 
 /// Signals that arrive as reads of a descriptor instead of interrupting the program.

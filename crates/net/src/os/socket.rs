@@ -120,7 +120,8 @@ const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MOST_PASSED));
 pub fn send_message(fd: BorrowedFd<'_>, bytes: &[u8], passed: &[BorrowedFd<'_>]) -> Result<usize> {
     let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    if !passed.is_empty() && !control.push(SendAncillaryMessage::ScmRights(passed)) {
+    let mut push = || control.push(SendAncillaryMessage::ScmRights(passed));
+    if passed.len() > MOST_PASSED || !passed.is_empty() && !push() {
         return Err(Error::Misuse(format!("{} descriptors in one message", passed.len())));
     }
     named("sendmsg", sendmsg(fd, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))

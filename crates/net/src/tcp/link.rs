@@ -635,7 +635,14 @@ impl Link {
         if std::mem::take(&mut self.corrupt_next) {
             bytes[(start + end) / 2] ^= 1;
         }
-        let start = start + self.try_send(&bytes[start..end])?;
+        let start = match self.try_send(&bytes[start..end]) {
+            Ok(sent) => start + sent,
+            Err(error) => {
+                // A buffer that is lost stays booked.
+                buffers.give(bytes);
+                return Err(error);
+            }
+        };
         if start == end {
             buffers.give(bytes);
             return Ok(true);
@@ -648,7 +655,13 @@ impl Link {
         let Some(mut unsent) = self.unsent.take() else { return Ok(true) };
         let all = match &mut *unsent {
             Unsent::Copied { bytes, start, end } => {
-                *start += self.try_send(&bytes[*start..*end])?;
+                match self.try_send(&bytes[*start..*end]) {
+                    Ok(sent) => *start += sent,
+                    Err(error) => {
+                        buffers.give(std::mem::take(bytes));
+                        return Err(error);
+                    }
+                }
                 if start == end {
                     buffers.give(std::mem::take(bytes));
                 }

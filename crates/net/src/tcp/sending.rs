@@ -20,6 +20,9 @@ pub(super) enum More {
     Comes,
 }
 
+/// Messages that the outbox has room for from one time to the next.
+const KEPT_OUTBOX: usize = 64;
+
 impl Tcp {
     /// Sends a message the way that it says, or keeps it until it can be sent. An error means that nothing was kept.
     pub(super) fn send_inner(
@@ -164,7 +167,8 @@ impl Tcp {
             let more = if messages.len() > 1 { More::Comes } else { More::No };
             self.drain(messages.drain(..), more, sink, out);
             self.flush_fed(sink, out);
-            if out.messages.is_empty() {
+            // Its memory is for the next ones, but for what a burst has taken.
+            if out.messages.is_empty() && messages.capacity() <= KEPT_OUTBOX {
                 out.messages = messages;
             }
         }
