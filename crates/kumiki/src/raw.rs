@@ -74,7 +74,7 @@ pub mod channels {
         world.abandon_receives();
     }
 
-    /// Ends all channels, when all ranks have come to do that; nobody is waited for longer than `limit`.
+    /// Ends all channels of this rank, when what was begun is finished; nobody is waited for longer than `limit`.
     pub fn end_all(world: &World, limit: Duration) -> Result<()> {
         world.end_channels(limit)
     }

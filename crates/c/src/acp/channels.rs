@@ -23,7 +23,7 @@ const FETCHED_BYTES: usize = 32 << 10;
 /// How often a barrier looks after channels that have something to send.
 const SENDING: Duration = Duration::from_millis(2);
 /// How long the end of a world waits for the other end of a channel.
-const ENDING: Duration = Duration::from_secs(10);
+const ENDING: Duration = Duration::from_secs(30);
 /// What waiting gives when it fails.
 const FAILED: usize = usize::MAX;
 
@@ -118,10 +118,10 @@ pub(super) fn sync(world: &World) -> Result<()> {
     world.sync()
 }
 
-/// Ends the channels of all processes, before the world ends: what was begun is finished, as far as both sides have begun it.
+/// Ends the channels of this process, before it leaves the world: what was begun is finished, as far as both sides have begun it.
 pub(super) fn finish(world: &World) {
-    if let Err(error) = sync(world).and_then(|()| channels::end_all(world, ENDING)) {
-        complain(&format!("acp_finalize: {error}"));
+    if let Err(error) = channels::end_all(world, ENDING) {
+        complain(&format!("the end of a channel: {error}"));
     }
 }
 

@@ -130,7 +130,7 @@ fn yes(is_so: bool) -> c_int {
 }
 
 /// Something that one end alone can do, once it is connected.
-fn at_end(
+fn end_edge(
     name: &str,
     segbuf: *mut SegmentBuffer,
     at_source: bool,
@@ -158,28 +158,32 @@ fn at_end(
 /// At the destination: gives the segment at the head back. 0; 1 if there is none; -1 if that cannot be asked.
 #[no_mangle]
 pub extern "C" fn acp_ready_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
-    at_end("acp_ready_segbuf", segbuf, false, |world, segments| segments.advance(world))
+    end_edge("acp_ready_segbuf", segbuf, false, |world, segments| segments.advance(world))
 }
 
 /// At the source: sends the segment at the tail. 0; 1 if all are full; -1 if that cannot be asked.
 #[no_mangle]
 pub extern "C" fn acp_ack_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
-    at_end("acp_ack_segbuf", segbuf, true, |world, segments| segments.advance(world))
+    end_edge("acp_ack_segbuf", segbuf, true, |world, segments| segments.advance(world))
 }
 
 /// At the source: 0 if the segment at the tail may be filled, 1 if not.
 #[no_mangle]
 pub extern "C" fn acp_isready_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
-    at_end("acp_isready_segbuf", segbuf, true, |world, segments| segments.is_ready(world))
+    end_edge("acp_isready_segbuf", segbuf, true, |world, segments| segments.is_ready(world))
 }
 
 /// At the destination: 0 if there is a segment at the head, 1 if not.
 #[no_mangle]
 pub extern "C" fn acp_isacked_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
-    at_end("acp_isacked_segbuf", segbuf, false, |world, segments| segments.is_ready(world))
+    end_edge("acp_isacked_segbuf", segbuf, false, |world, segments| segments.is_ready(world))
 }
 
-fn query(name: &str, segbuf: *mut SegmentBuffer, count: fn(&World, &mut Segments) -> Result<u64>) -> i64 {
+fn query_edge(
+    name: &str,
+    segbuf: *mut SegmentBuffer,
+    count: fn(&World, &mut Segments) -> Result<u64>,
+) -> i64 {
     edge(name, -1, || {
         with(segbuf, |world, segments| Ok((count(world, segments)? % segments.segments() as u64) as i64))
     })
@@ -188,19 +192,19 @@ fn query(name: &str, segbuf: *mut SegmentBuffer, count: fn(&World, &mut Segments
 /// The segment that is read next.
 #[no_mangle]
 pub extern "C" fn acp_query_segbuf_head(segbuf: *mut SegmentBuffer) -> i64 {
-    query("acp_query_segbuf_head", segbuf, |world, segments| segments.head(world))
+    query_edge("acp_query_segbuf_head", segbuf, |world, segments| segments.head(world))
 }
 
 /// The segment that is filled next.
 #[no_mangle]
 pub extern "C" fn acp_query_segbuf_tail(segbuf: *mut SegmentBuffer) -> i64 {
-    query("acp_query_segbuf_tail", segbuf, |world, segments| segments.tail(world))
+    query_edge("acp_query_segbuf_tail", segbuf, |world, segments| segments.tail(world))
 }
 
 /// The first segment that is not at its place yet, of those that were sent.
 #[no_mangle]
 pub extern "C" fn acp_query_segbuf_sent(segbuf: *mut SegmentBuffer) -> i64 {
-    query("acp_query_segbuf_sent", segbuf, |world, segments| segments.sent(world))
+    query_edge("acp_query_segbuf_sent", segbuf, |world, segments| segments.sent(world))
 }
 
 /// Waits until everything that was sent or given back is where it belongs: 0, or -1.

@@ -399,8 +399,8 @@ impl World {
         inner.advance(self);
     }
 
-    /// Ends all channels, when all ranks have come to do that: waits until everything is sent, and everything that was asked for and will
-    /// come has come; what nobody has asked for is dropped. Nobody is waited for longer than `limit`.
+    /// Ends all channels of this rank: waits until everything is sent, and until those who send to it have sent everything; what nobody has
+    /// asked for is dropped. Nobody is waited for longer than `limit`.
     pub(crate) fn end_channels(&self, limit: Duration) -> Result<()> {
         self.comm().lock().is_closing = true;
         let next = |inner: &mut Inner| {
