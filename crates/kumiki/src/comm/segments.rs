@@ -223,15 +223,15 @@ impl Segments {
         if !self.is_ready(world)? {
             return Ok(false);
         }
+        // Counts may overtake each other, but none a segment that it counts, or one before it.
+        let mut order = Order::None;
         if self.is_source() {
             let at = self.mine % self.count * self.bytes;
             let (to, from) = (buffer.add(at), self.buffer.add(at));
-            world.copy(to, from, self.bytes as usize, Order::None)?;
+            order = Order::After(world.copy(to, from, self.bytes as usize, Order::None)?);
         }
         let old = self.words.ptr().add(OLD).address();
-        let count = AtomicOp::Swap(self.mine + 1);
-        // Behind the segment: whoever sees the count sees that.
-        let handle = world.atomic(old, word, count, Order::Continue)?;
+        let handle = world.atomic(old, word, AtomicOp::Add(1u64), order)?;
         self.mine += 1;
         if !self.is_source() {
             // The last is all that matters.
