@@ -106,7 +106,7 @@ pub(crate) struct SendEnd {
     /// Cells that were sent.
     sent: u64,
     queue: VecDeque<Outgoing>,
-    /// Messages that are to be fetched: the request, how many were before it, its length, and its memory.
+    /// Messages that are to be fetched: the request, its length, and its memory.
     lent: VecDeque<(u64, u64, Option<Registered<u8>>)>,
     /// How many messages were to be fetched in all.
     lendings: u64,
@@ -215,7 +215,7 @@ impl SendEnd {
         self.queue.push_back(Outgoing { request, load: Load::Bytes(whole), at, _booked: Some(booked) });
     }
 
-    /// Whether it is over, and its memory the receiver's to free.
+    /// Sends what can be sent. Whether the end is over, and its memory given back.
     pub(super) fn advance(&mut self, world: &World, lobby: &mut Lobby, done: &mut Results) -> bool {
         if self.failed.is_none() {
             if let Err(error) = self.try_advance(world, lobby, done) {

@@ -148,6 +148,9 @@ impl Lane {
     /// Writes the cells of a part of a message, from the cell `first` on, for which there is room.
     pub(crate) fn write(self, local: Local<'_>, first: u64, part: Part<'_>) -> Result<()> {
         let span = self.span(local)?;
+        if span.load(MAGIC_AT)? != MAGIC {
+            return Err(Error::Closed("the other end of the channel is gone".into()));
+        }
         for (index, (cell, bytes)) in (first..).zip(part.cells(self.slot_bytes)) {
             self.write_cell(span, index, cell.word(), bytes)?;
         }
@@ -434,6 +437,7 @@ mod tests {
         assert!(serve(&lane.request(9, 3, part, true), 0).is_err(), "there is room for one");
         assert!(lane.take_up_to(local, 3).unwrap(), "the sender waits");
         lane.raze(local).unwrap();
+        assert!(matches!(lane.write(local, 3, Part::End), Err(Error::Closed(_))), "a neighbour wrote there");
         let last = lane.request(9, 3, Part::End, false);
         assert!(matches!(serve(&last, 0), Err(Error::Closed(_))));
         world.finalize().unwrap();

@@ -107,7 +107,7 @@ mod tests {
         let machine = Pace::new(false);
         assert_eq!(
             [looks(&machine, 8, false), looks(&machine, 8, true), looks(&machine, 7, false)],
-            [80, 20, 0]
+            [80, 10, 0]
         );
         let simulation = Pace::new(true);
         assert_eq!([looks(&simulation, 8, false), looks(&simulation, 100, true)], [0, 0]);

@@ -204,8 +204,9 @@ impl Node {
     pub(super) fn end_process(&mut self, local: u32, cause: Option<Cause>) {
         let seat = &mut self.seats[local as usize];
         seat.given_up = seat.given_up.or(cause);
-        if let Err(why) = kill(seat) {
-            self.outbox.push(ToHub::Unfenced { local, why });
+        match kill(seat) {
+            Ok(()) => seat.is_killed = true,
+            Err(why) => self.outbox.push(ToHub::Unfenced { local, why }),
         }
     }
 
@@ -524,7 +525,7 @@ fn kill(seat: &Seat) -> std::result::Result<(), String> {
 }
 
 /// The same, and waits a moment until it is gone.
-fn await_end(seat: &Seat) {
+pub(super) fn await_end(seat: &Seat) {
     if let (Ok(()), Some(pidfd)) = (kill(seat), &seat.pidfd) {
         let _ = descriptor::poll(&[(pidfd.as_fd(), false)], FENCE_MS);
     }
