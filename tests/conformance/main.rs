@@ -7,6 +7,7 @@
 mod abort;
 mod again;
 mod atomics;
+mod batches;
 mod bounds;
 mod budget;
 mod channels;
@@ -118,6 +119,9 @@ const TOPICS: &[Topic] = &[
     topic("several_channels", &[NODES], channels::several),
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
+    topic("streams", &[NODES, PRIVATE], batches::streams),
+    topic("lists_of_words", &[NODES], batches::lists),
+    topic("wrong_words", &[NODES], batches::wrong_words),
     topic("late_barrier", &[NODES], sync::late),
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),
