@@ -173,7 +173,7 @@ pub struct Batch {
 impl Batch {
     /// Bytes that it has as a request.
     pub fn request_bytes(&self) -> usize {
-        3 + self.kinds.len() * KIND_BYTES + self.body.len()
+        2 + self.kinds.len() * KIND_BYTES + self.body.len()
     }
 
     /// How many words it has.
@@ -401,5 +401,94 @@ impl Local<'_> {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::World;
+
+    fn served(local: Local<'_>, request: &[u8]) -> Result<Vec<u8>> {
+        let mut reply = Vec::new();
+        serve(local, request, &mut reply).map(|()| reply)
+    }
+
+    #[test]
+    fn what_is_asked_of_words_is_done_in_order_and_what_cannot_be_is_left() {
+        let world = World::init().unwrap();
+        let words = world.alloc::<u64>(4).unwrap();
+        let private = world.register(vec![7u64; 2]).unwrap();
+        let word = |index: usize| words.ptr().add(index);
+        let mut batch = Batch::default();
+        let tasks = [
+            WordTask::write(word(0), 5),
+            WordTask::change(word(0), AtomicOp::Add(6), true),
+            WordTask::read(word(0)),
+            WordTask::read(word(4)),
+            WordTask::change(word(1), AtomicOp::CompareSwap(0, 9), true),
+            WordTask::change(word(1), AtomicOp::Xor(1), false),
+            WordTask::read(private.ptr()),
+        ];
+        tasks.iter().for_each(|task| assert!(batch.push(task, 1 << 10)));
+        assert!(batch.tasks().eq(tasks));
+        let request = batch.request(3);
+        assert_eq!((request[0], request.len()), (3, batch.request_bytes()));
+        let reply = served(world.local(), &request[1..]).unwrap();
+        let results = Outcome::read(&batch, &reply).unwrap().results(&batch);
+        let expected = [
+            Done::Done,
+            Done::Value(5),
+            Done::Value(11),
+            Done::Left,
+            Done::Value(0),
+            Done::Done,
+            // Private memory is touched only while a peer is served.
+            Done::Left,
+        ];
+        assert!(results.map(|(_, done)| done).eq(expected));
+        assert_eq!(world.get(word(1)), Ok(8));
+        assert_eq!(world.perform_word(&tasks[6]), Ok(7));
+        let mut small = Batch::default();
+        assert!(!small.push(&tasks[0], 35) && small.is_empty(), "it has no room");
+        drop((words, private));
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn requests_and_replies_that_nobody_writes_are_refused() {
+        let world = World::init().unwrap();
+        let words = world.alloc::<u64>(1).unwrap();
+        let mut batch = Batch::default();
+        batch.push(&WordTask::change(words.ptr(), AtomicOp::Add(1), true), 1 << 10);
+        let request = batch.request(0).split_off(1);
+        for length in 0..request.len() {
+            // A list of kinds and no words is a batch of none.
+            assert_eq!(served(world.local(), &request[..length]).is_ok(), length == 1 + KIND_BYTES, "{length}");
+        }
+        let changed = |at: usize, byte: u8| {
+            let mut request = request.clone();
+            request[at] = byte;
+            served(world.local(), &request)
+        };
+        assert!(changed(1 + KIND_BYTES, 1).is_err(), "a kind that there is not");
+        for code in 0..=255 {
+            // A code that takes another number of operands makes the entry one of another length.
+            let known = operand_count(code).is_ok_and(|count| count == 1);
+            assert_eq!(changed(1, code).is_ok(), known, "code {code}");
+        }
+        let none = [0; 4];
+        let value = [[0; 4].as_slice(), &[0; 8]].concat();
+        assert!(Outcome::read(&batch, &none).is_err() && Outcome::read(&batch, &value).is_ok());
+        let left = |indices: &[u16]| {
+            let count = (indices.len() as u32).to_le_bytes();
+            let indices = indices.iter().flat_map(|index| index.to_le_bytes());
+            let reply: Vec<u8> = count.into_iter().chain(indices).collect();
+            Outcome::read(&batch, &reply).map(|outcome| outcome.is_plain())
+        };
+        assert_eq!(left(&[0]), Ok(false));
+        assert!(left(&[1]).is_err() && left(&[0, 0]).is_err());
+        drop(words);
+        world.finalize().unwrap();
     }
 }
