@@ -36,7 +36,8 @@ fn numbers(rank: u32) -> impl FnMut() -> u64 {
 /// any; of the others each rank writes its own, so that the order of its updates shows.
 fn update(next: &mut impl FnMut() -> u64, from: u32, ranks: u32) -> (usize, u32, usize, AtomicOp<u64>) {
     let number = next();
-    let (kind, rank, index) = (number as usize & 1, (number >> 8) as u32 % ranks, (number >> 32) as usize % WORDS);
+    let (kind, rank, index) =
+        (number as usize & 1, (number >> 8) as u32 % ranks, (number >> 32) as usize % WORDS);
     if index < WORDS / 2 {
         return (kind, rank, index, AtomicOp::Add(number));
     }
@@ -168,7 +169,8 @@ pub(crate) fn wrong_words(stage: &Stage) {
         let crooked = GlobalPtr::<u64>::from_address(good.address().add(4));
         for (wrong, is_bounds) in [(outside, true), (crooked, false), (GlobalPtr::NULL, true)] {
             let mut stream = world.stream();
-            let failed = stream.add(good, 1).and_then(|()| stream.add(wrong, 1)).and_then(|()| stream.flush());
+            let failed =
+                stream.add(good, 1).and_then(|()| stream.add(wrong, 1)).and_then(|()| stream.flush());
             match &failed {
                 Err(Error::Bounds { .. }) => assert!(is_bounds, "{failed:?}"),
                 Err(Error::Misuse(_)) => assert!(!is_bounds, "{failed:?}"),

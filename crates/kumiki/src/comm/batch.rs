@@ -180,7 +180,9 @@ impl<'w, W: AtomicWord> Batcher<'w, W> {
                 Done::Done => continue,
                 Done::Value(value) => value,
                 // Not even its owner can do it so: it is done alone, or shows what is wrong.
-                Done::Left if local.rank_of(task.address()) == rank => self.world.memory.perform_word(&task)?,
+                Done::Left if local.rank_of(task.address()) == rank => {
+                    self.world.memory.perform_word(&task)?
+                }
                 Done::Left => {
                     left.push((task, slot));
                     continue;
@@ -342,10 +344,7 @@ impl World {
     /// # world.finalize()
     /// # }
     /// ```
-    pub fn put_many<W: AtomicWord>(
-        &self,
-        words: impl IntoIterator<Item = (GlobalPtr<W>, W)>,
-    ) -> Result<()> {
+    pub fn put_many<W: AtomicWord>(&self, words: impl IntoIterator<Item = (GlobalPtr<W>, W)>) -> Result<()> {
         let mut stream = self.stream();
         for (to, value) in words {
             if let Err(error) = stream.put(to, value) {
@@ -358,7 +357,12 @@ impl World {
 
     /// Reads many words: their values in the order of the pointers.
     pub fn get_many<W: AtomicWord>(&self, words: impl IntoIterator<Item = GlobalPtr<W>>) -> Result<Vec<W>> {
-        self.ask_many(words.into_iter(), |word| *word, |world, word| world.get(*word), |word| WordTask::read(*word))
+        self.ask_many(
+            words.into_iter(),
+            |word| *word,
+            |world, word| world.get(*word),
+            |word| WordTask::read(*word),
+        )
     }
 
     /// Adds to many words; gives back what each held before. Updates of one word are done in the order given.

@@ -193,7 +193,9 @@ impl Batch {
         if self.request_bytes() + LARGEST > limit || self.count == MOST_ENTRIES {
             return false;
         }
-        let Some(kind) = self.kind(Kind { code: task.code, registration: task.registration }) else { return false };
+        let Some(kind) = self.kind(Kind { code: task.code, registration: task.registration }) else {
+            return false;
+        };
         let mut entry = [0; ENTRY_BYTES + 16];
         entry[0] = kind as u8;
         entry[1..9].copy_from_slice(&task.address.bits().to_le_bytes());
@@ -239,7 +241,9 @@ impl Batch {
     pub fn tasks(&self) -> impl Iterator<Item = WordTask> + '_ {
         let mut entries = Reader::new(&self.body);
         // What was pushed can be read.
-        std::iter::from_fn(move || (!entries.is_empty()).then(|| next_task(&mut entries, &self.kinds).ok()).flatten())
+        std::iter::from_fn(move || {
+            (!entries.is_empty()).then(|| next_task(&mut entries, &self.kinds).ok()).flatten()
+        })
     }
 }
 
@@ -280,7 +284,8 @@ impl<'a> Outcome<'a> {
             before = Some(index);
         }
         let outcome = Outcome { left, values: &reply[4 + 2 * count..] };
-        let values = batch.tasks().zip(outcome.marks()).filter(|(task, left)| task.fetches() && !left).count();
+        let values =
+            batch.tasks().zip(outcome.marks()).filter(|(task, left)| task.fetches() && !left).count();
         if outcome.values.len() == 8 * values {
             Ok(outcome)
         } else {
@@ -295,7 +300,8 @@ impl<'a> Outcome<'a> {
 
     /// For each word in order whether it was left.
     fn marks(&self) -> impl Iterator<Item = bool> + 'a {
-        let mut left = self.left.chunks_exact(2).map(|index| u16::from_le_bytes([index[0], index[1]]) as usize);
+        let mut left =
+            self.left.chunks_exact(2).map(|index| u16::from_le_bytes([index[0], index[1]]) as usize);
         let mut next = left.next();
         (0..).map(move |index| {
             let is_left = next == Some(index);
@@ -464,7 +470,11 @@ mod tests {
         let request = batch.request(0).split_off(1);
         for length in 0..request.len() {
             // A list of kinds and no words is a batch of none.
-            assert_eq!(served(world.local(), &request[..length]).is_ok(), length == 1 + KIND_BYTES, "{length}");
+            assert_eq!(
+                served(world.local(), &request[..length]).is_ok(),
+                length == 1 + KIND_BYTES,
+                "{length}"
+            );
         }
         let changed = |at: usize, byte: u8| {
             let mut request = request.clone();
