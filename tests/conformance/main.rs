@@ -116,6 +116,7 @@ const TOPICS: &[Topic] = &[
     topic("shapes", &[EVERY], shapes::shapes_of_all_kinds),
     topic("signals", &[EVERY], shapes::signals),
     topic("channels", &[NODES, PRIVATE], channels::round),
+    topic("into_memory", &[NODES], channels::into_memory),
     topic("several_channels", &[NODES], channels::several),
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
