@@ -198,6 +198,7 @@
 //! [`World`] has the operations, and says what is seen when; [`data`] has the structures; [`raw`] is for bindings to other languages.
 #![forbid(unsafe_code)]
 
+pub mod comm;
 pub mod data;
 pub mod prelude;
 pub mod raw;

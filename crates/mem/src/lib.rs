@@ -41,7 +41,7 @@ pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
 pub use node::shape::{Shape, MOST_DIMENSIONS};
 pub use node::view::View;
-pub use plain::{Pod, Zeroable};
+pub use plain::{Located, Pod, Zeroable};
 
 /// What the fuzzer runs.
 #[cfg(fuzzing)]

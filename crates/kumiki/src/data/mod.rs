@@ -28,7 +28,7 @@ mod deque;
 mod heap;
 mod list;
 mod map;
-mod message;
+pub(crate) mod message;
 mod multiset;
 mod options;
 mod ring;
@@ -66,6 +66,7 @@ pub(crate) const VECTOR: u8 = 1;
 pub(crate) const DEQUE: u8 = 2;
 pub(crate) const TABLE: u8 = 3;
 pub(crate) const LIST: u8 = 4;
+pub(crate) const COLLECTIVE: u8 = 5;
 
 /// What every rank does for the others, by number.
 pub(crate) static SERVICES: &[Service] = &[
@@ -74,4 +75,5 @@ pub(crate) static SERVICES: &[Service] = &[
     Service { name: "deque", serve: ring::serve_deque },
     Service { name: "table", serve: table::serve },
     Service { name: "list", serve: list::chain::serve },
+    Service { name: "collective", serve: crate::comm::serve_collective },
 ];

@@ -146,7 +146,7 @@ impl Team {
         self.memory.free()
     }
 
-    fn circle<'w>(&'w self, world: &'w World) -> Result<Circle<'w>> {
+    pub(crate) fn circle<'w>(&'w self, world: &'w World) -> Result<Circle<'w>> {
         if !self.memory.is_in(&world.memory) {
             return world.note(Err(Error::Misuse("a team of another world".into())));
         }
@@ -161,7 +161,7 @@ impl Team {
         &self.agreements
     }
 
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.memory.number()
     }
 }

@@ -33,11 +33,13 @@ pub enum Purpose {
     Directory,
     /// Teams that this rank is in.
     Team,
+    /// Groups that this rank is in: what collectives keep, and what they need for a while.
+    Comm,
 }
 
 impl Purpose {
     /// All purposes, in the order of reports.
-    pub const ALL: [Purpose; 11] = [
+    pub const ALL: [Purpose; 12] = [
         Purpose::World,
         Purpose::ArenaControl,
         Purpose::Starter,
@@ -49,6 +51,7 @@ impl Purpose {
         Purpose::Data,
         Purpose::Directory,
         Purpose::Team,
+        Purpose::Comm,
     ];
 
     /// The name in reports.
@@ -65,6 +68,7 @@ impl Purpose {
             Purpose::Data => "data structures",
             Purpose::Directory => "table directories",
             Purpose::Team => "teams",
+            Purpose::Comm => "communication",
         }
     }
 

@@ -1,0 +1,507 @@
+//! The collectives, as programs call them.
+
+use super::lanes::differs;
+use super::operation::{merge, Operation, Reduction};
+use super::Algorithm::{self, Direct, Doubling, Flat, Levels, Ring, Tree};
+use super::{mix, Group, Talk};
+use crate::{Error, Pod, Rank, Result};
+use std::ops::Range;
+
+/// What is longer goes round in a ring, or straight.
+const LONG_BYTES: usize = 64 << 10;
+/// What is shorter for each member goes together with that for others.
+const SHORT_BYTES: usize = 512;
+
+impl<'w> Group<'w> {
+    /// Waits until all members have come here. What they wrote before is seen behind it.
+    pub fn barrier(&self) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Levels, Doubling], 0);
+        // The team has levels of its own, whatever the group has.
+        let meets = algorithm != Doubling || self.forced_none();
+        self.run("barrier", meets.into(), |talk| match meets {
+            true => talk.state.team.as_ref().map_or(Ok(()), |team| team.sync()),
+            false => talk.doubling_barrier(self.all),
+        })
+    }
+
+    /// Gives the elements of the root to all members, in place. All give the same root and number of elements.
+    ///
+    /// ```
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// let mut settings = if group.rank() == 0 { [0.1, 25.0] } else { [0.0; 2] };
+    /// group.broadcast(0, &mut settings)?;
+    /// assert_eq!(settings, [0.1, 25.0]);
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn broadcast<T: Pod>(&self, root: Rank, data: &mut [T]) -> Result<()> {
+        let bytes = size_of_val(data);
+        let algorithm = match bytes > LONG_BYTES {
+            true => self.choose(&[Flat, Levels, Ring, Tree], 1),
+            false => self.choose(&[Flat, Levels, Tree, Ring], 1),
+        };
+        let mark = self.mark::<T>(algorithm, &[root.into(), bytes as u64]);
+        self.run("broadcast", mark, |talk| {
+            self.check_root(root)?;
+            let data = bytemuck::cast_slice_mut(data);
+            match algorithm {
+                Flat => talk.show_all(root as usize, data),
+                Levels => talk.levels_broadcast(root, data),
+                Ring => talk.ring_broadcast(self.all, root, data),
+                _ => talk.tree_broadcast(self.all, root, data),
+            }
+        })
+    }
+
+    /// Combines the elements of all members, one by one, into those of the root; the others keep theirs.
+    pub fn reduce<T: Pod>(&self, root: Rank, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        let bytes = size_of_val(data);
+        let algorithm = match operation.commutes() {
+            true => self.choose(&[Flat, Levels, Tree], size_of::<T>()),
+            false => self.choose(&[Flat, Tree], size_of::<T>()),
+        };
+        let mark = self.mark::<T>(algorithm, &[root.into(), bytes as u64, operation.mark()]);
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        let reduction = Reduction::of::<T, _>(&operation, &merge);
+        let data = bytemuck::cast_slice_mut(data);
+        self.run("reduce", mark, |talk| {
+            self.check_root(root)?;
+            match algorithm {
+                Flat => {
+                    talk.show_merged(data, reduction, if self.me == root { 0..self.count() } else { 0..0 })
+                }
+                Levels => talk.levels_reduce(root, data, reduction),
+                _ => talk.tree_reduce(self.all, root, data, reduction),
+            }
+        })
+    }
+
+    /// Combines the elements of all members, one by one, on all of them, in place. The result is the same on all to the last bit.
+    ///
+    /// ```
+    /// use kumiki::comm::{Located, MinAt};
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// // Who has the smallest?
+    /// let mut smallest = [Located::new((f64::from(group.rank()) - 1.0).abs(), group.rank().into())];
+    /// group.allreduce(&mut smallest, MinAt)?;
+    /// assert_eq!(smallest[0].place(), u64::from(group.ranks() > 1));
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn allreduce<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        let bytes = size_of_val(data);
+        let algorithm = match (operation.commutes(), bytes > LONG_BYTES) {
+            (true, true) => self.choose(&[Flat, Ring, Levels, Doubling, Tree], size_of::<T>()),
+            (true, false) => self.choose(&[Flat, Levels, Doubling, Ring, Tree], size_of::<T>()),
+            (false, _) => self.choose(&[Flat, Tree], size_of::<T>()),
+        };
+        let mark = self.mark::<T>(algorithm, &[bytes as u64, operation.mark()]);
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        let reduction = Reduction::of::<T, _>(&operation, &merge);
+        let data = bytemuck::cast_slice_mut(data);
+        self.run("allreduce", mark, |talk| match algorithm {
+            Flat => talk.show_merged(data, reduction, 0..self.count()),
+            Levels => talk.levels_allreduce(data, reduction),
+            Doubling => talk.doubling_allreduce(self.all, data, reduction),
+            Ring => talk.ring_allreduce(self.all, data, reduction),
+            _ => {
+                talk.tree_reduce(self.all, 0, data, reduction)?;
+                talk.tree_broadcast(self.all, 0, data)
+            }
+        })
+    }
+
+    /// Brings as many elements of each member to the root, in the order of the members. `into` counts on the root only.
+    pub fn gather<T: Pod>(&self, root: Rank, data: &[T], into: &mut [T]) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Tree], 1);
+        let mark = self.mark::<T>(algorithm, &[root.into(), data.len() as u64]);
+        let counts = vec![data.len(); if self.me == root { self.count() } else { 0 }];
+        self.run("gather", mark, |talk| talk.gather(algorithm, root, data, &counts, into))
+    }
+
+    /// As [`gather`](Self::gather), with a number of elements of its own for each member. `counts` and `into` count on the root
+    /// only.
+    pub fn gatherv<T: Pod>(&self, root: Rank, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Tree], 1);
+        let mark = self.mark::<T>(algorithm, &[root.into()]);
+        self.run("gatherv", mark, |talk| talk.gather(algorithm, root, data, counts, into))
+    }
+
+    /// Gives as many elements of the root to each member, in the order of the members. `data` counts on the root only.
+    ///
+    /// ```
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// let (me, ranks) = (group.rank(), group.ranks());
+    /// let all: Vec<u32> = if me == 0 { (0..2 * ranks).collect() } else { Vec::new() };
+    /// let mut part = [0; 2];
+    /// group.scatter(0, &all, &mut part)?;
+    /// assert_eq!(part, [2 * me, 2 * me + 1]);
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn scatter<T: Pod>(&self, root: Rank, data: &[T], into: &mut [T]) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Tree], 1);
+        let mark = self.mark::<T>(algorithm, &[root.into(), into.len() as u64]);
+        let counts = vec![into.len(); if self.me == root { self.count() } else { 0 }];
+        self.run("scatter", mark, |talk| talk.scatter(algorithm, root, data, &counts, into))
+    }
+
+    /// As [`scatter`](Self::scatter), with a number of elements of its own for each member. `data` and `counts` count on the root
+    /// only.
+    pub fn scatterv<T: Pod>(&self, root: Rank, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Tree], 1);
+        let mark = self.mark::<T>(algorithm, &[root.into()]);
+        self.run("scatterv", mark, |talk| talk.scatter(algorithm, root, data, counts, into))
+    }
+
+    /// Brings as many elements of each member to all members, in the order of the members.
+    ///
+    /// ```
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// let mut squares = vec![0; group.ranks() as usize];
+    /// group.allgather(&[group.rank().pow(2)], &mut squares)?;
+    /// assert!(squares.iter().enumerate().all(|(rank, square)| *square as usize == rank.pow(2)));
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn allgather<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
+        self.allgatherv(data, &vec![data.len(); self.count()], into)
+    }
+
+    /// As [`allgather`](Self::allgather), with a number of elements of its own for each member. All give the same counts.
+    pub fn allgatherv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
+        self.allgather_of(Some(data), counts, into)
+    }
+
+    /// As [`allgatherv`](Self::allgatherv), in place: each member has put its own elements where they belong.
+    pub fn allgatherv_in_place<T: Pod>(&self, counts: &[usize], data: &mut [T]) -> Result<()> {
+        self.allgather_of(None, counts, data)
+    }
+
+    fn allgather_of<T: Pod>(&self, data: Option<&[T]>, counts: &[usize], into: &mut [T]) -> Result<()> {
+        let bytes = size_of_val(into);
+        let algorithm = match bytes > LONG_BYTES {
+            true => self.choose(&[Flat, Ring, Doubling], 1),
+            false => self.choose(&[Flat, Doubling, Ring], 1),
+        };
+        let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
+        let mark = self.mark::<T>(algorithm, &[bytes as u64, counted]);
+        self.run("allgather", mark, |talk| {
+            let places = self.places::<T>(counts, into.len())?;
+            let own = places[self.me as usize].clone();
+            let into = bytemuck::cast_slice_mut(into);
+            if let Some(data) = data.map(bytemuck::cast_slice::<T, u8>) {
+                fits("data", data.len(), own.len())?;
+                into[own.clone()].copy_from_slice(data);
+            }
+            match algorithm {
+                Flat => {
+                    let mine = match data {
+                        Some(data) => std::borrow::Cow::Borrowed(bytemuck::cast_slice(data)),
+                        None => std::borrow::Cow::Owned(into[own].to_vec()),
+                    };
+                    talk.stream(&mine, into, &|index, _| Ok((0..places[index].len(), places[index].start)))
+                }
+                Ring => talk.ring_allgather(self.all, into, &places),
+                _ => talk.doubling_allgather(self.all, into, &places),
+            }
+        })
+    }
+
+    /// Gives elements of each member to each: the part of `data` of a number goes to the member of that number, and comes into the part of
+    /// `into` of the number of the member that it comes from. All parts have the same length.
+    ///
+    /// ```
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// let (me, ranks) = (group.rank(), group.ranks());
+    /// // A row of a matrix becomes a column.
+    /// let row: Vec<u32> = (0..ranks).map(|column| 100 * me + column).collect();
+    /// let mut column = vec![0; row.len()];
+    /// group.alltoall(&row, &mut column)?;
+    /// assert!((0..ranks).all(|row| column[row as usize] == 100 * row + me));
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn alltoall<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
+        let (bytes, part) = (size_of_val(data), data.len() / self.count());
+        let algorithm = match bytes / self.count() > SHORT_BYTES {
+            true if bytes > LONG_BYTES => self.choose(&[Direct, Flat, Doubling], 1),
+            true => self.choose(&[Flat, Direct, Doubling], 1),
+            false => self.choose(&[Flat, Doubling, Direct], 1),
+        };
+        let mark = self.mark::<T>(algorithm, &[bytes as u64]);
+        self.run("alltoall", mark, |talk| {
+            fits("data", data.len(), part * self.count())?;
+            fits("into", into.len(), data.len())?;
+            let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
+            let part = part * size_of::<T>();
+            match algorithm {
+                Flat => {
+                    let own = self.me as usize * part;
+                    talk.stream(data, into, &|index, _| Ok((own..own + part, index * part)))
+                }
+                Direct => {
+                    let parts: Vec<_> =
+                        (0..self.count()).map(|index| index * part..(index + 1) * part).collect();
+                    talk.direct_alltoall(self.all, data, &parts, into, &parts)
+                }
+                _ => talk.doubling_alltoall(self.all, data, into),
+            }
+        })
+    }
+
+    /// As [`alltoall`](Self::alltoall), with parts of any lengths: so many elements for each member, and so many from each.
+    pub fn alltoallv<T: Pod>(
+        &self,
+        data: &[T],
+        out_counts: &[usize],
+        into: &mut [T],
+        in_counts: &[usize],
+    ) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Direct], 1);
+        let mark = self.mark::<T>(algorithm, &[]);
+        self.run("alltoallv", mark, |talk| {
+            let out = self.places::<T>(out_counts, data.len())?;
+            let places = self.places::<T>(in_counts, into.len())?;
+            let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
+            match algorithm {
+                Flat => talk.flat_alltoallv(data, &out, into, &places),
+                _ => talk.direct_alltoall(self.all, data, &out, into, &places),
+            }
+        })
+    }
+
+    /// Combines the elements of the members up to each one, in place: the last member has what [`allreduce`](Self::allreduce) gives.
+    ///
+    /// ```
+    /// use kumiki::comm::Sum;
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// // Where do the lines of this rank begin?
+    /// let lines = 10 + u64::from(group.rank());
+    /// let mut end = [lines];
+    /// group.scan(&mut end, Sum)?;
+    /// let begin = end[0] - lines;
+    /// assert!(group.rank() > 0 || begin == 0);
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn scan<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        self.scan_of("scan", data, &operation, false)
+    }
+
+    /// Combines the elements of the members before each one, in place. The first member keeps what it has.
+    pub fn exscan<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        self.scan_of("exscan", data, &operation, true)
+    }
+
+    fn scan_of<T: Pod>(
+        &self,
+        name: &'static str,
+        data: &mut [T],
+        operation: &impl Operation<T>,
+        excludes: bool,
+    ) -> Result<()> {
+        let algorithm = self.choose(&[Flat, Doubling], size_of::<T>());
+        let mark = self.mark::<T>(algorithm, &[size_of_val(data) as u64, operation.mark()]);
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(operation, into, others, first);
+        let reduction = Reduction::of::<T, _>(operation, &merge);
+        let data = bytemuck::cast_slice_mut(data);
+        self.run(name, mark, |talk| match algorithm {
+            Flat => talk.show_merged(data, reduction, 0..self.me as usize + usize::from(!excludes)),
+            _ => {
+                talk.doubling_scan(self.all, data, reduction)?;
+                if excludes {
+                    talk.shift(self.all, data)?;
+                }
+                Ok(())
+            }
+        })
+    }
+
+    /// Combines the elements of all members, and leaves to each its part of the result: so many elements for each member, in their
+    /// order. Gives the range of `data` in which this member's part is; the rest of `data` is undefined.
+    pub fn reduce_scatter<T: Pod>(
+        &self,
+        data: &mut [T],
+        counts: &[usize],
+        operation: impl Operation<T>,
+    ) -> Result<Range<usize>> {
+        let algorithm = match operation.commutes() {
+            true => self.choose(&[Flat, Ring, Tree], size_of::<T>()),
+            false => self.choose(&[Flat, Tree], size_of::<T>()),
+        };
+        let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
+        let mark = self.mark::<T>(algorithm, &[counted, operation.mark()]);
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        let reduction = Reduction::of::<T, _>(&operation, &merge);
+        let len = data.len();
+        let data = bytemuck::cast_slice_mut(data);
+        self.run("reduce_scatter", mark, |talk| {
+            let places = self.places::<T>(counts, len)?;
+            let own = places[self.me as usize].clone();
+            match algorithm {
+                Flat => talk.show_merged(data, reduction, 0..self.count())?,
+                Ring => talk.ring_reduce_scatter(self.all, data, &places, reduction)?,
+                _ => {
+                    talk.tree_reduce(self.all, 0, data, reduction)?;
+                    let mut part = data[own.clone()].to_vec();
+                    talk.tree_scatter(self.all, 0, data, &places, &mut part)?;
+                    data[own.clone()].copy_from_slice(&part);
+                }
+            }
+            Ok(self.places::<u8>(counts, len)?[self.me as usize].clone())
+        })
+    }
+
+    fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    fn check_root(&self, root: Rank) -> Result<()> {
+        match root < self.count {
+            true => Ok(()),
+            false => Err(Error::Misuse(format!("root {root} of a group of {} members", self.count))),
+        }
+    }
+
+    /// What must be the same on all members.
+    fn mark<T>(&self, algorithm: Algorithm, arguments: &[u64]) -> u64 {
+        let start = mix(algorithm as u64, size_of::<T>() as u64);
+        arguments.iter().fold(start, |mark, argument| mix(mark, *argument))
+    }
+
+    /// Where the bytes of each member are in memory for this many elements.
+    fn places<T>(&self, counts: &[usize], len: usize) -> Result<Vec<Range<usize>>> {
+        fits("counts", counts.len(), self.count())?;
+        let mut end = 0usize;
+        let places = counts.iter().map(|count| {
+            let start = end;
+            end = end.saturating_add(*count);
+            start..end
+        });
+        let places: Vec<_> = places.collect();
+        fits("memory", len, end)?;
+        let size = size_of::<T>();
+        Ok(places.into_iter().map(|place| place.start * size..place.end * size).collect())
+    }
+}
+
+fn fits(what: &str, len: usize, wanted: usize) -> Result<()> {
+    match len == wanted {
+        true => Ok(()),
+        false => Err(Error::Misuse(format!("{what}: {len} elements where there must be {wanted}"))),
+    }
+}
+
+/// Where the part of each begins, and where the last ends, as words that can be shown.
+fn starts(places: &[Range<usize>]) -> Vec<u64> {
+    let ends = places.iter().map(|place| place.end as u64);
+    std::iter::once(0).chain(ends).collect()
+}
+
+impl Talk<'_, '_> {
+    fn gather<T: Pod>(
+        &mut self,
+        algorithm: Algorithm,
+        root: Rank,
+        data: &[T],
+        counts: &[usize],
+        into: &mut [T],
+    ) -> Result<()> {
+        let group = self.group;
+        group.check_root(root)?;
+        let is_root = group.me == root;
+        let places = if is_root { group.places::<T>(counts, into.len())? } else { Vec::new() };
+        let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
+        match algorithm {
+            Flat => self.stream(data, into, &|index, total| match is_root {
+                true if places[index].len() != total => {
+                    let wanted = places[index].len();
+                    Err(differs(format!("member {index} has {total} bytes instead of {wanted}")))
+                }
+                true => Ok((0..total, places[index].start)),
+                false => Ok((0..0, 0)),
+            }),
+            _ => self.tree_gather(group.all, root, data, into, &places),
+        }
+    }
+
+    fn scatter<T: Pod>(
+        &mut self,
+        algorithm: Algorithm,
+        root: Rank,
+        data: &[T],
+        counts: &[usize],
+        into: &mut [T],
+    ) -> Result<()> {
+        let group = self.group;
+        group.check_root(root)?;
+        let is_root = group.me == root;
+        let places = if is_root { group.places::<T>(counts, data.len())? } else { Vec::new() };
+        let data: &[u8] = if is_root { bytemuck::cast_slice(data) } else { &[] };
+        let into = bytemuck::cast_slice_mut(into);
+        if algorithm != Flat {
+            return self.tree_scatter(group.all, root, data, &places, into);
+        }
+        let table = if is_root { starts(&places) } else { Vec::new() };
+        let (me, root) = (group.me as usize, root as usize);
+        let mut own = [0u64; 2];
+        let wanted = |index: usize, _| Ok(if index == root { (8 * me..8 * me + 16, 0) } else { (0..0, 0) });
+        self.stream(bytemuck::cast_slice(&table), bytemuck::cast_slice_mut(&mut own), &wanted)?;
+        let range = own[0] as usize..own[1] as usize;
+        if range.len() != into.len() {
+            return Err(differs(format!("the root has {} bytes instead of {}", range.len(), into.len())));
+        }
+        self.stream(data, into, &|index, _| Ok(if index == root { (range.clone(), 0) } else { (0..0, 0) }))
+    }
+
+    fn flat_alltoallv(
+        &mut self,
+        data: &[u8],
+        out: &[Range<usize>],
+        into: &mut [u8],
+        places: &[Range<usize>],
+    ) -> Result<()> {
+        let me = self.group.me as usize;
+        let _booked = self.group.world.book(crate::Purpose::Comm, 24 * out.len() as u64)?;
+        let mut starts_here = vec![[0u64; 2]; out.len()];
+        let table = starts(out);
+        self.stream(
+            bytemuck::cast_slice(&table),
+            bytemuck::cast_slice_mut(&mut starts_here),
+            &|index, _| Ok((8 * me..8 * me + 16, 16 * index)),
+        )?;
+        self.stream(data, into, &|index, _| {
+            let [start, end] = starts_here[index];
+            let (bytes, wanted) = ((end.saturating_sub(start)) as usize, places[index].len());
+            match bytes == wanted {
+                true => Ok((start as usize..end as usize, places[index].start)),
+                false => Err(differs(format!("member {index} sends {bytes} bytes instead of {wanted}"))),
+            }
+        })
+    }
+}

@@ -1,0 +1,355 @@
+//! Groups, and what their members do together.
+//!
+//! | file | what |
+//! |---|---|
+//! | `calls.rs` | the collectives, as programs call them |
+//! | `make.rs` | how a group is made |
+//! | `algorithm.rs` | which algorithm does it |
+//! | `shown.rs` | flat: the members of a node show each other what they have |
+//! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
+//! | `direct.rs` | from everyone to everyone, straight into the memory of the receiver |
+//! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
+//! | `lanes.rs` | streams of bytes between members |
+//! | `traffic.rs` | what goes out and comes in on them |
+//! | `block.rs` | the memory of a member |
+//! | `operation.rs` | how elements are combined |
+//!
+//! A member has a block of bounded size in its own memory, and knows the blocks of those at a distance of a power of two, to which
+//! its lanes lead: every algorithm over lanes is made of such steps. On a node the members find each other's blocks in a table that
+//! the first of them has. Nobody has a table of all.
+
+mod algorithm;
+mod block;
+mod calls;
+mod direct;
+mod doubling;
+mod lanes;
+mod levels;
+mod make;
+mod operation;
+mod ring;
+mod shown;
+mod traffic;
+mod tree;
+
+pub use algorithm::Algorithm;
+pub(crate) use block::serve;
+pub use make::GroupOptions;
+pub use operation::{
+    And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
+};
+
+use crate::{Error, GlobalAddress, Members, Rank, Region, Result, Team, World};
+use block::Layout;
+use kumiki_mem::{Booking, Call};
+use lanes::{Broken, Cause, Lane};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+/// Ranks that do things together: all of them, from [`World::group`], or the members of a team, from [`Team::group`].
+///
+/// All members make the same calls in the same order. Each call is an algorithm that all of them choose alike from what they know
+/// alike; [`force`](Self::force) says which. On every member the result of a reduction is the same to the last bit.
+///
+/// When a call fails on a member, because a rank is lost, because members do different things or because it got an error of its own,
+/// the group is broken: the call fails on all members that have not finished it, and every later one fails at once. Nobody waits for
+/// a member that has failed.
+///
+/// Dropping a group is leaving it: the others cannot go on. Members that are done together [`free`](Self::free) it. Threads of a rank
+/// that call at the same time come one after the other.
+///
+/// ```
+/// use kumiki::comm::Sum;
+/// use kumiki::prelude::*;
+///
+/// # fn main() -> kumiki::Result<()> {
+/// let world = World::init()?;
+/// let group = world.group()?;
+/// let mut total = [f64::from(world.rank()), 1.0];
+/// group.allreduce(&mut total, Sum)?;
+/// assert_eq!(total[1], f64::from(world.ranks()));
+/// group.free()?;
+/// # world.finalize()
+/// # }
+/// ```
+pub struct Group<'w> {
+    world: &'w World,
+    members: Members,
+    me: Rank,
+    count: u32,
+    block: Region<u64>,
+    number: u64,
+    layout: Layout,
+    /// Among all members, and among the first ones of the nodes if that is something else.
+    all: Web,
+    leaders: Option<Web>,
+    near: Near,
+    state: Mutex<State<'w>>,
+    forced: Mutex<Option<Algorithm>>,
+    _booked: Booking,
+}
+
+/// Members in a circle, and the lanes between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Web {
+    /// The number of this member in it; none if it is not in it.
+    me: u32,
+    count: u32,
+    /// Its first lane.
+    first: usize,
+}
+
+impl Web {
+    /// How many steps of a power of two it takes to come round.
+    fn rounds(self) -> u32 {
+        rounds(self.count)
+    }
+
+    /// The lane to the member so many before this one: a power of two of them.
+    fn down(self, power: u32) -> usize {
+        self.first + 2 * power as usize
+    }
+
+    /// The lane to the member so many behind this one.
+    fn up(self, power: u32) -> usize {
+        self.first + 2 * power as usize + 1
+    }
+}
+
+/// The smallest power of two that is not below a number.
+fn rounds(count: u32) -> u32 {
+    count.max(1).next_power_of_two().trailing_zeros()
+}
+
+/// The members of this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Near {
+    count: u32,
+    /// The number of this member among them.
+    me: u32,
+    /// The block of the first of them, which has the table.
+    first: GlobalAddress,
+}
+
+/// What changes with each call.
+struct State<'w> {
+    /// Where all members meet, and those of this node if that is something else. Gone when the group is broken.
+    team: Option<Team>,
+    node_team: Option<Team>,
+    lanes: Vec<Lane>,
+    /// What is under way to other nodes.
+    calls: VecDeque<Call<'w>>,
+    scratch: Vec<u8>,
+    /// How many calls there were, and what the node was told of this one.
+    call: u64,
+    board: u64,
+    /// How often the members of the node have shown each other something.
+    turn: u64,
+    heard: Option<Broken>,
+    broken: Option<Broken>,
+    /// What those on other nodes have not been told.
+    untold: Option<Broken>,
+}
+
+/// A member in the middle of a call.
+struct Talk<'a, 'w> {
+    group: &'a Group<'w>,
+    state: &'a mut State<'w>,
+    /// The same on all members if they do the same.
+    mark: u64,
+}
+
+impl std::fmt::Debug for Group<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Group(rank {} of {})", self.me, self.count)
+    }
+}
+
+impl<'w> Group<'w> {
+    /// This rank's number in the group.
+    pub fn rank(&self) -> Rank {
+        self.me
+    }
+
+    /// How many members it has.
+    pub fn ranks(&self) -> u32 {
+        self.count
+    }
+
+    /// The number in the world of a member; `None` if there is no such member.
+    pub fn world_rank(&self, rank: Rank) -> Option<Rank> {
+        self.members.get(rank)
+    }
+
+    /// Bytes of this rank's block in the arena. What it takes privately is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm)
+    /// and [`Purpose::Team`](crate::Purpose::Team).
+    pub fn block_bytes(&self) -> usize {
+        self.layout.bytes as usize
+    }
+
+    /// Lets all later calls use this algorithm where it will do, and one that always does where not; `None` lets them choose again.
+    /// Collective in the sense that all members must say the same before the same call.
+    pub fn force(&self, algorithm: impl Into<Option<Algorithm>>) {
+        *self.forced.lock().unwrap_or_else(PoisonError::into_inner) = algorithm.into();
+    }
+
+    /// Waits until all members have come here, and gives the group back. Collective.
+    pub fn free(self) -> Result<()> {
+        self.barrier()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let mut talk = Talk { group: &self, state, mark: 0 };
+        talk.settle();
+        // All have come, and what they sent is there: nobody sends anything more.
+        let [node, all] =
+            [talk.state.node_team.take(), talk.state.team.take()].map(|team| team.map_or(Ok(()), Team::free));
+        node.and(all)
+    }
+
+    fn address(&self) -> GlobalAddress {
+        self.block.address()
+    }
+
+    fn has(&self, world_rank: Rank) -> bool {
+        self.members.position(world_rank).is_some()
+    }
+
+    /// The blocks of the members of this node, if there is a table of them.
+    fn near_blocks(&self) -> impl Iterator<Item = GlobalAddress> + use<'_, 'w> {
+        let count = if self.layout.half > 0 { self.near.count } else { 0 };
+        (0..count).filter_map(|index| self.near_block(index).ok())
+    }
+
+    fn near_block(&self, index: u32) -> Result<GlobalAddress> {
+        let place = self.layout.table + 8 * u64::from(index);
+        let table = self.world.local().span(self.near.first, place + 8)?;
+        table.load(place).map(GlobalAddress::from_bits)
+    }
+
+    /// Does something that all members do at once. What tells them apart is in the mark.
+    fn run<T>(
+        &self,
+        name: &'static str,
+        mark: u64,
+        work: impl FnOnce(&mut Talk<'_, 'w>) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        if let Some(broken) = state.broken {
+            Talk { group: self, state, mark: 0 }.tell();
+            return self.world.note(Err(broken.error()));
+        }
+        state.call += 1;
+        let mark = mix(mix(mix(self.number, state.call), hash(name)), mark);
+        let mut guard = Guard(Talk { group: self, state, mark }, true);
+        let done = guard.begin().and_then(|()| work(&mut guard.0));
+        guard.1 = false;
+        match done {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let error = guard.0.give_up(error);
+                self.world.note(Err(error))
+            }
+        }
+    }
+}
+
+/// A call that is not over: if the program panics in it, the others must know.
+struct Guard<'a, 'w>(Talk<'a, 'w>, bool);
+
+impl Guard<'_, '_> {
+    fn begin(&mut self) -> Result<()> {
+        self.0.check()?;
+        self.0.post()
+    }
+}
+
+impl Drop for Guard<'_, '_> {
+    fn drop(&mut self) {
+        if self.1 {
+            let _ = self.0.give_up(Error::Refused("the program panicked".into()));
+        }
+    }
+}
+
+impl Talk<'_, '_> {
+    /// Fails if the group is broken.
+    fn check(&mut self) -> Result<()> {
+        match self.own()?.load(block::BROKEN_AT)? {
+            0 => Ok(()),
+            word => Err(self.heard(word)),
+        }
+    }
+
+    /// Breaks the group. What a partner has said goes before what this member has found.
+    fn give_up(&mut self, error: Error) -> Error {
+        let me = self.group.world.rank();
+        let told = self.state.heard.or_else(|| {
+            let word = self.own().and_then(|own| own.load(block::BROKEN_AT)).unwrap_or(0);
+            Broken::of(word)
+        });
+        let (broken, error) = match told {
+            Some(broken) if broken.cause != Cause::Left || matches!(error, Error::PeerLost { .. }) => {
+                (broken, broken.error())
+            }
+            _ => {
+                let differs = matches!(&error, Error::Misuse(why) if why.contains("do different things"));
+                let broken = match differs {
+                    true => Broken { cause: Cause::Differs, rank: me },
+                    false => Broken::by(&error, me),
+                };
+                (broken, error)
+            }
+        };
+        self.leave(broken);
+        error
+    }
+
+    /// Leaves the group, for a reason. Whoever unwinds sends nothing: it may be past that. It does so later, if it goes on.
+    fn leave(&mut self, broken: Broken) {
+        self.state.broken = Some(broken);
+        self.spread_near(broken);
+        self.state.untold = Some(broken);
+        if !std::thread::panicking() {
+            self.tell();
+        }
+        self.state.node_team = None;
+        self.state.team = None;
+    }
+
+    /// Tells those on other nodes why this member has left, if they do not know.
+    fn tell(&mut self) {
+        if let Some(broken) = self.state.untold.take() {
+            self.spread_far(broken);
+            self.settle();
+        }
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let mut talk = Talk { group: self, state, mark: 0 };
+        if talk.state.team.is_some() {
+            talk.leave(Broken { cause: Cause::Left, rank: self.world.rank() });
+        }
+        if !std::thread::panicking() {
+            talk.tell();
+            talk.settle();
+        }
+        let _ = block::close(self.world.local(), self.block.address());
+    }
+}
+
+/// Makes one number of two, in which every bit of both counts.
+fn mix(one: u64, other: u64) -> u64 {
+    let mixed = (one ^ other.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0xd1b5_4a32_d192_ed03);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ mixed >> 31
+}
+
+fn hash(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

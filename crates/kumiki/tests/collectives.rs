@@ -1,0 +1,210 @@
+//! Groups in the simulator, where each rank has a node of its own. Those on one node, and on several, are in the conformance suite.
+
+#[path = "../../../tests/sweep.rs"]
+mod sweep;
+
+use kumiki::comm::{Combine, GroupOptions, Max, Sum};
+use kumiki::{Error, Members, Purpose, Result, World};
+use kumiki_sim::{Cluster, Crash, End, Faults, Network, Time};
+
+fn cluster(ranks: u32) -> Cluster {
+    Cluster::new(ranks, Network::torus(&[ranks]))
+}
+
+/// Runs a program on all ranks of a small cluster; each must end like this.
+fn everywhere(ranks: u32, program: impl Fn(&World) -> Result<()> + Send + Sync) {
+    let outcome = cluster(ranks).run(|attachment| {
+        let world = World::attach(attachment)?;
+        program(&world)?;
+        world.finalize()
+    });
+    let ends = outcome.expect("it runs").values().expect("nobody panicked");
+    assert_eq!(ends, vec![Ok(()); ranks as usize]);
+}
+
+#[test]
+fn every_collective_gives_what_one_member_alone_computes() {
+    for ranks in (1..=9).chain([16]) {
+        everywhere(ranks, |world| {
+            let group = world.group()?;
+            sweep::sweep(&group, &[0, 1, 6])?;
+            group.free()
+        });
+    }
+}
+
+#[test]
+fn all_types_of_numbers_and_what_does_not_fit_into_a_block() {
+    everywhere(5, |world| {
+        let group = world.group()?;
+        sweep::types(&group, 3)?;
+        sweep::sweep(&group, &[700])?;
+        group.free()
+    });
+}
+
+#[test]
+fn groups_that_overlap_go_on_at_once_and_give_back_all_they_took() {
+    everywhere(6, |world| {
+        let of = || [Purpose::Comm, Purpose::Team, Purpose::Heap].map(|purpose| world.ledger().of(purpose));
+        let before = of();
+        let all = world.group()?;
+        let odd = world.team_split(world.rank() % 2, -i64::from(world.rank()))?.expect("a colour");
+        let pair = world.team(Members::from([4, 1]))?;
+        let (half, two) = (odd.group(world)?, pair.as_ref().map(|pair| pair.group(world)).transpose()?);
+        for round in 0..5 {
+            let mut last = [world.rank() + round];
+            all.allreduce(&mut last, Max)?;
+            assert_eq!(last, [5 + round]);
+            let mut sum = [world.rank()];
+            half.allreduce(&mut sum, Sum)?;
+            assert_eq!(sum, [if world.rank() % 2 == 0 { 6 } else { 9 }]);
+            if let Some(two) = &two {
+                let mut text = [[u64::from(world.rank())]];
+                two.allreduce(
+                    &mut text,
+                    Combine::ordered(|[one]: [u64; 1], [other]: [u64; 1]| [10 * one + other]),
+                )?;
+                assert_eq!(text, [[41]]);
+            }
+        }
+        assert!(all.block_bytes() <= 16 << 10 && world.ledger().of(Purpose::Comm) < before[0] + (64 << 10));
+        two.map_or(Ok(()), |two| two.free())?;
+        half.free()?;
+        all.free()?;
+        odd.free()?;
+        pair.map_or(Ok(()), |pair| pair.free())?;
+        world.sync()?;
+        assert_eq!(of(), before);
+        assert_eq!(world.heap_use(0)?.blocks, 0, "nothing is left of the tables");
+        Ok(())
+    });
+}
+
+/// Whoever has no memory, or says something else, keeps all from having the group, and nobody is out of step afterwards.
+#[test]
+fn a_group_that_one_member_cannot_be_in_is_nobodys() {
+    let outcome = cluster(4).budget_bytes(1 << 20).run(|attachment| {
+        let world = World::attach(attachment)?;
+        let hog = (world.rank() == 2).then(|| {
+            let left = world.ledger().budget_bytes.expect("a budget")
+                - world.ledger().entries.iter().map(|entry| entry.bytes).sum::<u64>();
+            world.alloc::<u8>(left as usize - 12_000)
+        });
+        let short = world.group().expect_err("one has no memory");
+        let own = matches!(short, Error::OutOfMemory { .. });
+        assert!(own == (world.rank() == 2) && (own || matches!(short, Error::Refused(_))), "{short}");
+        drop(hog);
+        let bytes = if world.rank() == 1 { 8 << 10 } else { 4 << 10 };
+        let other = world.group_with(GroupOptions::default().block_bytes(bytes)).expect_err("they differ");
+        assert!(matches!(other, Error::Misuse(_)), "{other}");
+        let small = world.group_with(GroupOptions::default().block_bytes(100)).expect_err("too small");
+        assert!(matches!(small, Error::Misuse(_)), "{small}");
+        let group = world.group()?;
+        group.barrier()?;
+        group.free()?;
+        world.finalize()
+    });
+    assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), vec![Ok(()); 4]);
+}
+
+/// Each of these is an error on every member, and so is every later call.
+#[test]
+fn members_that_do_different_things_all_get_an_error() {
+    type Call = fn(&kumiki::comm::Group<'_>, bool) -> Result<()>;
+    let calls: &[(&str, Call)] = &[
+        ("another collective", |group, odd| match odd {
+            true => group.allreduce(&mut [1u64], Sum),
+            false => group.broadcast(0, &mut [1u64]),
+        }),
+        ("another operation", |group, odd| match odd {
+            true => group.allreduce(&mut [1u64], Sum),
+            false => group.allreduce(&mut [1u64], Max),
+        }),
+        ("another length", |group, odd| group.allreduce(&mut vec![1u64; 3 + usize::from(odd)], Sum)),
+        ("another root", |group, odd| group.reduce(u32::from(odd), &mut [1u64], Sum)),
+        ("a root that is not there", |group, odd| group.broadcast(if odd { 9 } else { 0 }, &mut [1u64])),
+        ("a length that does not fit", |group, odd| {
+            group.alltoall(&[1u8; 5], &mut vec![0; 5 + usize::from(odd)])
+        }),
+        ("another count", |group, odd| {
+            let mut into = [0u64; 5];
+            group.alltoallv(
+                &[1; 5],
+                &[1; 5],
+                &mut into[..if odd { 4 } else { 5 }],
+                &[1, 1, 1, 1, u32::from(!odd) as usize],
+            )
+        }),
+        ("one that leaves", |group, odd| {
+            if odd {
+                Err(Error::Misuse("it leaves".into()))
+            } else {
+                group.barrier().and_then(|()| group.allreduce(&mut [1u8], Sum))
+            }
+        }),
+    ];
+    for (what, call) in calls {
+        everywhere(5, |world| {
+            let group = world.group()?;
+            let odd = world.rank() == 3;
+            // Whoever only sends may not notice it at once.
+            let _ = (0..3).map(|_| call(&group, odd)).find(Result::is_err);
+            if odd {
+                drop(group);
+            } else {
+                let later = group.allreduce(&mut [1u64], Sum);
+                assert!(later.is_err(), "{what}");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Whenever a member crashes, every other one learns it, and nobody waits for ever: a run in which everybody does would be an error.
+#[test]
+fn a_member_that_crashes_at_any_message_is_missed_by_all() {
+    const VICTIM: u32 = 2;
+    for operation in (1..).step_by(3) {
+        let faults = Faults { crashes: vec![Crash { rank: VICTIM, operation }], ..Faults::default() };
+        let outcome = cluster(5).faults(faults).run(|attachment| -> Result<()> {
+            let world = World::attach(attachment)?;
+            let told = collectives_until_lost(&world);
+            if told.is_err() {
+                // Whoever ends now would be missed, too.
+                for _ in 0..3 {
+                    kumiki_sim::compute(Time::from_seconds(1.0));
+                    let _ = world.progress();
+                }
+                return told;
+            }
+            world.finalize()
+        });
+        let outcome = outcome.expect("nobody hangs");
+        let mut crashed = false;
+        for (rank, end) in outcome.ends.iter().enumerate() {
+            match end {
+                End::Crashed => crashed = true,
+                End::Returned(Ok(())) => {}
+                End::Returned(Err(error)) => {
+                    let lost = matches!(error, Error::PeerLost { rank, .. } if *rank == VICTIM);
+                    assert!(lost, "rank {rank}, crash at {operation}: {error}");
+                }
+                other => panic!("rank {rank}, crash at {operation}: {other:?}"),
+            }
+        }
+        if !crashed {
+            return;
+        }
+    }
+}
+
+fn collectives_until_lost(world: &World) -> Result<()> {
+    let group = world.group()?;
+    for _ in 0..2 {
+        group.allreduce(&mut [1u64; 400], Sum)?;
+        group.broadcast(1, &mut [1u8; 3000])?;
+        group.alltoall(&[1u32; 5], &mut [0; 5])?;
+    }
+    group.free()
+}
