@@ -81,6 +81,37 @@ fn groups_that_overlap_go_on_at_once_and_give_back_all_they_took() {
     });
 }
 
+/// After the trials all members keep the same algorithm; another group learns it and tries nothing. A text that is wrong is refused.
+#[test]
+fn all_members_keep_the_same_algorithm_and_others_learn_it() {
+    everywhere(6, |world| {
+        let group = world.group()?;
+        for round in 0..20u64 {
+            let mut sum = [round; 8];
+            group.allreduce(&mut sum, Sum)?;
+            assert_eq!(sum, [6 * round; 8]);
+            let mut all = [0; 6];
+            group.allgather(&[world.rank()], &mut all)?;
+            assert_eq!(all, [0, 1, 2, 3, 4, 5]);
+        }
+        let (decided, text) = (group.decisions(), group.decisions_as_text());
+        assert_eq!(decided.len(), 2, "{text}");
+        let marks = [decided[0].algorithm as u8, decided[1].algorithm as u8];
+        let mut all = [0; 12];
+        group.allgather(&marks, &mut all)?;
+        assert_eq!(all[..], marks.repeat(6), "the same on all");
+        let other = world.group()?;
+        other.learn(&text)?;
+        assert_eq!(other.decisions_as_text(), text);
+        let wrong = other.learn("kumiki decisions 1\nallreduce quick").expect_err("not a decision");
+        assert!(wrong.to_string().contains("line 2"), "{wrong}");
+        let fixed = world.group_with(GroupOptions::default().fixed())?;
+        (0..20).try_for_each(|_| fixed.allreduce(&mut [1.5], Sum))?;
+        assert!(fixed.decisions().is_empty());
+        [group, other, fixed].into_iter().try_for_each(|group| group.free())
+    });
+}
+
 /// Whoever has no memory, or says something else, keeps all from having the group, and nobody is out of step afterwards.
 #[test]
 fn a_group_that_one_member_cannot_be_in_is_nobodys() {

@@ -8,7 +8,7 @@ mod collective;
 
 pub(crate) use collective::serve as serve_collective;
 pub use collective::{
-    Algorithm, And, Combine, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or,
-    Product, Sum, Xor,
+    Algorithm, And, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt, Number,
+    Operation, Or, Product, Sum, Xor,
 };
 pub use kumiki_mem::Located;

@@ -56,11 +56,7 @@ impl Group<'_> {
     /// do. `element` is the size of what must not be parted.
     pub(super) fn choose(&self, candidates: &[Algorithm], element: usize) -> Algorithm {
         let last = *candidates.last().expect("there is one that always does");
-        let can = |algorithm: &Algorithm| match algorithm {
-            Algorithm::Flat => self.near.count == self.count && self.shows(element),
-            Algorithm::Levels => self.leaders.is_some() && self.shows(element),
-            _ => true,
-        };
+        let can = |algorithm: &Algorithm| self.can(*algorithm, element);
         let forced = *self.forced.lock().unwrap_or_else(PoisonError::into_inner);
         let forced = forced.filter(|forced| candidates.contains(forced) && can(forced));
         forced.or_else(|| candidates.iter().copied().find(can)).unwrap_or(last)
@@ -71,8 +67,13 @@ impl Group<'_> {
         self.forced.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
-    /// Whether the members of a node can show each other elements of this size.
-    fn shows(&self, element: usize) -> bool {
-        self.layout.half >= element.max(8) as u64
+    /// Whether this group can do it so, with elements of this size.
+    pub(super) fn can(&self, algorithm: Algorithm, element: usize) -> bool {
+        let shows = self.layout.half >= element.max(8) as u64;
+        match algorithm {
+            Algorithm::Flat => self.near.count == self.count && shows,
+            Algorithm::Levels => self.leaders.is_some() && shows,
+            _ => true,
+        }
     }
 }

@@ -40,21 +40,24 @@ impl<'w> Group<'w> {
     /// ```
     pub fn broadcast<T: Pod>(&self, root: Rank, data: &mut [T]) -> Result<()> {
         let bytes = size_of_val(data);
-        let algorithm = match bytes > LONG_BYTES {
-            true => self.choose(&[Flat, Levels, Ring, Tree], 1),
-            false => self.choose(&[Flat, Levels, Tree, Ring], 1),
+        let candidates = match bytes > LONG_BYTES {
+            true => [Flat, Levels, Ring, Tree],
+            false => [Flat, Levels, Tree, Ring],
         };
+        let choice = self.pick(("broadcast", true, Some(bytes)), &candidates, 1)?;
+        let algorithm = choice.algorithm;
         let mark = self.mark::<T>(algorithm, &[root.into(), bytes as u64]);
-        self.run("broadcast", mark, |talk| {
+        let data = bytemuck::cast_slice_mut(data);
+        let broadcast = |talk: &mut Talk<'_, 'w>| {
             self.check_root(root)?;
-            let data = bytemuck::cast_slice_mut(data);
             match algorithm {
                 Flat => talk.show_all(root as usize, data),
                 Levels => talk.levels_broadcast(root, data),
                 Ring => talk.ring_broadcast(self.all, root, data),
                 _ => talk.tree_broadcast(self.all, root, data),
             }
-        })
+        };
+        self.timed(choice, || self.run("broadcast", mark, broadcast))
     }
 
     /// Combines the elements of all members, one by one, into those of the root; the others keep theirs.
@@ -98,16 +101,19 @@ impl<'w> Group<'w> {
     /// ```
     pub fn allreduce<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
         let bytes = size_of_val(data);
-        let algorithm = match (operation.commutes(), bytes > LONG_BYTES) {
-            (true, true) => self.choose(&[Flat, Ring, Levels, Doubling, Tree], size_of::<T>()),
-            (true, false) => self.choose(&[Flat, Levels, Doubling, Ring, Tree], size_of::<T>()),
-            (false, _) => self.choose(&[Flat, Tree], size_of::<T>()),
+        let candidates: &[Algorithm] = match (operation.commutes(), bytes > LONG_BYTES) {
+            (true, true) => &[Flat, Ring, Levels, Doubling, Tree],
+            (true, false) => &[Flat, Levels, Doubling, Ring, Tree],
+            (false, _) => &[Flat, Tree],
         };
+        let class = ("allreduce", operation.commutes(), Some(bytes));
+        let choice = self.pick(class, candidates, size_of::<T>())?;
+        let algorithm = choice.algorithm;
         let mark = self.mark::<T>(algorithm, &[bytes as u64, operation.mark()]);
         let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
         let reduction = Reduction::of::<T, _>(&operation, &merge);
         let data = bytemuck::cast_slice_mut(data);
-        self.run("allreduce", mark, |talk| match algorithm {
+        let allreduce = |talk: &mut Talk<'_, 'w>| match algorithm {
             Flat => talk.show_merged(data, reduction, 0..self.count()),
             Levels => talk.levels_allreduce(data, reduction),
             Doubling => talk.doubling_allreduce(self.all, data, reduction),
@@ -116,7 +122,8 @@ impl<'w> Group<'w> {
                 talk.tree_reduce(self.all, 0, data, reduction)?;
                 talk.tree_broadcast(self.all, 0, data)
             }
-        })
+        };
+        self.timed(choice, || self.run("allreduce", mark, allreduce))
     }
 
     /// Brings as many elements of each member to the root, in the order of the members. `into` counts on the root only.
@@ -196,13 +203,12 @@ impl<'w> Group<'w> {
 
     fn allgather_of<T: Pod>(&self, data: Option<&[T]>, counts: &[usize], into: &mut [T]) -> Result<()> {
         let bytes = size_of_val(into);
-        let algorithm = match bytes > LONG_BYTES {
-            true => self.choose(&[Flat, Ring, Doubling], 1),
-            false => self.choose(&[Flat, Doubling, Ring], 1),
-        };
+        let candidates = if bytes > LONG_BYTES { [Flat, Ring, Doubling] } else { [Flat, Doubling, Ring] };
+        let choice = self.pick(("allgather", true, Some(bytes)), &candidates, 1)?;
+        let algorithm = choice.algorithm;
         let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
         let mark = self.mark::<T>(algorithm, &[bytes as u64, counted]);
-        self.run("allgather", mark, |talk| {
+        let allgather = |talk: &mut Talk<'_, 'w>| {
             let places = self.places::<T>(counts, into.len())?;
             let own = places[self.me as usize].clone();
             let into = bytemuck::cast_slice_mut(into);
@@ -221,7 +227,8 @@ impl<'w> Group<'w> {
                 Ring => talk.ring_allgather(self.all, into, &places),
                 _ => talk.doubling_allgather(self.all, into, &places),
             }
-        })
+        };
+        self.timed(choice, || self.run("allgather", mark, allgather))
     }
 
     /// Gives elements of each member to each: the part of `data` of a number goes to the member of that number, and comes into the part of
@@ -244,13 +251,15 @@ impl<'w> Group<'w> {
     /// ```
     pub fn alltoall<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
         let (bytes, part) = (size_of_val(data), data.len() / self.count());
-        let algorithm = match bytes / self.count() > SHORT_BYTES {
-            true if bytes > LONG_BYTES => self.choose(&[Direct, Flat, Doubling], 1),
-            true => self.choose(&[Flat, Direct, Doubling], 1),
-            false => self.choose(&[Flat, Doubling, Direct], 1),
+        let candidates = match bytes / self.count() > SHORT_BYTES {
+            true if bytes > LONG_BYTES => [Direct, Flat, Doubling],
+            true => [Flat, Direct, Doubling],
+            false => [Flat, Doubling, Direct],
         };
+        let choice = self.pick(("alltoall", true, Some(bytes)), &candidates, 1)?;
+        let algorithm = choice.algorithm;
         let mark = self.mark::<T>(algorithm, &[bytes as u64]);
-        self.run("alltoall", mark, |talk| {
+        let alltoall = |talk: &mut Talk<'_, 'w>| {
             fits("data", data.len(), part * self.count())?;
             fits("into", into.len(), data.len())?;
             let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
@@ -267,7 +276,8 @@ impl<'w> Group<'w> {
                 }
                 _ => talk.doubling_alltoall(self.all, data, into),
             }
-        })
+        };
+        self.timed(choice, || self.run("alltoall", mark, alltoall))
     }
 
     /// As [`alltoall`](Self::alltoall), with parts of any lengths: so many elements for each member, and so many from each.

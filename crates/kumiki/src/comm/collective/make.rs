@@ -5,6 +5,7 @@
 
 use super::block::{Layout, CALL_AT, HEAD_BYTES, NUMBER_AT};
 use super::lanes::Lane;
+use super::tune::{Tuner, TABLE_BYTES};
 use super::{Group, Near, State, Web};
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result, Team, World};
@@ -27,11 +28,12 @@ use std::sync::Mutex;
 #[must_use]
 pub struct GroupOptions {
     block_bytes: usize,
+    is_fixed: bool,
 }
 
 impl Default for GroupOptions {
     fn default() -> GroupOptions {
-        GroupOptions { block_bytes: 16 << 10 }
+        GroupOptions { block_bytes: 16 << 10, is_fixed: false }
     }
 }
 
@@ -39,6 +41,12 @@ impl GroupOptions {
     /// The most memory that each member gives: 16 KiB if nothing is said. Larger blocks take more at a time.
     pub const fn block_bytes(mut self, bytes: usize) -> GroupOptions {
         self.block_bytes = bytes;
+        self
+    }
+
+    /// No algorithm is tried: what is used depends on the collective, the size and the group alone.
+    pub const fn fixed(mut self) -> GroupOptions {
+        self.is_fixed = true;
         self
     }
 }
@@ -222,6 +230,8 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
         near,
         state: Mutex::new(State { team: Some(team), ..state }),
         forced: Mutex::new(None),
+        tuner: Mutex::new(Tuner::new(options.is_fixed)),
+        nodes: placing.leaders.len() as u32,
         _booked: booked,
     };
     Ok(group)
@@ -259,7 +269,8 @@ fn prepare(world: &World, team: &Team, placing: &Placing, options: GroupOptions)
     let leaders = has_levels.then_some(Web { me, count: nodes, first });
     let lanes = first as u64 + leaders.map_or(0, |web| 2 * u64::from(web.rounds()));
     let layout = Layout::new(options.block_bytes as u64, lanes, placing.most_near.into(), nodes < count)?;
-    let private = size_of::<Group>() as u64 + lanes * size_of::<Lane>() as u64 + 2 * layout.ring;
+    let private =
+        size_of::<Group>() as u64 + lanes * size_of::<Lane>() as u64 + 2 * layout.ring + TABLE_BYTES;
     let booked = world.book(Purpose::Comm, private + team.members().bytes())?;
     let block = world.alloc::<u64>(layout.bytes as usize / 8)?;
     let head = world.local().span(block.address(), HEAD_BYTES)?;

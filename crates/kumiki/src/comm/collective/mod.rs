@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `calls.rs` | the collectives, as programs call them |
 //! | `make.rs` | how a group is made |
-//! | `algorithm.rs` | which algorithm does it |
+//! | `algorithm.rs` | which algorithms there are |
+//! | `tune.rs` | which one does it, by trying |
 //! | `shown.rs` | flat: the members of a node show each other what they have |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
 //! | `direct.rs` | from everyone to everyone, straight into the memory of the receiver |
@@ -31,6 +32,7 @@ mod ring;
 mod shown;
 mod traffic;
 mod tree;
+mod tune;
 
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
@@ -39,17 +41,21 @@ pub use operation::{
     And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
 };
 
+pub use tune::Decision;
+
 use crate::{Error, GlobalAddress, Members, Rank, Region, Result, Team, World};
 use block::Layout;
 use kumiki_mem::{Booking, Call};
 use lanes::{Broken, Cause, Lane};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
+use tune::Tuner;
 
 /// Ranks that do things together: all of them, from [`World::group`], or the members of a team, from [`Team::group`].
 ///
-/// All members make the same calls in the same order. Each call is an algorithm that all of them choose alike from what they know
-/// alike; [`force`](Self::force) says which. On every member the result of a reduction is the same to the last bit.
+/// All members make the same calls in the same order. In the first calls of a kind and size the algorithms that may be the fastest are
+/// tried, and all members keep the same one ([`decisions`](Self::decisions)); [`force`](Self::force) says which to use instead, and
+/// [`GroupOptions::fixed`] that nothing is tried: then sums are the same from run to run, to the last bit. On every member the result of a reduction is the same to the last bit.
 ///
 /// When a call fails on a member, because a rank is lost, because members do different things or because it got an error of its own,
 /// the group is broken: the call fails on all members that have not finished it, and every later one fails at once. Nobody waits for
@@ -86,6 +92,8 @@ pub struct Group<'w> {
     near: Near,
     state: Mutex<State<'w>>,
     forced: Mutex<Option<Algorithm>>,
+    tuner: Mutex<Tuner>,
+    nodes: u32,
     _booked: Booking,
 }
 
