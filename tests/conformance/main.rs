@@ -9,6 +9,7 @@ mod again;
 mod atomics;
 mod bounds;
 mod budget;
+mod collectives;
 mod connections;
 mod copy;
 mod examples;
@@ -34,6 +35,8 @@ mod shapes;
 mod simulated;
 mod stage;
 mod strangers;
+#[path = "../sweep.rs"]
+mod sweep;
 mod sync;
 mod tables;
 mod teams;
@@ -117,6 +120,9 @@ const TOPICS: &[Topic] = &[
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),
     topic("team_members_late_and_left", &[NODES], teams::late_and_left),
+    topic("collectives", &[NODES], collectives::collectives),
+    topic("long_collectives", &[NODES], collectives::long_collectives),
+    topic("broken_collectives", &[NODES], collectives::broken_collectives),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
