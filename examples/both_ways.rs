@@ -9,21 +9,27 @@
 use kumiki::prelude::*;
 use kumiki_sim::{Cluster, Network};
 
-/// The program: it only sees a world. All ranks learn the largest of what each of them has, in as many steps as there are bits in
-/// the number of ranks.
+/// The program: it only sees a world. All ranks learn the largest of what each of them has: first those of a row of ranks, then those
+/// of a column, each team by itself.
 fn program(world: &World) -> kumiki::Result<u64> {
     let (me, ranks) = (world.rank(), world.ranks());
-    let boxes = world.shared_array::<u64>(32)?;
-    let mut most = number(me);
-    let (mut step, mut reach) = (0, 1);
-    while reach < ranks {
-        world.put(boxes.at((me + reach) % ranks, step), most)?;
-        world.sync()?;
-        most = most.max(boxes.get(step)?);
-        (step, reach) = (step + 1, 2 * reach);
+    let columns = (1..=ranks).rfind(|&n| ranks.is_multiple_of(n) && n * n <= ranks).expect("1 will do");
+    let row = world.team_split(me / columns, me.into())?.expect("every rank is in a row");
+    let column = world.team_split(me % columns, me.into())?.expect("every rank is in a column");
+
+    let most = world.shared_array::<u64>(2)?;
+    let mut known = number(me);
+    for (step, team) in [&row, &column].into_iter().enumerate() {
+        for member in team.members().iter() {
+            world.fetch_max(most.at(member, step), known)?;
+        }
+        team.sync()?;
+        known = most.get(step)?;
     }
-    boxes.free(world)?;
-    Ok(most)
+    most.free(world)?;
+    row.free()?;
+    column.free()?;
+    Ok(known)
 }
 
 /// What a rank has.

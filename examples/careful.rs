@@ -3,6 +3,7 @@
 //! `kumiki run -n 4 target/release/examples/careful`
 
 use kumiki::prelude::*;
+use std::time::Duration;
 
 fn main() -> kumiki::Result<()> {
     let world = World::init()?;
@@ -26,6 +27,13 @@ fn main() -> kumiki::Result<()> {
 
     // More than there is: nothing was taken.
     say("too much memory", kind(world.alloc::<u64>(1 << 42)));
+
+    // A word that nobody writes: waiting ends when it was to end.
+    let wait = Wait::at_most(Duration::from_millis(20));
+    say(
+        "a word that does not come",
+        kind(world.wait_until(array.at(world.rank(), 3), Is::NotEqual(0), wait)),
+    );
 
     // Ranks that do not agree: every one of them is told.
     let count = 8 + world.rank() as usize;

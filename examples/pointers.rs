@@ -1,5 +1,5 @@
 //! A ring of nodes, one on each rank, each with a pointer to the next: pointers are plain data, and lie in global memory like
-//! any other. Rank 0 follows them round.
+//! any other. Rank 0 follows them round; the last rank reads all nodes at once.
 //!
 //! `kumiki run -n 4 target/release/examples/pointers`
 
@@ -37,6 +37,18 @@ fn main() -> kumiki::Result<()> {
             }
         }
         println!("sum {sum}");
+    }
+    if me == ranks - 1 {
+        // All reads of a scope are under way together, into memory that it borrows; when it ends, they have ended.
+        let mut pointers = vec![GlobalPtr::NULL; ranks as usize];
+        world.scope(|scope| {
+            (0..).zip(pointers.chunks_mut(1)).try_for_each(|(rank, one)| scope.get(doors.at(rank, 0), one))
+        })?;
+        let mut nodes = vec![Node { value: 0, rank: 0, next: GlobalPtr::NULL }; ranks as usize];
+        world.scope(|scope| {
+            pointers.iter().zip(nodes.chunks_mut(1)).try_for_each(|(&pointer, one)| scope.get(pointer, one))
+        })?;
+        println!("all at once: sum {}", nodes.iter().map(|node| node.value).sum::<u64>());
     }
     // Nobody frees its node while somebody may follow a pointer to it.
     world.sync()?;

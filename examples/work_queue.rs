@@ -1,8 +1,9 @@
-//! A queue of jobs of very different length: whoever is done takes the next, and rank 0 prints what was found.
+//! A queue of jobs of very different length: whoever is done takes the next while its result is on its way, and rank 0 prints what was
+//! found.
 //!
 //! `kumiki run -n 4 target/release/examples/work_queue`
 
-use kumiki::prelude::*;
+use kumiki::{prelude::*, Pending};
 
 /// Starting points in one job; jobs in all.
 const STARTS: u64 = 5_000;
@@ -20,14 +21,20 @@ fn main() -> kumiki::Result<()> {
     let world = World::init()?;
     let queue = Counter::shared(&world, 0)?;
     let results = world.shared_array::<Found>(JOBS as usize)?;
+    let mut on_its_way: Option<Pending<'_, Found>> = None;
     loop {
         let job = queue.next()?;
         if job >= JOBS {
             break;
         }
-        world.put(results.at(0, job as usize), work(job))?;
+        let found = work(job);
+        // A result travels while the next job is worked on. (`before.await` waits for it likewise, in an asynchronous program.)
+        if let Some(before) = on_its_way.replace(world.put_vec(results.at(0, job as usize), [found])?) {
+            before.complete()?;
+        }
     }
-    // Every result is at its place when its put has returned; now every rank has put its own.
+    on_its_way.map(Pending::complete).transpose()?;
+    // Every result of this rank is at its place; now every rank's are.
     world.sync()?;
     if world.rank() == 0 {
         let all = results.to_vec()?;

@@ -3,6 +3,8 @@
 //! `crates/mem/src/engine/storm.rs`.
 #![no_main]
 
+mod unseeded;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|script: &[u8]| kumiki_mem::fuzzing::engines(script));

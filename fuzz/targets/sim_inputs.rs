@@ -3,6 +3,8 @@
 //! What must hold: nothing panics; what MGEN reads, its formatter writes in a form that reads and stays the same.
 #![no_main]
 
+mod unseeded;
+
 use kumiki_sim::description::{parse, parse_graph, parse_table};
 use kumiki_sim::source::{Mistake, Source};
 use kumiki_sim::{goal, mgen, replay, Network};

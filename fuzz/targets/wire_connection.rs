@@ -7,8 +7,8 @@
 #![no_main]
 
 use kumiki_net::auth::{Identity, JobId, Purpose, Secret};
-use kumiki_net::wire::frame::{self, HEADER_BYTES, KIND_GOODBYE};
-use kumiki_net::wire::{Connection, Event, Header, Landed, WireError};
+use kumiki_net::wire::frame::{self, HEADER_BYTES, KIND_BUNDLE, KIND_GOODBYE};
+use kumiki_net::wire::{bundle, Connection, Event, Header, Landed, WireError};
 use libfuzzer_sys::fuzz_target;
 
 const JOB: JobId = JobId(77);
@@ -48,6 +48,7 @@ struct End {
 }
 
 struct Sealed {
+    /// Of a bundle only the kind, and its headers are the payload.
     header: [u8; HEADER_BYTES],
     payload: Vec<u8>,
 }
@@ -80,6 +81,10 @@ impl End {
             Event::NeedMore => return,
             Event::Established(peer) => return assert_eq!(peer, self.expected_peer),
             Event::Frame(header) => header,
+            Event::Bundle => {
+                assert!(self.connection.awaits_bundle());
+                Header { kind: KIND_BUNDLE, ..Header::default() }
+            }
             Event::Goodbye | Event::Closed => {
                 assert!(!self.heard_goodbye, "a goodbye is said once");
                 self.heard_goodbye = true;
@@ -87,7 +92,10 @@ impl End {
             }
         };
         let sealed = &self.sealed_for_me[self.arrived];
-        assert_eq!(frame::encode(&header), sealed.header);
+        match header.kind {
+            KIND_BUNDLE => assert_eq!(sealed.header[0], KIND_BUNDLE),
+            _ => assert_eq!(frame::encode(&header), sealed.header),
+        }
         self.arrived += 1;
         self.payload.clear();
     }
@@ -98,8 +106,19 @@ impl End {
         while !bytes.is_empty() {
             let left = self.connection.payload_left() as usize;
             if left > 0 {
-                let (now, later) = bytes.split_at(left.min(bytes.len()));
+                let missing = if self.connection.awaits_bundle() { left - self.payload.len() } else { left };
+                let (now, later) = bytes.split_at(missing.min(bytes.len()));
                 self.payload.extend_from_slice(now);
+                if self.connection.awaits_bundle() {
+                    if self.payload.len() == left {
+                        self.connection.bundle(&self.payload)?;
+                        // Nobody else could have made the hash, whatever the network has done.
+                        assert_eq!(self.payload, self.sealed_for_me[self.arrived - 1].payload);
+                        assert!(bundle::headers(&self.payload).all(|header| header.kind >= 16));
+                    }
+                    bytes = later;
+                    continue;
+                }
                 let landed = self.connection.payload(now)?;
                 assert!(!self.honest || landed != Landed::Torn, "nobody touched it");
                 if landed == Landed::Wholly && self.honest {
@@ -153,6 +172,7 @@ fn run_step(ends: &mut [End; 2], secret: &Secret, [what, a, b, c]: [u8; 4], tail
             (me.honest, other.honest) = (false, false);
             let _ = me.connection.expired(u64::from(a) * 100);
         }
+        15 => send_bundle(me, other, a, b),
         14 => {
             (me.honest, other.honest) = (false, false);
             let _ = me.connection.end_of_input();
@@ -186,6 +206,29 @@ fn send(me: &mut End, other: &mut End, kind: u8, length: u8, fill: u8) {
         other.incoming.extend_from_slice(&sealed);
         other.incoming.extend_from_slice(&payload);
         other.sealed_for_me.push(Sealed { header: frame::encode(&header), payload });
+    }
+}
+
+/// A few headers in one frame.
+fn send_bundle(me: &mut End, other: &mut End, count: u8, words: u8) {
+    let mut payload = Vec::new();
+    for op in 0..u64::from(count & 31) + 1 {
+        let word = |bit: u8| u64::from(words & bit) * op;
+        let [a, b, c, d] = [1, 2, 4, 8].map(word);
+        let header = Header { kind: words | 16, op, a, b, c, d, ..Header::default() };
+        let mut place = [0; bundle::MOST_PACKED_BYTES];
+        let length = bundle::pack(&header, &mut place);
+        payload.extend_from_slice(&place[..length]);
+    }
+    let requests = count & 128 != 0;
+    let sealed = me.connection.seal_bundle(&payload, requests);
+    let allowed = if requests { me.connection.may_request() } else { me.connection.may_reply() };
+    assert_eq!(sealed.is_ok(), allowed);
+    if let Ok(sealed) = sealed {
+        let header = frame::encode(&Header { kind: KIND_BUNDLE, ..Header::default() });
+        other.incoming.extend_from_slice(&sealed);
+        other.incoming.extend_from_slice(&payload);
+        other.sealed_for_me.push(Sealed { header, payload });
     }
 }
 

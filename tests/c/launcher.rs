@@ -10,7 +10,6 @@ pub(crate) fn tests() -> Vec<Test> {
         test("acprun::a_failing_loop_filled_the_disk", failing_loop),
         test("acprun::a_reset_to_no_rank_hung", reset_to_no_rank),
         test("acprun::messages_named_wrong_places", places_in_messages),
-        test("acprun::channels_failed_without_a_word", channels),
         test("wrappers::names_and_options_of_acp", names_and_options),
         test("acprun::a_program_without_finalize_loses_nothing", a_program_without_finalize_loses_nothing),
         test(
@@ -80,26 +79,6 @@ fn places_in_messages(stage: &Stage) {
     assert!(complaint.contains(&format!(" at {place} (rank 1), 8 bytes")), "{said}");
     let said = fail(&mut run("misaligned"), 0, "is not the start of a block");
     assert!(!said.contains("outside the heap"), "{said}");
-}
-
-/// The compiler says that channels are not there; and so does the linker, to whoever has declared them himself.
-fn channels(stage: &Stage) {
-    let compiled = |name: &str, text: &str| {
-        let (source, program) = (stage.path(&format!("built/{name}.c")), stage.path("built/channel"));
-        std::fs::write(&source, text).expect("a file");
-        let mut command = stage.command("acpcc");
-        command.arg(&source).arg("-o").arg(&program);
-        command
-    };
-    let call = "int main(void) { return acp_create_ch(0, 1) != 0; }\n";
-    let said = fail(&mut compiled("channel", &format!("#include <acp.h>\n{call}")), 1, "has no channels");
-    assert!(said.contains("error: call to") && said.contains("acp_create_ch"), "{said}");
-    let said =
-        fail(&mut compiled("declared", &format!("void *acp_create_ch(int, int);\n{call}")), 1, "undefined");
-    assert!(said.contains("warning: acp_create_ch: Kumiki has no channels"), "{said}");
-    // Not to call them is enough.
-    let unused = "#include <acp.h>\nint main(void) { acp_ch_t none = 0; return none != 0; }\n";
-    succeed(compiled("unused", unused).args(["-Wall", "-Wextra", "-Werror"]));
 }
 
 fn names_and_options(stage: &Stage) {

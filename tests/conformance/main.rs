@@ -9,6 +9,7 @@ mod again;
 mod atomics;
 mod bounds;
 mod budget;
+mod channels;
 mod collectives;
 mod connections;
 mod copy;
@@ -116,6 +117,10 @@ const TOPICS: &[Topic] = &[
     topic("pending", &[EVERY], pending::pending),
     topic("shapes", &[EVERY], shapes::shapes_of_all_kinds),
     topic("signals", &[EVERY], shapes::signals),
+    topic("channels", &[NODES, PRIVATE], channels::round),
+    topic("several_channels", &[NODES], channels::several),
+    topic("slow_receiver", &[NODES], channels::slow_receiver),
+    topic("random_messages", &[NODES], channels::random),
     topic("late_barrier", &[NODES], sync::late),
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),

@@ -82,44 +82,45 @@ void acp_complete(acp_handle_t handle);
 int acp_inquire(acp_handle_t handle);
 
 /*
- * Channels: one sender, one receiver, messages in order. Segment buffers: a ring of segments from one rank to another.
- * They are not there yet: whoever calls one of these functions is told so by the compiler.
+ * Channels: one sender, one receiver, messages in order. Both make their end, in any order, without waiting; several channels between
+ * two ranks meet in the order in which they were made. A channel has at most eight requests that were not waited for: the next is NULL.
+ * acp_wait_ch gives the bytes of a message that was received, 0 for what was sent or freed, SIZE_MAX if it failed. A message that is
+ * longer than the buffer is cut, and said so on standard error. acp_waitall_ch gives 0, or -1 if one failed; sizes may be NULL.
+ * acp_send_ch gives 0, acp_recv_ch the bytes of the message; both -1 if they failed.
  */
 
-#ifdef __has_attribute
-#if __has_attribute(error)
-#define ACP_NOT_THERE_YET __attribute__((error("Kumiki has no channels and segment buffers yet; send with acp_copy into memory of the receiver")))
-#endif
-#endif
-#ifndef ACP_NOT_THERE_YET
-#define ACP_NOT_THERE_YET
-#endif
 typedef struct chreqitem *acp_request_t;
 typedef struct chitem *acp_ch_t;
 typedef struct segbufitem *acp_segbuf_t;
-acp_segbuf_t acp_create_src_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum) ACP_NOT_THERE_YET;
-acp_segbuf_t acp_create_dst_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum) ACP_NOT_THERE_YET;
-int acp_connect_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_isconnected_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_ready_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_ack_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_isready_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_isacked_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int64_t acp_query_segbuf_head(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int64_t acp_query_segbuf_tail(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int64_t acp_query_segbuf_sent(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_disconnect_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-int acp_free_segbuf(acp_segbuf_t segbuf) ACP_NOT_THERE_YET;
-acp_ch_t acp_create_ch(int sender, int receiver) ACP_NOT_THERE_YET;
-int acp_free_ch(acp_ch_t ch) ACP_NOT_THERE_YET;
-acp_request_t acp_nbfree_ch(acp_ch_t ch) ACP_NOT_THERE_YET;
-acp_request_t acp_nbsend_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
-acp_request_t acp_nbrecv_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
-size_t acp_wait_ch(acp_request_t request) ACP_NOT_THERE_YET;
-int acp_waitall_ch(acp_request_t *request, int count, size_t *sizes) ACP_NOT_THERE_YET;
-int acp_send_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
-int acp_recv_ch(acp_ch_t ch, void *buf, size_t size) ACP_NOT_THERE_YET;
-#undef ACP_NOT_THERE_YET
+
+/*
+ * Segment buffers: two equal buffers, one on each rank, cut into segments that go from the source to the destination. Both ends are made
+ * with the rank of the other; the memory is the library's until acp_free_segbuf. 0: yes, done; 1: no, not now; -1: that cannot be asked.
+ * Source: acp_isready_segbuf, fill segment number tail, acp_ack_segbuf. Destination: acp_isacked_segbuf, read segment number head,
+ * acp_ready_segbuf.
+ */
+acp_segbuf_t acp_create_src_segbuf(int dst_rank, void *buf, size_t segsize, size_t segnum);
+acp_segbuf_t acp_create_dst_segbuf(int src_rank, void *buf, size_t segsize, size_t segnum);
+int acp_connect_segbuf(acp_segbuf_t segbuf);
+int acp_isconnected_segbuf(acp_segbuf_t segbuf);
+int acp_ready_segbuf(acp_segbuf_t segbuf);
+int acp_ack_segbuf(acp_segbuf_t segbuf);
+int acp_isready_segbuf(acp_segbuf_t segbuf);
+int acp_isacked_segbuf(acp_segbuf_t segbuf);
+int64_t acp_query_segbuf_head(acp_segbuf_t segbuf);
+int64_t acp_query_segbuf_tail(acp_segbuf_t segbuf);
+int64_t acp_query_segbuf_sent(acp_segbuf_t segbuf);
+int acp_disconnect_segbuf(acp_segbuf_t segbuf);
+int acp_free_segbuf(acp_segbuf_t segbuf);
+acp_ch_t acp_create_ch(int sender, int receiver);
+int acp_free_ch(acp_ch_t ch);
+acp_request_t acp_nbfree_ch(acp_ch_t ch);
+acp_request_t acp_nbsend_ch(acp_ch_t ch, void *buf, size_t size);
+acp_request_t acp_nbrecv_ch(acp_ch_t ch, void *buf, size_t size);
+size_t acp_wait_ch(acp_request_t request);
+int acp_waitall_ch(acp_request_t *request, int count, size_t *sizes);
+int acp_send_ch(acp_ch_t ch, void *buf, size_t size);
+int acp_recv_ch(acp_ch_t ch, void *buf, size_t size);
 
 /*
  * Workspace: one block laid over all ranks in chunks, read and written by offset. Collective to create and destroy.

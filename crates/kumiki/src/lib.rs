@@ -97,26 +97,29 @@
 //!
 //! # A halo exchange
 //!
-//! Each rank has a piece of a field, and needs the cells beside it: its neighbours put them into its ghost cells.
+//! Each rank has a piece of a field, and needs the cells beside it: its neighbours put them into its ghost cells, and each put changes a
+//! word that the rank waits for. Nobody waits for all ranks.
 //!
 //! ```
-//! use kumiki::prelude::*;
+//! use kumiki::{prelude::*, AtomicOp};
 //!
 //! # fn main() -> kumiki::Result<()> {
 //! let world = World::init()?;
 //! let (me, ranks) = (world.rank(), world.ranks());
 //! let mut piece = vec![f64::from(me); 100];
-//! let ghosts = world.shared_array::<f64>(2)?;
 //! let (left, right) = ((me + ranks - 1) % ranks, (me + 1) % ranks);
-//! for _step in 0..10 {
-//!     world.put(ghosts.at(left, 1), piece[0])?;
-//!     world.put(ghosts.at(right, 0), piece[99])?;
-//!     // Everybody has put; then everybody has read, and may put again.
-//!     world.sync()?;
-//!     let beside = [ghosts.get(0)?, ghosts.get(1)?];
-//!     world.sync()?;
-//!     piece[0] = (beside[0] + piece[0] + piece[1]) / 3.0;
-//!     piece[99] = (piece[98] + piece[99] + beside[1]) / 3.0;
+//! // Two pairs of ghost cells in turn: a neighbour may be a step ahead, but not two, because it waits for this rank.
+//! let ghosts = world.shared_array::<f64>(4)?;
+//! let arrived = world.shared_array::<u64>(2)?;
+//! for step in 1..=10 {
+//!     let turn = 2 * (step as usize % 2);
+//!     world.put_signal(ghosts.at(left, turn + 1), &[piece[0]], arrived.at(left, 1), AtomicOp::Add(1))?;
+//!     world.put_signal(ghosts.at(right, turn), &[piece[99]], arrived.at(right, 0), AtomicOp::Add(1))?;
+//!     for side in 0..2 {
+//!         world.wait_until(arrived.at(me, side), Is::AtLeast(step), Wait::FOREVER)?;
+//!     }
+//!     piece[0] = (ghosts.get(turn)? + piece[0] + piece[1]) / 3.0;
+//!     piece[99] = (piece[98] + piece[99] + ghosts.get(turn + 1)?) / 3.0;
 //! }
 //! # world.finalize()
 //! # }
@@ -195,13 +198,14 @@
 //!
 //! # Where to go on
 //!
-//! [`World`] has the operations, and says what is seen when; [`data`] has the structures; [`raw`] is for bindings to other languages.
+//! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication; [`raw`] is for bindings to other languages.
 #![forbid(unsafe_code)]
 
 pub mod comm;
 pub mod data;
 pub mod prelude;
 pub mod raw;
+mod services;
 mod world;
 
 pub use kumiki_mem::{
@@ -218,3 +222,8 @@ pub type Rank = u32;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 mod guide {}
+
+/// The page on patterns of communication: likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/comm.md")]
+mod comm_guide {}

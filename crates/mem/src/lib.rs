@@ -18,7 +18,7 @@ mod node;
 mod plain;
 
 pub use drive::accounts::Booking;
-pub use drive::call::Call;
+pub use drive::call::{Call, Posted};
 pub use drive::cells::Celled;
 pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};

@@ -18,7 +18,7 @@ fn with_neighbours(body: impl FnOnce(&[World; 2])) {
     for local in 0..ranks {
         arena.prepare_rank(local).unwrap();
         let place = Place { node, local, status: Status::Alive, cause: Cause::UNKNOWN };
-        arena.place(Rank(local)).unwrap().store(place);
+        arena.place(Rank(local)).unwrap().store(place, arena.changes());
         arena.control(local).unwrap().pid.store(std::process::id(), Ordering::Relaxed);
     }
     arena.shared().set_phase(Phase::Ready);

@@ -22,7 +22,7 @@ pub const MAGIC: [u8; 4] = *b"KMKI";
 /// The protocol version as a literal, so that the contexts below are made from the same number.
 macro_rules! protocol_version {
     () => {
-        6
+        7
     };
 }
 /// The protocol version that this build speaks. It speaks no other.
@@ -130,6 +130,13 @@ impl FrameKey {
         let mut key = [0; 16];
         key.copy_from_slice(&self.0[..16]);
         SipHasher24::new_with_key(&key).hash(message).as_bytes()
+    }
+
+    /// The hash of the headers of a bundle, which its own header carries: as a tag, but its key is the second half of this one.
+    pub(crate) fn hash_bundle(&self, packed: &[u8]) -> [u8; TAG_BYTES] {
+        let mut key = [0; 16];
+        key.copy_from_slice(&self.0[16..]);
+        SipHasher24::new_with_key(&key).hash(packed).as_bytes()
     }
 
     /// The keyed hash of a message, cut to the length of a tag.
@@ -697,9 +704,9 @@ mod tests {
         let refusal = check_hello(&some_record(), &secret(), JobId(0x99)).unwrap_err();
         assert_eq!(refusal, Refusal::Job { theirs: JOB, ours: JobId(0x99) });
         let mut record = some_record();
-        record[4] = 7;
+        record[4] = 99;
         let refusal = check_hello(&record, &secret(), JOB).unwrap_err();
-        assert_eq!(refusal, Refusal::Version { theirs: 7, ours: PROTOCOL_VERSION });
+        assert_eq!(refusal, Refusal::Version { theirs: 99, ours: PROTOCOL_VERSION });
         // Another version may have another length: its name must be known from the prefix alone.
         assert_eq!(check_hello(&record[..PREFIX_BYTES], &secret(), JOB).unwrap_err(), refusal);
     }

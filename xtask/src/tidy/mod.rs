@@ -5,6 +5,7 @@
 //! To add a rule, write such a module and add it to [`violations`].
 
 mod arrows;
+mod features;
 mod layers;
 mod length;
 mod links;
@@ -62,6 +63,7 @@ fn violations(root: &Path, tree: &Tree) -> Result<Vec<Violation>, String> {
     let metadata = output_of(root, &cargo, &["metadata", "--no-deps", "--format-version", "1"])?;
 
     let mut found = arrows::check(&metadata)?;
+    found.extend(features::check(&output_of(root, &cargo, &features::TREE)?));
     found.extend(tree.unreadable());
     found.extend(unsafety::check(tree));
     found.extend(length::check(tree));

@@ -5,7 +5,7 @@
 //! stack is taken back first. Every other end, by a signal,
 //! `_exit` or another code, is a loss, as it always is.
 
-use super::{begin_again, complain, edge, WORLD};
+use super::{begin_again, channels, complain, edge, WORLD};
 use kumiki::Error;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -45,6 +45,9 @@ extern "C" fn finalize_at_exit(code: c_int, process: *mut c_void) {
             if let Some(Err(error)) = main_stack().map(|stack| WORLD.retire(&world, &stack)) {
                 complain(&format!("the end of the process: {error}"));
             }
+            // Nor may the library: what was to be received there is dropped.
+            kumiki::raw::channels::abandon_receives(&world);
+            channels::finish(&world);
             world.finalize().map(|()| None)
         });
         match ended {

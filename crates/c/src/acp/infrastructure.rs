@@ -1,7 +1,7 @@
 //! Start, end, barrier, who is who.
 
 use super::options::{self, Options};
-use super::{begin_again, complain, complaints, edge, ending, streams, PROCESS, RANK, WORLD};
+use super::{begin_again, channels, complain, complaints, edge, ending, streams, PROCESS, RANK, WORLD};
 use crate::guard::misuse;
 use kumiki::{Part, Result, World};
 use std::ffi::{c_char, c_int, CStr};
@@ -120,7 +120,10 @@ unsafe fn take_options(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Options
 #[no_mangle]
 pub extern "C" fn acp_finalize() -> c_int {
     edge("acp_finalize", -1, || {
-        WORLD.replace(|world| world.finalize().map(|()| None))?;
+        WORLD.replace(|world| {
+            channels::finish(&world);
+            world.finalize().map(|()| None)
+        })?;
         begin_again(None);
         Ok(0)
     })
@@ -135,7 +138,10 @@ pub extern "C" fn acp_reset(rank: c_int) -> c_int {
         let wanted = u32::try_from(rank).ok().filter(|&wanted| wanted < ranks);
         let wanted = wanted
             .ok_or_else(|| misuse(format!("there is no rank {rank}: ranks go from 0 to {}", ranks - 1)))?;
-        WORLD.replace(|world| world.reset(wanted).map(Some))?;
+        WORLD.replace(|world| {
+            channels::finish(&world);
+            world.reset(wanted).map(Some)
+        })?;
         begin_again(Some(wanted));
         Ok(0)
     })
@@ -163,7 +169,7 @@ pub unsafe extern "C" fn acp_abort(str: *const c_char) {
 /// Waits until all processes have come here.
 #[no_mangle]
 pub extern "C" fn acp_sync() -> c_int {
-    edge("acp_sync", -1, || WORLD.with(|world| world.sync().map(|()| 0)))
+    edge("acp_sync", -1, || WORLD.with(|world| channels::sync(world).map(|()| 0)))
 }
 
 /// The number of this process.

@@ -2,7 +2,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `absent.rs` | what is not there yet, for the linker |
 //! | `complaints.rs` | what is said on standard error, and how often |
 //! | `streams.rs` | output of the program that is on its way |
 //! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
@@ -16,11 +15,12 @@
 //! | `list.rs` | lists |
 //! | `tables.rs` | maps, sets and multisets |
 //! | `workspace.rs` | one block over all ranks |
+//! | `channels.rs`, `segbuf.rs` | messages and segments from one process to another |
 //!
 //! The interface has few error returns: a failing call prints one line on standard error (once; those like it are counted), then gives
 //! the value that stands for failure.
 
-mod absent;
+pub mod channels;
 mod complaints;
 mod ending;
 pub mod heap;
@@ -29,6 +29,7 @@ pub mod list;
 pub mod memory;
 pub mod operations;
 mod options;
+pub mod segbuf;
 pub mod sequences;
 mod streams;
 pub mod tables;
@@ -59,6 +60,8 @@ fn is_forked_child() -> bool {
 /// What was made in the world of `acp_init` is gone: it has been left, or this process has another number in it now.
 pub(crate) fn begin_again(rank: Option<u32>) {
     workspace::forget_all();
+    channels::forget_all();
+    segbuf::forget_all();
     if rank.is_some() {
         infrastructure::note_reset();
     }

@@ -1,14 +1,74 @@
-//! Patterns of communication on top of global memory.
+//! Patterns of communication over global memory: channels, segment buffers and collectives.
 //!
-//! | folder | what |
+//! | need | pattern |
 //! |---|---|
+//! | messages from one rank to another, in order | a [channel](Sender) |
+//! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
+//! | what all ranks, or some of them, do together | a [group](Group) |
+//!
+//! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
+//! the process knows of it is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm). Where there is not enough, making the pattern is
+//! an error.
+//!
+//! | file | what |
+//! |---|---|
+//! | `door.rs`, `lobby.rs` | how two ends of something find each other, whoever made his first |
+//! | `lane.rs` | a ring of cells from one rank to another, in shared memory |
+//! | `ends.rs` | the ends of a channel: what is to be sent, what is waited for |
+//! | `state.rs` | all ends of a process, and waiting for any of their requests |
+//! | `channel.rs` | channels as programs have them |
+//! | `segments.rs` | segment buffers |
 //! | `collective/` | what all members of a group do together |
 
+mod channel;
 mod collective;
+mod door;
+pub(crate) mod ends;
+mod lane;
+mod lobby;
+mod segments;
+pub(crate) mod state;
 
+pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
 pub(crate) use collective::serve as serve_collective;
 pub use collective::{
     Algorithm, And, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt, Number,
     Operation, Or, Product, Sum, Xor,
 };
 pub use kumiki_mem::Located;
+pub use segments::{SegmentDestination, SegmentSource, Segments};
+pub(crate) use state::State;
+
+use crate::data::message::unknown;
+use crate::Result;
+use door::Knock;
+use kumiki_mem::codec::Reader;
+use kumiki_mem::Local;
+use lane::{Lane, Stub};
+
+/// The numbers of the services: that of channels, and that of groups.
+pub(crate) const COMM: u8 = 5;
+pub(crate) const COLLECTIVE: u8 = 6;
+
+/// What it does: leaves a knock (the reply says whether there was room), writes cells, tells a sender how far its receiver is, and a
+/// receiver that its sender has failed.
+const KNOCK: u8 = 1;
+const PUSH: u8 = 2;
+const TELL: u8 = 3;
+const BREAK: u8 = 4;
+
+/// Does it for a rank of another node.
+pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    let mut request = Reader::new(request);
+    match request.byte()? {
+        KNOCK => {
+            let knock = Knock { from, ..Knock::read(&mut request)? };
+            reply.push(door::leave(local, local.rank(), knock)?.into());
+        }
+        PUSH => Lane::serve(local, from, &mut request)?,
+        TELL => Stub::serve(local, from, &mut request)?,
+        BREAK => Lane::serve_break(local, from, &mut request)?,
+        code => return Err(unknown(code)),
+    }
+    Ok(())
+}

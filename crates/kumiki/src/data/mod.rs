@@ -25,7 +25,7 @@ pub(crate) mod agreement;
 mod counter;
 mod crc;
 mod deque;
-mod heap;
+pub(crate) mod heap;
 mod list;
 mod map;
 pub(crate) mod message;
@@ -58,22 +58,13 @@ pub use table::{Cursor, Extent, RawTable, LARGEST_ITEM};
 pub use vector::Vector;
 pub use workspace::{Chunk, RawWorkspace, Workspace};
 
-use kumiki_mem::Service;
-
-/// The numbers of the services.
+/// The numbers of the services, in `services.rs`.
 pub(crate) const HEAP: u8 = 0;
 pub(crate) const VECTOR: u8 = 1;
 pub(crate) const DEQUE: u8 = 2;
 pub(crate) const TABLE: u8 = 3;
 pub(crate) const LIST: u8 = 4;
-pub(crate) const COLLECTIVE: u8 = 5;
 
-/// What every rank does for the others, by number.
-pub(crate) static SERVICES: &[Service] = &[
-    Service { name: "heap", serve: heap::serve },
-    Service { name: "vector", serve: ring::serve_vector },
-    Service { name: "deque", serve: ring::serve_deque },
-    Service { name: "table", serve: table::serve },
-    Service { name: "list", serve: list::chain::serve },
-    Service { name: "collective", serve: crate::comm::serve_collective },
-];
+pub(crate) use list::chain::serve as serve_list;
+pub(crate) use ring::{serve_deque, serve_vector};
+pub(crate) use table::serve as serve_table;

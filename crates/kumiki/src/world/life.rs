@@ -1,7 +1,8 @@
 //! Joining a world, meeting the others in it, and ending it.
 
 use super::World;
-use crate::{data, Part, Result};
+use crate::services::SERVICES;
+use crate::{Part, Result};
 use kumiki_mem::Attachment;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ impl WorldOptions {
     /// Joins the world: see [`World::init`].
     pub fn init(self) -> Result<World> {
         let WorldOptions { starter_bytes, part } = self;
-        kumiki_mem::World::init_with(starter_bytes as u64, part.as_ref(), data::SERVICES).map(World::over)
+        kumiki_mem::World::init_with(starter_bytes as u64, part.as_ref(), SERVICES).map(World::over)
     }
 }
 
@@ -56,7 +57,7 @@ impl World {
 
     /// The world of an attachment that somebody else made: the simulator gives one to each rank of its cluster.
     pub fn attach(attachment: Attachment) -> Result<World> {
-        kumiki_mem::World::attach(attachment, data::SERVICES).map(World::over)
+        kumiki_mem::World::attach(attachment, SERVICES).map(World::over)
     }
 
     /// Waits until every rank has come here. It orders what came before it on every rank, but does not complete

@@ -30,7 +30,7 @@ mod words;
 pub use life::WorldOptions;
 pub use teams::Team;
 
-use crate::data;
+use crate::{comm, data};
 use std::sync::Mutex;
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
@@ -62,6 +62,8 @@ pub struct World {
     tables: data::Directories,
     /// How many times this rank has come to an agreement with all others.
     agreements: Mutex<u64>,
+    /// Its channels, and what it knows of those of others.
+    comm: comm::State,
 }
 
 impl std::fmt::Debug for World {
@@ -72,12 +74,22 @@ impl std::fmt::Debug for World {
 
 impl World {
     fn over(memory: kumiki_mem::World) -> World {
-        World { memory, tables: data::Directories::default(), agreements: Mutex::new(0) }
+        World {
+            memory,
+            tables: data::Directories::default(),
+            agreements: Mutex::new(0),
+            comm: comm::State::default(),
+        }
     }
 
     /// What this process knows of hash tables that others made.
     pub(crate) fn tables(&self) -> &data::Directories {
         &self.tables
+    }
+
+    /// Its channels, and what it knows of those of others.
+    pub(crate) fn comm(&self) -> &comm::State {
+        &self.comm
     }
 
     /// How many times this rank has come to an agreement with all others.

@@ -34,6 +34,21 @@ pub(crate) trait Gate {
 
     /// Who has not come, for a message.
     fn absent(&self) -> String;
+
+    /// Tells the leader that a round is for that we have come this far.
+    fn signal(&self, round: u32, signal: Signal) -> Result<()>;
+
+    /// Waits for the signal of a round; gives what it said.
+    fn wait_for_signal(
+        &self,
+        activity: Activity,
+        passage: &Passage,
+        deadline_ms: Option<u64>,
+        round: u32,
+    ) -> Result<Signal>;
+
+    /// A signal said that it is broken: what that comes to.
+    fn heard_of_discord(&self, discord: Discord) -> Error;
 }
 
 /// The barrier of all ranks, for one that has come to it for this.
@@ -57,6 +72,32 @@ impl Gate for Everybody<'_> {
     fn absent(&self) -> String {
         self.drive.absent()
     }
+
+    fn signal(&self, round: u32, signal: Signal) -> Result<()> {
+        self.drive.signal(round, signal)
+    }
+
+    fn wait_for_signal(
+        &self,
+        activity: Activity,
+        passage: &Passage,
+        deadline_ms: Option<u64>,
+        round: u32,
+    ) -> Result<Signal> {
+        self.drive.wait_for_signal(activity, passage, deadline_ms, round)
+    }
+
+    fn heard_of_discord(&self, discord: Discord) -> Error {
+        self.drive.break_up(discord);
+        self.drive.discord_error(discord, self.intent)
+    }
+}
+
+/// Lets everybody of this node through.
+pub(crate) fn open(barrier: &NodeBarrier, ticket: Ticket) {
+    if barrier.open(ticket) {
+        futex::wake_all(barrier.sleep_word());
+    }
 }
 
 impl Drive {
@@ -76,7 +117,8 @@ impl Drive {
                     None => return Ok(()),
                 },
             };
-            let passed = self.pass(&mut passage, activity, deadline_ms);
+            let gate = Everybody { drive: self, intent: passage.intent };
+            let passed = self.pass(&gate, &mut passage, activity, deadline_ms);
             if passed.is_err() {
                 self.tell_of_discord(&mut passage);
             }
@@ -111,7 +153,7 @@ impl Drive {
         self.control().barriers.store(epoch as u32, Ordering::Relaxed);
         let ticket = barrier.arrive(config.local_ranks, intent);
         if ticket.last && !ticket.mixed && config.nodes == 1 {
-            self.open(ticket);
+            open(barrier, ticket);
             return None;
         }
         let is_leader = config.nodes > 1 && self.local == 0;
@@ -127,45 +169,40 @@ impl Drive {
         Some(Passage::new(ticket, epoch, intent, self.rank, config.nodes, is_leader))
     }
 
-    fn open(&self, ticket: Ticket) {
-        let barrier = &self.arena.shared().barrier;
-        if barrier.open(ticket) {
-            futex::wake_all(barrier.sleep_word());
-        }
-    }
-
-    fn pass(&self, passage: &mut Passage, activity: Activity, deadline_ms: Option<u64>) -> Result<()> {
-        let barrier = &self.arena.shared().barrier;
-        let (ticket, intent) = (passage.ticket, passage.intent);
-        let gate = Everybody { drive: self, intent };
+    /// Goes through a barrier that was entered, as the passage says.
+    pub(crate) fn pass(
+        &self,
+        gate: &dyn Gate,
+        passage: &mut Passage,
+        activity: Activity,
+        deadline_ms: Option<u64>,
+    ) -> Result<()> {
+        let (barrier, ticket) = (gate.barrier(), passage.ticket);
         let mut news = News::Nothing;
         loop {
             news = match passage.advance(news) {
                 Step::AwaitNode => {
                     let word = barrier.gathered_word();
-                    self.wait_on_arena(&gate, activity, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
+                    self.wait_on_arena(gate, activity, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
                     News::NodeCame
                 }
                 Step::Send(round, signal) => {
-                    self.signal(round, signal)?;
+                    gate.signal(round, signal)?;
                     News::Sent
                 }
                 Step::AwaitSignal(round) => {
-                    News::Heard(self.wait_for_signal(activity, passage, deadline_ms, round)?)
+                    News::Heard(gate.wait_for_signal(activity, passage, deadline_ms, round)?)
                 }
                 Step::Open => {
-                    self.open(ticket);
+                    open(barrier, ticket);
                     return Ok(());
                 }
                 Step::AwaitOpening => {
                     let word = barrier.sleep_word();
-                    let is_open = || barrier.is_open(ticket);
-                    return self.wait_on_arena(&gate, activity, deadline_ms, word, &is_open);
+                    return self
+                        .wait_on_arena(gate, activity, deadline_ms, word, &|| barrier.is_open(ticket));
                 }
-                Step::Broken(discord) => {
-                    self.break_up(discord);
-                    return Err(self.discord_error(discord, intent));
-                }
+                Step::Broken(discord) => return Err(gate.heard_of_discord(discord)),
             }
         }
     }

@@ -20,6 +20,10 @@ pub struct Call<'w> {
     ready: Option<Result<Vec<u8>>>,
 }
 
+/// The name of a call that was posted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Posted(u64);
+
 impl std::fmt::Debug for Call<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Call({})", self.id)
@@ -93,6 +97,40 @@ impl World {
             Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
             Err(error) => core.note(Err(error)),
         }
+    }
+
+    /// Starts a call of which only its name is kept: whoever has that asks for the [answer](Self::answer_of), or forgets it. A name that
+    /// is lost costs the memory of its call until the world ends.
+    pub fn post_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Posted> {
+        let mut call = self.start_call(rank, service, request)?;
+        if let Some(ready) = call.ready.take() {
+            return self.core().note(ready).map(|_| Posted(0));
+        }
+        let id = std::mem::take(&mut call.id);
+        Ok(Posted(id))
+    }
+
+    /// The reply to a call that was posted, if it is there; it can be taken once. It is not looked for: whoever waits, or makes
+    /// progress, does that.
+    pub fn answer_of(&self, posted: Posted) -> Option<Result<Vec<u8>>> {
+        if posted.0 == 0 {
+            return Some(Ok(Vec::new()));
+        }
+        let core: &Drive = self.core();
+        if let Err(error) = core.check_usable() {
+            return Some(Err(error));
+        }
+        let mut machine = core.machine();
+        let engine = &mut machine.engine;
+        let result = engine.operations.take_result_of(posted.0)?;
+        let reply = engine.calls.end(posted.0);
+        engine.feed(core).settle();
+        Some(result.map(|()| reply))
+    }
+
+    /// Gives a posted call up: the work may be done all the same.
+    pub fn forget_call(&self, posted: Posted) {
+        drop(Call { core: self.core(), id: posted.0, ready: None });
     }
 
     /// Calls a rank and waits for the reply.

@@ -114,8 +114,8 @@ impl World {
     fn look_around(&self) {
         let core = self.core();
         let turn = core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        let kept = core.waiting.kept.load(Ordering::Relaxed) != 0;
-        if core.pace.is_time_to_look(turn, core.pending.load(Ordering::Relaxed), kept) {
+        let keeps = core.waiting.kept.load(Ordering::Relaxed) != 0;
+        if core.pace.is_time_to_look(turn, core.pending.load(Ordering::Relaxed), keeps) {
             // What went wrong is told to whoever waits for it.
             let _ = core.poll_once(&mut |_| None::<()>);
         }
@@ -245,7 +245,7 @@ impl World {
     /// Copies `bytes` from `src` to `dst`, which may be anybody's. Ranges of one region may overlap.
     #[inline(always)]
     pub fn copy(&self, dst: GlobalAddress, src: GlobalAddress, bytes: u64, order: Order) -> Result<Handle> {
-        let core = self.core();
+        let core: &Drive = self.core();
         if bytes == 8 && core.pending.load(Ordering::Acquire) == 0 && copy::move_word(core, dst, src) {
             core.raise_completion();
             return Ok(Handle::DONE);
@@ -356,8 +356,8 @@ impl World {
     /// Waits until this operation and every one before it is complete. Tells the first failure among them.
     #[inline(always)]
     pub fn complete(&self, handle: Handle) -> Result<()> {
-        let is_quiet = self.core().pending.load(Ordering::Acquire) == 0;
-        if is_quiet && !process::is_forked_child() {
+        let is_done = handle == Handle::DONE || self.core().pending.load(Ordering::Acquire) == 0;
+        if is_done && !process::is_forked_child() {
             return Ok(());
         }
         self.complete_otherwise(handle)
@@ -465,18 +465,27 @@ impl World {
     /// Writes one element; it is at its place when this returns.
     #[inline(always)]
     pub fn put<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
-        let Some(pointer) = self.core().here(to.address, to.registration, size_of::<T>() as u64) else {
+        let core: &Drive = self.core();
+        let glance = core.glance();
+        let Some(pointer) = core.recent(glance, to.address, to.registration, size_of::<T>() as u64) else {
             return self.put_one_otherwise(to, value);
         };
         // SAFETY: the destination was checked for a `T`.
         unsafe { copy::store(pointer, value) };
-        self.core().wrote(pointer);
+        core.wrote_after(glance, pointer);
         Ok(())
     }
 
     #[cold]
     #[inline(never)]
     fn put_one_otherwise<T: Pod>(&self, to: GlobalPtr<T>, value: T) -> Result<()> {
+        let core = self.core();
+        if let Some(pointer) = core.meet(to.address, to.registration, size_of::<T>() as u64) {
+            // SAFETY: the destination was checked for a `T`.
+            unsafe { copy::store(pointer.as_ptr(), value) };
+            core.wrote(pointer.as_ptr());
+            return Ok(());
+        }
         self.put_otherwise(to.address, to.registration, bytemuck::bytes_of(&value))
     }
 
@@ -497,7 +506,8 @@ impl World {
     /// Reads one element.
     #[inline(always)]
     pub fn get<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
-        match self.core().here(from.address, from.registration, size_of::<T>() as u64) {
+        let core: &Drive = self.core();
+        match core.recent(core.glance(), from.address, from.registration, size_of::<T>() as u64) {
             // SAFETY: the source was checked for a `T`.
             Some(pointer) => Ok(unsafe { copy::load(pointer) }),
             None => self.get_one_otherwise(from),
@@ -507,6 +517,10 @@ impl World {
     #[cold]
     #[inline(never)]
     fn get_one_otherwise<T: Pod>(&self, from: GlobalPtr<T>) -> Result<T> {
+        if let Some(pointer) = self.core().meet(from.address, from.registration, size_of::<T>() as u64) {
+            // SAFETY: the source was checked for a `T`.
+            return Ok(unsafe { copy::load(pointer.as_ptr()) });
+        }
         let mut value = T::zeroed();
         self.get_otherwise(from.address, from.registration, bytemuck::bytes_of_mut(&mut value))?;
         Ok(value)
@@ -618,28 +632,37 @@ impl World {
     /// Changes a word and gives back its old value.
     #[inline(always)]
     fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
+        let core: &Drive = self.core();
         let (code, first, second) = operation.encode();
-        let here = self.core().here(target.address, target.registration, size_of::<W>() as u64);
-        let changed = here.and_then(|pointer| {
-            // SAFETY: the word was checked to be in bounds.
-            let changed = unsafe { change_aligned::<W>(pointer, code, first, second) };
-            self.core().wrote(pointer);
-            changed
-        });
-        match changed {
-            Some(old) => Ok(W::narrow(old)),
-            None => {
+        let glance = core.glance();
+        let word = core.recent(glance, target.address, target.registration, size_of::<W>() as u64);
+        // SAFETY: the word was checked to be in bounds.
+        let changed = word.and_then(|word| unsafe { change_aligned::<W>(word, code, first, second) });
+        match (word, changed) {
+            (Some(word), Some(old)) => {
+                core.wrote_after(glance, word);
+                Ok(W::narrow(old))
+            }
+            _ => {
                 let (target, registration) = (target.address, target.registration);
-                self.fetch_otherwise(AtomicCall { target, registration, code, first, second }).map(W::narrow)
+                let call = AtomicCall { target, registration, code, first, second };
+                self.fetch_otherwise(&call, size_of::<W>() as u64).map(W::narrow)
             }
         }
     }
 
-    /// Changes a word that has not been found by the short way, or that is not aligned.
+    /// Changes a word of so many bytes that this thread has not used lately, or that is not aligned.
     #[cold]
     #[inline(never)]
-    fn fetch_otherwise(&self, call: AtomicCall) -> Result<u64> {
-        self.core().breathe(call.target)?;
+    fn fetch_otherwise(&self, call: &AtomicCall, bytes: u64) -> Result<u64> {
+        let (core, call) = (self.core(), *call);
+        if let Some(word) = core.meet(call.target, call.registration, bytes) {
+            if let Ok(old) = atomic::perform(word.as_ptr(), &call) {
+                core.wrote(word.as_ptr());
+                return Ok(old);
+            }
+        }
+        core.breathe(call.target)?;
         // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
         let old = self.perform(Action::Atomic { dst: None, call })?;
         old.ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))

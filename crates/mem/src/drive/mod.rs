@@ -125,6 +125,8 @@ pub(crate) struct Waiting {
     pub(crate) service_sleeps: AtomicBool,
     /// Not zero while a transport keeps messages to send them together; another number for each time.
     pub(crate) kept: AtomicU32,
+    /// How often one has begun to.
+    pub(crate) times_kept: AtomicU32,
     /// Threads asleep on a word of the arena: the service thread may spin for them.
     pub(crate) arena_sleepers: AtomicU32,
     /// How long to spin before sleeping.

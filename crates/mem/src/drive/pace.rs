@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A program that issues operations polls once in so many of them.
 const ISSUES_PER_POLL: u64 = 8;
-/// The same while messages are kept back to go together.
-const KEPT_ISSUES_PER_POLL: u64 = 32;
+/// The same when they go out together: as many as do.
+const KEPT_ISSUES_PER_POLL: u64 = 64;
 /// How often a place may be looked at before its reader sleeps, where time passes only in sleep.
 const LOOKS: u32 = 8;
 
@@ -26,7 +26,7 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Pace {
     sleeps_at_once: bool,
-    /// Operations that are issued from one look for answers to the next: usually, and while messages are kept back.
+    /// Operations that are issued from one look for answers to the next: usually, and where they go out together.
     issues_per_poll: [u64; 2],
     /// Goes up when something has come.
     comings: AtomicU64,
@@ -47,7 +47,8 @@ impl Pace {
     /// Whether it is time to look for answers, for a program that has issued so many operations, of which so many are incomplete.
     #[inline]
     pub(crate) fn is_time_to_look(&self, issued: u64, incomplete: u64, keeps_back: bool) -> bool {
-        let every = self.issues_per_poll[usize::from(keeps_back)];
+        let together = keeps_back || incomplete >= KEPT_ISSUES_PER_POLL;
+        let every = self.issues_per_poll[usize::from(together)];
         incomplete >= ISSUES_PER_POLL && issued % every == every - 1
     }
 
@@ -106,7 +107,7 @@ mod tests {
         let machine = Pace::new(false);
         assert_eq!(
             [looks(&machine, 8, false), looks(&machine, 8, true), looks(&machine, 7, false)],
-            [80, 20, 0]
+            [80, 10, 0]
         );
         let simulation = Pace::new(true);
         assert_eq!([looks(&simulation, 8, false), looks(&simulation, 100, true)], [0, 0]);

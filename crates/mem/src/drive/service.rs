@@ -10,8 +10,10 @@ use std::sync::atomic::Ordering;
 const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
-/// How long messages that are kept to go out together wait for whoever issued them to send them.
+/// How long messages that are kept to go out together wait for whoever issued them to send them…
 const KEPT_US: u64 = 50;
+/// …and in the midst of many, which whoever issues them sends: each look from here costs that thread a few microseconds.
+const MOST_KEPT_US: u64 = 100;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
 
@@ -67,23 +69,30 @@ impl Drive {
         }
     }
 
-    /// While messages are kept to go out together: leaves it to whoever issues them to send them, for a moment, and then does it.
-    /// Whether there were any.
+    /// While messages are kept to go out together, time and again: leaves it to whoever issues them to send them, and sends what is
+    /// kept from one look to the next. Nobody need wake this thread meanwhile. Whether there were any.
     fn send_kept(&self) -> bool {
-        let mut any = false;
+        if self.waiting.kept.load(Ordering::SeqCst) == 0 {
+            return false;
+        }
+        let mut nap_us = KEPT_US;
         while !self.closed.load(Ordering::Acquire) {
+            let times = self.waiting.times_kept.load(Ordering::SeqCst);
             let kept = self.waiting.kept.load(Ordering::SeqCst);
-            if kept == 0 {
-                return any;
-            }
-            any = true;
             let seen = self.waiting.service.load(Ordering::SeqCst);
-            futex::wait_us(&self.waiting.service, seen, KEPT_US);
-            if self.waiting.kept.load(Ordering::SeqCst) == kept {
+            futex::wait_us(&self.waiting.service, seen, nap_us);
+            nap_us = MOST_KEPT_US;
+            let still = self.waiting.kept.load(Ordering::SeqCst);
+            if still == 0 && self.waiting.times_kept.load(Ordering::SeqCst) == times {
+                break;
+            }
+            if still != 0 && still == kept {
                 let _ = self.poll_once(&mut |_| None::<()>);
+                nap_us = KEPT_US;
             }
         }
-        any
+        // What a world that is closed has kept is nobody's business any more.
+        !self.closed.load(Ordering::Acquire)
     }
 
     /// How often threads began to poll inline since there were `turns`.

@@ -8,10 +8,10 @@
 //! tries is told who left. [`free`](Team::free) is how all leave together.
 
 use crate::drive::accounts::Booking;
-use crate::drive::barrier::Gate;
+use crate::drive::barrier::{open, Gate};
 use crate::drive::world::{deadline_after, World};
 use crate::drive::Drive;
-use crate::engine::barrier::{News, Passage, Step};
+use crate::engine::barrier::Passage;
 use crate::engine::frames::{self, Signal};
 use crate::engine::teams::{Hall, Members, Roster};
 use crate::error::Fate;
@@ -19,7 +19,7 @@ use crate::node::ledger::Purpose;
 use crate::node::region::Granted;
 use crate::{Error, Result};
 use kumiki_net::os::{futex, process, time};
-use kumiki_net::shm::barrier::{Discord, Intent, NodeBarrier, Ticket};
+use kumiki_net::shm::barrier::{Discord, Intent, NodeBarrier};
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::team::TeamBlock;
 use kumiki_net::shm::world::Status;
@@ -235,7 +235,9 @@ impl Team {
                 None => return Ok(()),
             },
         };
-        let passed = self.pass(&mut passage, deadline_ms);
+        let barrier = self.state.barrier(&self.core)?;
+        let gate = Room { core: &self.core, state: &self.state, barrier };
+        let passed = self.core.pass(&gate, &mut passage, Activity::Barrier, deadline_ms);
         if passed.is_err() {
             self.tell_who_left(passage.epoch);
         }
@@ -271,85 +273,6 @@ impl Team {
             heard.into_iter().for_each(|discord| break_up(barrier, discord));
         }
         Ok(Some(Passage::new(ticket, epoch, Intent::Sync, self.core.rank, state.roster.nodes, leads)))
-    }
-
-    fn pass(&self, passage: &mut Passage, deadline_ms: Option<u64>) -> Result<()> {
-        let (state, core, activity) = (&*self.state, &*self.core, Activity::Barrier);
-        let barrier = state.barrier(core)?;
-        let gate = Room { core, state, barrier };
-        let ticket = passage.ticket;
-        let mut news = News::Nothing;
-        loop {
-            news = match passage.advance(news) {
-                Step::AwaitNode => {
-                    let word = barrier.gathered_word();
-                    core.wait_on_arena(&gate, activity, deadline_ms, word, &|| barrier.is_gathered(ticket))?;
-                    News::NodeCame
-                }
-                Step::Send(round, signal) => {
-                    self.signal(round, signal)?;
-                    News::Sent
-                }
-                Step::AwaitSignal(round) => {
-                    News::Heard(self.wait_for_signal(&gate, passage.epoch, deadline_ms, round)?)
-                }
-                Step::Open => {
-                    open(barrier, ticket);
-                    return Ok(());
-                }
-                Step::AwaitOpening => {
-                    let word = barrier.sleep_word();
-                    return core
-                        .wait_on_arena(&gate, activity, deadline_ms, word, &|| barrier.is_open(ticket));
-                }
-                Step::Broken(discord) => return Err(who_left(discord)),
-            }
-        }
-    }
-
-    fn signal(&self, round: u32, signal: Signal) -> Result<()> {
-        let way = self.state.roster.ways.get(round as usize);
-        let to = way.map(|way| way.to).ok_or_else(|| Error::Closed("a round too many".into()))?;
-        let message = frames::notice(signal.header(self.state.team, round));
-        self.core.machine().send(&self.core, to, message)
-    }
-
-    fn wait_for_signal(
-        &self,
-        gate: &Room<'_>,
-        epoch: u64,
-        deadline_ms: Option<u64>,
-        round: u32,
-    ) -> Result<Signal> {
-        let (core, team) = (&*self.core, self.state.team);
-        let from = self.state.roster.ways.get(round as usize).map(|way| way.from);
-        let mut left_since = None;
-        let awaits = |whom: Option<Rank>| {
-            if let Some(hall) = core.machine().engine.barriers.teams.get(team) {
-                hall.heard.awaited = whom;
-            }
-        };
-        awaits(from);
-        let result = core.wait_until(Activity::Barrier, deadline_ms, |engine| {
-            let Some(hall) = engine.barriers.teams.get(team) else {
-                return Some(Err(Error::misuse("a team that this rank has left")));
-            };
-            let heard = hall.heard.signal(round);
-            if heard.epoch >= epoch {
-                return Some(Ok(heard));
-            }
-            gate.check(&mut left_since).err().map(Err)
-        });
-        awaits(None);
-        match result {
-            Err(Error::Timeout { after_ms, .. }) => {
-                let whom = from.map_or(String::new(), |from| from.to_string());
-                let what =
-                    format!("({}): {whom}, or another member of its node, has not come", Activity::Barrier);
-                Err(Error::Timeout { what, after_ms })
-            }
-            other => other?,
-        }
     }
 
     /// After an error: if a member of this node has left, the leaders of the others learn it from this one.
@@ -525,11 +448,53 @@ impl Gate for Room<'_> {
         }
         format!("{came} of the {here} members on this node have come to the barrier of their team")
     }
-}
 
-fn open(barrier: &NodeBarrier, ticket: Ticket) {
-    if barrier.open(ticket) {
-        futex::wake_all(barrier.sleep_word());
+    fn signal(&self, round: u32, signal: Signal) -> Result<()> {
+        let way = self.state.roster.ways.get(round as usize);
+        let to = way.map(|way| way.to).ok_or_else(|| Error::Closed("a round too many".into()))?;
+        let message = frames::notice(signal.header(self.state.team, round));
+        self.core.machine().send(self.core, to, message)
+    }
+
+    fn wait_for_signal(
+        &self,
+        activity: Activity,
+        passage: &Passage,
+        deadline_ms: Option<u64>,
+        round: u32,
+    ) -> Result<Signal> {
+        let (core, team) = (self.core, self.state.team);
+        let from = self.state.roster.ways.get(round as usize).map(|way| way.from);
+        let mut left_since = None;
+        let awaits = |whom: Option<Rank>| {
+            if let Some(hall) = core.machine().engine.barriers.teams.get(team) {
+                hall.heard.awaited = whom;
+            }
+        };
+        awaits(from);
+        let result = core.wait_until(activity, deadline_ms, |engine| {
+            let Some(hall) = engine.barriers.teams.get(team) else {
+                return Some(Err(Error::misuse("a team that this rank has left")));
+            };
+            let heard = hall.heard.signal(round);
+            if heard.epoch >= passage.epoch {
+                return Some(Ok(heard));
+            }
+            self.check(&mut left_since).err().map(Err)
+        });
+        awaits(None);
+        match result {
+            Err(Error::Timeout { after_ms, .. }) => {
+                let whom = from.map_or(String::new(), |from| from.to_string());
+                let what = format!("({activity}): {whom}, or another member of its node, has not come");
+                Err(Error::Timeout { what, after_ms })
+            }
+            other => other?,
+        }
+    }
+
+    fn heard_of_discord(&self, discord: Discord) -> Error {
+        who_left(discord)
     }
 }
 

@@ -193,20 +193,11 @@ pub(crate) struct Machine {
     pub(crate) channel: Option<Channel>,
     /// Sockets that the agent hands over, for the transport.
     pub(crate) callers: Arc<Callers>,
-    /// How often a transport has begun to keep messages.
-    keeps: u32,
 }
 
 impl Machine {
     pub(crate) fn new(engine: Engine, channel: Option<Channel>) -> Machine {
-        Machine {
-            engine,
-            transports: Transports::default(),
-            sleeper: None,
-            channel,
-            callers: Arc::default(),
-            keeps: 0,
-        }
+        Machine { engine, transports: Transports::default(), sleeper: None, channel, callers: Arc::default() }
     }
 
     /// Puts a transport in place that reaches everybody.
@@ -245,8 +236,10 @@ impl Machine {
             drive.waiting.kept.store(0, Ordering::Relaxed);
             return;
         }
-        self.keeps = self.keeps.wrapping_add(1).max(1);
-        drive.waiting.kept.store(self.keeps, Ordering::SeqCst);
+        // The machine is held: nobody else counts.
+        let times = drive.waiting.times_kept.load(Ordering::Relaxed).wrapping_add(1).max(1);
+        drive.waiting.times_kept.store(times, Ordering::Relaxed);
+        drive.waiting.kept.store(times, Ordering::SeqCst);
         drive.rouse_service(self.sleeper.as_deref());
     }
 
@@ -280,20 +273,19 @@ impl Machine {
 
     /// Sends what the engine asked for outside of a poll.
     pub(crate) fn post_all(&mut self, drive: &Drive, mut out: Outbox) {
-        let mut next = 0;
+        let (mut next, mut kept) = (0, false);
         while let Some(&(to, message)) = out.messages.get(next) {
             next += 1;
-            if let Err(error) = self.post(drive, to, message) {
+            let (transports, mut ear) = self.ear(drive);
+            let posted = transports.to(to).and_then(|way| Ok(way.post(to, message, &mut ear)?));
+            match posted {
+                Ok(keeps) => kept |= keeps,
                 // Others may wait for what can no longer be done: they are told behind the rest.
-                self.engine.feed(drive).fail_peer(to, &error, &mut out);
+                Err(error) => self.engine.feed(drive).fail_peer(to, &error, &mut out),
             }
         }
-        self.flush(drive);
-    }
-
-    /// Sends what transports keep.
-    fn flush(&mut self, drive: &Drive) {
-        if drive.waiting.kept.load(Ordering::Relaxed) != 0 {
+        // Nobody is told that something is kept: it is sent before anybody could see it.
+        if kept || drive.waiting.kept.load(Ordering::Relaxed) != 0 {
             drive.waiting.kept.store(0, Ordering::Relaxed);
             let (transports, mut ear) = self.ear(drive);
             transports.flush(&mut ear);

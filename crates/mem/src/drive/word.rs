@@ -252,7 +252,7 @@ impl Drive {
         deadline_ms: Option<u64>,
         since_ms: u64,
     ) -> Result<W> {
-        let (bell, listeners) = (&self.control().bell, &self.arena.shared().listeners);
+        let (bell, listeners) = (&self.control().bell, &self.arena.shared().signs.listeners);
         let mut is_first = true;
         loop {
             let seen = bell.rings();
@@ -394,7 +394,7 @@ mod tests {
                     assert!(world.core().control().bell.rings() != rings, "nobody rang for {wanted}");
                     assert_eq!(waiter.join().unwrap(), Ok(wanted));
                 });
-                assert!(!world.core().arena.shared().listeners.any());
+                assert!(!world.core().arena.shared().signs.listeners.any());
             }
         }
         drop((arena, private, source));

@@ -620,7 +620,7 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
 
 /// How many connections the limit on descriptors leaves room for.
 fn most_connections() -> Result<usize> {
-    let (soft, _) = descriptor::limit()?;
+    let (soft, _) = descriptor::limit();
     let room = soft.saturating_sub(OTHER_DESCRIPTORS + neighbours::descriptors(soft));
     if room < LEAST_CONNECTIONS {
         let least = OTHER_DESCRIPTORS + LEAST_CONNECTIONS;

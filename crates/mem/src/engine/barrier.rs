@@ -295,8 +295,9 @@ mod tests {
             let mut stage = Stage::new(4);
             for step in [0, 1, 2] {
                 if step == lost_at {
-                    let place = stage.nodes[0].arena.place(Rank(1)).expect("a place");
-                    place.set_status(Status::Lost, Cause::EXITED);
+                    let arena = &stage.nodes[0].arena;
+                    let place = arena.place(Rank(1)).expect("a place");
+                    place.set_status(Status::Lost, Cause::EXITED, arena.changes());
                     continue;
                 }
                 let peer = if step == 0 { 1 } else { 2 };
@@ -319,6 +320,9 @@ mod tests {
         let mut ends: Vec<Option<Step>> = vec![None; intents.len()];
         let mut state = seed | 1;
         for _ in 0..10_000 {
+            if ends.iter().all(Option::is_some) {
+                break;
+            }
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let who = (state >> 33) as usize % intents.len();
             if ends[who].is_some() {
@@ -348,10 +352,13 @@ mod tests {
         ends.into_iter().map(|end| end.expect("every leader comes to an end")).collect()
     }
 
+    /// Orders that are tried for each number of nodes. Miri is a thousand times slower than the machine.
+    const SEEDS: u64 = if cfg!(miri) { 1 } else { 20 };
+
     #[test]
     fn leaders_that_came_for_the_same_all_open_whoever_is_first() {
         for nodes in 2..10 {
-            for seed in 0..20 {
+            for seed in 0..SEEDS {
                 let ends = meet(&vec![Intent::Sync; nodes], seed);
                 assert!(ends.iter().all(|end| *end == Step::Open), "{nodes} nodes, seed {seed}: {ends:?}");
             }
@@ -361,7 +368,7 @@ mod tests {
     #[test]
     fn a_leader_that_finalizes_breaks_the_barrier_for_all() {
         for nodes in 2..10 {
-            for seed in 0..20 {
+            for seed in 0..SEEDS {
                 let mut intents = vec![Intent::Sync; nodes];
                 let leaver = seed as usize % nodes;
                 intents[leaver] = Intent::Finalize;

@@ -79,7 +79,8 @@ mod tests {
         let request = request(&stage, 0, 5);
         let left = |stage: &Stage| stage.nodes[0].control().errands.post(Rank(1), request).is_some();
         assert!((0..ERRANDS).all(|_| left(&stage)) && !left(&stage));
-        stage.nodes[0].arena.place(Rank(1)).expect("a place").set_status(Status::Lost, Cause::EXITED);
+        let arena = &stage.nodes[0].arena;
+        arena.place(Rank(1)).expect("a place").set_status(Status::Lost, Cause::EXITED, arena.changes());
         assert_eq!(stage.feed(0).run_errands(), ERRANDS);
         assert_eq!(stage.word(0, 8), 0);
         assert!(left(&stage), "and its places are free");

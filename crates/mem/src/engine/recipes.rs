@@ -78,6 +78,7 @@ fn found(region: &Region<u64>) -> Vec<u64> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn a_put_by_recipe_lands_however_it_is_cut_and_its_word_is_changed_once() {
     let world = World::init().unwrap();
     let region = world.alloc::<u64>(WORDS).unwrap();
@@ -104,6 +105,7 @@ fn a_put_by_recipe_lands_however_it_is_cut_and_its_word_is_changed_once() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn a_recipe_that_reaches_out_of_its_region_touches_nothing() {
     let world = World::init().unwrap();
     let region = world.alloc::<u64>(WORDS).unwrap();
@@ -166,6 +168,7 @@ fn a_recipe_that_reaches_out_of_its_region_touches_nothing() {
 
 /// Where the bytes go is in the payload: not even a checksum that fits may make another recipe of it.
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn a_recipe_that_was_changed_on_its_way_touches_nothing() {
     let world = World::init().unwrap();
     let region = world.alloc::<u64>(WORDS).unwrap();
@@ -199,6 +202,7 @@ fn a_recipe_that_was_changed_on_its_way_touches_nothing() {
 
 /// Memory that is put from is only read, whatever the answer is.
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn bytes_that_answer_a_put_by_recipe_were_written_to_its_source() {
     let world = World::init().unwrap();
     let core = world.core();
@@ -217,6 +221,7 @@ fn bytes_that_answer_a_put_by_recipe_were_written_to_its_source() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn a_get_by_recipe_is_answered_with_its_rows_in_order() {
     let world = World::init().unwrap();
     let region = world.alloc::<u64>(WORDS).unwrap();

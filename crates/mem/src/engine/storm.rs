@@ -480,7 +480,8 @@ impl Storm {
     fn notice(&mut self, rank: u32, dead: u32) {
         let mut out = Outbox::default();
         let Member { node, engine, .. } = &mut self.members[rank as usize];
-        node.arena.place(Rank(dead)).unwrap().set_status(Status::Lost, Cause::signal(9));
+        let (arena, cause) = (&node.arena, Cause::signal(9));
+        arena.place(Rank(dead)).unwrap().set_status(Status::Lost, cause, arena.changes());
         engine.feed(node).notice(&mut out);
         self.post(rank, out);
     }

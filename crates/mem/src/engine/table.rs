@@ -108,7 +108,9 @@ mod tests {
     #[test]
     fn values_leave_in_any_order_and_are_found_until_then() {
         let mut table = Table::default();
-        let numbers: Vec<u64> = (1..200).filter(|number| number % 7 != 0).collect();
+        // Every pair of them is looked at, which is too much for Miri.
+        let end = if cfg!(miri) { 25 } else { 200 };
+        let numbers: Vec<u64> = (1..end).filter(|number| number % 7 != 0).collect();
         numbers.iter().for_each(|&number| table.insert(number, number * 10));
         // A stride that visits every one of them.
         let order: Vec<u64> = (0..numbers.len()).map(|i| numbers[i * 50 % numbers.len()]).collect();
@@ -127,7 +129,7 @@ mod tests {
     fn one_that_stays_does_not_keep_the_places_of_those_that_go() {
         let mut table = Table::default();
         table.insert(1, ());
-        for number in 2..10_000 {
+        for number in 2..if cfg!(miri) { 300 } else { 10_000 } {
             table.insert(number, ());
             table.remove(number);
         }

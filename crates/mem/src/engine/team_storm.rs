@@ -226,7 +226,8 @@ fn ways_of(members: &Members, rank: u32) -> Vec<Rank> {
 
 #[test]
 fn teams_meet_in_any_order_and_all_learn_who_left() {
-    for seed in 0..400 {
+    // Miri is a thousand times slower than the machine.
+    for seed in 0..if cfg!(miri) { 4 } else { 400 } {
         let mut storm = Storm::new(2 + seed as u32 % 7, seed);
         storm.run(seed as usize % 4);
         storm.check(seed);

@@ -124,7 +124,7 @@ impl Node {
         registration: Registration,
         bytes: u64,
     ) -> Option<*mut u8> {
-        match self.recent(address, registration, bytes) {
+        match self.recent(self.glance(), address, registration, bytes) {
             Some(pointer) => Some(pointer),
             None => self.meet(address, registration, bytes).map(NonNull::as_ptr),
         }
@@ -133,7 +133,7 @@ impl Node {
     /// As [`here`](Self::here), for an address that may belong to any region.
     #[inline(always)]
     pub(crate) fn here_any(&self, address: GlobalAddress, bytes: u64) -> Option<*mut u8> {
-        match self.recent_any(address, bytes) {
+        match self.recent_any(self.glance(), address, bytes) {
             Some(pointer) => Some(pointer),
             None => self.meet(address, Registration::ANY, bytes).map(NonNull::as_ptr),
         }

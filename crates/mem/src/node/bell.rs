@@ -1,6 +1,7 @@
 //! Waking ranks of this node that wait for a word of their memory. Whoever writes to memory of the node says so here; how they wait
 //! is in `drive/word.rs`, and the protocol between the two in `net/src/shm/bell.rs`.
 
+use crate::node::recent::Glance;
 use crate::node::Node;
 use kumiki_net::os::futex;
 
@@ -10,6 +11,14 @@ impl Node {
     #[inline(always)]
     pub(crate) fn wrote(&self, pointer: *const u8) {
         if self.finder.anybody_listens() {
+            self.ring_owner(pointer);
+        }
+    }
+
+    /// The same behind an access that took this glance before it.
+    #[inline(always)]
+    pub(crate) fn wrote_after(&self, glance: Glance<'_>, pointer: *const u8) {
+        if glance.anybody_listens() {
             self.ring_owner(pointer);
         }
     }
@@ -24,7 +33,7 @@ impl Node {
     /// Wakes the threads of a rank of this node that wait for a word.
     pub(crate) fn ring(&self, local: u32) {
         let Some(control) = self.arena.control(local) else { return };
-        if control.bell.withdraw(&self.arena.shared().listeners) {
+        if control.bell.withdraw(&self.arena.shared().signs.listeners) {
             futex::wake_all(control.bell.word());
         }
     }

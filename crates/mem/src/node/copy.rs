@@ -19,24 +19,29 @@ const BOUNCE_BYTES: usize = 16 * 1024;
 /// Copies a word between two regions of the arena that this thread has used lately; otherwise false.
 #[inline(always)]
 pub(crate) fn move_word(node: &Node, dst: GlobalAddress, src: GlobalAddress) -> bool {
-    if let (Some(to), Some(from)) = (node.recent_any(dst, 8), node.recent_any(src, 8)) {
-        // SAFETY: both were checked for a word.
-        unsafe { store(to, load::<u64>(from)) };
-        node.wrote(to);
-        return true;
+    let glance = node.glance();
+    let Some(to) = node.recent_any(glance, dst, 8) else { return false };
+    let Some(from) = node.recent_any(glance, src, 8) else { return false };
+    if !(to as usize | from as usize).is_multiple_of(8) {
+        return false;
     }
-    false
+    // SAFETY: both were checked for a word, and are aligned.
+    unsafe { store_word(to, load_word(from)) };
+    node.wrote_after(glance, to);
+    true
 }
 
 /// Copies between memories of this node if nothing stands in the way; otherwise false, and the long way round finds out
 /// what does.
 #[inline]
 pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    if let (Some(to), Some(from)) = (node.here_any(dst, bytes), node.here_any(src, bytes)) {
-        // SAFETY: both ranges were checked and lie in the arena.
-        unsafe { move_bytes(to, from, bytes as usize) };
-        node.wrote(to);
-        return true;
+    if let Some(to) = node.here_any(dst, bytes) {
+        if let Some(from) = node.here_any(src, bytes) {
+            // SAFETY: both ranges were checked and lie in the arena.
+            unsafe { move_bytes(to, from, bytes as usize) };
+            node.wrote(to);
+            return true;
+        }
     }
     move_private(node, dst, src, bytes)
 }
@@ -44,7 +49,9 @@ pub(crate) fn move_near(node: &Node, dst: GlobalAddress, src: GlobalAddress, byt
 /// As [`move_near`], where at least one of the two is private.
 #[inline(never)]
 fn move_private(node: &Node, dst: GlobalAddress, src: GlobalAddress, bytes: u64) -> bool {
-    let (Some(to), Some(from)) = (node.near(dst, bytes), node.near(src, bytes)) else { return false };
+    // What is far is known to be at the first of the two.
+    let Some(to) = node.near(dst, bytes) else { return false };
+    let Some(from) = node.near(src, bytes) else { return false };
     node.check_usable().is_ok() && move_here(node, to, from, bytes) == Ok(true)
 }
 

@@ -33,7 +33,7 @@ pub enum Purpose {
     Directory,
     /// Teams that this rank is in.
     Team,
-    /// Groups that this rank is in: what collectives keep, and what they need for a while.
+    /// What this process knows of channels, groups and other patterns of communication, and what those need for a while.
     Comm,
 }
 

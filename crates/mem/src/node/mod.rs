@@ -62,6 +62,8 @@ pub(crate) struct Node {
     pub(crate) arena: Arc<Arena>,
     /// Different for every world that this process has had.
     pub(crate) life: u64,
+    /// What stamps of this world have, in any case (see `recent.rs`).
+    stamp: u64,
     /// Whether an agent says what becomes of ranks.
     pub(crate) has_agent: bool,
     /// Whether same-node private memory can be copied directly.
@@ -99,13 +101,15 @@ impl Node {
         books.book(Purpose::ArenaControl, 2 * PAGE_BYTES)?;
         let starter = arena.starter(place.local);
         books.book(Purpose::Starter, starter.end - starter.start)?;
+        let life = NEXT_LIFE.fetch_add(1, Ordering::Relaxed);
         let node = Node {
             format: AddressFormat::new(config.ranks),
-            finder: arena.finder(has_short_way),
+            finder: arena.finder(has_short_way && life < recent::STAMPED_LIVES),
             rank,
             node: place.node,
             local: place.local,
-            life: NEXT_LIFE.fetch_add(1, Ordering::Relaxed),
+            life,
+            stamp: recent::stamp_of(life),
             has_agent,
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
@@ -179,7 +183,8 @@ impl Node {
             )));
         }
         let generation = STARTER_GENERATION;
-        entry.publish(RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 });
+        let view = RegionView { kind: Kind::Arena, base, bytes, generation, colour: 0 };
+        entry.publish(view, self.arena.changes());
         Ok(())
     }
 
@@ -189,7 +194,8 @@ impl Node {
         for (slot, base) in [(POOL_SLOT, near), (FAR_POOL_SLOT, far)] {
             let entry = self.arena.region(self.local, slot as usize);
             let entry = entry.ok_or_else(|| Error::misuse("this rank has no region table"))?;
-            entry.publish(RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 });
+            let view = RegionView { kind: Kind::Arena, base, bytes: 0, generation: 1, colour: 0 };
+            entry.publish(view, self.arena.changes());
         }
         let control = self.arena.control(self.local);
         control

@@ -34,7 +34,7 @@ pub(crate) fn descriptors(limit: u64) -> u64 {
 }
 
 fn open(pid: i32) -> Option<MemoryFile> {
-    let (limit, _) = descriptor::limit().ok()?;
+    let (limit, _) = descriptor::limit();
     if descriptors(limit) == 0 {
         return None;
     }

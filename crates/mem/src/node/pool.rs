@@ -215,7 +215,7 @@ impl<'a> Pool<'a> {
         let node = self.local.node;
         let (before, bytes) = (self.len(), bytes.next_multiple_of(PAGE_BYTES));
         let control = self.control;
-        let [near, far] = self.entries();
+        let ([near, far], changes) = (self.entries(), node.arena.changes());
         if bytes > before {
             let more = bytes - before;
             if bytes > self.limit() {
@@ -235,13 +235,13 @@ impl<'a> Pool<'a> {
                 control.booked.fetch_sub(more, Ordering::Relaxed);
                 return Err(out_of_memory(error, more));
             }
-            near.resize(bytes.min(BORDER));
-            far.resize(bytes.saturating_sub(BORDER));
+            near.resize(bytes.min(BORDER), changes);
+            far.resize(bytes.saturating_sub(BORDER), changes);
             control.pool.bytes.store(bytes, Ordering::Release);
         } else if bytes < before {
             control.pool.bytes.store(bytes, Ordering::Release);
-            far.resize(bytes.saturating_sub(BORDER));
-            near.resize(bytes.min(BORDER));
+            far.resize(bytes.saturating_sub(BORDER), changes);
+            near.resize(bytes.min(BORDER), changes);
             let parts = self.parts(bytes..before);
             parts.into_iter().try_for_each(|(at, bytes)| node.arena.release(at, bytes))?;
             control.booked.fetch_sub(before - bytes, Ordering::Relaxed);

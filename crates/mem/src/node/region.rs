@@ -93,7 +93,8 @@ impl Node {
     /// Makes the entries of a region free.
     fn retire(&self, slot: u16, slots: u16) {
         for index in 0..slots {
-            self.arena.region(self.local, (slot + index) as usize).expect("the slot exists").retire();
+            let entry = self.arena.region(self.local, (slot + index) as usize).expect("the slot exists");
+            entry.retire(self.arena.changes());
         }
     }
 
@@ -120,12 +121,9 @@ impl Node {
         for index in (0..slots).rev() {
             let entry = self.arena.region(self.local, (first + index) as usize).expect("the slot exists");
             let skipped = index as u64 * span;
-            entry.publish(RegionView {
-                base: view.base + skipped,
-                bytes: view.bytes - skipped.min(view.bytes),
-                generation,
-                ..view
-            });
+            let bytes = view.bytes - skipped.min(view.bytes);
+            let part = RegionView { base: view.base + skipped, bytes, generation, ..view };
+            entry.publish(part, self.arena.changes());
         }
         registry
             .records

@@ -1,8 +1,13 @@
 //! File descriptors: reading, writing, polling, and the limits on them.
 
-use super::check;
+use super::limit_of;
+use super::named;
 use crate::{Error, Result};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::event::{epoll, eventfd, EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
+use rustix::io::{fcntl_setfd, Errno, FdFlags};
+use rustix::process::{setrlimit, Resource, Rlimit};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// What to wait for on a descriptor, and what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -22,61 +27,60 @@ pub struct Epoll(OwnedFd);
 impl Epoll {
     /// A new, empty instance.
     pub fn new() -> Result<Self> {
-        // SAFETY: no pointers are passed; the returned descriptor is ours alone.
-        let fd = unsafe { check("epoll_create1", libc::epoll_create1(libc::EPOLL_CLOEXEC) as i64)? };
-        // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-        Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        named("epoll_create1", epoll::create(epoll::CreateFlags::CLOEXEC)).map(Epoll)
     }
 
     /// Starts to watch `fd` for reading, and for writing if `writable`.
     pub fn add(&self, fd: BorrowedFd<'_>, token: u64, writable: bool) -> Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, writable)
+        let data = epoll::EventData::new_u64(token);
+        named("epoll_ctl", epoll::add(&self.0, fd, data, interest(writable)))
     }
 
     /// Changes what `fd` is watched for.
     pub fn change(&self, fd: BorrowedFd<'_>, token: u64, writable: bool) -> Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, writable)
+        let data = epoll::EventData::new_u64(token);
+        named("epoll_ctl", epoll::modify(&self.0, fd, data, interest(writable)))
     }
 
     /// Stops to watch `fd`.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, fd, 0, false)
+        named("epoll_ctl", epoll::delete(&self.0, fd))
     }
 
     /// Waits up to `timeout_ms` (0: not at all, negative: for ever) and reports (token, readiness) to `found`.
     pub fn wait(&self, timeout_ms: i32, mut found: impl FnMut(u64, Readiness)) -> Result<usize> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
-        // SAFETY: the pointer and count describe `events`, which lives across the call.
-        let count = unsafe {
-            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), events.len() as i32, timeout_ms)
+        use epoll::EventFlags as Is;
+        let mut events = [std::mem::MaybeUninit::uninit(); 32];
+        let events = match epoll::wait(&self.0, &mut events, timeout(timeout_ms).as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR | Errno::AGAIN) => return Ok(0),
+            Err(errno) => return named("epoll_wait", Err(errno)),
         };
-        let count = match check("epoll_wait", count as i64) {
-            Ok(count) => count as usize,
-            Err(error) if error.would_block() => 0,
-            Err(error) => return Err(error),
-        };
-        for event in &events[..count] {
-            let bits = event.events as i32;
+        for event in &*events {
+            let bits = event.flags;
             let readiness = Readiness {
-                readable: bits & (libc::EPOLLIN | libc::EPOLLRDHUP) != 0,
-                writable: bits & libc::EPOLLOUT != 0,
-                hung_up: bits & (libc::EPOLLHUP | libc::EPOLLERR) != 0,
+                readable: bits.intersects(Is::IN | Is::RDHUP),
+                writable: bits.contains(Is::OUT),
+                hung_up: bits.intersects(Is::HUP | Is::ERR),
             };
-            found(event.u64, readiness);
+            found(event.data.u64(), readiness);
         }
-        Ok(count)
-    }
-
-    fn control(&self, operation: i32, fd: BorrowedFd<'_>, token: u64, writable: bool) -> Result<()> {
-        let interest = if writable { libc::EPOLLIN | libc::EPOLLOUT } else { libc::EPOLLIN };
-        let mut event = libc::epoll_event { events: interest as u32, u64: token };
-        // SAFETY: both descriptors are open for the length of the call; `event` is only read.
-        let done = unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd.as_raw_fd(), &mut event) };
-        check("epoll_ctl", done as i64).map(drop)
+        Ok(events.len())
     }
 }
 
-impl std::os::fd::AsFd for Epoll {
+fn interest(writable: bool) -> epoll::EventFlags {
+    let out = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
+    epoll::EventFlags::IN | out
+}
+
+/// So many milliseconds; `None`, which is for ever, if they are negative.
+fn timeout(timeout_ms: i32) -> Option<Timespec> {
+    let timeout_ms = u32::try_from(timeout_ms).ok()?;
+    Some(Timespec { tv_sec: (timeout_ms / 1000).into(), tv_nsec: (timeout_ms % 1000 * 1_000_000).into() })
+}
+
+impl AsFd for Epoll {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -89,11 +93,7 @@ pub struct Event(OwnedFd);
 impl Event {
     /// A new event, not raised.
     pub fn new() -> Result<Self> {
-        // SAFETY: no pointers are passed.
-        let fd =
-            unsafe { check("eventfd", libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as i64)? };
-        // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-        Ok(Event(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        named("eventfd", eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)).map(Event)
     }
 
     /// Makes the descriptor readable.
@@ -110,70 +110,50 @@ impl Event {
     }
 }
 
-impl std::os::fd::AsFd for Event {
+impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
-use std::os::fd::AsFd;
-
 /// Reads what is there, at most the buffer. 0 is the end of the file.
 pub fn read(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize> {
-    // SAFETY: the pointer and length describe `buffer`.
-    let got = unsafe { libc::read(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-    check("read", got as i64).map(|n| n as usize)
+    named("read", rustix::io::read(fd, buffer))
 }
 
 /// Writes what fits.
 pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
-    // SAFETY: the pointer and length describe `bytes`.
-    let put = unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
-    check("write", put as i64).map(|n| n as usize)
+    named("write", rustix::io::write(fd, bytes))
 }
 
 /// Waits until one of the descriptors is readable, or (where the flag is set) writable; or the timeout.
 pub fn poll(fds: &[(BorrowedFd<'_>, bool)], timeout_ms: i32) -> Result<Vec<Readiness>> {
-    let mut list: Vec<libc::pollfd> = fds
-        .iter()
-        .map(|(fd, writable)| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN | if *writable { libc::POLLOUT } else { 0 },
-            revents: 0,
-        })
-        .collect();
-    // SAFETY: the pointer and count describe `list`, which lives across the call.
-    let count = unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, timeout_ms) };
-    match check("poll", count as i64) {
-        Err(error) if !error.would_block() => return Err(error),
-        _ => {}
+    let wanted = |writable: bool| if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    let mut list: Vec<PollFd<'_>> =
+        fds.iter().map(|(fd, writable)| PollFd::from_borrowed_fd(*fd, wanted(*writable))).collect();
+    match rustix::event::poll(&mut list, timeout(timeout_ms).as_ref()) {
+        Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
+        Err(errno) => return named("poll", Err(errno)),
     }
-    Ok(list
-        .iter()
-        .map(|entry| Readiness {
-            readable: entry.revents & libc::POLLIN != 0,
-            writable: entry.revents & libc::POLLOUT != 0,
-            hung_up: entry.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0,
-        })
-        .collect())
+    let found = |entry: &PollFd<'_>| Readiness {
+        readable: entry.revents().contains(PollFlags::IN),
+        writable: entry.revents().contains(PollFlags::OUT),
+        hung_up: entry.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL),
+    };
+    Ok(list.iter().map(found).collect())
 }
 
 /// Sets or clears O_NONBLOCK.
 pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
-    // SAFETY: no pointers are passed.
-    let flags = unsafe { check("fcntl(F_GETFL)", libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) as i64)? } as i32;
-    let flags = if on { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
-    // SAFETY: no pointers are passed.
-    let done = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) };
-    check("fcntl(F_SETFL)", done as i64).map(drop)
+    let mut flags = named("fcntl(F_GETFL)", fcntl_getfl(fd))?;
+    flags.set(OFlags::NONBLOCK, on);
+    named("fcntl(F_SETFL)", fcntl_setfl(fd, flags))
 }
 
 /// Sets or clears close-on-exec.
 pub fn set_close_on_exec(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
-    let flags = if on { libc::FD_CLOEXEC } else { 0 };
-    // SAFETY: no pointers are passed.
-    let done = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFD, flags) };
-    check("fcntl(F_SETFD)", done as i64).map(drop)
+    let flags = if on { FdFlags::CLOEXEC } else { FdFlags::empty() };
+    named("fcntl(F_SETFD)", fcntl_setfd(fd, flags))
 }
 
 /// Takes ownership of a descriptor that was inherited under a number from the environment. Refuses numbers
@@ -183,24 +163,20 @@ pub fn adopt(number: i32) -> Result<OwnedFd> {
         return Err(Error::Misuse(format!("descriptor {number} cannot be a Kumiki descriptor")));
     }
     // SAFETY: no pointers are passed; an invalid number only gives EBADF.
-    unsafe { check("fcntl(F_GETFD)", libc::fcntl(number, libc::F_GETFD) as i64)? };
+    unsafe { super::check("fcntl(F_GETFD)", libc::fcntl(number, libc::F_GETFD) as i64)? };
     // SAFETY: the number is open, and by the protocol of the launcher it belongs to this library alone.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// The limit on open descriptors: (soft, hard).
-pub fn limit() -> Result<(u64, u64)> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for writes.
-    unsafe { check("getrlimit", libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) as i64)? };
-    Ok((limit.rlim_cur, limit.rlim_max))
+pub fn limit() -> (u64, u64) {
+    let (soft, hard) = limit_of(libc::RLIMIT_NOFILE);
+    (soft.unwrap_or(u64::MAX), hard.unwrap_or(u64::MAX))
 }
 
 /// Raises the soft limit on open descriptors to the hard one.
 pub fn raise_limit() -> Result<u64> {
-    let (_, hard) = limit()?;
-    let wanted = libc::rlimit { rlim_cur: hard, rlim_max: hard };
-    // SAFETY: `wanted` is only read.
-    unsafe { check("setrlimit", libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) as i64)? };
-    Ok(hard)
+    let (_, maximum) = limit_of(libc::RLIMIT_NOFILE);
+    named("setrlimit", setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }))?;
+    Ok(maximum.unwrap_or(u64::MAX))
 }

@@ -6,7 +6,8 @@
 
 use super::process::user;
 use crate::{Error, Result};
-use std::ffi::{CString, OsStr, OsString};
+use rustix::fs::{accessat, Access, AtFlags, CWD};
+use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::{Error as IoError, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -146,7 +147,7 @@ pub fn find_program_in(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
 
 /// Whether there is a file that this process may run.
 pub fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|data| data.is_file()) && access(path, libc::X_OK).is_ok()
+    path.metadata().is_ok_and(|data| data.is_file()) && access(path, Access::EXEC_OK).is_ok()
 }
 
 /// What starts a program that is found as [`find_program`] does. What it starts in turn by a name (a compiler the assembler) is
@@ -168,13 +169,8 @@ fn without_relative(path: &OsStr) -> OsString {
 }
 
 /// Whether this process may do that to a file, as the user that it acts for.
-fn access(path: &Path, mode: i32) -> std::io::Result<()> {
-    let name = CString::new(path.as_os_str().as_encoded_bytes())?;
-    // SAFETY: the name ends in a zero, and the kernel only reads it.
-    match unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), mode, libc::AT_EACCESS) } {
-        0 => Ok(()),
-        _ => Err(IoError::last_os_error()),
-    }
+fn access(path: &Path, wanted: Access) -> std::io::Result<()> {
+    Ok(accessat(CWD, path, wanted, AtFlags::EACCESS)?)
 }
 
 /// Writes a file wholly or not at all: what was there before stays until the new one is complete, and a failure leaves nothing.
@@ -205,7 +201,7 @@ pub fn replace(
 pub fn can_replace(path: &Path) -> std::io::Result<()> {
     match target(path)? {
         Target::Other(data) if data.is_dir() => Err(IoError::from_raw_os_error(libc::EISDIR)),
-        Target::Other(_) => access(path, libc::W_OK),
+        Target::Other(_) => access(path, Access::WRITE_OK),
         Target::File(place, _) => {
             temporary_beside(&place).and_then(|(_, temporary)| std::fs::remove_file(temporary))
         }
@@ -340,6 +336,7 @@ fn refused(path: &Path, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::{mknodat, FileType, Mode};
     use std::os::fd::AsRawFd;
     use std::os::unix::fs::{chown, symlink, PermissionsExt};
 
@@ -506,9 +503,7 @@ mod tests {
     fn a_pipe_that_nobody_reads_held_the_question_up() {
         let scratch = Scratch::new("fifo");
         let pipe = scratch.0.join("pipe");
-        let name = CString::new(pipe.as_os_str().as_encoded_bytes()).expect("a name");
-        // SAFETY: the name ends in a zero, and the kernel only reads it.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o666) }, 0);
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
         can_replace(&pipe).expect("our own");
         if give_away(&pipe) {
             let said = |error: IoError| error.to_string();

@@ -1,5 +1,6 @@
 //! What the machine can still give: memory, and turns of the processor.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 
 /// A limit on the memory of the processes of a control group.
@@ -69,9 +70,9 @@ fn tightest_limit(mount: &Path, groups: &str) -> Option<GroupLimit> {
 
 /// Asks that this thread be woken from its naps on time; the default is fifty microseconds late.
 pub fn wake_on_time() {
-    const SLACK_NS: libc::c_ulong = 1000;
-    // SAFETY: the call takes numbers and changes only this thread's timers.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0) };
+    const SLACK_NS: NonZeroU64 = NonZeroU64::new(1000).unwrap();
+    // A system that refuses it wakes late.
+    let _ = rustix::thread::set_current_timer_slack(Some(SLACK_NS));
 }
 
 /// Asks the scheduler for short turns that come soon: right for a thread that sleeps, answers and sleeps again. A

@@ -1,8 +1,11 @@
 //! Shared memory objects without a name, and copies between the memories of processes.
 
-use super::check;
+use super::{check, named};
 use crate::{Error, Result};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use rustix::fs::{fchmod, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags};
+use rustix::io::{pread, pwrite};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -13,57 +16,40 @@ pub const HUGE_BYTES: u64 = 2 << 20;
 /// From this length on huge pages are asked for: there is at least one in it, wherever it begins.
 pub const LARGE_BYTES: u64 = 2 * HUGE_BYTES;
 
+/// Who may read and write a file of ours, by any way to it.
+const OWNER_ONLY: Mode = Mode::RUSR.union(Mode::WUSR);
+/// What keeps the size of a file from changing.
+const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
+
 /// A memfd of fixed size: mode 0600, sealed against resizing, no name anywhere.
 pub fn create_sealed(name: &std::ffi::CStr, bytes: u64) -> Result<OwnedFd> {
     check_file_limit(bytes)?;
-    // MFD_NOEXEC_SEAL is newer than the oldest kernel we run on: ask for it, then do without.
-    const NOEXEC_SEAL: u32 = 8;
-    let base = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // SAFETY: `name` is a C string.
-    let mut fd = unsafe { libc::memfd_create(name.as_ptr(), base | NOEXEC_SEAL) };
-    if fd < 0 {
-        // SAFETY: as above.
-        fd = unsafe { libc::memfd_create(name.as_ptr(), base) };
-    }
-    check("memfd_create", fd as i64)?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-    // SAFETY: no pointers are passed.
-    unsafe {
-        check("fchmod", libc::fchmod(fd.as_raw_fd(), 0o600) as i64)?;
-        check("ftruncate(memfd)", libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) as i64)?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        check("fcntl(F_ADD_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as i64)?;
-    }
+    let base = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // NOEXEC_SEAL is newer than the oldest kernel we run on: ask for it, then do without.
+    let made = memfd_create(name, base | MemfdFlags::NOEXEC_SEAL).or_else(|_| memfd_create(name, base));
+    let fd = named("memfd_create", made)?;
+    named("fchmod", fchmod(&fd, OWNER_ONLY))?;
+    named("ftruncate(memfd)", ftruncate(&fd, bytes))?;
+    named("fcntl(F_ADD_SEALS)", fcntl_add_seals(&fd, FIXED_SIZE | SealFlags::SEAL))?;
     Ok(fd)
 }
 
 /// A memfd that holds these bytes and can never change, to be passed on or inherited. It is read from its start.
 pub fn seal_bytes(name: &std::ffi::CStr, bytes: &[u8]) -> Result<OwnedFd> {
-    // SAFETY: `name` is a C string.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    check("memfd_create", fd as i64)?;
-    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-    // SAFETY: the pointer and length describe `bytes`; the other calls pass no pointers.
-    unsafe {
-        check("fchmod", libc::fchmod(fd.as_raw_fd(), 0o600) as i64)?;
-        let written = libc::pwrite(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0);
-        if check("pwrite(memfd)", written as i64)? as usize != bytes.len() {
-            return Err(Error::Closed("a memfd took only a part of what was written".into()));
-        }
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL;
-        check("fcntl(F_ADD_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) as i64)?;
+    let made = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+    let fd = named("memfd_create", made)?;
+    named("fchmod", fchmod(&fd, OWNER_ONLY))?;
+    if named("pwrite(memfd)", pwrite(&fd, bytes, 0))? != bytes.len() {
+        return Err(Error::Closed("a memfd took only a part of what was written".into()));
     }
+    named("fcntl(F_ADD_SEALS)", fcntl_add_seals(&fd, FIXED_SIZE | SealFlags::WRITE | SealFlags::SEAL))?;
     Ok(fd)
 }
 
 /// The first bytes of a file, wherever others have read it to.
 pub fn read_start<const BYTES: usize>(fd: BorrowedFd<'_>) -> Result<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
-    // SAFETY: the pointer and length describe `bytes`.
-    let got = unsafe { libc::pread(fd.as_raw_fd(), bytes.as_mut_ptr().cast(), BYTES, 0) };
-    match check("pread", got as i64)? as usize {
+    match named("pread", pread(fd, &mut bytes, 0))? {
         got if got == BYTES => Ok(bytes),
         got => Err(Error::Refused(format!("a file has {got} bytes instead of {BYTES}"))),
     }
@@ -71,35 +57,23 @@ pub fn read_start<const BYTES: usize>(fd: BorrowedFd<'_>) -> Result<[u8; BYTES]>
 
 /// Refuses what is longer than a file may be: the kernel would end the process with SIGXFSZ.
 fn check_file_limit(bytes: u64) -> Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for writes.
-    unsafe { check("getrlimit", libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) as i64)? };
-    if bytes > limit.rlim_cur {
-        return Err(Error::Refused(format!(
-            "shared memory of {bytes} bytes, which are only taken as they are used, is longer than a file may be ({} bytes): \
-             raise the limit (ulimit -f unlimited), or set KUMIKI_SLICE, for instance to 64M",
-            limit.rlim_cur
-        )));
+    match super::limit_of(libc::RLIMIT_FSIZE).0 {
+        Some(most) if bytes > most => Err(Error::Refused(format!(
+            "shared memory of {bytes} bytes, which are only taken as they are used, is longer than a file may be ({most} bytes): \
+             raise the limit (ulimit -f unlimited), or set KUMIKI_SLICE, for instance to 64M"
+        ))),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Whether the object can never change its size, so that touching it can never raise SIGBUS for that reason.
 pub fn is_sealed(fd: BorrowedFd<'_>) -> Result<bool> {
-    let wanted = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
-    // SAFETY: no pointers are passed.
-    let seals =
-        unsafe { check("fcntl(F_GET_SEALS)", libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) as i64)? };
-    Ok(seals as i32 & wanted == wanted)
+    named("fcntl(F_GET_SEALS)", fcntl_get_seals(fd)).map(|seals| seals.contains(FIXED_SIZE))
 }
 
 /// The size of an open file and the bytes it really occupies.
 pub fn file_bytes(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
-    // SAFETY: a stat of zeroes is a valid value of the type.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `stat` is valid for writes.
-    unsafe { check("fstat", libc::fstat(fd.as_raw_fd(), &mut stat) as i64)? };
-    Ok((stat.st_size as u64, stat.st_blocks as u64 * 512))
+    named("fstat", fstat(fd)).map(|stat| (stat.st_size as u64, stat.st_blocks as u64 * 512))
 }
 
 /// Commits the pages of a range, so that touching them cannot fail later.
@@ -113,6 +87,8 @@ pub fn release(fd: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<()> {
     fallocate(fd, mode, "fallocate(FALLOC_FL_PUNCH_HOLE)", offset, bytes)
 }
 
+/// Not rustix's, which is inlined and tells the compiler that it leaves memory as it is: what a range held before it was released
+/// would be read from a register.
 fn fallocate(fd: BorrowedFd<'_>, mode: i32, call: &'static str, offset: u64, bytes: u64) -> Result<()> {
     loop {
         // SAFETY: no pointers are passed.

@@ -2,10 +2,12 @@
 //!
 //! A namespace lives as long as a process in it, and takes its devices with it; so nothing is left behind.
 
-use super::check;
+use super::{check, named};
 use crate::{Error, Result};
+use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;
@@ -23,9 +25,8 @@ const IFA_LOCAL: u16 = 2;
 /// Puts this process into a new network namespace; for a user who is not root, into a new user namespace as well,
 /// in which it may set up that network. The process must have no other threads.
 pub fn enter_new_network() -> Result<()> {
-    let root = super::process::user() == 0;
-    // SAFETY: no pointers are passed.
-    let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+    let (user, group) = (super::process::user(), rustix::process::getegid().as_raw());
+    let root = user == 0;
     let flags = libc::CLONE_NEWNET | if root { 0 } else { libc::CLONE_NEWUSER };
     // SAFETY: no pointers are passed.
     check("unshare(CLONE_NEWNET)", unsafe { libc::unshare(flags) } as i64)?;
@@ -45,8 +46,9 @@ pub fn in_network_of<T: Send>(pid: u32, body: impl FnOnce() -> Result<T> + Send)
     let path = format!("/proc/{pid}/ns/net");
     let file = std::fs::File::open(path).map_err(|error| Error::from_io("open(/proc/PID/ns/net)", &error))?;
     let enter = || {
-        // SAFETY: the descriptor is open; only the calling thread changes its namespace, and it ends soon.
-        check("setns", unsafe { libc::setns(file.as_fd().as_raw_fd(), libc::CLONE_NEWNET) } as i64)?;
+        // Only the calling thread changes its namespace, and it ends soon.
+        let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+        named("setns", entered)?;
         body()
     };
     let crashed = || Error::Closed("a thread that sets up the network has crashed".into());
@@ -60,11 +62,8 @@ pub struct Network(OwnedFd);
 impl Network {
     /// Opens the conversation.
     pub fn open() -> Result<Network> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: no pointers are passed.
-        let fd = unsafe { check("socket(AF_NETLINK)", libc::socket(libc::AF_NETLINK, kind, 0) as i64)? };
-        // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-        Ok(Network(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        let made = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None);
+        named("socket(AF_NETLINK)", made).map(Network)
     }
 
     /// Makes a bridge.

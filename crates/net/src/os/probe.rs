@@ -29,20 +29,15 @@ pub enum Resource {
 }
 
 /// The soft and the hard limit; `None` is unlimited.
-pub fn limits(resource: Resource) -> Result<(Option<u64>, Option<u64>)> {
-    let number = match resource {
+pub fn limits(resource: Resource) -> (Option<u64>, Option<u64>) {
+    super::limit_of(match resource {
         Resource::Descriptors => libc::RLIMIT_NOFILE,
         Resource::Processes => libc::RLIMIT_NPROC,
         Resource::AddressSpace => libc::RLIMIT_AS,
         Resource::LockedMemory => libc::RLIMIT_MEMLOCK,
         Resource::CoreFile => libc::RLIMIT_CORE,
         Resource::File => libc::RLIMIT_FSIZE,
-    };
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is valid for writes.
-    unsafe { check("getrlimit", libc::getrlimit(number, &mut limit) as i64)? };
-    let finite = |value: u64| (value != libc::RLIM_INFINITY).then_some(value);
-    Ok((finite(limit.rlim_cur), finite(limit.rlim_max)))
+    })
 }
 
 /// An address of a network interface that is up.
@@ -209,7 +204,7 @@ mod tests {
     fn limits_can_be_read_and_hard_is_not_below_soft() {
         use Resource::{AddressSpace, CoreFile, Descriptors, LockedMemory, Processes};
         for resource in [Descriptors, Processes, AddressSpace, LockedMemory, CoreFile] {
-            let (soft, hard) = limits(resource).unwrap();
+            let (soft, hard) = limits(resource);
             assert!(soft.unwrap_or(u64::MAX) <= hard.unwrap_or(u64::MAX), "{resource:?}");
         }
     }

@@ -1,28 +1,29 @@
 //! Processes: liveness by descriptor, signals, processors, and what happens in a forked child.
 
-use super::check;
+use super::{check, named};
 use crate::Result;
+use rustix::process::{pidfd_open, set_child_subreaper, waitpid};
+use rustix::process::{Pid, PidfdFlags, WaitOptions};
+use rustix::thread::{sched_getaffinity, CpuSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A descriptor that becomes readable when the process ends.
 pub fn open_pidfd(pid: i32) -> Result<OwnedFd> {
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { check("pidfd_open", libc::syscall(libc::SYS_pidfd_open, pid, 0))? };
-    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    let of = Pid::from_raw(pid).filter(|_| pid > 0);
+    let of = of.ok_or_else(|| crate::Error::Misuse(format!("there is no process {pid}")))?;
+    named("pidfd_open", pidfd_open(of, PidfdFlags::empty()))
 }
 
 /// The user that this process acts for.
 pub fn user() -> u32 {
-    // SAFETY: no pointers are passed; it cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Sets the name by which process lists show this process; more than 15 bytes are cut off.
 pub fn set_name(name: &std::ffi::CStr) {
-    // SAFETY: the kernel reads the name up to its end, which it has; the call cannot fail with a good pointer.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    // It cannot fail with a name.
+    let _ = rustix::thread::set_name(name);
 }
 
 /// The number of processors this process may run on.
@@ -33,8 +34,7 @@ pub fn cores() -> u32 {
 /// Gives the processor to whoever is next.
 #[inline]
 pub fn yield_now() {
-    // SAFETY: no pointers are passed; it always succeeds on Linux.
-    unsafe { libc::sched_yield() };
+    std::thread::yield_now();
 }
 
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -201,9 +201,7 @@ pub fn stop_self() {
 
 /// Makes orphaned descendants of this process its children, so that none escapes.
 pub fn become_subreaper() -> Result<()> {
-    // SAFETY: no pointers are passed.
-    check("prctl(PR_SET_CHILD_SUBREAPER)", unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) } as i64)
-        .map(drop)
+    named("prctl(PR_SET_CHILD_SUBREAPER)", set_child_subreaper(Some(Pid::INIT)))
 }
 
 /// The children of this process, orphans that it adopted included.
@@ -225,8 +223,8 @@ pub fn bury_children(spared: &[i32], limit_ms: u64) {
         }
         for pid in left {
             let _ = signal(pid, libc::SIGKILL);
-            // SAFETY: no pointers are passed. It is our child until it is waited for, so the number is still its own.
-            unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+            // It is our child until it is waited for, so the number is still its own.
+            let _ = waitpid(Pid::from_raw(pid), WaitOptions::NOHANG);
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
@@ -235,7 +233,8 @@ pub fn bury_children(spared: &[i32], limit_ms: u64) {
 /// Whether this process is in the foreground of the terminal that `fd` is, so that reading it will not stop us.
 /// `None` if it is no terminal.
 pub fn in_foreground(fd: BorrowedFd<'_>) -> Option<bool> {
-    // SAFETY: no pointers are passed; a descriptor that is no terminal gives ENOTTY.
+    // Not by rustix: either of the two is 0 where it is a group of another namespace.
+    // SAFETY: calls with a number that is open, and none.
     let (foreground, own) = unsafe { (libc::tcgetpgrp(fd.as_raw_fd()), libc::getpgrp()) };
     (foreground >= 0).then_some(foreground == own)
 }
@@ -312,14 +311,9 @@ impl Drop for Signals {
 
 /// The processors this process may run on.
 pub fn allowed_cores() -> Vec<u32> {
-    // SAFETY: a cpu_set_t of zeroes is a valid value; the call fills it and the macros stay inside it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &mut set) != 0 {
-            return Vec::new();
-        }
-        (0..libc::CPU_SETSIZE as u32).filter(|&core| libc::CPU_ISSET(core as usize, &set)).collect()
-    }
+    let allowed =
+        |set: CpuSet| (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).map(|core| core as u32).collect();
+    sched_getaffinity(None).map(allowed).unwrap_or_default()
 }
 
 /// How a child differs from one that `Command` alone would make.

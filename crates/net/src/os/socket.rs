@@ -1,20 +1,26 @@
 //! Sockets: pairs, messages that carry descriptors, TCP options.
 
-use super::{check, sum};
+use super::{check, named, sum};
 use crate::{Error, Result};
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion, tcp_congestion};
+use rustix::net::{
+    connect, getpeername, getsockname, listen, recvmsg, sendmsg, shutdown, socket_with, socketpair,
+};
+use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketFlags, SocketType};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// A connected pair of Unix sockets that keep message boundaries.
 pub fn packet_pair() -> Result<(OwnedFd, OwnedFd)> {
-    let mut fds = [0; 2];
-    // SAFETY: `fds` is valid for two integers.
-    let done = unsafe {
-        libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, fds.as_mut_ptr())
-    };
-    check("socketpair", done as i64)?;
-    // SAFETY: the kernel has just given us both descriptors and nobody else owns them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+    let made = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+    named("socketpair", made)
 }
 
 /// A connected pair of Unix stream sockets.
@@ -43,12 +49,12 @@ pub fn peer_credentials(fd: BorrowedFd<'_>) -> Result<(u32, i32)> {
 }
 
 /// The addresses of the network interfaces that are up, loopback last.
-pub fn interface_addresses() -> Result<Vec<std::net::IpAddr>> {
+pub fn interface_addresses() -> Result<Vec<IpAddr>> {
     Ok(named_addresses()?.into_iter().map(|(_, address)| address).collect())
 }
 
 /// As [`interface_addresses`], each with the name of its interface.
-pub fn named_addresses() -> Result<Vec<(String, std::net::IpAddr)>> {
+pub fn named_addresses() -> Result<Vec<(String, IpAddr)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `list` is valid for writes; it is freed below.
     unsafe { check("getifaddrs", libc::getifaddrs(&mut list) as i64)? };
@@ -77,7 +83,7 @@ pub fn named_addresses() -> Result<Vec<(String, std::net::IpAddr)>> {
 ///
 /// # Safety
 /// The address must be valid for reads of as many bytes as its family says.
-unsafe fn address_at(address: *const libc::sockaddr) -> Option<std::net::IpAddr> {
+unsafe fn address_at(address: *const libc::sockaddr) -> Option<IpAddr> {
     // SAFETY: as the caller promises; the family comes first in every kind of address.
     unsafe {
         match (*address).sa_family as i32 {
@@ -96,8 +102,7 @@ unsafe fn address_at(address: *const libc::sockaddr) -> Option<std::net::IpAddr>
 
 /// Changes how many connections the kernel keeps for a listening socket.
 pub fn set_backlog(fd: BorrowedFd<'_>, connections: i32) -> Result<()> {
-    // SAFETY: no pointers are passed.
-    check("listen", unsafe { libc::listen(fd.as_raw_fd(), connections) } as i64).map(drop)
+    named("listen", listen(fd, connections))
 }
 
 /// Lets a socket count as readable only once this many bytes (or an end) are there.
@@ -108,44 +113,18 @@ pub fn set_low_water(fd: BorrowedFd<'_>, bytes: u32) -> Result<()> {
 /// The most descriptors that one message carries.
 pub const MOST_PASSED: usize = 2;
 
-/// Space for one control message that carries that many descriptors and no more, aligned for the kernel.
-#[repr(C, align(8))]
-struct Control([u8; 24]);
-
-// SAFETY: both only compute; no memory is touched.
-const _: () = assert!(unsafe { libc::CMSG_SPACE(8) == 24 && libc::CMSG_LEN(8) == 24 } && MOST_PASSED == 2);
+/// Space for one control message that carries that many descriptors.
+const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MOST_PASSED));
 
 /// Sends one message with these descriptors, [`MOST_PASSED`] at most. Does not raise SIGPIPE.
 pub fn send_message(fd: BorrowedFd<'_>, bytes: &[u8], passed: &[BorrowedFd<'_>]) -> Result<usize> {
-    if passed.len() > MOST_PASSED {
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let mut push = || control.push(SendAncillaryMessage::ScmRights(passed));
+    if passed.len() > MOST_PASSED || !passed.is_empty() && !push() {
         return Err(Error::Misuse(format!("{} descriptors in one message", passed.len())));
     }
-    let mut vector = libc::iovec { iov_base: bytes.as_ptr() as *mut libc::c_void, iov_len: bytes.len() };
-    let mut control = Control([0; 24]);
-    // SAFETY: a msghdr of zeroes is a valid value of the type.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &mut vector;
-    message.msg_iovlen = 1;
-    if !passed.is_empty() {
-        let bytes = 4 * passed.len() as u32;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        // SAFETY: the control space is large and aligned enough for one header and as many descriptors as were checked
-        // for above, and the CMSG macros stay inside `msg_controllen`.
-        unsafe {
-            message.msg_controllen = libc::CMSG_SPACE(bytes) as _;
-            let header = libc::CMSG_FIRSTHDR(&message);
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
-            let data = libc::CMSG_DATA(header).cast::<RawFd>();
-            for (index, passed) in passed.iter().enumerate() {
-                data.add(index).write_unaligned(passed.as_raw_fd());
-            }
-        }
-    }
-    // SAFETY: every pointer in `message` refers to a local that lives across the call.
-    let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
-    check("sendmsg", sent as i64).map(|n| n as usize)
+    named("sendmsg", sendmsg(fd, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL))
 }
 
 /// The descriptors that came with a message, in their order.
@@ -154,57 +133,26 @@ pub type Passed = [Option<OwnedFd>; MOST_PASSED];
 /// Receives one message and the descriptors it carries, if any. Nothing at all is the end of the connection.
 /// With `wait` false, returns EAGAIN when there is none.
 pub fn receive_message(fd: BorrowedFd<'_>, buffer: &mut [u8], wait: bool) -> Result<(usize, Passed)> {
-    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = Control([0; 24]);
-    // SAFETY: a msghdr of zeroes is a valid value of the type.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = &mut vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = control.0.len() as _;
-    let flags = libc::MSG_CMSG_CLOEXEC | if wait { 0 } else { libc::MSG_DONTWAIT };
-    // SAFETY: every pointer in `message` refers to a local that lives across the call.
-    let got = unsafe { libc::recvmsg(fd.as_raw_fd(), &mut message, flags) };
-    let got = check("recvmsg", got as i64)? as usize;
+    let mut space = [MaybeUninit::uninit(); CONTROL_BYTES];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
+    let got = named("recvmsg", recvmsg(fd, &mut [IoSliceMut::new(buffer)], &mut control, flags))?;
     let mut passed = Passed::default();
-    // SAFETY: the kernel has filled `message`; the CMSG macros stay inside `msg_controllen`, and a descriptor
-    // in an SCM_RIGHTS message is ours alone. There is room for as many as we take, so no other can be leaked.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&message);
-        if !header.is_null()
-            && (*header).cmsg_level == libc::SOL_SOCKET
-            && (*header).cmsg_type == libc::SCM_RIGHTS
-        {
-            let data = libc::CMSG_DATA(header).cast::<RawFd>();
-            for (index, place) in passed.iter_mut().enumerate() {
-                if (*header).cmsg_len as usize >= libc::CMSG_LEN(4 * (index as u32 + 1)) as usize {
-                    *place = Some(OwnedFd::from_raw_fd(data.add(index).read_unaligned()));
-                }
-            }
-        }
-    }
-    if message.msg_flags & libc::MSG_TRUNC != 0 {
+    // What there is no place for is closed.
+    let came = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    passed.iter_mut().zip(came.flatten()).for_each(|(place, descriptor)| *place = Some(descriptor));
+    if got.flags.contains(ReturnFlags::TRUNC) {
         return Err(Error::Refused(format!("a message longer than {} bytes", buffer.len())));
     }
-    Ok((got, passed))
+    Ok((got.bytes, passed))
 }
 
 /// Sends bytes without blocking and without SIGPIPE. Returns how many went.
 pub fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
-    // The bare system call: the library's function is a cancellation point, which costs in a process with threads.
-    // SAFETY: the pointer and length describe `bytes`; there is no address.
-    let sent = unsafe {
-        libc::syscall(
-            libc::SYS_sendto,
-            fd.as_raw_fd(),
-            bytes.as_ptr(),
-            bytes.len(),
-            libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-            std::ptr::null::<libc::sockaddr>(),
-            0,
-        )
-    };
-    check("send", sent).map(|n| n as usize)
+    named("send", rustix::net::send(fd, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))
 }
 
 /// Memory that others may write, shown for sending: no reference to it is ever made.
@@ -279,45 +227,24 @@ pub fn receive_into(fd: BorrowedFd<'_>, first: &mut Place<'_>, then: &mut [u8]) 
 
 /// Receives bytes without blocking; 0 is the end. With `peek`, leaves them where they are.
 pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usize> {
-    let flags = libc::MSG_DONTWAIT | if peek { libc::MSG_PEEK } else { 0 };
-    // The bare system call, as in `send`.
-    // SAFETY: the pointer and length describe `buffer`; no address is asked for.
-    let got = unsafe {
-        libc::syscall(
-            libc::SYS_recvfrom,
-            fd.as_raw_fd(),
-            buffer.as_mut_ptr(),
-            buffer.len(),
-            flags,
-            std::ptr::null_mut::<libc::sockaddr>(),
-            std::ptr::null_mut::<libc::socklen_t>(),
-        )
-    };
-    check("recv", got).map(|n| n as usize)
+    let flags = RecvFlags::DONTWAIT | if peek { RecvFlags::PEEK } else { RecvFlags::empty() };
+    named("recv", rustix::net::recv(fd, buffer, flags).map(|(got, _)| got))
 }
 
 /// Whether a socket that connects to this address stays on this machine.
-pub fn is_here(fd: BorrowedFd<'_>, to: &std::net::SocketAddr) -> bool {
-    to.ip().is_loopback() || end_address(fd, libc::getsockname) == Some(to.ip())
+pub fn is_here(fd: BorrowedFd<'_>, to: &SocketAddr) -> bool {
+    to.ip().is_loopback() || getsockname(fd).ok().and_then(internet) == Some(to.ip())
 }
 
 /// Whether a connected socket has its other end on this machine.
 pub fn is_from_here(fd: BorrowedFd<'_>) -> bool {
-    end_address(fd, libc::getpeername).is_some_and(|other| is_here(fd, &(other, 0).into()))
+    let other = getpeername(fd).ok().flatten().and_then(internet);
+    other.is_some_and(|other| is_here(fd, &(other, 0).into()))
 }
 
-/// A call that gives the address of one end of a socket.
-type NameOf = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
-
-fn end_address(fd: BorrowedFd<'_>, name_of: NameOf) -> Option<std::net::IpAddr> {
-    // SAFETY: a sockaddr_storage of zeroes is a valid value of the type.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let mut bytes = std::mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    let place: *mut libc::sockaddr_storage = &mut storage;
-    // SAFETY: the pointers describe `storage` and `bytes`, which live across the call.
-    let done = unsafe { name_of(fd.as_raw_fd(), place.cast(), &mut bytes) };
-    // SAFETY: the kernel has filled in an address, whose family says how it is to be read.
-    (done == 0).then(|| unsafe { address_at(place.cast()) }).flatten()
+/// The address of the internet that a socket has, if it is of that family.
+fn internet(address: SocketAddrAny) -> Option<IpAddr> {
+    SocketAddr::try_from(address).ok().map(|address| address.ip())
 }
 
 /// So many questions after room, or whether the machine is there, may be unanswered at a time: the answer to the latest is perhaps
@@ -395,27 +322,11 @@ fn tells_of_silence(info: &libc::tcp_info, limit_ms: u64) -> bool {
 /// Takes the place of congestion control that paces (BBR sets a timer for every few segments) with one that does not.
 /// Whatever else the administrator has chosen stays.
 pub fn avoid_pacing(fd: BorrowedFd<'_>) {
-    let mut name = [0u8; 16];
-    let mut bytes = name.len() as libc::socklen_t;
-    // SAFETY: `name` is valid for writes of `bytes`, which is valid for writes itself.
-    let got = unsafe {
-        let place = name.as_mut_ptr().cast();
-        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, place, &mut bytes)
-    };
-    if got != 0 || !name.starts_with(b"bbr") {
+    if !tcp_congestion(fd).is_ok_and(|name| name.starts_with("bbr")) {
         return;
     }
     // Reno is in every kernel. Where neither may be chosen, it works as it is.
-    for other in [&b"cubic"[..], b"reno"] {
-        // SAFETY: `other` is valid for reads of its length.
-        let set = unsafe {
-            let (place, bytes) = (other.as_ptr().cast(), other.len() as libc::socklen_t);
-            libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, place, bytes)
-        };
-        if set == 0 {
-            return;
-        }
-    }
+    let _ = set_tcp_congestion(fd, "cubic").or_else(|_| set_tcp_congestion(fd, "reno"));
 }
 
 /// The most bytes that a segment of this TCP connection carries.
@@ -429,75 +340,24 @@ pub fn pending_error(fd: BorrowedFd<'_>) -> Result<i32> {
 }
 
 /// Starts to connect to an address without waiting for it.
-pub fn start_connect(address: &std::net::SocketAddr) -> Result<OwnedFd> {
-    let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { check("socket", libc::socket(family, kind, 0) as i64)? };
-    // SAFETY: the kernel has just given us this descriptor and nobody else owns it.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-    let (storage, length) = to_sockaddr(address);
-    // SAFETY: `storage` holds an address of `length` bytes of the family of the socket.
-    let done =
-        unsafe { libc::connect(fd.as_raw_fd(), (&storage as *const libc::sockaddr_storage).cast(), length) };
-    match check("connect", done as i64) {
-        Ok(_) | Err(Error::System { errno: libc::EINPROGRESS, .. }) => Ok(fd),
-        Err(error) => Err(error),
+pub fn start_connect(address: &SocketAddr) -> Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = named("socket", socket_with(family, SocketType::STREAM, flags, None))?;
+    match connect(&fd, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+        Err(errno) => named("connect", Err(errno)),
     }
 }
 
 /// Makes the close of a TCP socket a reset, as a crash of the peer's machine would look.
 pub fn reset_on_close(fd: BorrowedFd<'_>) -> Result<()> {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // SAFETY: `linger` is valid for reads of its size.
-    let done = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_LINGER,
-            (&linger as *const libc::linger).cast(),
-            std::mem::size_of::<libc::linger>() as libc::socklen_t,
-        )
-    };
-    check("setsockopt(SO_LINGER)", done as i64).map(drop)
+    named("setsockopt(SO_LINGER)", set_socket_linger(fd, Some(Duration::ZERO)))
 }
 
 /// Ends both directions of a connection; the descriptor stays open.
 pub fn shut_down(fd: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: no pointers are passed.
-    check("shutdown", unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) } as i64).map(drop)
-}
-
-fn to_sockaddr(address: &std::net::SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
-    // SAFETY: a sockaddr_storage of zeroes is a valid value of the type.
-    let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    let place: *mut libc::sockaddr_storage = &mut storage;
-    let length = match address {
-        std::net::SocketAddr::V4(v4) => {
-            let value = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: v4.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(v4.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            // SAFETY: sockaddr_storage is larger than, and aligned for, every address type.
-            unsafe { place.cast::<libc::sockaddr_in>().write(value) };
-            std::mem::size_of::<libc::sockaddr_in>()
-        }
-        std::net::SocketAddr::V6(v6) => {
-            let value = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: v6.port().to_be(),
-                sin6_flowinfo: v6.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: v6.ip().octets() },
-                sin6_scope_id: v6.scope_id(),
-            };
-            // SAFETY: as above.
-            unsafe { place.cast::<libc::sockaddr_in6>().write(value) };
-            std::mem::size_of::<libc::sockaddr_in6>()
-        }
-    };
-    (storage, length as libc::socklen_t)
+    named("shutdown", shutdown(fd, Shutdown::Both))
 }
 
 fn read_option(fd: BorrowedFd<'_>, level: i32, name: i32, call: &'static str) -> Result<i32> {

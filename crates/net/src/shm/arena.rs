@@ -1,7 +1,7 @@
 //! The node's one shared memory object: creation, attachment, and its parts. Where these lie is in `layout.rs`.
 
 use super::barrier::NodeBarrier;
-use super::bell::Listeners;
+use super::changes::{Changes, Signs};
 use super::control::Control;
 use super::finder::Finder;
 pub use super::layout::{table_page, NEAR_BYTES, SLOTS, TABLE_PAGES};
@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x04");
+const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x05");
 
 /// What the agent decides before the arena exists; the same words stand at the head of the arena.
 #[repr(C)]
@@ -79,8 +79,8 @@ pub struct Shared {
     incarnation: AtomicU32,
     /// The barrier of the node.
     pub barrier: NodeBarrier,
-    /// Who wants to be woken by writes.
-    pub listeners: Listeners,
+    /// What everybody looks at in each access.
+    pub signs: Signs,
     reason_bytes: AtomicU32,
     reason: [AtomicU64; 30],
 }
@@ -152,6 +152,7 @@ impl Arena {
             (&raw mut (*head).config).write(config);
             (&raw mut (*head).magic).write(MAGIC);
         }
+        arena.changes().begin();
         Ok(arena)
     }
 
@@ -204,7 +205,8 @@ impl Arena {
         for (rank, view) in (0..).zip(&views) {
             view.prepare_rank(0)?;
             if let Some(place) = view.place(Rank(rank)) {
-                place.store(Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN });
+                let place_of = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
+                place.store(place_of, view.changes());
             }
             view.shared().set_phase(Phase::Ready);
         }
@@ -248,6 +250,12 @@ impl Arena {
         // SAFETY: the words live as long as `self.whole`, in the head, which was committed at creation, or beside
         // it; `Shared` is made of atomics, for which every bit pattern is valid.
         unsafe { self.shared.as_ref() }
+    }
+
+    /// What counts everything that is taken away here.
+    #[inline]
+    pub fn changes(&self) -> &Changes {
+        &self.shared().signs.changes
     }
 
     /// The word of a rank, `None` if there is no such rank.
@@ -310,7 +318,7 @@ impl Arena {
     pub fn finder(&self, finds: bool) -> Finder {
         let ranks = if finds { self.config.ranks } else { 0 };
         let config = Config { ranks, ..self.config };
-        Finder::new(self.whole.clone(), self.base, &self.shared().listeners, &self.layout, &config)
+        Finder::new(self.whole.clone(), self.base, &self.shared().signs, &self.layout, &config)
     }
 
     /// Commits the control block, the first page of the region table and the starter memory of a rank, of an arena that is
@@ -326,7 +334,9 @@ impl Arena {
 
     /// Gives all memory of all ranks back to the system; what the agent does at a reset, before it prepares them again.
     pub fn clear(&self) -> Result<()> {
-        self.release(self.layout.controls, self.layout.total - self.layout.controls)
+        let released = self.release(self.layout.controls, self.layout.total - self.layout.controls);
+        self.changes().note();
+        released
     }
 
     /// Commits the page of the region table that holds `slot` of the `local`-th rank.
@@ -409,10 +419,12 @@ impl Arena {
 
 impl Whole {
     /// Makes the first `bytes` of the mapping read as zeroes in forked children; false if there is no room for one more such
-    /// mapping, or if children inherit it.
+    /// mapping, or if children inherit it, or if the changing words lie elsewhere.
     pub(super) fn is_blank_in_children(&self, bytes: u64) -> bool {
         let blank = || Blank::new(self.mapping.start(), bytes);
-        self.mapping.is_kept_from_children() && self.blank.get_or_init(blank).is_some()
+        self.seats.is_empty()
+            && self.mapping.is_kept_from_children()
+            && self.blank.get_or_init(blank).is_some()
     }
 }
 
@@ -469,7 +481,7 @@ impl Shared {
     /// Starts the world over: the barrier, the losses; only the agent does this, while every rank is in `reset`.
     pub fn next_incarnation(&self) {
         self.barrier.reset();
-        self.listeners.reset();
+        self.signs.listeners.reset();
         self.incarnation.fetch_add(1, Ordering::AcqRel);
         #[cfg(not(loom))]
         crate::os::futex::wake_all(&self.incarnation);
@@ -533,7 +545,7 @@ pub(super) mod tests {
         (0..3).for_each(|local| arena.prepare_rank(local).unwrap());
         let other = Arena::attach(memory::duplicate(arena.descriptor()).unwrap()).unwrap();
         let place = Place { node: 0, local: 2, status: Status::Alive, cause: Cause::UNKNOWN };
-        arena.place(Rank(2)).unwrap().store(place);
+        arena.place(Rank(2)).unwrap().store(place, arena.changes());
         assert_eq!(other.place(Rank(2)).unwrap().load(), place);
         assert!(other.place(Rank(3)).is_none());
         // SAFETY: starter memory is committed and at least 1024 bytes long.

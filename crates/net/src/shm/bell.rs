@@ -15,8 +15,8 @@
 
 use super::sync::{fence, AtomicU32, Ordering};
 
-/// How many ranks of a node listen to their bells: what every writer looks at, in a cache line of its own. Zero at the start.
-#[repr(C, align(64))]
+/// How many ranks of a node listen to their bells: what every writer looks at. Zero at the start.
+#[repr(transparent)]
 #[derive(Debug)]
 pub struct Listeners(AtomicU32);
 
@@ -34,6 +34,12 @@ impl Listeners {
     /// Nobody listens.
     #[cfg(any(test, loom))]
     pub fn new() -> Self {
+        Listeners(AtomicU32::new(0))
+    }
+
+    /// Where nobody can listen.
+    #[cfg(not(loom))]
+    pub(super) const fn nobody() -> Self {
         Listeners(AtomicU32::new(0))
     }
 

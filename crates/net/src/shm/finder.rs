@@ -3,11 +3,12 @@
 //! A [`Finder`] has everything that the way needs side by side, ready to use: no arena, configuration or layout is gone through. It
 //! says `None` for whatever is not plain (another node, a rank that is gone, memory that is not of the arena, a coloured region, a
 //! length of 0, an error of any kind): the caller then goes the long way, which tells them apart. What it has found, a [`Spot`], can
-//! be kept and asked again: it looks at three words of shared memory, which must be what they were, and at the length. What is read
-//! from shared memory is read once and checked before it is used, whoever wrote it.
+//! be kept, and used again as long as nothing was taken away on the node since: [`Finder::changes`] then is what it was before the
+//! spot was looked for. What is read from shared memory is read once and checked before it is used, whoever wrote it.
 
 use super::arena::{Config, Whole};
 use super::bell::Listeners;
+use super::changes::{Signs, NO_SIGNS};
 use super::layout::{Layout, ENTRY_BYTES, PAGE_SLOTS_SHIFT};
 use super::region::{RegionEntry, GENERATION_BITS};
 use super::world::PlaceWord;
@@ -33,6 +34,8 @@ pub struct Finder {
     /// The first page of the first region table.
     tables: NonNull<u8>,
     base: NonNull<u8>,
+    /// What was taken away, for whoever can be found.
+    signs: NonNull<Signs>,
     /// Who wants to be woken by writes.
     listeners: NonNull<Listeners>,
     arena_bytes: u64,
@@ -49,15 +52,9 @@ unsafe impl Send for Finder {}
 // SAFETY: as above.
 unsafe impl Sync for Finder {}
 
-/// A region of the arena that was found once, and what must still hold for it to be there: its owner is alive, and the entry is what
-/// it was.
+/// A region of the arena that was found once.
 #[derive(Clone, Copy, Debug)]
 pub struct Spot {
-    owner: *const PlaceWord,
-    /// What the word of the owner holds while it is alive.
-    alive: u64,
-    entry: *const RegionEntry,
-    words: (u64, u64),
     first: *mut u8,
     bytes: u64,
     /// Where the last eight bytes of the region begin, if it has so many.
@@ -66,15 +63,7 @@ pub struct Spot {
 
 impl Spot {
     /// One that leads nowhere: nothing is in it.
-    pub const NOWHERE: Spot = Spot {
-        owner: std::ptr::null(),
-        alive: 0,
-        entry: std::ptr::null(),
-        words: (0, 0),
-        first: std::ptr::null_mut(),
-        bytes: 0,
-        last_word: 0,
-    };
+    pub const NOWHERE: Spot = Spot { first: std::ptr::null_mut(), bytes: 0, last_word: 0 };
 
     /// Whether it can be asked with [`at`](Self::at).
     #[inline]
@@ -90,10 +79,11 @@ impl Spot {
         is_inside.then(|| unsafe { self.first.add(offset as usize) })
     }
 
-    /// `bytes` at `offset` of the region, if it is still there and they are in it; sometimes not of the last seven of it.
+    /// `bytes` at `offset` of the region, if they are in it; sometimes not of the last seven of it.
     ///
     /// # Safety
-    /// It must come from [`Finder::spot`] and be [lasting](Self::is_lasting), and that finder must still be there.
+    /// It must come from [`Finder::spot`] and be [lasting](Self::is_lasting), that finder must still be there, and its
+    /// [changes](Finder::changes) must be what they were before it was asked for the spot.
     #[inline(always)]
     pub unsafe fn at(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
         let is_outside = match bytes {
@@ -102,14 +92,8 @@ impl Spot {
             1..=WORD_BYTES => offset > self.last_word,
             _ => offset > self.last_word || bytes - WORD_BYTES > self.last_word - offset,
         };
-        // SAFETY: the finder keeps the mapping.
-        if is_outside || unsafe { (*self.owner).beyond(self.alive) } != 0 {
-            return None;
-        }
-        // SAFETY: as above; and this is no forked child, where only the world table can be read, and is all zeroes.
-        let is_same = unsafe { (*self.entry).is(self.words) };
         // SAFETY: it lies in the region, which lies in the arena.
-        is_same.then(|| unsafe { self.first.add(offset as usize) })
+        (!is_outside).then(|| unsafe { self.first.add(offset as usize) })
     }
 }
 
@@ -118,12 +102,12 @@ impl Finder {
     pub(super) fn new(
         whole: Arc<Whole>,
         base: NonNull<u8>,
-        listeners: &Listeners,
+        signs: &Signs,
         layout: &Layout,
         config: &Config,
     ) -> Finder {
-        // In a forked child, where there is no arena, no word of the world table says that anybody is alive. Where that cannot
-        // be had every access goes the long way, which knows forked children.
+        // In a forked child, where there is no arena, nothing has been counted, and no word of the world table says that anybody is
+        // alive. Where that cannot be had every access goes the long way, which knows forked children.
         let finds = config.ranks > 0 && whole.is_blank_in_children(layout.controls);
         let at = |place: u64| {
             // SAFETY: both tables lie inside the mapping.
@@ -135,7 +119,9 @@ impl Finder {
             local_ranks: config.local_ranks as u64,
             tables: at(layout.tables),
             base,
-            listeners: NonNull::from(listeners),
+            // Those of the arena are only looked at where a forked child may do so too.
+            signs: NonNull::from(if finds { signs } else { &NO_SIGNS }),
+            listeners: NonNull::from(&signs.listeners),
             arena_bytes: layout.total,
             ranks: if finds { config.ranks } else { 0 },
             table_shift: layout.table_shift,
@@ -143,11 +129,24 @@ impl Finder {
         }
     }
 
+    /// What counts whatever was taken away, and who listens; of no node, if nothing is found here.
+    #[inline(always)]
+    pub fn signs(&self) -> &Signs {
+        // SAFETY: the words of the node live as long as the mapping and what is beside it, which `_whole` keeps.
+        unsafe { self.signs.as_ref() }
+    }
+
     /// Whether a rank of the node may sleep until somebody writes to its memory: what a writer asks right behind its write.
     #[inline(always)]
     pub fn anybody_listens(&self) -> bool {
-        // SAFETY: the words of the node live as long as the mapping and what is beside it, which `_whole` keeps.
+        // SAFETY: as above.
         unsafe { self.listeners.as_ref() }.any()
+    }
+
+    /// How often something was taken away on this node. It is 0 in a forked child, and where nothing is found.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.signs().changes.count()
     }
 
     /// The place on this node of a rank that is alive; what it says is less than `local_ranks`.
@@ -178,8 +177,8 @@ impl Finder {
         unsafe { self.tables.add(offset as usize).cast().as_ref() }
     }
 
-    /// Where the region lies that has this rank and slot now, for whoever comes again soon, and its name. `None` for what has no
-    /// short way.
+    /// Where the region lies that has this rank and slot now, and its name. `None` for what has no short way. Whoever wants to
+    /// come again with it asks for the [changes](Self::changes) before.
     #[inline]
     pub fn spot(&self, region: u64) -> Option<(u64, Spot)> {
         let rank = (region >> SLOT_BITS) as u32;
@@ -192,17 +191,9 @@ impl Finder {
         if bytes == 0 || place + bytes > self.arena_bytes {
             return None;
         }
-        let spot = Spot {
-            // SAFETY: the world table has a word for each rank, as was checked there.
-            owner: unsafe { self.world.add(rank as usize).as_ptr() },
-            alive: self.here + local,
-            entry,
-            words,
-            // SAFETY: it lies inside the mapping.
-            first: unsafe { self.base.add(place as usize).as_ptr() },
-            bytes,
-            last_word: bytes.wrapping_sub(WORD_BYTES),
-        };
+        // SAFETY: it lies inside the mapping.
+        let first = unsafe { self.base.add(place as usize).as_ptr() };
+        let spot = Spot { first, bytes, last_word: bytes.wrapping_sub(WORD_BYTES) };
         Some((words.0 & GENERATION_BITS | region, spot))
     }
 }
@@ -221,7 +212,7 @@ mod tests {
         for local in 0..3 {
             arena.prepare_rank(local).unwrap();
             let place = Place { node: 0, local, status: Status::Alive, cause: Cause::UNKNOWN };
-            arena.place(Rank(local)).unwrap().store(place);
+            arena.place(Rank(local)).unwrap().store(place, arena.changes());
         }
         arena
     }
@@ -252,7 +243,7 @@ mod tests {
             let entry = arena.region(2, slot as usize).unwrap();
             let both = |offset, bytes| named(&finder, name(2, slot, 5), offset, bytes);
             assert_eq!(both(0, 1), None);
-            entry.publish(view);
+            entry.publish(view, arena.changes());
             let at = |offset| Some(arena.pointer(base + offset));
             assert_eq!((both(0, 100), both(92, 8), both(99, 1)), (at(0), at(92), at(99)));
             for (offset, bytes) in [(93, 8), (100, 1), (0, 0), (u64::MAX, 2), (1, u64::MAX), (1 << 48, 1)] {
@@ -267,11 +258,11 @@ mod tests {
                 RegionView { colour: 1, ..view },
                 RegionView { base: arena.bytes() - 4, ..view },
             ] {
-                entry.publish(other);
+                entry.publish(other, arena.changes());
                 assert_eq!(both(0, 8), None, "{other:?}");
             }
-            entry.publish(view);
-            entry.retire();
+            entry.publish(view, arena.changes());
+            entry.retire(arena.changes());
             assert_eq!(both(0, 1), None);
         }
     }
@@ -282,7 +273,7 @@ mod tests {
         let (finder, blind) = (arena.finder(true), arena.finder(false));
         let base = arena.starter(1).start;
         let view = RegionView { kind: Kind::Arena, base, bytes: 8, generation: 1, colour: 0 };
-        arena.region(1, 1).unwrap().publish(view);
+        arena.region(1, 1).unwrap().publish(view, arena.changes());
         let found = || named(&finder, name(1, 1, 1), 0, 8).is_some();
         assert!(found() && named(&blind, name(1, 1, 1), 0, 8).is_none());
         let place = arena.place(Rank(1)).unwrap();
@@ -290,15 +281,48 @@ mod tests {
         for (status, cause) in
             [(Status::Lost, Cause::EXITED), (Status::Left, Cause(3)), (Status::Expected, Cause(0))]
         {
-            place.set_status(status, cause);
+            place.set_status(status, cause, arena.changes());
             assert!(!found());
         }
         for elsewhere in [Place { node: 1, ..alive }, Place { local: 3, ..alive }] {
-            place.store(elsewhere);
+            place.store(elsewhere, arena.changes());
             assert!(!found());
         }
-        place.store(alive);
+        place.store(alive, arena.changes());
         assert!(found());
+    }
+
+    #[test]
+    fn whatever_is_taken_away_is_counted() {
+        let arena = arena();
+        let (finder, changes) = (arena.finder(true), arena.changes());
+        let place = arena.place(Rank(1)).unwrap();
+        let (entry, alive) = (arena.region(1, 1).unwrap(), place.load());
+        let base = arena.starter(1).start;
+        let view = RegionView { kind: Kind::Arena, base, bytes: 64, generation: 1, colour: 0 };
+        let counts = |step: &dyn Fn()| {
+            let before = finder.changes();
+            step();
+            finder.changes() != before
+        };
+        // What comes, or grows, makes nothing wrong that is remembered.
+        assert!(!counts(&|| entry.publish(view, changes)));
+        assert!(!counts(&|| entry.resize(128, changes)));
+        assert!(!counts(&|| place.store(alive, changes)));
+        assert!(counts(&|| entry.resize(120, changes)));
+        assert!(counts(&|| entry.publish(RegionView { base: base + 64, ..view }, changes)));
+        assert!(counts(&|| entry.retire(changes)));
+        for gone in [
+            Place { status: Status::Lost, cause: Cause::EXITED, ..alive },
+            Place { status: Status::Left, ..alive },
+            Place { status: Status::Expected, ..alive },
+            Place { local: 2, ..alive },
+            Place { node: 1, ..alive },
+        ] {
+            assert!(counts(&|| place.store(gone, changes)), "{gone:?}");
+            place.store(alive, changes);
+        }
+        assert!(counts(&|| arena.clear().unwrap()));
     }
 
     #[test]
@@ -311,14 +335,24 @@ mod tests {
             generation: 1,
             colour: 0,
         };
-        arena.region(0, 1).unwrap().publish(view);
+        arena.region(0, 1).unwrap().publish(view, arena.changes());
         // A world that starts over has one while the last is still there.
         let finders = [arena.finder(true), arena.finder(true)];
         let found = || finders.iter().filter(|finder| named(finder, name(0, 1, 1), 0, 8).is_some()).count();
         assert_eq!(found(), 2);
+        assert!(finders[0].changes() > 0 && in_a_child(|| finders[1].changes() as i32) == 0);
         // A fork of a fork, as of daemons, was aborted: the zeroes that it had inherited were in the way of its own.
         let grandchild = || found() as i32 + in_a_child(|| found() as i32);
         assert_eq!((in_a_child(|| found() as i32), in_a_child(grandchild)), (0, 0));
+    }
+
+    #[test]
+    fn a_forked_child_looks_at_no_arena_that_has_no_short_way() {
+        // It was killed: nothing of that arena reads as zeroes there.
+        let arena = arena();
+        let blind = arena.finder(false);
+        assert_eq!((blind.changes(), in_a_child(|| blind.changes() as i32)), (0, 0));
+        assert_eq!(in_a_child(|| named(&blind, name(0, 1, 1), 0, 8).is_some() as i32), 0);
     }
 
     /// What a forked child comes to; its signal if it was killed.
@@ -345,7 +379,8 @@ mod tests {
         let finder = arena.finder(true);
         for kind in [Kind::Private, Kind::ReadOnly] {
             let (base, colour) = (arena.starter(0).start, kind as u8);
-            arena.region(0, 1).unwrap().publish(RegionView { kind, base, bytes: 8, generation: 1, colour });
+            let view = RegionView { kind, base, bytes: 8, generation: 1, colour };
+            arena.region(0, 1).unwrap().publish(view, arena.changes());
             // As if what stands for the kind and the colour were a part of the generation.
             for made_up in 0..16u64 {
                 assert_eq!(named(&finder, name(0, 1, 1) | made_up << 48, 0, 8), None, "{kind:?}, {made_up}");

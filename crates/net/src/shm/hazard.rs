@@ -67,6 +67,7 @@ impl Default for Hazards {
 
 #[cfg(all(test, loom))]
 mod loom_models {
+    use super::super::changes::Changes;
     use super::super::region::{Kind, RegionEntry, RegionView};
     use super::*;
     use loom::cell::UnsafeCell;
@@ -80,7 +81,8 @@ mod loom_models {
             let hazards = Arc::new(AtomicU64::new(0));
             let memory = Arc::new(UnsafeCell::new(1));
             let view = RegionView { kind: Kind::Private, base: 64, bytes: 8, generation: 1, colour: 0 };
-            entry.publish(view);
+            let changes = Changes::new();
+            entry.publish(view, &changes);
             let me = name(0, 1, 1);
             let (e, h, m) = (entry.clone(), hazards.clone(), memory.clone());
             let reader = loom::thread::spawn(move || {
@@ -92,7 +94,7 @@ mod loom_models {
                 }
                 h.store(0, Ordering::Release);
             });
-            entry.retire();
+            entry.retire(&changes);
             while hazards.load(Ordering::Acquire) == me {
                 loom::thread::yield_now();
             }

@@ -8,6 +8,7 @@
 //! | `world.rs` | who is where and who is gone: one word a rank, 64 bytes a node |
 //! | `control.rs` | the control block of a rank: what it waits for, which regions it has |
 //! | `region.rs` | one entry of a region table: published, read and retired without a lock |
+//! | `changes.rs` | how often something was taken away, so that what was found once need not be looked for again |
 //! | `hazard.rs` | who is touching a private region right now, so that it is not freed under them |
 //! | `pin.rs` | who has a region of the arena in view, so that its memory is not given to another |
 //! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
@@ -23,6 +24,7 @@
 pub mod arena;
 pub mod barrier;
 pub mod bell;
+pub mod changes;
 #[cfg(not(loom))]
 pub mod control;
 pub mod errand;

@@ -73,6 +73,7 @@ impl Default for Pins {
 
 #[cfg(all(test, loom))]
 mod loom_models {
+    use super::super::changes::Changes;
     use super::super::hazard::name;
     use super::super::region::{Kind, RegionEntry, RegionView};
     use super::*;
@@ -87,7 +88,8 @@ mod loom_models {
             let (owners, readers) = (Arc::new(Pins::new()), Arc::new(Pins::new()));
             let memory = Arc::new(UnsafeCell::new(1));
             let view = RegionView { kind: Kind::Arena, base: 64, bytes: 8, generation: 1, colour: 0 };
-            entry.publish(view);
+            let changes = Changes::new();
+            entry.publish(view, &changes);
             let region = name(0, 4, 1);
             let (e, o, r, m) = (entry.clone(), owners.clone(), readers.clone(), memory.clone());
             let reader = loom::thread::spawn(move || {
@@ -99,7 +101,7 @@ mod loom_models {
                 }
                 r.unpin(word);
             });
-            entry.retire();
+            entry.retire(&changes);
             if !owners.may_be_pinned_by(1) || !readers.holds(region) {
                 // SAFETY: as above: nobody has it in view, and nobody is let in any more.
                 memory.with_mut(|value| unsafe { *value = 2 });

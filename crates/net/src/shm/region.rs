@@ -4,6 +4,7 @@
 //! entry is published by its owner alone, read by every rank of the node, and retired by its owner. A SIGKILL
 //! between the two stores of `publish` leaves the first word zero: the entry is free.
 
+use super::changes::Changes;
 use super::sync::{fence, fence_after_exchange, AtomicU64, Ordering};
 
 const GENERATION_SHIFT: u32 = 52;
@@ -81,27 +82,40 @@ impl RegionEntry {
         RegionEntry { place: AtomicU64::new(0), extent: AtomicU64::new(0) }
     }
 
-    /// Makes a free entry describe a region. Only the owner of the table does this.
-    pub fn publish(&self, view: RegionView) {
+    /// Makes an entry describe a region. Only the owner of the table does this.
+    pub fn publish(&self, view: RegionView, changes: &Changes) {
         debug_assert!(view.base <= LOW_BITS && view.bytes <= LOW_BITS);
         debug_assert!(view.generation != 0 && view.generation <= MAX_GENERATION && view.colour <= MAX_COLOUR);
         let generation = (view.generation as u64) << GENERATION_SHIFT;
         let kind = view.kind.bits();
+        let was_free = self.place.load(Ordering::Relaxed) == 0;
         // The extent first: a reader that sees the new place also sees the new extent.
         self.extent.store(generation | (view.colour as u64) << KIND_SHIFT | view.bytes, Ordering::Release);
         self.place.store(generation | kind << KIND_SHIFT | view.base, Ordering::Release);
+        if !was_free {
+            changes.note();
+        }
     }
 
     /// Changes the length of a region that stays where it is. A reader sees the old length or the new one.
-    pub fn resize(&self, bytes: u64) {
+    pub fn resize(&self, bytes: u64, changes: &Changes) {
         debug_assert!(bytes <= LOW_BITS);
         let extent = self.extent.load(Ordering::Relaxed);
         self.extent.store(extent & !LOW_BITS | bytes, Ordering::Release);
+        // Who remembers that it was shorter looks again when that is too short.
+        if bytes < extent & LOW_BITS {
+            changes.note();
+        }
     }
 
     /// Makes the entry free. Only the owner of the table does this.
-    pub fn retire(&self) {
+    pub fn retire(&self, changes: &Changes) {
+        let is_of_arena = Kind::of(self.place.load(Ordering::Relaxed)) == Some(Kind::Arena);
         self.place.store(0, Ordering::Release);
+        // Nobody remembers where private memory is.
+        if is_of_arena {
+            changes.note();
+        }
         // A reader announces itself in a hazard word, then reads the entry; we write the entry, then look for
         // announcements. With a fence on both sides, at least one sees the other.
         fence(Ordering::SeqCst);
@@ -161,13 +175,6 @@ impl RegionEntry {
     #[inline(always)]
     pub(super) fn words(&self) -> (u64, u64) {
         (self.place.load(Ordering::Acquire), self.extent.load(Ordering::Acquire))
-    }
-
-    /// Whether these are still its words.
-    #[cfg(not(loom))]
-    #[inline(always)]
-    pub(super) fn is(&self, (place, extent): (u64, u64)) -> bool {
-        self.place.load(Ordering::Acquire) == place && self.extent.load(Ordering::Acquire) == extent
     }
 
     /// Place and length, from both words; `None` if they are of two registrations, or it is no region of the arena without a colour.
@@ -239,12 +246,12 @@ mod loom_models {
                 generation: n as u16,
                 colour: 0,
             };
-            let entry = Arc::new(RegionEntry::new());
-            entry.publish(view(1));
+            let (entry, changes) = (Arc::new(RegionEntry::new()), Changes::new());
+            entry.publish(view(1), &changes);
             let shared = entry.clone();
             let owner = loom::thread::spawn(move || {
-                shared.retire();
-                shared.publish(view(2));
+                shared.retire(&changes);
+                shared.publish(view(2), &changes);
             });
             if let Some(seen) = entry.view() {
                 assert!(seen == view(1) || seen == view(2), "torn: {seen:?}");
@@ -269,9 +276,9 @@ mod tests {
             generation: MAX_GENERATION,
             colour: 3,
         };
-        entry.publish(view);
+        entry.publish(view, &Changes::new());
         assert_eq!((entry.view(), entry.bytes()), (Some(view), view.bytes));
-        entry.retire();
+        entry.retire(&Changes::new());
         assert_eq!((entry.view(), entry.bytes()), (None, 0));
     }
 
@@ -299,7 +306,7 @@ mod tests {
         let entry = RegionEntry::new();
         assert_eq!(entry.in_arena(0, 0, 0), None);
         let view = RegionView { kind: Kind::Arena, base: 4096, bytes: 100, generation: 5, colour: 3 };
-        entry.publish(view);
+        entry.publish(view, &Changes::new());
         for generation in [0, 5] {
             assert_eq!(entry.in_arena(generation, 0, 100), Some(4096));
             assert_eq!(entry.in_arena(generation, 92, 8), Some(4188));
@@ -309,9 +316,9 @@ mod tests {
             assert_eq!(entry.in_arena(generation, 1, u64::MAX), None);
         }
         assert_eq!(entry.in_arena(4, 0, 1), None);
-        entry.retire();
+        entry.retire(&Changes::new());
         assert_eq!(entry.in_arena(0, 0, 0), None);
-        entry.publish(RegionView { kind: Kind::Private, ..view });
+        entry.publish(RegionView { kind: Kind::Private, ..view }, &Changes::new());
         assert_eq!((entry.in_arena(0, 0, 1), entry.in_arena(5, 0, 1)), (None, None));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The agent writes it; ranks read it. Every word is written whole, so a SIGKILL of the agent leaves old or new.
 
+use super::changes::Changes;
 use super::sync::{AtomicU64, Ordering};
 use crate::Rank;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -126,13 +127,17 @@ pub const MAX_PER_WORLD: u32 = 1 << LOCAL_BITS;
 pub struct PlaceWord(AtomicU64);
 
 impl PlaceWord {
-    /// Writes the whole word.
-    pub fn store(&self, place: Place) {
+    /// Writes the whole word. Only the agent of the node does this.
+    pub fn store(&self, place: Place, changes: &Changes) {
         let word = place.local as u64
             | (place.node as u64) << LOCAL_BITS
             | (place.status as u64) << 48
             | (place.cause.0 as u64) << 56;
+        let before = self.load();
         self.0.store(word, Ordering::Release);
+        if before.status == Status::Alive && before != place {
+            changes.note();
+        }
     }
 
     /// Reads the whole word.
@@ -173,8 +178,8 @@ impl PlaceWord {
     }
 
     /// Changes status and cause, keeps the place. Only the agent of the node does this.
-    pub fn set_status(&self, status: Status, cause: Cause) {
-        self.store(Place { status, cause, ..self.load() });
+    pub fn set_status(&self, status: Status, cause: Cause, changes: &Changes) {
+        self.store(Place { status, cause, ..self.load() }, changes);
     }
 }
 
@@ -237,7 +242,7 @@ mod tests {
     fn a_place_and_an_address_survive_their_words() {
         let word = PlaceWord(AtomicU64::new(0));
         let place = Place { node: 77, local: 123_456, status: Status::Lost, cause: Cause::signal(9) };
-        word.store(place);
+        word.store(place, &Changes::new());
         assert_eq!(word.load(), place);
         assert_eq!(place.cause.to_string(), "it was killed by signal 9 (SIGKILL)");
         let node = NodeWord { words: Default::default() };

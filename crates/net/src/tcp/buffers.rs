@@ -12,7 +12,7 @@ const _: () = assert!(LEAD_BYTES >= FRAME_HEADER_BYTES);
 pub(super) const BLOCK_BYTES: usize = 16 * 1024;
 
 /// Bytes read from a socket at a time before the first large payload, and after it.
-const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
+pub(super) const FIRST_RECEIVE_BYTES: usize = 4 * 1024;
 const RECEIVE_BYTES: usize = 256 * 1024;
 
 /// Bytes of the buffer of a frame.

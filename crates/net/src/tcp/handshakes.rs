@@ -63,7 +63,7 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
     arena.prepare_rank(0).unwrap();
     for rank in 0..2 {
         let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
-        arena.place(Rank(rank)).unwrap().store(place);
+        arena.place(Rank(rank)).unwrap().store(place, arena.changes());
     }
     arena.node(1 - rank).unwrap().store(other);
     let secret = Arc::new(Secret::from_bytes([7; 32]));
@@ -130,7 +130,8 @@ fn what_a_rank_says_after_it_was_given_up_comes_too_late() {
         other.poll(&mut heard).unwrap();
     }
     // It is still connected, and knows of nothing.
-    other.setup.arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::STOPPED);
+    let arena = &other.setup.arena;
+    arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::STOPPED, arena.changes());
     one.send(Rank(1), question(), &mut sink).unwrap();
     while heard.0.is_empty() && heard.1 == 1 {
         one.poll(&mut sink).unwrap();

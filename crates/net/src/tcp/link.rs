@@ -1,6 +1,7 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it. What comes in on it is in
-//! `link/receiving.rs`.
+//! `link/receiving.rs`, and headers that go together in one frame in `link/bundling.rs`.
 
+mod bundling;
 mod receiving;
 
 use super::buffers::{fill, is_frame, Buffers, LEAD_BYTES};
@@ -54,6 +55,8 @@ pub(super) struct Link {
     incoming: Header,
     queue: VecDeque<Message>,
     unsent: Option<Box<Unsent>>,
+    /// What has come of the headers of a bundle, while some are missing.
+    unbundled: Vec<u8>,
     /// When this link was last used, in ticks of its transport.
     pub(super) used: u64,
     /// Until when it plays dead, for fault injection.
@@ -117,6 +120,7 @@ impl Link {
             incoming: Header::default(),
             queue: VecDeque::new(),
             unsent: None,
+            unbundled: Vec::new(),
             used: 0,
             stalled_until_ms: 0,
             attempt,
@@ -230,7 +234,7 @@ impl Link {
             Some(_) => std::mem::size_of::<Unsent>(),
             None => 0,
         };
-        unsent + self.queue.capacity() * std::mem::size_of::<Message>()
+        unsent + self.unbundled.capacity() + self.queue.capacity() * std::mem::size_of::<Message>()
     }
 
     /// Books what waits here. It cannot be refused: questions wait because an operation was booked that asks them, answers
@@ -370,6 +374,13 @@ impl Link {
         let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
         let mut end = 0;
         while let Some(message) = self.queue.front().copied() {
+            if let Some(next) = self.seal_bundle(&mut buffer[..GATHERED_BYTES], end)? {
+                end = next;
+                if self.corrupt_next || self.drop_next {
+                    break;
+                }
+                continue;
+            }
             let bytes = payload_bytes(&message);
             let start = end + FRAME_HEADER_BYTES;
             let next = start + bytes.min(SMALL_BYTES) as usize;
@@ -624,7 +635,14 @@ impl Link {
         if std::mem::take(&mut self.corrupt_next) {
             bytes[(start + end) / 2] ^= 1;
         }
-        let start = start + self.try_send(&bytes[start..end])?;
+        let start = match self.try_send(&bytes[start..end]) {
+            Ok(sent) => start + sent,
+            Err(error) => {
+                // A buffer that is lost stays booked.
+                buffers.give(bytes);
+                return Err(error);
+            }
+        };
         if start == end {
             buffers.give(bytes);
             return Ok(true);
@@ -637,7 +655,13 @@ impl Link {
         let Some(mut unsent) = self.unsent.take() else { return Ok(true) };
         let all = match &mut *unsent {
             Unsent::Copied { bytes, start, end } => {
-                *start += self.try_send(&bytes[*start..*end])?;
+                match self.try_send(&bytes[*start..*end]) {
+                    Ok(sent) => *start += sent,
+                    Err(error) => {
+                        buffers.give(std::mem::take(bytes));
+                        return Err(error);
+                    }
+                }
                 if start == end {
                     buffers.give(std::mem::take(bytes));
                 }

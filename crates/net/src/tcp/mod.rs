@@ -113,6 +113,8 @@ pub struct Tcp {
     routes: Routes,
     /// Questions that wait for a place under the cap.
     waiting: Vec<(Rank, Message)>,
+    /// Bytes that are booked for them.
+    waiting_bytes: u64,
     retries: Vec<Retry>,
     buffers: Buffers,
     tick: u64,
@@ -156,6 +158,7 @@ impl Tcp {
             free: Vec::new(),
             routes: Routes::default(),
             waiting: Vec::new(),
+            waiting_bytes: 0,
             retries: Vec::new(),
             buffers: Buffers::new(setup.accounts.clone()),
             tick: 0,
@@ -333,7 +336,13 @@ impl Tcp {
                 not_lost(&setup.arena, peer)?;
             }
             let admit = |identity| admit(&setup.arena, identity);
-            link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out)
+            let held = link.holds_part_of_bundle();
+            let received =
+                link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out);
+            if held || link.holds_part_of_bundle() {
+                link.balance(&*setup.accounts);
+            }
+            received
         })
     }
 
@@ -412,6 +421,7 @@ impl Tcp {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let Some(peer) = link.peer else { return };
         self.waiting.extend(link.take_unasked().into_iter().map(|message| (peer, message)));
+        self.balance_waiting();
     }
 
     /// What time brings: handshakes that took too long, calls to be made again, stalls that are over.
@@ -432,6 +442,7 @@ impl Tcp {
         if !self.waiting.is_empty() {
             let waiting = std::mem::take(&mut self.waiting);
             self.drain(waiting, More::No, sink, out);
+            self.balance_waiting();
         }
         for index in std::mem::take(&mut self.unsettled) {
             self.readable(index, sink, out);
@@ -563,15 +574,12 @@ impl Transport for Tcp {
     }
 
     fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
-        let more = if self.may_keep(to, &message) { More::Comes } else { More::No };
-        let mut out = std::mem::take(&mut self.outbox);
-        let sent = self.send_inner(to, message, more, sink, &mut out);
-        if self.has_enough(to) {
-            self.flush_fed(sink, &mut out);
+        match self.keep(to, &message) {
+            Some(false) => return Ok(true),
+            Some(true) => self.flush(sink),
+            None => self.send(to, message, sink)?,
         }
-        self.settle_outbox(&mut out, sink);
-        self.outbox = out;
-        sent.map(|()| !self.fed.is_empty())
+        Ok(!self.fed.is_empty())
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {
@@ -664,6 +672,7 @@ impl Transport for Tcp {
             connected: self.open as u64,
             bytes_per_connection: CONNECTION_BYTES,
             queued_bytes: self.buffers.bytes()
+                + self.waiting_bytes
                 + self.links.iter().flatten().map(|link| link.booked_bytes()).sum::<u64>(),
         }
     }

@@ -20,6 +20,9 @@ pub(super) enum More {
     Comes,
 }
 
+/// Messages that the outbox has room for from one time to the next.
+const KEPT_OUTBOX: usize = 64;
+
 impl Tcp {
     /// Sends a message the way that it says, or keeps it until it can be sent. An error means that nothing was kept.
     pub(super) fn send_inner(
@@ -47,7 +50,7 @@ impl Tcp {
             Path::Route => match self.route(to, sink, out) {
                 Ok(Some(index)) if self.may_request(index) => index,
                 Ok(_) => {
-                    self.waiting.push((to, message));
+                    self.wait_for_place(to, message);
                     return Ok(());
                 }
                 Err(error) if error.is_own_trouble() => {
@@ -125,11 +128,28 @@ impl Tcp {
         self.links[index as usize].as_ref().is_none_or(|link| link.may_request())
     }
 
+    /// Keeps a question until there is a place for its connection.
+    fn wait_for_place(&mut self, to: Rank, message: Message) {
+        self.waiting.push((to, message));
+        self.balance_waiting();
+    }
+
+    /// Books what the questions take that wait for a place. It cannot be refused: operations were booked that ask them.
+    pub(super) fn balance_waiting(&mut self) {
+        let now = (self.waiting.capacity() * std::mem::size_of::<(Rank, Message)>()) as u64;
+        let before = std::mem::replace(&mut self.waiting_bytes, now);
+        if now > before {
+            self.setup.accounts.force(now - before);
+        } else if now < before {
+            self.setup.accounts.unbook(before - now);
+        }
+    }
+
     /// Puts a message behind those that wait to be sent to the same peer, if there are any.
     fn waits_behind(&mut self, to: Rank, message: Message) -> bool {
         // Those first that have not even come to a call: when their turn comes they go behind the others.
         if self.waiting.iter().any(|(peer, _)| *peer == to) {
-            self.waiting.push((to, message));
+            self.wait_for_place(to, message);
             return true;
         }
         let retry = self.retries.iter_mut().find(|retry| retry.peer == to);
@@ -147,7 +167,8 @@ impl Tcp {
             let more = if messages.len() > 1 { More::Comes } else { More::No };
             self.drain(messages.drain(..), more, sink, out);
             self.flush_fed(sink, out);
-            if out.messages.is_empty() {
+            // Its memory is for the next ones, but for what a burst has taken.
+            if out.messages.is_empty() && messages.capacity() <= KEPT_OUTBOX {
                 out.messages = messages;
             }
         }
@@ -177,20 +198,33 @@ impl Tcp {
         self.lost_meanwhile.clear();
     }
 
-    /// The link on which questions to a rank go, if there is one.
-    fn routed(&self, to: Rank) -> Option<&Link> {
-        self.routes.get(&to.0).and_then(|&index| self.links[index as usize].as_deref())
-    }
-
-    /// Whether a message to a rank may wait for others to go with it: answers of that rank are on their way.
-    pub(super) fn may_keep(&self, to: Rank, message: &Message) -> bool {
-        let awaited = |link: &Link| link.takes_more() && link.unanswered >= FEW_UNANSWERED;
-        is_small(message) && self.routed(to).is_some_and(awaited)
-    }
-
-    /// Whether as much is kept for a rank as goes out together.
-    pub(super) fn has_enough(&self, to: Rank) -> bool {
-        self.routed(to).is_some_and(|link| link.fed && link.queued() >= MOST_FED)
+    /// Keeps a question to a rank, to go out with others, if answers of that rank are on their way. `None`: it must be sent;
+    /// otherwise whether as much is kept for the rank as goes out together.
+    #[inline]
+    pub(super) fn keep(&mut self, to: Rank, message: &Message) -> Option<bool> {
+        let is_plain = message.path == Path::Route && is_small(message);
+        // What waits for this peer already goes first.
+        let goes_behind = self.waiting.iter().any(|(peer, _)| *peer == to)
+            || self.retries.iter().any(|retry| retry.peer == to);
+        if !is_plain || goes_behind {
+            return None;
+        }
+        let index = *self.routes.get(&to.0)?;
+        let awaited = |link: &&mut Box<Link>| link.takes_more() && link.unanswered >= FEW_UNANSWERED;
+        let link = self.links[index as usize].as_mut().filter(awaited)?;
+        if !link.may_request() {
+            return None;
+        }
+        self.tick += 1;
+        link.used = self.tick;
+        link.push(*message);
+        link.balance(&*self.setup.accounts);
+        let is_enough = link.queued() >= MOST_FED;
+        if !std::mem::replace(&mut link.fed, true) {
+            self.fed.push(index);
+        }
+        self.heat(index);
+        Some(is_enough)
     }
 
     /// Sends what links were fed with.

@@ -119,7 +119,7 @@ fn world(ranks: u32, address: SocketAddr) -> Arc<Arena> {
     let arena = arena.unwrap();
     for rank in 0..ranks {
         let place = Place { node: rank, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
-        arena.place(Rank(rank)).unwrap().store(place);
+        arena.place(Rank(rank)).unwrap().store(place, arena.changes());
         arena.node(rank).unwrap().store(address);
     }
     Arc::new(arena)
@@ -230,7 +230,7 @@ fn a_caller_that_needs_long_for_its_proof_is_let_in() {
         callee.poll(&mut heard).unwrap();
     }
     // When it is given up, nobody waits for the next one that plays its HELLO.
-    arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::EXITED);
+    arena.place(Rank(0)).unwrap().set_status(Status::Lost, Cause::EXITED, arena.changes());
     let mut wire = Connection::initiate(JOB, &secret(), me, 1, Purpose::Data, [2; 32], now_ms);
     let mut stream = TcpStream::connect(port.local_addr().unwrap()).unwrap();
     stream.write_all(&wire.take_output().unwrap()).unwrap();
@@ -561,6 +561,85 @@ fn what_is_posted_while_answers_are_awaited_goes_out_together_and_in_order() {
     }
     let came: Vec<u64> = reached.frames.iter().map(|header| header.op).collect();
     assert_eq!(came, (1..=sent as u64).collect::<Vec<_>>());
+}
+
+/// Questions that are answered, numbered from 1, of all lengths that they have in a bundle.
+fn questions() -> impl Iterator<Item = Message> {
+    (1u64..).map(|op| {
+        let word = |bit: u64| if op & bit == 0 { 0 } else { op };
+        let header = Header { op, a: word(1), b: word(2), c: word(4), d: word(8), ..note().header };
+        Message { header, expects_answer: true, ..note() }
+    })
+}
+
+#[test]
+fn headers_that_wait_together_go_in_few_frames_and_what_has_come_of_one_is_booked() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let [(mut caller, out_purse), (mut callee, in_purse)] = poor_pair(&arena);
+    for purse in [&out_purse, &in_purse] {
+        purse.budget.store(u64::MAX, Ordering::Relaxed);
+    }
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    let mut questions = questions();
+    caller.send(Rank(1), questions.next().unwrap(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    let total = 8 + 64 * 8;
+    questions.by_ref().take(total - 1).for_each(|question| {
+        caller.post(Rank(1), question, &mut heard).unwrap();
+    });
+    caller.flush(&mut heard);
+    assert_booked(&caller, &out_purse);
+    let mut held = 0;
+    while reached.frames.len() < total {
+        callee.poll(&mut reached).unwrap();
+        assert_booked(&callee, &in_purse);
+        let links = callee.links.iter().flatten();
+        held = held.max(links.map(|link| link.holds_part_of_bundle() as u64 * link.booked_bytes()).sum());
+    }
+    let asked = self::questions().map(|question| question.header);
+    assert!(asked.take(total).eq(reached.frames.iter().copied()), "something was lost, or overtook");
+    // They are more than are read at a time.
+    assert!((1..=4096).contains(&held), "{held}");
+    assert_eq!(callee.links.iter().flatten().map(|link| link.booked_bytes()).sum::<u64>(), 0);
+    assert_eq!(heard.lost.len() + reached.lost.len(), 0);
+}
+
+#[test]
+fn of_a_damaged_bundle_nothing_is_done() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let mut questions = questions();
+    for question in questions.by_ref().take(8 + 20) {
+        caller.post(Rank(1), question, &mut heard).unwrap();
+    }
+    caller.inject(Rank(1), Fault::Corrupt);
+    caller.flush(&mut heard);
+    while reached.lost.is_empty() {
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!(reached.frames.len(), 8, "{:?}", reached.frames);
+}
+
+#[test]
+fn questions_that_waited_for_a_place_were_not_booked() {
+    let port = listener();
+    let arena = world(4, port.local_addr().unwrap());
+    (1..4).for_each(|node| arena.node(node).unwrap().store(port.local_addr().unwrap()));
+    let purse = Arc::new(Purse { booked: AtomicU64::new(0), budget: AtomicU64::new(u64::MAX) });
+    let Tcp { setup, .. } = transport(&arena, 0, 1, 8);
+    let mut caller = Tcp::new(Setup { accounts: purse.clone(), ..setup }, None).unwrap();
+    let mut heard = Heard::default();
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    let before = purse.booked.load(Ordering::Relaxed);
+    (0..100).for_each(|_| caller.send(Rank(2), note(), &mut heard).unwrap());
+    assert_eq!(caller.waiting.len(), 100);
+    let added = purse.booked.load(Ordering::Relaxed) - before;
+    assert!(added >= 100 * std::mem::size_of::<Message>() as u64, "{added}");
+    assert_booked(&caller, &purse);
 }
 
 #[test]

@@ -4,7 +4,10 @@
 //! and never sees a payload it need not see: the user of the wire receives payloads wherever it likes and reports
 //! the bytes. `docs/wire.md` has the state diagram.
 
-use super::frame::{self, Header, FLAG_UNSTEADY, FRAME_HEADER_BYTES, KIND_GOODBYE};
+use super::bundle::{self, HASH_BYTES};
+use super::frame::{
+    self, Header, FIRST_USER_KIND, FLAG_UNSTEADY, FRAME_HEADER_BYTES, KIND_BUNDLE, KIND_GOODBYE,
+};
 use super::WireError;
 use crate::auth::{self, FrameKey, Hello, Identity, JobId, Purpose, Record, Refusal, Secret, Transcript};
 use std::fmt;
@@ -19,7 +22,7 @@ const _: () = assert!(ANSWER_TIMEOUT_MS > HANDSHAKE_TIMEOUT_MS);
 /// The longest thing that is ever kept: a CHALLENGE record.
 const BUFFER_BYTES: usize = auth::CHALLENGE_BYTES;
 const _: () = assert!(auth::HELLO_BYTES <= BUFFER_BYTES && auth::PROOF_BYTES <= BUFFER_BYTES);
-const _: () = assert!(FRAME_HEADER_BYTES <= BUFFER_BYTES);
+const _: () = assert!(FRAME_HEADER_BYTES <= BUFFER_BYTES && HASH_BYTES <= BUFFER_BYTES);
 
 /// All that a connected peer costs the wire. `docs/memory.md` counts on it.
 const _: () = assert!(std::mem::size_of::<Connection>() <= 200);
@@ -66,7 +69,7 @@ pub struct Connection {
     peer: Identity,
     phase: Phase,
     /// Either what has come so far of a record or header, or a handshake record that waits to be sent. Never both:
-    /// the handshake is half duplex, so one buffer is enough.
+    /// the handshake is half duplex, so one buffer is enough. While the headers of a bundle come: their hash.
     buffer: [u8; BUFFER_BYTES],
     filled_bytes: u8,
     buffer_is_output: bool,
@@ -93,9 +96,17 @@ struct Open {
     payload_left_bytes: u32,
     payload_crc_so_far: u32,
     payload_crc_expected: u32,
-    payload_is_steady: bool,
+    payload_is: Sort,
     my_goodbye: MyGoodbye,
     peer_said_goodbye: bool,
+}
+
+/// What comes behind a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Steady,
+    Unsteady,
+    Bundle,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +139,8 @@ pub enum Event {
     Established(Identity),
     /// An authentic header. Its payload follows, if it has one: see [`Connection::payload`].
     Frame(Header),
+    /// The header of a bundle. Its headers follow: see [`Connection::bundle`].
+    Bundle,
     /// The peer makes no more requests. Make no new ones, go on until your outstanding ones are answered, then call
     /// [`Connection::goodbye`].
     Goodbye,
@@ -272,7 +285,7 @@ impl Connection {
     /// Until it has landed wholly nothing of the payload may be believed.
     ///
     /// # Errors
-    /// [`WireError::Misuse`] for more bytes than are left, without effect. Every other error is final.
+    /// [`WireError::Misuse`] for more bytes than are left, and for a bundle, without effect. Every other error is final.
     pub fn payload(&mut self, bytes: &[u8]) -> Result<Landed, WireError> {
         self.payload_summed(bytes.len(), |crc| frame::checksum_more(crc, bytes))
     }
@@ -288,6 +301,9 @@ impl Connection {
     ) -> Result<Landed, WireError> {
         let open = match &mut self.phase {
             Phase::Failed { error, .. } => return Err(*error),
+            Phase::Open(open) if open.payload_is == Sort::Bundle && open.payload_left_bytes > 0 => {
+                return Err(WireError::Misuse("a bundle is no payload: call bundle"));
+            }
             Phase::Open(open) if bytes as u64 <= u64::from(open.payload_left_bytes) => open,
             _ => return Err(WireError::Misuse("payload was given more bytes than payload_left says")),
         };
@@ -296,11 +312,37 @@ impl Connection {
         if open.payload_left_bytes > 0 {
             return Ok(Landed::Partly);
         }
-        match (open.payload_crc_so_far == open.payload_crc_expected, open.payload_is_steady) {
+        match (open.payload_crc_so_far == open.payload_crc_expected, open.payload_is) {
             (true, _) => Ok(Landed::Wholly),
-            (false, false) => Ok(Landed::Torn),
-            (false, true) => Err(self.fail(WireError::BadChecksum)),
+            (false, Sort::Unsteady) => Ok(Landed::Torn),
+            (false, _) => Err(self.fail(WireError::BadChecksum)),
         }
+    }
+
+    /// Whether the headers of a bundle must come next, [`payload_left`](Self::payload_left) bytes of them.
+    #[inline]
+    pub fn awaits_bundle(&self) -> bool {
+        matches!(&self.phase, Phase::Open(open) if open.payload_is == Sort::Bundle && open.payload_left_bytes > 0)
+    }
+
+    /// Checks the headers of a bundle, all of them at once. Then [`bundle::headers`] gives them one by one.
+    ///
+    /// # Errors
+    /// [`WireError::Misuse`] unless it [awaits](Self::awaits_bundle) so many bytes, without effect. Every other error is final.
+    pub fn bundle(&mut self, packed: &[u8]) -> Result<(), WireError> {
+        let promised = self.buffered();
+        let open = match &mut self.phase {
+            Phase::Failed { error, .. } => return Err(*error),
+            Phase::Open(open)
+                if open.payload_is == Sort::Bundle && packed.len() == open.payload_left_bytes as usize =>
+            {
+                open
+            }
+            _ => return Err(WireError::Misuse("bundle was given other bytes than payload_left says")),
+        };
+        open.payload_left_bytes = 0;
+        open.payload_is = Sort::Steady;
+        bundle::open(packed, &promised, &open.receive_key).map_err(|error| self.fail(error))
     }
 
     /// Numbers and authenticates the header of a request: any frame that is not an answer the peer waits for.
@@ -322,6 +364,27 @@ impl Connection {
     pub fn seal_reply(&mut self, header: Header) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
         let allowed = self.may_reply();
         self.seal_if(allowed, header, "no reply may be sent now: check may_reply, take_output first")
+    }
+
+    /// Numbers and authenticates a bundle of [packed](bundle::pack) headers, which go right behind what this gives. If there are
+    /// `requests` among them, they may be sent when [`may_request`](Self::may_request) says so, else as replies.
+    ///
+    /// # Errors
+    /// As [`seal`](Self::seal).
+    pub fn seal_bundle(
+        &mut self,
+        packed: &[u8],
+        requests: bool,
+    ) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
+        let allowed = if requests { self.may_request() } else { self.may_reply() };
+        match &mut self.phase {
+            Phase::Failed { error, .. } => Err(*error),
+            Phase::Open(open) if allowed => {
+                let header = bundle::header(packed, &open.send_key)?;
+                open.seal(&header)
+            }
+            _ => Err(WireError::Misuse("no bundle may be sent now: check may_request or may_reply first")),
+        }
     }
 
     /// Whether new requests may be sent: after the handshake, before either side's goodbye.
@@ -576,7 +639,11 @@ impl Connection {
         let Phase::Open(open) = &mut self.phase else {
             return Err(WireError::Misuse("the connection is not open"));
         };
-        Ok((taken, open.receive(&sealed)?))
+        let (event, promised) = open.receive(&sealed)?;
+        if let Some(promised) = promised {
+            self.buffer[..HASH_BYTES].copy_from_slice(&promised);
+        }
+        Ok((taken, event))
     }
 
     fn seal_if(
@@ -587,8 +654,8 @@ impl Connection {
     ) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
         match &mut self.phase {
             Phase::Failed { error, .. } => Err(*error),
-            Phase::Open(_) if header.kind == KIND_GOODBYE => {
-                Err(WireError::Misuse("the goodbye belongs to the wire: call goodbye"))
+            Phase::Open(_) if matches!(header.kind, KIND_GOODBYE | KIND_BUNDLE) => {
+                Err(WireError::Misuse("the kind belongs to the wire: call goodbye, or seal_bundle"))
             }
             Phase::Open(open) if allowed => open.seal(&header),
             _ => Err(WireError::Misuse(otherwise)),
@@ -622,7 +689,7 @@ impl Open {
             payload_left_bytes: 0,
             payload_crc_so_far: 0,
             payload_crc_expected: 0,
-            payload_is_steady: true,
+            payload_is: Sort::Steady,
             my_goodbye: MyGoodbye::Unsaid,
             peer_said_goodbye: false,
         }
@@ -644,21 +711,31 @@ impl Open {
         Ok(sealed)
     }
 
-    fn receive(&mut self, sealed: &[u8; FRAME_HEADER_BYTES]) -> Result<Event, WireError> {
+    /// What a header says; of a bundle, the hash of its headers too.
+    #[inline]
+    fn receive(
+        &mut self,
+        sealed: &[u8; FRAME_HEADER_BYTES],
+    ) -> Result<(Event, Option<[u8; HASH_BYTES]>), WireError> {
         let header = frame::open(sealed, &self.receive_key, self.receive_sequence)?;
         self.receive_sequence += 1;
-        if header.kind != KIND_GOODBYE {
+        if header.kind >= FIRST_USER_KIND {
             self.payload_left_bytes = header.payload_bytes;
             self.payload_crc_so_far = 0;
             self.payload_crc_expected = header.payload_crc;
-            self.payload_is_steady = header.flags & FLAG_UNSTEADY == 0;
-            return Ok(Event::Frame(header));
+            self.payload_is = if header.flags & FLAG_UNSTEADY == 0 { Sort::Steady } else { Sort::Unsteady };
+            return Ok((Event::Frame(header), None));
+        }
+        if header.kind == KIND_BUNDLE {
+            self.payload_left_bytes = header.payload_bytes;
+            self.payload_is = Sort::Bundle;
+            return Ok((Event::Bundle, Some(bundle::promised(&header))));
         }
         if self.peer_said_goodbye {
             return Err(WireError::BadHeader { what: "a second goodbye" });
         }
         self.peer_said_goodbye = true;
-        Ok(if self.is_over() { Event::Closed } else { Event::Goodbye })
+        Ok((if self.is_over() { Event::Closed } else { Event::Goodbye }, None))
     }
 }
 

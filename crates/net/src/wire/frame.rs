@@ -2,7 +2,7 @@
 //!
 //! Pure functions from bytes to values and back. [`Connection`](super::Connection) supplies keys and sequence numbers.
 
-use super::WireError;
+use super::{bundle, WireError};
 use crate::auth::FrameKey;
 use constant_time_eq::constant_time_eq_16;
 
@@ -18,6 +18,8 @@ pub const MAX_PAYLOAD_BYTES: u32 = 1 << 20;
 pub const FIRST_USER_KIND: u8 = 16;
 /// The kind of the frame with which a side says that it will make no more requests and waits for no more replies.
 pub const KIND_GOODBYE: u8 = 1;
+/// The kind of a frame that holds many headers: see [`bundle`](super::bundle).
+pub const KIND_BUNDLE: u8 = 2;
 /// On a frame with a payload: it is sent from memory that may have changed since its checksum was taken. A checksum that is
 /// wrong then does not end the connection; the receiver is told that the payload is torn.
 pub const FLAG_UNSTEADY: u8 = 0x40;
@@ -83,12 +85,23 @@ impl Header {
         if self.kind == KIND_GOODBYE && *self != (Self { kind: KIND_GOODBYE, ..Self::default() }) {
             return Err(WireError::BadHeader { what: "a goodbye has fields that are not 0" });
         }
+        if self.kind == KIND_BUNDLE {
+            return self.check_bundle();
+        }
         if self.kind < FIRST_USER_KIND && self.kind != KIND_GOODBYE {
             return Err(WireError::BadHeader {
                 what: "the kind is reserved: users of the wire have 16 and up",
             });
         }
         Ok(())
+    }
+
+    fn check_bundle(&self) -> Result<(), WireError> {
+        let Self { payload_bytes, a, b, .. } = *self;
+        if *self != (Self { kind: KIND_BUNDLE, payload_bytes, a, b, ..Self::default() }) {
+            return Err(WireError::BadHeader { what: "a bundle has fields that are not 0" });
+        }
+        bundle::check_length(payload_bytes as usize)
     }
 }
 
@@ -278,6 +291,10 @@ mod tests {
             Header { payload_bytes: u32::MAX, ..user },
             Header { payload_crc: 1, ..user },
             Header { kind: KIND_GOODBYE, d: 1, ..Header::default() },
+            Header { kind: KIND_BUNDLE, payload_bytes: 15, ..Header::default() },
+            Header { kind: KIND_BUNDLE, payload_bytes: 3073, ..Header::default() },
+            Header { kind: KIND_BUNDLE, payload_bytes: 48, payload_crc: 1, ..Header::default() },
+            Header { kind: KIND_BUNDLE, payload_bytes: 48, c: 1, ..Header::default() },
         ];
         wrong.extend((0..FIRST_USER_KIND).filter(|k| *k != KIND_GOODBYE).map(|kind| Header { kind, ..user }));
         for header in wrong {

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 mod connection;
 mod error;
 pub mod frame;

@@ -391,8 +391,9 @@ impl Hall {
 
     /// Everybody knows that a rank has left or is lost, and wakes up to look.
     fn announce(&self, state: &mut State, rank: u32, status: Status, cause: Cause) {
-        if let Some(place) = self.arenas[0].place(Rank(rank)) {
-            place.store(Place { node: rank, local: 0, status, cause });
+        let arena = &self.arenas[0];
+        if let Some(place) = arena.place(Rank(rank)) {
+            place.store(Place { node: rank, local: 0, status, cause }, arena.changes());
         }
         for other in (0..state.seats.len() as u32).filter(|&other| other != rank) {
             self.arenas[other as usize].shared().announce_loss(Rank(rank), status == Status::Lost);

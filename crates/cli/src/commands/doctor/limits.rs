@@ -17,20 +17,14 @@ pub(super) fn checks() -> Vec<Check> {
     vec![descriptors(), processes(), address_space(), file_size(), locked_memory(), core_file()]
 }
 
-fn read(
-    name: &'static str,
-    resource: Resource,
-    judge: impl FnOnce(Option<u64>, Option<u64>) -> Check,
-) -> Check {
-    match limits(resource) {
-        Ok((soft, hard)) => judge(soft, hard),
-        Err(error) => Check::warn(name, error.to_string(), "check `ulimit -a` by hand"),
-    }
+fn read(resource: Resource, judge: impl FnOnce(Option<u64>, Option<u64>) -> Check) -> Check {
+    let (soft, hard) = limits(resource);
+    judge(soft, hard)
 }
 
 fn descriptors() -> Check {
     const NAME: &str = "open files";
-    read(NAME, Resource::Descriptors, |soft, hard| {
+    read(Resource::Descriptors, |soft, hard| {
         let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), |limit: u64| limit.to_string());
         let found = format!("{} (hard limit {})", shown(soft), shown(hard));
         let connections = Options::default().terms.connection_cap as u64;
@@ -55,7 +49,7 @@ fn descriptors() -> Check {
 
 fn processes() -> Check {
     const NAME: &str = "processes";
-    read(NAME, Resource::Processes, |soft, _| match soft {
+    read(Resource::Processes, |soft, _| match soft {
         None => Check::ok(NAME, "unlimited"),
         Some(soft) if soft < 256 => Check::warn(
             NAME,
@@ -68,7 +62,7 @@ fn processes() -> Check {
 
 fn address_space() -> Check {
     const NAME: &str = "address space";
-    read(NAME, Resource::AddressSpace, |soft, _| match soft {
+    read(Resource::AddressSpace, |soft, _| match soft {
         None => {
             Check::ok(NAME, "unlimited; the arena is mapped whole, but takes memory only where it is used")
         }
@@ -87,7 +81,7 @@ fn address_space() -> Check {
 
 fn file_size() -> Check {
     const NAME: &str = "file size";
-    read(NAME, Resource::File, |soft, _| match soft {
+    read(Resource::File, |soft, _| match soft {
         None => Check::ok(NAME, "unlimited"),
         Some(soft) => {
             let found = format!(
@@ -107,7 +101,7 @@ fn file_size() -> Check {
 
 fn locked_memory() -> Check {
     const NAME: &str = "locked memory";
-    read(NAME, Resource::LockedMemory, |soft, _| {
+    read(Resource::LockedMemory, |soft, _| {
         let found = soft.map_or("unlimited".into(), bytes);
         Check::ok(NAME, format!("{found}; not needed, Kumiki locks nothing"))
     })
@@ -115,7 +109,7 @@ fn locked_memory() -> Check {
 
 fn core_file() -> Check {
     const NAME: &str = "core files";
-    read(NAME, Resource::CoreFile, |soft, _| {
+    read(Resource::CoreFile, |soft, _| {
         let found = match soft {
             None => "unlimited".into(),
             Some(0) => "none are written".into(),

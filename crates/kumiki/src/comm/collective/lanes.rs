@@ -10,8 +10,8 @@
 use super::block::{self, Request, BROKEN_AT, CALL_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
 use super::traffic::Traffic;
 use super::Talk;
+use crate::comm::COLLECTIVE;
 use crate::data::message::Reader;
-use crate::data::COLLECTIVE;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
 use kumiki_mem::{Local, Span};
 use std::sync::atomic::Ordering::Release;

@@ -38,8 +38,10 @@ pub(super) const POWERS: u64 = 44;
 pub(super) const LISTS: u64 = 8;
 /// Words for what is told to all ranks.
 pub(super) const NOTICE_AT: u64 = FIRST_BLOCK - 128;
+/// A word for the address of where others say that they want to communicate with this rank.
+pub(super) const DOOR_AT: u64 = NOTICE_AT - WORD;
 const QUICK_END: u64 = QUICK_AT + SHELVES * SHELF_BYTES;
-const _: () = assert!(QUICK_END <= NOTICE_AT);
+const _: () = assert!(QUICK_END <= DOOR_AT);
 
 /// The word before each block: the length of word and block, flags, check.
 pub(super) const WORD: u64 = 8;

@@ -18,7 +18,7 @@ pub(crate) use blocks::Heap;
 use super::message::{unknown, Reader, Writer};
 use super::HEAP;
 use crate::{Error, GlobalAddress, Rank, Result, World};
-use blocks::{FIRST_BLOCK, NOTICE_AT, WORD};
+use blocks::{DOOR_AT, FIRST_BLOCK, NOTICE_AT, WORD};
 use kumiki_mem::{Local, Span};
 
 const MALLOC: u8 = 1;
@@ -106,7 +106,7 @@ impl World {
             return release_slowly(local, address);
         }
         local.check_alive(rank)?;
-        self.call(rank, HEAP, Writer::new(RELEASE).long(address.bits()).finish()).map(drop)
+        self.call(rank, HEAP, release_request(address)).map(drop)
     }
 
     /// What the heap of a rank holds now.
@@ -161,7 +161,25 @@ pub(crate) fn notice(local: Local<'_>, rank: u32) -> GlobalAddress {
     local.pool_address(rank, NOTICE_AT)
 }
 
+/// The request that frees a block.
+pub(crate) fn release_request(address: GlobalAddress) -> Vec<u8> {
+    Writer::new(RELEASE).long(address.bits()).finish()
+}
+
+/// A word in the pool of a rank that all ranks know: what it is for is in `comm/door.rs`. It is there, and 0 at first, once something
+/// was allocated on that rank.
+pub(crate) fn door(local: Local<'_>, rank: u32) -> GlobalAddress {
+    local.pool_address(rank, DOOR_AT)
+}
+
 /// Frees a block of the pool of a rank of this node.
+pub(crate) fn release(local: Local<'_>, address: GlobalAddress) -> Result<()> {
+    match quick::release(local, address) {
+        Some(()) => Ok(()),
+        None => release_slowly(local, address),
+    }
+}
+
 fn release_slowly(local: Local<'_>, address: GlobalAddress) -> Result<()> {
     if address.is_null() || !local.is_in_pool(address) {
         return Err(Error::Misuse(format!("free of {:#x}, which malloc never gave", address)));
@@ -177,9 +195,7 @@ pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Ve
         MALLOC => tell(allocate(local, local.rank(), request.long()?)?.bits()),
         RELEASE => {
             let address = GlobalAddress::from_bits(request.long()?);
-            if quick::release(local, address).is_none() {
-                release_slowly(local, address)?;
-            }
+            release(local, address)?;
         }
         USE => {
             let HeapUse { pool_bytes, used_bytes, blocks, largest_free_bytes } =

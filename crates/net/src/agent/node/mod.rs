@@ -204,8 +204,9 @@ impl Node {
     pub(super) fn end_process(&mut self, local: u32, cause: Option<Cause>) {
         let seat = &mut self.seats[local as usize];
         seat.given_up = seat.given_up.or(cause);
-        if let Err(why) = kill(seat) {
-            self.outbox.push(ToHub::Unfenced { local, why });
+        match kill(seat) {
+            Ok(()) => seat.is_killed = true,
+            Err(why) => self.outbox.push(ToHub::Unfenced { local, why }),
         }
     }
 
@@ -357,7 +358,7 @@ impl Node {
         if let (Some(control), Some(place)) = (control, arena.place(rank)) {
             control.pid.store(seat.pid, Ordering::Relaxed);
             if place.load().status == Status::Expected {
-                place.set_status(Status::Alive, Cause::UNKNOWN);
+                place.set_status(Status::Alive, Cause::UNKNOWN, arena.changes());
             }
         }
         seat.standing = Standing::In;
@@ -430,7 +431,7 @@ impl Node {
         for rank in 0..self.launch.ranks {
             if let Some(place) = arena.place(Rank(rank)) {
                 if place.load().status == Status::Expected {
-                    place.set_status(Status::Alive, Cause::UNKNOWN);
+                    place.set_status(Status::Alive, Cause::UNKNOWN, arena.changes());
                 }
             }
         }
@@ -463,12 +464,12 @@ impl Node {
         if place.status == Status::Lost {
             return;
         }
-        word.set_status(status, cause);
+        word.set_status(status, cause, arena.changes());
         if status == Status::Lost && place.node == self.launch.node {
             if let Some(control) = arena.control(place.local) {
                 control.hazards.clear();
                 // Writers need not look for it.
-                control.bell.withdraw(&arena.shared().listeners);
+                control.bell.withdraw(&arena.shared().signs.listeners);
             }
         }
         arena.shared().announce_loss(rank, status == Status::Lost);
@@ -524,7 +525,7 @@ fn kill(seat: &Seat) -> std::result::Result<(), String> {
 }
 
 /// The same, and waits a moment until it is gone.
-fn await_end(seat: &Seat) {
+pub(super) fn await_end(seat: &Seat) {
     if let (Ok(()), Some(pidfd)) = (kill(seat), &seat.pidfd) {
         let _ = descriptor::poll(&[(pidfd.as_fd(), false)], FENCE_MS);
     }
@@ -533,7 +534,7 @@ fn await_end(seat: &Seat) {
 fn write_places(arena: &Arena, table: &Table, status: Status) {
     for (rank, &(node, local)) in table.places.iter().enumerate() {
         if let Some(word) = arena.place(Rank(rank as u32)) {
-            word.store(Place { node, local, status, cause: Cause::UNKNOWN });
+            word.store(Place { node, local, status, cause: Cause::UNKNOWN }, arena.changes());
         }
         if let Some(word) = arena.node(node).filter(|_| local == 0) {
             word.set_leader(Rank(rank as u32));

@@ -41,6 +41,8 @@ pub(in crate::agent) struct Seat {
     pub(in crate::agent) pidfd: Option<OwnedFd>,
     /// Why the agent has ended that process, if it has.
     pub(in crate::agent) given_up: Option<Cause>,
+    /// Whether the agent has ended that process, for whatever reason.
+    pub(in crate::agent) is_killed: bool,
     /// Whether it has left the present round. It may have asked to join the next since.
     pub(in crate::agent) has_left: bool,
     /// Since when it has been seen stopped, by an agent that is not its parent.
@@ -58,6 +60,7 @@ impl Seat {
             known_pid: None,
             pidfd: None,
             given_up: None,
+            is_killed: false,
             has_left: false,
             stopped_ms: None,
         }

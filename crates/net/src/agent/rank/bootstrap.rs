@@ -342,7 +342,8 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
     })?;
     arena.prepare_rank(0)?;
     if let (Some(place), Some(control)) = (arena.place(Rank(0)), arena.control(0)) {
-        place.store(Place { node: 0, local: 0, status: Status::Alive, cause: Cause::UNKNOWN });
+        let alive = Place { node: 0, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
+        place.store(alive, arena.changes());
         control.pid.store(std::process::id(), Ordering::Relaxed);
     }
     arena.shared().set_phase(Phase::Ready);

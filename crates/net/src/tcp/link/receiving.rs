@@ -70,12 +70,15 @@ impl Link {
     /// the scratch.
     fn read(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<Read> {
         let left = self.wire.payload_left() as usize;
+        // The headers of a bundle are fewer.
         if left >= LEAST_IN_PLACE_BYTES && self.incoming.flags & FLAG_UNSTEADY != 0 {
             if let Some(read) = self.read_in_place(left, &mut buffers.scratch, sink)? {
                 return Ok(read);
             }
         }
-        buffers.expect(left);
+        if !self.wire.awaits_bundle() {
+            buffers.expect(left);
+        }
         let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch, false)?;
         Ok(Read { landed: None, staged: bytes, bytes })
     }
@@ -115,6 +118,9 @@ impl Link {
         out: &mut Outbox,
     ) -> Result<usize> {
         let left = self.wire.payload_left() as usize;
+        if left > 0 && self.wire.awaits_bundle() {
+            return self.take_bundle(left, bytes, sink, out);
+        }
         if left > 0 {
             let taken = left.min(bytes.len()).min(BLOCK_BYTES);
             let at = self.incoming.payload_bytes - left as u32;
@@ -126,7 +132,7 @@ impl Link {
         }
         let (taken, event) = self.wire.feed(admission.secret, bytes).map_err(|error| self.broken(&error))?;
         match event {
-            Event::NeedMore => {}
+            Event::NeedMore | Event::Bundle => {}
             Event::Established(identity) => {
                 (admission.admit)(identity)?;
                 self.peer = Some(Rank(identity.rank));
@@ -146,7 +152,8 @@ impl Link {
         Ok(taken)
     }
 
-    fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+    #[inline]
+    pub(super) fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         let from = self.peer.unwrap_or_default();
         let is_answer = match (self.torn, self.incoming.flags & FLAG_MORE != 0) {
             (false, _) => sink.frame(from, self.index, &self.incoming, out),

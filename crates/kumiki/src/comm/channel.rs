@@ -1,0 +1,227 @@
+//! Channels as programs have them: typed, one end each.
+
+use super::ends::Load;
+use super::state::{ChannelEnd, Request};
+use crate::{Error, Pod, Rank, Result, Wait, World};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// Messages of so many bytes and more are not copied into the channel: the receiver reads them where they are.
+const FETCHED_BYTES: usize = 32 << 10;
+
+/// The slots of a channel: how much of what was sent and not received it has room for. They lie in the memory of the rank that receives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Slots {
+    count: usize,
+    bytes: usize,
+}
+
+impl Slots {
+    /// So many slots of so many bytes each.
+    pub const fn new(count: usize, bytes: usize) -> Slots {
+        Slots { count, bytes }
+    }
+}
+
+impl Default for Slots {
+    /// 16 slots of 1 KiB.
+    fn default() -> Slots {
+        Slots::new(16, 1024)
+    }
+}
+
+/// The end of a channel that sends: from [`World::sender`].
+///
+/// A channel goes from one rank to one other (or to itself), and delivers messages in the order in which they were sent. Both ends are
+/// made, without waiting, by their ranks: the first sender that a rank makes towards another meets the first receiver that the other has
+/// made for it, and so on.
+///
+/// A message that is longer than a slot goes in pieces, so that memory is bounded by the slots; one of 32 KiB or more that was
+/// [handed over](Self::start_send) is read by the receiver where it lies. Waiting for a channel makes all channels of the process go on.
+///
+/// ```
+/// use kumiki::comm::Slots;
+///
+/// # fn main() -> kumiki::Result<()> {
+/// let world = kumiki::World::init()?;
+/// let (next, last) = ((world.rank() + 1) % world.ranks(), (world.rank() + world.ranks() - 1) % world.ranks());
+/// let right = world.sender::<f64>(next)?;
+/// let left = world.receiver::<f64>(last, Slots::default())?;
+/// right.send(&[world.rank().into(), 0.5])?;
+/// assert_eq!(left.receive()?, [last.into(), 0.5]);
+/// right.start_free()?;
+/// left.free()?;
+/// # world.finalize()
+/// # }
+/// ```
+///
+/// A sender that is dropped without being freed leaves its channel open until the world ends.
+#[derive(Debug)]
+pub struct Sender<'w, T: Pod> {
+    world: &'w World,
+    end: ChannelEnd,
+    element: PhantomData<fn(T)>,
+}
+
+/// The end of a channel that receives: from [`World::receiver`]. See [`Sender`].
+#[derive(Debug)]
+pub struct Receiver<'w, T: Pod> {
+    world: &'w World,
+    end: ChannelEnd,
+    from: Rank,
+    element: PhantomData<fn() -> T>,
+}
+
+/// A message that is being sent, or a sender that is being freed. Dropping it forgets about it: it goes on all the same.
+#[derive(Debug)]
+#[must_use = "the message may still be on its way: wait for it"]
+pub struct Sending<'w>(Ticket<'w>);
+
+/// A message that is waited for.
+#[derive(Debug)]
+#[must_use = "a message that nobody takes holds up those behind it"]
+pub struct Receiving<'w, T: Pod> {
+    ticket: Ticket<'w>,
+    element: PhantomData<fn() -> T>,
+}
+
+/// A request that is forgotten when this is dropped.
+#[derive(Debug)]
+struct Ticket<'w> {
+    world: &'w World,
+    request: Request,
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.world.forget_request(self.request);
+    }
+}
+
+impl Ticket<'_> {
+    fn wait(self) -> Result<Vec<u8>> {
+        let (world, request) = (self.world, self.request);
+        // It is asked for now, and not to be forgotten.
+        std::mem::forget(self);
+        world.wait_request(request).map(|received| received.message)
+    }
+}
+
+impl World {
+    /// Makes the end of a channel that sends elements to a rank. It does not wait for the other end. See [`Sender`].
+    pub fn sender<T: Pod>(&self, to: Rank) -> Result<Sender<'_, T>> {
+        let end = self.open_sender(to)?;
+        Ok(Sender { world: self, end, element: PhantomData })
+    }
+
+    /// Makes the end of a channel that receives elements from a rank, with these slots. It does not wait for the other end. See
+    /// [`Sender`].
+    pub fn receiver<T: Pod>(&self, from: Rank, slots: Slots) -> Result<Receiver<'_, T>> {
+        let end = self.open_receiver(from, slots.count, slots.bytes)?;
+        Ok(Receiver { world: self, end, from, element: PhantomData })
+    }
+}
+
+impl<'w, T: Pod> Sender<'w, T> {
+    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while the slots are full.
+    pub fn send(&self, message: &[T]) -> Result<()> {
+        let request = self.world.start_send(self.end, bytemuck::cast_slice(message))?;
+        self.world.wait_request(request).map(drop)
+    }
+
+    /// Begins to send a message, without waiting. A long one stays where it is until the receiver has read it.
+    pub fn start_send(&self, message: impl Into<Vec<T>>) -> Result<Sending<'w>> {
+        let message: Vec<T> = message.into();
+        let bytes: &[u8] = bytemuck::cast_slice(&message);
+        let request = if bytes.len() < FETCHED_BYTES {
+            self.world.start_send(self.end, bytes)?
+        } else {
+            let memory = self.world.register(bytes.to_vec())?;
+            let (address, length) = (memory.ptr().address(), bytes.len() as u64);
+            self.world.note(self.world.begin_send(self.end, Load::Memory(address, length, Some(memory))))?
+        };
+        Ok(Sending(Ticket { world: self.world, request }))
+    }
+
+    /// Begins to free the channel, behind everything that was sent.
+    pub fn start_free(self) -> Result<Sending<'w>> {
+        let request = self.world.start_free(self.end)?;
+        Ok(Sending(Ticket { world: self.world, request }))
+    }
+
+    /// Frees the channel: returns when everything that was sent is with the receiver, which need not have taken it.
+    pub fn free(self) -> Result<()> {
+        self.start_free()?.wait()
+    }
+}
+
+impl Sending<'_> {
+    /// Waits until the message is on its way, and its memory free.
+    pub fn wait(self) -> Result<()> {
+        self.0.wait().map(drop)
+    }
+
+    /// Whether [`wait`](Self::wait) would not wait.
+    pub fn is_done(&self) -> bool {
+        self.0.world.test_request(self.0.request)
+    }
+}
+
+impl<'w, T: Pod> Receiver<'w, T> {
+    /// Waits for the next message.
+    pub fn receive(&self) -> Result<Vec<T>> {
+        self.start_receive()?.wait()
+    }
+
+    /// As [`receive`](Self::receive), if the beginning of a message comes within this time. After [`Timeout`](Error::Timeout) the message, when
+    /// it comes, is the next one.
+    pub fn receive_for(&self, limit: Duration) -> Result<Vec<T>> {
+        let end = self.end;
+        let look = || match self.world.has_mail(end) {
+            Ok(false) => None,
+            found => Some(found.map(drop)),
+        };
+        self.world.wait_for(look, Wait::at_most(limit).from(self.from))?;
+        self.receive()
+    }
+
+    /// Whether the beginning of a message is there.
+    pub fn has_mail(&self) -> Result<bool> {
+        self.world.note(self.world.has_mail(self.end))
+    }
+
+    /// Begins to receive a message: the next that nobody waits for yet.
+    pub fn start_receive(&self) -> Result<Receiving<'w, T>> {
+        let request = self.world.start_receive(self.end, None)?;
+        Ok(Receiving { ticket: Ticket { world: self.world, request }, element: PhantomData })
+    }
+
+    /// Frees the channel: returns when the sender has freed it too. What was sent and is not received is dropped.
+    pub fn free(self) -> Result<()> {
+        let request = self.world.start_free(self.end)?;
+        self.world.wait_request(request).map(drop)
+    }
+}
+
+impl<T: Pod> Receiving<'_, T> {
+    /// Waits for the message.
+    pub fn wait(self) -> Result<Vec<T>> {
+        let world = self.ticket.world;
+        let bytes = self.ticket.wait()?;
+        let mut elements = vec![T::zeroed(); bytes.len() / size_of::<T>().max(1)];
+        let whole: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
+        if whole.len() != bytes.len() {
+            let (length, name) = (bytes.len(), std::any::type_name::<T>());
+            let wrong = format!("a message of {length} bytes is no number of {name}");
+            return world.note(Err(Error::Misuse(wrong)));
+        }
+        whole.copy_from_slice(&bytes);
+        Ok(elements)
+    }
+
+    /// Whether [`wait`](Self::wait) would not wait.
+    pub fn is_done(&self) -> bool {
+        self.ticket.world.test_request(self.ticket.request)
+    }
+}

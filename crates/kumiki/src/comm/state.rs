@@ -1,0 +1,434 @@
+//! All ends that a process has, and waiting for any of their requests.
+//!
+//! Whoever waits for one request makes all ends go on: a rank that waits until it can send takes meanwhile what it has asked to receive, so
+//! that two ranks that send to each other do not wait for each other.
+
+use super::ends::{Basket, Done, Fetch, Load, ReceiveEnd, Results, Room, SendEnd};
+use super::lobby::Lobby;
+use super::segments::LEFT;
+use crate::{Error, GlobalAddress, Purpose, Rank, Region, Result, Wait, World};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// An end of a channel of this process.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ChannelEnd(u64);
+
+/// Something that an end was asked to do.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Request {
+    end: ChannelEnd,
+    number: u64,
+}
+
+/// Whoever asks for this has everything go on that can, and everything fetched that is to be.
+const NOTHING: Request = Request { end: ChannelEnd(0), number: 0 };
+
+/// What became of a request.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes that the message has where it was written to; for a send those that were sent.
+    pub bytes: usize,
+    /// Bytes that the sender sent: more, if the memory for them was too short.
+    pub sent: usize,
+    /// The message, where no memory was given for it.
+    pub message: Vec<u8>,
+}
+
+enum End {
+    Send(SendEnd),
+    Receive(ReceiveEnd),
+}
+
+impl End {
+    fn peer(&self) -> Rank {
+        match self {
+            End::Send(end) => end.peer,
+            End::Receive(end) => end.peer,
+        }
+    }
+
+    /// Whether something of it is not done.
+    fn is_busy(&self) -> bool {
+        match self {
+            End::Send(end) => end.is_busy(),
+            End::Receive(end) => end.is_busy(),
+        }
+    }
+
+    fn moves(&self) -> u64 {
+        match self {
+            End::Send(end) => end.moves(),
+            End::Receive(end) => end.moves(),
+        }
+    }
+
+    /// Whether something is still to come of it, when all channels end.
+    fn is_open(&self) -> bool {
+        match self {
+            End::Send(end) => !end.has_failed() && (!end.is_freed() || end.is_busy()),
+            End::Receive(end) => end.is_awaiting_more(),
+        }
+    }
+
+    fn is_freed(&self) -> bool {
+        match self {
+            End::Send(end) => end.is_freed(),
+            End::Receive(end) => end.is_freed(),
+        }
+    }
+
+    fn fail(&mut self, error: Error, done: &mut Results) {
+        match self {
+            End::Send(end) => end.fail(error, done),
+            End::Receive(end) => end.fail(error, done),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    lobby: Lobby,
+    ends: BTreeMap<u64, End>,
+    done: Results,
+    /// Requests that nobody will ask for.
+    forgotten: HashSet<u64>,
+    fetches: Vec<Fetch>,
+    /// Numbers of ends and requests that were given out.
+    numbers: u64,
+    /// Whether what nobody has asked to receive is dropped.
+    is_closing: bool,
+    /// Words of segment buffers that the other end may still write to.
+    left: Vec<Region<u64>>,
+}
+
+impl Inner {
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// Makes every end go on.
+    fn advance(&mut self, world: &World) {
+        let before = self.done.len();
+        self.lobby.advance(world);
+        if self.is_closing {
+            self.lobby.refuse(world);
+            for end in self.ends.values_mut() {
+                if let End::Send(end) = end {
+                    end.close();
+                }
+            }
+        }
+        let Inner { lobby, ends, done, fetches, is_closing, .. } = self;
+        ends.retain(|id, end| match end {
+            End::Send(end) => !end.advance(world, lobby, done),
+            End::Receive(end) => {
+                let (fetch, is_over) = end.advance(*id, world, lobby, done, *is_closing);
+                fetches.extend(fetch);
+                !is_over
+            }
+        });
+        if !self.forgotten.is_empty() {
+            let Inner { done, forgotten, .. } = self;
+            done.retain(|request, _| !forgotten.remove(request));
+        }
+        if self.done.len() > before {
+            // Another thread may wait for it.
+            let _ = world.memory.wake(world.rank());
+        }
+        self.left.retain(|words| world.memory.get(words.ptr().add(LEFT)) == Ok(0));
+    }
+
+    /// How far all ends have come.
+    fn moves(&self) -> u64 {
+        self.ends.values().fold(0, |sum, end| sum.wrapping_add(end.moves()))
+    }
+
+    fn fail(&mut self, end: u64, error: Error) {
+        let Inner { ends, done, .. } = self;
+        if let Some(end) = ends.get_mut(&end) {
+            end.fail(error, done);
+        }
+    }
+
+    fn end(&mut self, end: ChannelEnd) -> Result<&mut End> {
+        let found = self.ends.get_mut(&end.0).filter(|end| !end.is_freed());
+        found.ok_or_else(|| Error::Misuse("the channel has been freed".into()))
+    }
+}
+
+/// The ends of a process.
+#[derive(Default)]
+pub(crate) struct State(Mutex<Inner>);
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with what this process knows of ends that have not met.
+    pub(super) fn with_lobby<T>(&self, work: impl FnOnce(&mut Lobby) -> Result<T>) -> Result<T> {
+        work(&mut self.lock().lobby)
+    }
+}
+
+pub(super) fn check_rank(world: &World, rank: Rank) -> Result<()> {
+    match rank < world.ranks() {
+        true => world.local().check_alive(rank),
+        false => Err(Error::Misuse(format!(
+            "a channel with rank {rank}: there are {} ranks, numbered from 0",
+            world.ranks()
+        ))),
+    }
+}
+
+impl World {
+    /// Makes the end of a channel that sends to a rank.
+    pub(crate) fn open_sender(&self, to: Rank) -> Result<ChannelEnd> {
+        self.note(check_rank(self, to).and_then(|()| {
+            let mut inner = self.comm().lock();
+            let end = SendEnd::new(self, &mut inner.lobby, to)?;
+            Ok(self.settle_in(&mut inner, End::Send(end)))
+        }))
+    }
+
+    /// Makes the end of a channel that receives from a rank.
+    pub(crate) fn open_receiver(&self, from: Rank, slots: usize, slot_bytes: usize) -> Result<ChannelEnd> {
+        self.note(check_rank(self, from).and_then(|()| {
+            let mut inner = self.comm().lock();
+            let end = ReceiveEnd::new(self, &mut inner.lobby, from, slots as u64, slot_bytes as u64)?;
+            Ok(self.settle_in(&mut inner, End::Receive(end)))
+        }))
+    }
+
+    fn settle_in(&self, inner: &mut Inner, end: End) -> ChannelEnd {
+        let number = inner.number();
+        inner.ends.insert(number, end);
+        inner.advance(self);
+        ChannelEnd(number)
+    }
+
+    /// Begins to send bytes. They are copied where they cannot be sent at once.
+    pub(crate) fn start_send(&self, end: ChannelEnd, bytes: &[u8]) -> Result<Request> {
+        let mut inner = self.comm().lock();
+        inner.advance(self);
+        let request = Request { end, number: inner.number() };
+        let sender = self.note(sender_of(&mut inner, end))?;
+        match self.note(sender.send_now(self, bytes))? {
+            Some(length) if length == bytes.len() => {
+                let bytes = length as u64;
+                inner.done.insert(request.number, Done { result: Ok(bytes), whole: bytes, basket: None });
+            }
+            sent => {
+                let booked = self.book(Purpose::Comm, bytes.len() as u64)?;
+                sender.send_rest(request.number, bytes.to_vec(), sent.unwrap_or(0), booked);
+            }
+        }
+        Ok(request)
+    }
+
+    /// Begins to send memory of this rank that the receiver reads itself. It must stay as it is until the request is done.
+    pub(crate) fn start_send_from(
+        &self,
+        end: ChannelEnd,
+        from: GlobalAddress,
+        bytes: usize,
+    ) -> Result<Request> {
+        self.note(if self.local().rank_of(from) == self.rank() {
+            self.begin_send(end, Load::Memory(from, bytes as u64, None))
+        } else {
+            Err(Error::Misuse("a channel sends memory of its own rank".into()))
+        })
+    }
+
+    pub(super) fn begin_send(&self, end: ChannelEnd, load: Load) -> Result<Request> {
+        let mut inner = self.comm().lock();
+        let request = Request { end, number: inner.number() };
+        sender_of(&mut inner, end)?.send(request.number, load);
+        inner.advance(self);
+        Ok(request)
+    }
+
+    /// Begins to receive a message: into memory that is given, or as much as it takes.
+    pub(crate) fn start_receive(&self, end: ChannelEnd, room: Option<Box<dyn Room>>) -> Result<Request> {
+        let mut inner = self.comm().lock();
+        let request = Request { end, number: inner.number() };
+        match inner.end(end) {
+            Ok(End::Receive(receiver)) => {
+                let basket = room.map_or(Basket::Growing(Vec::new()), Basket::Room);
+                receiver.want(request.number, basket);
+            }
+            Ok(End::Send(_)) => return self.note(Err(Error::Misuse("this end of the channel sends".into()))),
+            Err(error) => return self.note(Err(error)),
+        }
+        inner.advance(self);
+        Ok(request)
+    }
+
+    /// Begins to free an end: behind all that was sent, and when both ends are freed. What was sent and is not received is dropped.
+    pub(crate) fn start_free(&self, end: ChannelEnd) -> Result<Request> {
+        let mut inner = self.comm().lock();
+        let request = Request { end, number: inner.number() };
+        match inner.end(end) {
+            Ok(End::Receive(receiver)) => receiver.free(request.number),
+            Ok(End::Send(sender)) => sender.send(request.number, Load::End),
+            Err(error) => return self.note(Err(error)),
+        }
+        inner.advance(self);
+        Ok(request)
+    }
+
+    /// Whether a message has begun to come.
+    pub(super) fn has_mail(&self, end: ChannelEnd) -> Result<bool> {
+        let mut inner = self.comm().lock();
+        inner.advance(self);
+        match inner.ends.get(&end.0) {
+            Some(End::Receive(receiver)) => receiver.has_mail(self),
+            _ => Ok(false),
+        }
+    }
+
+    /// Whether a request is done: then [`wait_request`](Self::wait_request) does not wait.
+    pub(crate) fn test_request(&self, request: Request) -> bool {
+        // A message that is to be fetched is fetched by whoever asks.
+        self.go_on_with(request);
+        let inner = self.comm().lock();
+        inner.done.contains_key(&request.number) || !inner.ends.contains_key(&request.end.0)
+    }
+
+    /// Makes all ends go on, and fetches what is to be fetched. Whether the request is done.
+    fn go_on_with(&self, request: Request) -> bool {
+        loop {
+            let mut inner = self.comm().lock();
+            let before = inner.moves();
+            inner.advance(self);
+            if inner.done.contains_key(&request.number) {
+                return true;
+            }
+            let Some(mut fetch) = inner.fetches.pop() else {
+                match inner.moves() == before {
+                    true => return false,
+                    // What one end has sent another one of this process may take.
+                    false => continue,
+                }
+            };
+            drop(inner);
+            let fetched = fetch.run(self);
+            let mut inner = self.comm().lock();
+            let Inner { ends, done, .. } = &mut *inner;
+            if let Some(End::Receive(receiver)) = ends.get_mut(&fetch.end) {
+                receiver.fetched(fetch, fetched, done);
+            }
+            drop(inner);
+            // Another thread may wait for it.
+            let _ = self.memory.wake(self.rank());
+        }
+    }
+
+    /// Nobody will wait for a request: it goes on all the same, and nothing of it is kept.
+    pub(crate) fn forget_request(&self, request: Request) {
+        let mut inner = self.comm().lock();
+        let is_known = inner.ends.contains_key(&request.end.0);
+        if inner.done.remove(&request.number).is_none() && is_known {
+            inner.forgotten.insert(request.number);
+        }
+    }
+
+    /// Waits until a request is done, and says what became of it. It can be asked once. Memory that was given for it is the program's again.
+    pub(crate) fn wait_request(&self, request: Request) -> Result<Received> {
+        while !self.go_on_with(request) {
+            let peer = {
+                let inner = self.comm().lock();
+                let Some(end) = inner.ends.get(&request.end.0) else {
+                    return self.note(Err(Error::Misuse("the request was waited for before".into())));
+                };
+                end.peer()
+            };
+            let look = || {
+                let mut inner = self.comm().lock();
+                inner.advance(self);
+                let Inner { done, fetches, ends, .. } = &*inner;
+                let is_over = done.contains_key(&request.number) || !fetches.is_empty();
+                (is_over || !ends.contains_key(&request.end.0)).then_some(Ok(()))
+            };
+            if let Err(error) = self.memory.wait_for(look, Wait::FOREVER.from(peer)) {
+                // Whatever else this end was asked for fails with it.
+                self.comm().lock().fail(request.end.0, error);
+            }
+        }
+        let Some(done) = self.comm().lock().done.remove(&request.number) else {
+            return self.note(Err(Error::Misuse("the request was waited for before".into())));
+        };
+        let message = match done.basket {
+            Some(Basket::Growing(message)) => message,
+            _ => Vec::new(),
+        };
+        let bytes = self.note(done.result)? as usize;
+        Ok(Received { bytes, sent: done.whole as usize, message })
+    }
+
+    /// Makes all channels go on; whether something of them is not done.
+    pub(crate) fn look_after_channels(&self) -> bool {
+        self.go_on_with(NOTHING);
+        let inner = self.comm().lock();
+        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy)
+    }
+
+    /// No message is written to memory of the program any more: what it has asked to receive is dropped.
+    pub(crate) fn abandon_receives(&self) {
+        let mut inner = self.comm().lock();
+        let Inner { ends, fetches, done, .. } = &mut *inner;
+        for fetch in fetches.drain(..) {
+            if let Some(End::Receive(receiver)) = ends.get_mut(&fetch.end) {
+                receiver.fetched(fetch, Err(Error::Closed("the program has ended".into())), done);
+            }
+        }
+        for end in ends.values_mut() {
+            if let End::Receive(receiver) = end {
+                receiver.abandon();
+            }
+        }
+    }
+
+    /// Keeps words that the other end of a segment buffer may still write to until it says that it does not.
+    pub(super) fn leave_words(&self, words: Region<u64>) {
+        let mut inner = self.comm().lock();
+        inner.left.push(words);
+        inner.advance(self);
+    }
+
+    /// Ends all channels of this rank: waits until everything is sent, and until those who send to it have sent everything; what nobody has
+    /// asked for is dropped. Nobody is waited for longer than `limit`.
+    pub(crate) fn end_channels(&self, limit: Duration) -> Result<()> {
+        self.comm().lock().is_closing = true;
+        let next = |inner: &mut Inner| {
+            inner.advance(self);
+            let open = inner.ends.iter().find(|(_, end)| end.is_open());
+            open.map(|(id, end)| (*id, end.peer()))
+        };
+        loop {
+            self.go_on_with(NOTHING);
+            let found = next(&mut self.comm().lock());
+            let Some((id, peer)) = found else { return Ok(()) };
+            let look = || {
+                let mut inner = self.comm().lock();
+                let is_next = next(&mut inner).is_some_and(|(next, _)| next == id);
+                (!is_next || !inner.fetches.is_empty()).then_some(Ok(()))
+            };
+            match self.memory.wait_for(look, Wait::at_most(limit).from(peer)) {
+                Ok(()) => {}
+                Err(error @ Error::Timeout { .. }) => return Err(error),
+                Err(error) => self.comm().lock().fail(id, error),
+            }
+        }
+    }
+}
+
+fn sender_of(inner: &mut Inner, end: ChannelEnd) -> Result<&mut SendEnd> {
+    match inner.end(end)? {
+        End::Send(sender) => Ok(sender),
+        End::Receive(_) => Err(Error::Misuse("this end of the channel receives".into())),
+    }
+}
