@@ -23,6 +23,7 @@ pub(crate) fn sweep(group: &Group<'_>, lengths: &[usize]) -> Result<()> {
             special(group, len)?;
         }
         alike(group)?;
+        not_numbers(group)?;
     }
     group.force(None);
     Ok(())
@@ -189,6 +190,25 @@ fn combine<T: Pod + PartialEq + Debug, O: Operation<T> + Copy>(
     let part = group.reduce_scatter(&mut data, &counts, operation)?;
     assert_eq!(part.start, starts(&counts)[me as usize]);
     assert_eq!(data[part.clone()], up_to(ranks, total)[part], "reduce_scatter");
+    Ok(())
+}
+
+/// A NaN of any member loses to the numbers of the others, whatever is compared first.
+fn not_numbers(group: &Group<'_>) -> Result<()> {
+    let (me, ranks) = (group.rank(), group.ranks());
+    let len = ranks as usize;
+    // Element i is a NaN on member i; the others have numbers that all differ.
+    let own: Vec<f64> =
+        (0..ranks).map(|index| if index == me { f64::NAN } else { f64::from(me * 10) }).collect();
+    let (mut least, mut most) = (own.clone(), own);
+    group.allreduce(&mut least, Min)?;
+    group.allreduce(&mut most, Max)?;
+    let others = |index: usize| (0..len).filter(move |member| *member != index);
+    for index in 0..len {
+        let [least_of, most_of] = [others(index).min(), others(index).max()];
+        assert_eq!(least_of.map(|member| member as f64 * 10.0), Some(least[index]).filter(|_| len > 1));
+        assert_eq!(most_of.map(|member| member as f64 * 10.0), Some(most[index]).filter(|_| len > 1));
+    }
     Ok(())
 }
 

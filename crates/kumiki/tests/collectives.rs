@@ -192,6 +192,52 @@ fn members_that_do_different_things_all_get_an_error() {
     }
 }
 
+/// One that has another root may be done at once, and go on: the others must not wait for it, nor it for them.
+#[test]
+fn a_member_that_finished_with_another_root_and_went_on_is_found_out() {
+    everywhere(3, |world| {
+        let group = world.group()?;
+        let root = if world.rank() == 1 { 2 } else { 0 };
+        let mut into = [0; 3];
+        let gathered = group.gather(root, &[world.rank()], &mut into);
+        let met = group.barrier();
+        assert!(gathered.is_err() || met.is_err(), "rank {}", world.rank());
+        Ok(())
+    });
+}
+
+/// What each tells the others while it leaves is no error that the program has seen.
+#[test]
+fn groups_that_go_out_of_scope_leave_the_world_as_it_was() {
+    everywhere(4, |world| {
+        for _ in 0..3 {
+            let group = world.group()?;
+            group.allreduce(&mut [1.0], Sum)?;
+            // Whoever left before would break the call of the others.
+            world.sync()?;
+            drop(group);
+        }
+        world.sync()?;
+        assert!(!world.has_returned_an_error());
+        Ok(())
+    });
+}
+
+#[test]
+fn an_operation_that_calls_its_own_group_is_misuse() {
+    everywhere(2, |world| {
+        let group = world.group()?;
+        let add = |one: u64, other: u64| {
+            assert!(matches!(group.barrier(), Err(Error::Misuse(_))));
+            one + other
+        };
+        let mut sum = [1];
+        group.allreduce(&mut sum, Combine::any_order(add))?;
+        assert_eq!(sum, [2]);
+        group.free()
+    });
+}
+
 /// Whenever a member crashes, every other one learns it, and nobody waits for ever: a run in which everybody does would be an error.
 #[test]
 fn a_member_that_crashes_at_any_message_is_missed_by_all() {

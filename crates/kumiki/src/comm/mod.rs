@@ -30,7 +30,7 @@ mod segments;
 pub(crate) mod state;
 
 pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
-pub(crate) use collective::serve as serve_collective;
+pub(crate) use collective::{serve as serve_collective, Groups};
 pub use collective::{
     Algorithm, And, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt, Number,
     Operation, Or, Product, Sum, Xor,

@@ -125,6 +125,11 @@ impl Team {
         self.memory.sync_for(limit)
     }
 
+    /// As [`sync_for`](Self::sync_for), for whoever goes on after an error: it does not count as one that the world has returned.
+    pub(crate) fn meet_for(&self, limit: Duration) -> Result<()> {
+        self.memory.meet_for(limit)
+    }
+
     /// Makes a team of some members, by their numbers in this team: as [`World::team`]. Collective among the members.
     pub fn team(&self, world: &World, members: impl Into<Members>) -> Result<Option<Team>> {
         found(self.circle(world)?, members.into())

@@ -4,7 +4,8 @@ use super::lanes::differs;
 use super::operation::{merge, Operation, Reduction};
 use super::Algorithm::{self, Direct, Doubling, Flat, Levels, Ring, Tree};
 use super::{mix, Group, Talk};
-use crate::{Error, Pod, Rank, Result};
+use crate::{Error, Pod, Purpose, Rank, Result};
+use kumiki_mem::Booking;
 use std::ops::Range;
 
 /// What is longer goes round in a ring, or straight.
@@ -15,11 +16,12 @@ const SHORT_BYTES: usize = 512;
 impl<'w> Group<'w> {
     /// Waits until all members have come here. What they wrote before is seen behind it.
     pub fn barrier(&self) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Levels, Doubling], 0);
         // The team has levels of its own, whatever the group has.
         let meets = algorithm != Doubling || self.forced_none();
         self.run("barrier", meets.into(), |talk| match meets {
-            true => talk.state.team.as_ref().map_or(Ok(()), |team| team.sync()),
+            true => talk.meet_in(false),
             false => talk.doubling_barrier(self.all),
         })
     }
@@ -39,6 +41,7 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn broadcast<T: Pod>(&self, root: Rank, data: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let bytes = size_of_val(data);
         let candidates = match bytes > LONG_BYTES {
             true => [Flat, Levels, Ring, Tree],
@@ -62,6 +65,7 @@ impl<'w> Group<'w> {
 
     /// Combines the elements of all members, one by one, into those of the root; the others keep theirs.
     pub fn reduce<T: Pod>(&self, root: Rank, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        let _turn = self.enter()?;
         let bytes = size_of_val(data);
         let algorithm = match operation.commutes() {
             true => self.choose(&[Flat, Levels, Tree], size_of::<T>()),
@@ -100,6 +104,7 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn allreduce<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        let _turn = self.enter()?;
         let bytes = size_of_val(data);
         let candidates: &[Algorithm] = match (operation.commutes(), bytes > LONG_BYTES) {
             (true, true) => &[Flat, Ring, Levels, Doubling, Tree],
@@ -128,6 +133,7 @@ impl<'w> Group<'w> {
 
     /// Brings as many elements of each member to the root, in the order of the members. `into` counts on the root only.
     pub fn gather<T: Pod>(&self, root: Rank, data: &[T], into: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Tree], 1);
         let mark = self.mark::<T>(algorithm, &[root.into(), data.len() as u64]);
         let counts = vec![data.len(); if self.me == root { self.count() } else { 0 }];
@@ -137,6 +143,7 @@ impl<'w> Group<'w> {
     /// As [`gather`](Self::gather), with a number of elements of its own for each member. `counts` and `into` count on the root
     /// only.
     pub fn gatherv<T: Pod>(&self, root: Rank, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Tree], 1);
         let mark = self.mark::<T>(algorithm, &[root.into()]);
         self.run("gatherv", mark, |talk| talk.gather(algorithm, root, data, counts, into))
@@ -159,6 +166,7 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn scatter<T: Pod>(&self, root: Rank, data: &[T], into: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Tree], 1);
         let mark = self.mark::<T>(algorithm, &[root.into(), into.len() as u64]);
         let counts = vec![into.len(); if self.me == root { self.count() } else { 0 }];
@@ -168,6 +176,7 @@ impl<'w> Group<'w> {
     /// As [`scatter`](Self::scatter), with a number of elements of its own for each member. `data` and `counts` count on the root
     /// only.
     pub fn scatterv<T: Pod>(&self, root: Rank, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Tree], 1);
         let mark = self.mark::<T>(algorithm, &[root.into()]);
         self.run("scatterv", mark, |talk| talk.scatter(algorithm, root, data, counts, into))
@@ -202,6 +211,7 @@ impl<'w> Group<'w> {
     }
 
     fn allgather_of<T: Pod>(&self, data: Option<&[T]>, counts: &[usize], into: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let bytes = size_of_val(into);
         let candidates = if bytes > LONG_BYTES { [Flat, Ring, Doubling] } else { [Flat, Doubling, Ring] };
         let choice = self.pick(("allgather", true, Some(bytes)), &candidates, 1)?;
@@ -218,6 +228,7 @@ impl<'w> Group<'w> {
             }
             match algorithm {
                 Flat => {
+                    let _booked = talk.scratch(if data.is_none() { own.len() } else { 0 })?;
                     let mine = match data {
                         Some(data) => std::borrow::Cow::Borrowed(bytemuck::cast_slice(data)),
                         None => std::borrow::Cow::Owned(into[own].to_vec()),
@@ -250,13 +261,15 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn alltoall<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
+        let _turn = self.enter()?;
         let (bytes, part) = (size_of_val(data), data.len() / self.count());
-        let candidates = match bytes / self.count() > SHORT_BYTES {
-            true if bytes > LONG_BYTES => [Direct, Flat, Doubling],
-            true => [Flat, Direct, Doubling],
-            false => [Flat, Doubling, Direct],
+        // Doubling takes as much memory as there is to send.
+        let candidates: &[Algorithm] = match bytes / self.count() > SHORT_BYTES {
+            true if bytes > LONG_BYTES => &[Direct, Flat],
+            true => &[Flat, Direct],
+            false => &[Flat, Doubling, Direct],
         };
-        let choice = self.pick(("alltoall", true, Some(bytes)), &candidates, 1)?;
+        let choice = self.pick(("alltoall", true, Some(bytes)), candidates, 1)?;
         let algorithm = choice.algorithm;
         let mark = self.mark::<T>(algorithm, &[bytes as u64]);
         let alltoall = |talk: &mut Talk<'_, 'w>| {
@@ -288,6 +301,7 @@ impl<'w> Group<'w> {
         into: &mut [T],
         in_counts: &[usize],
     ) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Direct], 1);
         let mark = self.mark::<T>(algorithm, &[]);
         self.run("alltoallv", mark, |talk| {
@@ -335,6 +349,7 @@ impl<'w> Group<'w> {
         operation: &impl Operation<T>,
         excludes: bool,
     ) -> Result<()> {
+        let _turn = self.enter()?;
         let algorithm = self.choose(&[Flat, Doubling], size_of::<T>());
         let mark = self.mark::<T>(algorithm, &[size_of_val(data) as u64, operation.mark()]);
         let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(operation, into, others, first);
@@ -360,6 +375,7 @@ impl<'w> Group<'w> {
         counts: &[usize],
         operation: impl Operation<T>,
     ) -> Result<Range<usize>> {
+        let _turn = self.enter()?;
         let algorithm = match operation.commutes() {
             true => self.choose(&[Flat, Ring, Tree], size_of::<T>()),
             false => self.choose(&[Flat, Tree], size_of::<T>()),
@@ -378,6 +394,7 @@ impl<'w> Group<'w> {
                 Ring => talk.ring_reduce_scatter(self.all, data, &places, reduction)?,
                 _ => {
                     talk.tree_reduce(self.all, 0, data, reduction)?;
+                    let _booked = talk.scratch(own.len())?;
                     let mut part = data[own.clone()].to_vec();
                     talk.tree_scatter(self.all, 0, data, &places, &mut part)?;
                     data[own.clone()].copy_from_slice(&part);
@@ -405,18 +422,35 @@ impl<'w> Group<'w> {
     }
 
     /// Where the bytes of each member are in memory for this many elements.
-    fn places<T>(&self, counts: &[usize], len: usize) -> Result<Vec<Range<usize>>> {
+    fn places<T>(&self, counts: &[usize], len: usize) -> Result<Places> {
         fits("counts", counts.len(), self.count())?;
+        let booked = self.world.book(Purpose::Comm, (counts.len() * size_of::<Range<usize>>()) as u64)?;
         let mut end = 0usize;
+        let size = size_of::<T>();
         let places = counts.iter().map(|count| {
             let start = end;
             end = end.saturating_add(*count);
-            start..end
+            start.saturating_mul(size)..end.saturating_mul(size)
         });
-        let places: Vec<_> = places.collect();
+        let places = places.collect();
         fits("memory", len, end)?;
-        let size = size_of::<T>();
-        Ok(places.into_iter().map(|place| place.start * size..place.end * size).collect())
+        Ok(Places(places, Some(booked)))
+    }
+}
+
+/// Where the bytes of each member are.
+struct Places(Vec<Range<usize>>, #[allow(dead_code, reason = "held while it is used")] Option<Booking>);
+
+impl Places {
+    /// For those who need not know.
+    const NONE: Places = Places(Vec::new(), None);
+}
+
+impl std::ops::Deref for Places {
+    type Target = [Range<usize>];
+
+    fn deref(&self) -> &[Range<usize>] {
+        &self.0
     }
 }
 
@@ -445,7 +479,7 @@ impl Talk<'_, '_> {
         let group = self.group;
         group.check_root(root)?;
         let is_root = group.me == root;
-        let places = if is_root { group.places::<T>(counts, into.len())? } else { Vec::new() };
+        let places = if is_root { group.places::<T>(counts, into.len())? } else { Places::NONE };
         let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
         match algorithm {
             Flat => self.stream(data, into, &|index, total| match is_root {
@@ -471,7 +505,7 @@ impl Talk<'_, '_> {
         let group = self.group;
         group.check_root(root)?;
         let is_root = group.me == root;
-        let places = if is_root { group.places::<T>(counts, data.len())? } else { Vec::new() };
+        let places = if is_root { group.places::<T>(counts, data.len())? } else { Places::NONE };
         let data: &[u8] = if is_root { bytemuck::cast_slice(data) } else { &[] };
         let into = bytemuck::cast_slice_mut(into);
         if algorithm != Flat {

@@ -13,14 +13,15 @@ use super::Talk;
 use crate::comm::COLLECTIVE;
 use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
-use kumiki_mem::{Local, Span};
+use kumiki_mem::{Local, Posted, Span};
+use std::cell::Cell;
 use std::sync::atomic::Ordering::Release;
 use std::time::Duration;
 
 /// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
 const PIECE_HEAD_BYTES: u64 = 24;
 /// How long a member waits before it asks whom it waits for what that does.
-const SLOW: Duration = Duration::from_secs(1);
+const SLOW: Duration = Duration::from_millis(200);
 /// Calls to other nodes that may be under way.
 const MOST_CALLS: usize = 32;
 
@@ -88,9 +89,11 @@ pub(super) fn differs(who: String) -> Error {
 pub(super) struct Lane {
     pub(super) rank: Rank,
     pub(super) near: bool,
-    /// Its block, and where the other end of the lane is in it.
+    /// The number of the lane in the block of the partner.
+    pub(super) there: u32,
+    /// The number of the partner among the members of its node.
+    pub(super) guest: u32,
     pub(super) block: GlobalAddress,
-    pub(super) there: u64,
     /// Where this end is in the own block.
     pub(super) here: u64,
     /// Bytes that were sent and received, and what the partner was told of the latter.
@@ -109,11 +112,69 @@ pub(super) struct Piece {
     pub(super) bytes: u64,
 }
 
+/// What somebody waits for: room in a lane for so many bytes, or a piece on one, whichever comes first.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Needs {
+    room: Option<(usize, u64)>,
+    piece: Option<usize>,
+}
+
+impl Needs {
+    fn lanes(self) -> impl Iterator<Item = usize> {
+        [self.room.map(|(lane, _)| lane), self.piece].into_iter().flatten()
+    }
+}
+
+/// How far an exchange with one or two partners is.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    to: Option<usize>,
+    from: Option<usize>,
+    sent: usize,
+    received: usize,
+    keeps_pace: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(to: Option<usize>, from: Option<usize>, traffic: &dyn Traffic) -> Exchange {
+        Exchange { to, from, sent: 0, received: 0, keeps_pace: to.is_some() && traffic.keeps_pace() }
+    }
+}
+
+/// Where another member is, by its board, as one sees it who is in a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Behind,
+    Level,
+    /// It is in a call of the same number that is another one.
+    Elsewhere,
+    /// It has finished this call.
+    Ahead,
+}
+
+/// What a member writes to its board: the number of the call, whether it is over, and what tells it from others.
+pub(super) fn board(call: u64, mark: u64, is_over: bool) -> u64 {
+    call << 48 | u64::from(is_over) << 47 | mark & MARK_BITS
+}
+
+const MARK_BITS: u64 = (1 << 47) - 1;
+
+fn standing(own: u64, other: u64) -> Standing {
+    // Numbers wrap around.
+    let ahead = ((other >> 48) as u16).wrapping_sub((own >> 48) as u16) as i16;
+    match ahead {
+        ..0 => Standing::Behind,
+        1.. => Standing::Ahead,
+        0 if other & MARK_BITS != own & MARK_BITS => Standing::Elsewhere,
+        0 if other >> 47 & 1 == 1 => Standing::Ahead,
+        0 => Standing::Level,
+    }
+}
+
 /// What ended a wait.
 enum Event {
     Go,
     Broken(u64),
-    Differs(Rank),
 }
 
 fn footprint(bytes: u64) -> u64 {
@@ -133,49 +194,73 @@ impl<'w> Talk<'_, 'w> {
         from: Option<usize>,
         traffic: &mut dyn Traffic,
     ) -> Result<()> {
-        let longest = self.piece_bytes();
-        let (out_total, in_total) = (traffic.out_bytes(), traffic.in_bytes());
-        let (mut sent, mut received) = (0, 0);
-        let (mut sends, mut receives) = (to, from);
-        let keeps_pace = to.is_some() && traffic.keeps_pace();
+        let mut exchange = Exchange::new(to, from, traffic);
+        while let Some(needs) = self.advance(&mut exchange, traffic)? {
+            self.wait(needs)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with an exchange as far as it goes without waiting; gives what it needs to go on, if it is not over.
+    pub(super) fn advance(
+        &mut self,
+        exchange: &mut Exchange,
+        traffic: &mut dyn Traffic,
+    ) -> Result<Option<Needs>> {
         loop {
-            let mut moved = false;
-            let mut room = None;
-            while let Some(lane) = sends {
-                let bytes = traffic.out(sent, longest.min(out_total - sent));
-                if self.room(lane)? < footprint(bytes.len() as u64) {
-                    room = Some((lane, footprint(bytes.len() as u64)));
-                    break;
-                }
-                self.put_piece(lane, out_total as u64, bytes)?;
-                sent += bytes.len();
-                moved = true;
-                sends = sends.filter(|_| sent < out_total);
-            }
-            let mut piece = None;
-            while let Some(lane) = receives {
-                let Some(next) = self.peek(lane)? else {
-                    piece = Some(lane);
-                    break;
-                };
-                if next.total != in_total as u64 || next.bytes > (in_total - received) as u64 {
-                    return Err(self.wrong_length(lane, in_total as u64, next.total));
-                }
-                if keeps_pace && received + next.bytes as usize > sent {
-                    break;
-                }
-                self.take_piece(lane, next, |bytes| traffic.take(received, bytes))?;
-                received += next.bytes as usize;
-                moved = true;
-                receives = receives.filter(|_| received < in_total);
-            }
-            if sends.is_none() && receives.is_none() {
-                return Ok(());
-            }
-            if !moved {
-                self.wait(room, piece)?;
+            let room = self.send_some(exchange, traffic)?;
+            let (piece, moved) = self.receive_some(exchange, traffic)?;
+            match exchange.to.is_none() && exchange.from.is_none() {
+                true => return Ok(None),
+                // What has gone out may let more come in.
+                false if moved || room.is_none() && piece.is_none() => {}
+                false => return Ok(Some(Needs { room, piece })),
             }
         }
+    }
+
+    /// Sends while there is room; gives what there is none for.
+    fn send_some(
+        &mut self,
+        exchange: &mut Exchange,
+        traffic: &mut dyn Traffic,
+    ) -> Result<Option<(usize, u64)>> {
+        let (longest, total) = (self.piece_bytes(), traffic.out_bytes());
+        while let Some(lane) = exchange.to {
+            let bytes = traffic.out(exchange.sent, longest.min(total - exchange.sent));
+            let needed = footprint(bytes.len() as u64);
+            if self.room(lane)? < needed {
+                return Ok(Some((lane, needed)));
+            }
+            self.put_piece(lane, total as u64, bytes)?;
+            exchange.sent += bytes.len();
+            exchange.to = exchange.to.filter(|_| exchange.sent < total);
+        }
+        Ok(None)
+    }
+
+    /// Receives what is there; gives the lane on which there is nothing, and whether something was.
+    fn receive_some(
+        &mut self,
+        exchange: &mut Exchange,
+        traffic: &mut dyn Traffic,
+    ) -> Result<(Option<usize>, bool)> {
+        let (total, mut moved) = (traffic.in_bytes(), false);
+        while let Some(lane) = exchange.from {
+            let Some(next) = self.peek(lane)? else { return Ok((Some(lane), moved)) };
+            let received = exchange.received;
+            if next.total != total as u64 || next.bytes > (total - received) as u64 {
+                return Err(self.wrong_length(lane, total as u64, next.total));
+            }
+            if exchange.keeps_pace && received + next.bytes as usize > exchange.sent {
+                return Ok((None, moved));
+            }
+            self.take_piece(lane, next, |bytes| traffic.take(received, bytes))?;
+            exchange.received += next.bytes as usize;
+            moved = true;
+            exchange.from = exchange.from.filter(|_| exchange.received < total);
+        }
+        Ok((None, moved))
     }
 
     fn wrong_length(&self, lane: usize, wanted: u64, came: u64) -> Error {
@@ -189,7 +274,7 @@ impl<'w> Talk<'_, 'w> {
             if let Some(piece) = self.peek(lane)? {
                 return Ok(piece);
             }
-            self.wait(None, Some(lane))?;
+            self.wait(Needs { piece: Some(lane), ..Needs::default() })?;
         }
     }
 
@@ -200,7 +285,7 @@ impl<'w> Talk<'_, 'w> {
             let piece = self.next_piece(from)?;
             let bytes = footprint(piece.bytes);
             while self.room(to)? < bytes {
-                self.wait(Some((to, bytes)), None)?;
+                self.wait(Needs { room: Some((to, bytes)), ..Needs::default() })?;
             }
             let mut kept = Vec::new();
             self.take_piece(from, piece, |bytes| kept.extend_from_slice(bytes))?;
@@ -237,8 +322,9 @@ impl<'w> Talk<'_, 'w> {
         at.sent += footprint(bytes.len() as u64);
         if at.near {
             let (end, rank) = (at.sent, at.rank);
-            let there = self.group.world.local().span(at.block, at.there + LANE_HEAD_BYTES + ring)?;
-            let there = there.part(at.there, LANE_HEAD_BYTES + ring)?;
+            let place = self.group.layout.lane(at.there.into());
+            let there = self.group.world.local().span(at.block, place + LANE_HEAD_BYTES + ring)?;
+            let there = there.part(place, LANE_HEAD_BYTES + ring)?;
             let place = there.part(LANE_HEAD_BYTES, ring)?;
             block::write_ring(place, position, bytemuck::cast_slice(&head))?;
             block::write_ring(place, position + PIECE_HEAD_BYTES, bytes)?;
@@ -250,7 +336,7 @@ impl<'w> Talk<'_, 'w> {
         whole.extend_from_slice(bytemuck::cast_slice(&head));
         whole.extend_from_slice(bytes);
         whole.resize(footprint(bytes.len() as u64) as usize, 0);
-        let request = Request::Piece { lane: at.there, ring, position, bytes: &whole };
+        let request = Request::Piece { lane: at.there.into(), position, bytes: &whole };
         let (rank, request) = (at.rank, request.encode(at.block, number));
         self.state.scratch = whole;
         self.call(rank, request)
@@ -294,42 +380,116 @@ impl<'w> Talk<'_, 'w> {
             return Ok(());
         }
         at.credited = at.received;
-        let (rank, value, word) = (at.rank, at.received, at.there + CREDIT_AT);
+        let (rank, value) = (at.rank, at.received);
         if at.near {
+            let word = self.group.layout.lane(at.there.into()) + CREDIT_AT;
             self.group.world.local().span(at.block, word + 8)?.store(word, value)?;
             return self.group.world.wake(rank);
         }
-        let request = Request::Credit { at: word, value }.encode(at.block, self.group.number);
+        let request = Request::Credit { lane: at.there.into(), value }.encode(at.block, self.group.number);
         self.call(rank, request)
     }
 
-    /// Has something done on another node. It is not waited for, but for what was begun long before.
+    /// Has something done on another node. It is not waited for, but for what was begun long before. Fails if something that was begun
+    /// before has failed: pieces that do not come would be waited for.
     fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
+        self.reap()?;
         if self.state.calls.len() >= MOST_CALLS {
-            if let Some(oldest) = self.state.calls.pop_front() {
-                oldest.wait()?;
+            if let Some((rank, oldest)) = self.state.calls.pop_front() {
+                self.answer(rank, oldest)?;
             }
         }
-        let call = self.group.world.start_call(rank, COLLECTIVE, request)?;
-        self.state.calls.push_back(call);
+        let posted = self.group.world.memory.post_call(rank, COLLECTIVE, request)?;
+        self.state.calls.push_back((rank, posted));
+        Ok(())
+    }
+
+    /// Waits for the answer of another node. An error does not count as one that the world has returned.
+    fn answer(&self, rank: Rank, posted: Posted) -> Result<Vec<u8>> {
+        let (world, found) = (self.group.world, Cell::new(false));
+        let look = || {
+            let answer = world.memory.answer_of(posted);
+            found.set(answer.is_some());
+            answer
+        };
+        let answer = world.look_for(look, Wait::FOREVER.from(rank));
+        if !found.get() {
+            world.memory.forget_call(posted);
+        }
+        answer
+    }
+
+    /// Takes the answers that are there; fails with the first that says so.
+    pub(super) fn reap(&mut self) -> Result<()> {
+        while let Some((_, first)) = self.state.calls.front() {
+            match self.group.world.memory.answer_of(*first) {
+                None => break,
+                Some(answer) => {
+                    self.state.calls.pop_front();
+                    answer?;
+                }
+            }
+        }
         Ok(())
     }
 
     /// Waits until a lane has room, or a piece has come, whichever is asked for.
-    fn wait(&mut self, room: Option<(usize, u64)>, piece: Option<usize>) -> Result<()> {
+    pub(super) fn wait(&mut self, needs: Needs) -> Result<()> {
+        let mut overtaken = None;
+        loop {
+            match self.wait_a_while(needs)? {
+                Some(Event::Go) => return Ok(()),
+                Some(Event::Broken(word)) => return Err(self.heard(word)),
+                None => {}
+            }
+            // One that is late may be in something else; and what was sent to it may have failed.
+            self.reap()?;
+            self.look_around()?;
+            let mut ahead = None;
+            for lane in needs.lanes() {
+                if self.inquire(lane)? == Standing::Ahead {
+                    ahead = Some(self.state.lanes[lane].rank);
+                }
+            }
+            // What it did in this call is there by the next time, if it did something.
+            if let Some(rank) = overtaken.filter(|rank| ahead == Some(*rank)) {
+                return match self.is_met(needs)? {
+                    true => Ok(()),
+                    false => Err(differs(format!("rank {rank} has finished this call"))),
+                };
+            }
+            overtaken = ahead;
+        }
+    }
+
+    /// Whether what is waited for is there.
+    fn is_met(&self, needs: Needs) -> Result<bool> {
+        let room = match needs.room {
+            Some((lane, bytes)) => self.room(lane)? >= bytes,
+            None => false,
+        };
+        Ok(room
+            || match needs.piece {
+                Some(lane) => self.peek(lane)?.is_some(),
+                None => false,
+            })
+    }
+
+    /// Waits for a moment: `None` if nothing has come.
+    fn wait_a_while(&mut self, needs: Needs) -> Result<Option<Event>> {
+        use std::sync::atomic::Ordering::Acquire;
         let (own, ring) = (self.own()?, self.group.layout.ring);
         let lanes = &self.state.lanes;
-        let credit = match room {
+        let credit = match needs.room {
             Some((lane, bytes)) => Some((own.word(lanes[lane].here + CREDIT_AT)?, lanes[lane].sent, bytes)),
             None => None,
         };
-        let head = match piece {
+        let head = match needs.piece {
             Some(lane) => Some((own.word(lanes[lane].here)?, lanes[lane].received)),
             None => None,
         };
         let broken = own.word(BROKEN_AT)?;
         let look = || {
-            use std::sync::atomic::Ordering::Acquire;
             let has_room = credit.is_some_and(|(word, sent, bytes)| {
                 ring.saturating_sub(sent.wrapping_sub(word.load(Acquire))) >= bytes
             });
@@ -337,51 +497,87 @@ impl<'w> Talk<'_, 'w> {
                 return Some(Ok(Event::Go));
             }
             match broken.load(Acquire) {
-                0 => self.stranger().map(|rank| Ok(Event::Differs(rank))),
+                0 => None,
                 word => Some(Ok(Event::Broken(word))),
             }
         };
-        let [one, other] = [room.map(|(lane, _)| lane), piece].map(|lane| lane.map(|lane| lanes[lane].rank));
-        let mut strangers_lost = false;
-        let event = loop {
-            let wait = Wait::at_most(SLOW);
-            let waited = match (one, other) {
-                (Some(one), Some(other)) if one != other && !strangers_lost => {
-                    self.group.world.look_for(look, wait)
-                }
-                (_, Some(rank)) | (Some(rank), None) => self.group.world.look_for(look, wait.from(rank)),
-                (None, None) => return Ok(()),
-            };
-            match waited {
-                Err(Error::Timeout { .. }) => {}
-                // It is none of ours.
-                Err(Error::PeerLost { rank, .. }) if !self.group.has(rank) => strangers_lost = true,
-                waited => break waited?,
+        let (mut ranks, wait) = (needs.lanes().map(|lane| lanes[lane].rank), Wait::at_most(SLOW));
+        let waited = match (ranks.next(), ranks.next()) {
+            (Some(one), Some(other)) if one != other && !self.state.has_lost_strangers => {
+                self.group.world.look_for(look, wait)
             }
-            // One that is late may be in something else.
-            for lane in [room.map(|(lane, _)| lane), piece].into_iter().flatten() {
-                self.inquire(lane)?;
-            }
+            (Some(one), other) => self.group.world.look_for(look, wait.from(other.unwrap_or(one))),
+            (None, _) => return Ok(Some(Event::Go)),
         };
-        match event {
-            Event::Go => Ok(()),
-            Event::Differs(rank) => Err(differs(format!("rank {rank} came with another call"))),
-            Event::Broken(word) => Err(self.heard(word)),
+        match waited {
+            Err(Error::Timeout { .. }) => Ok(None),
+            // It is none of ours, and no reason to ask anybody.
+            Err(Error::PeerLost { rank, .. }) if !self.group.has(rank) => {
+                self.state.has_lost_strangers = true;
+                self.wait_a_while(needs)
+            }
+            waited => waited.map(Some),
         }
     }
 
-    /// Asks a partner on another node which call it is in.
-    fn inquire(&self, lane: usize) -> Result<()> {
-        let (lane, own) = (&self.state.lanes[lane], self.state.board);
-        if lane.near {
-            return self.local().check_alive(lane.rank);
+    /// Asks a partner which call it is in.
+    fn inquire(&mut self, lane: usize) -> Result<Standing> {
+        let (rank, block) = (self.state.lanes[lane].rank, self.state.lanes[lane].block);
+        let [board, broken] = if self.state.lanes[lane].near {
+            self.local().check_alive(rank)?;
+            let head = self.local().span(block, HEAD_BYTES)?;
+            [head.load(CALL_AT)?, head.load(BROKEN_AT)?]
+        } else {
+            let request = Request::Board.encode(block, self.group.number);
+            let posted = self.group.world.memory.post_call(rank, COLLECTIVE, request)?;
+            let reply = self.answer(rank, posted)?;
+            let mut reply = Reader::new(&reply);
+            [reply.long()?, reply.long()?]
+        };
+        if broken != 0 {
+            return Err(self.heard(broken));
         }
-        let request = Request::Board.encode(lane.block, self.group.number);
-        let reply = self.group.world.call(lane.rank, COLLECTIVE, request)?;
-        let board = Reader::new(&reply).long()?;
-        match board >> 48 == own >> 48 && board != own {
-            true => Err(differs(format!("rank {} came with another call", lane.rank))),
-            false => Ok(()),
+        match standing(self.state.board, board) {
+            Standing::Elsewhere => Err(differs(format!("rank {rank} came with another call"))),
+            standing => Ok(standing),
+        }
+    }
+
+    /// Looks whether a member of this node is in another call; gives one that has finished this one.
+    pub(super) fn look_around(&self) -> Result<Option<Rank>> {
+        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
+        let mut ahead = None;
+        for block in partners.chain(self.group.near_blocks()) {
+            let rank = self.local().rank_of(block);
+            let Ok(word) = self.local().span(block, HEAD_BYTES).and_then(|head| head.load(CALL_AT)) else {
+                continue;
+            };
+            match standing(self.state.board, word) {
+                Standing::Elsewhere => return Err(differs(format!("rank {rank} came with another call"))),
+                Standing::Ahead => ahead = Some(rank),
+                _ => {}
+            }
+        }
+        Ok(ahead)
+    }
+
+    /// Meets the other members in a team: all of them, or those of this node. Now and then it is looked whether they are in the same call.
+    pub(super) fn meet_in(&mut self, is_near: bool) -> Result<()> {
+        let mut overtaken = None;
+        loop {
+            let node = self.state.node_team.as_ref().filter(|_| is_near);
+            let team = node.or(self.state.team.as_ref());
+            match team.ok_or_else(|| Error::Closed("the group is broken".into()))?.meet_for(SLOW) {
+                Err(Error::Timeout { .. }) => {}
+                met => return met,
+            }
+            self.check()?;
+            self.reap()?;
+            let ahead = self.look_around()?;
+            if let Some(rank) = overtaken.filter(|rank| ahead == Some(*rank)) {
+                return Err(differs(format!("rank {rank} has finished this call")));
+            }
+            overtaken = ahead;
         }
     }
 
@@ -392,18 +588,9 @@ impl<'w> Talk<'_, 'w> {
         broken.error()
     }
 
-    /// A member on this node that is in the same call by its number, and in another one by its mark.
-    fn stranger(&self) -> Option<Rank> {
-        let own = self.state.board;
-        self.group.near_blocks().find_map(|block| {
-            let word = self.local().span(block, HEAD_BYTES).ok()?.load(CALL_AT).ok()?;
-            (word >> 48 == own >> 48 && word != own).then(|| self.local().rank_of(block))
-        })
-    }
-
-    /// Says on this node which call this member is in.
-    pub(super) fn post(&mut self) -> Result<()> {
-        self.state.board = self.state.call << 48 | self.mark & 0xffff_ffff_ffff;
+    /// Says on this node which call this member is in, and whether it is done with it.
+    pub(super) fn post(&mut self, is_over: bool) -> Result<()> {
+        self.state.board = board(self.state.call, self.mark, is_over);
         self.own()?.word(CALL_AT)?.store(self.state.board, Release);
         Ok(())
     }
@@ -412,36 +599,48 @@ impl<'w> Talk<'_, 'w> {
     pub(super) fn spread_far(&mut self, broken: Broken) {
         let lanes: Vec<_> = self.state.lanes.iter().map(|lane| (lane.near, lane.rank, lane.block)).collect();
         for (_, rank, block) in lanes.into_iter().filter(|(near, ..)| !near) {
-            let _ = self.call(rank, Request::Break(broken).encode(block, self.group.number));
+            let request = Request::Break(broken).encode(block, self.group.number);
+            if self.local().check_alive(rank).is_ok() {
+                if let Ok(posted) = self.group.world.memory.post_call(rank, COLLECTIVE, request) {
+                    self.state.calls.push_back((rank, posted));
+                }
+            }
         }
     }
 
-    /// Tells those of this node.
+    /// Tells those of this node, and whoever asks this member.
     pub(super) fn spread_near(&self, broken: Broken) {
         let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
-        for block in partners.chain(self.group.near_blocks()) {
-            break_near(self.local(), block, self.group.number, broken);
+        for block in partners.chain(self.group.near_blocks()).chain([self.group.address()]) {
+            // Nobody's block goes before this member has parted with it.
+            if let Ok(head) = self.local().span(block, HEAD_BYTES) {
+                let _ = block::break_block(head, broken);
+            }
             let _ = self.group.world.wake(self.local().rank_of(block));
         }
     }
 
-    /// Waits for all that is under way to other nodes.
+    /// Waits for all that is under way to other nodes, whatever becomes of it.
     pub(super) fn settle(&mut self) {
-        self.state.calls.drain(..).for_each(|call| drop(call.wait()));
-    }
-}
-
-fn break_near(local: Local<'_>, block: GlobalAddress, number: u64, broken: Broken) {
-    let Ok(head) = local.span(block, HEAD_BYTES) else { return };
-    // One that has left may have given its block back.
-    if head.load(block::NUMBER_AT) == Ok(number) {
-        let _ = block::break_block(head, broken);
+        while let Some((rank, posted)) = self.state.calls.pop_front() {
+            let _ = self.answer(rank, posted);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_elsewhere_and_who_is_ahead_is_seen_by_the_board() {
+        let own = board(65_535, 7, false);
+        let at = |call, mark, is_over| standing(own, board(call, mark, is_over));
+        assert_eq!((at(65_535, 7, false), at(65_535, 7, true)), (Standing::Level, Standing::Ahead));
+        assert_eq!((at(65_535, 8, false), at(65_535, 8, true)), (Standing::Elsewhere, Standing::Elsewhere));
+        // The number of the next call is 0.
+        assert_eq!((at(65_536, 3, false), at(65_534, 7, true)), (Standing::Ahead, Standing::Behind));
+    }
 
     #[test]
     fn why_a_group_is_broken_goes_into_a_word_and_comes_out_as_an_error() {

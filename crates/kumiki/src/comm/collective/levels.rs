@@ -58,10 +58,9 @@ impl Talk<'_, '_> {
     ) -> Result<()> {
         let ((node, number), is_here) = (self.node_of(root), self.is_here(root));
         // The others keep what they have.
-        let mut kept = Vec::new();
-        if self.group.me != root && self.led().is_some() {
-            kept.extend_from_slice(data);
-        }
+        let keeps = self.group.me != root && self.led().is_some();
+        let _booked = self.scratch(if keeps { data.len() } else { 0 })?;
+        let kept = if keeps { data.to_vec() } else { Vec::new() };
         let (near, me) = self.near();
         self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
         if let Some(web) = self.led() {
@@ -69,12 +68,13 @@ impl Talk<'_, '_> {
         }
         if is_here && number != 0 {
             // Only the root takes it from the first one.
-            let bytes = data.len();
-            let wants = self.group.me == root;
-            let mine: Vec<u8> = if me == 0 { data.to_vec() } else { Vec::new() };
-            self.stream(&mine, data, &|index, _| {
-                Ok(if wants && index == 0 { (0..bytes, 0) } else { (0..0, 0) })
-            })?;
+            let (bytes, wants) = (data.len(), self.group.me == root);
+            match me {
+                0 => self.stream(data, &mut [], &|_, _| Ok((0..0, 0)))?,
+                _ => self.stream(&[], data, &|index, _| {
+                    Ok(if wants && index == 0 { (0..bytes, 0) } else { (0..0, 0) })
+                })?,
+            }
         }
         if !kept.is_empty() {
             data.copy_from_slice(&kept);

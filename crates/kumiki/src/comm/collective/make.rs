@@ -3,10 +3,10 @@
 //! The first member has a table for the time being, in which everybody says where its block is. Each takes from it what it needs,
 //! and says that it has it; then nobody looks at the table any more. If one cannot, all get an error.
 
-use super::block::{Layout, CALL_AT, HEAD_BYTES, NUMBER_AT};
+use super::block::{self, Layout};
 use super::lanes::Lane;
 use super::tune::{Tuner, TABLE_BYTES};
-use super::{Group, Near, State, Web};
+use super::{Group, Near, State, Web, SCRATCH_BYTES};
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result, Team, World};
 use std::collections::BTreeMap;
@@ -151,10 +151,8 @@ impl<'w> Table<'w> {
     fn new(world: &'w World, count: u32) -> Result<Table<'w>> {
         let block = world.malloc(8 + 8 * count as usize, world.rank())?;
         let table = Table(world, block);
-        for entry in 0..=count {
-            world.put(table.entry(entry), 0)?;
-        }
-        Ok(table)
+        let cleared = (0..=count).try_for_each(|entry| world.put(table.entry(entry), 0));
+        cleared.map(|()| table).inspect_err(|_| drop(world.free(block)))
     }
 
     fn entry(&self, index: u32) -> GlobalPtr<u64> {
@@ -171,6 +169,7 @@ impl<'w> Table<'w> {
 
 fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Result<Group<'w>> {
     let team = team.ok_or_else(|| Error::Misuse("a group of which this rank is no member".into()))?;
+    world.sweep_groups();
     let node_team = team_of_node(world, &team)?;
     let (me, count) = (team.rank(), team.ranks());
     let placing = Placing::new(world, team.members(), me);
@@ -187,15 +186,22 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
         (_, Err(error)) => Err(error.clone()),
         (_, Ok([missing, _])) => Err(not_all(*missing)),
     };
+    // If nobody can meet any more the table stays: others may still write into it.
     circle.sync()?;
-    let connected = connected
-        .and_then(|prepared| connect(world, &table, prepared, &placing, team.members(), me))
-        .and_then(|made| world.fetch_add(table.entry(0), 1).map(|_| made));
+    // What this member has prepared others may write to until the next meeting, whatever becomes of it.
+    let (prepared, lanes) = match connected {
+        Ok(prepared) => {
+            let lanes = connect(world, &table, &prepared, &placing, team.members(), me);
+            (Some(prepared), lanes.and_then(|lanes| world.fetch_add(table.entry(0), 1).map(|_| lanes)))
+        }
+        Err(error) => (None, Err(error)),
+    };
     circle.sync()?;
     let ready = world.get(table.entry(0));
     circle.sync()?;
     let discarded = if me == 0 { table.discard() } else { Ok(()) };
-    let (prepared, lanes) = connected?;
+    let lanes = lanes?;
+    let prepared = prepared.ok_or_else(|| not_all(1))?;
     discarded?;
     match ready {
         Ok(ready) if ready < u64::from(count) => return Err(not_all(u64::from(count) - ready)),
@@ -215,6 +221,7 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
         heard: None,
         broken: None,
         untold: None,
+        has_lost_strangers: false,
         team: None,
     };
     let group = Group {
@@ -222,17 +229,19 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
         members: team.members().clone(),
         me,
         count,
-        block,
+        block: block.address(),
+        memory: Some((block, booked)),
         number: team.number(),
         layout,
         all,
         leaders,
         near,
+        turn: Mutex::new(()),
+        holder: Mutex::new(None),
         state: Mutex::new(State { team: Some(team), ..state }),
         forced: Mutex::new(None),
         tuner: Mutex::new(Tuner::new(options.is_fixed)),
         nodes: placing.leaders.len() as u32,
-        _booked: booked,
     };
     Ok(group)
 }
@@ -269,13 +278,14 @@ fn prepare(world: &World, team: &Team, placing: &Placing, options: GroupOptions)
     let leaders = has_levels.then_some(Web { me, count: nodes, first });
     let lanes = first as u64 + leaders.map_or(0, |web| 2 * u64::from(web.rounds()));
     let layout = Layout::new(options.block_bytes as u64, lanes, placing.most_near.into(), nodes < count)?;
-    let private =
-        size_of::<Group>() as u64 + lanes * size_of::<Lane>() as u64 + 2 * layout.ring + TABLE_BYTES;
+    let private = size_of::<Group>() as u64
+        + lanes * size_of::<Lane>() as u64
+        + 2 * layout.ring
+        + TABLE_BYTES
+        + SCRATCH_BYTES as u64;
     let booked = world.book(Purpose::Comm, private + team.members().bytes())?;
     let block = world.alloc::<u64>(layout.bytes as usize / 8)?;
-    let head = world.local().span(block.address(), HEAD_BYTES)?;
-    head.store(CALL_AT, 0)?;
-    head.store(NUMBER_AT, team.number())?;
+    block::prepare(world.local(), block.address(), layout, team.number())?;
     Ok(Prepared { block, layout, all, leaders, booked })
 }
 
@@ -284,28 +294,31 @@ fn say(world: &World, table: &Table<'_>, prepared: &Prepared, me: Rank) -> Resul
     world.put(table.entry(1 + me), prepared.block.address().bits())
 }
 
-type Connected = (Prepared, (Vec<Lane>, GlobalAddress));
+/// Its lanes, and the block of the first member of its node.
+type Connected = (Vec<Lane>, GlobalAddress);
 
 /// Learns where the blocks of the partners are.
 fn connect(
     world: &World,
     table: &Table<'_>,
-    prepared: Prepared,
+    prepared: &Prepared,
     placing: &Placing,
     members: &Members,
     me: Rank,
 ) -> Result<Connected> {
-    let layout = prepared.layout;
+    let (layout, own) = (prepared.layout, prepared.block.address());
     let mut lanes = Vec::with_capacity(layout.lanes as usize);
     let mut add = |member: Rank, there: u64| {
         let (block, here) = (table.block_of(member)?, layout.lane(lanes.len() as u64));
         let rank = members.get(member).unwrap_or(u32::MAX);
         let near = world.local().is_near(rank);
+        block::expect(world.local(), own, here, rank)?;
         lanes.push(Lane {
             rank,
             near,
+            there: there as u32,
+            guest: if near { Placing::new(world, members, member).near_me } else { 0 },
             block,
-            there: layout.lane(there),
             here,
             sent: 0,
             received: 0,
@@ -323,15 +336,11 @@ fn connect(
             add(member((web.me + step) % web.count), web.down(power) as u64)?;
         }
     }
-    let first = if placing.near_first == me {
-        prepared.block.address()
-    } else {
-        table.block_of(placing.near_first)?
-    };
+    let first = if placing.near_first == me { own } else { table.block_of(placing.near_first)? };
     if layout.half > 0 {
         let place = layout.table + 8 * u64::from(placing.near_me);
         let table = world.local().span(first, place + 8)?;
-        table.store(place, prepared.block.address().bits())?;
+        table.store(place, own.bits())?;
     }
-    Ok((prepared, (lanes, first)))
+    Ok((lanes, first))
 }

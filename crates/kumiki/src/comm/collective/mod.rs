@@ -13,6 +13,7 @@
 //! | `lanes.rs` | streams of bytes between members |
 //! | `traffic.rs` | what goes out and comes in on them |
 //! | `block.rs` | the memory of a member |
+//! | `retired.rs` | that of members who have left |
 //! | `operation.rs` | how elements are combined |
 //!
 //! A member has a block of bounded size in its own memory, and knows the blocks of those at a distance of a power of two, to which
@@ -28,6 +29,7 @@ mod lanes;
 mod levels;
 mod make;
 mod operation;
+mod retired;
 mod ring;
 mod shown;
 mod traffic;
@@ -41,15 +43,21 @@ pub use operation::{
     And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
 };
 
+pub(crate) use retired::Groups;
 pub use tune::Decision;
 
-use crate::{Error, GlobalAddress, Members, Rank, Region, Result, Team, World};
+use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
 use block::Layout;
-use kumiki_mem::{Booking, Call};
+use kumiki_mem::{Booking, Posted};
 use lanes::{Broken, Cause, Lane};
+use retired::Retired;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 use tune::Tuner;
+
+/// Bytes that a call may take without asking: they are booked with the group.
+const SCRATCH_BYTES: usize = 4096;
 
 /// Ranks that do things together: all of them, from [`World::group`], or the members of a team, from [`Team::group`].
 ///
@@ -83,18 +91,22 @@ pub struct Group<'w> {
     members: Members,
     me: Rank,
     count: u32,
-    block: Region<u64>,
+    block: GlobalAddress,
+    /// Until it is given back.
+    memory: Option<(Region<u64>, Booking)>,
     number: u64,
     layout: Layout,
     /// Among all members, and among the first ones of the nodes if that is something else.
     all: Web,
     leaders: Option<Web>,
     near: Near,
-    state: Mutex<State<'w>>,
+    /// One thread after the other, from the choice of an algorithm to the end of the call; and who it is.
+    turn: Mutex<()>,
+    holder: Mutex<Option<ThreadId>>,
+    state: Mutex<State>,
     forced: Mutex<Option<Algorithm>>,
     tuner: Mutex<Tuner>,
     nodes: u32,
-    _booked: Booking,
 }
 
 /// Members in a circle, and the lanes between them.
@@ -140,13 +152,13 @@ struct Near {
 }
 
 /// What changes with each call.
-struct State<'w> {
+struct State {
     /// Where all members meet, and those of this node if that is something else. Gone when the group is broken.
     team: Option<Team>,
     node_team: Option<Team>,
     lanes: Vec<Lane>,
     /// What is under way to other nodes.
-    calls: VecDeque<Call<'w>>,
+    calls: VecDeque<(Rank, Posted)>,
     scratch: Vec<u8>,
     /// How many calls there were, and what the node was told of this one.
     call: u64,
@@ -157,12 +169,14 @@ struct State<'w> {
     broken: Option<Broken>,
     /// What those on other nodes have not been told.
     untold: Option<Broken>,
+    /// Whether a rank that is no member is lost: then not every loss matters.
+    has_lost_strangers: bool,
 }
 
 /// A member in the middle of a call.
 struct Talk<'a, 'w> {
     group: &'a Group<'w>,
-    state: &'a mut State<'w>,
+    state: &'a mut State,
     /// The same on all members if they do the same.
     mark: u64,
 }
@@ -208,14 +222,27 @@ impl<'w> Group<'w> {
         let state = &mut *state;
         let mut talk = Talk { group: &self, state, mark: 0 };
         talk.settle();
-        // All have come, and what they sent is there: nobody sends anything more.
+        // All have come, and what they sent is there: nobody sends anything more. Behind the next meeting nobody looks at a block, either.
+        talk.part();
         let [node, all] =
             [talk.state.node_team.take(), talk.state.team.take()].map(|team| team.map_or(Ok(()), Team::free));
         node.and(all)
     }
 
     fn address(&self) -> GlobalAddress {
-        self.block.address()
+        self.block
+    }
+
+    /// Lets one thread of this rank do something with the group, and then the next.
+    fn enter(&self) -> Result<Turn<'_>> {
+        let (me, holder) = (std::thread::current().id(), &self.holder);
+        if *holder.lock().unwrap_or_else(PoisonError::into_inner) == Some(me) {
+            let wrong = "an operation of a collective calls its own group".to_string();
+            return self.world.note(Err(Error::Misuse(wrong)));
+        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(me);
+        Ok(Turn { holder, _turn: turn })
     }
 
     fn has(&self, world_rank: Rank) -> bool {
@@ -231,7 +258,10 @@ impl<'w> Group<'w> {
     fn near_block(&self, index: u32) -> Result<GlobalAddress> {
         let place = self.layout.table + 8 * u64::from(index);
         let table = self.world.local().span(self.near.first, place + 8)?;
-        table.load(place).map(GlobalAddress::from_bits)
+        match table.load(place)? {
+            0 => Err(Error::Closed("a member has not come into the group".into())),
+            word => Ok(GlobalAddress::from_bits(word)),
+        }
     }
 
     /// Does something that all members do at once. What tells them apart is in the mark.
@@ -252,7 +282,7 @@ impl<'w> Group<'w> {
         let mut guard = Guard(Talk { group: self, state, mark }, true);
         let done = guard.begin().and_then(|()| work(&mut guard.0));
         guard.1 = false;
-        match done {
+        match done.and_then(|done| guard.0.post(true).map(|()| done)) {
             Ok(done) => Ok(done),
             Err(error) => {
                 let error = guard.0.give_up(error);
@@ -262,13 +292,26 @@ impl<'w> Group<'w> {
     }
 }
 
+/// What a thread has while it is in a call.
+struct Turn<'a> {
+    holder: &'a Mutex<Option<ThreadId>>,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// A call that is not over: if the program panics in it, the others must know.
 struct Guard<'a, 'w>(Talk<'a, 'w>, bool);
 
 impl Guard<'_, '_> {
     fn begin(&mut self) -> Result<()> {
         self.0.check()?;
-        self.0.post()
+        self.0.reap()?;
+        self.0.post(false)
     }
 }
 
@@ -296,10 +339,13 @@ impl Talk<'_, '_> {
             let word = self.own().and_then(|own| own.load(block::BROKEN_AT)).unwrap_or(0);
             Broken::of(word)
         });
+        // Whoever meets one that has left finds nothing where it was.
+        let is_absence = matches!(
+            error,
+            Error::PeerLost { .. } | Error::Bounds { .. } | Error::Refused(_) | Error::Closed(_)
+        );
         let (broken, error) = match told {
-            Some(broken) if broken.cause != Cause::Left || matches!(error, Error::PeerLost { .. }) => {
-                (broken, broken.error())
-            }
+            Some(broken) if broken.cause != Cause::Left || is_absence => (broken, broken.error()),
             _ => {
                 let differs = matches!(&error, Error::Misuse(why) if why.contains("do different things"));
                 let broken = match differs {
@@ -332,10 +378,45 @@ impl Talk<'_, '_> {
             self.settle();
         }
     }
+
+    /// Books memory for a while; a little is booked with the group.
+    fn scratch(&self, bytes: usize) -> Result<Option<Booking>> {
+        let is_much = bytes > SCRATCH_BYTES;
+        is_much.then(|| self.group.world.book(Purpose::Comm, bytes as u64)).transpose()
+    }
+
+    /// Says to the members of this node that this one will never touch their blocks again.
+    fn part(&self) {
+        let (group, layout) = (self.group, self.group.layout);
+        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
+        let mut blocks: Vec<_> = partners.chain(group.near_blocks()).collect();
+        // The table is in the block of the first member.
+        blocks.sort_unstable_by_key(|block| (*block == group.near.first, block.bits()));
+        blocks.dedup();
+        for block in blocks.into_iter().filter(|block| *block != group.block) {
+            let _ = retired::part(self.local(), block, layout, group.near.me);
+        }
+    }
+
+    /// The members of this node that may touch the own block: their numbers there, and their ranks.
+    fn guests(&self) -> Vec<(u32, Rank)> {
+        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| (lane.guest, lane.rank));
+        let shown = if self.group.layout.half > 0 { self.group.near.count } else { 0 };
+        let near = (0..shown).filter_map(|index| {
+            let block = self.group.near_block(index).ok()?;
+            Some((index, self.local().rank_of(block)))
+        });
+        let mut guests: Vec<_> =
+            partners.chain(near).filter(|(index, _)| *index != self.group.near.me).collect();
+        guests.sort_unstable();
+        guests.dedup();
+        guests
+    }
 }
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
+        let memory = self.memory.take();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
         let mut talk = Talk { group: self, state, mark: 0 };
@@ -346,7 +427,14 @@ impl Drop for Group<'_> {
             talk.tell();
             talk.settle();
         }
-        let _ = block::close(self.world.local(), self.block.address());
+        let calls = talk.state.calls.drain(..);
+        calls.for_each(|(_, posted)| self.world.memory.forget_call(posted));
+        let guests = talk.guests();
+        talk.part();
+        let _ = block::close(self.world.local(), self.block);
+        if let Some((block, booked)) = memory {
+            self.world.retire(Retired { block, layout: self.layout, guests, booked });
+        }
     }
 }
 

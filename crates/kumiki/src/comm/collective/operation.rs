@@ -95,10 +95,10 @@ operations! {
     Sum, Number, 1, T::plus;
     /// The product of all.
     Product, Number, 2, T::times;
-    /// The smallest. A NaN counts only where it is the first of all.
-    Min, Number, 3, |left, right| if right < left { right } else { left };
-    /// The largest. A NaN counts only where it is the first of all.
-    Max, Number, 4, |left, right| if right > left { right } else { left };
+    /// The smallest. A NaN counts only if all are.
+    Min, Number, 3, |left, right| if right < left || is_nan(left) { right } else { left };
+    /// The largest. A NaN counts only if all are.
+    Max, Number, 4, |left, right| if right > left || is_nan(left) { right } else { left };
     /// The bits that all have.
     And, Integer, 5, T::and;
     /// The bits that any has.
@@ -107,19 +107,25 @@ operations! {
     Xor, Integer, 7, T::xor;
 }
 
-/// The smallest [`Located`] value; of equal ones, that of the smallest place.
+/// Whether it is not even equal to itself: it loses to every number, so that the order in which pairs are compared does not matter.
+#[inline]
+#[allow(clippy::eq_op)]
+fn is_nan<T: Number>(value: T) -> bool {
+    value != value
+}
+
+/// The smallest [`Located`] value; of equal ones, that of the smallest place. A NaN counts only if all are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MinAt;
 
-/// The largest [`Located`] value; of equal ones, that of the smallest place.
+/// The largest [`Located`] value; of equal ones, that of the smallest place. A NaN counts only if all are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MaxAt;
 
 impl<T: Number> Operation<Located<T>> for MinAt {
     #[inline]
     fn apply(&self, left: Located<T>, right: Located<T>) -> Located<T> {
-        let is_tie = left.value() == right.value() && right.place() < left.place();
-        if right.value() < left.value() || is_tie {
+        if right.value() < left.value() || ties(left, right) {
             right
         } else {
             left
@@ -134,8 +140,7 @@ impl<T: Number> Operation<Located<T>> for MinAt {
 impl<T: Number> Operation<Located<T>> for MaxAt {
     #[inline]
     fn apply(&self, left: Located<T>, right: Located<T>) -> Located<T> {
-        let is_tie = left.value() == right.value() && right.place() < left.place();
-        if right.value() > left.value() || is_tie {
+        if right.value() > left.value() || ties(left, right) {
             right
         } else {
             left
@@ -144,6 +149,16 @@ impl<T: Number> Operation<Located<T>> for MaxAt {
 
     fn mark(&self) -> u64 {
         9
+    }
+}
+
+/// Whether the right one is preferred, if neither value is before the other.
+#[inline]
+fn ties<T: Number>(left: Located<T>, right: Located<T>) -> bool {
+    let is_first = right.place() < left.place();
+    match is_nan(left.value()) {
+        true => !is_nan(right.value()) || is_first,
+        false => left.value() == right.value() && is_first,
     }
 }
 
@@ -288,6 +303,15 @@ mod tests {
         let [near, far] = [Located::new(1.5, 2), Located::new(1.5, 7)];
         assert_eq!([MinAt.apply(far, near), MaxAt.apply(far, near), MinAt.apply(near, far)], [near; 3]);
         assert_eq!(MaxAt.apply(near, Located::new(2.5, 9)).place(), 9);
+        // In whatever order: a NaN loses to every number.
+        let [one, nan] = [Located::new(1.0, 3), Located::new(f64::NAN, 1)];
+        for [left, right] in [[one, nan], [nan, one]] {
+            assert_eq!((MinAt.apply(left, right), MaxAt.apply(left, right)), (one, one));
+            assert_eq!(
+                (Min.apply(left.value(), right.value()), Max.apply(left.value(), right.value())),
+                (1.0, 1.0)
+            );
+        }
         let mut words = [1u64, 2, 0];
         let others: Vec<u8> = bytemuck::cast_slice(&[3u64, 4]).to_vec();
         let in_order = Combine::ordered(|left: u64, right: u64| 10 * left + right);

@@ -7,7 +7,7 @@ use super::block::HALF_HEAD_BYTES;
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::Talk;
-use crate::{Error, Result};
+use crate::Result;
 use kumiki_mem::Span;
 use std::ops::Range;
 
@@ -25,8 +25,7 @@ impl<'w> Talk<'_, 'w> {
         if self.group.near.count == 1 {
             return Ok(());
         }
-        let team = self.state.node_team.as_ref().or(self.state.team.as_ref());
-        team.ok_or_else(|| Error::Closed("the group is broken".into()))?.sync()
+        self.meet_in(true)
     }
 
     /// Shows bytes, which are a part of so many, and meets the others; gives the most that any of them shows in all.
@@ -123,6 +122,7 @@ impl<'w> Talk<'_, 'w> {
             return Ok(());
         }
         let step = (self.group.layout.half as usize / element).max(1) * element;
+        let _booked = self.scratch(2 * step.min(data.len()))?;
         let (mut kept, mut other) = (Aligned::default(), Aligned::default());
         let mut at = 0;
         loop {

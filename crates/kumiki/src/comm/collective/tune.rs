@@ -189,7 +189,8 @@ impl Group<'_> {
         let lines = self.world.note(parse(text))?;
         let mut tuner = self.tuner();
         for (class, algorithm, [ranks, nodes]) in lines {
-            if [ranks, nodes] == [self.count, self.nodes] && tuner.table.len() < MOST_CLASSES {
+            let has_room = tuner.table.len() < MOST_CLASSES || tuner.table.contains_key(&class);
+            if [ranks, nodes] == [self.count, self.nodes] && has_room {
                 tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns: 0 });
             }
         }
@@ -328,8 +329,9 @@ fn parse_line(line: &str) -> std::result::Result<Line, String> {
     };
     let found = Algorithm::ALL.into_iter().find(|known| known.name() == algorithm);
     let algorithm = found.ok_or_else(|| format!("there is no algorithm `{algorithm}`"))?;
-    let place = [number(ranks)? as u32, number(nodes)? as u32];
-    Ok((Class { collective, commutes, power }, algorithm, place))
+    let small =
+        |word: &str| number(word)?.try_into().map_err(|_| format!("`{word}` is more than there can be"));
+    Ok((Class { collective, commutes, power }, algorithm, [small(ranks)?, small(nodes)?]))
 }
 
 #[cfg(test)]
@@ -359,6 +361,7 @@ mod tests {
             ("allreduce order any ranks 4", "line 2"),
             ("allreduce order any ranks 4 nodes 2 bytes 1000 levels", "power of two"),
             ("allreduce order any ranks x nodes 2 bytes 1024 levels", "`x`"),
+            ("allreduce order any ranks 4294967300 nodes 2 bytes 1024 levels", "4294967300"),
             ("allreduce order no ranks 4 nodes 2 bytes 1024 levels", "`no`"),
             ("alltogether order any ranks 4 nodes 2 bytes 1024 levels", "alltogether"),
             ("allreduce order any ranks 4 nodes 2 bytes 1024 quick", "quick"),
