@@ -29,6 +29,111 @@ pub(crate) fn sweep(group: &Group<'_>, lengths: &[usize]) -> Result<()> {
     Ok(())
 }
 
+/// Every collective with every algorithm, but with few types and operations: for where each call takes long.
+pub(crate) fn brief(group: &Group<'_>, lengths: &[usize]) -> Result<()> {
+    for algorithm in std::iter::once(None).chain(Algorithm::ALL.map(Some)) {
+        group.force(algorithm);
+        group.barrier()?;
+        for &len in lengths {
+            moves::<[u16; 3]>(group, len, |member, index| [member as u16, index as u16, 9])?;
+            combine(group, len, |member, index| f64::from(value(member, index)), Sum)?;
+            combine(group, len, line, Combine::ordered(after))?;
+        }
+        alike(group)?;
+        not_numbers(group)?;
+    }
+    group.force(None);
+    started(group, lengths[0])
+}
+
+/// What is so long that it goes straight, with every algorithm.
+pub(crate) fn long(group: &Group<'_>) -> Result<()> {
+    let (me, ranks, len) = (group.rank(), group.ranks() as usize, 10_000);
+    let own =
+        |member: u32| (0..len as u64).map(|index| u64::from(member) << 32 | index).collect::<Vec<u64>>();
+    let all: Vec<u64> = (0..group.ranks()).flat_map(own).collect();
+    let sum: Vec<u64> = (0..len).map(|at| (0..ranks).map(|member| all[member * len + at]).sum()).collect();
+    let root = group.ranks() / 2;
+    for algorithm in std::iter::once(None).chain(Algorithm::ALL.map(Some)) {
+        group.force(algorithm);
+        let mut data = if me == root { own(root) } else { vec![0; len] };
+        group.broadcast(root, &mut data)?;
+        assert_eq!(data, own(root), "broadcast");
+        let mut data = own(me);
+        group.allreduce(&mut data, Sum)?;
+        assert_eq!(data, sum, "allreduce");
+        let mut data = own(me);
+        group.reduce(root, &mut data, Combine::ordered(|one: u64, other: u64| one + other))?;
+        assert_eq!(data, if me == root { sum.clone() } else { own(me) }, "reduce");
+        let mut data = vec![0; all.len()];
+        group.allgather(&own(me), &mut data)?;
+        assert_eq!(data, all, "allgather");
+        let mut data = vec![0; if me == root { all.len() } else { 0 }];
+        group.gather(root, &own(me), &mut data)?;
+        assert!(me != root || data == all, "gather");
+        let mut data = vec![0; len];
+        group.scatter(root, if me == root { &all } else { &[] }, &mut data)?;
+        assert_eq!(data, own(me), "scatter");
+        let mut data = vec![0; len - len % ranks];
+        group.alltoall(&own(me)[..data.len()], &mut data)?;
+        let part = data.len() / ranks;
+        let first = |from: u32| own(from)[me as usize * part];
+        assert!((0..group.ranks()).all(|from| data[from as usize * part] == first(from)), "alltoall");
+    }
+    group.force(None);
+    let data = group.start_allreduce(own(me), Sum)?.wait()?;
+    assert_eq!(data, sum, "started");
+    Ok(())
+}
+
+/// What is started at once, with something that waits between, and is waited for in another order.
+pub(crate) fn started(group: &Group<'_>, len: usize) -> Result<()> {
+    let (me, ranks) = (group.rank(), group.ranks());
+    let own = |member: u32| (0..len).map(|index| u64::from(value(member, index))).collect::<Vec<u64>>();
+    let sum = |len: usize| {
+        (0..len)
+            .map(|index| (0..ranks).map(|member| u64::from(value(member, index))).sum())
+            .collect::<Vec<u64>>()
+    };
+    for root in roots(group) {
+        let sums = group.start_allreduce(own(me), Sum)?;
+        let met = group.start_barrier()?;
+        let all = group.start_allgather(&own(me))?;
+        let given = group.start_broadcast(root, own(me))?;
+        let forgotten = group.start_allreduce(own(me), Max)?;
+        drop(forgotten);
+        let one = group.start_reduce(root, own(me), Sum)?;
+        let lines: Vec<[u32; 2]> = (0..len).map(|index| line(me, index)).collect();
+        let text = group.start_allreduce(lines, Combine::ordered(after))?;
+        let row: Vec<[u32; 2]> = (0..ranks).flat_map(|to| [[me, to]; 3]).collect();
+        let column = group.start_alltoall(&row)?;
+        let mut last = [me];
+        group.allreduce(&mut last, Max)?;
+        assert_eq!(last, [ranks - 1]);
+        // What is made to wait behind them is done when they are.
+        assert!(column.is_done() && sums.is_done());
+        let wanted: Vec<[u32; 2]> = (0..ranks).flat_map(|from| [[from, me]; 3]).collect();
+        assert_eq!(column.wait()?, wanted);
+        let whole = |index| (1..ranks).fold(line(0, index), |left, member| after(left, line(member, index)));
+        assert_eq!(text.wait()?, (0..len).map(whole).collect::<Vec<_>>());
+        assert_eq!(one.wait()?, if me == root { sum(len) } else { own(me) });
+        assert_eq!(given.wait()?, own(root));
+        assert_eq!(all.wait()?, (0..ranks).flat_map(own).collect::<Vec<_>>());
+        assert!(met.wait()?.is_empty());
+        assert_eq!(sums.wait()?, sum(len));
+    }
+    Ok(())
+}
+
+fn line(member: u32, index: usize) -> [u32; 2] {
+    [u32::from(value(member, index)), member]
+}
+
+/// One straight line after the other: the order counts.
+fn after([a, b]: [u32; 2], [c, d]: [u32; 2]) -> [u32; 2] {
+    [c.wrapping_mul(a), c.wrapping_mul(b).wrapping_add(d)]
+}
+
 /// All types of numbers, with the algorithms that are chosen.
 pub(crate) fn types(group: &Group<'_>, len: usize) -> Result<()> {
     numbers(group, len, |value| value as f32)?;
@@ -66,8 +171,6 @@ fn special(group: &Group<'_>, len: usize) -> Result<()> {
     let located = |member, index| Located::new(f64::from(value(member, index)), u64::from(member));
     combine(group, len, located, MinAt)?;
     combine(group, len, located, MaxAt)?;
-    let line = |member, index| [u32::from(value(member, index)), member];
-    let after = |[a, b]: [u32; 2], [c, d]: [u32; 2]| [c.wrapping_mul(a), c.wrapping_mul(b).wrapping_add(d)];
     combine(group, len, line, Combine::ordered(after))?;
     let large = |member, index| [u64::from(value(member, index)); 64];
     let add = |one: [u64; 64], other: [u64; 64]| std::array::from_fn(|at| one[at] + other[at]);

@@ -5,15 +5,31 @@ use crate::sweep;
 use kumiki::comm::{Group, GroupOptions, Sum};
 use kumiki::{Error, Members, Purpose};
 
-/// Every collective, algorithm, type and operation.
+/// Every collective and algorithm. All types and operations are in the tests of the crate, on simulated ranks: they do not depend on the way.
 pub(crate) fn collectives(stage: &Stage) {
     let group = stage.world.group().expect("a group");
-    sweep::sweep(&group, &[0, 1, 5]).expect("the sweep");
+    sweep::brief(&group, &[5, 0]).expect("the sweep");
     sweep::types(&group, 3).expect("all types");
     group.free().expect("free");
 }
 
-/// What is longer than a block, in blocks of several sizes, and in groups that are only some of the ranks.
+/// Groups of many sizes, of some of the ranks.
+pub(crate) fn many_collectives(stage: &Stage) {
+    let world = &stage.world;
+    for count in (1..=9).chain([stage.ranks()]) {
+        // On several nodes, where there are several.
+        let members =
+            if 2 * count <= stage.ranks() { Members::strided(0, 2, count) } else { (0..count).into() };
+        let Some(team) = world.team(members).expect("a team") else { continue };
+        let group = team.group(world).expect("a group");
+        sweep::brief(&group, &[3]).expect("the sweep");
+        group.free().expect("free");
+        team.free().expect("free");
+    }
+    stage.sync();
+}
+
+/// What is longer than a block, in blocks of several sizes; what goes straight; and groups of some of the ranks in an order of their own.
 pub(crate) fn long_collectives(stage: &Stage) {
     let world = &stage.world;
     let of = || [Purpose::Comm, Purpose::Team, Purpose::Heap].map(|purpose| world.ledger().of(purpose));
@@ -21,14 +37,15 @@ pub(crate) fn long_collectives(stage: &Stage) {
     for bytes in [4 << 10, 256 << 10] {
         let group = world.group_with(GroupOptions::default().block_bytes(bytes)).expect("a group");
         assert!(group.block_bytes() <= bytes);
-        sweep::sweep(&group, &[500]).expect("the sweep");
+        if bytes == 4 << 10 {
+            sweep::brief(&group, &[300]).expect("the sweep");
+        }
+        sweep::long(&group).expect("what is long");
         group.free().expect("free");
     }
-    let members: [Members; 2] = [Members::from([3, 0, 2]), (1..3).into()];
-    for team in members.map(|members| world.team(members).expect("a team")) {
-        let Some(team) = team else { continue };
+    if let Some(team) = world.team(Members::from([3, 0, 2])).expect("a team") {
         let group = team.group(world).expect("a group");
-        sweep::sweep(&group, &[0, 40]).expect("the sweep");
+        sweep::brief(&group, &[40]).expect("the sweep");
         group.free().expect("free");
         team.free().expect("free");
     }
@@ -42,7 +59,12 @@ pub(crate) fn long_collectives(stage: &Stage) {
 /// A member that does something else, fails or leaves is an error for all, in whatever they wait.
 pub(crate) fn broken_collectives(stage: &Stage) {
     type Call = fn(&Group<'_>, bool) -> kumiki::Result<()>;
-    let calls: [Call; 5] = [
+    let calls: [Call; 6] = [
+        // They wait in different teams, if the group has levels.
+        |group, odd| match odd {
+            true => group.barrier(),
+            false => group.reduce(0, &mut [1u64], Sum),
+        },
         |group, odd| match odd {
             true => group.allreduce(&mut [1u64], Sum),
             false => group.broadcast(0, &mut [1u64]),
@@ -68,4 +90,43 @@ pub(crate) fn broken_collectives(stage: &Stage) {
             stage.sync();
         }
     }
+}
+
+/// A block that neighbours may still touch is given back when they have left, too.
+pub(crate) fn left_blocks(stage: &Stage) {
+    let world = &stage.world;
+    let heap = || world.ledger().of(Purpose::Heap);
+    let before = heap();
+    let group = world.group().expect("a group");
+    stage.sync();
+    let has_neighbours = world.node_ranks().len() > 1;
+    let left = if stage.me() == 0 {
+        drop(group);
+        assert!(!has_neighbours || heap() > before + 1000, "it is kept for the others");
+        None
+    } else {
+        Some(group)
+    };
+    stage.sync();
+    drop(left);
+    stage.sync();
+    let other = world.group().expect("a group");
+    other.free().expect("free");
+    stage.sync();
+    drop(world.team(0..1).expect("a team"));
+    assert_eq!(heap(), before);
+}
+
+/// Threads of a rank that call at once come one after the other, whatever is tried meanwhile.
+pub(crate) fn collectives_of_threads(stage: &Stage) {
+    let group = &stage.world.group().expect("a group");
+    let call = || {
+        for _ in 0..40 {
+            let mut sum = [1u64; 4];
+            group.allreduce(&mut sum, Sum).expect("allreduce");
+            assert_eq!(sum, [u64::from(stage.ranks()); 4]);
+        }
+    };
+    stage.at_once((0..2).map(|_| Box::new(call) as Box<dyn FnOnce() + Send>));
+    stage.sync();
 }

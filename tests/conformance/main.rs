@@ -51,7 +51,7 @@ mod worlds;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use way::{Way, EVERY, NODES, PRIVATE};
+use way::{Way, CLOSE, EVERY, NODES, PRIVATE};
 
 /// A test: what the ranks do, how many there are, and over which ways.
 struct Topic {
@@ -128,6 +128,9 @@ const TOPICS: &[Topic] = &[
     topic("collectives", &[NODES], collectives::collectives),
     topic("long_collectives", &[NODES], collectives::long_collectives),
     topic("broken_collectives", &[NODES], collectives::broken_collectives),
+    Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
+    topic("left_blocks", &[NODES], collectives::left_blocks),
+    topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),

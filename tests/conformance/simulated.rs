@@ -26,6 +26,9 @@ const REAL_ONLY: &[&str] = &[
     "collectives",
     "long_collectives",
     "broken_collectives",
+    "many_collectives",
+    "left_blocks",
+    "collectives_of_threads",
 ];
 /// Seeds of each topic, if nobody says how many.
 const SEEDS: u64 = 12;

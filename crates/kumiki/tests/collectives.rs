@@ -28,6 +28,7 @@ fn every_collective_gives_what_one_member_alone_computes() {
         everywhere(ranks, |world| {
             let group = world.group()?;
             sweep::sweep(&group, &[0, 1, 6])?;
+            sweep::started(&group, 6)?;
             group.free()
         });
     }
@@ -38,7 +39,7 @@ fn all_types_of_numbers_and_what_does_not_fit_into_a_block() {
     everywhere(5, |world| {
         let group = world.group()?;
         sweep::types(&group, 3)?;
-        sweep::sweep(&group, &[700])?;
+        sweep::brief(&group, &[700])?;
         group.free()
     });
 }
@@ -235,6 +236,77 @@ fn an_operation_that_calls_its_own_group_is_misuse() {
         group.allreduce(&mut sum, Combine::any_order(add))?;
         assert_eq!(sum, [2]);
         group.free()
+    });
+}
+
+#[test]
+fn what_is_long_goes_straight_and_comes_whole() {
+    for ranks in [1, 2, 3, 5] {
+        everywhere(ranks, |world| {
+            let comm = world.ledger().of(Purpose::Comm);
+            let group = world.group()?;
+            sweep::long(&group)?;
+            group.free()?;
+            assert_eq!(world.ledger().of(Purpose::Comm), comm);
+            Ok(())
+        });
+    }
+}
+
+/// In the middle of a collective: an error on all, and nothing is left of it.
+#[test]
+fn a_member_without_memory_in_a_collective_is_an_error_on_all_and_leaks_nothing() {
+    let outcome = cluster(4).budget_bytes(2 << 20).run(|attachment| {
+        let world = World::attach(attachment)?;
+        let of = || [Purpose::Comm, Purpose::Team, Purpose::Heap].map(|purpose| world.ledger().of(purpose));
+        let before = of();
+        for is_started in [false, true] {
+            let group = world.group()?;
+            let hog = (world.rank() == 2).then(|| {
+                let left = world.ledger().budget_bytes.expect("a budget")
+                    - world.ledger().entries.iter().map(|entry| entry.bytes).sum::<u64>();
+                world.alloc::<u8>(left as usize - 20_000)
+            });
+            world.sync()?;
+            let short = match is_started {
+                false => group.allreduce(&mut vec![1u64; 40_000], Sum),
+                true => group.start_alltoall(&[1u64; 16_000]).and_then(|started| started.wait()).map(drop),
+            };
+            let short = short.expect_err("one has no memory");
+            let own = matches!(short, Error::OutOfMemory { .. });
+            assert!(own == (world.rank() == 2), "rank {}: {short}", world.rank());
+            drop((hog, group));
+            world.sync()?;
+            let later = world.group()?;
+            later.barrier()?;
+            later.free()?;
+            world.sync()?;
+            assert_eq!(of(), before);
+        }
+        world.finalize()
+    });
+    assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), vec![Ok(()); 4]);
+}
+
+#[test]
+fn a_grid_has_rows_columns_and_neighbours() {
+    everywhere(6, |world| {
+        let group = world.group()?;
+        let grid = group.cartesian(&[2, 3], &[false, true])?;
+        let (me, rank) = (grid.coordinates().to_vec(), world.rank());
+        assert_eq!((me[0], me[1]), (rank / 3, rank % 3));
+        assert_eq!(grid.neighbours(0), [rank.checked_sub(3), Some(rank + 3).filter(|rank| *rank < 6)]);
+        assert_eq!(grid.neighbour(1, 4), Some(rank / 3 * 3 + (rank + 1) % 3));
+        let (row, column) = (grid.line(1)?, grid.line(0)?);
+        let (mut in_row, mut in_column) = ([rank], [rank]);
+        row.allreduce(&mut in_row, Sum)?;
+        column.allreduce(&mut in_column, Sum)?;
+        assert_eq!((in_row, in_column), ([if rank < 3 { 3 } else { 12 }], [2 * (rank % 3) + 3]));
+        assert_eq!((row.rank(), column.rank()), (me[1], me[0]));
+        assert!(matches!(grid.line(2), Err(Error::Misuse(_))));
+        let all = grid.part(&[0, 1])?;
+        assert_eq!((all.rank(), all.ranks()), (rank, 6));
+        [row, column, all, group].into_iter().try_for_each(|group| group.free())
     });
 }
 

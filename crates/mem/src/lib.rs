@@ -24,6 +24,7 @@ pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::team::Team;
 pub use drive::word::{Is, Until, Wait};
+pub use drive::world::variable;
 pub use drive::world::World;
 pub use engine::calls::Service;
 pub use engine::operations::Handle;

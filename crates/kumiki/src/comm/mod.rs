@@ -32,8 +32,8 @@ pub(crate) mod state;
 pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
 pub(crate) use collective::{serve as serve_collective, Groups};
 pub use collective::{
-    Algorithm, And, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt, Number,
-    Operation, Or, Product, Sum, Xor,
+    Algorithm, And, Cartesian, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt,
+    Number, Operation, Or, Product, Started, Sum, Xor,
 };
 pub use kumiki_mem::Located;
 pub use segments::{SegmentDestination, SegmentSource, Segments};

@@ -13,9 +13,11 @@ pub enum Algorithm {
     Tree,
     /// Each step reaches twice as far: recursive doubling, dissemination, Bruck.
     Doubling,
+    /// Each step halves what a member cares for, and then doubles it again: Rabenseifner.
+    Halving,
     /// From each member to the next.
     Ring,
-    /// Straight into the memory of the receiver.
+    /// Straight between the memories of members: each reads what it needs of the others, or writes what they need.
     Direct,
     /// Flat on each node, and among the first members of the nodes.
     Levels,
@@ -23,10 +25,11 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: [Algorithm; 6] = [
+    pub const ALL: [Algorithm; 7] = [
         Algorithm::Flat,
         Algorithm::Tree,
         Algorithm::Doubling,
+        Algorithm::Halving,
         Algorithm::Ring,
         Algorithm::Direct,
         Algorithm::Levels,
@@ -38,6 +41,7 @@ impl Algorithm {
             Algorithm::Flat => "flat",
             Algorithm::Tree => "tree",
             Algorithm::Doubling => "doubling",
+            Algorithm::Halving => "halving",
             Algorithm::Ring => "ring",
             Algorithm::Direct => "direct",
             Algorithm::Levels => "levels",

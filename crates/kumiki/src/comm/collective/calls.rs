@@ -2,14 +2,12 @@
 
 use super::lanes::differs;
 use super::operation::{merge, Operation, Reduction};
-use super::Algorithm::{self, Direct, Doubling, Flat, Levels, Ring, Tree};
-use super::{mix, Group, Talk};
+use super::Algorithm::{self, Direct, Doubling, Flat, Halving, Levels, Ring, Tree};
+use super::{mix, Group, Talk, LONG_BYTES};
 use crate::{Error, Pod, Purpose, Rank, Result};
 use kumiki_mem::Booking;
 use std::ops::Range;
 
-/// What is longer goes round in a ring, or straight.
-const LONG_BYTES: usize = 64 << 10;
 /// What is shorter for each member goes together with that for others.
 const SHORT_BYTES: usize = 512;
 
@@ -43,11 +41,13 @@ impl<'w> Group<'w> {
     pub fn broadcast<T: Pod>(&self, root: Rank, data: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
         let bytes = size_of_val(data);
-        let candidates = match bytes > LONG_BYTES {
-            true => [Flat, Levels, Ring, Tree],
-            false => [Flat, Levels, Tree, Ring],
+        // Between nodes all would read from the one that the root is on.
+        let candidates: &[Algorithm] = match (bytes >= LONG_BYTES, self.nodes == 1) {
+            (true, true) => &[Direct, Flat, Ring, Tree],
+            (true, false) => &[Levels, Ring, Tree, Direct],
+            (false, _) => &[Flat, Levels, Tree, Ring, Direct],
         };
-        let choice = self.pick(("broadcast", true, Some(bytes)), &candidates, 1)?;
+        let choice = self.pick(("broadcast", true, Some(bytes)), candidates, 1)?;
         let algorithm = choice.algorithm;
         let mark = self.mark::<T>(algorithm, &[root.into(), bytes as u64]);
         let data = bytemuck::cast_slice_mut(data);
@@ -56,6 +56,7 @@ impl<'w> Group<'w> {
             match algorithm {
                 Flat => talk.show_all(root as usize, data),
                 Levels => talk.levels_broadcast(root, data),
+                Direct => talk.direct_broadcast(talk.circle(), root as usize, data),
                 Ring => talk.ring_broadcast(self.all, root, data),
                 _ => talk.tree_broadcast(self.all, root, data),
             }
@@ -67,10 +68,13 @@ impl<'w> Group<'w> {
     pub fn reduce<T: Pod>(&self, root: Rank, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
         let _turn = self.enter()?;
         let bytes = size_of_val(data);
-        let algorithm = match operation.commutes() {
-            true => self.choose(&[Flat, Levels, Tree], size_of::<T>()),
-            false => self.choose(&[Flat, Tree], size_of::<T>()),
+        let candidates: &[Algorithm] = match (operation.commutes(), bytes >= LONG_BYTES) {
+            (true, true) => &[Direct, Flat, Levels, Tree],
+            (false, true) => &[Direct, Flat, Tree],
+            (true, false) => &[Flat, Levels, Tree, Direct],
+            (false, false) => &[Flat, Tree, Direct],
         };
+        let algorithm = self.choose(candidates, size_of::<T>());
         let mark = self.mark::<T>(algorithm, &[root.into(), bytes as u64, operation.mark()]);
         let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
         let reduction = Reduction::of::<T, _>(&operation, &merge);
@@ -82,6 +86,7 @@ impl<'w> Group<'w> {
                     talk.show_merged(data, reduction, if self.me == root { 0..self.count() } else { 0..0 })
                 }
                 Levels => talk.levels_reduce(root, data, reduction),
+                Direct => talk.direct_reduce(talk.circle(), root as usize, data, reduction),
                 _ => talk.tree_reduce(self.all, root, data, reduction),
             }
         })
@@ -106,10 +111,11 @@ impl<'w> Group<'w> {
     pub fn allreduce<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
         let _turn = self.enter()?;
         let bytes = size_of_val(data);
-        let candidates: &[Algorithm] = match (operation.commutes(), bytes > LONG_BYTES) {
-            (true, true) => &[Flat, Ring, Levels, Doubling, Tree],
-            (true, false) => &[Flat, Levels, Doubling, Ring, Tree],
-            (false, _) => &[Flat, Tree],
+        let candidates: &[Algorithm] = match (operation.commutes(), bytes >= LONG_BYTES) {
+            (true, true) => &[Direct, Levels, Flat, Halving, Ring, Doubling, Tree],
+            (true, false) => &[Flat, Levels, Doubling, Halving, Ring, Direct, Tree],
+            (false, true) => &[Direct, Flat, Tree],
+            (false, false) => &[Flat, Tree, Direct],
         };
         let class = ("allreduce", operation.commutes(), Some(bytes));
         let choice = self.pick(class, candidates, size_of::<T>())?;
@@ -122,6 +128,8 @@ impl<'w> Group<'w> {
             Flat => talk.show_merged(data, reduction, 0..self.count()),
             Levels => talk.levels_allreduce(data, reduction),
             Doubling => talk.doubling_allreduce(self.all, data, reduction),
+            Halving => talk.halving_allreduce(self.all, data, reduction),
+            Direct => talk.direct_allreduce(talk.circle(), data, reduction),
             Ring => talk.ring_allreduce(self.all, data, reduction),
             _ => {
                 talk.tree_reduce(self.all, 0, data, reduction)?;
@@ -134,7 +142,7 @@ impl<'w> Group<'w> {
     /// Brings as many elements of each member to the root, in the order of the members. `into` counts on the root only.
     pub fn gather<T: Pod>(&self, root: Rank, data: &[T], into: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
-        let algorithm = self.choose(&[Flat, Tree], 1);
+        let algorithm = self.choose(rooted(size_of_val(data) * self.count()), 1);
         let mark = self.mark::<T>(algorithm, &[root.into(), data.len() as u64]);
         let counts = vec![data.len(); if self.me == root { self.count() } else { 0 }];
         self.run("gather", mark, |talk| talk.gather(algorithm, root, data, &counts, into))
@@ -144,7 +152,8 @@ impl<'w> Group<'w> {
     /// only.
     pub fn gatherv<T: Pod>(&self, root: Rank, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
-        let algorithm = self.choose(&[Flat, Tree], 1);
+        // Not all know how much it is.
+        let algorithm = self.choose(rooted(0), 1);
         let mark = self.mark::<T>(algorithm, &[root.into()]);
         self.run("gatherv", mark, |talk| talk.gather(algorithm, root, data, counts, into))
     }
@@ -167,7 +176,7 @@ impl<'w> Group<'w> {
     /// ```
     pub fn scatter<T: Pod>(&self, root: Rank, data: &[T], into: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
-        let algorithm = self.choose(&[Flat, Tree], 1);
+        let algorithm = self.choose(rooted(size_of_val(into) * self.count()), 1);
         let mark = self.mark::<T>(algorithm, &[root.into(), into.len() as u64]);
         let counts = vec![into.len(); if self.me == root { self.count() } else { 0 }];
         self.run("scatter", mark, |talk| talk.scatter(algorithm, root, data, &counts, into))
@@ -177,7 +186,8 @@ impl<'w> Group<'w> {
     /// only.
     pub fn scatterv<T: Pod>(&self, root: Rank, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
-        let algorithm = self.choose(&[Flat, Tree], 1);
+        // Not all know how much it is.
+        let algorithm = self.choose(rooted(0), 1);
         let mark = self.mark::<T>(algorithm, &[root.into()]);
         self.run("scatterv", mark, |talk| talk.scatter(algorithm, root, data, counts, into))
     }
@@ -213,7 +223,10 @@ impl<'w> Group<'w> {
     fn allgather_of<T: Pod>(&self, data: Option<&[T]>, counts: &[usize], into: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
         let bytes = size_of_val(into);
-        let candidates = if bytes > LONG_BYTES { [Flat, Ring, Doubling] } else { [Flat, Doubling, Ring] };
+        let candidates = match bytes >= LONG_BYTES {
+            true => [Direct, Flat, Ring, Doubling],
+            false => [Flat, Doubling, Ring, Direct],
+        };
         let choice = self.pick(("allgather", true, Some(bytes)), &candidates, 1)?;
         let algorithm = choice.algorithm;
         let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
@@ -236,6 +249,7 @@ impl<'w> Group<'w> {
                     talk.stream(&mine, into, &|index, _| Ok((0..places[index].len(), places[index].start)))
                 }
                 Ring => talk.ring_allgather(self.all, into, &places),
+                Direct => talk.direct_allgather(talk.circle(), into, &places),
                 _ => talk.doubling_allgather(self.all, into, &places),
             }
         };
@@ -265,7 +279,7 @@ impl<'w> Group<'w> {
         let (bytes, part) = (size_of_val(data), data.len() / self.count());
         // Doubling takes as much memory as there is to send.
         let candidates: &[Algorithm] = match bytes / self.count() > SHORT_BYTES {
-            true if bytes > LONG_BYTES => &[Direct, Flat],
+            true if bytes >= LONG_BYTES => &[Direct, Flat],
             true => &[Flat, Direct],
             false => &[Flat, Doubling, Direct],
         };
@@ -376,10 +390,12 @@ impl<'w> Group<'w> {
         operation: impl Operation<T>,
     ) -> Result<Range<usize>> {
         let _turn = self.enter()?;
-        let algorithm = match operation.commutes() {
-            true => self.choose(&[Flat, Ring, Tree], size_of::<T>()),
-            false => self.choose(&[Flat, Tree], size_of::<T>()),
+        let candidates: &[Algorithm] = match (operation.commutes(), size_of_val(data) >= LONG_BYTES) {
+            (_, true) => &[Direct, Flat, Tree],
+            (true, false) => &[Flat, Ring, Tree, Direct],
+            (false, false) => &[Flat, Tree, Direct],
         };
+        let algorithm = self.choose(candidates, size_of::<T>());
         let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
         let mark = self.mark::<T>(algorithm, &[counted, operation.mark()]);
         let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
@@ -392,6 +408,10 @@ impl<'w> Group<'w> {
             match algorithm {
                 Flat => talk.show_merged(data, reduction, 0..self.count())?,
                 Ring => talk.ring_reduce_scatter(self.all, data, &places, reduction)?,
+                Direct => {
+                    let part = talk.direct_combined(talk.circle(), data, &places, reduction)?;
+                    data[own.clone()].copy_from_slice(part.bytes());
+                }
                 _ => {
                     talk.tree_reduce(self.all, 0, data, reduction)?;
                     let _booked = talk.scratch(own.len())?;
@@ -408,7 +428,7 @@ impl<'w> Group<'w> {
         self.count as usize
     }
 
-    fn check_root(&self, root: Rank) -> Result<()> {
+    pub(super) fn check_root(&self, root: Rank) -> Result<()> {
         match root < self.count {
             true => Ok(()),
             false => Err(Error::Misuse(format!("root {root} of a group of {} members", self.count))),
@@ -454,6 +474,14 @@ impl std::ops::Deref for Places {
     }
 }
 
+/// What does a gather or a scatter of so many bytes.
+fn rooted(bytes: usize) -> &'static [Algorithm] {
+    match bytes >= LONG_BYTES {
+        true => &[Direct, Flat, Tree],
+        false => &[Flat, Tree, Direct],
+    }
+}
+
 fn fits(what: &str, len: usize, wanted: usize) -> Result<()> {
     match len == wanted {
         true => Ok(()),
@@ -490,6 +518,7 @@ impl Talk<'_, '_> {
                 true => Ok((0..total, places[index].start)),
                 false => Ok((0..0, 0)),
             }),
+            Direct => self.direct_gather(self.circle(), root as usize, data, into, &places),
             _ => self.tree_gather(group.all, root, data, into, &places),
         }
     }
@@ -508,8 +537,10 @@ impl Talk<'_, '_> {
         let places = if is_root { group.places::<T>(counts, data.len())? } else { Places::NONE };
         let data: &[u8] = if is_root { bytemuck::cast_slice(data) } else { &[] };
         let into = bytemuck::cast_slice_mut(into);
-        if algorithm != Flat {
-            return self.tree_scatter(group.all, root, data, &places, into);
+        match algorithm {
+            Flat => {}
+            Direct => return self.direct_scatter(self.circle(), root as usize, data, &places, into),
+            _ => return self.tree_scatter(group.all, root, data, &places, into),
         }
         let table = if is_root { starts(&places) } else { Vec::new() };
         let (me, root) = (group.me as usize, root as usize);

@@ -47,6 +47,49 @@ impl Talk<'_, '_> {
         Ok(())
     }
 
+    /// Combines elements of all, on all (Rabenseifner): in each step members at half the distance part what they have and combine a half
+    /// each, and then get the other halves in the same way back. The order must not matter.
+    pub(super) fn halving_allreduce(
+        &mut self,
+        web: Web,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let (most, size) = (web.count.ilog2(), reduction.element.max(1));
+        let beyond = web.count - (1 << most);
+        if web.me >= 1 << most {
+            let lane = web.down(most);
+            self.send(lane, data)?;
+            return self.receive(lane, data);
+        }
+        if web.me < beyond {
+            let mut traffic = Merge::new(data, [0..0, 0..data.len()], reduction, false);
+            self.exchange(None, Some(web.up(most)), &mut traffic)?;
+        }
+        let mut halvings = Vec::with_capacity(most as usize);
+        let mut own = 0..data.len();
+        for power in (0..most).rev() {
+            let is_behind = web.me >> power & 1 == 1;
+            let middle = own.start + own.len() / size / 2 * size;
+            let (low, high) = (own.start..middle, middle..own.end);
+            let (kept, given) = if is_behind { (high, low) } else { (low, high) };
+            let lane = if is_behind { web.down(power) } else { web.up(power) };
+            let mut traffic = Merge::new(data, [given.clone(), kept.clone()], reduction, is_behind);
+            self.exchange(Some(lane), Some(lane), &mut traffic)?;
+            halvings.push((lane, kept.clone(), given));
+            own = kept;
+        }
+        for (lane, kept, given) in halvings.into_iter().rev() {
+            let (out, into) = ([kept], [given]);
+            let mut traffic = Pieces { memory: data, out: &out, into: &into, same: false };
+            self.exchange(Some(lane), Some(lane), &mut traffic)?;
+        }
+        if web.me < beyond {
+            self.send(web.up(most), data)?;
+        }
+        Ok(())
+    }
+
     /// Combines elements of all members up to each, in their order.
     pub(super) fn doubling_scan(
         &mut self,

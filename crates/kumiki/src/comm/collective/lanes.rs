@@ -590,7 +590,7 @@ impl<'w> Talk<'_, 'w> {
 
     /// Says on this node which call this member is in, and whether it is done with it.
     pub(super) fn post(&mut self, is_over: bool) -> Result<()> {
-        self.state.board = board(self.state.call, self.mark, is_over);
+        self.state.board = board(self.call, self.mark, is_over);
         self.own()?.word(CALL_AT)?.store(self.state.board, Release);
         Ok(())
     }

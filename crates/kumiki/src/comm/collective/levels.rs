@@ -1,7 +1,8 @@
 //! Two levels: the members of each node by themselves, and the first of each node among them.
 
+use super::direct::Circle;
 use super::operation::Reduction;
-use super::{Talk, Web};
+use super::{Talk, Web, LONG_BYTES};
 use crate::{Rank, Result};
 use std::collections::BTreeSet;
 
@@ -38,13 +39,13 @@ impl Talk<'_, '_> {
         let (node, number) = self.node_of(root);
         let is_here = self.is_here(root);
         if is_here {
-            self.show_all(number, data)?;
+            self.near_broadcast(number, data)?;
         }
         if let Some(web) = self.led() {
             self.tree_broadcast(web, node, data)?;
         }
         if !is_here {
-            self.show_all(0, data)?;
+            self.near_broadcast(0, data)?;
         }
         Ok(())
     }
@@ -85,10 +86,25 @@ impl Talk<'_, '_> {
     /// Combines elements of all, on all; the order must not matter.
     pub(super) fn levels_allreduce(&mut self, data: &mut [u8], reduction: Reduction<'_>) -> Result<()> {
         let (near, me) = self.near();
-        self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
-        if let Some(web) = self.led() {
-            self.doubling_allreduce(web, data, reduction)?;
+        if data.len() >= LONG_BYTES {
+            self.direct_allreduce(Circle::Near, data, reduction)?;
+            if let Some(web) = self.led() {
+                self.direct_allreduce(Circle::Lanes(web), data, reduction)?;
+            }
+        } else {
+            self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
+            if let Some(web) = self.led() {
+                self.doubling_allreduce(web, data, reduction)?;
+            }
         }
-        self.show_all(0, data)
+        self.near_broadcast(0, data)
+    }
+
+    /// Bytes of a member of the node go to all of them.
+    fn near_broadcast(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
+        match data.len() >= LONG_BYTES {
+            true => self.direct_broadcast(Circle::Near, root, data),
+            false => self.show_all(root, data),
+        }
     }
 }

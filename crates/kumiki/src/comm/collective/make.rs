@@ -6,7 +6,7 @@
 use super::block::{self, Layout};
 use super::lanes::Lane;
 use super::tune::{Tuner, TABLE_BYTES};
-use super::{Group, Near, State, Web, SCRATCH_BYTES};
+use super::{kept, Group, Near, State, Web, SCRATCH_BYTES};
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result, Team, World};
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ impl<'w> Table<'w> {
     }
 }
 
-fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Result<Group<'w>> {
+pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Result<Group<'w>> {
     let team = team.ok_or_else(|| Error::Misuse("a group of which this rank is no member".into()))?;
     world.sweep_groups();
     let node_team = team_of_node(world, &team)?;
@@ -176,7 +176,7 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
     let prepared = prepare(world, &team, &placing, options);
     let circle = team.circle(world)?;
     let wish = Wish::new("a group", options);
-    let short = |_| [prepared.is_err(), false];
+    let short = |_| [prepared.is_err(), kept::is_asked()];
     let Agreed { made: table, counts, .. } =
         agree(circle, &mut circle.lock(), wish, || Table::new(world, count), short)?;
     // Whatever goes wrong now, this rank comes to the same barriers as the others.
@@ -222,6 +222,7 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
         broken: None,
         untold: None,
         has_lost_strangers: false,
+        jobs: Default::default(),
         team: None,
     };
     let group = Group {
@@ -242,7 +243,11 @@ fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptions) -> Resu
         forced: Mutex::new(None),
         tuner: Mutex::new(Tuner::new(options.is_fixed)),
         nodes: placing.leaders.len() as u32,
+        options,
     };
+    if counts.is_ok_and(|[_, asking]| asking > 0) {
+        group.learn_file()?;
+    }
     Ok(group)
 }
 

@@ -5,11 +5,13 @@
 //! | `calls.rs` | the collectives, as programs call them |
 //! | `make.rs` | how a group is made |
 //! | `algorithm.rs` | which algorithms there are |
-//! | `tune.rs` | which one does it, by trying |
+//! | `tune.rs`, `kept.rs` | which one does it, by trying; and from run to run |
+//! | `cartesian.rs` | members in a grid |
 //! | `shown.rs` | flat: the members of a node show each other what they have |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
-//! | `direct.rs` | from everyone to everyone, straight into the memory of the receiver |
+//! | `direct.rs` | straight between the memories of members: what is long |
 //! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
+//! | `started.rs`, `plan.rs` | what is started, and goes on bit by bit |
 //! | `lanes.rs` | streams of bytes between members |
 //! | `traffic.rs` | what goes out and comes in on them |
 //! | `block.rs` | the memory of a member |
@@ -23,27 +25,33 @@
 mod algorithm;
 mod block;
 mod calls;
+mod cartesian;
 mod direct;
 mod doubling;
+mod kept;
 mod lanes;
 mod levels;
 mod make;
 mod operation;
+mod plan;
 mod retired;
 mod ring;
 mod shown;
+mod started;
 mod traffic;
 mod tree;
 mod tune;
 
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
+pub use cartesian::Cartesian;
 pub use make::GroupOptions;
 pub use operation::{
     And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
 };
 
 pub(crate) use retired::Groups;
+pub use started::Started;
 pub use tune::Decision;
 
 use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
@@ -56,6 +64,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use tune::Tuner;
 
+/// What is as long as this goes straight between the memories of members, where it can.
+const LONG_BYTES: usize = 64 << 10;
 /// Bytes that a call may take without asking: they are booked with the group.
 const SCRATCH_BYTES: usize = 4096;
 
@@ -107,6 +117,7 @@ pub struct Group<'w> {
     forced: Mutex<Option<Algorithm>>,
     tuner: Mutex<Tuner>,
     nodes: u32,
+    options: GroupOptions,
 }
 
 /// Members in a circle, and the lanes between them.
@@ -171,6 +182,8 @@ struct State {
     untold: Option<Broken>,
     /// Whether a rank that is no member is lost: then not every loss matters.
     has_lost_strangers: bool,
+    /// What was started and is not over, in its order.
+    jobs: VecDeque<Box<dyn started::Job>>,
 }
 
 /// A member in the middle of a call.
@@ -179,6 +192,8 @@ struct Talk<'a, 'w> {
     state: &'a mut State,
     /// The same on all members if they do the same.
     mark: u64,
+    /// The number of the call.
+    call: u64,
 }
 
 impl std::fmt::Debug for Group<'_> {
@@ -220,13 +235,27 @@ impl<'w> Group<'w> {
         self.barrier()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
-        let mut talk = Talk { group: &self, state, mark: 0 };
+        let mut talk = Talk { group: &self, state, mark: 0, call: 0 };
         talk.settle();
         // All have come, and what they sent is there: nobody sends anything more. Behind the next meeting nobody looks at a block, either.
         talk.part();
         let [node, all] =
             [talk.state.node_team.take(), talk.state.team.take()].map(|team| team.map_or(Ok(()), Team::free));
         node.and(all)
+    }
+
+    /// Parts the members into groups: those that give the same colour are in one, in the order of their keys, and of their numbers where the
+    /// keys are equal. Collective. Whoever gives `None` is in no group.
+    pub fn split(&self, colour: impl Into<Option<u32>>, key: i64) -> Result<Option<Group<'w>>> {
+        let _turn = self.enter()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.carry_on(&mut state, |_| true);
+        let Some(team) = state.team.as_ref().filter(|_| state.broken.is_none()) else {
+            let why = state.broken.map_or(Error::Closed("the group has ended".into()), Broken::error);
+            return self.world.note(Err(why));
+        };
+        let team = team.team_split(self.world, colour, key)?;
+        team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
     }
 
     fn address(&self) -> GlobalAddress {
@@ -273,13 +302,16 @@ impl<'w> Group<'w> {
     ) -> Result<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
+        // What was started before comes before it. If that fails, so does this.
+        let _ = self.carry_on(state, |_| true);
         if let Some(broken) = state.broken {
-            Talk { group: self, state, mark: 0 }.tell();
+            Talk { group: self, state, mark: 0, call: 0 }.tell();
             return self.world.note(Err(broken.error()));
         }
         state.call += 1;
+        let call = state.call;
         let mark = mix(mix(mix(self.number, state.call), hash(name)), mark);
-        let mut guard = Guard(Talk { group: self, state, mark }, true);
+        let mut guard = Guard(Talk { group: self, state, mark, call }, true);
         let done = guard.begin().and_then(|()| work(&mut guard.0));
         guard.1 = false;
         match done.and_then(|done| guard.0.post(true).map(|()| done)) {
@@ -369,6 +401,7 @@ impl Talk<'_, '_> {
         }
         self.state.node_team = None;
         self.state.team = None;
+        self.state.end_jobs(broken);
     }
 
     /// Tells those on other nodes why this member has left, if they do not know.
@@ -416,10 +449,11 @@ impl Talk<'_, '_> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
+        self.keep_decisions();
         let memory = self.memory.take();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
-        let mut talk = Talk { group: self, state, mark: 0 };
+        let mut talk = Talk { group: self, state, mark: 0, call: 0 };
         if talk.state.team.is_some() {
             talk.leave(Broken { cause: Cause::Left, rank: self.world.rank() });
         }

@@ -4,6 +4,7 @@
 //! back when each of them has said that it is done with it, or is gone.
 
 use super::block::Layout;
+use super::kept::Kept;
 use crate::{GlobalAddress, Rank, Region, Result, World};
 use kumiki_mem::{Booking, Local};
 use std::sync::{Mutex, PoisonError};
@@ -40,6 +41,7 @@ impl Retired {
 #[derive(Default)]
 pub(crate) struct Groups {
     retired: Mutex<Vec<Retired>>,
+    pub(super) kept: Kept,
 }
 
 impl World {

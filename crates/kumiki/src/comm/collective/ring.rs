@@ -3,7 +3,7 @@
 use super::operation::Reduction;
 use super::traffic::{Merge, Pieces};
 use super::tree::chunks;
-use super::{Talk, Web};
+use super::{Talk, Web, LONG_BYTES};
 use crate::Result;
 use std::ops::Range;
 
@@ -11,6 +11,10 @@ impl Talk<'_, '_> {
     /// Bytes of the root go from member to member.
     pub(super) fn ring_broadcast(&mut self, web: Web, root: u32, data: &mut [u8]) -> Result<()> {
         let behind = (web.me + web.count - root) % web.count;
+        if data.len() >= LONG_BYTES {
+            let next = (behind + 1 < web.count).then(|| web.up(0));
+            return self.passed_on((behind > 0).then(|| web.down(0)), next.as_slice(), data);
+        }
         let chunk = self.piece_bytes().max(1);
         for range in chunks(data.len(), chunk) {
             if behind > 0 {
@@ -73,7 +77,7 @@ impl Talk<'_, '_> {
 }
 
 /// So many elements in parts that differ by at most one.
-fn split(len: usize, parts: u32) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn split(len: usize, parts: u32) -> impl Iterator<Item = Range<usize>> {
     let parts = parts as usize;
     let start = move |part: usize| part * (len / parts) + part.min(len % parts);
     (0..parts).map(move |part| start(part)..start(part + 1))

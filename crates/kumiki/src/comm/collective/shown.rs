@@ -21,7 +21,7 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// Meets the members of this node.
-    fn meet(&mut self) -> Result<()> {
+    pub(super) fn meet(&mut self) -> Result<()> {
         if self.group.near.count == 1 {
             return Ok(());
         }

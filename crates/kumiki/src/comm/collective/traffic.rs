@@ -103,6 +103,12 @@ pub(super) struct Merge<'a> {
     into: Range<usize>,
     reduction: Reduction<'a>,
     others_first: bool,
+    come: Come,
+}
+
+/// How far what comes has been combined.
+#[derive(Debug, Default)]
+pub(super) struct Come {
     /// What has come and was not combined: a part of an element.
     waiting: Aligned,
     done: usize,
@@ -115,7 +121,17 @@ impl<'a> Merge<'a> {
         reduction: Reduction<'a>,
         others_first: bool,
     ) -> Self {
-        Merge { data, out, into, reduction, others_first, waiting: Aligned::default(), done: 0 }
+        Merge { data, out, into, reduction, others_first, come: Come::default() }
+    }
+
+    /// The same, where so much has come before.
+    pub(super) fn go_on(self, come: Come) -> Self {
+        Merge { come, ..self }
+    }
+
+    /// How far it is.
+    pub(super) fn pause(self) -> Come {
+        self.come
     }
 }
 
@@ -133,17 +149,18 @@ impl Traffic for Merge<'_> {
     }
 
     fn take(&mut self, _: usize, bytes: &[u8]) {
-        let before = self.waiting.bytes().len();
-        self.waiting.resize(before + bytes.len());
-        let waiting = self.waiting.bytes_mut();
+        let Come { waiting: kept, done } = &mut self.come;
+        let before = kept.bytes().len();
+        kept.resize(before + bytes.len());
+        let waiting = kept.bytes_mut();
         waiting[before..].copy_from_slice(bytes);
         let whole = waiting.len() / self.reduction.element.max(1) * self.reduction.element;
-        let start = self.into.start + self.done;
+        let start = self.into.start + *done;
         (self.reduction.merge)(&mut self.data[start..start + whole], &waiting[..whole], self.others_first);
-        self.done += whole;
+        *done += whole;
         let left = waiting.len() - whole;
         waiting.copy_within(whole.., 0);
-        self.waiting.resize(left);
+        kept.resize(left);
     }
 
     fn keeps_pace(&self) -> bool {

@@ -3,33 +3,33 @@
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::traffic::{Bytes, Merge};
-use super::{Talk, Web};
+use super::{Talk, Web, LONG_BYTES};
 use crate::Result;
 use std::ops::Range;
 
 /// The place of a member in the tree of a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+pub(super) struct Place {
     /// How many behind the root.
     behind: u32,
     count: u32,
     /// Children are at distances of powers below this; the parent is at this one.
-    power: u32,
+    pub(super) power: u32,
 }
 
 impl Place {
-    fn new(web: Web, root: u32) -> Place {
+    pub(super) fn new(web: Web, root: u32) -> Place {
         let behind = (web.me + web.count - root) % web.count;
         let power = if behind == 0 { web.rounds() } else { behind.trailing_zeros() };
         Place { behind, count: web.count, power }
     }
 
-    fn is_root(self) -> bool {
+    pub(super) fn is_root(self) -> bool {
         self.behind == 0
     }
 
     /// The powers at which there are children.
-    fn children(self) -> impl DoubleEndedIterator<Item = u32> {
+    pub(super) fn children(self) -> impl DoubleEndedIterator<Item = u32> {
         (0..self.power).filter(move |power| self.behind + (1 << power) < self.count)
     }
 
@@ -57,6 +57,11 @@ impl Talk<'_, '_> {
     /// Bytes of the root go to all.
     pub(super) fn tree_broadcast(&mut self, web: Web, root: u32, data: &mut [u8]) -> Result<()> {
         let place = Place::new(web, root);
+        if data.len() >= LONG_BYTES {
+            let parent = (!place.is_root()).then(|| web.down(place.power));
+            let children: Vec<_> = place.children().rev().map(|power| web.up(power)).collect();
+            return self.passed_on(parent, &children, data);
+        }
         let chunk = self.chunk(1);
         for range in chunks(data.len(), chunk) {
             if !place.is_root() {

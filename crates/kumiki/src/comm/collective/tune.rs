@@ -8,7 +8,6 @@ use super::operation::{merge, Max, Reduction};
 use super::{Algorithm, Group};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{MutexGuard, PoisonError};
 
 /// How often each algorithm is tried; the fastest time counts.
@@ -18,9 +17,11 @@ const HOPELESS: u64 = 4;
 /// Kinds and sizes of calls that are decided about. What comes later takes what usually is the best.
 const MOST_CLASSES: usize = 32;
 /// Bytes of a file of decisions that are read.
-const MOST_FILE_BYTES: u64 = 64 << 10;
+pub(super) const MOST_FILE_BYTES: u64 = 64 << 10;
 /// The first words of such a file.
-const TITLE: &str = "kumiki decisions 1";
+pub(super) const TITLE: &str = "kumiki decisions 1";
+
+const ALGORITHMS: usize = Algorithm::ALL.len();
 
 /// Calls that are decided about together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -39,8 +40,8 @@ enum Entry {
     /// These are tried in turn, and took so long.
     Trying {
         calls: u32,
-        tried: [bool; Algorithm::ALL.len()],
-        best_ns: [u64; Algorithm::ALL.len()],
+        tried: [bool; ALGORITHMS],
+        best_ns: [u64; ALGORITHMS],
     },
     Decided {
         algorithm: Algorithm,
@@ -109,7 +110,7 @@ struct Facts {
 
 impl Facts {
     /// About how long an algorithm takes, in nanoseconds.
-    fn estimate(self, algorithm: Algorithm, bytes: u64) -> u64 {
+    fn estimate(self, collective: &str, algorithm: Algorithm, bytes: u64) -> u64 {
         // A message and a byte, on a node and between nodes; what a piece costs beside its bytes; and meeting on a node.
         let (message, byte_ps, a_piece, meeting) =
             if self.nodes == 1 { (500, 300, 150, 1_000) } else { (20_000, 1_000, 2_000, 1_000) };
@@ -120,8 +121,14 @@ impl Facts {
         match algorithm {
             Algorithm::Flat => shown(bytes),
             Algorithm::Tree | Algorithm::Doubling => steps * (message + stream(bytes)),
+            Algorithm::Halving => 2 * (steps * message + stream(bytes)),
             Algorithm::Ring => 2 * self.ranks * message + 2 * stream(bytes),
-            Algorithm::Direct => 3 * steps * message + self.ranks * message / 4 + bytes * byte_ps / 1000,
+            Algorithm::Direct => {
+                // All read from the node of one, and share its line.
+                let times = if collective == "broadcast" && self.nodes > 1 { self.ranks } else { 1 };
+                // Lending takes as long as some messages.
+                4 * steps * message + self.ranks * message / 4 + 5_000 + times * (bytes * byte_ps / 1000)
+            }
             Algorithm::Levels => {
                 let far = u64::from(self.nodes.next_power_of_two().ilog2());
                 2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes))
@@ -130,10 +137,10 @@ impl Facts {
     }
 
     /// Those that can be the fastest.
-    fn promising(self, candidates: &[Algorithm], bytes: u64) -> Vec<Algorithm> {
-        let estimates = candidates.iter().map(|algorithm| self.estimate(*algorithm, bytes));
+    fn promising(self, collective: &str, candidates: &[Algorithm], bytes: u64) -> Vec<Algorithm> {
+        let estimates = candidates.iter().map(|algorithm| self.estimate(collective, *algorithm, bytes));
         let best = estimates.min().unwrap_or(0);
-        let hope = |algorithm: &Algorithm| self.estimate(*algorithm, bytes) <= HOPELESS * best;
+        let hope = |algorithm: &Algorithm| self.estimate(collective, *algorithm, bytes) <= HOPELESS * best;
         candidates.iter().copied().filter(hope).collect()
     }
 }
@@ -172,25 +179,32 @@ impl Group<'_> {
     /// The decisions as text that [`learn`](Self::learn) reads: for groups of as many ranks on as many nodes.
     pub fn decisions_as_text(&self) -> String {
         let mut text = format!("{TITLE}\n");
-        for Decision { collective, commutes, below_bytes, algorithm, .. } in self.decisions() {
-            let order = if commutes { "any" } else { "kept" };
-            let _ = writeln!(
-                text,
-                "{collective} order {order} ranks {} nodes {} bytes {below_bytes} {algorithm}",
-                self.count, self.nodes
-            );
+        for (class, algorithm) in self.decided() {
+            text.push_str(&line_of(class, algorithm, [self.count, self.nodes]));
         }
         text
     }
 
-    /// Takes decisions from a text of [`decisions_as_text`](Self::decisions_as_text); what is for other groups is passed over. All
+    /// What was decided.
+    pub(super) fn decided(&self) -> Vec<(Class, Algorithm)> {
+        let tuner = self.tuner();
+        let decided = tuner.table.iter().filter_map(|(class, entry)| match entry {
+            Entry::Decided { algorithm, .. } => Some((*class, *algorithm)),
+            Entry::Trying { .. } => None,
+        });
+        decided.collect()
+    }
+
+    /// Takes decisions from a text of [`decisions_as_text`](Self::decisions_as_text); what is for other groups is passed over, and all of it by
+    /// a group that is [fixed](super::GroupOptions::fixed). All
     /// members give the same text. One that cannot be read is [`Misuse`](Error::Misuse), and names the line; nothing is taken of it then.
     pub fn learn(&self, text: &str) -> Result<()> {
-        let lines = self.world.note(parse(text))?;
+        let wrong = |(line, why)| Error::Misuse(format!("decisions of groups, line {line}: {why}"));
+        let lines = self.world.note(parse(text).map_err(wrong))?;
         let mut tuner = self.tuner();
         for (class, algorithm, [ranks, nodes]) in lines {
             let has_room = tuner.table.len() < MOST_CLASSES || tuner.table.contains_key(&class);
-            if [ranks, nodes] == [self.count, self.nodes] && has_room {
+            if [ranks, nodes] == [self.count, self.nodes] && has_room && !tuner.is_fixed {
                 tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns: 0 });
             }
         }
@@ -223,12 +237,12 @@ impl Group<'_> {
             return Ok(Choice { algorithm, trial: None });
         }
         if !tuner.table.contains_key(&class) {
-            let promising = self.facts().promising(&can, 1 << power.min(62));
+            let promising = self.facts().promising(collective, &can, 1 << power.min(40));
             if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
                 return Ok(Choice { algorithm: usual, trial: None });
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
-            tuner.table.insert(class, Entry::Trying { calls: 0, tried, best_ns: [u64::MAX; 6] });
+            tuner.table.insert(class, Entry::Trying { calls: 0, tried, best_ns: [u64::MAX; ALGORITHMS] });
         }
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
@@ -258,7 +272,7 @@ impl Group<'_> {
     }
 
     /// The largest of what each member has, on all members.
-    fn slowest(&self, mut times: [u64; 6]) -> Result<[u64; 6]> {
+    fn slowest(&self, mut times: [u64; ALGORITHMS]) -> Result<[u64; ALGORITHMS]> {
         let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<u64>(&Max, into, others, first);
         let reduction = Reduction::of::<u64, _>(&Max, &merge);
         self.run("decide", 0, |talk| {
@@ -268,7 +282,7 @@ impl Group<'_> {
     }
 
     /// Keeps the one whose slowest member was the fastest.
-    fn decide(&self, class: Class, turns: &[Algorithm], own_ns: [u64; 6]) -> Result<Algorithm> {
+    fn decide(&self, class: Class, turns: &[Algorithm], own_ns: [u64; ALGORITHMS]) -> Result<Algorithm> {
         let slowest = self.slowest(own_ns)?;
         let fastest = turns.iter().copied().min_by_key(|algorithm| slowest[*algorithm as usize]);
         let algorithm = fastest.unwrap_or(Algorithm::Tree);
@@ -293,19 +307,25 @@ impl Group<'_> {
 
 type Line = (Class, Algorithm, [u32; 2]);
 
-/// The decisions of a text.
-fn parse(text: &str) -> Result<Vec<Line>> {
-    let wrong =
-        |number: usize, why: &str| Error::Misuse(format!("decisions of groups, line {number}: {why}"));
+/// A decision for groups of so many ranks on so many nodes, as a line.
+pub(super) fn line_of(class: Class, algorithm: Algorithm, [ranks, nodes]: [u32; 2]) -> String {
+    let Class { collective, commutes, power } = class;
+    let order = if commutes { "any" } else { "kept" };
+    let below_bytes = if power == 0 { 0 } else { 1u64 << power };
+    format!("{collective} order {order} ranks {ranks} nodes {nodes} bytes {below_bytes} {algorithm}\n")
+}
+
+/// The decisions of a text; or the line that is wrong, and why.
+pub(super) fn parse(text: &str) -> std::result::Result<Vec<Line>, (usize, String)> {
     if text.len() as u64 > MOST_FILE_BYTES {
-        return Err(wrong(1, "there is more than 64 KiB of it"));
+        return Err((1, "there is more than 64 KiB of it".into()));
     }
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     if lines.next().is_none_or(|(_, line)| line != TITLE) {
-        return Err(wrong(1, &format!("it must be `{TITLE}`")));
+        return Err((1, format!("it must be `{TITLE}`")));
     }
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines.map(|(number, line)| parse_line(line).map_err(|why| wrong(number, &why))).collect()
+    lines.map(|(number, line)| parse_line(line).map_err(|why| (number, why))).collect()
 }
 
 fn parse_line(line: &str) -> std::result::Result<Line, String> {
@@ -342,12 +362,12 @@ mod tests {
     fn what_cannot_be_the_fastest_is_not_tried() {
         let facts = Facts { ranks: 16, nodes: 1, piece: 400, half: 3000 };
         let all = [Algorithm::Flat, Algorithm::Doubling, Algorithm::Ring, Algorithm::Tree];
-        let small = facts.promising(&all, 8);
+        let small = facts.promising("allreduce", &all, 8);
         assert!(small.contains(&Algorithm::Flat) && !small.contains(&Algorithm::Ring), "{small:?}");
         let far = Facts { nodes: 16, ..facts };
-        let large = far.promising(&[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
+        let large = far.promising("allreduce", &[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
         assert!(large.contains(&Algorithm::Ring), "{large:?}");
-        assert_eq!(facts.promising(&[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
+        assert_eq!(facts.promising("broadcast", &[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
     }
 
     #[test]
@@ -367,8 +387,8 @@ mod tests {
             ("allreduce order any ranks 4 nodes 2 bytes 1024 quick", "quick"),
         ] {
             let text = if why == "line 1" { wrong.into() } else { format!("{TITLE}\n{wrong}\n") };
-            let error = parse(&text).expect_err(wrong).to_string();
-            assert!(error.contains(why), "{error}");
+            let (line, error) = parse(&text).expect_err(wrong);
+            assert!(format!("line {line}: {error}").contains(why), "{error}");
         }
     }
 }
