@@ -37,6 +37,7 @@ mod simulated;
 mod stage;
 mod strangers;
 #[path = "../sweep.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
 mod sweep;
 mod sync;
 mod tables;

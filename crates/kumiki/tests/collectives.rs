@@ -1,6 +1,7 @@
 //! Groups in the simulator, where each rank has a node of its own. Those on one node, and on several, are in the conformance suite.
 
 #[path = "../../../tests/sweep.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
 mod sweep;
 
 use kumiki::comm::{Combine, GroupOptions, Max, Sum};

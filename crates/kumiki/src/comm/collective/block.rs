@@ -1,7 +1,7 @@
 //! The block of a member: where things are in it, and what a rank of another node may have done to it.
 //!
 //! ```text
-//! head      number of the group, lock, broken, call, bytes of a ring, lanes
+//! head      number of the group, lock, broken, call, bytes of a ring, lanes; the last calls
 //! lanes     for each partner: words (head, credit, who it is), a ring of bytes
 //! guests    for each member of the node: whether it will never touch this block again
 //! table     on the first member of a node: where the blocks of the members of the node are
@@ -19,13 +19,16 @@ use kumiki_mem::{Local, Span};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 /// Bytes of the head, and where its words are.
-pub(super) const HEAD_BYTES: u64 = 64;
+pub(super) const HEAD_BYTES: u64 = LOG_AT + 8 * LOG_CALLS;
 pub(super) const NUMBER_AT: u64 = 0;
 pub(super) const LOCK_AT: u64 = 8;
 pub(super) const BROKEN_AT: u64 = 16;
-pub(super) const CALL_AT: u64 = 24;
+const CALL_AT: u64 = 24;
 const RING_AT: u64 = 32;
 const LANES_AT: u64 = 40;
+const LOG_AT: u64 = 64;
+/// Calls that are remembered.
+const LOG_CALLS: u64 = 16;
 
 /// Bytes before the ring of a lane, and where its words are.
 pub(super) const LANE_HEAD_BYTES: u64 = 64;
@@ -125,8 +128,8 @@ pub(super) enum Request<'a> {
     Credit { lane: u64, value: u64 },
     /// The group is broken.
     Break(Broken),
-    /// Says which call the member is in, and why the group is broken if it is.
-    Board,
+    /// Says which call the member is in, what it did in one before, and why the group is broken if it is.
+    Board { call: u64 },
 }
 
 impl<'a> Request<'a> {
@@ -136,7 +139,7 @@ impl<'a> Request<'a> {
             Request::Piece { lane, position, bytes } => request(0).long(lane).long(position).bytes(bytes),
             Request::Credit { lane, value } => request(1).long(lane).long(value),
             Request::Break(broken) => request(2).long(broken.word()),
-            Request::Board => request(3),
+            Request::Board { call } => request(3).long(call),
         }
         .finish()
     }
@@ -149,7 +152,7 @@ impl<'a> Request<'a> {
             0 => Request::Piece { lane: request.long()?, position: request.long()?, bytes: request.bytes()? },
             1 => Request::Credit { lane: request.long()?, value: request.long()? },
             2 => Request::Break(Broken::of(request.long()?).ok_or_else(|| unknown(code))?),
-            3 => Request::Board,
+            3 => Request::Board { call: request.long()? },
             code => return Err(unknown(code)),
         };
         Ok((block, number, decoded))
@@ -197,10 +200,9 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         }
         Request::Credit { lane, value } => lane_of(lane)?.store(CREDIT_AT, value),
         Request::Break(broken) => break_block(head, broken),
-        Request::Board => {
-            for at in [CALL_AT, BROKEN_AT] {
-                reply.extend_from_slice(&head.load(at)?.to_le_bytes());
-            }
+        Request::Board { call } => {
+            let words = look(head, call)?;
+            words.iter().for_each(|word| reply.extend_from_slice(&word.to_le_bytes()));
             Ok(())
         }
     }
@@ -217,6 +219,17 @@ pub(super) fn prepare(local: Local<'_>, block: GlobalAddress, layout: Layout, nu
 /// Says in the own block who sends on a lane.
 pub(super) fn expect(local: Local<'_>, block: GlobalAddress, at: u64, rank: u32) -> Result<()> {
     local.span(block, at + LANE_HEAD_BYTES)?.part(at, LANE_HEAD_BYTES)?.store(PEER_AT, rank.into())
+}
+
+/// What a member says of itself: the call it is in, what it did in another one, and why the group is broken.
+pub(super) fn look(head: Span<'_>, call: u64) -> Result<[u64; 3]> {
+    Ok([head.load(CALL_AT)?, head.load(LOG_AT + call % LOG_CALLS * 8)?, head.load(BROKEN_AT)?])
+}
+
+/// Says in which call a member is.
+pub(super) fn post(head: Span<'_>, call: u64, board: u64) -> Result<()> {
+    head.store(LOG_AT + call % LOG_CALLS * 8, board)?;
+    head.store(CALL_AT, board)
 }
 
 /// Says in a block that the group is broken, unless somebody has.
@@ -254,7 +267,7 @@ mod tests {
             assert!(layout.half == 0 || layout.half_of(1) + HALF_HEAD_BYTES + layout.half == layout.bytes);
         }
         let short = Layout::new(2048, 20, 4, true).expect_err("it does not fit");
-        assert!(matches!(&short, Error::Misuse(why) if why.contains("needs 7808")), "{short}");
+        assert!(matches!(&short, Error::Misuse(why) if why.contains("needs 8064")), "{short}");
     }
 
     /// A piece that was refused would be missed by nobody: what lies in the ring is of a lap before.

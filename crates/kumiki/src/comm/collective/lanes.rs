@@ -7,7 +7,7 @@
 //!
 //! Whoever cannot go on says so to its partners, who say it to theirs: nobody waits for a member that has failed.
 
-use super::block::{self, Request, BROKEN_AT, CALL_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
+use super::block::{self, Request, BROKEN_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
 use super::traffic::Traffic;
 use super::Talk;
 use crate::comm::COLLECTIVE;
@@ -15,7 +15,6 @@ use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
 use kumiki_mem::{Local, Posted, Span};
 use std::cell::Cell;
-use std::sync::atomic::Ordering::Release;
 use std::time::Duration;
 
 /// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
@@ -159,13 +158,16 @@ pub(super) fn board(call: u64, mark: u64, is_over: bool) -> u64 {
 
 const MARK_BITS: u64 = (1 << 47) - 1;
 
-fn standing(own: u64, other: u64) -> Standing {
+/// By the call that the other is in, and what it did in the one that this member is in, if it remembers.
+fn standing(own: u64, other: u64, past: u64) -> Standing {
     // Numbers wrap around.
     let ahead = ((other >> 48) as u16).wrapping_sub((own >> 48) as u16) as i16;
+    let is_same = |board: u64| board & MARK_BITS == own & MARK_BITS;
     match ahead {
         ..0 => Standing::Behind,
+        1.. if past >> 48 == own >> 48 && !is_same(past) => Standing::Elsewhere,
         1.. => Standing::Ahead,
-        0 if other & MARK_BITS != own & MARK_BITS => Standing::Elsewhere,
+        0 if !is_same(other) => Standing::Elsewhere,
         0 if other >> 47 & 1 == 1 => Standing::Ahead,
         0 => Standing::Level,
     }
@@ -523,47 +525,40 @@ impl<'w> Talk<'_, 'w> {
     /// Asks a partner which call it is in.
     fn inquire(&mut self, lane: usize) -> Result<Standing> {
         let (rank, block) = (self.state.lanes[lane].rank, self.state.lanes[lane].block);
-        let [board, broken] = if self.state.lanes[lane].near {
+        let [board, past, broken] = if self.state.lanes[lane].near {
             self.local().check_alive(rank)?;
-            let head = self.local().span(block, HEAD_BYTES)?;
-            [head.load(CALL_AT)?, head.load(BROKEN_AT)?]
+            block::look(self.local().span(block, HEAD_BYTES)?, self.call)?
         } else {
-            let request = Request::Board.encode(block, self.group.number);
+            let request = Request::Board { call: self.call }.encode(block, self.group.number);
             let posted = self.group.world.memory.post_call(rank, COLLECTIVE, request)?;
             let reply = self.answer(rank, posted)?;
             let mut reply = Reader::new(&reply);
-            [reply.long()?, reply.long()?]
+            [reply.long()?, reply.long()?, reply.long()?]
         };
         if broken != 0 {
             return Err(self.heard(broken));
         }
-        match standing(self.state.board, board) {
+        match standing(self.state.board, board, past) {
             Standing::Elsewhere => Err(differs(format!("rank {rank} came with another call"))),
             standing => Ok(standing),
         }
     }
 
-    /// Looks whether a member of this node is in another call; gives one that has finished this one.
-    pub(super) fn look_around(&self) -> Result<Option<Rank>> {
-        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
-        let mut ahead = None;
-        for block in partners.chain(self.group.near_blocks()) {
+    /// Looks whether a member of this node is in another call.
+    fn look_around(&self) -> Result<()> {
+        for block in self.group.near_blocks() {
             let rank = self.local().rank_of(block);
-            let Ok(word) = self.local().span(block, HEAD_BYTES).and_then(|head| head.load(CALL_AT)) else {
-                continue;
-            };
-            match standing(self.state.board, word) {
-                Standing::Elsewhere => return Err(differs(format!("rank {rank} came with another call"))),
-                Standing::Ahead => ahead = Some(rank),
-                _ => {}
+            let looked = self.local().span(block, HEAD_BYTES).and_then(|head| block::look(head, self.call));
+            let Ok([board, past, _]) = looked else { continue };
+            if standing(self.state.board, board, past) == Standing::Elsewhere {
+                return Err(differs(format!("rank {rank} came with another call")));
             }
         }
-        Ok(ahead)
+        Ok(())
     }
 
     /// Meets the other members in a team: all of them, or those of this node. Now and then it is looked whether they are in the same call.
     pub(super) fn meet_in(&mut self, is_near: bool) -> Result<()> {
-        let mut overtaken = None;
         loop {
             let node = self.state.node_team.as_ref().filter(|_| is_near);
             let team = node.or(self.state.team.as_ref());
@@ -573,11 +568,9 @@ impl<'w> Talk<'_, 'w> {
             }
             self.check()?;
             self.reap()?;
-            let ahead = self.look_around()?;
-            if let Some(rank) = overtaken.filter(|rank| ahead == Some(*rank)) {
-                return Err(differs(format!("rank {rank} has finished this call")));
-            }
-            overtaken = ahead;
+            self.look_around()?;
+            // One that is ahead has perhaps met this member, who does not know it yet.
+            (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))?;
         }
     }
 
@@ -591,8 +584,7 @@ impl<'w> Talk<'_, 'w> {
     /// Says on this node which call this member is in, and whether it is done with it.
     pub(super) fn post(&mut self, is_over: bool) -> Result<()> {
         self.state.board = board(self.call, self.mark, is_over);
-        self.own()?.word(CALL_AT)?.store(self.state.board, Release);
-        Ok(())
+        block::post(self.own()?, self.call, self.state.board)
     }
 
     /// Tells every partner on another node that the group is broken. Whoever cannot be told is lost, or has gone.
@@ -635,11 +627,14 @@ mod tests {
     #[test]
     fn who_is_elsewhere_and_who_is_ahead_is_seen_by_the_board() {
         let own = board(65_535, 7, false);
-        let at = |call, mark, is_over| standing(own, board(call, mark, is_over));
+        let at = |call, mark, is_over| standing(own, board(call, mark, is_over), 0);
         assert_eq!((at(65_535, 7, false), at(65_535, 7, true)), (Standing::Level, Standing::Ahead));
         assert_eq!((at(65_535, 8, false), at(65_535, 8, true)), (Standing::Elsewhere, Standing::Elsewhere));
         // The number of the next call is 0.
         assert_eq!((at(65_536, 3, false), at(65_534, 7, true)), (Standing::Ahead, Standing::Behind));
+        // It remembers what it did in this call.
+        let later = |mark| standing(own, board(65_540, 9, false), board(65_535, mark, true));
+        assert_eq!((later(7), later(8)), (Standing::Ahead, Standing::Elsewhere));
     }
 
     #[test]

@@ -272,7 +272,7 @@ impl<'w> Group<'w> {
     /// Starts an [`alltoall`](Self::alltoall), which gives what has come.
     pub fn start_alltoall<T: Pod + Send>(&self, data: &[T]) -> Result<Started<'_, 'w, T>> {
         let (me, count) = (self.me as usize, self.count as usize);
-        let is_whole = data.len() % count == 0;
+        let is_whole = data.len().is_multiple_of(count);
         let wrong = || Error::Misuse(format!("{} elements for {count} members", data.len()));
         let turned = if is_whole { plan::by_distance(data, me, count) } else { Vec::new() };
         let part = size_of_val(data) / count;
