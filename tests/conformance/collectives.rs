@@ -1,9 +1,12 @@
 //! Groups of ranks on one node, on several, and on both together: the sweep of all collectives, and what breaks a group.
 
+use crate::job::Job;
 use crate::stage::Stage;
 use crate::sweep;
+use crate::way::CLOSE;
 use kumiki::comm::{Group, GroupOptions, Sum};
 use kumiki::{Error, Members, Purpose};
+use libtest_mimic::{Failed, Trial};
 
 /// Every collective and algorithm. All types and operations are in the tests of the crate, on simulated ranks: they do not depend on the way.
 pub(crate) fn collectives(stage: &Stage) {
@@ -130,4 +133,50 @@ pub(crate) fn collectives_of_threads(stage: &Stage) {
     };
     stage.at_once((0..2).map(|_| Box::new(call) as Box<dyn FnOnce() + Send>));
     stage.sync();
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    CLOSE
+        .iter()
+        .map(|way| Trial::test(format!("{}::decisions_outlive_a_run", way.name), || tuned(way)))
+        .collect()
+}
+
+/// Decisions are written at the end of a run, read by the next, and a file that is wrong is an error on all ranks.
+fn tuned(way: &'static crate::way::Way) -> Result<(), Failed> {
+    let file = std::env::temp_dir().join(format!("kumiki-decisions-{}-{}", way.name, std::process::id()));
+    let path = file.to_string_lossy();
+    let run = |topic: &str| Job::new(way, topic, 4).env("KUMIKI_TUNE", &path).run().success();
+    run("deciding")?;
+    let text = std::fs::read_to_string(&file)?;
+    let lines = text.lines().filter(|line| line.starts_with("allreduce order any ranks 4 nodes"));
+    assert_eq!(lines.count(), 1, "{text}");
+    run("decided")?;
+    assert_eq!(std::fs::read_to_string(&file)?, text, "nothing new was learned");
+    std::fs::write(&file, format!("{text}allreduce quick\n"))?;
+    let wrong = run("decided_wrongly");
+    std::fs::remove_file(&file)?;
+    wrong
+}
+
+/// Decides something.
+pub(crate) fn deciding(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    assert!(group.decisions().is_empty());
+    (0..40).try_for_each(|_| group.allreduce(&mut [1.5], Sum)).expect("allreduce");
+    assert_eq!(group.decisions().len(), 1);
+    group.free().expect("free");
+}
+
+/// Knows what the run before has decided.
+pub(crate) fn decided(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    assert_eq!(group.decisions().len(), 1);
+    group.allreduce(&mut [1.5], Sum).expect("allreduce");
+    group.free().expect("free");
+}
+
+pub(crate) fn decided_wrongly(stage: &Stage) {
+    let wrong = stage.world.group().expect_err("the last line is wrong").to_string();
+    assert!(wrong.contains("KUMIKI_TUNE=") && wrong.contains("line 3"), "{wrong}");
 }

@@ -163,6 +163,7 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(huge::trials());
+    trials.extend(collectives::trials());
     trials.extend(again::trials());
     trials.extend(budget::trials());
     trials.extend(abort::trials());
@@ -187,6 +188,9 @@ fn other_body(name: &str) -> Option<Body> {
     Some(match name {
         "huge_copy" => Body::World(huge::huge_copy),
         "again" => Body::Process(again::again),
+        "deciding" => Body::World(collectives::deciding),
+        "decided" => Body::World(collectives::decided),
+        "decided_wrongly" => Body::World(collectives::decided_wrongly),
         "budget" => Body::World(budget::budget),
         "small_pool" => Body::World(budget::small_pool),
         "abort" => Body::World(abort::abort),
