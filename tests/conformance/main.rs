@@ -11,6 +11,7 @@ mod batches;
 mod bounds;
 mod budget;
 mod channels;
+mod collectives;
 mod connections;
 mod copy;
 mod examples;
@@ -36,6 +37,9 @@ mod shapes;
 mod simulated;
 mod stage;
 mod strangers;
+#[path = "../sweep.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
+mod sweep;
 mod sync;
 mod tables;
 mod teams;
@@ -49,7 +53,7 @@ mod worlds;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use way::{Way, EVERY, NODES, PRIVATE};
+use way::{Way, CLOSE, EVERY, NODES, PRIVATE};
 
 /// A test: what the ranks do, how many there are, and over which ways.
 struct Topic {
@@ -127,6 +131,12 @@ const TOPICS: &[Topic] = &[
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),
     topic("team_members_late_and_left", &[NODES], teams::late_and_left),
+    topic("collectives", &[NODES], collectives::collectives),
+    topic("long_collectives", &[NODES], collectives::long_collectives),
+    topic("broken_collectives", &[NODES], collectives::broken_collectives),
+    Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
+    topic("left_blocks", &[NODES], collectives::left_blocks),
+    topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
@@ -158,6 +168,7 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(huge::trials());
+    trials.extend(collectives::trials());
     trials.extend(again::trials());
     trials.extend(budget::trials());
     trials.extend(abort::trials());
@@ -182,6 +193,9 @@ fn other_body(name: &str) -> Option<Body> {
     Some(match name {
         "huge_copy" => Body::World(huge::huge_copy),
         "again" => Body::Process(again::again),
+        "deciding" => Body::World(collectives::deciding),
+        "decided" => Body::World(collectives::decided),
+        "decided_wrongly" => Body::World(collectives::decided_wrongly),
         "budget" => Body::World(budget::budget),
         "small_pool" => Body::World(budget::small_pool),
         "abort" => Body::World(abort::abort),

@@ -94,7 +94,8 @@ impl World {
     /// A rank that gives up while others go on can say why with [`abort`](Self::abort). A process that ends
     /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
     pub fn finalize(self) -> Result<()> {
-        self.memory.finalize()
+        let saved = self.save_tuning();
+        self.memory.finalize().and(saved)
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

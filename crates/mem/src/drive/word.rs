@@ -122,6 +122,16 @@ impl World {
         core.note(core.wait_for(&look, wait))
     }
 
+    /// Nanoseconds of the clock by which this rank lives: the machine's, or that of a simulation.
+    pub fn now_ns(&self) -> u64 {
+        time::now_ns()
+    }
+
+    /// As [`wait_for`](Self::wait_for), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn look_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.core().wait_for(&|_| look(), wait)
+    }
+
     /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
     /// copy. Nothing happens if none waits, or if the rank is on another node.
     pub fn wake(&self, rank: u32) -> Result<()> {
