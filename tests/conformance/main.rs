@@ -7,6 +7,7 @@
 mod abort;
 mod again;
 mod atomics;
+mod batches;
 mod bounds;
 mod budget;
 mod channels;
@@ -119,9 +120,13 @@ const TOPICS: &[Topic] = &[
     topic("shapes", &[EVERY], shapes::shapes_of_all_kinds),
     topic("signals", &[EVERY], shapes::signals),
     topic("channels", &[NODES, PRIVATE], channels::round),
+    topic("into_memory", &[NODES], channels::into_memory),
     topic("several_channels", &[NODES], channels::several),
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
+    topic("streams", &[NODES, PRIVATE], batches::streams),
+    topic("lists_of_words", &[NODES], batches::lists),
+    topic("wrong_words", &[NODES], batches::wrong_words),
     topic("late_barrier", &[NODES], sync::late),
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),

@@ -1,10 +1,11 @@
 //! Channels as programs have them: typed, one end each.
 
-use super::ends::Load;
+use super::ends::{Load, Now};
 use super::state::{ChannelEnd, Request};
 use crate::{Error, Pod, Rank, Result, Wait, World};
+use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Messages of so many bytes and more are not copied into the channel: the receiver reads them where they are.
 const FETCHED_BYTES: usize = 32 << 10;
@@ -18,9 +19,9 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// So many slots of so many bytes each.
+    /// So many slots of so many bytes each; they have 16 at least.
     pub const fn new(count: usize, bytes: usize) -> Slots {
-        Slots { count, bytes }
+        Slots { count, bytes: if bytes < 16 { 16 } else { bytes } }
     }
 }
 
@@ -124,10 +125,23 @@ impl World {
 }
 
 impl<'w, T: Pod> Sender<'w, T> {
-    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while the slots are full.
+    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while there is no room for it
+    /// in the slots. One of 32 KiB or more that finds none is read by the receiver where it lies.
     pub fn send(&self, message: &[T]) -> Result<()> {
-        let request = self.world.start_send(self.end, bytemuck::cast_slice(message))?;
-        self.world.wait_request(request).map(drop)
+        let (world, bytes) = (self.world, bytemuck::cast_slice::<T, u8>(message));
+        if bytes.len() < FETCHED_BYTES {
+            return match world.send_now(self.end, bytes)? {
+                Some(request) => world.wait_request(request).map(drop),
+                None => Ok(()),
+            };
+        }
+        if world.send_if_room(self.end, bytes)? {
+            return Ok(());
+        }
+        world.memory.lend_to_read(bytes, |lent| {
+            let request = world.start_send_from(self.end, lent.ptr().address(), bytes.len())?;
+            world.wait_request(request).map(drop)
+        })?
     }
 
     /// Begins to send a message, without waiting. A long one stays where it is until the receiver has read it.
@@ -174,16 +188,76 @@ impl<'w, T: Pod> Receiver<'w, T> {
         self.start_receive()?.wait()
     }
 
+    /// Waits for the next message, and takes it into memory that is there: how many elements it has. Of one that is longer than the memory
+    /// the rest is dropped, and that is an error.
+    pub fn receive_into(&self, into: &mut [T]) -> Result<usize> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        let now = match self.world.note(self.world.take_now(self.end, bytes, true))? {
+            Now::Nothing => self.wait_into(bytes)?,
+            now => now,
+        };
+        let length = match now {
+            Now::Taken(whole) => whole as usize,
+            Now::Fetch(place, whole) => {
+                let length = bytes.len().min(whole as usize);
+                self.world.fetch_alone(self.end, place, &mut bytes[..length])?;
+                whole as usize
+            }
+            Now::Nothing | Now::Otherwise => self.receive_pieces(bytes)?,
+        };
+        let elements = length / size_of::<T>().max(1);
+        match length <= bytes.len() && elements * size_of::<T>() == length {
+            true => Ok(elements),
+            false => {
+                let (room, name) = (bytes.len(), std::any::type_name::<T>());
+                let wrong = format!("a message of {length} bytes for {room} bytes of {name}");
+                self.world.note(Err(Error::Misuse(wrong)))
+            }
+        }
+    }
+
+    /// Waits for a message, and takes it if it is there in one piece.
+    fn wait_into(&self, into: &mut [u8]) -> Result<Now> {
+        let (world, end, place) = (self.world, self.end, RefCell::new(into));
+        let look = |is_quick| match world.take_now(end, &mut place.borrow_mut(), is_quick) {
+            Ok(Now::Nothing) if is_quick || !world.has_to_fetch() => None,
+            taken => Some(taken),
+        };
+        loop {
+            match world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(self.from))? {
+                // Something else is to be fetched first: its sender waits for that.
+                Now::Nothing => drop(world.look_after_channels()),
+                now => return Ok(now),
+            }
+        }
+    }
+
+    /// Takes a message that comes in several pieces: how many bytes it has.
+    fn receive_pieces(&self, into: &mut [u8]) -> Result<usize> {
+        let request = self.world.start_receive(self.end, None)?;
+        let message = self.world.wait_request(request)?.message;
+        let length = into.len().min(message.len());
+        into[..length].copy_from_slice(&message[..length]);
+        Ok(message.len())
+    }
+
     /// As [`receive`](Self::receive), if the beginning of a message comes within this time. After [`Timeout`](Error::Timeout) the message, when
     /// it comes, is the next one.
     pub fn receive_for(&self, limit: Duration) -> Result<Vec<T>> {
-        let end = self.end;
-        let look = || match self.world.has_mail(end) {
-            Ok(false) => None,
-            found => Some(found.map(drop)),
+        let (world, end) = (self.world, self.end);
+        let until = Instant::now() + limit;
+        let look = || match world.has_mail(end) {
+            Ok(false) if !world.has_to_fetch() => None,
+            found => Some(found),
         };
-        self.world.wait_for(look, Wait::at_most(limit).from(self.from))?;
-        self.receive()
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match world.wait_for(look, Wait::at_most(left).from(self.from))? {
+                true => return self.receive(),
+                // Something else is to be fetched first: its sender waits for that.
+                false => drop(world.look_after_channels()),
+            }
+        }
     }
 
     /// Whether the beginning of a message is there.

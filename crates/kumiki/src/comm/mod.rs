@@ -1,9 +1,10 @@
-//! Patterns of communication over global memory: channels, segment buffers and collectives.
+//! Patterns of communication over global memory: channels, segment buffers, batches of words and collectives.
 //!
 //! | need | pattern |
 //! |---|---|
 //! | messages from one rank to another, in order | a [channel](Sender) |
 //! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
+//! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
 //! | what all ranks, or some of them, do together | a [group](Group) |
 //!
 //! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
@@ -18,8 +19,10 @@
 //! | `state.rs` | all ends of a process, and waiting for any of their requests |
 //! | `channel.rs` | channels as programs have them |
 //! | `segments.rs` | segment buffers |
+//! | `batch.rs` | many single words |
 //! | `collective/` | what all members of a group do together |
 
+mod batch;
 mod channel;
 mod collective;
 mod door;
@@ -29,6 +32,7 @@ mod lobby;
 mod segments;
 pub(crate) mod state;
 
+pub use batch::Stream;
 pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
 pub(crate) use collective::{serve as serve_collective, Groups};
 pub use collective::{
@@ -56,9 +60,14 @@ const KNOCK: u8 = 1;
 const PUSH: u8 = 2;
 const TELL: u8 = 3;
 const BREAK: u8 = 4;
+/// Does many single words.
+const BATCH: u8 = 32;
 
 /// Does it for a rank of another node.
 pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    if let [BATCH, words @ ..] = request {
+        return kumiki_mem::serve_batch(local, words, reply);
+    }
     let mut request = Reader::new(request);
     match request.byte()? {
         KNOCK => {
