@@ -449,6 +449,10 @@ impl Talk<'_, '_> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
+        // A forked child has no part in the group, and what a closed world had of it is gone.
+        if self.world.local().check_alive(self.world.rank()).is_err() {
+            return;
+        }
         self.keep_decisions();
         let memory = self.memory.take();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
