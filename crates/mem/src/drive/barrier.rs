@@ -455,6 +455,9 @@ impl Drive {
     pub(crate) fn poll_for_others(&self) -> bool {
         let Some(mut machine) = self.free_machine() else { return false };
         let happened = machine.poll(self).unwrap_or(0) > 0;
+        if happened {
+            machine.leave_kept(self);
+        }
         drop(machine);
         if happened {
             self.wake_sleepers();

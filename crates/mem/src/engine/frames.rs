@@ -93,7 +93,7 @@ pub(crate) const FLAG_NEWS: u8 = 1;
 
 /// A question: something that is answered.
 pub(crate) fn question(header: Header, payload: Payload) -> Message {
-    Message { header, payload, expects_answer: true, path: Path::Route }
+    Message { header, payload, expects_answer: true, path: Path::Route, may_wait: false }
 }
 
 /// A question of ours that becomes one for somebody else, who waits for what comes of it.
@@ -103,12 +103,12 @@ pub(crate) fn relayed(message: Message) -> Message {
 
 /// Something that nobody answers.
 pub(crate) fn notice(header: Header) -> Message {
-    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route }
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, may_wait: false }
 }
 
 /// An answer.
 pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
-    Message { header, payload, expects_answer: false, path: Path::Answer(path) }
+    Message { header, payload, expects_answer: false, path: Path::Answer(path), may_wait: false }
 }
 
 /// Up to so many bytes travel in the header itself, whose tag vouches for them.
