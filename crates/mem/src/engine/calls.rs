@@ -424,10 +424,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn only_a_good_answer_to_a_call_that_was_posted_may_wait() {
-        const SERVICES: &[Service] = &[Service { name: "echo", serve: |_, _, request, reply| {
-            reply.extend_from_slice(request);
-            Ok(())
-        } }];
+        const SERVICES: &[Service] = &[Service {
+            name: "echo",
+            serve: |_, _, request, reply| {
+                reply.extend_from_slice(request);
+                Ok(())
+            },
+        }];
         let world = World::init().unwrap();
         let mut engine = Engine::new(Services { table: SERVICES, may_unwind: false });
         let mut feed = engine.feed(world.core());

@@ -342,7 +342,7 @@ impl Storm {
         let action = Action::Call {
             to: Rank(to),
             service: 0,
-            unhurried: to % 2 == 0,
+            unhurried: to.is_multiple_of(2),
             bytes,
             few: frames::Few::new(&request),
         };

@@ -15,6 +15,7 @@ use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
 use kumiki_mem::{Local, Posted, Span};
 use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
@@ -300,7 +301,11 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// The own block.
+    #[inline]
     pub(super) fn own(&self) -> Result<Span<'w>> {
+        if let Some(own) = self.group.known.get(self.group.near.me as usize) {
+            return Ok(*own);
+        }
         self.local().span(self.group.address(), self.group.layout.bytes)
     }
 
@@ -563,14 +568,37 @@ impl<'w> Talk<'_, 'w> {
             let node = self.state.node_team.as_ref().filter(|_| is_near);
             let team = node.or(self.state.team.as_ref());
             match team.ok_or_else(|| Error::Closed("the group is broken".into()))?.meet_for(SLOW) {
-                Err(Error::Timeout { .. }) => {}
+                Err(Error::Timeout { .. }) => self.look_out()?,
                 met => return met,
             }
-            self.check()?;
-            self.reap()?;
-            self.look_around()?;
-            // One that is ahead has perhaps met this member, who does not know it yet.
-            (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))?;
+        }
+    }
+
+    /// Fails if the others will not come to where this member waits for them.
+    fn look_out(&mut self) -> Result<()> {
+        self.check()?;
+        self.reap()?;
+        self.look_around()?;
+        // One that is ahead has perhaps met this member, who does not know it yet.
+        (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))
+    }
+
+    /// Waits until a member of this node shows what it has in this turn.
+    pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64) -> Result<()> {
+        use std::sync::atomic::Ordering::Acquire;
+        let (turn, broken) = (self.state.turn, self.own()?.word(BROKEN_AT)?);
+        let look = || match (shown.load(Acquire) >= turn, broken.load(Acquire)) {
+            (true, _) => Some(Ok(0)),
+            (false, 0) => None,
+            (false, word) => Some(Ok(word)),
+        };
+        loop {
+            match self.group.world.look_for(look, Wait::at_most(SLOW).from(rank)) {
+                Ok(0) => return Ok(()),
+                Ok(word) => return Err(self.heard(word)),
+                Err(Error::Timeout { .. }) => self.look_out()?,
+                Err(error) => return Err(error),
+            }
         }
     }
 

@@ -57,12 +57,14 @@ const _: () = assert!(TABLE_BYTES <= 4096);
 #[derive(Debug)]
 pub(super) struct Tuner {
     table: BTreeMap<Class, Entry>,
+    /// The last that was decided, and for elements of what size: most calls are like the one before.
+    last: Option<(Class, usize, Algorithm)>,
     is_fixed: bool,
 }
 
 impl Tuner {
     pub(super) fn new(is_fixed: bool) -> Tuner {
-        Tuner { table: BTreeMap::new(), is_fixed }
+        Tuner { table: BTreeMap::new(), last: None, is_fixed }
     }
 }
 
@@ -221,6 +223,7 @@ impl Group<'_> {
                 tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns: 0 });
             }
         }
+        tuner.last = None;
         Ok(())
     }
 
@@ -236,15 +239,20 @@ impl Group<'_> {
         candidates: &[Algorithm],
         element: usize,
     ) -> Result<Choice> {
-        let can: Vec<_> =
-            candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
-        let usual = can.first().copied().unwrap_or(Algorithm::Tree);
         let (collective, commutes, bytes) = class;
         let power =
             bytes.map_or(0, |bytes| usize::BITS - bytes.leading_zeros()).max(u32::from(bytes.is_some()));
         let class = Class { collective, commutes, power };
         let mut tuner = self.tuner();
-        let forced = *self.forced.lock().unwrap_or_else(PoisonError::into_inner);
+        let forced = self.forced();
+        if let Some((_, _, algorithm)) = tuner.last.filter(|last| (last.0, last.1) == (class, element)) {
+            if forced.is_none() {
+                return Ok(Choice { algorithm, trial: None });
+            }
+        }
+        let can: Vec<_> =
+            candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
+        let usual = can.first().copied().unwrap_or(Algorithm::Tree);
         if let Some(forced) = forced {
             let algorithm = if can.contains(&forced) { forced } else { usual };
             return Ok(Choice { algorithm, trial: None });
@@ -253,14 +261,18 @@ impl Group<'_> {
             let promising = self.facts().promising(collective, &can, 1 << power.min(40));
             if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
                 let only = promising.first().copied().filter(|_| promising.len() == 1 && !tuner.is_fixed);
-                return Ok(Choice { algorithm: only.unwrap_or(usual), trial: None });
+                let algorithm = only.unwrap_or(usual);
+                tuner.last = Some((class, element, algorithm));
+                return Ok(Choice { algorithm, trial: None });
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
             tuner.table.insert(class, Entry::Trying { calls: 0, tried, best_ns: [u64::MAX; ALGORITHMS] });
         }
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
-                Ok(Choice { algorithm: *algorithm, trial: None })
+                let algorithm = *algorithm;
+                tuner.last = Some((class, element, algorithm));
+                Ok(Choice { algorithm, trial: None })
             }
             Some(Entry::Trying { calls, tried, best_ns }) => {
                 let turns: Vec<_> =
