@@ -12,7 +12,7 @@
 //! | Value | owner → initiator, answer to Atomic | `b` old value |
 //! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
 //! | Signal | barrier leader → barrier leader, no answer | `op` team, `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on, `flags` whether it is only about that |
-//! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
+//! | Call | initiator → whoever does the work | `a` service, `c` length, `flags` whether nobody waits for the answer just now, the request: in `b` and `d` if it fits, else payload |
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Scatter | initiator → owner of the destination | `a` digest and `b` bytes of the recipe, `c` bytes of data, payload: both |
 //! | Gather | initiator → owner of the source | the same, without data; answered by Data |

@@ -303,8 +303,8 @@ impl<'w> Talk<'_, 'w> {
     /// The own block.
     #[inline]
     pub(super) fn own(&self) -> Result<Span<'w>> {
-        if let Some(own) = self.group.known.get(self.group.near.me as usize) {
-            return Ok(*own);
+        if let Some(own) = self.group.known(self.group.near.me) {
+            return Ok(own);
         }
         self.local().span(self.group.address(), self.group.layout.bytes)
     }
@@ -497,13 +497,15 @@ impl<'w> Talk<'_, 'w> {
         };
         let broken = own.word(BROKEN_AT)?;
         let look = || {
+            // Whoever has sent something may have left since.
+            let broken = broken.load(Acquire);
             let has_room = credit.is_some_and(|(word, sent, bytes)| {
                 ring.saturating_sub(sent.wrapping_sub(word.load(Acquire))) >= bytes
             });
             if has_room || head.is_some_and(|(word, received)| word.load(Acquire) != received) {
                 return Some(Ok(Event::Go));
             }
-            match broken.load(Acquire) {
+            match broken {
                 0 => None,
                 word => Some(Ok(Event::Broken(word))),
             }
@@ -579,6 +581,9 @@ impl<'w> Talk<'_, 'w> {
         self.check()?;
         self.reap()?;
         self.look_around()?;
+        for block in &self.group.known {
+            self.local().check_alive(self.local().rank_of(block.address()))?;
+        }
         // One that is ahead has perhaps met this member, who does not know it yet.
         (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))
     }
@@ -587,17 +592,25 @@ impl<'w> Talk<'_, 'w> {
     pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64) -> Result<()> {
         use std::sync::atomic::Ordering::Acquire;
         let (turn, broken) = (self.state.turn, self.own()?.word(BROKEN_AT)?);
-        let look = || match (shown.load(Acquire) >= turn, broken.load(Acquire)) {
-            (true, _) => Some(Ok(0)),
-            (false, 0) => None,
-            (false, word) => Some(Ok(word)),
+        // Whoever has shown what it has may have left since.
+        let look = || match (broken.load(Acquire), shown.load(Acquire) >= turn) {
+            (_, true) => Some(Ok(0)),
+            (0, false) => None,
+            (word, false) => Some(Ok(word)),
         };
         loop {
             match self.group.world.look_for(look, Wait::at_most(SLOW).from(rank)) {
                 Ok(0) => return Ok(()),
                 Ok(word) => return Err(self.heard(word)),
-                Err(Error::Timeout { .. }) => self.look_out()?,
-                Err(error) => return Err(error),
+                late => {
+                    let trouble = match late {
+                        Err(Error::Timeout { .. }) => self.look_out(),
+                        late => late.map(drop),
+                    };
+                    if shown.load(Acquire) < turn {
+                        trouble?;
+                    }
+                }
             }
         }
     }

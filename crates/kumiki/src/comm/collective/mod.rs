@@ -69,6 +69,8 @@ use tune::Tuner;
 const LONG_BYTES: usize = 64 << 10;
 /// Bytes that a call may take without asking: they are booked with the group.
 const SCRATCH_BYTES: usize = 4096;
+/// Bytes of what is combined that are kept for the next call; they are booked with the group, too.
+const MERGED_BYTES: usize = 1024;
 /// Where the blocks of the members of a node are is known to each, if there are no more than this; otherwise it is looked up.
 const MOST_KNOWN: u32 = 16;
 
@@ -298,8 +300,16 @@ impl<'w> Group<'w> {
         (0..count).filter_map(|index| self.near_block(index).ok())
     }
 
+    /// The block of a member of this node, if it is known and this process may touch it.
+    #[inline]
+    fn known(&self, index: u32) -> Option<Span<'w>> {
+        let known = self.known.get(index as usize)?;
+        // A forked child may not.
+        self.world.local().can_touch(self.world.rank()).then_some(*known)
+    }
+
     fn near_block(&self, index: u32) -> Result<GlobalAddress> {
-        if let Some(block) = self.known.get(index as usize) {
+        if let Some(block) = self.known(index) {
             return Ok(block.address());
         }
         let place = self.layout.table + 8 * u64::from(index);

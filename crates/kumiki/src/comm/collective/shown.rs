@@ -9,7 +9,7 @@
 use super::block::{HALF_HEAD_BYTES, TURN_AT};
 use super::lanes::differs;
 use super::operation::Reduction;
-use super::{Talk, SCRATCH_BYTES};
+use super::{Talk, MERGED_BYTES};
 use crate::Result;
 use kumiki_mem::Span;
 use std::ops::Range;
@@ -90,8 +90,8 @@ impl<'w> Talk<'_, 'w> {
     fn half(&self, index: u32) -> Result<Span<'w>> {
         let layout = &self.group.layout;
         let at = layout.half_of(self.state.turn);
-        let block = match self.group.known.get(index as usize) {
-            Some(block) => *block,
+        let block = match self.group.known(index) {
+            Some(block) => block,
             None if index == self.group.near.me => self.own()?,
             None => self.local().span(self.group.near_block(index)?, layout.bytes)?,
         };
@@ -186,8 +186,7 @@ impl<'w> Talk<'_, 'w> {
                 break;
             }
         }
-        // What is booked with the group may be kept.
-        if 2 * step <= SCRATCH_BYTES {
+        if 2 * step.min(data.len()) <= MERGED_BYTES {
             self.state.merged = [kept, other];
         }
         Ok(())

@@ -53,12 +53,15 @@ enum Entry {
 pub(super) const TABLE_BYTES: u64 = (MOST_CLASSES * (size_of::<Class>() + size_of::<Entry>())) as u64;
 const _: () = assert!(TABLE_BYTES <= 4096);
 
+/// What the choice of a call depends on beside what was decided: its class, the size of an element, and how many candidates there are.
+type Key = (Class, usize, usize);
+
 /// What a group has decided, and tries.
 #[derive(Debug)]
 pub(super) struct Tuner {
     table: BTreeMap<Class, Entry>,
     /// The last that was decided, and for elements of what size: most calls are like the one before.
-    last: Option<(Class, usize, Algorithm)>,
+    last: Option<(Key, Algorithm)>,
     is_fixed: bool,
 }
 
@@ -245,10 +248,9 @@ impl Group<'_> {
         let class = Class { collective, commutes, power };
         let mut tuner = self.tuner();
         let forced = self.forced();
-        if let Some((_, _, algorithm)) = tuner.last.filter(|last| (last.0, last.1) == (class, element)) {
-            if forced.is_none() {
-                return Ok(Choice { algorithm, trial: None });
-            }
+        let key = (class, element, candidates.len());
+        if let Some((_, algorithm)) = tuner.last.filter(|last| last.0 == key && forced.is_none()) {
+            return Ok(Choice { algorithm, trial: None });
         }
         let can: Vec<_> =
             candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
@@ -262,7 +264,7 @@ impl Group<'_> {
             if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
                 let only = promising.first().copied().filter(|_| promising.len() == 1 && !tuner.is_fixed);
                 let algorithm = only.unwrap_or(usual);
-                tuner.last = Some((class, element, algorithm));
+                tuner.last = Some((key, algorithm));
                 return Ok(Choice { algorithm, trial: None });
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
@@ -271,7 +273,7 @@ impl Group<'_> {
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
                 let algorithm = *algorithm;
-                tuner.last = Some((class, element, algorithm));
+                tuner.last = Some((key, algorithm));
                 Ok(Choice { algorithm, trial: None })
             }
             Some(Entry::Trying { calls, tried, best_ns }) => {
