@@ -24,6 +24,7 @@ mod job;
 mod lists;
 #[path = "../loopback.rs"]
 mod loopback;
+mod messages;
 mod orders;
 mod pending;
 mod programs;
@@ -118,6 +119,11 @@ const TOPICS: &[Topic] = &[
     topic("several_channels", &[NODES], channels::several),
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
+    topic("messages", &[NODES, PRIVATE], messages::round),
+    topic("message_programs", &[NODES], messages::random),
+    topic("messages_and_a_slow_receiver", &[NODES], messages::slow_receiver),
+    topic("messages_unexpected", &[NODES], messages::unexpected),
+    topic("messages_of_threads", &[NODES], messages::threads),
     topic("late_barrier", &[NODES], sync::late),
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),

@@ -5,6 +5,7 @@
 
 use super::ends::{Basket, Done, Fetch, Load, ReceiveEnd, Results, Room, SendEnd};
 use super::lobby::Lobby;
+use super::message::Post;
 use super::segments::LEFT;
 use crate::{Error, GlobalAddress, Purpose, Rank, Region, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
@@ -101,6 +102,8 @@ struct Inner {
     is_closing: bool,
     /// Words of segment buffers that the other end may still write to.
     left: Vec<Region<u64>>,
+    /// Messages without channels.
+    post: Post,
 }
 
 impl Inner {
@@ -134,7 +137,8 @@ impl Inner {
             let Inner { done, forgotten, .. } = self;
             done.retain(|request, _| !forgotten.remove(request));
         }
-        if self.done.len() > before {
+        let is_news = self.post.advance(world);
+        if is_news || self.done.len() > before {
             // Another thread may wait for it.
             let _ = world.memory.wake(world.rank());
         }
@@ -143,7 +147,12 @@ impl Inner {
 
     /// How far all ends have come.
     fn moves(&self) -> u64 {
-        self.ends.values().fold(0, |sum, end| sum.wrapping_add(end.moves()))
+        self.ends.values().fold(self.post.moves(), |sum, end| sum.wrapping_add(end.moves()))
+    }
+
+    /// Whether something is to be fetched by whoever waits.
+    fn has_fetches(&self) -> bool {
+        !self.fetches.is_empty() || self.post.has_fetches()
     }
 
     fn fail(&mut self, end: u64, error: Error) {
@@ -159,6 +168,14 @@ impl Inner {
     }
 }
 
+/// What a look has found.
+pub(super) enum Poll<T> {
+    Ready(T),
+    /// Something else is to be done first: [`World::go_on_with_all`].
+    Errand,
+    Pending,
+}
+
 /// The ends of a process.
 #[derive(Default)]
 pub(crate) struct State(Mutex<Inner>);
@@ -166,6 +183,22 @@ pub(crate) struct State(Mutex<Inner>);
 impl State {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with messages.
+    pub(super) fn with_post<T>(&self, work: impl FnOnce(&mut Post) -> T) -> T {
+        work(&mut self.lock().post)
+    }
+
+    /// Makes everything go on, and looks at the messages.
+    pub(super) fn poll<T>(&self, world: &World, look: impl FnOnce(&mut Post) -> Option<T>) -> Poll<T> {
+        let mut inner = self.lock();
+        inner.advance(world);
+        match look(&mut inner.post) {
+            Some(found) => Poll::Ready(found),
+            None if inner.has_fetches() => Poll::Errand,
+            None => Poll::Pending,
+        }
     }
 
     /// Does something with what this process knows of ends that have not met.
@@ -307,6 +340,14 @@ impl World {
             if inner.done.contains_key(&request.number) {
                 return true;
             }
+            if let Some(fetch) = inner.post.next_fetch() {
+                drop(inner);
+                let fetched = fetch.run(self);
+                self.comm().with_post(|post| post.fetched(&fetch, fetched));
+                // Another thread may wait for it.
+                let _ = self.memory.wake(self.rank());
+                continue;
+            }
             let Some(mut fetch) = inner.fetches.pop() else {
                 match inner.moves() == before {
                     true => return false,
@@ -325,6 +366,11 @@ impl World {
             // Another thread may wait for it.
             let _ = self.memory.wake(self.rank());
         }
+    }
+
+    /// Makes everything go on that can, and fetches everything that is to be.
+    pub(super) fn go_on_with_all(&self) -> bool {
+        self.go_on_with(NOTHING)
     }
 
     /// Nobody will wait for a request: it goes on all the same, and nothing of it is kept.
@@ -349,8 +395,8 @@ impl World {
             let look = || {
                 let mut inner = self.comm().lock();
                 inner.advance(self);
-                let Inner { done, fetches, ends, .. } = &*inner;
-                let is_over = done.contains_key(&request.number) || !fetches.is_empty();
+                let Inner { done, ends, .. } = &*inner;
+                let is_over = done.contains_key(&request.number) || inner.has_fetches();
                 (is_over || !ends.contains_key(&request.end.0)).then_some(Ok(()))
             };
             if let Err(error) = self.memory.wait_for(look, Wait::FOREVER.from(peer)) {
@@ -411,11 +457,11 @@ impl World {
         loop {
             self.go_on_with(NOTHING);
             let found = next(&mut self.comm().lock());
-            let Some((id, peer)) = found else { return Ok(()) };
+            let Some((id, peer)) = found else { return self.end_messages(limit) };
             let look = || {
                 let mut inner = self.comm().lock();
                 let is_next = next(&mut inner).is_some_and(|(next, _)| next == id);
-                (!is_next || !inner.fetches.is_empty()).then_some(Ok(()))
+                (!is_next || inner.has_fetches()).then_some(Ok(()))
             };
             match self.memory.wait_for(look, Wait::at_most(limit).from(peer)) {
                 Ok(()) => {}

@@ -6,6 +6,9 @@ use crate::{Part, Result};
 use kumiki_mem::Attachment;
 use std::time::Duration;
 
+/// How long a rank that finalizes waits for others to take its messages.
+const UNSENT: Duration = Duration::from_secs(10);
+
 /// How a world is joined: from [`World::options`]. What a launcher or the environment says goes before it.
 ///
 /// ```
@@ -93,8 +96,11 @@ impl World {
     /// the job is reported as failed because of it. The same holds for a rank that returns early and so drops its world.
     /// A rank that gives up while others go on can say why with [`abort`](Self::abort). A process that ends
     /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
+    ///
+    /// Messages that wait to be sent are sent first, and those that nobody has received are dropped.
     pub fn finalize(self) -> Result<()> {
-        self.memory.finalize()
+        let sent = self.end_messages(UNSENT);
+        self.memory.finalize().and(sent)
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

@@ -288,6 +288,22 @@ impl World {
     /// # }
     /// ```
     pub fn lend<T: Pod, R>(&self, memory: &mut [T], work: impl FnOnce(&Lent<'_, T>) -> R) -> Result<R> {
+        self.lend_as(Kind::Private, memory.as_mut_ptr(), memory.len(), work)
+    }
+
+    /// The same for memory that others only read: whoever writes to it gets [`Bounds`](Error::Bounds).
+    pub fn lend_to_read<T: Pod, R>(&self, memory: &[T], work: impl FnOnce(&Lent<'_, T>) -> R) -> Result<R> {
+        self.lend_as(Kind::ReadOnly, memory.as_ptr().cast_mut(), memory.len(), work)
+    }
+
+    /// Lends memory that the caller has borrowed as its kind asks for.
+    fn lend_as<T: Pod, R>(
+        &self,
+        kind: Kind,
+        memory: *mut T,
+        length: usize,
+        work: impl FnOnce(&Lent<'_, T>) -> R,
+    ) -> Result<R> {
         struct Return<'a>(&'a Drive, Granted);
         impl Drop for Return<'_> {
             fn drop(&mut self) {
@@ -302,10 +318,10 @@ impl World {
             }
         }
         self.note(self.serve_private())?;
-        let bytes = std::mem::size_of_val(memory) as u64;
-        let granted = self.note(self.core().register(memory.as_mut_ptr().cast(), bytes, Kind::Private, 0))?;
+        let bytes = (length * std::mem::size_of::<T>()) as u64;
+        let granted = self.note(self.core().register(memory.cast(), bytes, kind, 0))?;
         let _back = Return(self.core(), granted);
-        Ok(work(&Lent { granted, length: memory.len(), memory: PhantomData }))
+        Ok(work(&Lent { granted, length, memory: PhantomData }))
     }
 
     /// Registers raw memory, for other languages. Memory that this process may only read is read-only for all: whoever writes to

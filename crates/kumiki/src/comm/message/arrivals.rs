@@ -1,0 +1,330 @@
+//! What has come for a process: it reads its mailbox and its lanes, and gives lanes and takes them back.
+
+use super::incoming::{Lane, Stage, Step};
+use super::matching::Envelope;
+use super::post::{Body, Kept, Post, Way};
+use super::record::{Note, Record};
+use super::ring::{Reading, Ring, FRAME_BYTES};
+use super::MessageOptions;
+use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
+
+impl Post {
+    pub(super) fn read_mailbox(&mut self, world: &World) -> Result<()> {
+        let Some((ring, head)) = self.mailbox.filter(|_| self.broken.is_none()) else { return Ok(()) };
+        let local = world.local();
+        let mut reading = ring.read(local, head)?;
+        let mut at = head;
+        while let Some(record) = reading.record()? {
+            if record.from >= world.ranks() {
+                return Err(Error::Refused(format!(
+                    "a message from rank {}, which there is not",
+                    record.from
+                )));
+            }
+            if !self.take(world, &record, &reading, Way::Mailbox)? {
+                break;
+            }
+            at = reading.skip(&record);
+            self.moves += 1;
+        }
+        if at != head {
+            self.mailbox = Some((ring, at));
+            if ring.free_up_to(local, at)? {
+                // Nobody knows who it was.
+                let near = (0..world.ranks()).filter(|rank| local.can_touch(*rank));
+                near.for_each(|rank| drop(world.memory.wake(rank)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what a record says. False if it must stay where it is.
+    fn take(&mut self, world: &World, record: &Record, reading: &Reading<'_>, way: Way) -> Result<bool> {
+        let (from, local) = (record.from, world.local());
+        let is_theirs = |place: GlobalAddress| local.rank_of(place) == from;
+        match record.note {
+            Note::Short { .. } | Note::Lent { .. } => {
+                return Ok((way != Way::Mailbox || self.finish_lane(world, from)?)
+                    && self.message(world, record, reading, way)?)
+            }
+            Note::Received { count } => {
+                let debt = self.debts.remove(&from).map_or(0, u64::from).saturating_sub(count);
+                if debt > 0 {
+                    self.debts.insert(from, debt as u8);
+                }
+            }
+            Note::Fetched { number } => {
+                if let Some(lending) = self.lent.get(&number).filter(|lending| lending.to == from) {
+                    self.done.insert(lending.request, Ok(None));
+                    self.lent.remove(&number);
+                }
+            }
+            Note::Offer { lane, bytes } if is_theirs(lane) => {
+                self.outs.entry(from).or_default().offer(Ring::new(lane, bytes)?);
+            }
+            Note::Begin { lane } => {
+                let mut lanes = self.incoming.lanes.iter_mut();
+                if let Some(lane) = lanes.find(|known| known.source == from && known.ring.address == lane) {
+                    lane.stage = Stage::Open;
+                }
+            }
+            Note::Leave { lane } => self.outs.entry(from).or_default().leave(lane),
+            Note::Room { lane, head } => self.outs.entry(from).or_default().room(lane, head),
+            Note::Offer { .. } | Note::End => {}
+        }
+        Ok(true)
+    }
+
+    /// A message has come. False if it must stay where it is.
+    fn message(&mut self, world: &World, record: &Record, reading: &Reading<'_>, way: Way) -> Result<bool> {
+        let Some(envelope) = record.envelope() else { return Ok(true) };
+        let source = envelope.source;
+        if let Err(error) = self.book_tables(world) {
+            self.blocked = Some(error);
+            return Ok(false);
+        }
+        let body = match record.note {
+            Note::Lent { place, number, .. } => {
+                if world.local().rank_of(place) != source {
+                    let lies = format!("rank {source} lends a message that is not in its memory");
+                    return Err(Error::Refused(lies));
+                }
+                Body::Lent(place, number)
+            }
+            _ => {
+                let mut bytes = self.spare.pop().unwrap_or_default();
+                bytes.resize(envelope.bytes as usize, 0);
+                reading.body(&mut bytes)?;
+                Body::Here(bytes)
+            }
+        };
+        if way == Way::Mailbox {
+            self.incoming.source(source).is_hungry |= record.hungry;
+        }
+        if let Some(wanted) = self.matching.arrive(&envelope) {
+            self.give_back(source, way);
+            self.hand_over(wanted, envelope, body);
+        } else if self.is_closing {
+            self.drop_message(envelope, way, body);
+        } else if !self.keep(world, envelope, way, body) {
+            return Ok(false);
+        }
+        self.count(world, source);
+        Ok(true)
+    }
+
+    /// Keeps a message until somebody asks for it. False if there is no room for it.
+    fn keep(&mut self, world: &World, envelope: Envelope, way: Way, body: Body) -> bool {
+        let source = envelope.source;
+        let is_awaited = self.is_probed || self.matching.awaits(source);
+        // Whoever waits for a message of this source may wait for one behind this.
+        let reads_on = is_awaited || self.reads_all;
+        let lane = self.incoming.lane_at(way, source);
+        let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= lane.ring.bytes) && !reads_on;
+        let booked = match is_full {
+            true => None,
+            false => match world.memory.book(Purpose::Comm, body.kept_bytes()) {
+                Ok(booked) => Some(booked),
+                Err(error) => {
+                    self.blocked = Some(error);
+                    None
+                }
+            },
+        };
+        let Some(booked) = booked else {
+            if let Body::Here(bytes) = body {
+                self.reuse(bytes);
+            }
+            return false;
+        };
+        if let Some(lane) = lane {
+            lane.kept_bytes += body.kept_bytes();
+        } else if is_awaited {
+            self.give_in_advance(source);
+        }
+        self.matching.keep(envelope, Kept { body, way, _booked: booked });
+        true
+    }
+
+    /// Nobody will ask for a message any more.
+    fn drop_message(&mut self, envelope: Envelope, way: Way, body: Body) {
+        self.give_back(envelope.source, way);
+        if let Body::Lent(_, number) = body {
+            self.say(envelope.source, Note::Fetched { number });
+        }
+    }
+
+    // ---- lanes ----
+
+    /// Counts a message, and gives a lane or asks for one.
+    fn count(&mut self, world: &World, source: Rank) {
+        let MessageOptions { way, fast_pairs, lane_bytes } = self.options;
+        match self.incoming.count(source, way, fast_pairs) {
+            Step::Nothing => {}
+            Step::Give => {
+                // Where there is no memory for it, one goes on without.
+                let bytes = lane_bytes as u64 - FRAME_BYTES;
+                if let Ok(ring) = Ring::lane(world.local(), source, bytes) {
+                    self.incoming.give(source, ring);
+                    self.say(source, Note::Offer { lane: ring.address, bytes });
+                }
+            }
+            Step::Ask(ring, whose) => self.say(whose, Note::Leave { lane: ring.address }),
+        }
+    }
+
+    /// Reads all lanes that are used.
+    pub(super) fn read_lanes(&mut self, world: &World) {
+        let mut at = 0;
+        while let Some(lane) = self.incoming.lanes.get(at) {
+            let source = lane.source;
+            match self.read_lane(world, at) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => {
+                    // Its sender may still write to it: it stays, and nobody reads it.
+                    self.incoming.lanes[at].stage = Stage::Broken;
+                    self.fail_receives(source, &error);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Reads a lane. Whether it has ended, and is gone.
+    fn read_lane(&mut self, world: &World, at: usize) -> Result<bool> {
+        let Lane { source, ring, stage, head, .. } = self.incoming.lanes[at];
+        if stage != Stage::Open {
+            return Ok(false);
+        }
+        let local = world.local();
+        let mut reading = ring.read(local, head)?;
+        let mut now = head;
+        while let Some(record) = reading.record()? {
+            let is_message = record.envelope().is_some() && record.from == source;
+            match record.note {
+                Note::End => {
+                    self.incoming.lanes.remove(at);
+                    ring.raze(local);
+                    self.moves += 1;
+                    return Ok(true);
+                }
+                _ if !is_message => {
+                    let wrong = format!("rank {source} has written what is no message");
+                    return Err(Error::Refused(wrong));
+                }
+                _ if !self.message(world, &record, &reading, Way::Lane(ring.address))? => break,
+                _ => now = reading.skip(&record),
+            }
+            self.moves += 1;
+        }
+        if now != head {
+            self.free_lane_up_to(world, at, now)?;
+        }
+        Ok(false)
+    }
+
+    /// Gives room in a lane back, and wakes or tells a sender that waits for it.
+    fn free_lane_up_to(&mut self, world: &World, at: usize, now: u64) -> Result<()> {
+        let (local, lane) = (world.local(), &mut self.incoming.lanes[at]);
+        let (ring, source) = (lane.ring, lane.source);
+        lane.head = now;
+        let hungry = ring.free_up_to(local, now)?;
+        if local.is_near(source) {
+            return if hungry { world.memory.wake(source) } else { Ok(()) };
+        }
+        if hungry || now.wrapping_sub(lane.told) >= ring.bytes / 2 {
+            lane.told = now;
+            self.say(source, Note::Room { lane: ring.address, head: now });
+        }
+        Ok(())
+    }
+
+    /// A message of this source is in the mailbox: what it sent in a lane was before that. False if that cannot be kept now.
+    fn finish_lane(&mut self, world: &World, source: Rank) -> Result<bool> {
+        let used = |at: &usize| self.incoming.lanes[*at].stage == Stage::Open;
+        let Some(at) = self.incoming.lane_of(source).filter(used) else { return Ok(true) };
+        self.reads_all = true;
+        let ended = self.read_lane(world, at);
+        self.reads_all = false;
+        match ended? {
+            false if self.blocked.is_none() => {
+                Err(Error::Refused(format!("rank {source} has left a lane without saying so")))
+            }
+            ended => Ok(ended),
+        }
+    }
+
+    // ---- ends ----
+
+    /// A rank that is gone, of those that somebody waits for: one is looked at each time.
+    pub(super) fn somebody_gone(&mut self, world: &World) -> Option<(Rank, Error)> {
+        let (turn, number) = &mut self.turn;
+        *turn = turn.wrapping_add(1);
+        let posted = self.matching.posted(*turn % self.matching.posted_count().max(1));
+        let posted = posted.and_then(|(selector, _)| selector.source);
+        let lending = self.lent.range(*number + 1..).next().or(self.lent.first_key_value());
+        let lent = lending.map(|(next, lending)| {
+            *number = *next;
+            lending.to
+        });
+        let lane = self.incoming.lanes.get(*turn % self.incoming.lanes.len().max(1));
+        let ranks = [posted, lent, lane.map(|lane| lane.source)].into_iter().flatten();
+        let local = world.local();
+        ranks.filter_map(|rank| local.check_alive(rank).err().map(|error| (rank, error))).next()
+    }
+
+    /// A rank is gone, or nothing can come from it or go to it: whoever waits for that is told.
+    pub(super) fn lose(&mut self, world: &World, rank: Rank, error: &Error) {
+        self.reads_all = true;
+        let is_gone = world.local().check_alive(rank).is_err();
+        if let Some(at) = self.incoming.lane_of(rank).filter(|_| is_gone) {
+            // What it sent before it went is received first.
+            let ended = self.read_lane(world, at).unwrap_or(false);
+            if !ended && self.blocked.is_none() {
+                self.incoming.lanes.remove(at).ring.raze(world.local());
+            }
+        }
+        self.reads_all = false;
+        self.fail_receives(rank, error);
+        if let Some(out) = self.outs.remove(&rank) {
+            if out.fail(world, error, &mut self.done) {
+                self.torn.insert(rank, error.clone());
+            }
+        }
+        self.fail_lendings(rank, error);
+        self.debts.remove(&rank);
+    }
+
+    fn fail_receives(&mut self, source: Rank, error: &Error) {
+        for wanted in self.matching.withdraw_source(source) {
+            self.done.insert(wanted.request, Err(error.clone()));
+        }
+    }
+
+    pub(super) fn fail_lendings(&mut self, to: Rank, error: &Error) {
+        let done = &mut self.done;
+        self.lent.retain(|_, lending| {
+            if lending.to == to {
+                done.insert(lending.request, Err(error.clone()));
+            }
+            lending.to != to
+        });
+    }
+
+    /// What nobody has asked for is dropped from now on. Whether there ever were messages.
+    pub(super) fn close(&mut self) -> bool {
+        self.is_closing = true;
+        let kept: Vec<_> = self.matching.drain().collect();
+        for (envelope, kept) in kept {
+            self.drop_message(envelope, kept.way, kept.body);
+        }
+        self.mailbox.is_some()
+    }
+
+    /// Somebody to whom something is to be sent, or who has not fetched what was lent.
+    pub(super) fn busy_with(&self) -> Option<Rank> {
+        let out = self.outs.iter().find(|(_, out)| out.is_busy()).map(|(rank, _)| *rank);
+        out.or_else(|| self.lent.values().next().map(|lending| lending.to))
+    }
+}

@@ -1,0 +1,294 @@
+//! Asking for messages to be sent and received, and waiting for that.
+
+use super::matching::{Envelope, Selector};
+use super::post::{Post, Wanted};
+use super::record::Note;
+use super::{Delivery, MessageOptions};
+use crate::comm::state::Poll;
+use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait, World};
+use std::any::Any;
+use std::time::Duration;
+
+/// So many messages are sent before one looks at what has come.
+const SENDS_A_LOOK: u64 = 16;
+
+/// A message to somebody.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct To {
+    pub(super) rank: Rank,
+    pub(super) context: u32,
+    pub(super) tag: u64,
+}
+
+/// How a message that is to be sent goes.
+pub(super) enum Started {
+    /// It is gone.
+    Gone,
+    /// It waits.
+    Waits(u64),
+    /// It is too long to go as it is.
+    TooLong,
+}
+
+impl World {
+    /// Fails if there is no such rank.
+    fn check_message_rank(&self, rank: Rank) -> Result<()> {
+        match rank < self.ranks() {
+            true => Ok(()),
+            false => Err(Error::Misuse(format!(
+                "a message and rank {rank}: there are {} ranks, numbered from 0",
+                self.ranks()
+            ))),
+        }
+    }
+
+    /// Begins to send a message that is short, without waiting.
+    pub(super) fn start_short(&self, to: To, bytes: &[u8]) -> Result<Started> {
+        self.check_message_rank(to.rank)?;
+        self.comm().with_post(|post| {
+            post.enter(self)?;
+            if bytes.len() as u64 > post.longest_short(to.rank) {
+                return Ok(Started::TooLong);
+            }
+            let note = Note::Short { context: to.context, tag: to.tag, bytes: bytes.len() as u64 };
+            let number = post.number();
+            if number.is_multiple_of(SENDS_A_LOOK) {
+                post.advance(self);
+            }
+            if post.send_now(self, to.rank, note, bytes)? {
+                return Ok(Started::Gone);
+            }
+            post.send_later(self, to.rank, number, note, bytes)?;
+            post.advance(self);
+            Ok(if post.is_sent(number) { Started::Gone } else { Started::Waits(number) })
+        })
+    }
+
+    /// Begins to send a message that the receiver fetches, out of memory that is registered.
+    pub(super) fn start_lent(
+        &self,
+        to: To,
+        place: GlobalAddress,
+        bytes: u64,
+        memory: Option<Box<dyn Any + Send>>,
+    ) -> Result<u64> {
+        self.check_message_rank(to.rank)?;
+        self.comm().with_post(|post| {
+            post.enter(self)?;
+            let number = post.number();
+            let note = Note::Lent { context: to.context, tag: to.tag, bytes, place, number };
+            post.lend(self, to.rank, number, note, memory)?;
+            post.advance(self);
+            Ok(number)
+        })
+    }
+
+    /// A message that was lent is lent no more, whatever became of it.
+    pub(super) fn end_lending(&self, to: Rank, request: u64) {
+        self.comm().with_post(|post| post.end_lending(to, request));
+    }
+
+    /// Begins to receive. Who `fetches` gets told where a long message lies, and says when it was fetched.
+    pub(super) fn start_receiving(&self, selector: Selector, fetches: bool) -> Result<u64> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| {
+            post.enter(self)?;
+            post.advance(self);
+            let request = post.number();
+            post.receive(selector, Wanted { request, fetches });
+            Ok(request)
+        })
+    }
+
+    /// Waits until a request is done, and says what became of it. It can be asked once.
+    pub(super) fn wait_message(&self, request: u64, peer: Option<Rank>) -> Result<Option<Delivery>> {
+        self.wait_mail(peer, |post| post.outcome(request), |post| post.forget(request))
+    }
+
+    /// Waits for the first message that fits, and leaves it where it is.
+    pub(super) fn wait_probe(&self, selector: Selector) -> Result<Envelope> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| post.enter(self))?;
+        let look = |post: &mut Post| match post.look_for(&selector) {
+            None => post.trouble().map(Err),
+            found => found.map(Ok),
+        };
+        let found = self.wait_mail(selector.source, look, |_| {});
+        self.comm().with_post(|post| post.is_probed = false);
+        found
+    }
+
+    /// The first message that fits, if one has come.
+    pub(super) fn probe_now(&self, selector: Selector) -> Result<Option<Envelope>> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| post.enter(self))?;
+        self.go_on_with_all();
+        let (found, trouble) = self.comm().with_post(|post| (post.probe(&selector), post.trouble()));
+        match (found, trouble) {
+            (None, Some(error)) => Err(error),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Waits until a look at the messages finds something, which must come from a rank, or from any. Everything else goes on
+    /// meanwhile. If it cannot come, what was asked for is given up.
+    fn wait_mail<T>(
+        &self,
+        peer: Option<Rank>,
+        look: impl Fn(&mut Post) -> Option<Result<T>>,
+        give_up: impl Fn(&mut Post),
+    ) -> Result<T> {
+        loop {
+            let Some(whom) = peer.or_else(|| self.somebody_else()) else {
+                return self.comm().with_post(|post| {
+                    post.advance(self);
+                    look(post).unwrap_or_else(|| {
+                        give_up(post);
+                        Err(self.nobody_left())
+                    })
+                });
+            };
+            let turn = || match self.comm().poll(self, &look) {
+                Poll::Ready(found) => Some(found.map(Some)),
+                Poll::Errand => Some(Ok(None)),
+                Poll::Pending => None,
+            };
+            match self.memory.wait_for(turn, Wait::FOREVER.from(whom)) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => drop(self.go_on_with_all()),
+                Err(error) => {
+                    let given_up = self.comm().with_post(|post| {
+                        if self.local().check_alive(whom).is_ok() {
+                            give_up(post);
+                            return Some(Err(error));
+                        }
+                        // What it sent before it went comes first.
+                        post.advance(self);
+                        let found = look(post);
+                        if found.is_none() && peer.is_some() {
+                            post.lose(self, whom, &error);
+                            return look(post).or_else(|| {
+                                give_up(post);
+                                Some(Err(error))
+                            });
+                        }
+                        found
+                    });
+                    if let Some(found) = given_up {
+                        return found;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a request is done.
+    pub(super) fn test_message(&self, request: u64, peer: Option<Rank>) -> bool {
+        self.go_on_with_all();
+        self.comm().with_post(|post| self.has_ended(post, request, peer))
+    }
+
+    /// Whether a request is done, or never can be.
+    fn has_ended(&self, post: &mut Post, request: u64, peer: Option<Rank>) -> bool {
+        if post.is_done(request) || post.trouble().is_some() {
+            return true;
+        }
+        match peer {
+            Some(rank) => self.local().check_alive(rank).is_err(),
+            None => self.somebody_else().is_none(),
+        }
+    }
+
+    /// Waits until one of several requests is done.
+    pub(super) fn wait_any_message(&self, requests: &[(u64, Option<Rank>)]) -> Result<usize> {
+        if requests.is_empty() {
+            return self.note(Err(Error::Misuse("wait_any: there is no request".into())));
+        }
+        loop {
+            let look = |post: &mut Post| {
+                let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
+                requests.iter().position(ended)
+            };
+            let turn = || match self.comm().poll(self, look) {
+                Poll::Ready(at) => Some(Ok(Some(at))),
+                Poll::Errand => Some(Ok(None)),
+                Poll::Pending => None,
+            };
+            let whom = self.somebody_else().unwrap_or(self.rank());
+            match self.memory.wait_for(turn, Wait::FOREVER.from(whom)) {
+                Ok(Some(at)) => return Ok(at),
+                Ok(None) => drop(self.go_on_with_all()),
+                Err(error) if self.local().check_alive(whom).is_ok() => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Somebody who is there and may send something.
+    fn somebody_else(&self) -> Option<Rank> {
+        let (me, local) = (self.rank(), self.local());
+        let alone = (self.ranks() == 1).then_some(me);
+        alone.or_else(|| (0..self.ranks()).find(|rank| *rank != me && local.check_alive(*rank).is_ok()))
+    }
+
+    fn nobody_left(&self) -> Error {
+        let gone = (0..self.ranks()).filter(|rank| *rank != self.rank());
+        let errors = gone.filter_map(|rank| self.local().check_alive(rank).err());
+        errors.last().unwrap_or(Error::PeerLost {
+            rank: self.rank(),
+            fate: Fate::NotDone,
+            why: "nobody is left who could send".into(),
+        })
+    }
+
+    /// Takes a receive back. False if it has got its message.
+    pub(super) fn cancel_message(&self, request: u64) -> bool {
+        self.comm().with_post(|post| {
+            post.advance(self);
+            post.withdraw(request)
+        })
+    }
+
+    pub(super) fn forget_message(&self, request: u64) {
+        self.comm().with_post(|post| post.forget(request));
+    }
+
+    /// A message that whoever waited for it has fetched, or cannot fetch.
+    pub(super) fn message_fetched(&self, source: Rank, number: u64) {
+        self.comm().with_post(|post| {
+            post.fetched_directly(source, number);
+            post.advance(self);
+        });
+    }
+
+    /// A buffer of a message that was read.
+    pub(super) fn reuse_buffer(&self, buffer: Vec<u8>) {
+        self.comm().with_post(|post| post.reuse(buffer));
+    }
+
+    pub(super) fn set_message_options(&self, options: MessageOptions) {
+        self.comm().with_post(|post| post.options = options);
+    }
+
+    /// Sends what waits to be sent, and drops what nobody has asked for; nobody is waited for longer than `limit`.
+    pub(crate) fn end_messages(&self, limit: Duration) -> Result<()> {
+        if !self.comm().with_post(|post| post.close()) {
+            return Ok(());
+        }
+        loop {
+            self.go_on_with_all();
+            let Some(peer) = self.comm().with_post(|post| post.busy_with()) else { return Ok(()) };
+            let look = |post: &mut Post| (post.busy_with() != Some(peer)).then_some(Ok(()));
+            let turn = || match self.comm().poll(self, look) {
+                Poll::Ready(over) => Some(over),
+                Poll::Errand => Some(Ok(())),
+                Poll::Pending => None,
+            };
+            match self.memory.wait_for(turn, Wait::at_most(limit).from(peer)) {
+                Ok(()) => {}
+                Err(error @ Error::Timeout { .. }) => return Err(error),
+                Err(error) => self.comm().with_post(|post| post.lose(self, peer, &error)),
+            }
+        }
+    }
+}
