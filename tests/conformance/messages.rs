@@ -91,7 +91,9 @@ pub(crate) fn random(stage: &Stage) {
     let ways = [MessageWay::Automatic, MessageWay::Mailbox, MessageWay::Lane, MessageWay::Automatic];
     for (round, way) in (0u64..12).zip(ways.into_iter().cycle()) {
         let fast_pairs = 1 + (round % 4) as usize;
-        messages.set_options(MessageOptions { way, fast_pairs, lane_bytes: 2400 }).expect("options");
+        messages
+            .set_options(MessageOptions { way, fast_pairs, lane_bytes: 2400, ..MessageOptions::default() })
+            .expect("options");
         // Who is ahead of the others sends what is due only in the next round.
         let messages = messages.context(round as u32);
         let (mut due, mut program) = (vec![Due::new(); ranks as usize], Vec::new());

@@ -2,6 +2,7 @@
 
 use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
+use super::outgoing::Out;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record};
 use super::ring::{Reading, Ring, FRAME_BYTES};
@@ -116,11 +117,12 @@ impl Post {
     /// Keeps a message until somebody asks for it. False if there is no room for it.
     fn keep(&mut self, world: &World, envelope: Envelope, way: Way, body: Body) -> bool {
         let source = envelope.source;
-        let is_awaited = self.is_probed || self.matching.awaits(source);
+        let is_awaited = self.is_awaited(source);
         // Whoever waits for a message of this source may wait for one behind this.
-        let reads_on = is_awaited || self.reads_all;
+        let reads_on = is_awaited && !self.keeps_much() || self.reads_all;
         let lane = self.incoming.lane_at(way, source);
         let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= lane.ring.bytes) && !reads_on;
+        self.is_starved |= is_full && is_awaited;
         let booked = match is_full {
             true => None,
             false => match world.memory.book(Purpose::Comm, body.kept_bytes()) {
@@ -137,10 +139,11 @@ impl Post {
             }
             return false;
         };
-        if let Some(lane) = lane {
-            lane.kept_bytes += body.kept_bytes();
-        } else if is_awaited {
-            self.give_in_advance(source);
+        self.kept_bytes += body.kept_bytes();
+        match lane {
+            Some(lane) => lane.kept_bytes += body.kept_bytes(),
+            None if is_awaited => self.give_in_advance(source),
+            None => {}
         }
         self.matching.keep(envelope, Kept { body, way, _booked: booked });
         true
@@ -158,7 +161,7 @@ impl Post {
 
     /// Counts a message, and gives a lane or asks for one.
     fn count(&mut self, world: &World, source: Rank) {
-        let MessageOptions { way, fast_pairs, lane_bytes } = self.options;
+        let MessageOptions { way, fast_pairs, lane_bytes, .. } = self.options;
         match self.incoming.count(source, way, fast_pairs) {
             Step::Nothing => {}
             Step::Give => {
@@ -316,15 +319,16 @@ impl Post {
     pub(super) fn close(&mut self) -> bool {
         self.is_closing = true;
         let kept: Vec<_> = self.matching.drain().collect();
+        self.kept_bytes = 0;
         for (envelope, kept) in kept {
             self.drop_message(envelope, kept.way, kept.body);
         }
+        self.outs.values_mut().for_each(Out::close);
         self.mailbox.is_some()
     }
 
-    /// Somebody to whom something is to be sent, or who has not fetched what was lent.
+    /// Somebody to whom something is to be sent. What was lent is fetched without this rank's help.
     pub(super) fn busy_with(&self) -> Option<Rank> {
-        let out = self.outs.iter().find(|(_, out)| out.is_busy()).map(|(rank, _)| *rank);
-        out.or_else(|| self.lent.values().next().map(|lending| lending.to))
+        self.outs.iter().find(|(_, out)| out.is_busy()).map(|(rank, _)| *rank)
     }
 }

@@ -1,5 +1,6 @@
 //! Messages as programs have them.
 
+use super::handles::{Fetching, Lending, MessageReceiving, MessageRequest, MessageSending, Ticket};
 use super::matching::{Envelope, Selector};
 use super::requests::{Started, To};
 use super::ring::{FRAME_BYTES, LARGEST_RING};
@@ -31,12 +32,15 @@ pub struct MessageOptions {
     pub fast_pairs: usize,
     /// Bytes of a lane, from 2.5 KiB to 1 MiB. A message of a little less than half of that, but at most 8,000 bytes, need not be fetched.
     pub lane_bytes: usize,
+    /// A receive that waits for a message which was sent behind others has those kept until they are received: up to so many bytes, then it
+    /// fails. (What a few messages of each sender take comes on top.)
+    pub kept_bytes: usize,
 }
 
 impl Default for MessageOptions {
-    /// At most 64 lanes of 3 KiB, for those who send much.
+    /// At most 64 lanes of 3 KiB, for those who send much, and 16 MiB that are kept for a receive.
     fn default() -> Self {
-        MessageOptions { way: MessageWay::Automatic, fast_pairs: 64, lane_bytes: 3072 }
+        MessageOptions { way: MessageWay::Automatic, fast_pairs: 64, lane_bytes: 3072, kept_bytes: 16 << 20 }
     }
 }
 
@@ -136,10 +140,9 @@ impl<'w> Messages<'w> {
         match world.note(world.start_short(to, bytes))? {
             Started::Gone => Ok(()),
             Started::Waits(request) => {
-                let _ticket = Ticket { world, request };
-                let sent = world.wait_message(request, Some(to.rank)).map(drop);
-                std::mem::forget(_ticket);
-                world.note(sent)
+                let ticket = Ticket { world, request };
+                let sent = world.wait_message(request, Some(to.rank));
+                ticket.end(sent).map(drop)
             }
             Started::TooLong => world.memory.lend_to_read(bytes, |lent| {
                 let request =
@@ -226,17 +229,15 @@ impl<'w> Messages<'w> {
         let request = world.start_receiving(selector, true)?;
         let ticket = Ticket { world, request };
         let delivery = world.wait_message(request, selector.source);
-        std::mem::forget(ticket);
-        match delivery? {
+        match ticket.end(delivery)? {
             Some(Delivery::Here { envelope, bytes }) => {
                 let read = short(envelope, &bytes);
                 world.reuse_buffer(bytes);
                 Ok((envelope, read?))
             }
             Some(Delivery::Lent { envelope, place, number }) => {
-                let read = long(envelope, place);
-                world.message_fetched(envelope.source, number);
-                Ok((envelope, read?))
+                let _fetching = Fetching { world, source: envelope.source, number };
+                Ok((envelope, long(envelope, place)?))
             }
             None => Err(Error::Misuse("a receive that was a send".into())),
         }
@@ -284,160 +285,6 @@ impl<'w> Messages<'w> {
     }
 }
 
-/// A request that is forgotten when this is dropped.
-#[derive(Debug)]
-struct Ticket<'w> {
-    world: &'w World,
-    request: u64,
-}
-
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        self.world.forget_message(self.request);
-    }
-}
-
-/// Memory of the program that is lent until this is dropped.
-struct Lending<'w> {
-    world: &'w World,
-    request: u64,
-    to: Rank,
-}
-
-impl Drop for Lending<'_> {
-    fn drop(&mut self) {
-        self.world.end_lending(self.to, self.request);
-    }
-}
-
-mod sealed {
-    pub trait Sealed {}
-}
-
-/// A message that is being sent or received.
-pub trait MessageRequest: sealed::Sealed {
-    /// What becomes of it.
-    type Done;
-
-    /// Waits until it is done.
-    fn wait(self) -> Result<Self::Done>;
-
-    /// Whether [`wait`](Self::wait) would not wait.
-    fn is_done(&self) -> bool;
-
-    #[doc(hidden)]
-    fn name(&self) -> (u64, Option<Rank>);
-}
-
-/// A message that is being sent. Dropping it forgets about it: it goes on all the same.
-#[derive(Debug)]
-#[must_use = "the message may still be on its way: wait for it"]
-pub struct MessageSending<'w> {
-    /// None if it is on its way.
-    ticket: Option<Ticket<'w>>,
-    to: Rank,
-}
-
-/// A message that is waited for. Dropping it gives it up: a message that it has got already is lost.
-#[derive(Debug)]
-#[must_use = "a receive that is dropped is given up"]
-pub struct MessageReceiving<'w, T: Pod> {
-    ticket: Ticket<'w>,
-    from: Option<Rank>,
-    element: PhantomData<fn() -> T>,
-}
-
-impl MessageSending<'_> {
-    /// Waits until the message is on its way, and its memory free.
-    pub fn wait(self) -> Result<()> {
-        let Some(ticket) = self.ticket else { return Ok(()) };
-        let sent = ticket.world.wait_message(ticket.request, Some(self.to));
-        ticket.end(sent).map(drop)
-    }
-
-    /// Whether [`wait`](Self::wait) would not wait.
-    pub fn is_done(&self) -> bool {
-        let waits = |ticket: &Ticket<'_>| ticket.world.test_message(ticket.request, Some(self.to));
-        self.ticket.as_ref().is_none_or(waits)
-    }
-}
-
-impl Ticket<'_> {
-    /// It was asked for, and is not to be forgotten.
-    fn end<T>(self, result: Result<T>) -> Result<T> {
-        let world = self.world;
-        std::mem::forget(self);
-        world.note(result)
-    }
-}
-
-impl<T: Pod> MessageReceiving<'_, T> {
-    /// Waits for the message.
-    pub fn wait(self) -> Result<Message<T>> {
-        let (world, ticket) = (self.ticket.world, self.ticket);
-        let delivery = world.wait_message(ticket.request, self.from);
-        match ticket.end(delivery)? {
-            Some(Delivery::Here { envelope, bytes }) => {
-                let elements = world.note(elements_of(envelope, &bytes));
-                world.reuse_buffer(bytes);
-                Ok(Message { from: envelope.source, tag: envelope.tag, elements: elements? })
-            }
-            _ => world.note(Err(Error::Misuse("a message that nobody has fetched".into()))),
-        }
-    }
-
-    /// Whether [`wait`](Self::wait) would not wait.
-    pub fn is_done(&self) -> bool {
-        self.ticket.world.test_message(self.ticket.request, self.from)
-    }
-
-    /// Gives the receive up: the message that it would have got goes to the next one. If it has got its message already, here it is.
-    pub fn cancel(self) -> Result<Option<Message<T>>> {
-        match self.ticket.world.cancel_message(self.ticket.request) {
-            true => {
-                std::mem::forget(self.ticket);
-                Ok(None)
-            }
-            false => self.wait().map(Some),
-        }
-    }
-}
-
-impl sealed::Sealed for MessageSending<'_> {}
-impl<T: Pod> sealed::Sealed for MessageReceiving<'_, T> {}
-
-impl MessageRequest for MessageSending<'_> {
-    type Done = ();
-
-    fn wait(self) -> Result<()> {
-        MessageSending::wait(self)
-    }
-
-    fn is_done(&self) -> bool {
-        MessageSending::is_done(self)
-    }
-
-    fn name(&self) -> (u64, Option<Rank>) {
-        (self.ticket.as_ref().map_or(0, |ticket| ticket.request), Some(self.to))
-    }
-}
-
-impl<T: Pod> MessageRequest for MessageReceiving<'_, T> {
-    type Done = Message<T>;
-
-    fn wait(self) -> Result<Message<T>> {
-        MessageReceiving::wait(self)
-    }
-
-    fn is_done(&self) -> bool {
-        MessageReceiving::is_done(self)
-    }
-
-    fn name(&self) -> (u64, Option<Rank>) {
-        (self.ticket.request, self.from)
-    }
-}
-
 /// How many elements a message has.
 fn count_of<T: Pod>(envelope: Envelope) -> Result<usize> {
     let (bytes, element) = (envelope.bytes, size_of::<T>() as u64);
@@ -450,7 +297,7 @@ fn count_of<T: Pod>(envelope: Envelope) -> Result<usize> {
     }
 }
 
-fn elements_of<T: Pod>(envelope: Envelope, bytes: &[u8]) -> Result<Vec<T>> {
+pub(super) fn elements_of<T: Pod>(envelope: Envelope, bytes: &[u8]) -> Result<Vec<T>> {
     let mut elements = vec![T::zeroed(); count_of::<T>(envelope)?];
     bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
     Ok(elements)

@@ -6,7 +6,7 @@
 //! request of many records at a time for each pair, so that none overtakes another. A sender has [`CREDIT`] messages in the mailbox
 //! of another rank, or taken out of it and not received, and not more: all others wait at the sender. So what a rank keeps for receives
 //! that are not posted yet is bounded by the number of those who really send to it, and is in the ledger. Only while a receive waits that
-//! may want a message which still waits at its sender, that sender gets credit in advance.
+//! may want a message which still waits at its sender, that sender gets credit in advance; and that, too, has an end.
 //!
 //! Who sends much gets a *lane* (`incoming.rs`): a ring of its own, without a lock, and with as much credit as it has bytes. There are at
 //! most as many as [`MessageOptions::fast_pairs`] says; those that are used least are taken back.
@@ -19,16 +19,18 @@
 //! | `record.rs`, `ring.rs` | what stands in a mailbox or a lane, and how it gets there |
 //! | `outgoing.rs` | what a rank has to send to one other |
 //! | `incoming.rs` | who sends to a rank, and who gets a lane |
-//! | `post.rs`, `arrivals.rs` | all messages of a process |
+//! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
 //! | `requests.rs` | asking for messages, and waiting for them |
-//! | `messages.rs` | messages as programs have them |
+//! | `messages.rs`, `handles.rs` | messages as programs have them |
 
 mod arrivals;
+mod handles;
 mod incoming;
 mod matching;
 mod messages;
 mod outgoing;
 mod post;
+mod receipts;
 mod record;
 mod requests;
 mod ring;
@@ -37,10 +39,8 @@ mod ring_tests;
 #[cfg(test)]
 mod tests;
 
-pub use messages::{
-    Message, MessageInfo, MessageOptions, MessageReceiving, MessageRequest, MessageSending, MessageWay,
-    Messages, Tag,
-};
+pub use handles::{MessageReceiving, MessageRequest, MessageSending};
+pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::Post;
 
 use super::{LANE, MAIL};

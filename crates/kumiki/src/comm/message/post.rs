@@ -3,7 +3,7 @@
 //! Nothing here waits: it goes on when somebody of the process makes it ([`advance`](Post::advance)).
 
 use super::incoming::Incoming;
-use super::matching::{Envelope, Matching, Selector};
+use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Out};
 use super::record::Note;
 use super::ring::Ring;
@@ -18,9 +18,6 @@ const KEPT_BYTES: u64 = 128;
 /// Bytes of the tables for so many ranks that this one sends to or receives from.
 const TABLE_BYTES: u64 = 2048;
 const TABLE_ENTRIES: usize = 32;
-/// Buffers for short messages that are kept for the next ones, and the longest of them.
-const SPARE_BUFFERS: usize = 4;
-const SPARE_BYTES: usize = 8 << 10;
 
 /// A receive that is posted.
 #[derive(Debug)]
@@ -101,12 +98,16 @@ pub(crate) struct Post {
     pub(super) torn: HashMap<Rank, Error>,
     pub(super) incoming: Incoming,
     pub(super) lent: BTreeMap<u64, Lending>,
+    /// Bytes of all messages that are kept.
+    pub(super) kept_bytes: u64,
     /// For the tables.
     pub(super) booked: Vec<Booking>,
     /// Why what has come cannot be kept: until there is memory…
     pub(super) blocked: Option<Error>,
     /// …or for ever.
     pub(super) broken: Option<Error>,
+    /// Whether a lane is not read further, though somebody waits for its source, because so much is kept.
+    pub(super) is_starved: bool,
     /// Whether lanes are read though what came in them and nobody wants is as much as they hold.
     pub(super) reads_all: bool,
     /// Whether what nobody has asked for is dropped.
@@ -173,7 +174,23 @@ impl Post {
 
     /// Why nothing more can be received.
     pub(super) fn trouble(&self) -> Option<Error> {
-        self.broken.clone().or_else(|| self.blocked.clone())
+        let starves = || self.is_starved || self.incoming.hungry().any(|source| self.is_awaited(source));
+        let too_much = (self.keeps_much() && starves()).then_some(Error::OutOfMemory {
+            asked: KEPT_BYTES,
+            left: 0,
+            what: "messages that nobody has received",
+        });
+        self.broken.clone().or_else(|| self.blocked.clone()).or(too_much)
+    }
+
+    /// Whether somebody waits for a message of this source.
+    pub(super) fn is_awaited(&self, source: Rank) -> bool {
+        self.is_probed || self.matching.awaits(source)
+    }
+
+    /// Whether so much is kept that nobody gets credit in advance.
+    pub(super) fn keeps_much(&self) -> bool {
+        self.kept_bytes >= self.options.kept_bytes as u64
     }
 
     /// Makes everything go on. Whether a request is done because of that.
@@ -185,6 +202,7 @@ impl Post {
         // Before what they have sent is looked at: what they sent before they went is taken first.
         let gone = self.somebody_gone(world);
         self.blocked = None;
+        self.is_starved = false;
         if let Err(error) = self.read_mailbox(world) {
             self.broken = Some(error);
         }
@@ -310,117 +328,9 @@ impl Post {
     }
 
     pub(super) fn say(&mut self, to: Rank, note: Note) {
+        if self.is_closing && !matches!(note, Note::Fetched { .. } | Note::Received { .. }) {
+            return;
+        }
         self.outs.entry(to).or_default().say(note);
-    }
-
-    // ---- receiving ----
-
-    /// Takes the first message that fits, or posts the receive.
-    pub(super) fn receive(&mut self, selector: Selector, wanted: Wanted) {
-        let Some((envelope, kept)) = self.matching.take(&selector) else {
-            self.matching.post(selector, wanted);
-            return self.ask_hungry(selector.source);
-        };
-        self.release(envelope.source, &kept);
-        self.hand_over(wanted, envelope, kept.body);
-    }
-
-    pub(super) fn probe(&self, selector: &Selector) -> Option<Envelope> {
-        self.matching.probe(selector)
-    }
-
-    /// The same for whoever waits for it: senders that have no credit get some, as if a receive were posted.
-    pub(super) fn look_for(&mut self, selector: &Selector) -> Option<Envelope> {
-        let found = self.matching.probe(selector);
-        if found.is_none() {
-            self.is_probed = true;
-            self.ask_hungry(selector.source);
-        }
-        found
-    }
-
-    /// Gives credit to those who wait for it, and may have what is asked for.
-    fn ask_hungry(&mut self, source: Option<Rank>) {
-        let hungry: Vec<Rank> = match source {
-            Some(source) => vec![source],
-            None => self.incoming.hungry().collect(),
-        };
-        hungry.into_iter().for_each(|source| self.give_in_advance(source));
-    }
-
-    /// Takes back a receive that has got nothing.
-    pub(super) fn withdraw(&mut self, request: u64) -> bool {
-        self.matching.withdraw(|wanted| wanted.request == request).is_some()
-    }
-
-    /// Nobody will ask for a request. A receive that has got nothing is taken back; a send goes on all the same.
-    pub(super) fn forget(&mut self, request: u64) {
-        match self.done.remove(&request) {
-            Some(Ok(Some(Delivery::Lent { envelope, number, .. }))) => {
-                self.say(envelope.source, Note::Fetched { number });
-            }
-            Some(_) => {}
-            None if self.withdraw(request) => {}
-            None => drop(self.forgotten.insert(request)),
-        }
-    }
-
-    /// A message was fetched, or could not be.
-    pub(crate) fn fetched(&mut self, fetch: &Fetch, fetched: Result<Vec<u8>>) {
-        let Fetch { request, envelope, number, .. } = *fetch;
-        self.say(envelope.source, Note::Fetched { number });
-        let outcome = fetched.map(|bytes| Some(Delivery::Here { envelope, bytes }));
-        if !self.forgotten.remove(&request) {
-            self.done.insert(request, outcome);
-        }
-        self.moves += 1;
-    }
-
-    /// A message that whoever waited for it has fetched.
-    pub(super) fn fetched_directly(&mut self, source: Rank, number: u64) {
-        self.say(source, Note::Fetched { number });
-    }
-
-    /// A buffer of a short message that was read.
-    pub(super) fn reuse(&mut self, mut buffer: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS && buffer.capacity() <= SPARE_BYTES {
-            buffer.clear();
-            self.spare.push(buffer);
-        }
-    }
-
-    pub(super) fn hand_over(&mut self, wanted: Wanted, envelope: Envelope, body: Body) {
-        let Wanted { request, fetches } = wanted;
-        let delivery = match body {
-            Body::Here(bytes) => Delivery::Here { envelope, bytes },
-            Body::Lent(place, number) if fetches => Delivery::Lent { envelope, place, number },
-            Body::Lent(place, number) => {
-                return self.fetches.push(Fetch { request, envelope, place, number });
-            }
-        };
-        self.done.insert(request, Ok(Some(delivery)));
-    }
-
-    /// A message that came like this is received: its source may send another one.
-    pub(super) fn give_back(&mut self, source: Rank, way: Way) {
-        let count = if way == Way::Mailbox { self.incoming.received(source) } else { 0 };
-        if count > 0 {
-            self.say(source, Note::Received { count });
-        }
-    }
-
-    /// A message is kept no more.
-    fn release(&mut self, source: Rank, kept: &Kept) {
-        if let Some(lane) = self.incoming.lane_at(kept.way, source) {
-            lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.body.kept_bytes());
-        }
-        self.give_back(source, kept.way);
-    }
-
-    pub(super) fn give_in_advance(&mut self, source: Rank) {
-        let count = self.incoming.advance_credit(source);
-        if count > 0 {
-            self.say(source, Note::Received { count });
-        }
     }
 }

@@ -42,6 +42,13 @@ impl World {
         }
     }
 
+    /// Makes messages go on, and wakes threads that may wait for one.
+    fn advance_post(&self, post: &mut Post) {
+        if post.advance(self) {
+            let _ = self.memory.wake(self.rank());
+        }
+    }
+
     /// Begins to send a message that is short, without waiting.
     pub(super) fn start_short(&self, to: To, bytes: &[u8]) -> Result<Started> {
         self.check_message_rank(to.rank)?;
@@ -53,13 +60,16 @@ impl World {
             let note = Note::Short { context: to.context, tag: to.tag, bytes: bytes.len() as u64 };
             let number = post.number();
             if number.is_multiple_of(SENDS_A_LOOK) {
-                post.advance(self);
+                self.advance_post(post);
             }
-            if post.send_now(self, to.rank, note, bytes)? {
-                return Ok(Started::Gone);
+            match post.send_now(self, to.rank, note, bytes) {
+                Ok(true) => return Ok(Started::Gone),
+                // A lock that somebody holds who is stopped: the message waits.
+                Ok(false) | Err(Error::Timeout { .. }) => {}
+                Err(error) => return Err(error),
             }
             post.send_later(self, to.rank, number, note, bytes)?;
-            post.advance(self);
+            self.advance_post(post);
             Ok(if post.is_sent(number) { Started::Gone } else { Started::Waits(number) })
         })
     }
@@ -78,7 +88,7 @@ impl World {
             let number = post.number();
             let note = Note::Lent { context: to.context, tag: to.tag, bytes, place, number };
             post.lend(self, to.rank, number, note, memory)?;
-            post.advance(self);
+            self.advance_post(post);
             Ok(number)
         })
     }
@@ -93,7 +103,7 @@ impl World {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
         self.comm().with_post(|post| {
             post.enter(self)?;
-            post.advance(self);
+            self.advance_post(post);
             let request = post.number();
             post.receive(selector, Wanted { request, fetches });
             Ok(request)
@@ -141,7 +151,7 @@ impl World {
         loop {
             let Some(whom) = peer.or_else(|| self.somebody_else()) else {
                 return self.comm().with_post(|post| {
-                    post.advance(self);
+                    self.advance_post(post);
                     look(post).unwrap_or_else(|| {
                         give_up(post);
                         Err(self.nobody_left())
@@ -163,7 +173,7 @@ impl World {
                             return Some(Err(error));
                         }
                         // What it sent before it went comes first.
-                        post.advance(self);
+                        self.advance_post(post);
                         let found = look(post);
                         if found.is_none() && peer.is_some() {
                             post.lose(self, whom, &error);
@@ -244,7 +254,7 @@ impl World {
     /// Takes a receive back. False if it has got its message.
     pub(super) fn cancel_message(&self, request: u64) -> bool {
         self.comm().with_post(|post| {
-            post.advance(self);
+            self.advance_post(post);
             post.withdraw(request)
         })
     }
@@ -257,7 +267,7 @@ impl World {
     pub(super) fn message_fetched(&self, source: Rank, number: u64) {
         self.comm().with_post(|post| {
             post.fetched_directly(source, number);
-            post.advance(self);
+            self.advance_post(post);
         });
     }
 

@@ -202,3 +202,22 @@ fn notes_about_what_never_was_change_nothing() {
     assert_eq!(world.comm().with_post(|post| post.probe(&any)), None);
     world.finalize().unwrap();
 }
+
+#[test]
+fn a_receive_that_would_have_too_much_kept_for_it_fails_and_what_was_kept_can_be_received() {
+    let world = World::init().unwrap();
+    let messages = world.messages();
+    for way in [MessageWay::Mailbox, MessageWay::Lane] {
+        let options = MessageOptions { way, kept_bytes: 20_000, ..MessageOptions::default() };
+        messages.set_options(options).unwrap();
+        let sends: Vec<_> = (0..100u64).map(|at| messages.start_send(0, 1, vec![at; 100]).unwrap()).collect();
+        let refused = messages.receive::<u64>(0, 2);
+        assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}");
+        assert!(matches!(messages.probe(0, 2), Err(Error::OutOfMemory { .. })));
+        for at in 0..100u64 {
+            assert_eq!(messages.receive::<u64>(0, None).unwrap().elements, vec![at; 100]);
+        }
+        messages.wait_all(sends).unwrap();
+    }
+    drop(world);
+}
