@@ -155,7 +155,7 @@ pub(crate) fn slow_receiver(stage: &Stage) {
     let (me, half) = (stage.me(), stage.ranks() / 2);
     let messages = world.messages();
     const MESSAGES: u64 = 300;
-    let length = |number: u64| if number % 10 == 0 { 600 } else { 30 };
+    let length = |number: u64| if number.is_multiple_of(10) { 600 } else { 30 };
     if me < half {
         messages.send(me + half, 1, &[0u64]).expect("send");
         let before = world.ledger().private_bytes();
