@@ -1,4 +1,4 @@
-/* One-sided communication of an MPI library, measured on request.
+/* Communication of an MPI library, measured on request.
  *
  *   rma         read `METRIC REPS` lines on rank 0's standard input and answer each with one line of JSON
  *   rma init    initialise, one barrier, finalise: to time start-up from outside
@@ -17,6 +17,13 @@
  *   putone.KIND.BYTES getone.KIND.BYTES          MB/s (10^6), one operation + flush at a time
  *   busy.put8.KIND (also get8, fadd8, cas8)      us of one operation + flush while rank 1 computes for 50 ms
  *   barrier                                      us per barrier of all ranks
+ *   comm.pingpong.BYTES                          ns of half a round trip between ranks 0 and 1
+ *   comm.bw.BYTES                                MB/s (10^6) from rank 0 to rank 1, eight messages at a time
+ *   comm.rate.BYTES                              ns per message from rank 0 to rank 1, 64 at a time
+ *   comm.bcast.BYTES comm.allreduce.BYTES        us per call of all ranks: the root goes round; a sum of doubles
+ *   comm.allgather.BYTES comm.alltoall.BYTES     us per call of all ranks, so many bytes of each rank (to each rank)
+ *   comm.histogram.WORDS comm.gather.WORDS       ns per random update (MPI_Accumulate) or read (MPI_Get) of a table of so many
+ *                                                words over all ranks, by all ranks at once
  *   mem                                          private bytes of each rank after MPI_Init and one barrier
  */
 #define _GNU_SOURCE
@@ -34,7 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, WINDOW = 8, PROBES = 64, WARM_UPS = 2 };
+enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, WINDOW = 8, PROBES = 64, WARM_UPS = 2, FLYING = 64 };
 static const double SAMPLE_SECONDS = 5e-3, BUSY_SECONDS = 50e-3, BUSY_LEAD_SECONDS = 2e-3;
 static const uint64_t SEED = 0x5eed5eed5eed5eedULL;
 static const long MAX_BYTES = 64L << 20;
@@ -43,6 +50,9 @@ enum kind { ALLOC, CREATE, KINDS };
 enum op { PUT, GET, FADD, CAS, OPS };
 static const char *const KIND_NAME[KINDS] = {"alloc", "create"};
 static const char *const OP_NAME[OPS] = {"put", "get", "fadd", "cas"};
+enum pattern { PINGPONG, STREAM, RATE, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, HISTOGRAM, GATHER, PATTERNS };
+static const char *const PATTERN_NAME[PATTERNS] = {"pingpong", "bw", "rate", "bcast", "allreduce", "allgather", "alltoall", "histogram", "gather"};
+static const char *const PATTERN_UNIT[PATTERNS] = {"ns", "MB/s", "ns", "us", "us", "us", "us", "ns", "ns"};
 
 static int rank, ranks;
 
@@ -70,7 +80,8 @@ static struct window windows[KINDS];
 struct request {
     char metric[COMMAND_BYTES];
     long reps;
-    enum { RMA, BARRIER, MEM, QUIT, UNKNOWN } what;
+    enum { RMA, COMM, BARRIER, MEM, QUIT, UNKNOWN } what;
+    enum pattern pattern;
     enum op op;
     enum kind kind;
     long bytes;
@@ -243,6 +254,19 @@ static int parse_rma(const char *metric, struct request *r)
     return rest == NULL && !(r->bulk && r->busy);
 }
 
+static int parse_comm(const char *metric, struct request *r)
+{
+    for (int p = 0; p < PATTERNS; p++) {
+        size_t n = strlen(PATTERN_NAME[p]);
+        if (strncmp(metric, PATTERN_NAME[p], n) != 0 || metric[n] != '.') continue;
+        char *end;
+        r->pattern = (enum pattern)p;
+        r->bytes = strtol(metric + n + 1, &end, 10);
+        return *end == 0 && end != metric + n + 1 && r->bytes >= 8 && r->bytes <= MAX_BYTES && r->bytes % 8 == 0;
+    }
+    return 0;
+}
+
 static struct request parse(const char *line)
 {
     struct request r;
@@ -253,6 +277,7 @@ static struct request parse(const char *line)
     if (words != 2 || r.reps < 1 || r.reps > MAX_REPS) return r;
     if (strcmp(r.metric, "barrier") == 0) r.what = BARRIER;
     else if (strcmp(r.metric, "mem") == 0) r.what = MEM;
+    else if (strncmp(r.metric, "comm.", 5) == 0) r.what = parse_comm(r.metric + 5, &r) ? COMM : UNKNOWN;
     else if (parse_rma(r.metric, &r)) r.what = RMA;
     return r;
 }
@@ -489,6 +514,132 @@ static void measure_rma(const struct request *r)
     if (w->bytes > KEEP_BYTES) close_window(r->kind);
 }
 
+/* ---- two sides and all ranks: everybody does n operations, and rank 0's clock decides ---- */
+
+struct pair {
+    char *from, *to;
+    long bytes; /* of each message */
+    long wrong;
+    MPI_Win win;
+    uint64_t state; /* of the random places */
+};
+
+static void pingpong(struct pair *p, long n)
+{
+    int bytes = (int)p->bytes;
+    for (long i = 0; i < n && rank < 2; i++) {
+        if (rank == 0) *(volatile long *)p->from = i;
+        if (rank == 0) MPI_Send(p->from, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(p->to, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        p->wrong += *(volatile long *)p->to != i;
+        if (rank == 1) *(volatile long *)p->from = i;
+        if (rank == 1) MPI_Send(p->from, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    }
+}
+
+/* Messages one way, `flying` at a time; a word back when all of those have come. */
+static void one_way(struct pair *p, long n, long flying)
+{
+    MPI_Request requests[FLYING];
+    MPI_Status statuses[FLYING];
+    int bytes = (int)p->bytes;
+    long places = KEEP_BYTES / p->bytes;
+    for (long done = 0; done < n && rank < 2; done += flying) {
+        long now_flying = n - done < flying ? n - done : flying;
+        for (long i = 0; i < now_flying; i++) {
+            long at = places > 1 ? i % places * p->bytes : 0;
+            if (rank == 0) MPI_Isend(p->from + at, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[i]);
+            else MPI_Irecv(p->to + at, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
+        }
+        MPI_Waitall((int)now_flying, requests, statuses);
+        if (rank == 1) MPI_Send(p->from, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+        else MPI_Recv(p->to, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+static void collective(struct pair *p, enum pattern pattern, long n)
+{
+    int bytes = (int)p->bytes, words = bytes / 8;
+    for (long i = 0; i < n; i++) {
+        if (pattern == BCAST) MPI_Bcast(p->from, bytes, MPI_BYTE, (int)(i % ranks), MPI_COMM_WORLD);
+        else if (pattern == ALLREDUCE) MPI_Allreduce(p->from, p->to, words, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        else if (pattern == ALLGATHER) MPI_Allgather(p->from, bytes, MPI_BYTE, p->to, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        else MPI_Alltoall(p->from, bytes, MPI_BYTE, p->to, bytes, MPI_BYTE, MPI_COMM_WORLD);
+    }
+}
+
+/* The table is on all ranks; `bytes` is its number of words. */
+static void words_at_random(struct pair *p, enum pattern pattern, long n)
+{
+    const uint64_t one = 1;
+    uint64_t *got = (uint64_t *)p->to;
+    long share = p->bytes / ranks, kept = KEEP_BYTES / 8;
+    for (long i = 0; i < n; i++) {
+        p->state ^= p->state << 13, p->state ^= p->state >> 7, p->state ^= p->state << 17;
+        long place = (long)(p->state % (uint64_t)(share * ranks));
+        MPI_Aint at = place % share * 8;
+        if (pattern == HISTOGRAM) MPI_Accumulate(&one, 1, MPI_UINT64_T, (int)(place / share), at, 1, MPI_UINT64_T, MPI_SUM, p->win);
+        else MPI_Get(&got[i % kept], 1, MPI_UINT64_T, (int)(place / share), at, 1, MPI_UINT64_T, p->win);
+        if (i % 4096 == 4095) MPI_Win_flush_all(p->win);
+    }
+    MPI_Win_flush_all(p->win);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static double patterns(struct pair *p, enum pattern pattern, long n)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = now();
+    if (pattern == PINGPONG) pingpong(p, n);
+    else if (pattern == STREAM || pattern == RATE) one_way(p, n, pattern == STREAM ? WINDOW : FLYING);
+    else if (pattern == HISTOGRAM || pattern == GATHER) words_at_random(p, pattern, n);
+    else collective(p, pattern, n);
+    double t = now() - start;
+    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    return t;
+}
+
+static void measure_comm(const struct request *r)
+{
+    enum pattern pattern = r->pattern;
+    int over_table = pattern == HISTOGRAM || pattern == GATHER;
+    long each = over_table ? KEEP_BYTES : r->bytes * (pattern == ALLGATHER || pattern == ALLTOALL ? ranks : 1);
+    if (ranks < 2) {
+        answer_error(r->metric, "needs at least 2 ranks");
+        return;
+    }
+    struct pair p = {.bytes = r->bytes, .state = 0x9e3779b97f4a7c15ULL + (uint64_t)rank};
+    void *table = NULL;
+    if (each < KEEP_BYTES) each = KEEP_BYTES;
+    p.from = allocate((size_t)each), p.to = allocate((size_t)each);
+    memset(p.from, 0, (size_t)each), memset(p.to, 0, (size_t)each);
+    if (over_table) {
+        long share = r->bytes / ranks * 8;
+        MPI_Win_allocate(share, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &table, &p.win);
+        memset(table, 0, (size_t)share);
+        MPI_Win_lock_all(MPI_MODE_NOCHECK, p.win);
+    }
+    long n = 1;
+    double best = SAMPLE_SECONDS, *samples = calloc((size_t)r->reps, sizeof *samples);
+    if (!samples) die("out of memory");
+    for (long i = -WARM_UPS; i < r->reps;) {
+        double per_op = patterns(&p, pattern, n) / (double)n;
+        if (too_few(&n, &best, per_op)) continue;
+        double us = per_op * 1e6;
+        if (i >= 0) samples[i] = pattern == STREAM ? (double)r->bytes / us : pattern == PINGPONG ? us * 500 : PATTERN_UNIT[pattern][0] == 'n' ? us * 1e3 : us;
+        i++;
+    }
+    if (over_table) {
+        MPI_Win_unlock_all(p.win);
+        MPI_Win_free(&p.win);
+    }
+    long wrong = 0;
+    MPI_Allreduce(&p.wrong, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    if (wrong) answer_error(r->metric, "a message was wrong");
+    else answer(r->metric, PATTERN_UNIT[pattern], 0, samples, r->reps);
+    free(samples), free(p.from), free(p.to);
+}
+
 /* ---- barrier and memory ---- */
 
 static double barriers(long n)
@@ -560,6 +711,7 @@ static void serve(long memory)
         struct request r = parse(line);
         if (r.what == QUIT) break;
         if (r.what == RMA) measure_rma(&r);
+        else if (r.what == COMM) measure_comm(&r);
         else if (r.what == BARRIER) measure_barrier(&r);
         else if (r.what == MEM) measure_memory(&r, memory);
         else if (r.metric[0]) answer_error(r.metric, "not `METRIC REPS` with a metric known here");

@@ -7,6 +7,7 @@
 mod abort;
 mod again;
 mod atomics;
+mod batches;
 mod bounds;
 mod budget;
 mod channels;
@@ -124,6 +125,9 @@ const TOPICS: &[Topic] = &[
     topic("messages_and_a_slow_receiver", &[NODES], messages::slow_receiver),
     topic("messages_unexpected", &[NODES], messages::unexpected),
     topic("messages_of_threads", &[NODES], messages::threads),
+    topic("streams", &[NODES, PRIVATE], batches::streams),
+    topic("lists_of_words", &[NODES], batches::lists),
+    topic("wrong_words", &[NODES], batches::wrong_words),
     topic("late_barrier", &[NODES], sync::late),
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),

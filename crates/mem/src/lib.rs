@@ -36,6 +36,7 @@ pub use kumiki_net::codec;
 pub use kumiki_net::Rank;
 pub use node::address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use node::atomic::{AtomicOp, AtomicWord};
+pub use node::batch::{serve as serve_batch, Batch, Done, Outcome, WordTask};
 pub use node::ledger::{Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};

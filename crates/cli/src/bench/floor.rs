@@ -51,6 +51,8 @@ impl<'a> Floor<'a> {
             ["acked", bytes] => ("MB/s", self.stream(bytes, request, true)),
             ["summed", bytes] => ("MB/s", self.summed(bytes, request)),
             [name @ ("randread" | "randupd")] => ("ns", self.random(name == "randupd", request)),
+            [name @ ("update" | "read"), words] => ("ns", self.table(name == "update", words, request)),
+            ["sixtyfour"] => ("ns", self.sixty_four(request)),
             [name] => ("ns", self.word(name, request)),
             _ => ("ns", Err(format!("{} is not a floor known here", request.metric))),
         };
@@ -120,6 +122,71 @@ impl<'a> Floor<'a> {
             Ok(started.elapsed())
         })?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// Words of a shared mapping of so many, read or added to in random order, by as many processes as measure us.
+    fn table(&mut self, adds: bool, words: &str, request: &Request) -> Measured {
+        let count: usize = words.parse().map_err(text)?;
+        if self.world.rank() != 0 {
+            return Ok(Vec::new());
+        }
+        let field = SharedWords::new(count).map_err(text)?;
+        let words = &field.words()[..count];
+        words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
+        let mut state = 0x9e37_79b9_7f4a_7c15u64;
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let (mut sum, started) = (0u64, Instant::now());
+            for _ in 0..n {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                let word = &words[state as usize % words.len()];
+                match adds {
+                    true => drop(word.fetch_add(1, Ordering::Relaxed)),
+                    false => sum = sum.wrapping_add(word.load(Ordering::Relaxed)),
+                }
+            }
+            black_box(sum);
+            Ok(started.elapsed())
+        })?;
+        Ok(seconds.into_iter().map(|s| s * 1e9).collect())
+    }
+
+    /// Requests of 24 bytes from rank 0 to rank 1, 64 in a write, and one answer for those.
+    fn sixty_four(&mut self, request: &Request) -> Measured {
+        const TOGETHER: usize = 64;
+        const UNDERWAY: u64 = 4;
+        let Some(mut socket) = self.connect()? else { return Ok(Vec::new()) };
+        socket.set_nonblocking(false).map_err(text)?;
+        let mut buffer = [1u8; 24 * TOGETHER];
+        if self.world.rank() == 1 {
+            loop {
+                let count = receive(&mut socket)?;
+                if count == END {
+                    return Ok(Vec::new());
+                }
+                for i in 0..count {
+                    socket.read_exact(&mut buffer).map_err(text)?;
+                    send(&mut socket, i)?;
+                }
+            }
+        }
+        let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
+            let started = Instant::now();
+            let writes = n.div_ceil(TOGETHER as u64);
+            send(&mut socket, writes)?;
+            for i in 0..writes + UNDERWAY {
+                if i < writes {
+                    socket.write_all(black_box(&buffer)).map_err(text)?;
+                }
+                if (UNDERWAY..writes + UNDERWAY).contains(&i) {
+                    receive(&mut socket)?;
+                }
+            }
+            Ok(started.elapsed() * n as u32 / (writes as u32 * TOGETHER as u32).max(1))
+        });
+        send(&mut socket, END)?;
+        Ok(seconds?.into_iter().map(|s| s * 1e9).collect())
     }
 
     /// A copy between two shared mappings.

@@ -9,12 +9,13 @@
 //! | `workshop.rs` | where programs of peers are built and kept |
 //! | `launch.rs` | start-up time and memory, which need a job for each sample |
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
-//! | `data/` | the same for data structures |
+//! | `data/`, `comm/` | the same for data structures, and for patterns of communication |
 //! | `sim.rs` | the simulator, beside SimGrid |
 //! | `worker.rs`, `ours.rs`, `between.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
 
 mod between;
 mod catalogue;
+mod comm;
 mod contender;
 mod data;
 mod floor;
@@ -58,6 +59,7 @@ pub(crate) struct Arguments {
 enum What {
     Mem(MemArguments),
     Data(data::DataArguments),
+    Comm(comm::CommArguments),
     Sim(sim::Arguments),
     /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
     #[command(hide = true)]
@@ -128,6 +130,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     match &arguments.what {
         What::Mem(arguments) => mem(arguments),
         What::Data(arguments) => data::run(arguments),
+        What::Comm(arguments) => comm::run(arguments),
         What::Sim(arguments) => sim::run(arguments),
         What::Worker => worker::serve(),
     }
@@ -137,6 +140,5 @@ fn mem(arguments: &MemArguments) -> Outcome {
     crate::commands::warn_of_unknown_variables();
     let options = &arguments.options;
     let metrics = catalogue::select(options.only.as_deref(), options.quick)?;
-    let peers = || Ok(peers::find(&arguments.peers)?.into_iter().map(|peer| Box::new(peer) as _).collect());
-    options.compare(&metrics, peers, arguments.startup_peers)
+    options.compare(&metrics, || peers::rivals(&arguments.peers), arguments.startup_peers)
 }

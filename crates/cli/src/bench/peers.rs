@@ -88,6 +88,11 @@ fn set_environment<'a>(command: &mut Command, entries: impl Iterator<Item = &'a 
     }
 }
 
+/// Those that are there and wanted, as contenders.
+pub(super) fn rivals(list: &str) -> Result<Vec<Box<dyn Rival>>, String> {
+    Ok(find(list)?.into_iter().map(|peer| Box::new(peer) as _).collect())
+}
+
 /// The peers that are there and wanted, ready to be started. Says on standard error what is not.
 pub(super) fn find(list: &str) -> Result<Vec<Peer>, String> {
     if list == "none" {

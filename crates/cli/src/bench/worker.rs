@@ -3,6 +3,7 @@
 //! It speaks as `benches/peers/rma.c` does. Between two lines rank 0 is in a read and the others are asleep in a
 //! barrier, so that other contenders have the machine.
 
+use super::comm::Comm;
 use super::data::{Data, Redis};
 use super::floor::Floor;
 use super::ours::Ours;
@@ -122,6 +123,7 @@ fn serve_lines() -> kumiki::Result<()> {
     let mut ours = Ours::new(&world);
     let mut floor = Floor::new(&world);
     let mut data = Data::new(&world);
+    let mut comm = Comm::new(&world);
     let mut redis = Redis::new(&world);
     while let Some(line) = next_line(&world)? {
         let answer = match Request::parse(&line) {
@@ -130,6 +132,7 @@ fn serve_lines() -> kumiki::Result<()> {
                 let (unit, measured) = match request.metric.split_once('.') {
                     Some(("floor", _)) => floor.measure(&request),
                     Some(("data", _)) => data.measure(&request),
+                    Some(("comm", _)) => comm.measure(&request),
                     Some(("redis", _)) => redis.measure(&request),
                     _ => ours.measure(&request),
                 };
@@ -140,7 +143,7 @@ fn serve_lines() -> kumiki::Result<()> {
             say(format_args!("{answer}"));
         }
     }
-    drop((ours, floor, data, redis));
+    drop((ours, floor, data, comm, redis));
     world.finalize()
 }
 

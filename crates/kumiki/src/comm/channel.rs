@@ -1,8 +1,9 @@
 //! Channels as programs have them: typed, one end each.
 
-use super::ends::Load;
+use super::ends::{Load, Now};
 use super::state::{ChannelEnd, Request};
 use crate::{Error, Pod, Rank, Result, Wait, World};
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -18,9 +19,9 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// So many slots of so many bytes each.
+    /// So many slots of so many bytes each; they have 16 at least.
     pub const fn new(count: usize, bytes: usize) -> Slots {
-        Slots { count, bytes }
+        Slots { count, bytes: if bytes < 16 { 16 } else { bytes } }
     }
 }
 
@@ -124,10 +125,20 @@ impl World {
 }
 
 impl<'w, T: Pod> Sender<'w, T> {
-    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while the slots are full.
+    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while the slots are full, or,
+    /// where the message has 32 KiB or more, until the receiver has read it.
     pub fn send(&self, message: &[T]) -> Result<()> {
-        let request = self.world.start_send(self.end, bytemuck::cast_slice(message))?;
-        self.world.wait_request(request).map(drop)
+        let (world, bytes) = (self.world, bytemuck::cast_slice::<T, u8>(message));
+        if bytes.len() < FETCHED_BYTES {
+            return match world.send_now(self.end, bytes)? {
+                Some(request) => world.wait_request(request).map(drop),
+                None => Ok(()),
+            };
+        }
+        world.memory.lend_to_read(bytes, |lent| {
+            let request = world.start_send_from(self.end, lent.ptr().address(), bytes.len())?;
+            world.wait_request(request).map(drop)
+        })?
     }
 
     /// Begins to send a message, without waiting. A long one stays where it is until the receiver has read it.
@@ -172,6 +183,56 @@ impl<'w, T: Pod> Receiver<'w, T> {
     /// Waits for the next message.
     pub fn receive(&self) -> Result<Vec<T>> {
         self.start_receive()?.wait()
+    }
+
+    /// Waits for the next message, and takes it into memory that is there: how many elements it has. Of one that is longer than the memory
+    /// the rest is dropped, and that is an error.
+    pub fn receive_into(&self, into: &mut [T]) -> Result<usize> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
+        let now = match self.world.note(self.world.take_now(self.end, bytes))? {
+            Some(now) => Some(now),
+            None => self.wait_into(bytes)?,
+        };
+        let length = match now {
+            Some(Now::Taken(whole)) => whole as usize,
+            Some(Now::Fetch(place, whole)) => {
+                let length = bytes.len().min(whole as usize);
+                self.world.fetch_alone(self.end, place, &mut bytes[..length])?;
+                whole as usize
+            }
+            None => self.receive_pieces(bytes)?,
+        };
+        let elements = length / size_of::<T>().max(1);
+        match length <= bytes.len() && elements * size_of::<T>() == length {
+            true => Ok(elements),
+            false => {
+                let (room, name) = (bytes.len(), std::any::type_name::<T>());
+                let wrong = format!("a message of {length} bytes for {room} bytes of {name}");
+                self.world.note(Err(Error::Misuse(wrong)))
+            }
+        }
+    }
+
+    /// Waits for a message, and takes it if it is there in one piece.
+    fn wait_into(&self, into: &mut [u8]) -> Result<Option<Now>> {
+        let (world, end, place) = (self.world, self.end, RefCell::new(into));
+        let look = || match world.take_now(end, &mut place.borrow_mut()) {
+            Ok(None) => match world.has_mail(end) {
+                Ok(false) => None,
+                found => Some(found.map(|_| None)),
+            },
+            taken => Some(taken),
+        };
+        world.wait_for(look, Wait::FOREVER.from(self.from))
+    }
+
+    /// Takes a message that comes in several pieces: how many bytes it has.
+    fn receive_pieces(&self, into: &mut [u8]) -> Result<usize> {
+        let request = self.world.start_receive(self.end, None)?;
+        let message = self.world.wait_request(request)?.message;
+        let length = into.len().min(message.len());
+        into[..length].copy_from_slice(&message[..length]);
+        Ok(message.len())
     }
 
     /// As [`receive`](Self::receive), if the beginning of a message comes within this time. After [`Timeout`](Error::Timeout) the message, when

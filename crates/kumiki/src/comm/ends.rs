@@ -195,24 +195,23 @@ impl SendEnd {
         }
     }
 
-    /// Sends what can be sent of a message that is lent meanwhile: how many bytes of it.
-    pub(super) fn send_now(&mut self, world: &World, bytes: &[u8]) -> Result<Option<usize>> {
+    /// Sends a message that there is room for, where none waits; whether it did.
+    pub(super) fn send_now(&mut self, world: &World, bytes: &[u8]) -> Result<bool> {
         let Some(lane) = self.lane.filter(|_| self.queue.is_empty() && self.failed.is_none()) else {
-            return Ok(None);
+            return Ok(false);
         };
+        let part = Part::Bytes { whole: Some(bytes.len() as u64), bytes };
         let room = self.room(world, lane)?;
-        if room == 0 {
-            return Ok(None);
+        if part.cell_count(lane.slot_bytes) > room {
+            return Ok(false);
         }
-        let length = bytes.len().min((room * lane.slot_bytes) as usize);
-        let part = Part::Bytes { whole: Some(bytes.len() as u64), bytes: &bytes[..length] };
         self.put(world, lane, part, room)?;
-        Ok(Some(length))
+        Ok(true)
     }
 
-    /// The rest of a message of which a part was sent.
-    pub(super) fn send_rest(&mut self, request: u64, whole: Vec<u8>, at: usize, booked: Booking) {
-        self.queue.push_back(Outgoing { request, load: Load::Bytes(whole), at, _booked: Some(booked) });
+    /// Keeps a message until there is room for it.
+    pub(super) fn keep(&mut self, request: u64, message: Vec<u8>, booked: Booking) {
+        self.queue.push_back(Outgoing { request, load: Load::Bytes(message), at: 0, _booked: Some(booked) });
     }
 
     /// Sends what can be sent. Whether the end is over, and its memory given back.
@@ -423,6 +422,12 @@ impl Fetch {
     }
 }
 
+/// What became of a message that was asked for at once: it has so many bytes and was taken, or is to be fetched.
+pub(super) enum Now {
+    Taken(u64),
+    Fetch(GlobalAddress, u64),
+}
+
 /// The end that receives.
 pub(crate) struct ReceiveEnd {
     pub(super) peer: Rank,
@@ -520,6 +525,53 @@ impl ReceiveEnd {
     /// Whether a message has begun to come, or none can.
     pub(super) fn has_mail(&self, world: &World) -> Result<bool> {
         Ok(self.ended || self.failed.is_some() || self.lane.tail(world.local())? != self.head)
+    }
+
+    /// Takes a message that has come in one cell into memory of the program, where nobody has asked for one before; or says where it is
+    /// to be fetched from. Then whoever asked fetches it, and [says so](Self::fetched_alone).
+    pub(super) fn take_now(&mut self, world: &World, into: &mut [u8]) -> Result<Option<Now>> {
+        let is_idle =
+            self.wanted.is_empty() && self.current.is_none() && !self.is_fetching && !self.is_closed;
+        if !is_idle || self.failed.is_some() || self.freeing.is_some() {
+            return Ok(None);
+        }
+        let local = world.local();
+        if self.lane.tail(local)? == self.head {
+            return Ok(None);
+        }
+        match self.lane.cell(local, self.head)? {
+            Cell::First(whole) if whole <= self.lane.slot_bytes => {
+                let length = into.len().min(whole as usize);
+                self.lane.read(local, self.head, &mut into[..length])?;
+                self.head += 1;
+                self.tell(world)?;
+                Ok(Some(Now::Taken(whole)))
+            }
+            Cell::Fetch(whole) => {
+                let place = self.place_to_fetch(world)?;
+                self.head += 1;
+                self.is_fetching = true;
+                Ok(Some(Now::Fetch(place, whole)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// What was to be fetched was, or could not be.
+    pub(super) fn fetched_alone(&mut self, world: &World) -> Result<()> {
+        self.is_fetching = false;
+        self.fetched += 1;
+        self.tell(world)
+    }
+
+    /// Where the message of the next cell lies: in memory of the sender.
+    fn place_to_fetch(&self, world: &World) -> Result<GlobalAddress> {
+        let local = world.local();
+        let place = self.lane.place(local, self.head)?;
+        match local.rank_of(place) == self.peer {
+            true => Ok(place),
+            false => Err(broken(self.peer)),
+        }
     }
 
     /// Takes what has come. What is to be fetched is given out; whether the end is over.
@@ -636,10 +688,7 @@ impl ReceiveEnd {
                     self.take_piece(world, bytes, done)?;
                 }
                 (Cell::Fetch(whole), None) => {
-                    let place = self.lane.place(local, self.head)?;
-                    if local.rank_of(place) != self.peer {
-                        return Err(broken(self.peer));
-                    }
+                    let place = self.place_to_fetch(world)?;
                     self.head += 1;
                     match self.wanted.pop_front() {
                         Some(Wanted { request, basket }) => {

@@ -1,10 +1,11 @@
-//! Patterns of communication over global memory: messages, channels and segment buffers.
+//! Patterns of communication over global memory: messages, channels, segment buffers and batches of words.
 //!
 //! | need | pattern |
 //! |---|---|
 //! | messages between any ranks, by tag | [`World::messages`](crate::World::messages) |
 //! | messages from one rank to another, in order | a [channel](Sender) |
 //! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
+//! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
 //!
 //! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
 //! the process knows of it is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm). Where there is not enough, making the pattern is
@@ -19,7 +20,9 @@
 //! | `channel.rs` | channels as programs have them |
 //! | `message/` | messages between any two ranks |
 //! | `segments.rs` | segment buffers |
+//! | `batch.rs` | many single words |
 
+mod batch;
 mod channel;
 mod door;
 pub(crate) mod ends;
@@ -29,6 +32,7 @@ pub(crate) mod message;
 mod segments;
 pub(crate) mod state;
 
+pub use batch::Stream;
 pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
 pub use message::{
     Message, MessageInfo, MessageOptions, MessageReceiving, MessageRequest, MessageSending, MessageWay,
@@ -55,9 +59,14 @@ const TELL: u8 = 3;
 const BREAK: u8 = 4;
 const MAIL: u8 = 5;
 const LANE: u8 = 6;
+/// Does many single words.
+const BATCH: u8 = 32;
 
 /// Does it for a rank of another node.
 pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
+    if let [BATCH, words @ ..] = request {
+        return kumiki_mem::serve_batch(local, words, reply);
+    }
     let mut request = Reader::new(request);
     match request.byte()? {
         KNOCK => {

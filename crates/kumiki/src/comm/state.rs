@@ -3,11 +3,11 @@
 //! Whoever waits for one request makes all ends go on: a rank that waits until it can send takes meanwhile what it has asked to receive, so
 //! that two ranks that send to each other do not wait for each other.
 
-use super::ends::{Basket, Done, Fetch, Load, ReceiveEnd, Results, Room, SendEnd};
+use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
 use super::lobby::Lobby;
 use super::message::Post;
 use super::segments::LEFT;
-use crate::{Error, GlobalAddress, Purpose, Rank, Region, Result, Wait, World};
+use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Region, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -245,21 +245,48 @@ impl World {
 
     /// Begins to send bytes. They are copied where they cannot be sent at once.
     pub(crate) fn start_send(&self, end: ChannelEnd, bytes: &[u8]) -> Result<Request> {
-        let mut inner = self.comm().lock();
-        inner.advance(self);
-        let request = Request { end, number: inner.number() };
-        let sender = self.note(sender_of(&mut inner, end))?;
-        match self.note(sender.send_now(self, bytes))? {
-            Some(length) if length == bytes.len() => {
-                let bytes = length as u64;
-                inner.done.insert(request.number, Done { result: Ok(bytes), whole: bytes, basket: None });
-            }
-            sent => {
-                let booked = self.book(Purpose::Comm, bytes.len() as u64)?;
-                sender.send_rest(request.number, bytes.to_vec(), sent.unwrap_or(0), booked);
-            }
+        self.comm().lock().advance(self);
+        if let Some(request) = self.send_now(end, bytes)? {
+            return Ok(request);
         }
+        let mut inner = self.comm().lock();
+        let request = Request { end, number: inner.number() };
+        let bytes = bytes.len() as u64;
+        inner.done.insert(request.number, Done { result: Ok(bytes), whole: bytes, basket: None });
         Ok(request)
+    }
+
+    /// Sends bytes that there is room for at once, or begins to send them.
+    pub(super) fn send_now(&self, end: ChannelEnd, bytes: &[u8]) -> Result<Option<Request>> {
+        let mut inner = self.comm().lock();
+        let sender = self.note(sender_of(&mut inner, end))?;
+        if self.note(sender.send_now(self, bytes))? {
+            return Ok(None);
+        }
+        let booked = self.book(Purpose::Comm, bytes.len() as u64)?;
+        let request = Request { end, number: inner.number() };
+        sender_of(&mut inner, end)?.keep(request.number, bytes.to_vec(), booked);
+        Ok(Some(request))
+    }
+
+    /// Takes a message that is there in one piece, or says where it is to be fetched from: then [`fetch_alone`](Self::fetch_alone) must follow.
+    pub(super) fn take_now(&self, end: ChannelEnd, into: &mut [u8]) -> Result<Option<Now>> {
+        match self.comm().lock().end(end)? {
+            End::Receive(receiver) => receiver.take_now(self, into),
+            End::Send(_) => Ok(None),
+        }
+    }
+
+    /// Fetches as much of a message as there is room for.
+    pub(super) fn fetch_alone(&self, end: ChannelEnd, place: GlobalAddress, into: &mut [u8]) -> Result<()> {
+        let fetched = self.get_slice(GlobalPtr::from_address(place), into);
+        let told = match self.comm().lock().end(end) {
+            Ok(End::Receive(receiver)) => receiver.fetched_alone(self),
+            _ => Ok(()),
+        };
+        // Another thread may wait for what comes behind it.
+        let _ = self.memory.wake(self.rank());
+        fetched.and(self.note(told))
     }
 
     /// Begins to send memory of this rank that the receiver reads itself. It must stay as it is until the request is done.

@@ -8,6 +8,7 @@ use crate::engine::start::{self, Started};
 use crate::engine::{turn, Engine};
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
 use crate::node::atomic::{self, AtomicCall, AtomicOp, AtomicWord};
+use crate::node::batch::{Alone, WordTask};
 use crate::node::copy;
 use crate::{Error, Result};
 use bytemuck::Pod;
@@ -631,7 +632,7 @@ impl World {
 
     /// Changes a word and gives back its old value.
     #[inline(always)]
-    fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
+    pub fn fetch<W: AtomicWord>(&self, target: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<W> {
         let core: &Drive = self.core();
         let (code, first, second) = operation.encode();
         let glance = core.glance();
@@ -666,6 +667,18 @@ impl World {
         // Whether the word is aligned is for its owner to say: private memory begins where the program has it.
         let old = self.perform(Action::Atomic { dst: None, call })?;
         old.ok_or_else(|| Error::Refused("an atomic was answered without a value".into()))
+    }
+
+    /// Does what is to be done to a single word, wherever it is, and gives back what it held.
+    pub fn perform_word(&self, task: &WordTask) -> Result<u64> {
+        match task.alone() {
+            Alone::Change(call) => self.fetch_otherwise(&call, atomic::width(call.code)?),
+            Alone::Read(address, registration, bytes) => {
+                let mut word = [0; 8];
+                self.get_otherwise(address, registration, &mut word[..bytes])?;
+                Ok(u64::from_le_bytes(word))
+            }
+        }
     }
 
     /// Adds to a word; integers wrap around. Gives back the old value.

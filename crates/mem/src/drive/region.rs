@@ -291,16 +291,28 @@ impl World {
         self.lend_as(Kind::Private, memory.as_mut_ptr(), memory.len(), work)
     }
 
-    /// The same for memory that others only read: whoever writes to it gets [`Bounds`](Error::Bounds).
+    /// Lends memory to all ranks that may only read it: whoever writes to it gets [`Bounds`](Error::Bounds).
+    ///
+    /// ```
+    /// # fn main() -> kumiki_mem::Result<()> {
+    /// let world = kumiki_mem::World::init()?;
+    /// let field = [1u32, 2, 3];
+    /// world.lend_to_read(&field, |lent| {
+    ///     assert_eq!(world.get(lent.ptr().add(1)), Ok(2));
+    ///     assert!(world.put(lent.ptr(), 7).is_err());
+    /// })?;
+    /// # world.reset(0)?.finalize()
+    /// # }
+    /// ```
     pub fn lend_to_read<T: Pod, R>(&self, memory: &[T], work: impl FnOnce(&Lent<'_, T>) -> R) -> Result<R> {
         self.lend_as(Kind::ReadOnly, memory.as_ptr().cast_mut(), memory.len(), work)
     }
 
-    /// Lends memory that the caller has borrowed as its kind asks for.
+    /// The memory must be the caller's to lend in this way until this returns.
     fn lend_as<T: Pod, R>(
         &self,
         kind: Kind,
-        memory: *mut T,
+        start: *mut T,
         length: usize,
         work: impl FnOnce(&Lent<'_, T>) -> R,
     ) -> Result<R> {
@@ -318,8 +330,8 @@ impl World {
             }
         }
         self.note(self.serve_private())?;
-        let bytes = (length * std::mem::size_of::<T>()) as u64;
-        let granted = self.note(self.core().register(memory.cast(), bytes, kind, 0))?;
+        let bytes = (length * size_of::<T>()) as u64;
+        let granted = self.note(self.core().register(start.cast(), bytes, kind, 0))?;
         let _back = Return(self.core(), granted);
         Ok(work(&Lent { granted, length, memory: PhantomData }))
     }

@@ -185,6 +185,11 @@ impl Registration {
         ((self.0 >> REGION_BITS) as u16).rotate_right(4)
     }
 
+    /// From a name, whoever made it up.
+    pub(crate) const fn from_bits(bits: u64) -> Registration {
+        Registration(bits)
+    }
+
     /// The whole name: the tag of the generation, rank and first slot.
     #[inline(always)]
     pub(crate) const fn bits(self) -> u64 {

@@ -145,6 +145,11 @@ pub(crate) fn width(code: u8) -> Result<u64> {
     }
 }
 
+/// Whether a code that exists compares first, and so has two operands.
+pub(crate) fn is_compare_swap(code: u8) -> bool {
+    code & OPERATION == number::COMPARE_SWAP
+}
+
 /// What is said to whoever gives a word that is not aligned.
 pub(crate) fn misaligned(target: GlobalAddress, bytes: u64) -> Error {
     Error::misuse(format!("the address {:#x} of an atomic is not a multiple of {bytes}", target.bits()))

@@ -8,6 +8,7 @@
 //! | `recent.rs` | the regions that a thread used last, found again in a few steps |
 //! | `kind.rs` | kinds of memory, and what each must be able to do |
 //! | `copy.rs`, `atomic.rs` | touching memory |
+//! | `batch.rs` | many single words in one request |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
 //! | `shape.rs` | sections of many dimensions and lists of pieces |
@@ -17,6 +18,7 @@
 pub(crate) mod access;
 pub(crate) mod address;
 pub(crate) mod atomic;
+pub(crate) mod batch;
 pub(crate) mod bell;
 pub(crate) mod copy;
 pub(crate) mod heap;

@@ -1,0 +1,70 @@
+//! The metrics of patterns, and the bounds that must hold on two cores.
+
+use super::super::catalogue::{Against, Bound, How, Metric, Place, Session};
+
+/// Bytes of messages whose bandwidth is measured.
+const LONG: [(u64, &str); 3] = [(64 << 10, "64K"), (1 << 20, "1M"), (16 << 20, "16M")];
+/// Words of the tables of batches.
+const TABLES: [(u64, &str); 2] = [(1 << 20, "1M"), (1 << 24, "16M")];
+
+/// A row: its name, unit and session, what is asked of us, the floor and the peers, and the bounds.
+fn row(
+    name: String,
+    unit: &'static str,
+    session: Session,
+    ask: &str,
+    floor: Option<(&'static str, String)>,
+    bounds: &[(f64, Against)],
+) -> Metric {
+    let how = How::Ask {
+        ours: format!("comm.{ask}"),
+        floors: floor.into_iter().collect(),
+        // What MPI has for it; a channel is its send and receive.
+        peers: Some(format!("comm.{}", ask.strip_prefix("channel.").unwrap_or(ask))),
+    };
+    let bounds = bounds.iter().map(|&(limit, against)| Bound { against, limit }).collect();
+    Metric { name, unit, session, how, bounds }
+}
+
+pub(super) fn all() -> Vec<Metric> {
+    let mut list = Vec::new();
+    for place in [Place::Shm, Place::Tcp] {
+        let session = Session { place, ranks: 2 };
+        channels(&mut list, session);
+        batches(&mut list, session);
+    }
+    for place in [Place::Shm, Place::Tcp] {
+        batches(&mut list, Session { place, ranks: 4 });
+    }
+    list
+}
+
+fn channels(list: &mut Vec<Metric>, session: Session) {
+    use Against::Peer;
+    let place = session.place.name();
+    let mut add = |name: String, unit, ask: String, bound| {
+        list.push(row(name, unit, session, &ask, None, &[(bound, Peer)]));
+    };
+    add(format!("channel8.{place}"), "ns", "channel.pingpong.8".into(), 1.0);
+    add(format!("channelrate8.{place}"), "ns", "channel.rate.8".into(), 1.0);
+    for (bytes, name) in LONG {
+        add(format!("channelbw.{place}.{name}"), "MB/s", format!("channel.bw.{bytes}"), 1.0);
+    }
+}
+
+fn batches(list: &mut Vec<Metric>, session: Session) {
+    use Against::{Floor, Peer};
+    let (place, ranks) = (session.place.name(), session.ranks);
+    for (words, size) in TABLES {
+        for (pattern, bare) in [("histogram", "update"), ("gather", "read")] {
+            let name = format!("{pattern}.{place}.{ranks}.{size}");
+            let (floor, limit) = match session.place {
+                Place::Shm => (("bare words", format!("floor.{bare}.{words}")), 1.1),
+                Place::Tcp => (("64 a write", "floor.sixtyfour".to_string()), 2.0),
+            };
+            let bounds = [(limit, Floor), (1.0, Peer)];
+            let ask = format!("{pattern}.{words}");
+            list.push(row(name, "ns", session, &ask, Some(floor), &bounds));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! `kumiki bench comm`: patterns of communication beside what MPI libraries have for them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `catalogue.rs` | the metrics, and the bounds that must hold |
+//! | `ours.rs` | a job that measures Kumiki |
+
+mod catalogue;
+mod ours;
+
+pub(super) use ours::Comm;
+
+use crate::commands::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki bench comm                         everything, against every MPI found here
+  kumiki bench comm --quick --only channel  channels only; fewer and shorter samples
+  kumiki bench comm --peers none --json     no peers; one JSON object a line
+  kumiki bench comm --list                  the metrics, their units and their bounds
+
+A channel is compared with MPI_Send and MPI_Recv, a stream of updates with MPI_Accumulate, a list of reads with MPI_Get. Batches
+between nodes have a floor: a bare socket that carries 64 requests a write.";
+
+/// Patterns of communication: channels, batches of words, collectives.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct CommArguments {
+    /// Which MPI libraries to compare with: auto (all found), none, or names such as openmpi4,mpich.
+    #[arg(long, value_name = "LIST", default_value = "auto")]
+    peers: String,
+    #[command(flatten)]
+    options: super::Options,
+}
+
+pub(super) fn run(arguments: &CommArguments) -> Outcome {
+    crate::commands::warn_of_unknown_variables();
+    let metrics = super::catalogue::choose(catalogue::all(), arguments.options.only.as_deref())?;
+    arguments.options.compare(&metrics, || super::peers::rivals(&arguments.peers), false)
+}

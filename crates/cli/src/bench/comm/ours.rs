@@ -1,0 +1,277 @@
+//! What patterns cost.
+
+use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use kumiki::comm::{Receiver, Sender, Slots};
+use kumiki::World;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// The word of starter memory with the number of operations that rank 0 wants.
+const COUNT_WORD: usize = FIRST_WORD as usize + 5;
+/// Messages under way at a time: of long ones, and of short ones.
+const WINDOW: u64 = 8;
+const FLYING: u64 = 64;
+/// Reads of a list.
+const LIST: u64 = 4096;
+
+type Done<T> = Result<T, String>;
+type Ends<'w> = Option<(Sender<'w, u64>, Receiver<'w, u64>)>;
+
+fn text(error: kumiki::Error) -> String {
+    error.to_string()
+}
+
+/// Measures the patterns of a world.
+pub(in crate::bench) struct Comm<'a> {
+    world: &'a World,
+    sampler: Sampler,
+}
+
+impl<'a> Comm<'a> {
+    pub(in crate::bench) fn new(world: &'a World) -> Comm<'a> {
+        Comm { world, sampler: Sampler::default() }
+    }
+
+    /// Every rank calls it; the answer of rank 0 counts. The first value is the unit.
+    pub(in crate::bench) fn measure(&mut self, request: &Request) -> (&'static str, Measured) {
+        let parts = request.parts();
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
+        let (unit, measured) = match parts[1..] {
+            ["channel", "pingpong", bytes] => {
+                ("ns", number(bytes).and_then(|bytes| self.ping_pong(bytes, request)))
+            }
+            ["channel", "rate", bytes] => {
+                ("ns", number(bytes).and_then(|bytes| self.one_way(bytes, FLYING, request)))
+            }
+            ["channel", "bw", bytes] => {
+                let rate = |bytes| Ok(to_rate(bytes, &self.one_way(bytes, WINDOW, request)?));
+                ("MB/s", number(bytes).and_then(rate))
+            }
+            ["histogram", words] => ("ns", number(words).and_then(|words| self.histogram(words, request))),
+            ["gather", words] => ("ns", number(words).and_then(|words| self.gather(words, request))),
+            _ => ("ns", Err(format!("{} is not a metric known here", request.metric))),
+        };
+        let met = self.world.sync().map_err(text);
+        (unit, met.and(measured))
+    }
+
+    /// Nanoseconds of one operation of which all ranks do as many as rank 0 says. The clock of rank 0 counts.
+    fn together(&mut self, request: &Request, mut work: impl FnMut(u64) -> Done<()>) -> Measured {
+        let world = self.world;
+        let word = |rank| Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(COUNT_WORD));
+        let tell = |count: u64| -> Done<()> {
+            for rank in 0..world.ranks() {
+                world.put(word(rank)?, count).map_err(text)?;
+            }
+            world.sync().map_err(text)
+        };
+        if world.rank() != 0 {
+            let own = word(world.rank())?;
+            loop {
+                world.sync().map_err(text)?;
+                match world.get(own).map_err(text)? {
+                    0 => return Ok(Vec::new()),
+                    count => work(count)?,
+                }
+            }
+        }
+        let seconds = self.sampler.sample(&request.metric, request.reps, |count| {
+            tell(count)?;
+            let began = Instant::now();
+            work(count)?;
+            Ok::<Duration, String>(began.elapsed())
+        });
+        tell(0)?;
+        Ok(seconds?.into_iter().map(|seconds| seconds * 1e9).collect())
+    }
+
+    /// A channel each way between ranks 0 and 1; none on the others.
+    fn channels(&self, slots: Slots) -> Done<Ends<'a>> {
+        let world = self.world;
+        if world.rank() > 1 {
+            return Ok(None);
+        }
+        let peer = 1 - world.rank();
+        let sender = world.sender::<u64>(peer).map_err(text)?;
+        Ok(Some((sender, world.receiver::<u64>(peer, slots).map_err(text)?)))
+    }
+
+    /// Half the time of a message there and one back.
+    fn ping_pong(&mut self, bytes: u64, request: &Request) -> Measured {
+        let is_first = self.world.rank() == 0;
+        let ends = self.channels(Slots::new(16, bytes as usize))?;
+        let mut message = vec![0u64; bytes as usize / 8];
+        let times = self.together(request, |count| {
+            let Some((sender, receiver)) = &ends else { return Ok(()) };
+            for number in 0..count {
+                if is_first {
+                    message[0] = number;
+                    sender.send(&message).map_err(text)?;
+                }
+                receiver.receive_into(&mut message).map_err(text)?;
+                if message[0] != number {
+                    return Err("a message was wrong".into());
+                }
+                if !is_first {
+                    sender.send(&message).map_err(text)?;
+                }
+            }
+            Ok(())
+        })?;
+        free(ends)?;
+        Ok(times.into_iter().map(|time| time / 2.0).collect())
+    }
+
+    /// Messages from rank 0 to rank 1, so many at a time, and one back for those.
+    fn one_way(&mut self, bytes: u64, flying: u64, request: &Request) -> Measured {
+        let is_first = self.world.rank() == 0;
+        let slot_bytes = bytes.min(32 << 10) as usize;
+        let ends = self.channels(Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
+        let message = vec![1u64; bytes as usize / 8];
+        let mut place = vec![0u64; bytes as usize / 8];
+        let times = self.together(request, |count| {
+            let Some((sender, receiver)) = &ends else { return Ok(()) };
+            let mut left = count;
+            while left > 0 {
+                let now = left.min(flying);
+                for _ in 0..now {
+                    match is_first {
+                        true => sender.send(black_box(&message)).map_err(text)?,
+                        false => drop(receiver.receive_into(black_box(&mut place)).map_err(text)?),
+                    }
+                }
+                match is_first {
+                    true => drop(receiver.receive_into(&mut place).map_err(text)?),
+                    false => sender.send(&[now]).map_err(text)?,
+                }
+                left -= now;
+            }
+            Ok(())
+        });
+        free(ends)?;
+        times
+    }
+
+    /// Random updates of a table over all ranks, by all ranks at once.
+    fn histogram(&mut self, words: u64, request: &Request) -> Measured {
+        let world = self.world;
+        let (share, ranks) = (words as usize / world.ranks() as usize, u64::from(world.ranks()));
+        let table = world.shared_array::<u64>(share).map_err(text)?;
+        let mut next = random(world.rank());
+        let mut done = 0;
+        let near = Near::of(world, &table, share)?;
+        let times = self.together(request, |count| {
+            let mut stream = world.stream();
+            for _ in 0..count {
+                let place = next() as usize % (share * ranks as usize);
+                let (rank, index) = ((place / share) as u32, place % share);
+                match near.view(rank) {
+                    Some(view) => drop(view.fetch_add(index, 1).map_err(text)?),
+                    None => stream.add(table.at(rank, index), 1).map_err(text)?,
+                }
+            }
+            stream.flush().map_err(text)?;
+            done += count;
+            world.sync().map_err(text)
+        })?;
+        world.sync().map_err(text)?;
+        // Every rank did as many.
+        let own = world.view(table.at(world.rank(), 0), share).map_err(text)?;
+        let mut sum = 0u64;
+        for index in 0..share {
+            sum += own.load(index).map_err(text)?;
+        }
+        drop(own);
+        drop(near);
+        let total = world.starter::<u64>(0).map_err(text)?.add(COUNT_WORD + 1);
+        world.fetch_add(total, sum).map_err(text)?;
+        world.sync().map_err(text)?;
+        let found = world.get(total).map_err(text)?;
+        world.sync().map_err(text)?;
+        if world.rank() == 0 {
+            world.put(total, 0).map_err(text)?;
+            if found != done * ranks {
+                return Err(format!("{found} updates of {} are in the table", done * ranks));
+            }
+        }
+        Ok(times)
+    }
+
+    /// Random reads of a table over all ranks, by all ranks at once.
+    fn gather(&mut self, words: u64, request: &Request) -> Measured {
+        let world = self.world;
+        let (share, ranks) = (words as usize / world.ranks() as usize, world.ranks() as usize);
+        let table = world.shared_array::<u64>(share).map_err(text)?;
+        let own = world.view(table.at(world.rank(), 0), share).map_err(text)?;
+        for index in 0..share {
+            own.store(index, 7).map_err(text)?;
+        }
+        drop(own);
+        world.sync().map_err(text)?;
+        let near = Near::of(world, &table, share)?;
+        let mut next = random(world.rank());
+        self.together(request, |count| {
+            let mut left = count;
+            while left > 0 {
+                let now = left.min(LIST);
+                let mut sum = 0;
+                let mut far = Vec::with_capacity(now as usize);
+                for _ in 0..now {
+                    let place = next() as usize % (share * ranks);
+                    let (rank, index) = ((place / share) as u32, place % share);
+                    match near.view(rank) {
+                        Some(view) => sum += view.load(index).map_err(text)?,
+                        None => far.push(table.at(rank, index)),
+                    }
+                }
+                sum += world.get_many(far).map_err(text)?.into_iter().sum::<u64>();
+                if sum != 7 * now {
+                    return Err("a word was wrong".into());
+                }
+                left -= now;
+            }
+            world.sync().map_err(text)
+        })
+    }
+}
+
+/// Views of the parts of a table that are on this node, as a program that knows where it runs has them.
+struct Near<'w>(Vec<Option<kumiki::View<'w, u64>>>);
+
+impl<'w> Near<'w> {
+    fn of(world: &'w World, table: &kumiki::data::SharedArray<u64>, share: usize) -> Done<Near<'w>> {
+        let here = world.node_ranks();
+        let view = |rank: u32| match here.contains(&rank) {
+            true => world.view(table.at(rank, 0), share).map(Some).map_err(text),
+            false => Ok(None),
+        };
+        (0..world.ranks()).map(view).collect::<Done<Vec<_>>>().map(Near)
+    }
+
+    #[inline(always)]
+    fn view(&self, rank: u32) -> Option<&kumiki::View<'w, u64>> {
+        self.0[rank as usize].as_ref()
+    }
+}
+
+fn free(ends: Ends<'_>) -> Done<()> {
+    let Some((sender, receiver)) = ends else { return Ok(()) };
+    let freeing = sender.start_free().map_err(text)?;
+    receiver.free().map_err(text)?;
+    freeing.wait().map(drop).map_err(text)
+}
+
+fn to_rate(bytes: u64, times: &[f64]) -> Vec<f64> {
+    times.iter().map(|nanoseconds| bytes as f64 * 1e3 / nanoseconds).collect()
+}
+
+/// Random numbers, the same as those of peers.
+fn random(rank: u32) -> impl FnMut() -> u64 {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_add(rank.into());
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    }
+}
