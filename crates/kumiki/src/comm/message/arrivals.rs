@@ -9,6 +9,9 @@ use super::ring::{Reading, Ring, FRAME_BYTES};
 use super::MessageOptions;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 
+/// Whether somebody is gone whom nobody waits for right now is looked at every so many times.
+const LOOKS_A_CHECK: usize = 4;
+
 impl Post {
     pub(super) fn read_mailbox(&mut self, world: &World) -> Result<()> {
         let Some((ring, head)) = self.mailbox.filter(|_| self.broken.is_none()) else { return Ok(()) };
@@ -264,14 +267,18 @@ impl Post {
     pub(super) fn somebody_gone(&mut self, world: &World) -> Option<(Rank, Error)> {
         let (turn, number) = &mut self.turn;
         *turn = turn.wrapping_add(1);
-        let posted = self.matching.posted(*turn % self.matching.posted_count().max(1));
+        if !turn.is_multiple_of(LOOKS_A_CHECK) {
+            return None;
+        }
+        let turn = *turn / LOOKS_A_CHECK;
+        let posted = self.matching.posted(turn % self.matching.posted_count().max(1));
         let posted = posted.and_then(|(selector, _)| selector.source);
         let lending = self.lent.range(*number + 1..).next().or(self.lent.first_key_value());
         let lent = lending.map(|(next, lending)| {
             *number = *next;
             lending.to
         });
-        let lane = self.incoming.lanes.get(*turn % self.incoming.lanes.len().max(1));
+        let lane = self.incoming.lanes.get(turn % self.incoming.lanes.len().max(1));
         let ranks = [posted, lent, lane.map(|lane| lane.source)].into_iter().flatten();
         let local = world.local();
         ranks.filter_map(|rank| local.check_alive(rank).err().map(|error| (rank, error))).next()

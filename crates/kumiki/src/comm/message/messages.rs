@@ -226,10 +226,15 @@ impl<'w> Messages<'w> {
         long: impl FnOnce(Envelope, crate::GlobalAddress) -> Result<R>,
     ) -> Result<(Envelope, R)> {
         let world = self.world;
-        let request = world.start_receiving(selector, true)?;
-        let ticket = Ticket { world, request };
-        let delivery = world.wait_message(request, selector.source);
-        match ticket.end(delivery)? {
+        let outcome = match world.receive_now(selector)? {
+            Ok(outcome) => outcome,
+            Err(request) => {
+                let ticket = Ticket { world, request };
+                let outcome = world.wait_message(request, selector.source);
+                ticket.end(outcome)
+            }
+        };
+        match outcome? {
             Some(Delivery::Here { envelope, bytes }) => {
                 let read = short(envelope, &bytes);
                 world.reuse_buffer(bytes);
@@ -250,7 +255,7 @@ impl<'w> Messages<'w> {
         tag: impl Into<Option<Tag>>,
     ) -> Result<MessageReceiving<'w, T>> {
         let selector = self.selector(from, tag);
-        let request = self.world.note(self.world.start_receiving(selector, false))?;
+        let request = self.world.note(self.world.start_receiving(selector))?;
         let ticket = Ticket { world: self.world, request };
         Ok(MessageReceiving { ticket, from: selector.source, element: PhantomData })
     }

@@ -50,7 +50,7 @@ use kumiki_mem::Local;
 use matching::Envelope;
 use record::{Note, Record};
 use ring::Ring;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Messages of one sender that are in a mailbox, or were taken out of it and not received.
 const CREDIT: u8 = 8;
@@ -61,7 +61,10 @@ const LONGEST_SHORT: u64 = 8000;
 const _: () = assert!(LONGEST_SHORT <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
 
 /// What became of requests that nobody has asked for yet: a receive has got something.
-type Results = HashMap<u64, Result<Option<Delivery>>>;
+type Results = BTreeMap<u64, Outcome>;
+
+/// What became of a request.
+type Outcome = Result<Option<Delivery>>;
 
 /// A message that was received.
 #[derive(Debug)]

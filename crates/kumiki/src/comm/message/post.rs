@@ -7,7 +7,7 @@ use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Out};
 use super::record::Note;
 use super::ring::Ring;
-use super::{Delivery, MessageOptions, Results};
+use super::{MessageOptions, Outcome, Results};
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::any::Any;
@@ -141,7 +141,7 @@ impl Post {
     }
 
     /// What became of a request, or why that will not be known.
-    pub(super) fn outcome(&mut self, request: u64) -> Option<Result<Option<Delivery>>> {
+    pub(super) fn outcome(&mut self, request: u64) -> Option<Outcome> {
         if let Some(outcome) = self.done.remove(&request) {
             return Some(outcome);
         }
@@ -301,6 +301,9 @@ impl Post {
     }
 
     fn send(&mut self, world: &World) {
+        if !self.outs.values().any(Out::is_busy) {
+            return;
+        }
         let Post { outs, debts, done, moves, .. } = self;
         let mut failed = Vec::new();
         outs.retain(|to, out| {

@@ -3,7 +3,7 @@
 use super::matching::{Envelope, Selector};
 use super::post::{Post, Wanted};
 use super::record::Note;
-use super::{Delivery, MessageOptions};
+use super::{Delivery, MessageOptions, Outcome};
 use crate::comm::state::Poll;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait, World};
 use std::any::Any;
@@ -98,16 +98,28 @@ impl World {
         self.comm().with_post(|post| post.end_lending(to, request));
     }
 
-    /// Begins to receive. Who `fetches` gets told where a long message lies, and says when it was fetched.
-    pub(super) fn start_receiving(&self, selector: Selector, fetches: bool) -> Result<u64> {
+    /// Begins to receive.
+    pub(super) fn start_receiving(&self, selector: Selector) -> Result<u64> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| self.begin_receiving(post, selector, false))
+    }
+
+    /// Receives what has come, or begins to receive: the request, or what became of it.
+    pub(super) fn receive_now(&self, selector: Selector) -> Result<std::result::Result<Outcome, u64>> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
         self.comm().with_post(|post| {
-            post.enter(self)?;
-            self.advance_post(post);
-            let request = post.number();
-            post.receive(selector, Wanted { request, fetches });
-            Ok(request)
+            let request = self.begin_receiving(post, selector, true)?;
+            Ok(post.done.remove(&request).ok_or(request))
         })
+    }
+
+    /// Whoever `fetches` is told where a long message lies, and says when it was fetched.
+    fn begin_receiving(&self, post: &mut Post, selector: Selector, fetches: bool) -> Result<u64> {
+        post.enter(self)?;
+        self.advance_post(post);
+        let request = post.number();
+        post.receive(selector, Wanted { request, fetches });
+        Ok(request)
     }
 
     /// Waits until a request is done, and says what became of it. It can be asked once.
