@@ -336,6 +336,6 @@ impl Post {
 
     /// Somebody to whom something is to be sent. What was lent is fetched without this rank's help.
     pub(super) fn busy_with(&self) -> Option<Rank> {
-        self.outs.iter().find(|(_, out)| out.is_busy()).map(|(rank, _)| *rank)
+        self.outs.iter().find(|(_, out)| out.is_missed()).map(|(rank, _)| *rank)
     }
 }

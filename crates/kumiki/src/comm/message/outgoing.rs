@@ -71,6 +71,18 @@ impl Out {
         waits || self.is_leaving || self.mail.is_some() || !self.posted.is_empty()
     }
 
+    /// Whether the other rank would miss something, if this one went.
+    pub(super) fn is_missed(&self) -> bool {
+        let is_missed = |note: &Note| matches!(note, Note::Fetched { .. });
+        let mut mail = self.mail.iter().flat_map(|(_, parcels)| parcels);
+        let sends = mail.any(|parcel| match parcel {
+            Parcel::Message(_) => true,
+            Parcel::Control(note) => is_missed(note),
+            Parcel::Begin(_) => false,
+        });
+        sends || !self.queue.is_empty() || !self.posted.is_empty() || self.control.iter().any(is_missed)
+    }
+
     /// Says something to the other rank, before all messages that wait.
     pub(super) fn say(&mut self, note: Note) {
         if let (Some(Note::Received { count }), Note::Received { count: more }) =

@@ -1,3 +1,5 @@
+//! Rings: records go round whole, a full one knows it, and what nobody writes there is refused.
+
 use super::record::{Note, Record};
 use super::ring::{Ring, LARGEST_RING, MAILBOX_BYTES};
 use crate::GlobalAddress;
