@@ -604,8 +604,8 @@ static void measure_comm(const struct request *r)
     enum pattern pattern = r->pattern;
     int over_table = pattern == HISTOGRAM || pattern == GATHER;
     long each = over_table ? KEEP_BYTES : r->bytes * (pattern == ALLGATHER || pattern == ALLTOALL ? ranks : 1);
-    if (ranks < 2) {
-        answer_error(r->metric, "needs at least 2 ranks");
+    if (ranks < 2 || (over_table && r->bytes < ranks)) {
+        answer_error(r->metric, "needs at least 2 ranks, and as many words");
         return;
     }
     struct pair p = {.bytes = r->bytes, .state = 0x9e3779b97f4a7c15ULL + (uint64_t)rank};

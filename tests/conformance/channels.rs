@@ -55,6 +55,70 @@ pub(crate) fn round(stage: &Stage) {
     stage.sync();
 }
 
+/// Messages that are taken into memory that is there, of all lengths; ranks in pairs.
+pub(crate) fn into_memory(stage: &Stage) {
+    let world = &stage.world;
+    let (me, peer) = (stage.me(), stage.me() ^ 1);
+    let long = message(peer, 1, 8192);
+    let mut room = vec![0u64; 8192];
+    // The receiver comes to know its sender by nothing but the messages, and is in a barrier when the sender waits.
+    if me % 2 == 0 {
+        let left = world.receiver::<u64>(peer, Slots::new(4, 64)).expect("a receiver");
+        stage.sync();
+        for number in 0..40 {
+            let length = [8192, 3, 20][number as usize % 3];
+            let got = left.receive_into(&mut room).expect("receive_into");
+            assert_eq!(room[..got], message(peer, number, length), "message {number}");
+        }
+        stage.sync();
+        let short = left.receive_into(&mut room[..2]);
+        assert!(matches!(short, Err(Error::Misuse(_))), "{short:?}");
+        assert_eq!(left.receive_into(&mut room), Ok(1));
+        left.free().expect("free");
+    } else {
+        let right = world.sender::<u64>(peer).expect("a sender");
+        stage.sync();
+        for number in 0..40 {
+            right.send(&message(me, number, [8192, 3, 20][number as usize % 3])).expect("send");
+        }
+        stage.sync();
+        right.send(&[1, 2, 3]).expect("send");
+        right.send(&[1]).expect("send");
+        right.free().expect("free");
+    }
+    // Whoever waits for one channel fetches what another one has asked for.
+    if me % 2 == 0 {
+        let ends = [0, 1].map(|_| world.receiver::<u64>(peer, Slots::new(4, 64)).expect("a receiver"));
+        let first = ends[0].start_receive().expect("start_receive");
+        assert_eq!(ends[1].receive_into(&mut room), Ok(1));
+        assert_eq!(first.wait().expect("wait"), long);
+        let first = ends[0].start_receive().expect("start_receive");
+        assert_eq!(ends[1].receive_for(Duration::from_secs(60)).expect("receive_for"), [9]);
+        assert_eq!(first.wait().expect("wait"), long);
+        ends.into_iter().for_each(|end| end.free().expect("free"));
+    } else {
+        let ends = [0, 1].map(|_| world.sender::<u64>(peer).expect("a sender"));
+        for _ in 0..2 {
+            ends[0].send(&message(me, 1, 8192)).expect("send");
+            ends[1].send(&[9]).expect("send");
+        }
+        ends.into_iter().for_each(|end| end.free().expect("free"));
+    }
+    // Two that send to each other do not wait for each other where there is room.
+    let right = world.sender::<u64>(peer).expect("a sender");
+    let left = world.receiver::<u64>(peer, Slots::new(48, 2048)).expect("a receiver");
+    right.send(&[7]).expect("send");
+    assert_eq!(left.receive_into(&mut room), Ok(1));
+    stage.sync();
+    right.send(&message(me, 1, 8192)).expect("send");
+    assert_eq!(left.receive_into(&mut room), Ok(8192));
+    assert_eq!(room, long);
+    let freeing = right.start_free().expect("start_free");
+    left.free().expect("free");
+    freeing.wait().expect("freed");
+    stage.sync();
+}
+
 /// Ends that meet in the order in which they were made, and one rank with itself.
 pub(crate) fn several(stage: &Stage) {
     let world = &stage.world;

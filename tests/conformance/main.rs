@@ -11,6 +11,7 @@ mod batches;
 mod bounds;
 mod budget;
 mod channels;
+mod collectives;
 mod connections;
 mod copy;
 mod examples;
@@ -37,6 +38,9 @@ mod shapes;
 mod simulated;
 mod stage;
 mod strangers;
+#[path = "../sweep.rs"]
+#[allow(dead_code, reason = "each suite uses a part of it")]
+mod sweep;
 mod sync;
 mod tables;
 mod teams;
@@ -50,7 +54,7 @@ mod worlds;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
-use way::{Way, EVERY, NODES, PRIVATE};
+use way::{Way, CLOSE, EVERY, NODES, PRIVATE};
 
 /// A test: what the ranks do, how many there are, and over which ways.
 struct Topic {
@@ -117,6 +121,7 @@ const TOPICS: &[Topic] = &[
     topic("shapes", &[EVERY], shapes::shapes_of_all_kinds),
     topic("signals", &[EVERY], shapes::signals),
     topic("channels", &[NODES, PRIVATE], channels::round),
+    topic("into_memory", &[NODES], channels::into_memory),
     topic("several_channels", &[NODES], channels::several),
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
@@ -133,6 +138,12 @@ const TOPICS: &[Topic] = &[
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),
     topic("team_members_late_and_left", &[NODES], teams::late_and_left),
+    topic("collectives", &[NODES], collectives::collectives),
+    topic("long_collectives", &[NODES], collectives::long_collectives),
+    topic("broken_collectives", &[NODES], collectives::broken_collectives),
+    Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
+    topic("left_blocks", &[NODES], collectives::left_blocks),
+    topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
@@ -164,6 +175,7 @@ fn main() -> ExitCode {
         }
     }
     trials.extend(huge::trials());
+    trials.extend(collectives::trials());
     trials.extend(again::trials());
     trials.extend(budget::trials());
     trials.extend(abort::trials());
@@ -188,6 +200,9 @@ fn other_body(name: &str) -> Option<Body> {
     Some(match name {
         "huge_copy" => Body::World(huge::huge_copy),
         "again" => Body::Process(again::again),
+        "deciding" => Body::World(collectives::deciding),
+        "decided" => Body::World(collectives::decided),
+        "decided_wrongly" => Body::World(collectives::decided_wrongly),
         "budget" => Body::World(budget::budget),
         "small_pool" => Body::World(budget::small_pool),
         "abort" => Body::World(abort::abort),

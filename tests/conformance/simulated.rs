@@ -23,6 +23,13 @@ const REAL_ONLY: &[&str] = &[
     "late_barrier",
     "far_offsets",
     "heap_memory_goes_back",
+    // Other groups of simulated ranks, without faults, are in the tests of the crate.
+    "collectives",
+    "long_collectives",
+    "broken_collectives",
+    "many_collectives",
+    "left_blocks",
+    "collectives_of_threads",
 ];
 /// Seeds of each topic, if nobody says how many.
 const SEEDS: u64 = 12;

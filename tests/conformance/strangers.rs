@@ -9,7 +9,8 @@ use libtest_mimic::{Failed, Trial};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-const LEFT_OUT: [&str; 4] = ["copy", "large", "far_offsets", "heap_memory_goes_back"];
+const LEFT_OUT: [&str; 6] =
+    ["copy", "large", "far_offsets", "heap_memory_goes_back", "long_collectives", "many_collectives"];
 const WAYS: [&str; 4] = ["shm", "tcp", "mixed", "private_off"];
 
 pub(crate) fn trials() -> Vec<Trial> {

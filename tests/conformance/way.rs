@@ -63,6 +63,10 @@ pub(crate) const EVERY: &[Way] = &[
 /// Those that differ in where the ranks are.
 pub(crate) const NODES: &[Way] = EVERY.first_chunk::<3>().expect("there are eight ways").as_slice();
 
+/// Those where ranks have neighbours.
+pub(crate) const CLOSE: &[Way] =
+    &[way("shm", 1, Memory::Arena, ProcessVm::Auto), way("mixed", 2, Memory::Arena, ProcessVm::Auto)];
+
 /// Those with private memory on one node.
 pub(crate) const PRIVATE: &[Way] = &[
     way("private", 1, Memory::Private, ProcessVm::Auto),

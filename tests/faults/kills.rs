@@ -15,6 +15,7 @@ tests![
     whoever_waits_for_a_word_of_a_rank_that_was_killed_is_told,
     a_team_learns_who_of_it_was_killed_and_others_meet_on,
     whoever_waits_for_messages_of_a_rank_that_was_killed_is_told,
+    whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told,
 ];
 
 /// What it sent before can be received; what somebody else sends comes; and if nobody else is left, nothing is waited for.
@@ -53,6 +54,26 @@ fn a_team_learns_who_of_it_was_killed_and_others_meet_on() {
         for (what, text) in [("team", "PeerLost(1,NotDone)"), ("others", "ok")] {
             let told = seen.iter().filter(|sight| sight.what == what && sight.text.starts_with(text));
             assert_eq!(told.count(), 3, "{what} on {nodes} nodes: {}", ended.show());
+        }
+    }
+}
+
+/// Wherever in a collective it is: every survivor gets an error, and every later call fails at once.
+fn whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told() {
+    for (nodes, what) in [(1, "short"), (2, "short"), (4, "short"), (1, "long"), (2, "long"), (2, "started")]
+    {
+        let mut job =
+            Setup::new("collectives").ranks(4).nodes(nodes).continues().variable("FAULTS_WHAT", what).start();
+        job.expect("ready");
+        // Somewhere in the middle: calls follow each other without a pause.
+        std::thread::sleep(Duration::from_millis(7));
+        job.signal(job.rank(VICTIM), libc::SIGKILL);
+        let ended = job.finish();
+        ended.expect_code(137);
+        let seen = sights(&ended);
+        for call in ["call", "later"] {
+            let told = seen.iter().filter(|sight| sight.what == call && sight.text.starts_with("PeerLost("));
+            assert_eq!(told.count(), 3, "{call}, {what} on {nodes} nodes: {}", ended.show());
         }
     }
 }

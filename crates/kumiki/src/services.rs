@@ -11,7 +11,8 @@ pub(crate) static SERVICES: &[Service] = &[
     Service { name: "table", serve: data::serve_table },
     Service { name: "list", serve: data::serve_list },
     Service { name: "comm", serve: comm::serve },
+    Service { name: "collective", serve: comm::serve_collective },
 ];
 
 const _: () = assert!(data::HEAP == 0 && data::VECTOR == 1 && data::DEQUE == 2);
-const _: () = assert!(data::TABLE == 3 && data::LIST == 4 && comm::COMM == 5);
+const _: () = assert!(data::TABLE == 3 && data::LIST == 4 && comm::COMM == 5 && comm::COLLECTIVE == 6);

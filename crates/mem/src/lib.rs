@@ -24,6 +24,7 @@ pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::team::Team;
 pub use drive::word::{Is, Until, Wait};
+pub use drive::world::variable;
 pub use drive::world::World;
 pub use engine::calls::Service;
 pub use engine::operations::Handle;
@@ -42,7 +43,7 @@ pub use node::local::{Change, Local, Locked, Span};
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
 pub use node::shape::{Shape, MOST_DIMENSIONS};
 pub use node::view::View;
-pub use plain::{Pod, Zeroable};
+pub use plain::{Located, Pod, Zeroable};
 
 /// What the fuzzer runs.
 #[cfg(fuzzing)]

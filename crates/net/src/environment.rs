@@ -86,6 +86,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_COUNT", "no", Rank, "Count frames and bytes, and print them at the end."),
     variable("KUMIKI_FAULT", "none", Rank, "Faults to inject into connections, for tests."),
     variable("KUMIKI_SPIN", "auto", Rank, "Microseconds to spin before sleeping; auto measures, and is 0 when ranks outnumber cores."),
+    variable("KUMIKI_TUNE", "none", Rank, "File of decisions which algorithms groups use: read at the first group, and written by rank 0 when it finalizes, with what was learned."),
     variable("KUMIKI_INIT_TIMEOUT", "120s", Rank, "How long ranks started without `kumiki run` wait for each other."),
     variable("KUMIKI_SLICE", "twice the machine's memory", Agent, "Address space that each rank's memory may take in every process of its node; less is needed under valgrind, `ulimit -v` and the like, for instance `256M`."),
     variable("KUMIKI_NET", "the way the launcher came", Agent, "Network to listen on, for instance `10.1.0.0/16`: the interface with an address in it."),

@@ -29,6 +29,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "idle" => plain::idle(),
         "meet" => plain::meet(),
         "teams" => plain::teams(),
+        "collectives" => plain::collectives(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),

@@ -1,6 +1,7 @@
 //! Ranks to which nothing happens, or something that they should survive.
 
 use super::{argument, rank, report, say, sleep_forever, wait_for_word};
+use kumiki::comm::Sum;
 use kumiki::{Order, Result, World};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -205,6 +206,29 @@ impl std::fmt::Display for Usage {
         let [kib, descriptors, maps, threads] = self.0;
         write!(f, "{kib} {descriptors} {maps} {threads}")
     }
+}
+
+/// A group that does the same again and again, until one of it is killed.
+pub(crate) fn collectives() -> Result<()> {
+    let world = World::init()?;
+    let group = world.group()?;
+    super::is_here(&world, 50)?;
+    if world.rank() == 0 {
+        super::all_are_here(&world, 50)?;
+        say("ready");
+    }
+    let call = || match argument("FAULTS_WHAT").as_str() {
+        "short" => group.allreduce(&mut [1u64; 4], Sum).and_then(|()| group.broadcast(1, &mut [1u8; 3])),
+        "long" => group.allreduce(&mut vec![1u64; 40_000], Sum),
+        "started" => group.start_allreduce(vec![1u64; 4], Sum)?.wait().map(drop),
+        other => panic!("there is no call {other}"),
+    };
+    let lost = std::iter::repeat_with(call).find(Result::is_err).unwrap_or(Ok(()));
+    report("call", &lost);
+    report("later", &group.barrier());
+    drop(group);
+    // The world has lost a rank.
+    world.finalize().or(Ok(()))
 }
 
 /// Teams of which one has rank 1, which is killed, and one has not: the one cannot meet any more, the other goes on.

@@ -16,6 +16,9 @@ const DESTINATION_BYTES: usize =
 
 const _: () = assert!(DESTINATION_BYTES <= 64 << 10);
 
+/// Values that there is room for before the first has come: whoever gives the list may be wrong about its length.
+const MOST_RESERVED: usize = 1 << 16;
+
 /// Whose words go together: those of a node, through one of its ranks; or those of one rank whose memory its neighbours cannot touch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Target {
@@ -33,6 +36,9 @@ struct Load {
 
 impl Load {
     fn push(&mut self, task: &WordTask, slot: Option<u32>) -> bool {
+        if self.batch.is_empty() {
+            self.batch = Batch::with_capacity(BATCH_BYTES);
+        }
         let pushed = self.batch.push(task, BATCH_BYTES);
         if pushed {
             self.slots.extend(slot);
@@ -83,11 +89,15 @@ impl<'w, W: AtomicWord> Batcher<'w, W> {
         local.is_near(local.rank_of(word.address()))
     }
 
+    /// Fails if something has failed that nobody was told of by a flush.
+    #[inline]
+    fn check(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
     /// Does what was asked of a word of another node, later.
     fn push(&mut self, task: &WordTask, slot: Option<u32>) -> Result<()> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
+        self.check()?;
         let result = self.try_push(task, slot);
         self.failed = result.as_ref().err().cloned();
         self.world.note(result)
@@ -138,8 +148,11 @@ impl<'w, W: AtomicWord> Batcher<'w, W> {
             }
         }
         let destination = &mut self.destinations[at];
-        if destination.filling.batch.is_empty() {
-            return Ok(());
+        let Some(first) = destination.filling.batch.tasks().next() else { return Ok(()) };
+        let local = self.world.local();
+        if destination.underway.is_empty() && local.check_alive(destination.rank).is_err() {
+            // Its neighbours may live.
+            destination.rank = local.rank_of(first.address());
         }
         let load = std::mem::take(&mut destination.filling);
         let call = self.world.start_call(destination.rank, COMM, load.batch.request(BATCH))?;
@@ -232,9 +245,11 @@ impl<'w, W: AtomicWord> Batcher<'w, W> {
         Ok(())
     }
 
-    /// Forgets everything that is not done.
+    /// Gives up what is not under way, and waits for what is: nothing of it is done behind this.
     fn abandon(&mut self) {
-        self.destinations.clear();
+        for destination in self.destinations.drain(..) {
+            destination.underway.into_iter().for_each(|(call, _)| drop(call.wait()));
+        }
         self.last = 0;
     }
 }
@@ -265,7 +280,7 @@ impl<'w, W: AtomicWord> Batcher<'w, W> {
 /// ```
 ///
 /// An error says that something was not done: of what was streamed since the last flush, some may be done and some not. Nothing more is
-/// done until `flush` has told it.
+/// done until `flush` has told it, and nothing of it behind that.
 pub struct Stream<'w>(Batcher<'w, u64>);
 
 impl std::fmt::Debug for Stream<'_> {
@@ -278,7 +293,7 @@ impl Stream<'_> {
     /// Writes a word.
     #[inline]
     pub fn put<W: AtomicWord>(&mut self, to: GlobalPtr<W>, value: W) -> Result<()> {
-        match self.0.is_near(to) {
+        match self.0.check().map(|()| self.0.is_near(to))? {
             true => self.0.world.put(to, value),
             false => self.0.push(&WordTask::write(to, value), None),
         }
@@ -293,7 +308,7 @@ impl Stream<'_> {
     /// Changes a word. Its old value is not asked for.
     #[inline]
     pub fn update<W: AtomicWord>(&mut self, to: GlobalPtr<W>, operation: AtomicOp<W>) -> Result<()> {
-        match self.0.is_near(to) {
+        match self.0.check().map(|()| self.0.is_near(to))? {
             true => self.0.world.memory.fetch(to, operation).map(drop),
             false => self.0.push(&WordTask::change(to, operation, false), None),
         }
@@ -395,7 +410,22 @@ impl World {
         far: impl Fn(&I) -> WordTask,
     ) -> Result<Vec<W>> {
         let mut batcher = Batcher::<W>::new(self);
-        batcher.values.reserve(items.size_hint().0);
+        let asked = self.ask_each(&mut batcher, items, word, near, far);
+        if asked.is_err() {
+            batcher.abandon();
+        }
+        asked.map(|()| batcher.values)
+    }
+
+    fn ask_each<I, W: AtomicWord>(
+        &self,
+        batcher: &mut Batcher<'_, W>,
+        items: impl Iterator<Item = I>,
+        word: impl Fn(&I) -> GlobalPtr<W>,
+        near: impl Fn(&World, &I) -> Result<W>,
+        far: impl Fn(&I) -> WordTask,
+    ) -> Result<()> {
+        batcher.values.reserve(items.size_hint().0.min(MOST_RESERVED));
         for item in items {
             let is_near = batcher.is_near(word(&item));
             batcher.values.push(if is_near { near(self, &item)? } else { W::zeroed() });
@@ -405,7 +435,6 @@ impl World {
                 batcher.push(&far(&item), Some(self.note(slot)?))?;
             }
         }
-        self.note(batcher.finish())?;
-        Ok(batcher.values)
+        self.note(batcher.finish())
     }
 }

@@ -5,7 +5,7 @@ use super::state::{ChannelEnd, Request};
 use crate::{Error, Pod, Rank, Result, Wait, World};
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Messages of so many bytes and more are not copied into the channel: the receiver reads them where they are.
 const FETCHED_BYTES: usize = 32 << 10;
@@ -125,8 +125,8 @@ impl World {
 }
 
 impl<'w, T: Pod> Sender<'w, T> {
-    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while the slots are full, or,
-    /// where the message has 32 KiB or more, until the receiver has read it.
+    /// Sends a message. When this returns the elements are on their way, and the slice is free: it waits only while there is no room for it
+    /// in the slots. One of 32 KiB or more that finds none is read by the receiver where it lies.
     pub fn send(&self, message: &[T]) -> Result<()> {
         let (world, bytes) = (self.world, bytemuck::cast_slice::<T, u8>(message));
         if bytes.len() < FETCHED_BYTES {
@@ -134,6 +134,9 @@ impl<'w, T: Pod> Sender<'w, T> {
                 Some(request) => world.wait_request(request).map(drop),
                 None => Ok(()),
             };
+        }
+        if world.send_if_room(self.end, bytes)? {
+            return Ok(());
         }
         world.memory.lend_to_read(bytes, |lent| {
             let request = world.start_send_from(self.end, lent.ptr().address(), bytes.len())?;
@@ -189,18 +192,18 @@ impl<'w, T: Pod> Receiver<'w, T> {
     /// the rest is dropped, and that is an error.
     pub fn receive_into(&self, into: &mut [T]) -> Result<usize> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(into);
-        let now = match self.world.note(self.world.take_now(self.end, bytes))? {
-            Some(now) => Some(now),
-            None => self.wait_into(bytes)?,
+        let now = match self.world.note(self.world.take_now(self.end, bytes, true))? {
+            Now::Nothing => self.wait_into(bytes)?,
+            now => now,
         };
         let length = match now {
-            Some(Now::Taken(whole)) => whole as usize,
-            Some(Now::Fetch(place, whole)) => {
+            Now::Taken(whole) => whole as usize,
+            Now::Fetch(place, whole) => {
                 let length = bytes.len().min(whole as usize);
                 self.world.fetch_alone(self.end, place, &mut bytes[..length])?;
                 whole as usize
             }
-            None => self.receive_pieces(bytes)?,
+            Now::Nothing | Now::Otherwise => self.receive_pieces(bytes)?,
         };
         let elements = length / size_of::<T>().max(1);
         match length <= bytes.len() && elements * size_of::<T>() == length {
@@ -214,16 +217,19 @@ impl<'w, T: Pod> Receiver<'w, T> {
     }
 
     /// Waits for a message, and takes it if it is there in one piece.
-    fn wait_into(&self, into: &mut [u8]) -> Result<Option<Now>> {
+    fn wait_into(&self, into: &mut [u8]) -> Result<Now> {
         let (world, end, place) = (self.world, self.end, RefCell::new(into));
-        let look = || match world.take_now(end, &mut place.borrow_mut()) {
-            Ok(None) => match world.has_mail(end) {
-                Ok(false) => None,
-                found => Some(found.map(|_| None)),
-            },
+        let look = |is_quick| match world.take_now(end, &mut place.borrow_mut(), is_quick) {
+            Ok(Now::Nothing) if is_quick || !world.has_to_fetch() => None,
             taken => Some(taken),
         };
-        world.wait_for(look, Wait::FOREVER.from(self.from))
+        loop {
+            match world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(self.from))? {
+                // Something else is to be fetched first: its sender waits for that.
+                Now::Nothing => drop(world.look_after_channels()),
+                now => return Ok(now),
+            }
+        }
     }
 
     /// Takes a message that comes in several pieces: how many bytes it has.
@@ -238,13 +244,20 @@ impl<'w, T: Pod> Receiver<'w, T> {
     /// As [`receive`](Self::receive), if the beginning of a message comes within this time. After [`Timeout`](Error::Timeout) the message, when
     /// it comes, is the next one.
     pub fn receive_for(&self, limit: Duration) -> Result<Vec<T>> {
-        let end = self.end;
-        let look = || match self.world.has_mail(end) {
-            Ok(false) => None,
-            found => Some(found.map(drop)),
+        let (world, end) = (self.world, self.end);
+        let until = Instant::now() + limit;
+        let look = || match world.has_mail(end) {
+            Ok(false) if !world.has_to_fetch() => None,
+            found => Some(found),
         };
-        self.world.wait_for(look, Wait::at_most(limit).from(self.from))?;
-        self.receive()
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match world.wait_for(look, Wait::at_most(left).from(self.from))? {
+                true => return self.receive(),
+                // Something else is to be fetched first: its sender waits for that.
+                false => drop(world.look_after_channels()),
+            }
+        }
     }
 
     /// Whether the beginning of a message is there.

@@ -422,10 +422,16 @@ impl Fetch {
     }
 }
 
-/// What became of a message that was asked for at once: it has so many bytes and was taken, or is to be fetched.
+/// What became of a message that was asked for at once.
 pub(super) enum Now {
+    /// None is there.
+    Nothing,
+    /// It was taken, and has so many bytes.
     Taken(u64),
+    /// It is to be fetched from there, and has so many bytes.
     Fetch(GlobalAddress, u64),
+    /// It comes in pieces, or others are before it, or none comes any more.
+    Otherwise,
 }
 
 /// The end that receives.
@@ -529,39 +535,39 @@ impl ReceiveEnd {
 
     /// Takes a message that has come in one cell into memory of the program, where nobody has asked for one before; or says where it is
     /// to be fetched from. Then whoever asked fetches it, and [says so](Self::fetched_alone).
-    pub(super) fn take_now(&mut self, world: &World, into: &mut [u8]) -> Result<Option<Now>> {
+    pub(super) fn take_now(&mut self, world: &World, into: &mut [u8]) -> Result<Now> {
         let is_idle =
             self.wanted.is_empty() && self.current.is_none() && !self.is_fetching && !self.is_closed;
         if !is_idle || self.failed.is_some() || self.freeing.is_some() {
-            return Ok(None);
+            return Ok(Now::Otherwise);
         }
         let local = world.local();
-        if self.lane.tail(local)? == self.head {
-            return Ok(None);
-        }
-        match self.lane.cell(local, self.head)? {
+        let Some(cell) = self.lane.next_cell(local, self.head)? else { return Ok(Now::Nothing) };
+        match cell {
+            // The sender must be told that it was taken.
+            _ if self.stub.is_none() => Ok(Now::Otherwise),
             Cell::First(whole) if whole <= self.lane.slot_bytes => {
                 let length = into.len().min(whole as usize);
                 self.lane.read(local, self.head, &mut into[..length])?;
                 self.head += 1;
-                self.tell(world)?;
-                Ok(Some(Now::Taken(whole)))
+                // What goes wrong with that is met when nothing is left to be taken.
+                let _ = reap(world, &mut self.posted).and_then(|()| self.tell(world));
+                Ok(Now::Taken(whole))
             }
             Cell::Fetch(whole) => {
-                let place = self.place_to_fetch(world)?;
+                let Ok(place) = self.place_to_fetch(world) else { return Ok(Now::Otherwise) };
                 self.head += 1;
                 self.is_fetching = true;
-                Ok(Some(Now::Fetch(place, whole)))
+                Ok(Now::Fetch(place, whole))
             }
-            _ => Ok(None),
+            _ => Ok(Now::Otherwise),
         }
     }
 
     /// What was to be fetched was, or could not be.
-    pub(super) fn fetched_alone(&mut self, world: &World) -> Result<()> {
+    pub(super) fn fetched_alone(&mut self) {
         self.is_fetching = false;
         self.fetched += 1;
-        self.tell(world)
     }
 
     /// Where the message of the next cell lies: in memory of the sender.
@@ -760,7 +766,9 @@ impl ReceiveEnd {
         } else {
             let much = self.head - self.told >= (self.lane.slots / 2).max(1);
             let worth_it = much || hungry && self.head != self.told || self.fetched != self.fetched_told;
-            if !worth_it || self.posted.len() >= MOST_POSTED {
+            // The last of them says it all: who waits for it is told however many are under way.
+            let waited_for = hungry || self.fetched != self.fetched_told;
+            if !worth_it || self.posted.len() >= MOST_POSTED && !waited_for {
                 return Ok(());
             }
             let request = stub.request(TELL, self.head, self.fetched, false);

@@ -204,6 +204,17 @@ impl Lane {
         Ok(self.span(local)?.word(TAIL_AT)?.load(Ordering::Acquire))
     }
 
+    /// What the cell behind so many that were taken holds, if it has come.
+    pub(crate) fn next_cell(self, local: Local<'_>, taken: u64) -> Result<Option<Cell>> {
+        let span = self.span(local)?;
+        match span.word(TAIL_AT)?.load(Ordering::Acquire).wrapping_sub(taken) {
+            0 => return Ok(None),
+            come if come > self.slots => return Err(broken()),
+            _ => {}
+        }
+        Cell::from_word(span.load(self.cell_at(taken))?).map(Some).ok_or_else(broken)
+    }
+
     /// What a cell that has come holds.
     pub(crate) fn cell(self, local: Local<'_>, index: u64) -> Result<Cell> {
         Cell::from_word(self.span(local)?.load(self.cell_at(index))?).ok_or_else(broken)

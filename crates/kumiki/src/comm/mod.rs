@@ -1,4 +1,4 @@
-//! Patterns of communication over global memory: messages, channels, segment buffers and batches of words.
+//! Patterns of communication over global memory: messages, channels, segment buffers, batches of words and collectives.
 //!
 //! | need | pattern |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | messages from one rank to another, in order | a [channel](Sender) |
 //! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
 //! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
+//! | what all ranks, or some of them, do together | a [group](Group) |
 //!
 //! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
 //! the process knows of it is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm). Where there is not enough, making the pattern is
@@ -21,9 +22,11 @@
 //! | `message/` | messages between any two ranks |
 //! | `segments.rs` | segment buffers |
 //! | `batch.rs` | many single words |
+//! | `collective/` | what all members of a group do together |
 
 mod batch;
 mod channel;
+mod collective;
 mod door;
 pub(crate) mod ends;
 mod lane;
@@ -34,6 +37,12 @@ pub(crate) mod state;
 
 pub use batch::Stream;
 pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
+pub(crate) use collective::{serve as serve_collective, Groups};
+pub use collective::{
+    Algorithm, And, Cartesian, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt,
+    Number, Operation, Or, Product, Started, Sum, Xor,
+};
+pub use kumiki_mem::Located;
 pub use message::{
     Message, MessageInfo, MessageOptions, MessageReceiving, MessageRequest, MessageSending, MessageWay,
     Messages, Tag,
@@ -48,8 +57,9 @@ use kumiki_mem::codec::Reader;
 use kumiki_mem::Local;
 use lane::{Lane, Stub};
 
-/// The number of the service.
+/// The numbers of the services: that of channels, and that of groups.
 pub(crate) const COMM: u8 = 5;
+pub(crate) const COLLECTIVE: u8 = 6;
 
 /// What it does: leaves a knock (the reply says whether there was room), writes cells, tells a sender how far its receiver is, and a
 /// receiver that its sender has failed; leaves messages in the mailbox (the reply says how many there was room for), or in a lane.

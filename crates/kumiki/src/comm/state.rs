@@ -270,23 +270,44 @@ impl World {
     }
 
     /// Takes a message that is there in one piece, or says where it is to be fetched from: then [`fetch_alone`](Self::fetch_alone) must follow.
-    pub(super) fn take_now(&self, end: ChannelEnd, into: &mut [u8]) -> Result<Option<Now>> {
-        match self.comm().lock().end(end)? {
+    /// All ends go on before it, unless the look is to be a quick one.
+    pub(super) fn take_now(&self, end: ChannelEnd, into: &mut [u8], is_quick: bool) -> Result<Now> {
+        let mut inner = self.comm().lock();
+        if !is_quick {
+            inner.advance(self);
+        }
+        match inner.end(end)? {
             End::Receive(receiver) => receiver.take_now(self, into),
-            End::Send(_) => Ok(None),
+            End::Send(_) => Ok(Now::Otherwise),
         }
     }
 
     /// Fetches as much of a message as there is room for.
     pub(super) fn fetch_alone(&self, end: ChannelEnd, place: GlobalAddress, into: &mut [u8]) -> Result<()> {
         let fetched = self.get_slice(GlobalPtr::from_address(place), into);
-        let told = match self.comm().lock().end(end) {
-            Ok(End::Receive(receiver)) => receiver.fetched_alone(self),
-            _ => Ok(()),
-        };
+        let mut inner = self.comm().lock();
+        if let Some(End::Receive(receiver)) = inner.ends.get_mut(&end.0) {
+            receiver.fetched_alone();
+        }
+        // The sender is told.
+        inner.advance(self);
+        drop(inner);
         // Another thread may wait for what comes behind it.
         let _ = self.memory.wake(self.rank());
-        fetched.and(self.note(told))
+        fetched
+    }
+
+    /// Whether messages are to be fetched for other requests: then whoever waits must [see to them](Self::look_after_channels).
+    pub(super) fn has_to_fetch(&self) -> bool {
+        !self.comm().lock().fetches.is_empty()
+    }
+
+    /// Sends bytes that there is room for at once; whether there was.
+    pub(super) fn send_if_room(&self, end: ChannelEnd, bytes: &[u8]) -> Result<bool> {
+        let mut inner = self.comm().lock();
+        let sent = sender_of(&mut inner, end).and_then(|sender| sender.send_now(self, bytes));
+        drop(inner);
+        self.note(sent)
     }
 
     /// Begins to send memory of this rank that the receiver reads itself. It must stay as it is until the request is done.

@@ -1,7 +1,7 @@
 //! What the structures of this crate need of the memory below, and programs do not see.
 
 use super::World;
-use crate::{Purpose, Rank, Result};
+use crate::{Purpose, Rank, Result, Wait};
 use kumiki_mem::{Booking, Call, Local};
 
 impl World {
@@ -15,6 +15,11 @@ impl World {
     #[inline]
     pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
         self.memory.note(result)
+    }
+
+    /// Waits until a look finds something; an error does not count as one that this world has returned.
+    pub(crate) fn look_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.memory.look_for(look, wait)
     }
 
     /// Asks the service of another rank, and waits for its answer.

@@ -99,8 +99,8 @@ impl World {
     ///
     /// Messages that wait to be sent are sent first, and those that nobody has received are dropped.
     pub fn finalize(self) -> Result<()> {
-        let sent = self.end_messages(UNSENT);
-        self.memory.finalize().and(sent)
+        let (sent, saved) = (self.end_messages(UNSENT), self.save_tuning());
+        self.memory.finalize().and(sent).and(saved)
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

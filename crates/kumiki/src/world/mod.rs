@@ -64,6 +64,8 @@ pub struct World {
     agreements: Mutex<u64>,
     /// Its channels, and what it knows of those of others.
     comm: comm::State,
+    /// What it keeps of groups that it has left.
+    groups: comm::Groups,
 }
 
 impl std::fmt::Debug for World {
@@ -79,6 +81,7 @@ impl World {
             tables: data::Directories::default(),
             agreements: Mutex::new(0),
             comm: comm::State::default(),
+            groups: comm::Groups::default(),
         }
     }
 
@@ -90,6 +93,11 @@ impl World {
     /// Its channels, and what it knows of those of others.
     pub(crate) fn comm(&self) -> &comm::State {
         &self.comm
+    }
+
+    /// What it keeps of groups that it has left.
+    pub(crate) fn groups(&self) -> &comm::Groups {
+        &self.groups
     }
 
     /// How many times this rank has come to an agreement with all others.

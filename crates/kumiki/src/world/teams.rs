@@ -125,6 +125,11 @@ impl Team {
         self.memory.sync_for(limit)
     }
 
+    /// As [`sync_for`](Self::sync_for), for whoever goes on after an error: it does not count as one that the world has returned.
+    pub(crate) fn meet_for(&self, limit: Duration) -> Result<()> {
+        self.memory.meet_for(limit)
+    }
+
     /// Makes a team of some members, by their numbers in this team: as [`World::team`]. Collective among the members.
     pub fn team(&self, world: &World, members: impl Into<Members>) -> Result<Option<Team>> {
         found(self.circle(world)?, members.into())
@@ -146,7 +151,7 @@ impl Team {
         self.memory.free()
     }
 
-    fn circle<'w>(&'w self, world: &'w World) -> Result<Circle<'w>> {
+    pub(crate) fn circle<'w>(&'w self, world: &'w World) -> Result<Circle<'w>> {
         if !self.memory.is_in(&world.memory) {
             return world.note(Err(Error::Misuse("a team of another world".into())));
         }
@@ -161,7 +166,7 @@ impl Team {
         &self.agreements
     }
 
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.memory.number()
     }
 }

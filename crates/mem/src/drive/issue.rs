@@ -673,6 +673,9 @@ impl World {
     pub fn perform_word(&self, task: &WordTask) -> Result<u64> {
         match task.alone() {
             Alone::Change(call) => self.fetch_otherwise(&call, atomic::width(call.code)?),
+            Alone::Write(address, registration, word, bytes) => {
+                self.put_otherwise(address, registration, &word[..bytes]).map(|()| 0)
+            }
             Alone::Read(address, registration, bytes) => {
                 let mut word = [0; 8];
                 self.get_otherwise(address, registration, &mut word[..bytes])?;

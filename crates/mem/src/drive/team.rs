@@ -188,6 +188,11 @@ impl Team {
         self.core.note(self.meet(Some(deadline_after(limit))))
     }
 
+    /// As [`sync_for`](Self::sync_for), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn meet_for(&self, limit: Duration) -> Result<()> {
+        self.meet(Some(deadline_after(limit)))
+    }
+
     /// Waits for the other members, and leaves the team. The others have come here; if one of them came for another barrier, its
     /// next one says who left.
     pub fn free(self) -> Result<()> {

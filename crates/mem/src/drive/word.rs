@@ -108,8 +108,28 @@ impl World {
     /// that would wake [`wait_until`](Self::wait_until): for whoever waits for one of several words. The look should be short, and must
     /// not wait.
     pub fn wait_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.wait_for_quick_or_whole(|_| look(), wait)
+    }
+
+    /// The same with a look that is told when it may be a quick one: while this rank only looks again and again, most looks are. One that
+    /// is whole makes sure that nothing was missed.
+    pub fn wait_for_quick_or_whole<T>(
+        &self,
+        look: impl Fn(bool) -> Option<Result<T>>,
+        wait: Wait,
+    ) -> Result<T> {
         let core = self.core();
         core.note(core.wait_for(&look, wait))
+    }
+
+    /// Nanoseconds of the clock by which this rank lives: the machine's, or that of a simulation.
+    pub fn now_ns(&self) -> u64 {
+        time::now_ns()
+    }
+
+    /// As [`wait_for`](Self::wait_for), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn look_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.core().wait_for(&|_| look(), wait)
     }
 
     /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
@@ -127,6 +147,9 @@ impl World {
     }
 }
 
+/// While a rank looks again and again, one look of so many is a whole one.
+const TURNS_PER_WHOLE_LOOK: u32 = 16;
+
 impl Drive {
     fn wait_for_word<W: AtomicWord>(
         &self,
@@ -139,7 +162,7 @@ impl Drive {
             let whose = format!("wait_until: the word at {:#x} is not this rank's own", word.address.bits());
             return Err(Error::misuse(whose));
         }
-        let look = || {
+        let look = |_| {
             let value = self.look_at(word);
             value.map(|value| until.holds(value).then_some(value)).transpose()
         };
@@ -147,7 +170,7 @@ impl Drive {
     }
 
     /// Looks until there is something, and sleeps in between while nobody writes to memory of this rank.
-    fn wait_for<T>(&self, look: &impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+    fn wait_for<T>(&self, look: &impl Fn(bool) -> Option<Result<T>>, wait: Wait) -> Result<T> {
         self.check_usable()?;
         if wait.from.is_some_and(|rank| rank >= self.ranks()) {
             return Err(Error::misuse(format!("there are {} ranks to wait for", self.ranks())));
@@ -165,13 +188,13 @@ impl Drive {
     /// Where time passes only in sleep, memory changes only when something comes. One looks without the engine, which the look may use.
     fn wait_asleep<T>(
         &self,
-        look: &impl Fn() -> Option<Result<T>>,
+        look: &impl Fn(bool) -> Option<Result<T>>,
         from: Option<u32>,
         deadline_ms: Option<u64>,
     ) -> Result<T> {
         loop {
             let before = self.pace.comings();
-            if let Some(found) = look() {
+            if let Some(found) = look(false) {
                 return found;
             }
             self.wait_until(Activity::Word, deadline_ms, |_| match self.pace.comings() == before {
@@ -201,15 +224,17 @@ impl Drive {
     }
 
     /// Looks again and again for a moment, and takes what comes meanwhile.
-    fn spin_for<T>(&self, look: &impl Fn() -> Option<T>) -> Option<T> {
+    fn spin_for<T>(&self, look: &impl Fn(bool) -> Option<T>) -> Option<T> {
         let polls = self.has_transport.load(Ordering::Relaxed);
         let _busy = polls.then(|| {
             self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
             self.waiting.busy()
         });
         let mut patience = Patience::new(self);
+        let mut turn = 0u32;
         loop {
-            let found = look();
+            turn = turn.wrapping_add(1);
+            let found = look(turn % TURNS_PER_WHOLE_LOOK != 0);
             if found.is_some() || patience.exhausted() || patience.must_look_up(TRAFFIC_TURNS) {
                 return found;
             }
@@ -221,7 +246,7 @@ impl Drive {
 
     fn sleep_for<W>(
         &self,
-        look: &impl Fn() -> Option<Result<W>>,
+        look: &impl Fn(bool) -> Option<Result<W>>,
         from: Option<u32>,
         deadline_ms: Option<u64>,
     ) -> Result<W> {
@@ -237,7 +262,7 @@ impl Drive {
 
     fn listen_for<W>(
         &self,
-        look: &impl Fn() -> Option<Result<W>>,
+        look: &impl Fn(bool) -> Option<Result<W>>,
         from: Option<u32>,
         deadline_ms: Option<u64>,
         since_ms: u64,
@@ -249,12 +274,12 @@ impl Drive {
             // Another thread may have announced the rank: but the look that may come too early is our own.
             let nap_ms = if bell.announce(listeners) || is_first { FIRST_NAP_MS } else { SLICE_MS };
             is_first = false;
-            if let Some(found) = look() {
+            if let Some(found) = look(false) {
                 return found;
             }
             if let Err(gone) = self.missing_writer(from) {
                 // It may have written before it went.
-                return look().unwrap_or(Err(gone));
+                return look(false).unwrap_or(Err(gone));
             }
             self.check_wait()?;
             let now_ms = time::now_ms();

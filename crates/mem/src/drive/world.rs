@@ -558,6 +558,11 @@ impl Drive {
     }
 }
 
+/// An environment variable of the table in `kumiki-net`; an empty one counts as not set.
+pub fn variable(name: &'static str) -> Result<Option<String>> {
+    Ok(environment::text(name)?)
+}
+
 /// Whether somebody else is the reason that a world could not be joined.
 fn is_broken(error: &Error) -> bool {
     matches!(error, Error::PeerLost { .. } | Error::Closed(_))

@@ -8,11 +8,10 @@
 use crate::node::access::Reach;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
 use crate::node::atomic::{self, change, AtomicCall, AtomicOp, AtomicWord};
-use crate::node::local::Local;
+use crate::node::local::{fetch_to_write, Local};
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::codec::Reader;
-use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The most kinds of a batch: an entry names its own in a byte.
@@ -92,7 +91,10 @@ impl WordTask {
         let wide = self.code & WIDE;
         let code = match self.code & !(WIDE | FETCHES) {
             READ => return Alone::Read(self.address, self.registration, self.bytes() as usize),
-            WRITE => AtomicOp::Swap(0u32).encode().0,
+            WRITE => {
+                let bytes = self.bytes() as usize;
+                return Alone::Write(self.address, self.registration, self.operands[0].to_le_bytes(), bytes);
+            }
             code => code,
         };
         let [first, second] = self.operands;
@@ -137,6 +139,8 @@ impl WordTask {
 pub(crate) enum Alone {
     /// So many bytes are read.
     Read(GlobalAddress, Registration, usize),
+    /// So many of these bytes are written.
+    Write(GlobalAddress, Registration, [u8; 8], usize),
     /// It is changed.
     Change(AtomicCall),
 }
@@ -171,6 +175,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// One with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Batch {
+        Batch { body: Vec::with_capacity(bytes), ..Batch::default() }
+    }
+
     /// Bytes that it has as a request.
     pub fn request_bytes(&self) -> usize {
         2 + self.kinds.len() * KIND_BYTES + self.body.len()
@@ -350,20 +359,23 @@ pub fn serve(local: Local<'_>, request: &[u8], reply: &mut Vec<u8>) -> Result<()
         Ok(Kind { code, registration: Registration::from_bits(request.long()?) })
     });
     let kinds = kinds.collect::<Result<Vec<Kind>>>()?;
-    let (mut left, mut values) = (Vec::new(), Vec::new());
-    let mut index = 0usize;
+    let mut answer = Answer::default();
+    // Words are found a few ahead of what is done, so that their lines are on the way from memory meanwhile.
+    let mut ahead: [Option<Found>; AHEAD] = [None; AHEAD];
+    let mut count = 0;
     while !request.is_empty() {
-        let task = next_task(&mut request, &kinds)?;
-        match local.perform(&task) {
-            Some(value) if task.fetches() => values.extend_from_slice(&value.to_le_bytes()),
-            Some(_) => {}
-            None => left.extend_from_slice(&(index as u16).to_le_bytes()),
-        }
-        index += 1;
-        if index > MOST_ENTRIES {
+        if count == MOST_ENTRIES {
             return Err(Error::misuse("a batch of more words than one may have".to_string()));
         }
+        let task = next_task(&mut request, &kinds)?;
+        let found = Some((task, local.find(&task)));
+        answer.take(local, std::mem::replace(&mut ahead[count % AHEAD], found), count.wrapping_sub(AHEAD));
+        count += 1;
     }
+    for index in count.saturating_sub(AHEAD)..count {
+        answer.take(local, ahead[index % AHEAD].take(), index);
+    }
+    let Answer { left, values } = answer;
     reply.reserve_exact(4 + left.len() + values.len());
     reply.extend_from_slice(&(left.len() as u32 / 2).to_le_bytes());
     reply.extend_from_slice(&left);
@@ -371,21 +383,61 @@ pub fn serve(local: Local<'_>, request: &[u8], reply: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-impl Local<'_> {
-    /// Does what is to be done to a word that this process can reach at once, and gives back what it held.
+/// How many words are looked for before the first of them is done.
+const AHEAD: usize = 16;
+
+/// A word, and where it is in this process, if it can be reached.
+type Found = (WordTask, Option<*mut u8>);
+
+/// What is said to a batch.
+#[derive(Default)]
+struct Answer {
+    /// The numbers of words that are left, two bytes each.
+    left: Vec<u8>,
+    /// Values that were asked for, eight bytes each.
+    values: Vec<u8>,
+}
+
+impl Answer {
+    /// Does a word of the batch, which has this number, if there is one.
     #[inline]
-    fn perform(self, task: &WordTask) -> Option<u64> {
+    fn take(&mut self, local: Local<'_>, found: Option<Found>, index: usize) {
+        let Some((task, pointer)) = found else { return };
+        match pointer {
+            // SAFETY: the word was found for this task, a moment ago.
+            Some(pointer) => {
+                let value = unsafe { local.perform(&task, pointer) };
+                if task.fetches() {
+                    self.values.extend_from_slice(&value.to_le_bytes());
+                }
+            }
+            None => self.left.extend_from_slice(&(index as u16).to_le_bytes()),
+        }
+    }
+}
+
+impl Local<'_> {
+    /// Finds a word that this process can reach at once, in bounds and aligned.
+    #[inline]
+    fn find(self, task: &WordTask) -> Option<*mut u8> {
         let pointer = self.node.here(task.address, task.registration, task.bytes());
         let pointer = pointer.or_else(|| self.own(task))?;
-        if !(pointer as usize).is_multiple_of(task.bytes() as usize) {
-            return None;
-        }
+        fetch_to_write(pointer);
+        (pointer as usize).is_multiple_of(task.bytes() as usize).then_some(pointer)
+    }
+
+    /// Does what is to be done to a word, and gives back what it held.
+    ///
+    /// # Safety
+    /// The word must have been [found](Self::find) for this very task.
+    #[inline]
+    unsafe fn perform(self, task: &WordTask, pointer: *mut u8) -> u64 {
         // SAFETY: the word was found in bounds, and is aligned.
         let old = unsafe { task.perform(pointer) };
         if task.code & !(WIDE | FETCHES) != READ {
             self.node.wrote(pointer);
         }
-        Some(old)
+        old
     }
 
     /// A word that is not found by the short way: of the arena, or of this rank's private memory while a peer is served (then nobody can
@@ -394,11 +446,10 @@ impl Local<'_> {
     #[inline(never)]
     fn own(self, task: &WordTask) -> Option<*mut u8> {
         let node: &Node = self.node;
-        let is_own = node.format.rank(task.address) == Rank(self.rank());
         let reads = task.code & !(WIDE | FETCHES) == READ;
         match node.reach(task.address, task.registration, task.bytes()).ok()? {
             Reach::Direct(pointer) => Some(pointer),
-            reach @ Reach::Private(_) if is_own && self.busy.is_some() => {
+            reach @ Reach::Private(private) if private.local() == node.local && self.busy.is_some() => {
                 let reach = if reads { reach } else { reach.check_writable(task.bytes()).ok()? };
                 match reach {
                     Reach::Private(private) => Some(private.pointer()),

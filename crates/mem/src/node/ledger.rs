@@ -33,7 +33,7 @@ pub enum Purpose {
     Directory,
     /// Teams that this rank is in.
     Team,
-    /// What this process knows of channels and other patterns of communication.
+    /// What this process knows of channels, groups and other patterns of communication, and what those need for a while.
     Comm,
 }
 

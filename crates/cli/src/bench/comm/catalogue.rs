@@ -62,9 +62,12 @@ fn batches(list: &mut Vec<Metric>, session: Session) {
                 Place::Shm => (("bare words", format!("floor.{bare}.{words}")), 1.1),
                 Place::Tcp => (("64 a write", "floor.sixtyfour".to_string()), 2.0),
             };
-            let bounds = [(limit, Floor), (1.0, Peer)];
+            // Floors have two processes: with more ranks than that each has less of the machine.
+            let floor = (ranks == 2).then_some(floor);
+            let mut bounds = vec![(1.0, Peer)];
+            bounds.extend(floor.is_some().then_some((limit, Floor)));
             let ask = format!("{pattern}.{words}");
-            list.push(row(name, "ns", session, &ask, Some(floor), &bounds));
+            list.push(row(name, "ns", session, &ask, floor, &bounds));
         }
     }
 }

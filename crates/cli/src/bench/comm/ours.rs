@@ -2,6 +2,7 @@
 
 use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
 use kumiki::comm::{Receiver, Sender, Slots};
+use kumiki::data::SharedArray;
 use kumiki::World;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -152,11 +153,23 @@ impl<'a> Comm<'a> {
         times
     }
 
+    /// A table of so many words over all ranks that have this value.
+    fn table(&self, words: u64, value: u64) -> Done<(SharedArray<u64>, usize)> {
+        let world = self.world;
+        let share = words as usize / world.ranks() as usize;
+        let table = world.shared_array::<u64>(share).map_err(text)?;
+        let own = world.view(table.at(world.rank(), 0), share).map_err(text)?;
+        (0..share).try_for_each(|index| own.store(index, value)).map_err(text)?;
+        drop(own);
+        world.sync().map_err(text)?;
+        Ok((table, share))
+    }
+
     /// Random updates of a table over all ranks, by all ranks at once.
     fn histogram(&mut self, words: u64, request: &Request) -> Measured {
         let world = self.world;
-        let (share, ranks) = (words as usize / world.ranks() as usize, u64::from(world.ranks()));
-        let table = world.shared_array::<u64>(share).map_err(text)?;
+        let ranks = u64::from(world.ranks());
+        let (table, share) = self.table(words, 0)?;
         let mut next = random(world.rank());
         let mut done = 0;
         let near = Near::of(world, &table, share)?;
@@ -200,14 +213,8 @@ impl<'a> Comm<'a> {
     /// Random reads of a table over all ranks, by all ranks at once.
     fn gather(&mut self, words: u64, request: &Request) -> Measured {
         let world = self.world;
-        let (share, ranks) = (words as usize / world.ranks() as usize, world.ranks() as usize);
-        let table = world.shared_array::<u64>(share).map_err(text)?;
-        let own = world.view(table.at(world.rank(), 0), share).map_err(text)?;
-        for index in 0..share {
-            own.store(index, 7).map_err(text)?;
-        }
-        drop(own);
-        world.sync().map_err(text)?;
+        let ranks = world.ranks() as usize;
+        let (table, share) = self.table(words, 7)?;
         let near = Near::of(world, &table, share)?;
         let mut next = random(world.rank());
         self.together(request, |count| {
@@ -239,7 +246,7 @@ impl<'a> Comm<'a> {
 struct Near<'w>(Vec<Option<kumiki::View<'w, u64>>>);
 
 impl<'w> Near<'w> {
-    fn of(world: &'w World, table: &kumiki::data::SharedArray<u64>, share: usize) -> Done<Near<'w>> {
+    fn of(world: &'w World, table: &SharedArray<u64>, share: usize) -> Done<Near<'w>> {
         let here = world.node_ranks();
         let view = |rank: u32| match here.contains(&rank) {
             true => world.view(table.at(rank, 0), share).map(Some).map_err(text),

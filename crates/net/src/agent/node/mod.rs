@@ -525,7 +525,7 @@ fn kill(seat: &Seat) -> std::result::Result<(), String> {
 }
 
 /// The same, and waits a moment until it is gone.
-pub(super) fn await_end(seat: &Seat) {
+fn await_end(seat: &Seat) {
     if let (Ok(()), Some(pidfd)) = (kill(seat), &seat.pidfd) {
         let _ = descriptor::poll(&[(pidfd.as_fd(), false)], FENCE_MS);
     }

@@ -11,7 +11,7 @@ use crate::agent::link::Link;
 use crate::agent::node::desk::Desk;
 use crate::agent::node::port::Port;
 use crate::agent::node::seat::{Seat, Standing};
-use crate::agent::node::{await_end, token, Node};
+use crate::agent::node::{token, Node};
 use crate::agent::protocol::{Launch, ToHub, ToNode};
 use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
@@ -315,11 +315,12 @@ impl HostedAgent {
         if matches!(seat.standing, Standing::Left | Standing::Lost) {
             return;
         }
-        let cause = seat.given_up.unwrap_or(cause);
-        if seat.is_killed {
+        if seat.is_killed && seat.pidfd.is_some() {
             // Its channel closes a moment before it is gone, and nobody may take over before.
-            await_end(seat);
-        } else if cause == Cause::DISCONNECTED {
+            return;
+        }
+        let cause = seat.given_up.unwrap_or(cause);
+        if cause == Cause::DISCONNECTED {
             // It has let go of the world without a word, but may have more to do: it is not killed for that.
             seat.pidfd = None;
         }

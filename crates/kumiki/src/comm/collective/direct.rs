@@ -1,0 +1,455 @@
+//! Straight: members lend memory to each other, and bytes go there in one movement, without the blocks. For what is long.
+//!
+//! Each tells all others where its memory is (a note); then everybody reads what it needs, or writes what the others need, and all meet
+//! before the memory is its owner's alone again. An error on the way ends the loan, and whoever still wants to read gets an error, too.
+
+use super::lanes::differs;
+use super::operation::{Aligned, Reduction};
+use super::ring::split;
+use super::tree::chunks;
+use super::{Talk, Web};
+use crate::{GlobalAddress, GlobalPtr, Order, Purpose, Result};
+use std::ops::Range;
+
+/// Bytes that are read at a time where something is done with them meanwhile.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Where the memory of a member is, and how many bytes it has or wants.
+pub(super) type Note = [u64; 3];
+const NOTHING: Note = [0; 3];
+
+/// What a member tells each other one: where its memory is, and which part of that is for it.
+type Share = [u64; 4];
+
+/// Who does something straight: members with lanes between them, or those of this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Circle {
+    Lanes(Web),
+    Near,
+}
+
+fn pointer(note: Note, at: usize) -> GlobalPtr<u8> {
+    GlobalPtr::from_parts(GlobalAddress::from_bits(note[0]), note[1]) + at
+}
+
+impl Talk<'_, '_> {
+    /// All members.
+    pub(super) fn circle(&self) -> Circle {
+        let group = self.group;
+        match group.near.count == group.count && group.layout.half > 0 {
+            true => Circle::Near,
+            false => Circle::Lanes(group.all),
+        }
+    }
+
+    /// How many there are, and which of them this is.
+    fn size(&self, circle: Circle) -> (usize, usize) {
+        match circle {
+            Circle::Lanes(web) => (web.count as usize, web.me as usize),
+            Circle::Near => self.near(),
+        }
+    }
+
+    /// Tells all members of a circle a note, and gives theirs.
+    fn tell_notes(&mut self, circle: Circle, note: Note) -> Result<Vec<Note>> {
+        let (count, me) = self.size(circle);
+        let bytes = size_of::<Note>();
+        let mut notes = vec![NOTHING; count];
+        notes[me] = note;
+        let into = bytemuck::cast_slice_mut(&mut notes);
+        match circle {
+            Circle::Lanes(web) => {
+                let places: Vec<_> = (0..count).map(|index| index * bytes..(index + 1) * bytes).collect();
+                self.doubling_allgather(web, into, &places)?;
+            }
+            Circle::Near => {
+                self.stream(bytemuck::cast_slice(&note), into, &|index, _| Ok((0..bytes, index * bytes)))?
+            }
+        }
+        Ok(notes)
+    }
+
+    fn meet_circle(&mut self, circle: Circle) -> Result<()> {
+        match circle {
+            Circle::Lanes(web) => self.doubling_barrier(web),
+            Circle::Near => self.meet(),
+        }
+    }
+
+    /// Lends memory to the others while something is done. What is empty cannot be lent, and nobody wants it.
+    fn lent<R>(&mut self, memory: &mut [u8], work: impl FnOnce(&mut Self, Note) -> Result<R>) -> Result<R> {
+        let (world, bytes) = (self.group.world, memory.len() as u64);
+        if memory.is_empty() {
+            return work(self, NOTHING);
+        }
+        world.lend(memory, |lent| {
+            let (address, registration) = lent.ptr().parts();
+            work(self, [address.bits(), registration, bytes])
+        })?
+    }
+
+    /// Memory for notes, for a while.
+    fn book_notes(&self, circle: Circle) -> Result<Option<kumiki_mem::Booking>> {
+        self.scratch(self.size(circle).0 * 2 * size_of::<Share>())
+    }
+
+    /// Bytes of one go to all: each reads them.
+    pub(super) fn direct_broadcast(&mut self, circle: Circle, root: usize, data: &mut [u8]) -> Result<()> {
+        let (count, me) = self.size(circle);
+        if count == 1 {
+            return Ok(());
+        }
+        if me == root {
+            return self.lent(data, |talk, mut note| {
+                talk.spread_note(circle, root, &mut note)?;
+                talk.meet_circle(circle)
+            });
+        }
+        let mut note = NOTHING;
+        self.spread_note(circle, root, &mut note)?;
+        if note[2] != data.len() as u64 {
+            return Err(differs(format!("the root has {} bytes instead of {}", note[2], data.len())));
+        }
+        if !data.is_empty() {
+            self.group.world.get_slice(pointer(note, 0), data)?;
+        }
+        self.meet_circle(circle)
+    }
+
+    fn spread_note(&mut self, circle: Circle, root: usize, note: &mut Note) -> Result<()> {
+        let bytes = bytemuck::cast_slice_mut(note);
+        match circle {
+            Circle::Lanes(web) => self.tree_broadcast(web, root as u32, bytes),
+            Circle::Near => self.show_all(root, bytes),
+        }
+    }
+
+    /// The parts of all come to all, each to its place; each has its own there, and reads those of the others.
+    pub(super) fn direct_allgather(
+        &mut self,
+        circle: Circle,
+        into: &mut [u8],
+        places: &[Range<usize>],
+    ) -> Result<()> {
+        let (count, me) = self.size(circle);
+        let _booked = self.book_notes(circle)?;
+        let own = places[me].clone();
+        let (before, rest) = into.split_at_mut(own.start);
+        let (mine, behind) = rest.split_at_mut(own.len());
+        self.lent(mine, |talk, note| {
+            let notes = talk.tell_notes(circle, note)?;
+            let wrong = (0..count).find(|member| notes[*member][2] != places[*member].len() as u64);
+            if let Some(member) = wrong {
+                return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
+            }
+            talk.group.world.scope(|scope| {
+                for (mut part, members, start) in [(before, 0..me, 0), (behind, me + 1..count, own.end)] {
+                    let mut at = start;
+                    for member in members {
+                        let (now, later) = part.split_at_mut(places[member].end - at);
+                        at = places[member].end;
+                        part = later;
+                        if !now.is_empty() {
+                            scope.get(pointer(notes[member], 0), now)?;
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+            talk.meet_circle(circle)
+        })
+    }
+
+    /// Combines elements of all, in the order of the members; each gets those of its part, which it reads from all others.
+    pub(super) fn direct_combined(
+        &mut self,
+        circle: Circle,
+        data: &mut [u8],
+        parts: &[Range<usize>],
+        reduction: Reduction<'_>,
+    ) -> Result<Aligned> {
+        let (count, me) = self.size(circle);
+        let own = parts[me].clone();
+        let mut combined = Aligned::default();
+        let element = reduction.element.max(1);
+        let chunk = (CHUNK_BYTES / element).max(1) * element;
+        let _notes = self.book_notes(circle)?;
+        let _booked = self.scratch(own.len() + 2 * chunk.min(own.len()))?;
+        combined.resize(own.len());
+        let (world, bytes) = (self.group.world, data.len() as u64);
+        self.lent(data, |talk, note| {
+            let notes = talk.tell_notes(circle, note)?;
+            if let Some(member) = notes.iter().position(|note| note[2] != bytes) {
+                return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
+            }
+            let pieces = || chunks(own.len(), chunk).filter(|range| !range.is_empty());
+            let reads: Vec<_> =
+                pieces().flat_map(|range| (0..count).map(move |member| (member, range.clone()))).collect();
+            let start = |index: usize, mut buffer: Vec<u8>| {
+                let (member, range) = &reads[index];
+                buffer.resize(range.len(), 0);
+                world.get_into(pointer(notes[*member], own.start + range.start), buffer)
+            };
+            // One is read while the one before it is combined.
+            let mut spare = Vec::new();
+            let mut next = if reads.is_empty() { None } else { Some(start(0, Vec::new())?) };
+            for (index, (member, range)) in reads.iter().enumerate() {
+                let Some(reading) = next.take() else { break };
+                if index + 1 < reads.len() {
+                    next = Some(start(index + 1, std::mem::take(&mut spare))?);
+                }
+                let came = reading.complete()?;
+                let place = &mut combined.bytes_mut()[range.clone()];
+                match member {
+                    0 => place.copy_from_slice(&came),
+                    _ => (reduction.merge)(place, &came, false),
+                }
+                spare = came;
+            }
+            talk.meet_circle(circle)
+        })?;
+        Ok(combined)
+    }
+
+    /// Combines elements of all, on all: each combines a part, and reads the parts of the others.
+    pub(super) fn direct_allreduce(
+        &mut self,
+        circle: Circle,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let (count, me) = self.size(circle);
+        let parts = element_parts(data.len(), count, reduction);
+        let combined = self.direct_combined(circle, data, &parts, reduction)?;
+        data[parts[me].clone()].copy_from_slice(combined.bytes());
+        self.direct_allgather(circle, data, &parts)
+    }
+
+    /// Combines elements of all, on one: each combines a part, and that one reads them. The others keep what they have.
+    pub(super) fn direct_reduce(
+        &mut self,
+        circle: Circle,
+        root: usize,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let (count, me) = self.size(circle);
+        let parts = element_parts(data.len(), count, reduction);
+        let mut combined = self.direct_combined(circle, data, &parts, reduction)?;
+        if me == root {
+            data[parts[me].clone()].copy_from_slice(combined.bytes());
+        }
+        self.lent(combined.bytes_mut(), |talk, note| {
+            let notes = talk.tell_notes(circle, note)?;
+            if me == root {
+                for member in (0..count).filter(|member| *member != me) {
+                    let into = &mut data[parts[member].clone()];
+                    if notes[member][2] != into.len() as u64 {
+                        return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
+                    }
+                    if !into.is_empty() {
+                        talk.group.world.get_slice(pointer(notes[member], 0), into)?;
+                    }
+                }
+            }
+            talk.meet_circle(circle)
+        })
+    }
+
+    /// Bytes of all come to one, one member's behind the other's: each writes its own. Only that one knows the places.
+    pub(super) fn direct_gather(
+        &mut self,
+        circle: Circle,
+        root: usize,
+        data: &[u8],
+        into: &mut [u8],
+        places: &[Range<usize>],
+    ) -> Result<()> {
+        let (_, me) = self.size(circle);
+        let _booked = self.book_notes(circle)?;
+        if me == root {
+            if places[me].len() != data.len() {
+                return Err(differs(format!("the root has {} bytes", data.len())));
+            }
+            into[places[me].clone()].copy_from_slice(data);
+            return self.lent(into, |talk, note| {
+                let notes = talk.tell_notes(circle, [note[0], note[1], data.len() as u64])?;
+                let wrong =
+                    (0..places.len()).find(|member| notes[*member][2] != places[*member].len() as u64);
+                match wrong {
+                    Some(member) => Err(differs(format!("member {member} has {} bytes", notes[member][2]))),
+                    None => talk.meet_circle(circle),
+                }
+            });
+        }
+        let notes = self.tell_notes(circle, [0, 0, data.len() as u64])?;
+        let start = notes[..me].iter().fold(0u64, |start, note| start.saturating_add(note[2]));
+        if !data.is_empty() {
+            self.group.world.put_slice(pointer(notes[root], start as usize), data)?;
+        }
+        self.meet_circle(circle)
+    }
+
+    /// Bytes of one go to all, to each its own: that one writes them.
+    pub(super) fn direct_scatter(
+        &mut self,
+        circle: Circle,
+        root: usize,
+        data: &[u8],
+        places: &[Range<usize>],
+        into: &mut [u8],
+    ) -> Result<()> {
+        let (count, me) = self.size(circle);
+        let _booked = self.book_notes(circle)?;
+        if me != root {
+            return self.lent(into, |talk, note| {
+                talk.tell_notes(circle, note)?;
+                talk.meet_circle(circle)
+            });
+        }
+        let own = &data[places[me].clone()];
+        if own.len() != into.len() {
+            return Err(differs(format!("the root takes {} bytes instead of {}", into.len(), own.len())));
+        }
+        into.copy_from_slice(own);
+        let notes = self.tell_notes(circle, [0, 0, into.len() as u64])?;
+        if let Some(member) = (0..count).find(|member| notes[*member][2] != places[*member].len() as u64) {
+            return Err(differs(format!("member {member} takes {} bytes", notes[member][2])));
+        }
+        self.group.world.scope(|scope| {
+            let others = (0..count).filter(|member| *member != me && !places[*member].is_empty());
+            for member in others {
+                scope.put(pointer(notes[member], 0), &data[places[member].clone()])?;
+            }
+            Ok(())
+        })?;
+        self.meet_circle(circle)
+    }
+
+    /// Parts of each for each, of any lengths. Takes memory for two notes a member for a while.
+    pub(super) fn direct_alltoall(
+        &mut self,
+        web: Web,
+        data: &[u8],
+        out: &[Range<usize>],
+        into: &mut [u8],
+        places: &[Range<usize>],
+    ) -> Result<()> {
+        let count = web.count as usize;
+        let _booked = self.group.world.book(Purpose::Comm, 2 * (count * size_of::<Share>()) as u64)?;
+        let own = web.me as usize;
+        if out[own].len() != places[own].len() {
+            return Err(differs("a member sends itself another number of elements than it takes".into()));
+        }
+        into[places[own].clone()].copy_from_slice(&data[out[own].clone()]);
+        self.lent(into, |talk, note| talk.put_parts(web, data, out, places, note))
+    }
+
+    fn put_parts(
+        &mut self,
+        web: Web,
+        data: &[u8],
+        out: &[Range<usize>],
+        places: &[Range<usize>],
+        lent: Note,
+    ) -> Result<()> {
+        let shares: Vec<Share> =
+            places.iter().map(|place| [lent[0], lent[1], place.start as u64, place.len() as u64]).collect();
+        let mut told: Vec<Share> = vec![[0; 4]; shares.len()];
+        self.doubling_alltoall(web, bytemuck::cast_slice(&shares), bytemuck::cast_slice_mut(&mut told))?;
+        let count = web.count as usize;
+        let others = (1..count).map(|step| (web.me as usize + step) % count);
+        for other in others.clone() {
+            let [sends, takes] = [out[other].len() as u64, told[other][3]];
+            if sends != takes {
+                return Err(differs(format!("member {other} takes {takes} bytes of the {sends} for it")));
+            }
+        }
+        self.group.world.scope(|scope| {
+            for other in others.filter(|other| !out[*other].is_empty()) {
+                let [address, registration, start, _] = told[other];
+                scope.put(pointer([address, registration, 0], start as usize), &data[out[other].clone()])?;
+            }
+            Ok(())
+        })?;
+        // When all have put, all is there.
+        self.doubling_barrier(web)
+    }
+
+    /// Bytes come from a parent and go to children, who read them from this member: as much as is there, while more comes. Who has no
+    /// parent has all.
+    pub(super) fn passed_on(
+        &mut self,
+        parent: Option<usize>,
+        children: &[usize],
+        data: &mut [u8],
+    ) -> Result<()> {
+        let bytes = data.len();
+        if children.is_empty() {
+            let Some(parent) = parent else { return Ok(()) };
+            let (note, mut have) = (self.take_note(parent, bytes)?, 0);
+            while have < bytes {
+                let end = self.take_token(parent, have, bytes)?;
+                self.group.world.get_slice(pointer(note, have), &mut data[have..end])?;
+                have = end;
+            }
+            return self.send(parent, &[]);
+        }
+        self.lent(data, |talk, own| {
+            children.iter().try_for_each(|child| talk.send(*child, bytemuck::cast_slice(&own)))?;
+            match parent {
+                Some(parent) => talk.pass(parent, children, own, bytes)?,
+                None => talk.give_tokens(children, bytes)?,
+            }
+            // They have read it, and this member need not be read from any more.
+            children.iter().try_for_each(|child| talk.receive(*child, &mut []))?;
+            parent.map_or(Ok(()), |parent| talk.send(parent, &[]))
+        })
+    }
+
+    fn pass(&mut self, parent: usize, children: &[usize], own: Note, bytes: usize) -> Result<()> {
+        let (world, note) = (self.group.world, self.take_note(parent, bytes)?);
+        let mut have = 0;
+        while have < bytes {
+            let there = self.take_token(parent, have, bytes)?;
+            while have < there {
+                let end = there.min(have + CHUNK_BYTES);
+                let [to, from] = [pointer(own, have), pointer(note, have)].map(|place| place.parts().0);
+                world.complete(world.copy(to, from, end - have, Order::None)?)?;
+                have = end;
+                self.give_tokens(children, have)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_note(&mut self, parent: usize, bytes: usize) -> Result<Note> {
+        let mut note = NOTHING;
+        self.receive(parent, bytemuck::cast_slice_mut(&mut note))?;
+        match note[2] == bytes as u64 {
+            true => Ok(note),
+            false => Err(differs(format!("the root has {} bytes instead of {bytes}", note[2]))),
+        }
+    }
+
+    /// How many bytes a parent has by now.
+    fn take_token(&mut self, parent: usize, have: usize, bytes: usize) -> Result<usize> {
+        let mut token = [0u64];
+        self.receive(parent, bytemuck::cast_slice_mut(&mut token))?;
+        match usize::try_from(token[0]) {
+            Ok(there) if there > have && there <= bytes => Ok(there),
+            _ => Err(differs(format!("a member has {} bytes of {bytes}", token[0]))),
+        }
+    }
+
+    fn give_tokens(&mut self, children: &[usize], have: usize) -> Result<()> {
+        let token = [have as u64];
+        children.iter().try_for_each(|child| self.send(*child, bytemuck::cast_slice(&token)))
+    }
+}
+
+/// Parts of whole elements for so many members.
+fn element_parts(bytes: usize, count: usize, reduction: Reduction<'_>) -> Vec<Range<usize>> {
+    let size = reduction.element.max(1);
+    split(bytes / size, count as u32).map(|part| part.start * size..part.end * size).collect()
+}

@@ -1,0 +1,652 @@
+//! Lanes: streams of bytes between a member and those at a distance of a power of two, in both directions.
+//!
+//! A lane ends in a ring in the block of whoever receives. The sender knows how much of it is free by a word in its own block, the
+//! credit, which the receiver sets now and then. On a node both write to each other's block; to another node a piece is a call, which
+//! is not waited for. Every piece says to which call of which member it belongs, so that members who do different things are found
+//! out.
+//!
+//! Whoever cannot go on says so to its partners, who say it to theirs: nobody waits for a member that has failed.
+
+use super::block::{self, Request, BROKEN_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
+use super::traffic::Traffic;
+use super::Talk;
+use crate::comm::COLLECTIVE;
+use crate::data::message::Reader;
+use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
+use kumiki_mem::{Local, Posted, Span};
+use std::cell::Cell;
+use std::time::Duration;
+
+/// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
+const PIECE_HEAD_BYTES: u64 = 24;
+/// How long a member waits before it asks whom it waits for what that does.
+const SLOW: Duration = Duration::from_millis(200);
+/// Calls to other nodes that may be under way.
+const MOST_CALLS: usize = 32;
+
+/// Why a group can do nothing any more, and because of whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Broken {
+    pub(super) cause: Cause,
+    pub(super) rank: Rank,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    /// A member got an error of its own.
+    Failed = 1,
+    /// A member is lost.
+    Lost = 2,
+    /// A member came with another call than the others.
+    Differs = 3,
+    /// A member has left the group.
+    Left = 4,
+}
+
+impl Broken {
+    pub(super) fn word(self) -> u64 {
+        self.cause as u64 | u64::from(self.rank) << 8
+    }
+
+    pub(super) fn of(word: u64) -> Option<Broken> {
+        let causes = [Cause::Failed, Cause::Lost, Cause::Differs, Cause::Left];
+        let cause = causes.into_iter().find(|cause| *cause as u64 == word & 0xff)?;
+        Some(Broken { cause, rank: (word >> 8) as u32 })
+    }
+
+    /// What others than the one who found it are told.
+    pub(super) fn error(self) -> Error {
+        let rank = self.rank;
+        let lost = |why: &str| Error::PeerLost { rank, fate: Fate::NotDone, why: why.into() };
+        match self.cause {
+            Cause::Failed => {
+                Error::Refused(format!("rank {rank} could not go on with the group; its own error says why"))
+            }
+            Cause::Lost => lost("a member of the group has lost it"),
+            Cause::Left => lost("it has left the group, while others went on"),
+            Cause::Differs => differs(format!("rank {rank} found it out")),
+        }
+    }
+
+    /// What an error of this rank is for the others.
+    pub(super) fn by(error: &Error, me: Rank) -> Broken {
+        match error {
+            Error::PeerLost { rank, .. } => Broken { cause: Cause::Lost, rank: *rank },
+            _ => Broken { cause: Cause::Failed, rank: me },
+        }
+    }
+}
+
+/// Members do not do the same.
+pub(super) fn differs(who: String) -> Error {
+    let rule = "all members make the same calls of a group, in the same order, with lengths that fit";
+    Error::Misuse(format!("the members of a group do different things ({who}); {rule}"))
+}
+
+/// What a member keeps of a partner.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) rank: Rank,
+    pub(super) near: bool,
+    /// The number of the lane in the block of the partner.
+    pub(super) there: u32,
+    /// The number of the partner among the members of its node.
+    pub(super) guest: u32,
+    pub(super) block: GlobalAddress,
+    /// Where this end is in the own block.
+    pub(super) here: u64,
+    /// Bytes that were sent and received, and what the partner was told of the latter.
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) credited: u64,
+}
+
+const _: () = assert!(size_of::<Lane>() <= 64);
+
+/// What a piece says of itself.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    mark: u64,
+    pub(super) total: u64,
+    pub(super) bytes: u64,
+}
+
+/// What somebody waits for: room in a lane for so many bytes, or a piece on one, whichever comes first.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Needs {
+    room: Option<(usize, u64)>,
+    piece: Option<usize>,
+}
+
+impl Needs {
+    fn lanes(self) -> impl Iterator<Item = usize> {
+        [self.room.map(|(lane, _)| lane), self.piece].into_iter().flatten()
+    }
+}
+
+/// How far an exchange with one or two partners is.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    to: Option<usize>,
+    from: Option<usize>,
+    sent: usize,
+    received: usize,
+    keeps_pace: bool,
+}
+
+impl Exchange {
+    pub(super) fn new(to: Option<usize>, from: Option<usize>, traffic: &dyn Traffic) -> Exchange {
+        Exchange { to, from, sent: 0, received: 0, keeps_pace: to.is_some() && traffic.keeps_pace() }
+    }
+}
+
+/// Where another member is, by its board, as one sees it who is in a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Behind,
+    Level,
+    /// It is in a call of the same number that is another one.
+    Elsewhere,
+    /// It has finished this call.
+    Ahead,
+}
+
+/// What a member writes to its board: the number of the call, whether it is over, and what tells it from others.
+pub(super) fn board(call: u64, mark: u64, is_over: bool) -> u64 {
+    call << 48 | u64::from(is_over) << 47 | mark & MARK_BITS
+}
+
+const MARK_BITS: u64 = (1 << 47) - 1;
+
+/// By the call that the other is in, and what it did in the one that this member is in, if it remembers.
+fn standing(own: u64, other: u64, past: u64) -> Standing {
+    // Numbers wrap around.
+    let ahead = ((other >> 48) as u16).wrapping_sub((own >> 48) as u16) as i16;
+    let is_same = |board: u64| board & MARK_BITS == own & MARK_BITS;
+    match ahead {
+        ..0 => Standing::Behind,
+        1.. if past >> 48 == own >> 48 && !is_same(past) => Standing::Elsewhere,
+        1.. => Standing::Ahead,
+        0 if !is_same(other) => Standing::Elsewhere,
+        0 if other >> 47 & 1 == 1 => Standing::Ahead,
+        0 => Standing::Level,
+    }
+}
+
+/// What ended a wait.
+enum Event {
+    Go,
+    Broken(u64),
+}
+
+fn footprint(bytes: u64) -> u64 {
+    PIECE_HEAD_BYTES + bytes.next_multiple_of(8)
+}
+
+impl<'w> Talk<'_, 'w> {
+    /// The longest piece: two of them fit into a ring.
+    pub(super) fn piece_bytes(&self) -> usize {
+        ((self.group.layout.ring / 2).saturating_sub(PIECE_HEAD_BYTES) & !7) as usize
+    }
+
+    /// Sends and receives at once: neither waits for the other.
+    pub(super) fn exchange(
+        &mut self,
+        to: Option<usize>,
+        from: Option<usize>,
+        traffic: &mut dyn Traffic,
+    ) -> Result<()> {
+        let mut exchange = Exchange::new(to, from, traffic);
+        while let Some(needs) = self.advance(&mut exchange, traffic)? {
+            self.wait(needs)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with an exchange as far as it goes without waiting; gives what it needs to go on, if it is not over.
+    pub(super) fn advance(
+        &mut self,
+        exchange: &mut Exchange,
+        traffic: &mut dyn Traffic,
+    ) -> Result<Option<Needs>> {
+        loop {
+            let room = self.send_some(exchange, traffic)?;
+            let (piece, moved) = self.receive_some(exchange, traffic)?;
+            match exchange.to.is_none() && exchange.from.is_none() {
+                true => return Ok(None),
+                // What has gone out may let more come in.
+                false if moved || room.is_none() && piece.is_none() => {}
+                false => return Ok(Some(Needs { room, piece })),
+            }
+        }
+    }
+
+    /// Sends while there is room; gives what there is none for.
+    fn send_some(
+        &mut self,
+        exchange: &mut Exchange,
+        traffic: &mut dyn Traffic,
+    ) -> Result<Option<(usize, u64)>> {
+        let (longest, total) = (self.piece_bytes(), traffic.out_bytes());
+        while let Some(lane) = exchange.to {
+            let bytes = traffic.out(exchange.sent, longest.min(total - exchange.sent));
+            let needed = footprint(bytes.len() as u64);
+            if self.room(lane)? < needed {
+                return Ok(Some((lane, needed)));
+            }
+            self.put_piece(lane, total as u64, bytes)?;
+            exchange.sent += bytes.len();
+            exchange.to = exchange.to.filter(|_| exchange.sent < total);
+        }
+        Ok(None)
+    }
+
+    /// Receives what is there; gives the lane on which there is nothing, and whether something was.
+    fn receive_some(
+        &mut self,
+        exchange: &mut Exchange,
+        traffic: &mut dyn Traffic,
+    ) -> Result<(Option<usize>, bool)> {
+        let (total, mut moved) = (traffic.in_bytes(), false);
+        while let Some(lane) = exchange.from {
+            let Some(next) = self.peek(lane)? else { return Ok((Some(lane), moved)) };
+            let received = exchange.received;
+            if next.total != total as u64 || next.bytes > (total - received) as u64 {
+                return Err(self.wrong_length(lane, total as u64, next.total));
+            }
+            if exchange.keeps_pace && received + next.bytes as usize > exchange.sent {
+                return Ok((None, moved));
+            }
+            self.take_piece(lane, next, |bytes| traffic.take(received, bytes))?;
+            exchange.received += next.bytes as usize;
+            moved = true;
+            exchange.from = exchange.from.filter(|_| exchange.received < total);
+        }
+        Ok((None, moved))
+    }
+
+    fn wrong_length(&self, lane: usize, wanted: u64, came: u64) -> Error {
+        let rank = self.state.lanes[lane].rank;
+        differs(format!("rank {rank} sends {came} bytes instead of {wanted}"))
+    }
+
+    /// The next piece of a lane, when it is there.
+    pub(super) fn next_piece(&mut self, lane: usize) -> Result<Piece> {
+        loop {
+            if let Some(piece) = self.peek(lane)? {
+                return Ok(piece);
+            }
+            self.wait(Needs { piece: Some(lane), ..Needs::default() })?;
+        }
+    }
+
+    /// Passes a stream on, from one lane to another.
+    pub(super) fn relay(&mut self, from: usize, to: usize) -> Result<()> {
+        let mut passed = 0;
+        loop {
+            let piece = self.next_piece(from)?;
+            let bytes = footprint(piece.bytes);
+            while self.room(to)? < bytes {
+                self.wait(Needs { room: Some((to, bytes)), ..Needs::default() })?;
+            }
+            let mut kept = Vec::new();
+            self.take_piece(from, piece, |bytes| kept.extend_from_slice(bytes))?;
+            self.put_piece(to, piece.total, &kept)?;
+            passed += piece.bytes;
+            if passed >= piece.total {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The own block.
+    pub(super) fn own(&self) -> Result<Span<'w>> {
+        self.local().span(self.group.address(), self.group.layout.bytes)
+    }
+
+    pub(super) fn local(&self) -> Local<'w> {
+        self.group.world.local()
+    }
+
+    /// Free bytes of the ring at the other end.
+    fn room(&self, lane: usize) -> Result<u64> {
+        let lane = &self.state.lanes[lane];
+        let credit = self.own()?.load(lane.here + CREDIT_AT)?;
+        Ok(self.group.layout.ring.saturating_sub(lane.sent.wrapping_sub(credit)))
+    }
+
+    /// Puts a piece into the ring at the other end, which has room for it.
+    fn put_piece(&mut self, lane: usize, total: u64, bytes: &[u8]) -> Result<()> {
+        let (ring, number) = (self.group.layout.ring, self.group.number);
+        let head = [self.mark, total, bytes.len() as u64];
+        let at = &mut self.state.lanes[lane];
+        let position = at.sent;
+        at.sent += footprint(bytes.len() as u64);
+        if at.near {
+            let (end, rank) = (at.sent, at.rank);
+            let place = self.group.layout.lane(at.there.into());
+            let there = self.group.world.local().span(at.block, place + LANE_HEAD_BYTES + ring)?;
+            let there = there.part(place, LANE_HEAD_BYTES + ring)?;
+            let place = there.part(LANE_HEAD_BYTES, ring)?;
+            block::write_ring(place, position, bytemuck::cast_slice(&head))?;
+            block::write_ring(place, position + PIECE_HEAD_BYTES, bytes)?;
+            there.store(0, end)?;
+            return self.group.world.wake(rank);
+        }
+        let mut whole = std::mem::take(&mut self.state.scratch);
+        whole.clear();
+        whole.extend_from_slice(bytemuck::cast_slice(&head));
+        whole.extend_from_slice(bytes);
+        whole.resize(footprint(bytes.len() as u64) as usize, 0);
+        let request = Request::Piece { lane: at.there.into(), position, bytes: &whole };
+        let (rank, request) = (at.rank, request.encode(at.block, number));
+        self.state.scratch = whole;
+        self.call(rank, request)
+    }
+
+    /// What the next piece of a lane says, if there is one.
+    fn peek(&self, lane: usize) -> Result<Option<Piece>> {
+        let at = &self.state.lanes[lane];
+        let ring = self.group.layout.ring;
+        let here = self.own()?.part(at.here, LANE_HEAD_BYTES + ring)?;
+        if here.load(0)? == at.received {
+            return Ok(None);
+        }
+        let mut head = [0u64; 3];
+        block::read_ring(
+            here.part(LANE_HEAD_BYTES, ring)?,
+            at.received,
+            bytemuck::cast_slice_mut(&mut head),
+        )?;
+        let [mark, total, bytes] = head;
+        if mark != self.mark || bytes > self.piece_bytes() as u64 {
+            return Err(differs(format!("rank {} came with another call", at.rank)));
+        }
+        Ok(Some(Piece { mark, total, bytes }))
+    }
+
+    /// Takes a piece out of a ring, and tells the sender now and then that there is room.
+    pub(super) fn take_piece(&mut self, lane: usize, piece: Piece, take: impl FnOnce(&[u8])) -> Result<()> {
+        debug_assert_eq!(piece.mark, self.mark);
+        let ring = self.group.layout.ring;
+        let mut bytes = std::mem::take(&mut self.state.scratch);
+        bytes.resize(piece.bytes as usize, 0);
+        let at = &self.state.lanes[lane];
+        let place = self.own()?.part(at.here + LANE_HEAD_BYTES, ring)?;
+        block::read_ring(place, at.received + PIECE_HEAD_BYTES, &mut bytes)?;
+        take(&bytes);
+        self.state.scratch = bytes;
+        let at = &mut self.state.lanes[lane];
+        at.received += footprint(piece.bytes);
+        if at.received - at.credited < ring / 4 {
+            return Ok(());
+        }
+        at.credited = at.received;
+        let (rank, value) = (at.rank, at.received);
+        if at.near {
+            let word = self.group.layout.lane(at.there.into()) + CREDIT_AT;
+            self.group.world.local().span(at.block, word + 8)?.store(word, value)?;
+            return self.group.world.wake(rank);
+        }
+        let request = Request::Credit { lane: at.there.into(), value }.encode(at.block, self.group.number);
+        self.call(rank, request)
+    }
+
+    /// Has something done on another node. It is not waited for, but for what was begun long before. Fails if something that was begun
+    /// before has failed: pieces that do not come would be waited for.
+    fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
+        self.reap()?;
+        if self.state.calls.len() >= MOST_CALLS {
+            if let Some((rank, oldest)) = self.state.calls.pop_front() {
+                self.answer(rank, oldest)?;
+            }
+        }
+        let posted = self.group.world.memory.post_call(rank, COLLECTIVE, request)?;
+        self.state.calls.push_back((rank, posted));
+        Ok(())
+    }
+
+    /// Waits for the answer of another node. An error does not count as one that the world has returned.
+    fn answer(&self, rank: Rank, posted: Posted) -> Result<Vec<u8>> {
+        let (world, found) = (self.group.world, Cell::new(false));
+        let look = || {
+            let answer = world.memory.answer_of(posted);
+            found.set(answer.is_some());
+            answer
+        };
+        let answer = world.look_for(look, Wait::FOREVER.from(rank));
+        if !found.get() {
+            world.memory.forget_call(posted);
+        }
+        answer
+    }
+
+    /// Takes the answers that are there; fails with the first that says so.
+    pub(super) fn reap(&mut self) -> Result<()> {
+        while let Some((_, first)) = self.state.calls.front() {
+            match self.group.world.memory.answer_of(*first) {
+                None => break,
+                Some(answer) => {
+                    self.state.calls.pop_front();
+                    answer?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a lane has room, or a piece has come, whichever is asked for.
+    pub(super) fn wait(&mut self, needs: Needs) -> Result<()> {
+        let mut overtaken = None;
+        loop {
+            match self.wait_a_while(needs)? {
+                Some(Event::Go) => return Ok(()),
+                Some(Event::Broken(word)) => return Err(self.heard(word)),
+                None => {}
+            }
+            // One that is late may be in something else; and what was sent to it may have failed.
+            self.reap()?;
+            self.look_around()?;
+            let mut ahead = None;
+            for lane in needs.lanes() {
+                if self.inquire(lane)? == Standing::Ahead {
+                    ahead = Some(self.state.lanes[lane].rank);
+                }
+            }
+            // What it did in this call is there by the next time, if it did something.
+            if let Some(rank) = overtaken.filter(|rank| ahead == Some(*rank)) {
+                return match self.is_met(needs)? {
+                    true => Ok(()),
+                    false => Err(differs(format!("rank {rank} has finished this call"))),
+                };
+            }
+            overtaken = ahead;
+        }
+    }
+
+    /// Whether what is waited for is there.
+    fn is_met(&self, needs: Needs) -> Result<bool> {
+        let room = match needs.room {
+            Some((lane, bytes)) => self.room(lane)? >= bytes,
+            None => false,
+        };
+        Ok(room
+            || match needs.piece {
+                Some(lane) => self.peek(lane)?.is_some(),
+                None => false,
+            })
+    }
+
+    /// Waits for a moment: `None` if nothing has come.
+    fn wait_a_while(&mut self, needs: Needs) -> Result<Option<Event>> {
+        use std::sync::atomic::Ordering::Acquire;
+        let (own, ring) = (self.own()?, self.group.layout.ring);
+        let lanes = &self.state.lanes;
+        let credit = match needs.room {
+            Some((lane, bytes)) => Some((own.word(lanes[lane].here + CREDIT_AT)?, lanes[lane].sent, bytes)),
+            None => None,
+        };
+        let head = match needs.piece {
+            Some(lane) => Some((own.word(lanes[lane].here)?, lanes[lane].received)),
+            None => None,
+        };
+        let broken = own.word(BROKEN_AT)?;
+        let look = || {
+            let has_room = credit.is_some_and(|(word, sent, bytes)| {
+                ring.saturating_sub(sent.wrapping_sub(word.load(Acquire))) >= bytes
+            });
+            if has_room || head.is_some_and(|(word, received)| word.load(Acquire) != received) {
+                return Some(Ok(Event::Go));
+            }
+            match broken.load(Acquire) {
+                0 => None,
+                word => Some(Ok(Event::Broken(word))),
+            }
+        };
+        let (mut ranks, wait) = (needs.lanes().map(|lane| lanes[lane].rank), Wait::at_most(SLOW));
+        let waited = match (ranks.next(), ranks.next()) {
+            (Some(one), Some(other)) if one != other && !self.state.has_lost_strangers => {
+                self.group.world.look_for(look, wait)
+            }
+            (Some(one), other) => self.group.world.look_for(look, wait.from(other.unwrap_or(one))),
+            (None, _) => return Ok(Some(Event::Go)),
+        };
+        match waited {
+            Err(Error::Timeout { .. }) => Ok(None),
+            // It is none of ours, and no reason to ask anybody.
+            Err(Error::PeerLost { rank, .. }) if !self.group.has(rank) => {
+                self.state.has_lost_strangers = true;
+                self.wait_a_while(needs)
+            }
+            waited => waited.map(Some),
+        }
+    }
+
+    /// Asks a partner which call it is in.
+    fn inquire(&mut self, lane: usize) -> Result<Standing> {
+        let (rank, block) = (self.state.lanes[lane].rank, self.state.lanes[lane].block);
+        let [board, past, broken] = if self.state.lanes[lane].near {
+            self.local().check_alive(rank)?;
+            block::look(self.local().span(block, HEAD_BYTES)?, self.call)?
+        } else {
+            let request = Request::Board { call: self.call }.encode(block, self.group.number);
+            let posted = self.group.world.memory.post_call(rank, COLLECTIVE, request)?;
+            let reply = self.answer(rank, posted)?;
+            let mut reply = Reader::new(&reply);
+            [reply.long()?, reply.long()?, reply.long()?]
+        };
+        if broken != 0 {
+            return Err(self.heard(broken));
+        }
+        match standing(self.state.board, board, past) {
+            Standing::Elsewhere => Err(differs(format!("rank {rank} came with another call"))),
+            standing => Ok(standing),
+        }
+    }
+
+    /// Looks whether a member of this node is in another call.
+    fn look_around(&self) -> Result<()> {
+        for block in self.group.near_blocks() {
+            let rank = self.local().rank_of(block);
+            let looked = self.local().span(block, HEAD_BYTES).and_then(|head| block::look(head, self.call));
+            let Ok([board, past, _]) = looked else { continue };
+            if standing(self.state.board, board, past) == Standing::Elsewhere {
+                return Err(differs(format!("rank {rank} came with another call")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Meets the other members in a team: all of them, or those of this node. Now and then it is looked whether they are in the same call.
+    pub(super) fn meet_in(&mut self, is_near: bool) -> Result<()> {
+        loop {
+            let node = self.state.node_team.as_ref().filter(|_| is_near);
+            let team = node.or(self.state.team.as_ref());
+            match team.ok_or_else(|| Error::Closed("the group is broken".into()))?.meet_for(SLOW) {
+                Err(Error::Timeout { .. }) => {}
+                met => return met,
+            }
+            self.check()?;
+            self.reap()?;
+            self.look_around()?;
+            // One that is ahead has perhaps met this member, who does not know it yet.
+            (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))?;
+        }
+    }
+
+    /// Takes note of what a partner has said.
+    pub(super) fn heard(&mut self, word: u64) -> Error {
+        let broken = Broken::of(word).unwrap_or(Broken { cause: Cause::Failed, rank: u32::MAX });
+        self.state.heard = Some(broken);
+        broken.error()
+    }
+
+    /// Says on this node which call this member is in, and whether it is done with it.
+    pub(super) fn post(&mut self, is_over: bool) -> Result<()> {
+        self.state.board = board(self.call, self.mark, is_over);
+        block::post(self.own()?, self.call, self.state.board)
+    }
+
+    /// Tells every partner on another node that the group is broken. Whoever cannot be told is lost, or has gone.
+    pub(super) fn spread_far(&mut self, broken: Broken) {
+        let lanes: Vec<_> = self.state.lanes.iter().map(|lane| (lane.near, lane.rank, lane.block)).collect();
+        for (_, rank, block) in lanes.into_iter().filter(|(near, ..)| !near) {
+            let request = Request::Break(broken).encode(block, self.group.number);
+            if self.local().check_alive(rank).is_ok() {
+                if let Ok(posted) = self.group.world.memory.post_call(rank, COLLECTIVE, request) {
+                    self.state.calls.push_back((rank, posted));
+                }
+            }
+        }
+    }
+
+    /// Tells those of this node, and whoever asks this member.
+    pub(super) fn spread_near(&self, broken: Broken) {
+        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
+        for block in partners.chain(self.group.near_blocks()).chain([self.group.address()]) {
+            // Nobody's block goes before this member has parted with it.
+            if let Ok(head) = self.local().span(block, HEAD_BYTES) {
+                let _ = block::break_block(head, broken);
+            }
+            let _ = self.group.world.wake(self.local().rank_of(block));
+        }
+    }
+
+    /// Waits for all that is under way to other nodes, whatever becomes of it.
+    pub(super) fn settle(&mut self) {
+        while let Some((rank, posted)) = self.state.calls.pop_front() {
+            let _ = self.answer(rank, posted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_elsewhere_and_who_is_ahead_is_seen_by_the_board() {
+        let own = board(65_535, 7, false);
+        let at = |call, mark, is_over| standing(own, board(call, mark, is_over), 0);
+        assert_eq!((at(65_535, 7, false), at(65_535, 7, true)), (Standing::Level, Standing::Ahead));
+        assert_eq!((at(65_535, 8, false), at(65_535, 8, true)), (Standing::Elsewhere, Standing::Elsewhere));
+        // The number of the next call is 0.
+        assert_eq!((at(65_536, 3, false), at(65_534, 7, true)), (Standing::Ahead, Standing::Behind));
+        // It remembers what it did in this call.
+        let later = |mark| standing(own, board(65_540, 9, false), board(65_535, mark, true));
+        assert_eq!((later(7), later(8)), (Standing::Ahead, Standing::Elsewhere));
+    }
+
+    #[test]
+    fn why_a_group_is_broken_goes_into_a_word_and_comes_out_as_an_error() {
+        for cause in [Cause::Failed, Cause::Lost, Cause::Differs, Cause::Left] {
+            let broken = Broken { cause, rank: 70_000 };
+            assert_eq!(Broken::of(broken.word()), Some(broken));
+            assert!(broken.error().to_string().contains("70000"), "{}", broken.error());
+        }
+        assert_eq!((Broken::of(0), Broken::of(99)), (None, None));
+        let lost = Broken { cause: Cause::Lost, rank: 3 };
+        assert_eq!(Broken::by(&lost.error(), 1), lost);
+        assert_eq!(Broken::by(&Error::Misuse("a test".into()), 1), Broken { cause: Cause::Failed, rank: 1 });
+    }
+}

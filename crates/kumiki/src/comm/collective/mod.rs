@@ -1,0 +1,485 @@
+//! Groups, and what their members do together.
+//!
+//! | file | what |
+//! |---|---|
+//! | `calls.rs` | the collectives, as programs call them |
+//! | `make.rs` | how a group is made |
+//! | `algorithm.rs` | which algorithms there are |
+//! | `tune.rs`, `kept.rs` | which one does it, by trying; and from run to run |
+//! | `cartesian.rs` | members in a grid |
+//! | `shown.rs` | flat: the members of a node show each other what they have |
+//! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
+//! | `direct.rs` | straight between the memories of members: what is long |
+//! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
+//! | `started.rs`, `plan.rs` | what is started, and goes on bit by bit |
+//! | `lanes.rs` | streams of bytes between members |
+//! | `traffic.rs` | what goes out and comes in on them |
+//! | `block.rs` | the memory of a member |
+//! | `retired.rs` | that of members who have left |
+//! | `operation.rs` | how elements are combined |
+//!
+//! A member has a block of bounded size in its own memory, and knows the blocks of those at a distance of a power of two, to which
+//! its lanes lead: every algorithm over lanes is made of such steps. On a node the members find each other's blocks in a table that
+//! the first of them has. Nobody has a table of all.
+
+mod algorithm;
+mod block;
+mod calls;
+mod cartesian;
+mod direct;
+mod doubling;
+mod kept;
+mod lanes;
+mod levels;
+mod make;
+mod operation;
+mod plan;
+mod retired;
+mod ring;
+mod shown;
+mod started;
+mod traffic;
+mod tree;
+mod tune;
+
+pub use algorithm::Algorithm;
+pub(crate) use block::serve;
+pub use cartesian::Cartesian;
+pub use make::GroupOptions;
+pub use operation::{
+    And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
+};
+
+pub(crate) use retired::Groups;
+pub use started::Started;
+pub use tune::Decision;
+
+use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
+use block::Layout;
+use kumiki_mem::{Booking, Posted};
+use lanes::{Broken, Cause, Lane};
+use retired::Retired;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use tune::Tuner;
+
+/// What is as long as this goes straight between the memories of members, where it can.
+const LONG_BYTES: usize = 64 << 10;
+/// Bytes that a call may take without asking: they are booked with the group.
+const SCRATCH_BYTES: usize = 4096;
+
+/// Ranks that do things together: all of them, from [`World::group`], or the members of a team, from [`Team::group`].
+///
+/// All members make the same calls in the same order. In the first calls of a kind and size the algorithms that may be the fastest are
+/// tried, and all members keep the same one ([`decisions`](Self::decisions)); [`force`](Self::force) says which to use instead, and
+/// [`GroupOptions::fixed`] that nothing is tried: then sums are the same from run to run, to the last bit. On every member the result of a reduction is the same to the last bit.
+///
+/// When a call fails on a member, because a rank is lost, because members do different things or because it got an error of its own,
+/// the group is broken: the call fails on all members that have not finished it, and every later one fails at once. Nobody waits for
+/// a member that has failed.
+///
+/// Dropping a group is leaving it: the others cannot go on. Members that are done together [`free`](Self::free) it. Threads of a rank
+/// that call at the same time come one after the other.
+///
+/// ```
+/// use kumiki::comm::Sum;
+/// use kumiki::prelude::*;
+///
+/// # fn main() -> kumiki::Result<()> {
+/// let world = World::init()?;
+/// let group = world.group()?;
+/// let mut total = [f64::from(world.rank()), 1.0];
+/// group.allreduce(&mut total, Sum)?;
+/// assert_eq!(total[1], f64::from(world.ranks()));
+/// group.free()?;
+/// # world.finalize()
+/// # }
+/// ```
+pub struct Group<'w> {
+    world: &'w World,
+    members: Members,
+    me: Rank,
+    count: u32,
+    block: GlobalAddress,
+    /// Until it is given back.
+    memory: Option<(Region<u64>, Booking)>,
+    number: u64,
+    layout: Layout,
+    /// Among all members, and among the first ones of the nodes if that is something else.
+    all: Web,
+    leaders: Option<Web>,
+    near: Near,
+    /// One thread after the other, from the choice of an algorithm to the end of the call; and who it is.
+    turn: Mutex<()>,
+    holder: Mutex<Option<ThreadId>>,
+    state: Mutex<State>,
+    forced: Mutex<Option<Algorithm>>,
+    tuner: Mutex<Tuner>,
+    nodes: u32,
+    options: GroupOptions,
+}
+
+/// Members in a circle, and the lanes between them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Web {
+    /// The number of this member in it; none if it is not in it.
+    me: u32,
+    count: u32,
+    /// Its first lane.
+    first: usize,
+}
+
+impl Web {
+    /// How many steps of a power of two it takes to come round.
+    fn rounds(self) -> u32 {
+        rounds(self.count)
+    }
+
+    /// The lane to the member so many before this one: a power of two of them.
+    fn down(self, power: u32) -> usize {
+        self.first + 2 * power as usize
+    }
+
+    /// The lane to the member so many behind this one.
+    fn up(self, power: u32) -> usize {
+        self.first + 2 * power as usize + 1
+    }
+}
+
+/// The smallest power of two that is not below a number.
+fn rounds(count: u32) -> u32 {
+    count.max(1).next_power_of_two().trailing_zeros()
+}
+
+/// The members of this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Near {
+    count: u32,
+    /// The number of this member among them.
+    me: u32,
+    /// The block of the first of them, which has the table.
+    first: GlobalAddress,
+}
+
+/// What changes with each call.
+struct State {
+    /// Where all members meet, and those of this node if that is something else. Gone when the group is broken.
+    team: Option<Team>,
+    node_team: Option<Team>,
+    lanes: Vec<Lane>,
+    /// What is under way to other nodes.
+    calls: VecDeque<(Rank, Posted)>,
+    scratch: Vec<u8>,
+    /// How many calls there were, and what the node was told of this one.
+    call: u64,
+    board: u64,
+    /// How often the members of the node have shown each other something.
+    turn: u64,
+    heard: Option<Broken>,
+    broken: Option<Broken>,
+    /// What those on other nodes have not been told.
+    untold: Option<Broken>,
+    /// Whether a rank that is no member is lost: then not every loss matters.
+    has_lost_strangers: bool,
+    /// What was started and is not over, in its order.
+    jobs: VecDeque<Box<dyn started::Job>>,
+}
+
+/// A member in the middle of a call.
+struct Talk<'a, 'w> {
+    group: &'a Group<'w>,
+    state: &'a mut State,
+    /// The same on all members if they do the same.
+    mark: u64,
+    /// The number of the call.
+    call: u64,
+}
+
+impl std::fmt::Debug for Group<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Group(rank {} of {})", self.me, self.count)
+    }
+}
+
+impl<'w> Group<'w> {
+    /// This rank's number in the group.
+    pub fn rank(&self) -> Rank {
+        self.me
+    }
+
+    /// How many members it has.
+    pub fn ranks(&self) -> u32 {
+        self.count
+    }
+
+    /// The number in the world of a member; `None` if there is no such member.
+    pub fn world_rank(&self, rank: Rank) -> Option<Rank> {
+        self.members.get(rank)
+    }
+
+    /// Bytes of this rank's block in the arena. What it takes privately is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm)
+    /// and [`Purpose::Team`](crate::Purpose::Team).
+    pub fn block_bytes(&self) -> usize {
+        self.layout.bytes as usize
+    }
+
+    /// Lets all later calls use this algorithm where it will do, and one that always does where not; `None` lets them choose again.
+    /// Collective in the sense that all members must say the same before the same call.
+    pub fn force(&self, algorithm: impl Into<Option<Algorithm>>) {
+        *self.forced.lock().unwrap_or_else(PoisonError::into_inner) = algorithm.into();
+    }
+
+    /// Waits until all members have come here, and gives the group back. Collective.
+    pub fn free(self) -> Result<()> {
+        self.barrier()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let mut talk = Talk { group: &self, state, mark: 0, call: 0 };
+        talk.settle();
+        // All have come, and what they sent is there: nobody sends anything more. Behind the next meeting nobody looks at a block, either.
+        talk.part();
+        let [node, all] =
+            [talk.state.node_team.take(), talk.state.team.take()].map(|team| team.map_or(Ok(()), Team::free));
+        node.and(all)
+    }
+
+    /// Parts the members into groups: those that give the same colour are in one, in the order of their keys, and of their numbers where the
+    /// keys are equal. Collective. Whoever gives `None` is in no group.
+    pub fn split(&self, colour: impl Into<Option<u32>>, key: i64) -> Result<Option<Group<'w>>> {
+        let _turn = self.enter()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.carry_on(&mut state, |_| true);
+        let Some(team) = state.team.as_ref().filter(|_| state.broken.is_none()) else {
+            let why = state.broken.map_or(Error::Closed("the group has ended".into()), Broken::error);
+            return self.world.note(Err(why));
+        };
+        let team = team.team_split(self.world, colour, key)?;
+        team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
+    }
+
+    fn address(&self) -> GlobalAddress {
+        self.block
+    }
+
+    /// Lets one thread of this rank do something with the group, and then the next.
+    fn enter(&self) -> Result<Turn<'_>> {
+        let (me, holder) = (std::thread::current().id(), &self.holder);
+        if *holder.lock().unwrap_or_else(PoisonError::into_inner) == Some(me) {
+            let wrong = "an operation of a collective calls its own group".to_string();
+            return self.world.note(Err(Error::Misuse(wrong)));
+        }
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(me);
+        Ok(Turn { holder, _turn: turn })
+    }
+
+    fn has(&self, world_rank: Rank) -> bool {
+        self.members.position(world_rank).is_some()
+    }
+
+    /// The blocks of the members of this node, if there is a table of them.
+    fn near_blocks(&self) -> impl Iterator<Item = GlobalAddress> + use<'_, 'w> {
+        let count = if self.layout.half > 0 { self.near.count } else { 0 };
+        (0..count).filter_map(|index| self.near_block(index).ok())
+    }
+
+    fn near_block(&self, index: u32) -> Result<GlobalAddress> {
+        let place = self.layout.table + 8 * u64::from(index);
+        let table = self.world.local().span(self.near.first, place + 8)?;
+        match table.load(place)? {
+            0 => Err(Error::Closed("a member has not come into the group".into())),
+            word => Ok(GlobalAddress::from_bits(word)),
+        }
+    }
+
+    /// Does something that all members do at once. What tells them apart is in the mark.
+    fn run<T>(
+        &self,
+        name: &'static str,
+        mark: u64,
+        work: impl FnOnce(&mut Talk<'_, 'w>) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        // What was started before comes before it. If that fails, so does this.
+        let _ = self.carry_on(state, |_| true);
+        if let Some(broken) = state.broken {
+            Talk { group: self, state, mark: 0, call: 0 }.tell();
+            return self.world.note(Err(broken.error()));
+        }
+        state.call += 1;
+        let call = state.call;
+        let mark = mix(mix(mix(self.number, state.call), hash(name)), mark);
+        let mut guard = Guard(Talk { group: self, state, mark, call }, true);
+        let done = guard.begin().and_then(|()| work(&mut guard.0));
+        guard.1 = false;
+        match done.and_then(|done| guard.0.post(true).map(|()| done)) {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let error = guard.0.give_up(error);
+                self.world.note(Err(error))
+            }
+        }
+    }
+}
+
+/// What a thread has while it is in a call.
+struct Turn<'a> {
+    holder: &'a Mutex<Option<ThreadId>>,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// A call that is not over: if the program panics in it, the others must know.
+struct Guard<'a, 'w>(Talk<'a, 'w>, bool);
+
+impl Guard<'_, '_> {
+    fn begin(&mut self) -> Result<()> {
+        self.0.check()?;
+        self.0.reap()?;
+        self.0.post(false)
+    }
+}
+
+impl Drop for Guard<'_, '_> {
+    fn drop(&mut self) {
+        if self.1 {
+            let _ = self.0.give_up(Error::Refused("the program panicked".into()));
+        }
+    }
+}
+
+impl Talk<'_, '_> {
+    /// Fails if the group is broken.
+    fn check(&mut self) -> Result<()> {
+        match self.own()?.load(block::BROKEN_AT)? {
+            0 => Ok(()),
+            word => Err(self.heard(word)),
+        }
+    }
+
+    /// Breaks the group. What a partner has said goes before what this member has found.
+    fn give_up(&mut self, error: Error) -> Error {
+        let me = self.group.world.rank();
+        let told = self.state.heard.or_else(|| {
+            let word = self.own().and_then(|own| own.load(block::BROKEN_AT)).unwrap_or(0);
+            Broken::of(word)
+        });
+        // Whoever meets one that has left finds nothing where it was.
+        let is_absence = matches!(
+            error,
+            Error::PeerLost { .. } | Error::Bounds { .. } | Error::Refused(_) | Error::Closed(_)
+        );
+        let (broken, error) = match told {
+            Some(broken) if broken.cause != Cause::Left || is_absence => (broken, broken.error()),
+            _ => {
+                let differs = matches!(&error, Error::Misuse(why) if why.contains("do different things"));
+                let broken = match differs {
+                    true => Broken { cause: Cause::Differs, rank: me },
+                    false => Broken::by(&error, me),
+                };
+                (broken, error)
+            }
+        };
+        self.leave(broken);
+        error
+    }
+
+    /// Leaves the group, for a reason. Whoever unwinds sends nothing: it may be past that. It does so later, if it goes on.
+    fn leave(&mut self, broken: Broken) {
+        self.state.broken = Some(broken);
+        self.spread_near(broken);
+        self.state.untold = Some(broken);
+        if !std::thread::panicking() {
+            self.tell();
+        }
+        self.state.node_team = None;
+        self.state.team = None;
+        self.state.end_jobs(broken);
+    }
+
+    /// Tells those on other nodes why this member has left, if they do not know.
+    fn tell(&mut self) {
+        if let Some(broken) = self.state.untold.take() {
+            self.spread_far(broken);
+            self.settle();
+        }
+    }
+
+    /// Books memory for a while; a little is booked with the group.
+    fn scratch(&self, bytes: usize) -> Result<Option<Booking>> {
+        let is_much = bytes > SCRATCH_BYTES;
+        is_much.then(|| self.group.world.book(Purpose::Comm, bytes as u64)).transpose()
+    }
+
+    /// Says to the members of this node that this one will never touch their blocks again.
+    fn part(&self) {
+        let (group, layout) = (self.group, self.group.layout);
+        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
+        let mut blocks: Vec<_> = partners.chain(group.near_blocks()).collect();
+        // The table is in the block of the first member.
+        blocks.sort_unstable_by_key(|block| (*block == group.near.first, block.bits()));
+        blocks.dedup();
+        for block in blocks.into_iter().filter(|block| *block != group.block) {
+            let _ = retired::part(self.local(), block, layout, group.near.me);
+        }
+    }
+
+    /// The members of this node that may touch the own block: their numbers there, and their ranks.
+    fn guests(&self) -> Vec<(u32, Rank)> {
+        let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| (lane.guest, lane.rank));
+        let shown = if self.group.layout.half > 0 { self.group.near.count } else { 0 };
+        let near = (0..shown).filter_map(|index| {
+            let block = self.group.near_block(index).ok()?;
+            Some((index, self.local().rank_of(block)))
+        });
+        let mut guests: Vec<_> =
+            partners.chain(near).filter(|(index, _)| *index != self.group.near.me).collect();
+        guests.sort_unstable();
+        guests.dedup();
+        guests
+    }
+}
+
+impl Drop for Group<'_> {
+    fn drop(&mut self) {
+        self.keep_decisions();
+        let memory = self.memory.take();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *state;
+        let mut talk = Talk { group: self, state, mark: 0, call: 0 };
+        if talk.state.team.is_some() {
+            talk.leave(Broken { cause: Cause::Left, rank: self.world.rank() });
+        }
+        if !std::thread::panicking() {
+            talk.tell();
+            talk.settle();
+        }
+        let calls = talk.state.calls.drain(..);
+        calls.for_each(|(_, posted)| self.world.memory.forget_call(posted));
+        let guests = talk.guests();
+        talk.part();
+        let _ = block::close(self.world.local(), self.block);
+        if let Some((block, booked)) = memory {
+            self.world.retire(Retired { block, layout: self.layout, guests, booked });
+        }
+    }
+}
+
+/// Makes one number of two, in which every bit of both counts.
+fn mix(one: u64, other: u64) -> u64 {
+    let mixed = (one ^ other.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0xd1b5_4a32_d192_ed03);
+    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ mixed >> 31
+}
+
+fn hash(name: &str) -> u64 {
+    name.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,101 @@
+//! Rings: each member gives to the one behind it what it got from the one before it.
+
+use super::operation::Reduction;
+use super::traffic::{Merge, Pieces};
+use super::tree::chunks;
+use super::{Talk, Web, LONG_BYTES};
+use crate::Result;
+use std::ops::Range;
+
+impl Talk<'_, '_> {
+    /// Bytes of the root go from member to member.
+    pub(super) fn ring_broadcast(&mut self, web: Web, root: u32, data: &mut [u8]) -> Result<()> {
+        let behind = (web.me + web.count - root) % web.count;
+        if data.len() >= LONG_BYTES {
+            let next = (behind + 1 < web.count).then(|| web.up(0));
+            return self.passed_on((behind > 0).then(|| web.down(0)), next.as_slice(), data);
+        }
+        let chunk = self.piece_bytes().max(1);
+        for range in chunks(data.len(), chunk) {
+            if behind > 0 {
+                self.receive(web.down(0), &mut data[range.clone()])?;
+            }
+            if behind + 1 < web.count {
+                self.send(web.up(0), &data[range])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Each part is combined while it goes round, and ends on the member of its number; the order must not matter.
+    pub(super) fn ring_reduce_scatter(
+        &mut self,
+        web: Web,
+        data: &mut [u8],
+        parts: &[Range<usize>],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let count = web.count;
+        for step in 1..count {
+            let part = |back: u32| parts[((web.me + count - back) % count) as usize].clone();
+            let mut traffic = Merge::new(data, [part(step), part((step + 1) % count)], reduction, true);
+            self.exchange(Some(web.up(0)), Some(web.down(0)), &mut traffic)?;
+        }
+        Ok(())
+    }
+
+    /// The parts of all go round, until all have them.
+    pub(super) fn ring_allgather(
+        &mut self,
+        web: Web,
+        into: &mut [u8],
+        places: &[Range<usize>],
+    ) -> Result<()> {
+        let count = web.count;
+        for step in 1..count {
+            let part = |back: u32| [places[((web.me + count - back) % count) as usize].clone()];
+            let (out, comes) = (part(step - 1), part(step));
+            let mut traffic = Pieces { memory: into, out: &out, into: &comes, same: false };
+            self.exchange(Some(web.up(0)), Some(web.down(0)), &mut traffic)?;
+        }
+        Ok(())
+    }
+
+    /// Combines elements of all, on all; the order must not matter.
+    pub(super) fn ring_allreduce(
+        &mut self,
+        web: Web,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let size = reduction.element.max(1);
+        let parts = split(data.len() / size, web.count).map(|part| part.start * size..part.end * size);
+        let parts: Vec<_> = parts.collect();
+        self.ring_reduce_scatter(web, data, &parts, reduction)?;
+        self.ring_allgather(web, data, &parts)
+    }
+}
+
+/// So many elements in parts that differ by at most one.
+pub(super) fn split(len: usize, parts: u32) -> impl Iterator<Item = Range<usize>> {
+    let parts = parts as usize;
+    let start = move |part: usize| part * (len / parts) + part.min(len % parts);
+    (0..parts).map(move |part| start(part)..start(part + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_and_are_almost_alike() {
+        for (len, parts) in [(0, 3), (2, 3), (10, 3), (16, 4), (7, 1)] {
+            let all: Vec<_> = split(len, parts).collect();
+            assert_eq!((all[0].start, all[parts as usize - 1].end), (0, len));
+            assert!(all.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert!(all
+                .iter()
+                .all(|part| part.len() == len / parts as usize || part.len() == len / parts as usize + 1));
+        }
+    }
+}

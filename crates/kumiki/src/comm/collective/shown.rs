@@ -1,0 +1,148 @@
+//! Flat: the members of a node show each other what they have, in their blocks, a half at a time.
+//!
+//! In a round each member writes to a half of its own block, all meet, and each reads what it wants of the others. The next round uses
+//! the other halves; when all have met in that, nobody reads the first ones any more. So a round is one meeting.
+
+use super::block::HALF_HEAD_BYTES;
+use super::lanes::differs;
+use super::operation::{Aligned, Reduction};
+use super::Talk;
+use crate::Result;
+use kumiki_mem::Span;
+use std::ops::Range;
+
+/// What a member wants of another, of which it knows how many bytes that shows in all: a range of them, and where it goes.
+pub(super) type Wanted<'a> = &'a dyn Fn(usize, usize) -> Result<(Range<usize>, usize)>;
+
+impl<'w> Talk<'_, 'w> {
+    /// How many members there are on this node, and which of them this is.
+    pub(super) fn near(&self) -> (usize, usize) {
+        (self.group.near.count as usize, self.group.near.me as usize)
+    }
+
+    /// Meets the members of this node.
+    pub(super) fn meet(&mut self) -> Result<()> {
+        if self.group.near.count == 1 {
+            return Ok(());
+        }
+        self.meet_in(true)
+    }
+
+    /// Shows bytes, which are a part of so many, and meets the others; gives the most that any of them shows in all.
+    fn show(&mut self, total: usize, bytes: &[u8]) -> Result<usize> {
+        self.state.turn += 1;
+        let half = self.half(self.group.near.me)?;
+        half.write(HALF_HEAD_BYTES, bytes)?;
+        half.store(0, self.mark)?;
+        half.store(8, total as u64)?;
+        self.meet()?;
+        let mut most = 0;
+        for index in 0..self.group.near.count {
+            let half = self.half(index)?;
+            if half.load(0)? != self.mark {
+                let rank = self.group.near_block(index).map_or(u32::MAX, |block| self.local().rank_of(block));
+                return Err(differs(format!("rank {rank} came with another call")));
+            }
+            most = most.max(half.load(8)? as usize);
+        }
+        Ok(most)
+    }
+
+    fn half(&self, index: u32) -> Result<Span<'w>> {
+        let layout = &self.group.layout;
+        let block =
+            if index == self.group.near.me { self.group.address() } else { self.group.near_block(index)? };
+        let at = layout.half_of(self.state.turn);
+        self.local().span(block, layout.bytes)?.part(at, HALF_HEAD_BYTES + layout.half)
+    }
+
+    /// Every member shows bytes, and takes what it wants of those of the others.
+    pub(super) fn stream(&mut self, mine: &[u8], into: &mut [u8], wanted: Wanted<'_>) -> Result<()> {
+        let (count, me) = self.near();
+        if count == 1 {
+            let (range, place) = wanted(me, mine.len())?;
+            into[place..place + range.len()].copy_from_slice(&mine[range]);
+            return Ok(());
+        }
+        let step = self.group.layout.half as usize;
+        let mut at = 0;
+        loop {
+            let end = (at + step).min(mine.len());
+            let most = self.show(mine.len(), mine.get(at..end).unwrap_or(&[]))?;
+            for index in 0..count {
+                let half = self.half(index as u32)?;
+                let total = half.load(8)? as usize;
+                let (range, place) = wanted(index, total)?;
+                if range.end > total {
+                    return Err(differs(format!(
+                        "member {index} of the node has {total} bytes instead of {}",
+                        range.end
+                    )));
+                }
+                let (from, to) = (range.start.max(at), range.end.min(at + step));
+                if from < to {
+                    let place = place + from - range.start;
+                    half.read(HALF_HEAD_BYTES + (from - at) as u64, &mut into[place..place + to - from])?;
+                }
+            }
+            at += step;
+            if at >= most {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Bytes of one member of the node go to all of them.
+    pub(super) fn show_all(&mut self, root: usize, data: &mut [u8]) -> Result<()> {
+        let (count, me) = self.near();
+        if count == 1 {
+            return Ok(());
+        }
+        let bytes = data.len();
+        if me == root {
+            return self.stream(data, &mut [], &|_, _| Ok((0..0, 0)));
+        }
+        self.stream(&[], data, &|index, total| match index == root {
+            true if total != bytes => Err(differs(format!("the root has {total} bytes instead of {bytes}"))),
+            true => Ok((0..bytes, 0)),
+            false => Ok((0..0, 0)),
+        })
+    }
+
+    /// Combines elements of the members of the node, in their order: of those that `whose` says, for this member. Whoever wants none
+    /// keeps what it has.
+    pub(super) fn show_merged(
+        &mut self,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+        whose: Range<usize>,
+    ) -> Result<()> {
+        let element = reduction.element;
+        if self.group.near.count == 1 || element == 0 {
+            return Ok(());
+        }
+        let step = (self.group.layout.half as usize / element).max(1) * element;
+        let _booked = self.scratch(2 * step.min(data.len()))?;
+        let (mut kept, mut other) = (Aligned::default(), Aligned::default());
+        let mut at = 0;
+        loop {
+            let end = (at + step).min(data.len());
+            self.show(data.len(), &data[at..end])?;
+            for index in whose.clone() {
+                let into = if index == whose.start { &mut kept } else { &mut other };
+                into.resize(end - at);
+                self.half(index as u32)?.read(HALF_HEAD_BYTES, into.bytes_mut())?;
+                if index > whose.start {
+                    (reduction.merge)(kept.bytes_mut(), other.bytes(), false);
+                }
+            }
+            if !whose.is_empty() {
+                data[at..end].copy_from_slice(kept.bytes());
+            }
+            at = end;
+            if at >= data.len() {
+                return Ok(());
+            }
+        }
+    }
+}

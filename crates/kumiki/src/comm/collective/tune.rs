@@ -1,0 +1,394 @@
+//! Choosing an algorithm at run time: what cannot be the fastest is dropped by a rough model, the others are tried in the first calls of
+//! a kind and size, and all members keep the one whose slowest member was the fastest.
+//!
+//! All members count the same calls, so they try the same algorithm in the same call, and know in which call they decide. There each
+//! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
+
+use super::operation::{merge, Max, Reduction};
+use super::{Algorithm, Group};
+use crate::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
+
+/// How often each algorithm is tried; the fastest time counts.
+const TRIES: u32 = 3;
+/// One that is expected to take so many times as long as the best is not tried.
+const HOPELESS: u64 = 4;
+/// Kinds and sizes of calls that are decided about. What comes later takes what usually is the best.
+const MOST_CLASSES: usize = 32;
+/// Bytes of a file of decisions that are read.
+pub(super) const MOST_FILE_BYTES: u64 = 64 << 10;
+/// The first words of such a file.
+pub(super) const TITLE: &str = "kumiki decisions 1";
+
+const ALGORITHMS: usize = Algorithm::ALL.len();
+
+/// Calls that are decided about together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Class {
+    pub(super) collective: &'static str,
+    pub(super) commutes: bool,
+    /// The bytes are fewer than two to this power; 0 if members do not know them alike.
+    pub(super) power: u32,
+}
+
+/// The collectives that are worth a choice.
+const COLLECTIVES: [&str; 4] = ["broadcast", "allreduce", "allgather", "alltoall"];
+
+#[derive(Clone, Copy, Debug)]
+enum Entry {
+    /// These are tried in turn, and took so long.
+    Trying {
+        calls: u32,
+        tried: [bool; ALGORITHMS],
+        best_ns: [u64; ALGORITHMS],
+    },
+    Decided {
+        algorithm: Algorithm,
+        slowest_ns: u64,
+    },
+}
+
+/// Bytes of what is kept for each class.
+pub(super) const TABLE_BYTES: u64 = (MOST_CLASSES * (size_of::<Class>() + size_of::<Entry>())) as u64;
+const _: () = assert!(TABLE_BYTES <= 4096);
+
+/// What a group has decided, and tries.
+#[derive(Debug)]
+pub(super) struct Tuner {
+    table: BTreeMap<Class, Entry>,
+    is_fixed: bool,
+}
+
+impl Tuner {
+    pub(super) fn new(is_fixed: bool) -> Tuner {
+        Tuner { table: BTreeMap::new(), is_fixed }
+    }
+}
+
+/// An algorithm for a call, and what its time counts for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) algorithm: Algorithm,
+    trial: Option<Class>,
+}
+
+/// What a group has decided about a kind and size of calls: from [`Group::decisions`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// The collective.
+    pub collective: &'static str,
+    /// Whether it is for operations of which the order does not matter.
+    pub commutes: bool,
+    /// It is for calls of fewer bytes than this, and of half as many at least; 0 if it is for any number.
+    pub below_bytes: u64,
+    /// What is used.
+    pub algorithm: Algorithm,
+    /// What the slowest member took, in the fastest call; 0 if the decision came from a file.
+    pub slowest_ns: u64,
+}
+
+impl std::fmt::Display for Decision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let order = if self.commutes { "" } else { " in order" };
+        write!(f, "{}{order} below {} bytes: {}", self.collective, self.below_bytes, self.algorithm)?;
+        if self.slowest_ns > 0 {
+            write!(f, " ({} ns)", self.slowest_ns)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a model needs to know of a group.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    ranks: u64,
+    nodes: u64,
+    piece: u64,
+    half: u64,
+}
+
+impl Facts {
+    /// About how long an algorithm takes, in nanoseconds.
+    fn estimate(self, collective: &str, algorithm: Algorithm, bytes: u64) -> u64 {
+        // A message and a byte, on a node and between nodes; what a piece costs beside its bytes; and meeting on a node.
+        let (message, byte_ps, a_piece, meeting) =
+            if self.nodes == 1 { (500, 300, 150, 1_000) } else { (20_000, 1_000, 2_000, 1_000) };
+        let steps = u64::from(self.ranks.next_power_of_two().ilog2());
+        let stream = |bytes: u64| bytes * byte_ps / 1000 + bytes.div_ceil(self.piece.max(1)) * a_piece;
+        let shown =
+            |bytes: u64| bytes.div_ceil(self.half.max(1)).max(1) * meeting + bytes * 300 / 1000 * self.ranks;
+        match algorithm {
+            Algorithm::Flat => shown(bytes),
+            Algorithm::Tree | Algorithm::Doubling => steps * (message + stream(bytes)),
+            Algorithm::Halving => 2 * (steps * message + stream(bytes)),
+            Algorithm::Ring => 2 * self.ranks * message + 2 * stream(bytes),
+            Algorithm::Direct => {
+                // All read from the node of one, and share its line.
+                let times = if collective == "broadcast" && self.nodes > 1 { self.ranks } else { 1 };
+                // Lending takes as long as some messages.
+                4 * steps * message + self.ranks * message / 4 + 5_000 + times * (bytes * byte_ps / 1000)
+            }
+            Algorithm::Levels => {
+                let far = u64::from(self.nodes.next_power_of_two().ilog2());
+                2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes))
+            }
+        }
+    }
+
+    /// Those that can be the fastest.
+    fn promising(self, collective: &str, candidates: &[Algorithm], bytes: u64) -> Vec<Algorithm> {
+        let estimates = candidates.iter().map(|algorithm| self.estimate(collective, *algorithm, bytes));
+        let best = estimates.min().unwrap_or(0);
+        let hope = |algorithm: &Algorithm| self.estimate(collective, *algorithm, bytes) <= HOPELESS * best;
+        candidates.iter().copied().filter(hope).collect()
+    }
+}
+
+impl Group<'_> {
+    /// What this group has decided so far, after trying. The same on all members.
+    ///
+    /// ```
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// let group = world.group()?;
+    /// for _ in 0..20 {
+    ///     group.allreduce(&mut [1.5], kumiki::comm::Sum)?;
+    /// }
+    /// group.decisions().iter().for_each(|decision| println!("{decision}"));
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn decisions(&self) -> Vec<Decision> {
+        let tuner = self.tuner();
+        let decided = tuner.table.iter().filter_map(|(class, entry)| match entry {
+            Entry::Decided { algorithm, slowest_ns } => Some(Decision {
+                collective: class.collective,
+                commutes: class.commutes,
+                below_bytes: if class.power == 0 { 0 } else { 1 << class.power },
+                algorithm: *algorithm,
+                slowest_ns: *slowest_ns,
+            }),
+            Entry::Trying { .. } => None,
+        });
+        decided.collect()
+    }
+
+    /// The decisions as text that [`learn`](Self::learn) reads: for groups of as many ranks on as many nodes.
+    pub fn decisions_as_text(&self) -> String {
+        let mut text = format!("{TITLE}\n");
+        for (class, algorithm) in self.decided() {
+            text.push_str(&line_of(class, algorithm, [self.count, self.nodes]));
+        }
+        text
+    }
+
+    /// What was decided.
+    pub(super) fn decided(&self) -> Vec<(Class, Algorithm)> {
+        let tuner = self.tuner();
+        let decided = tuner.table.iter().filter_map(|(class, entry)| match entry {
+            Entry::Decided { algorithm, .. } => Some((*class, *algorithm)),
+            Entry::Trying { .. } => None,
+        });
+        decided.collect()
+    }
+
+    /// Takes decisions from a text of [`decisions_as_text`](Self::decisions_as_text); what is for other groups is passed over, and all of it by
+    /// a group that is [fixed](super::GroupOptions::fixed). All
+    /// members give the same text. One that cannot be read is [`Misuse`](Error::Misuse), and names the line; nothing is taken of it then.
+    pub fn learn(&self, text: &str) -> Result<()> {
+        let wrong = |(line, why)| Error::Misuse(format!("decisions of groups, line {line}: {why}"));
+        let lines = self.world.note(parse(text).map_err(wrong))?;
+        let mut tuner = self.tuner();
+        for (class, algorithm, [ranks, nodes]) in lines {
+            let has_room = tuner.table.len() < MOST_CLASSES || tuner.table.contains_key(&class);
+            if [ranks, nodes] == [self.count, self.nodes] && has_room && !tuner.is_fixed {
+                tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns: 0 });
+            }
+        }
+        Ok(())
+    }
+
+    fn tuner(&self) -> MutexGuard<'_, Tuner> {
+        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The algorithm of a call that is worth a choice: the forced one if it will do; one that is tried; or the one that was decided. `candidates` begin with
+    /// what usually is the best, and the last will always do. `element` is the size of what must not be parted.
+    pub(super) fn pick(
+        &self,
+        class: (&'static str, bool, Option<usize>),
+        candidates: &[Algorithm],
+        element: usize,
+    ) -> Result<Choice> {
+        let can: Vec<_> =
+            candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
+        let usual = can.first().copied().unwrap_or(Algorithm::Tree);
+        let (collective, commutes, bytes) = class;
+        let power =
+            bytes.map_or(0, |bytes| usize::BITS - bytes.leading_zeros()).max(u32::from(bytes.is_some()));
+        let class = Class { collective, commutes, power };
+        let mut tuner = self.tuner();
+        let forced = *self.forced.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(forced) = forced {
+            let algorithm = if can.contains(&forced) { forced } else { usual };
+            return Ok(Choice { algorithm, trial: None });
+        }
+        if !tuner.table.contains_key(&class) {
+            let promising = self.facts().promising(collective, &can, 1 << power.min(40));
+            if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
+                return Ok(Choice { algorithm: usual, trial: None });
+            }
+            let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
+            tuner.table.insert(class, Entry::Trying { calls: 0, tried, best_ns: [u64::MAX; ALGORITHMS] });
+        }
+        match tuner.table.get_mut(&class) {
+            Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
+                Ok(Choice { algorithm: *algorithm, trial: None })
+            }
+            Some(Entry::Trying { calls, tried, best_ns }) => {
+                let turns: Vec<_> =
+                    can.iter().copied().filter(|algorithm| tried[*algorithm as usize]).collect();
+                let turn = *calls as usize;
+                *calls += 1;
+                if turns.is_empty() || turn < TRIES as usize * turns.len() {
+                    let algorithm = turns.get(turn % turns.len().max(1)).copied().unwrap_or(usual);
+                    return Ok(Choice { algorithm, trial: Some(class) });
+                }
+                let own = *best_ns;
+                drop(tuner);
+                let algorithm = self.decide(class, &turns, own)?;
+                Ok(Choice { algorithm, trial: None })
+            }
+            _ => Ok(Choice { algorithm: usual, trial: None }),
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        let (piece, half) = (self.layout.ring / 2, self.layout.half);
+        Facts { ranks: self.count.into(), nodes: self.nodes.into(), piece, half }
+    }
+
+    /// The largest of what each member has, on all members.
+    fn slowest(&self, mut times: [u64; ALGORITHMS]) -> Result<[u64; ALGORITHMS]> {
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<u64>(&Max, into, others, first);
+        let reduction = Reduction::of::<u64, _>(&Max, &merge);
+        self.run("decide", 0, |talk| {
+            talk.doubling_allreduce(self.all, bytemuck::cast_slice_mut(&mut times), reduction)
+        })?;
+        Ok(times)
+    }
+
+    /// Keeps the one whose slowest member was the fastest.
+    fn decide(&self, class: Class, turns: &[Algorithm], own_ns: [u64; ALGORITHMS]) -> Result<Algorithm> {
+        let slowest = self.slowest(own_ns)?;
+        let fastest = turns.iter().copied().min_by_key(|algorithm| slowest[*algorithm as usize]);
+        let algorithm = fastest.unwrap_or(Algorithm::Tree);
+        let slowest_ns = slowest[algorithm as usize];
+        self.tuner().table.insert(class, Entry::Decided { algorithm, slowest_ns });
+        Ok(algorithm)
+    }
+
+    /// Does a call, and takes its time if it is a trial.
+    pub(super) fn timed<T>(&self, choice: Choice, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(class) = choice.trial else { return call() };
+        let begun_ns = self.world.memory.now_ns();
+        let done = call();
+        let took_ns = self.world.memory.now_ns() - begun_ns;
+        if let Some(Entry::Trying { best_ns, .. }) = self.tuner().table.get_mut(&class) {
+            let best = &mut best_ns[choice.algorithm as usize];
+            *best = took_ns.min(*best);
+        }
+        done
+    }
+}
+
+type Line = (Class, Algorithm, [u32; 2]);
+
+/// A decision for groups of so many ranks on so many nodes, as a line.
+pub(super) fn line_of(class: Class, algorithm: Algorithm, [ranks, nodes]: [u32; 2]) -> String {
+    let Class { collective, commutes, power } = class;
+    let order = if commutes { "any" } else { "kept" };
+    let below_bytes = if power == 0 { 0 } else { 1u64 << power };
+    format!("{collective} order {order} ranks {ranks} nodes {nodes} bytes {below_bytes} {algorithm}\n")
+}
+
+/// The decisions of a text; or the line that is wrong, and why.
+pub(super) fn parse(text: &str) -> std::result::Result<Vec<Line>, (usize, String)> {
+    if text.len() as u64 > MOST_FILE_BYTES {
+        return Err((1, "there is more than 64 KiB of it".into()));
+    }
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    if lines.next().is_none_or(|(_, line)| line != TITLE) {
+        return Err((1, format!("it must be `{TITLE}`")));
+    }
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(number, line)| parse_line(line).map_err(|why| (number, why))).collect()
+}
+
+fn parse_line(line: &str) -> std::result::Result<Line, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [collective, "order", order, "ranks", ranks, "nodes", nodes, "bytes", bytes, algorithm] = words[..]
+    else {
+        return Err(format!("`{line}` is not `collective order any|kept ranks N nodes N bytes N algorithm`"));
+    };
+    let number = |word: &str| word.parse::<u64>().map_err(|_| format!("`{word}` is not a number"));
+    let known = COLLECTIVES.iter().find(|known| **known == collective);
+    let collective = known.ok_or_else(|| format!("there is no collective `{collective}`"))?;
+    let commutes = match order {
+        "any" => true,
+        "kept" => false,
+        _ => return Err(format!("the order is any or kept, not `{order}`")),
+    };
+    let power = match number(bytes)? {
+        0 => 0,
+        bytes if bytes.is_power_of_two() => bytes.trailing_zeros(),
+        bytes => return Err(format!("{bytes} bytes are not a power of two")),
+    };
+    let found = Algorithm::ALL.into_iter().find(|known| known.name() == algorithm);
+    let algorithm = found.ok_or_else(|| format!("there is no algorithm `{algorithm}`"))?;
+    let small =
+        |word: &str| number(word)?.try_into().map_err(|_| format!("`{word}` is more than there can be"));
+    Ok((Class { collective, commutes, power }, algorithm, [small(ranks)?, small(nodes)?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_the_fastest_is_not_tried() {
+        let facts = Facts { ranks: 16, nodes: 1, piece: 400, half: 3000 };
+        let all = [Algorithm::Flat, Algorithm::Doubling, Algorithm::Ring, Algorithm::Tree];
+        let small = facts.promising("allreduce", &all, 8);
+        assert!(small.contains(&Algorithm::Flat) && !small.contains(&Algorithm::Ring), "{small:?}");
+        let far = Facts { nodes: 16, ..facts };
+        let large = far.promising("allreduce", &[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
+        assert!(large.contains(&Algorithm::Ring), "{large:?}");
+        assert_eq!(facts.promising("broadcast", &[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
+    }
+
+    #[test]
+    fn decisions_that_cannot_be_read_name_the_line() {
+        let good = format!("{TITLE}\n# a note\n\nallreduce order any ranks 4 nodes 2 bytes 1024 levels\n");
+        let class = Class { collective: "allreduce", commutes: true, power: 10 };
+        assert_eq!(parse(&good).expect("it is right"), [(class, Algorithm::Levels, [4, 2])]);
+        for (wrong, why) in [
+            ("", "line 1"),
+            ("something else", "line 1"),
+            ("allreduce order any ranks 4", "line 2"),
+            ("allreduce order any ranks 4 nodes 2 bytes 1000 levels", "power of two"),
+            ("allreduce order any ranks x nodes 2 bytes 1024 levels", "`x`"),
+            ("allreduce order any ranks 4294967300 nodes 2 bytes 1024 levels", "4294967300"),
+            ("allreduce order no ranks 4 nodes 2 bytes 1024 levels", "`no`"),
+            ("alltogether order any ranks 4 nodes 2 bytes 1024 levels", "alltogether"),
+            ("allreduce order any ranks 4 nodes 2 bytes 1024 quick", "quick"),
+        ] {
+            let text = if why == "line 1" { wrong.into() } else { format!("{TITLE}\n{wrong}\n") };
+            let (line, error) = parse(&text).expect_err(wrong);
+            assert!(format!("line {line}: {error}").contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Groups of ranks on one node, on several, and on both together: the sweep of all collectives, and what breaks a group.
+
+use crate::job::Job;
+use crate::stage::Stage;
+use crate::sweep;
+use crate::way::CLOSE;
+use kumiki::comm::{Group, GroupOptions, Sum};
+use kumiki::{Error, Members, Purpose};
+use libtest_mimic::{Failed, Trial};
+
+/// Every collective and algorithm. All types and operations are in the tests of the crate, on simulated ranks: they do not depend on the way.
+pub(crate) fn collectives(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    sweep::brief(&group, &[5, 0]).expect("the sweep");
+    sweep::types(&group, 3).expect("all types");
+    group.free().expect("free");
+}
+
+/// Groups of many sizes, of some of the ranks.
+pub(crate) fn many_collectives(stage: &Stage) {
+    let world = &stage.world;
+    for count in (1..=9).chain([stage.ranks()]) {
+        // On several nodes, where there are several.
+        let members =
+            if 2 * count <= stage.ranks() { Members::strided(0, 2, count) } else { (0..count).into() };
+        let Some(team) = world.team(members).expect("a team") else { continue };
+        let group = team.group(world).expect("a group");
+        sweep::brief(&group, &[3]).expect("the sweep");
+        group.free().expect("free");
+        team.free().expect("free");
+    }
+    stage.sync();
+}
+
+/// What is longer than a block, in blocks of several sizes; what goes straight; and groups of some of the ranks in an order of their own.
+pub(crate) fn long_collectives(stage: &Stage) {
+    let world = &stage.world;
+    let of = || [Purpose::Comm, Purpose::Team, Purpose::Heap].map(|purpose| world.ledger().of(purpose));
+    let before = of();
+    for bytes in [4 << 10, 256 << 10] {
+        let group = world.group_with(GroupOptions::default().block_bytes(bytes)).expect("a group");
+        assert!(group.block_bytes() <= bytes);
+        // In small blocks what is long comes in a thousand pieces.
+        match bytes == 4 << 10 {
+            true => sweep::brief(&group, &[300]).expect("the sweep"),
+            false => sweep::long(&group).expect("what is long"),
+        }
+        group.free().expect("free");
+    }
+    if let Some(team) = world.team(Members::from([3, 0, 2])).expect("a team") {
+        let group = team.group(world).expect("a group");
+        sweep::brief(&group, &[40]).expect("the sweep");
+        group.free().expect("free");
+        team.free().expect("free");
+    }
+    stage.sync();
+    drop(world.team(0..stage.ranks()).expect("a team"));
+    stage.sync();
+    drop(world.team(0..1).expect("a team"));
+    assert_eq!(of(), before);
+}
+
+/// A member that does something else, fails or leaves is an error for all, in whatever they wait.
+pub(crate) fn broken_collectives(stage: &Stage) {
+    type Call = fn(&Group<'_>, bool) -> kumiki::Result<()>;
+    let calls: [Call; 6] = [
+        // They wait in different teams, if the group has levels.
+        |group, odd| match odd {
+            true => group.barrier(),
+            false => group.reduce(0, &mut [1u64], Sum),
+        },
+        |group, odd| match odd {
+            true => group.allreduce(&mut [1u64], Sum),
+            false => group.broadcast(0, &mut [1u64]),
+        },
+        |group, odd| group.allreduce(&mut vec![1u64; if odd { 30_000 } else { 2 }], Sum),
+        |group, odd| group.broadcast(if odd { 9 } else { 0 }, &mut [1u64]),
+        |group, odd| group.alltoall(&[1u8; 4], &mut vec![0; 4 + usize::from(odd)]),
+        |group, odd| match odd {
+            true => Err(Error::Misuse("it leaves".into())),
+            false => group.allreduce(&mut [1u64], Sum),
+        },
+    ];
+    for (number, call) in calls.into_iter().enumerate() {
+        for odd in [0, stage.ranks() - 1] {
+            let group = stage.world.group().expect("a group");
+            let is_odd = stage.me() == odd;
+            // Whoever only sends may not notice it at once.
+            let _ = (0..3).map(|_| call(&group, is_odd)).find(|called| called.is_err());
+            if !is_odd {
+                assert!(group.allreduce(&mut [1u64], Sum).is_err(), "call {number}: the group is broken");
+            }
+            drop(group);
+            stage.sync();
+        }
+    }
+}
+
+/// A block that neighbours may still touch is given back when they have left, too.
+pub(crate) fn left_blocks(stage: &Stage) {
+    let world = &stage.world;
+    let heap = || world.ledger().of(Purpose::Heap);
+    let before = heap();
+    let group = world.group().expect("a group");
+    stage.sync();
+    let has_neighbours = world.node_ranks().len() > 1;
+    let left = if stage.me() == 0 {
+        drop(group);
+        assert!(!has_neighbours || heap() > before + 1000, "it is kept for the others");
+        None
+    } else {
+        Some(group)
+    };
+    stage.sync();
+    drop(left);
+    stage.sync();
+    let other = world.group().expect("a group");
+    other.free().expect("free");
+    stage.sync();
+    drop(world.team(0..1).expect("a team"));
+    assert_eq!(heap(), before);
+}
+
+/// Threads of a rank that call at once come one after the other, whatever is tried meanwhile.
+pub(crate) fn collectives_of_threads(stage: &Stage) {
+    let group = &stage.world.group().expect("a group");
+    let call = || {
+        for _ in 0..40 {
+            let mut sum = [1u64; 4];
+            group.allreduce(&mut sum, Sum).expect("allreduce");
+            assert_eq!(sum, [u64::from(stage.ranks()); 4]);
+        }
+    };
+    stage.at_once((0..2).map(|_| Box::new(call) as Box<dyn FnOnce() + Send>));
+    stage.sync();
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    CLOSE
+        .iter()
+        .map(|way| Trial::test(format!("{}::decisions_outlive_a_run", way.name), || tuned(way)))
+        .collect()
+}
+
+/// Decisions are written at the end of a run, read by the next, and a file that is wrong is an error on all ranks.
+fn tuned(way: &'static crate::way::Way) -> Result<(), Failed> {
+    let file = std::env::temp_dir().join(format!("kumiki-decisions-{}-{}", way.name, std::process::id()));
+    let path = file.to_string_lossy();
+    let run = |topic: &str| Job::new(way, topic, 4).env("KUMIKI_TUNE", &path).run().success();
+    run("deciding")?;
+    let text = std::fs::read_to_string(&file)?;
+    let lines = text.lines().filter(|line| line.starts_with("allreduce order any ranks 4 nodes"));
+    assert_eq!(lines.count(), 1, "{text}");
+    run("decided")?;
+    assert_eq!(std::fs::read_to_string(&file)?, text, "nothing new was learned");
+    std::fs::write(&file, format!("{text}allreduce quick\n"))?;
+    let wrong = run("decided_wrongly");
+    std::fs::remove_file(&file)?;
+    wrong
+}
+
+/// Decides something.
+pub(crate) fn deciding(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    assert!(group.decisions().is_empty());
+    (0..40).try_for_each(|_| group.allreduce(&mut [1.5], Sum)).expect("allreduce");
+    assert_eq!(group.decisions().len(), 1);
+    group.free().expect("free");
+}
+
+/// Knows what the run before has decided.
+pub(crate) fn decided(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    assert_eq!(group.decisions().len(), 1);
+    group.allreduce(&mut [1.5], Sum).expect("allreduce");
+    group.free().expect("free");
+}
+
+pub(crate) fn decided_wrongly(stage: &Stage) {
+    let wrong = stage.world.group().expect_err("the last line is wrong").to_string();
+    assert!(wrong.contains("KUMIKI_TUNE=") && wrong.contains("line 3"), "{wrong}");
+}
