@@ -9,6 +9,7 @@ use super::message::Post;
 use super::segments::LEFT;
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Region, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -178,16 +179,25 @@ pub(super) enum Poll<T> {
 
 /// The ends of a process.
 #[derive(Default)]
-pub(crate) struct State(Mutex<Inner>);
+pub(crate) struct State {
+    inner: Mutex<Inner>,
+    /// Whether there ever were messages.
+    has_messages: AtomicBool,
+}
 
 impl State {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something with messages.
     pub(super) fn with_post<T>(&self, work: impl FnOnce(&mut Post) -> T) -> T {
-        work(&mut self.lock().post)
+        let mut inner = self.lock();
+        let worked = work(&mut inner.post);
+        if inner.post.is_in_use() && !self.has_messages.load(Ordering::Relaxed) {
+            self.has_messages.store(true, Ordering::Relaxed);
+        }
+        worked
     }
 
     /// Makes everything go on, and looks at the messages.
@@ -467,7 +477,16 @@ impl World {
     pub(crate) fn look_after_channels(&self) -> bool {
         self.go_on_with(NOTHING);
         let inner = self.comm().lock();
-        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy)
+        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy) || inner.post.is_active()
+    }
+
+    /// Makes messages go on, and all channels with them; whether something is under way that other ranks may wait for.
+    pub(crate) fn look_after_messages(&self) -> bool {
+        if !self.comm().has_messages.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.go_on_with(NOTHING);
+        self.comm().lock().post.is_active()
     }
 
     /// No message is written to memory of the program any more: what it has asked to receive is dropped.

@@ -216,10 +216,25 @@ impl World {
         self.core.note(self.core.barrier(Activity::Barrier, Some(deadline_after(limit))))
     }
 
+    /// As [`sync_for`](Self::sync_for), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn meet_for(&self, limit: Duration) -> Result<()> {
+        self.core.barrier(Activity::Barrier, Some(deadline_after(limit)))
+    }
+
+    /// Whether time passes only while all ranks sleep, as that of a simulation: whoever waits there is woken by what comes, not by time.
+    pub fn sleeps_at_once(&self) -> bool {
+        self.core.pace.sleeps_at_once()
+    }
+
     /// Counts an error as one that this world has returned: for what is built on it, whose errors are not all its own.
     #[inline]
     pub fn note<T>(&self, result: Result<T>) -> Result<T> {
         self.core.note(result)
+    }
+
+    /// Whether this world has not been finalized or left.
+    pub fn is_attached(&self) -> bool {
+        self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
     }
 
     /// Whether this world has returned an error: then dropping it does not finalize it.
@@ -276,6 +291,11 @@ impl World {
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
     /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
+        self.reset_in_place(new_rank)
+    }
+
+    /// The same for what is built on a world, and ends with it: of this one nothing is left to do but to drop it.
+    pub fn reset_in_place(&self, new_rank: u32) -> Result<World> {
         if self.core.services.may_unwind {
             return Err(Error::misuse(
                 "reset of a simulated rank: it keeps its number to the end of the run; start another run instead",
@@ -314,6 +334,11 @@ impl World {
     /// failed because of it. The same holds for a rank that returns early and so drops its world. A rank that gives up
     /// while others go on can say why with [`abort`](Self::abort).
     pub fn finalize(self) -> Result<()> {
+        self.finalize_in_place()
+    }
+
+    /// The same for what is built on a world, and ends with it: of this one nothing is left to do but to drop it.
+    pub fn finalize_in_place(&self) -> Result<()> {
         self.core.check_not_forked()?;
         let completed = self.complete_all();
         let met = self.core.barrier(Activity::Finalize, None);

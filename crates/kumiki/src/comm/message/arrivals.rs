@@ -4,10 +4,10 @@ use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
 use super::outgoing::Out;
 use super::post::{Body, Kept, Post, Way};
-use super::record::{Note, Record};
+use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{Reading, Ring, FRAME_BYTES};
-use super::MessageOptions;
-use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
+use super::{MessageOptions, Place};
+use crate::{Error, Purpose, Rank, Result, World};
 
 /// Whether somebody is gone whom nobody waits for right now is looked at every so many times.
 const LOOKS_A_CHECK: usize = 4;
@@ -35,8 +35,7 @@ impl Post {
             self.mailbox = Some((ring, at));
             if ring.free_up_to(local, at)? {
                 // Nobody knows who it was.
-                let near = (0..world.ranks()).filter(|rank| local.can_touch(*rank));
-                near.for_each(|rank| drop(world.memory.wake(rank)));
+                wake_neighbours(world);
             }
         }
         Ok(())
@@ -44,11 +43,15 @@ impl Post {
 
     /// Does what a record says. False if it must stay where it is.
     fn take(&mut self, world: &World, record: &Record, reading: &Reading<'_>, way: Way) -> Result<bool> {
-        let (from, local) = (record.from, world.local());
-        let is_theirs = |place: GlobalAddress| local.rank_of(place) == from;
+        let from = record.from;
+        if record.note != Note::End && !record.can_be_mailed(world.local()) {
+            let wrong = format!("rank {from} has left what cannot be in a mailbox");
+            self.refuse(from, &Error::Refused(wrong));
+            return Ok(true);
+        }
         match record.note {
             Note::Short { .. } | Note::Lent { .. } => {
-                return Ok((way != Way::Mailbox || self.finish_lane(world, from)?)
+                return Ok((way != Way::Mailbox || self.finish_lane(world, from))
                     && self.message(world, record, reading, way)?)
             }
             Note::Received { count } => {
@@ -63,18 +66,19 @@ impl Post {
                     self.lent.remove(&number);
                 }
             }
-            Note::Offer { lane, bytes } if is_theirs(lane) => {
+            Note::Offer { lane, bytes } => {
                 self.outs.entry(from).or_default().offer(Ring::new(lane, bytes)?);
             }
             Note::Begin { lane } => {
                 let mut lanes = self.incoming.lanes.iter_mut();
-                if let Some(lane) = lanes.find(|known| known.source == from && known.ring.address == lane) {
+                let lane = lanes.find(|known| known.source == from && known.ring.address == lane);
+                if let Some(lane) = lane.filter(|lane| lane.stage == Stage::Offered) {
                     lane.stage = Stage::Open;
                 }
             }
             Note::Leave { lane } => self.outs.entry(from).or_default().leave(lane),
             Note::Room { lane, head } => self.outs.entry(from).or_default().room(lane, head),
-            Note::Offer { .. } | Note::End => {}
+            Note::End => {}
         }
         Ok(true)
     }
@@ -83,17 +87,19 @@ impl Post {
     fn message(&mut self, world: &World, record: &Record, reading: &Reading<'_>, way: Way) -> Result<bool> {
         let Some(envelope) = record.envelope() else { return Ok(true) };
         let source = envelope.source;
+        if !self.refused.is_empty() && self.refused.contains_key(&source) {
+            return Ok(true);
+        }
         if let Err(error) = self.book_tables(world) {
             self.blocked = Some(error);
             return Ok(false);
         }
         let body = match record.note {
             Note::Lent { place, number, .. } => {
-                if world.local().rank_of(place) != source {
-                    let lies = format!("rank {source} lends a message that is not in its memory");
-                    return Err(Error::Refused(lies));
-                }
-                Body::Lent(place, number)
+                let mut registration = [0; LENT_BYTES as usize];
+                reading.body(&mut registration)?;
+                let registration = u64::from_le_bytes(registration);
+                Body::Lent(Place { address: place, registration }, number)
             }
             _ => {
                 let mut bytes = self.spare.pop().unwrap_or_default();
@@ -102,8 +108,8 @@ impl Post {
                 Body::Here(bytes)
             }
         };
-        if way == Way::Mailbox {
-            self.incoming.source(source).is_hungry |= record.hungry;
+        if way == Way::Mailbox && record.hungry {
+            self.incoming.note_hungry(source);
         }
         if let Some(wanted) = self.matching.arrive(&envelope) {
             self.give_back(source, way);
@@ -125,7 +131,9 @@ impl Post {
         let reads_on = is_awaited && !self.keeps_much() || self.reads_all;
         let lane = self.incoming.lane_at(way, source);
         let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= lane.ring.bytes) && !reads_on;
-        self.is_starved |= is_full && is_awaited;
+        if is_full && is_awaited {
+            self.starved.insert(source);
+        }
         let booked = match is_full {
             true => None,
             false => match world.memory.book(Purpose::Comm, body.kept_bytes()) {
@@ -142,11 +150,15 @@ impl Post {
             }
             return false;
         };
+        if way == Way::Mailbox && !self.incoming.keeps(source) {
+            // It has sent more than it may: nobody has to keep that.
+            let wrong = format!("rank {source} sends messages for which it has no credit");
+            self.refuse(source, &Error::Refused(wrong));
+            return true;
+        }
         self.kept_bytes += body.kept_bytes();
-        match lane {
-            Some(lane) => lane.kept_bytes += body.kept_bytes(),
-            None if is_awaited => self.give_in_advance(source),
-            None => {}
+        if let Some(lane) = self.incoming.lane_at(way, source) {
+            lane.kept_bytes += body.kept_bytes();
         }
         self.matching.keep(envelope, Kept { body, way, _booked: booked });
         true
@@ -164,6 +176,9 @@ impl Post {
 
     /// Counts a message, and gives a lane or asks for one.
     fn count(&mut self, world: &World, source: Rank) {
+        if self.is_closing {
+            return;
+        }
         let MessageOptions { way, fast_pairs, lane_bytes, .. } = self.options;
         match self.incoming.count(source, way, fast_pairs) {
             Step::Nothing => {}
@@ -187,11 +202,7 @@ impl Post {
             match self.read_lane(world, at) {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) => {
-                    // Its sender may still write to it: it stays, and nobody reads it.
-                    self.incoming.lanes[at].stage = Stage::Broken;
-                    self.fail_receives(source, &error);
-                }
+                Err(error) => self.refuse(source, &error),
             }
             at += 1;
         }
@@ -207,7 +218,8 @@ impl Post {
         let mut reading = ring.read(local, head)?;
         let mut now = head;
         while let Some(record) = reading.record()? {
-            let is_message = record.envelope().is_some() && record.from == source;
+            let is_message =
+                record.envelope().is_some() && record.from == source && record.can_be_mailed(local);
             match record.note {
                 Note::End => {
                     self.incoming.lanes.remove(at);
@@ -237,7 +249,11 @@ impl Post {
         lane.head = now;
         let hungry = ring.free_up_to(local, now)?;
         if local.is_near(source) {
-            return if hungry { world.memory.wake(source) } else { Ok(()) };
+            if hungry {
+                // Somebody who is gone need not be woken.
+                let _ = world.memory.wake(source);
+            }
+            return Ok(());
         }
         if hungry || now.wrapping_sub(lane.told) >= ring.bytes / 2 {
             lane.told = now;
@@ -247,18 +263,32 @@ impl Post {
     }
 
     /// A message of this source is in the mailbox: what it sent in a lane was before that. False if that cannot be kept now.
-    fn finish_lane(&mut self, world: &World, source: Rank) -> Result<bool> {
+    fn finish_lane(&mut self, world: &World, source: Rank) -> bool {
         let used = |at: &usize| self.incoming.lanes[*at].stage == Stage::Open;
-        let Some(at) = self.incoming.lane_of(source).filter(used) else { return Ok(true) };
+        let Some(at) = self.incoming.lane_of(source).filter(used) else { return true };
         self.reads_all = true;
         let ended = self.read_lane(world, at);
         self.reads_all = false;
-        match ended? {
-            false if self.blocked.is_none() => {
-                Err(Error::Refused(format!("rank {source} has left a lane without saying so")))
+        match ended {
+            Ok(true) => return true,
+            Ok(false) if self.blocked.is_some() => return false,
+            Ok(false) => {
+                let wrong = format!("rank {source} has left a lane without saying so");
+                self.refuse(source, &Error::Refused(wrong));
             }
-            ended => Ok(ended),
+            Err(error) => self.refuse(source, &error),
         }
+        true
+    }
+
+    /// A rank has written what it may not: nothing of it is received any more. Messages of others are.
+    fn refuse(&mut self, source: Rank, error: &Error) {
+        self.refused.entry(source).or_insert_with(|| error.clone());
+        if let Some(at) = self.incoming.lane_of(source) {
+            // Its sender may still write to it: it stays, and nobody reads it.
+            self.incoming.lanes[at].stage = Stage::Broken;
+        }
+        self.fail_receives(source, error);
     }
 
     // ---- ends ----
@@ -281,28 +311,40 @@ impl Post {
         let lane = self.incoming.lanes.get(turn % self.incoming.lanes.len().max(1));
         let ranks = [posted, lent, lane.map(|lane| lane.source)].into_iter().flatten();
         let local = world.local();
-        ranks.filter_map(|rank| local.check_alive(rank).err().map(|error| (rank, error))).next()
+        let check = |rank: Rank| {
+            local.check_alive(rank)?;
+            // One that finalizes has sent everything, and takes nothing. Of another node one hears that when one sends something.
+            let is_open = match local.is_near(rank) && rank != world.rank() {
+                true => Ring::check_open(local, rank),
+                false => Ok(()),
+            };
+            is_open.or_else(|error| match error {
+                Error::PeerLost { .. } => Err(error),
+                _ => Ok(()),
+            })
+        };
+        ranks.filter_map(|rank| check(rank).err().map(|error| (rank, error))).next()
     }
 
     /// A rank is gone, or nothing can come from it or go to it: whoever waits for that is told.
     pub(super) fn lose(&mut self, world: &World, rank: Rank, error: &Error) {
         self.reads_all = true;
         let is_gone = world.local().check_alive(rank).is_err();
-        if let Some(at) = self.incoming.lane_of(rank).filter(|_| is_gone) {
+        if let Some(at) = self.incoming.lane_of(rank) {
             // What it sent before it went is received first.
             let ended = self.read_lane(world, at).unwrap_or(false);
-            if !ended && self.blocked.is_none() {
+            if !ended && self.blocked.is_none() && is_gone {
                 self.incoming.lanes.remove(at).ring.raze(world.local());
             }
         }
         self.reads_all = false;
-        self.fail_receives(rank, error);
-        if let Some(out) = self.outs.remove(&rank) {
-            if out.fail(world, error, &mut self.done) {
-                self.torn.insert(rank, error.clone());
-            }
+        // Something of it may be there for which there is no memory now.
+        if self.blocked.is_none() {
+            self.fail_receives(rank, error);
+            self.incoming.forget(rank);
+            self.starved.remove(&rank);
         }
-        self.fail_lendings(rank, error);
+        self.fail_out(world, rank, error);
         self.debts.remove(&rank);
     }
 
@@ -325,17 +367,52 @@ impl Post {
     /// What nobody has asked for is dropped from now on. Whether there ever were messages.
     pub(super) fn close(&mut self) -> bool {
         self.is_closing = true;
+        self.outs.values_mut().for_each(Out::close);
         let kept: Vec<_> = self.matching.drain().collect();
         self.kept_bytes = 0;
+        self.incoming.lanes.iter_mut().for_each(|lane| lane.kept_bytes = 0);
         for (envelope, kept) in kept {
+            if kept.way == Way::Mailbox {
+                self.incoming.keeps_no_more(envelope.source);
+            }
             self.drop_message(envelope, kept.way, kept.body);
         }
-        self.outs.values_mut().for_each(Out::close);
         self.mailbox.is_some()
+    }
+
+    /// Nothing comes from now on: whoever sends is told so. What had come is dropped, and whoever waits for that is told, too. False if
+    /// that was done before.
+    pub(super) fn shut(&mut self, world: &World) -> bool {
+        if std::mem::replace(&mut self.is_shut, true) {
+            return false;
+        }
+        let local = world.local();
+        if let (Ok(Some(ring)), None) = (Ring::close_mailbox(local), self.mailbox) {
+            // Others have left something for a rank that never looked.
+            self.mailbox = Some((ring, 0));
+        }
+        for lane in &self.incoming.lanes {
+            let _ = lane.ring.close(local);
+        }
+        if self.mailbox.is_some() {
+            wake_neighbours(world);
+        }
+        true
     }
 
     /// Somebody to whom something is to be sent. What was lent is fetched without this rank's help.
     pub(super) fn busy_with(&self) -> Option<Rank> {
         self.outs.iter().find(|(_, out)| out.is_missed()).map(|(rank, _)| *rank)
     }
+
+    /// Whether messages are to be sent to a rank.
+    pub(super) fn has_messages_for(&self, rank: Rank) -> bool {
+        self.outs.get(&rank).is_some_and(Out::has_messages)
+    }
+}
+
+fn wake_neighbours(world: &World) {
+    let local = world.local();
+    let near = (0..world.ranks()).filter(|rank| local.can_touch(*rank));
+    near.for_each(|rank| drop(world.memory.wake(rank)));
 }

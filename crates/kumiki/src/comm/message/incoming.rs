@@ -9,7 +9,7 @@ use super::post::Way;
 use super::ring::Ring;
 use super::{MessageWay, CREDIT};
 use crate::Rank;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Messages that a source has sent lately, at which it gets a lane.
 const MUCH: u16 = 4;
@@ -21,10 +21,10 @@ const HALVING: u32 = 256;
 pub(super) struct Source {
     /// Messages that were received, and of which it was not told.
     pub(super) owed: u8,
-    /// It has no more credit.
-    pub(super) is_hungry: bool,
     /// Messages for which it got credit before they were received.
     pub(super) advanced: u32,
+    /// Messages that are kept.
+    pub(super) kept: u32,
     /// Messages lately.
     recent: u16,
 }
@@ -70,6 +70,8 @@ pub(super) enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     sources: BTreeMap<Rank, Source>,
+    /// Those that have no more credit.
+    hungry: BTreeSet<Rank>,
     pub(super) lanes: Vec<Lane>,
     /// Messages since the last halving.
     since: u32,
@@ -92,7 +94,36 @@ impl Incoming {
 
     /// Those who wait for credit.
     pub(super) fn hungry(&self) -> impl Iterator<Item = Rank> + '_ {
-        self.sources.iter().filter(|(_, source)| source.is_hungry).map(|(rank, _)| *rank)
+        self.hungry.iter().copied()
+    }
+
+    pub(super) fn is_hungry(&self, source: Rank) -> bool {
+        self.hungry.contains(&source)
+    }
+
+    /// A source has no more credit.
+    pub(super) fn note_hungry(&mut self, source: Rank) {
+        self.hungry.insert(source);
+    }
+
+    /// A message that came through the mailbox is to be kept. Whether its source had credit for it.
+    pub(super) fn keeps(&mut self, source: Rank) -> bool {
+        let known = self.source(source);
+        let has_credit = known.kept < u32::from(CREDIT).saturating_add(known.advanced);
+        known.kept += u32::from(has_credit);
+        has_credit
+    }
+
+    /// It is kept no more.
+    pub(super) fn keeps_no_more(&mut self, source: Rank) {
+        let known = self.source(source);
+        known.kept = known.kept.saturating_sub(1);
+    }
+
+    /// Nothing comes from a source any more.
+    pub(super) fn forget(&mut self, source: Rank) {
+        self.hungry.remove(&source);
+        self.sources.remove(&source);
     }
 
     /// Entries of its tables.
@@ -102,27 +133,27 @@ impl Incoming {
 
     /// A message that came through the mailbox was received: the credit that its source is to be told of now.
     pub(super) fn received(&mut self, source: Rank) -> u64 {
+        let is_hungry = self.is_hungry(source);
         let known = self.source(source);
         if known.advanced > 0 {
             known.advanced -= 1;
             return 0;
         }
         known.owed += 1;
-        match known.is_hungry || known.owed >= CREDIT / 2 {
-            true => {
-                known.is_hungry = false;
-                u64::from(std::mem::take(&mut known.owed))
-            }
-            false => 0,
+        if !is_hungry && known.owed < CREDIT / 2 {
+            return 0;
         }
+        let count = std::mem::take(&mut known.owed);
+        self.hungry.remove(&source);
+        count.into()
     }
 
     /// A source that waits for credit gets some in advance, because a message that waits there may be wanted.
     pub(super) fn advance_credit(&mut self, source: Rank) -> u64 {
-        let known = self.source(source);
-        if !std::mem::take(&mut known.is_hungry) {
+        if !self.hungry.remove(&source) {
             return 0;
         }
+        let known = self.source(source);
         let more = u64::from(CREDIT / 2);
         known.advanced = known.advanced.saturating_add(more as u32);
         more
@@ -204,10 +235,10 @@ mod tests {
         let mut incoming = Incoming::default();
         let told: Vec<u64> = (0..8).map(|_| incoming.received(3)).collect();
         assert_eq!(told, [0, 0, 0, 4, 0, 0, 0, 4]);
-        incoming.source(3).is_hungry = true;
+        incoming.note_hungry(3);
         assert_eq!((incoming.received(3), incoming.received(3)), (1, 0));
         // What it got in advance is not given again.
-        incoming.source(4).is_hungry = true;
+        incoming.note_hungry(4);
         assert_eq!(incoming.hungry().collect::<Vec<_>>(), [4]);
         assert_eq!((incoming.advance_credit(4), incoming.advance_credit(4)), (4, 0));
         let told: Vec<u64> = (0..8).map(|_| incoming.received(4)).collect();

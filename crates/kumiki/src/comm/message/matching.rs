@@ -105,6 +105,11 @@ impl<R, M> Matching<R, M> {
         self.posted.get(at)
     }
 
+    /// What a receive that is posted takes.
+    pub(crate) fn find(&self, is_it: impl Fn(&R) -> bool) -> Option<Selector> {
+        self.posted.iter().find(|(_, receive)| is_it(receive)).map(|(selector, _)| *selector)
+    }
+
     /// How many receives are posted.
     pub(crate) fn posted_count(&self) -> usize {
         self.posted.len()

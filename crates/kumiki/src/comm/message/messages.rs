@@ -4,8 +4,8 @@ use super::handles::{Fetching, Lending, MessageReceiving, MessageRequest, Messag
 use super::matching::{Envelope, Selector};
 use super::requests::{Started, To};
 use super::ring::{FRAME_BYTES, LARGEST_RING};
-use super::{Delivery, EAGER_BYTES};
-use crate::{Error, GlobalPtr, Pod, Rank, Result, World};
+use super::{Delivery, Place, EAGER_BYTES};
+use crate::{Error, Pod, Rank, Result, World};
 use std::marker::PhantomData;
 
 /// What a message is told apart by, besides its sender.
@@ -146,7 +146,7 @@ impl<'w> Messages<'w> {
             }
             Started::TooLong => world.memory.lend_to_read(bytes, |lent| {
                 let request =
-                    world.note(world.start_lent(to, lent.ptr().address(), bytes.len() as u64, None))?;
+                    world.note(world.start_lent(to, lent.ptr().into(), bytes.len() as u64, None))?;
                 let _end = Lending { world, request, to: to.rank };
                 world.note(world.wait_message(request, Some(to.rank)).map(drop))
             })?,
@@ -168,7 +168,7 @@ impl<'w> Messages<'w> {
             Started::TooLong => {
                 let bytes = size_of_val(&message[..]) as u64;
                 let memory = world.register(message)?;
-                let place = memory.ptr().address();
+                let place = memory.ptr().into();
                 Some(world.note(world.start_lent(to, place, bytes, Some(Box::new(memory))))?)
             }
         };
@@ -182,9 +182,8 @@ impl<'w> Messages<'w> {
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<Tag>>,
     ) -> Result<Message<T>> {
-        let receive = |envelope: Envelope, place| {
-            self.world.get_vec(GlobalPtr::from_address(place), count_of::<T>(envelope)?)
-        };
+        let receive =
+            |envelope: Envelope, place: Place| self.world.get_vec(place.ptr::<T>(), count_of::<T>(envelope)?);
         let selector = self.selector(from, tag);
         let (envelope, elements) = self.world.note(self.receive_directly(selector, elements_of, receive))?;
         Ok(Message { from: envelope.source, tag: envelope.tag, elements })
@@ -210,9 +209,9 @@ impl<'w> Messages<'w> {
             into.borrow_mut()[..length].copy_from_slice(bytes);
             Ok(())
         };
-        let long = |envelope, place| {
+        let long = |envelope, place: Place| {
             let bytes = room(envelope)?;
-            self.world.get_slice(GlobalPtr::from_address(place), &mut into.borrow_mut()[..bytes])
+            self.world.get_slice(place.ptr(), &mut into.borrow_mut()[..bytes])
         };
         let (envelope, ()) = self.world.note(self.receive_directly(self.selector(from, tag), short, long))?;
         Ok(envelope.into())
@@ -223,7 +222,7 @@ impl<'w> Messages<'w> {
         self,
         selector: Selector,
         short: impl FnOnce(Envelope, &[u8]) -> Result<R>,
-        long: impl FnOnce(Envelope, crate::GlobalAddress) -> Result<R>,
+        long: impl FnOnce(Envelope, Place) -> Result<R>,
     ) -> Result<(Envelope, R)> {
         let world = self.world;
         let outcome = match world.receive_now(selector)? {

@@ -24,6 +24,8 @@
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
 
 mod arrivals;
+#[cfg(test)]
+mod between_tests;
 mod handles;
 mod incoming;
 mod matching;
@@ -44,11 +46,11 @@ pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, T
 pub(crate) use post::Post;
 
 use super::{LANE, MAIL};
-use crate::{Error, GlobalAddress, Result};
+use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result};
 use kumiki_mem::codec::Reader;
 use kumiki_mem::Local;
 use matching::Envelope;
-use record::{Note, Record};
+use record::Record;
 use ring::Ring;
 use std::collections::BTreeMap;
 
@@ -72,7 +74,27 @@ enum Delivery {
     /// It is here.
     Here { envelope: Envelope, bytes: Vec<u8> },
     /// Whoever waited for it fetches it.
-    Lent { envelope: Envelope, place: GlobalAddress, number: u64 },
+    Lent { envelope: Envelope, place: Place, number: u64 },
+}
+
+/// Where a message that is lent lies, and as what that memory is registered: what lies there later is not it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    address: GlobalAddress,
+    registration: u64,
+}
+
+impl Place {
+    fn ptr<T: Pod>(self) -> GlobalPtr<T> {
+        GlobalPtr::from_parts(self.address, self.registration)
+    }
+}
+
+impl<T: Pod> From<GlobalPtr<T>> for Place {
+    fn from(pointer: GlobalPtr<T>) -> Place {
+        let (address, registration) = pointer.parts();
+        Place { address, registration }
+    }
 }
 
 /// Puts records into the mailbox of this rank for one of another node: how many there was room for.
@@ -82,12 +104,16 @@ pub(super) fn serve_mail(
     request: &mut Reader<'_>,
     reply: &mut Vec<u8>,
 ) -> Result<()> {
-    let ring = Ring::mailbox_made(local, local.rank())?;
-    let mut writing = ring.write_locked(local)?;
+    let ring = Ring::mailbox_made(local, local.rank()).map_err(|error| match error {
+        // A request for which there is no memory goes again later; this one never could.
+        Error::OutOfMemory { .. } => Error::Refused("there is no room for a mailbox".into()),
+        error => told(error),
+    })?;
+    let mut writing = ring.write_locked(local).map_err(told)?;
     let mut count = 0u32;
     while !request.is_empty() {
         let (record, body) = Record::read(from, request)?;
-        if record.body_bytes() > LONGEST_SHORT || record.note == Note::End {
+        if record.body_bytes() > LONGEST_SHORT || !record.can_be_mailed(local) {
             return Err(Error::Misuse("a message that cannot be in a mailbox".into()));
         }
         if !writing.push(&record, body)? {
@@ -100,12 +126,20 @@ pub(super) fn serve_mail(
     Ok(())
 }
 
+/// What whoever asks is told of an error: that this rank is finalizing.
+fn told(error: Error) -> Error {
+    match error {
+        Error::PeerLost { .. } => Error::Closed("no more messages are received".into()),
+        error => error,
+    }
+}
+
 /// Puts records into a lane of this rank for one of another node, which knows that there is room.
 pub(super) fn serve_lane(local: Local<'_>, from: u32, request: &mut Reader<'_>) -> Result<()> {
     let address = GlobalAddress::from_bits(request.long()?);
     let (first, hungry) = (request.long()?, request.flag()?);
     let ring = Ring::lane_of(local, from, address)?;
-    let mut writing = ring.write(local)?;
+    let mut writing = ring.write(local).map_err(told)?;
     if writing.tail() != first {
         return Err(Error::Misuse("messages for a lane that cannot be of its sender".into()));
     }

@@ -2,24 +2,29 @@
 //!
 //! Messages go into the mailbox of the other rank, a few of them at a time until it says that they were received; or into a lane that it
 //! has given for them, while there is room. What does not go waits here. To another node both are requests: one to a mailbox at a time,
-//! because it may say that there is no room; several to a lane, because the room there is known.
+//! because it may say that there is no room; several to a lane, because the room there is known. A request that the other rank has no
+//! memory for goes again later.
 
 mod lanes;
+mod mail;
 
 use super::record::{Note, Record};
 use super::ring::Ring;
-use super::{Results, CREDIT, EAGER_BYTES, LONGEST_SHORT, MAIL};
-use crate::comm::COMM;
+use super::{Results, CREDIT, EAGER_BYTES, LONGEST_SHORT};
 use crate::{Error, GlobalAddress, Rank, Result, World};
-use kumiki_mem::codec::Writer;
 use kumiki_mem::{Booking, Posted};
+use lanes::{Batch, Lane};
+use mail::Parcel;
 use std::collections::VecDeque;
 
-/// Bytes of records in one request to another node.
-const BATCH_BYTES: u64 = 32 << 10;
+/// Bytes of records in one request to another node: what a rank takes, one or two at a time, even if its budget is spent.
+const BATCH_BYTES: u64 = 24 << 10;
+/// How long a rank that could not take something is left alone, at first and at most.
+const PAUSES_NS: (u64, u64) = (50_000, 10_000_000);
 
 /// A message that is to be sent.
 pub(super) struct Item {
+    /// The request for it; 0 if that is done.
     pub(super) request: u64,
     pub(super) note: Note,
     /// Its bytes, if it is short.
@@ -27,20 +32,26 @@ pub(super) struct Item {
     pub(super) _booked: Option<Booking>,
 }
 
-/// What goes into a mailbox.
-enum Parcel {
-    Control(Note),
-    Begin(Ring),
-    Message(Item),
+/// When a rank that could not take something is asked again.
+#[derive(Clone, Copy, Default)]
+struct Pause {
+    until_ns: u64,
+    length_ns: u64,
 }
 
-/// A lane at the other rank.
-#[derive(Clone, Copy, Debug)]
-struct Lane {
-    ring: Ring,
-    /// Bytes that were ever written, and of which the other rank has said that it has read them: for a lane on another node.
-    tail: u64,
-    head: u64,
+impl Pause {
+    /// Nothing is asked for a while, longer each time.
+    fn begin(&mut self, world: &World) {
+        // Where nobody is woken by time, one asks again at once: that takes the time of a message.
+        if !world.memory.sleeps_at_once() {
+            self.length_ns = (2 * self.length_ns).clamp(PAUSES_NS.0, PAUSES_NS.1);
+            self.until_ns = world.memory.now_ns().saturating_add(self.length_ns);
+        }
+    }
+
+    fn is_on(self, world: &World) -> bool {
+        self.until_ns != 0 && world.memory.now_ns() < self.until_ns
+    }
 }
 
 /// All of it for one rank.
@@ -55,8 +66,11 @@ pub(super) struct Out {
     is_leaving: bool,
     /// The request to a mailbox that is under way, and what is in it.
     mail: Option<(Posted, VecDeque<Parcel>)>,
-    /// Requests to a lane that are under way.
-    posted: VecDeque<Posted>,
+    /// Requests to a lane that are under way, and what is in them…
+    posted: VecDeque<Batch>,
+    /// …and those that were not taken, while others are under way behind them.
+    refused: VecDeque<Batch>,
+    pause: Pause,
 }
 
 impl Out {
@@ -71,16 +85,23 @@ impl Out {
         waits || self.is_leaving || self.mail.is_some() || !self.posted.is_empty()
     }
 
+    /// Whether the other rank is to be asked again for what it could not take.
+    pub(super) fn asks_again(&self) -> bool {
+        self.pause.until_ns != 0 && self.is_busy()
+    }
+
+    /// Whether messages are to be sent, or under way.
+    pub(super) fn has_messages(&self) -> bool {
+        let mut mail = self.mail.iter().flat_map(|(_, parcels)| parcels);
+        let sends = mail.any(|parcel| matches!(parcel, Parcel::Message(_)));
+        sends || !self.queue.is_empty() || !self.posted.is_empty()
+    }
+
     /// Whether the other rank would miss something, if this one went.
     pub(super) fn is_missed(&self) -> bool {
-        let is_missed = |note: &Note| matches!(note, Note::Fetched { .. });
         let mut mail = self.mail.iter().flat_map(|(_, parcels)| parcels);
-        let sends = mail.any(|parcel| match parcel {
-            Parcel::Message(_) => true,
-            Parcel::Control(note) => is_missed(note),
-            Parcel::Begin(_) => false,
-        });
-        sends || !self.queue.is_empty() || !self.posted.is_empty() || self.control.iter().any(is_missed)
+        let says = mail.any(|parcel| matches!(parcel, Parcel::Control(note) if is_missed(note)));
+        says || self.has_messages() || self.control.iter().any(is_missed)
     }
 
     /// Says something to the other rank, before all messages that wait.
@@ -101,38 +122,6 @@ impl Out {
     /// The longest message that can go without being lent.
     pub(super) fn longest_short(&self) -> u64 {
         self.lane.map_or(EAGER_BYTES, |lane| lane.ring.longest_body().clamp(EAGER_BYTES, LONGEST_SHORT))
-    }
-
-    /// The other rank offers a lane.
-    pub(super) fn offer(&mut self, ring: Ring) {
-        if !self.has_lane(None) {
-            self.offered = Some(ring);
-        }
-    }
-
-    /// The other rank wants a lane back.
-    pub(super) fn leave(&mut self, lane: GlobalAddress) {
-        self.is_leaving |= self.has_lane(Some(lane));
-    }
-
-    /// The other rank, on another node, has read its lane up to here.
-    pub(super) fn room(&mut self, address: GlobalAddress, head: u64) {
-        if let Some(lane) = self.lane.as_mut().filter(|lane| lane.ring.address == address) {
-            // Anything else is no number that it could have.
-            if head.wrapping_sub(lane.head) <= lane.tail.wrapping_sub(lane.head) {
-                lane.head = head;
-            }
-        }
-    }
-
-    /// Whether a lane (this one, if one is named) is used or to be used.
-    fn has_lane(&self, address: Option<GlobalAddress>) -> bool {
-        let begun = self.mail.iter().flat_map(|(_, parcels)| parcels).filter_map(|parcel| match parcel {
-            Parcel::Begin(ring) => Some(*ring),
-            _ => None,
-        });
-        let mut lanes = self.lane.map(|lane| lane.ring).into_iter().chain(self.offered).chain(begun);
-        lanes.any(|ring| address.is_none_or(|address| ring.address == address))
     }
 
     /// Sends a short message at once, if nothing waits before it and there is room: whether it is gone.
@@ -157,7 +146,9 @@ impl Out {
             }
             None if *debt < CREDIT => {
                 record.hungry = *debt + 1 == CREDIT;
-                let mut writing = Ring::mailbox_made(local, to)?.write_locked(local)?;
+                let Some(mut writing) = Ring::mailbox_made(local, to)?.write_briefly(local)? else {
+                    return Ok(false);
+                };
                 let sent = writing.push(&record, body)? && writing.publish()?;
                 *debt += u8::from(sent);
                 sent
@@ -181,10 +172,11 @@ impl Out {
         let local = world.local();
         local.check_alive(to)?;
         let near = local.is_near(to);
-        let mut moved = self.reap(world, debt, done)?;
+        let mut moved = self.reap_lane(world)? + self.reap_mail(world, debt, done)?;
         loop {
             let now = match near {
                 true => self.fill_lane(world, to, done)? + self.fill_mailbox(world, to, debt, done)?,
+                false if self.pause.is_on(world) => 0,
                 false => self.post_to_lane(world, to, done)? + self.post_to_mailbox(world, to, debt)?,
             };
             moved += now;
@@ -194,28 +186,62 @@ impl Out {
         }
     }
 
-    /// The other rank is gone, or nothing can be sent to it: every message that waits has failed. Whether it is not known what of it has
-    /// come, so that nothing can be sent behind it.
-    pub(super) fn fail(mut self, world: &World, error: &Error, done: &mut Results) -> bool {
+    /// There is no memory to send anything: messages of which nothing is on its way are not sent. The requests for them.
+    pub(super) fn refuse(&mut self, error: &Error, done: &mut Results) -> Vec<u64> {
+        let mut requests = Vec::new();
+        self.queue.retain(|item| {
+            // One of which is said that it is sent waits on.
+            if item.request != 0 {
+                done.insert(item.request, Err(error.clone()));
+                requests.push(item.request);
+            }
+            item.request == 0
+        });
+        requests
+    }
+
+    /// Nothing can be sent any more: every message that waits has failed. What is said about messages of the other rank stays, unless it
+    /// is gone. Whether it is not known what has come, so that nothing can be sent behind it.
+    pub(super) fn fail(&mut self, world: &World, error: &Error, done: &mut Results, is_gone: bool) -> bool {
         let is_torn = self.lane.is_some() || self.mail.is_some() || !self.posted.is_empty();
-        let mut fail = |item: Item| drop(done.insert(item.request, Err(error.clone())));
-        if let Some((posted, parcels)) = self.mail.take() {
-            world.memory.forget_call(posted);
-            for parcel in parcels {
-                if let Parcel::Message(item) = parcel {
-                    fail(item);
+        let mut fail = |item: Item| {
+            if item.request != 0 {
+                done.insert(item.request, Err(error.clone()));
+            }
+        };
+        self.queue.drain(..).for_each(&mut fail);
+        for batch in self.posted.drain(..) {
+            world.memory.forget_call(batch.posted);
+            batch.items.into_iter().for_each(&mut fail);
+        }
+        self.refused.drain(..).flat_map(|batch| batch.items).for_each(&mut fail);
+        (self.lane, self.is_leaving) = (None, false);
+        if is_gone {
+            self.control.clear();
+            self.offered = None;
+            if let Some((posted, parcels)) = self.mail.take() {
+                world.memory.forget_call(posted);
+                for parcel in parcels {
+                    if let Parcel::Message(item) = parcel {
+                        fail(item);
+                    }
                 }
             }
         }
-        self.queue.drain(..).for_each(fail);
-        self.posted.drain(..).for_each(|posted| world.memory.forget_call(posted));
         is_torn
     }
 
-    /// The world ends: the other rank need not know how far this one has read.
+    /// The world ends: nothing is begun any more.
     pub(super) fn close(&mut self) {
-        self.control.retain(|note| matches!(note, Note::Fetched { .. }));
+        self.control.retain(is_missed);
         self.offered = None;
+        let has_lane = self.lane.is_some() || self.begun().next().is_some();
+        self.is_leaving &= has_lane;
+    }
+
+    /// Whether a message is not on its way.
+    pub(super) fn holds(&self, request: u64) -> bool {
+        self.queue.iter().any(|item| item.request == request)
     }
 
     /// Takes back a message that is not on its way.
@@ -224,143 +250,131 @@ impl Out {
         found.and_then(|at| self.queue.remove(at)).is_some()
     }
 
-    /// The next that goes into the mailbox.
-    fn next_parcel(&mut self, debt: &mut u8) -> Option<Parcel> {
-        if let Some(note) = self.control.pop_front() {
-            return Some(Parcel::Control(note));
-        }
-        if self.lane.is_some() {
-            return None;
-        }
-        if let Some(ring) = self.offered.take() {
-            return Some(Parcel::Begin(ring));
-        }
-        let item = if *debt < CREDIT { self.queue.pop_front()? } else { return None };
-        *debt += 1;
-        Some(Parcel::Message(item))
-    }
+    // ---- lanes ----
 
-    fn put_back(&mut self, parcel: Parcel, debt: &mut u8) {
-        match parcel {
-            Parcel::Control(note) => self.control.push_front(note),
-            Parcel::Begin(ring) => self.offered = Some(ring),
-            Parcel::Message(item) => {
-                *debt = debt.saturating_sub(1);
-                self.queue.push_front(item);
-            }
+    /// The other rank offers a lane.
+    pub(super) fn offer(&mut self, ring: Ring) {
+        let has_lane = self.lane.is_some_and(|lane| !lane.has_ended) || self.begun().next().is_some();
+        if !has_lane && self.offered.is_none() {
+            self.offered = Some(ring);
         }
     }
 
-    /// A parcel is in the mailbox.
-    fn settle(&mut self, parcel: Parcel, done: &mut Results) {
-        match parcel {
-            Parcel::Control(_) => {}
-            Parcel::Begin(ring) => self.lane = Some(Lane { ring, tail: 0, head: 0 }),
-            Parcel::Message(item) => settle(item, done),
+    /// The other rank wants a lane back.
+    pub(super) fn leave(&mut self, address: GlobalAddress) {
+        let open = self.lane.filter(|lane| !lane.has_ended).map(|lane| lane.ring);
+        let is_known =
+            open.into_iter().chain(self.offered).chain(self.begun()).any(|ring| ring.address == address);
+        self.is_leaving |= is_known;
+    }
+
+    /// The other rank, on another node, has read its lane up to here.
+    pub(super) fn room(&mut self, address: GlobalAddress, head: u64) {
+        if let Some(lane) = self.lane.as_mut().filter(|lane| lane.ring.address == address) {
+            // Anything else is no number that it could have.
+            if head.wrapping_sub(lane.head) <= lane.tail.wrapping_sub(lane.head) {
+                lane.head = head;
+            }
         }
     }
 
-    fn fill_mailbox(&mut self, world: &World, to: Rank, debt: &mut u8, done: &mut Results) -> Result<u64> {
-        let Some(mut parcel) = self.next_parcel(debt) else { return Ok(0) };
-        let (local, mut count) = (world.local(), 0);
-        let mut writing = match Ring::mailbox_made(local, to).and_then(|ring| ring.write_locked(local)) {
-            Ok(writing) => writing,
-            Err(error) => {
-                self.put_back(parcel, debt);
-                return Err(error);
-            }
-        };
-        loop {
-            let pushed = match &parcel {
-                Parcel::Message(item) => writing.push(&record(world, item.note, *debt == CREDIT), &item.body),
-                Parcel::Control(note) => writing.push(&record(world, *note, false), &[]),
-                Parcel::Begin(ring) => {
-                    writing.push(&record(world, Note::Begin { lane: ring.address }, false), &[])
-                }
-            };
-            match pushed {
-                Ok(true) => self.settle(parcel, done),
-                full => {
-                    self.put_back(parcel, debt);
-                    full?;
-                    break;
-                }
-            }
-            count += 1;
-            match self.next_parcel(debt) {
-                Some(next) => parcel = next,
-                None => break,
-            }
-        }
-        if writing.publish()? {
-            world.wake(to)?;
-        }
-        Ok(count)
-    }
-
-    fn post_to_mailbox(&mut self, world: &World, to: Rank, debt: &mut u8) -> Result<u64> {
-        if self.mail.is_some() {
-            return Ok(0);
-        }
-        let (mut request, mut parcels, mut bytes) = (Writer::new(MAIL), VecDeque::new(), 0);
-        while bytes < BATCH_BYTES {
-            let Some(parcel) = self.next_parcel(debt) else { break };
-            let (record, body) = match &parcel {
-                Parcel::Message(item) => (record(world, item.note, *debt == CREDIT), &item.body[..]),
-                Parcel::Control(note) => (record(world, *note, false), &[][..]),
-                Parcel::Begin(ring) => (record(world, Note::Begin { lane: ring.address }, false), &[][..]),
-            };
-            request = record.write(request, body);
-            bytes += record.ring_bytes();
-            let is_last = matches!(parcel, Parcel::Begin(_));
-            parcels.push_back(parcel);
-            if is_last {
-                break;
-            }
-        }
-        let count = parcels.len() as u64;
-        if count > 0 {
-            match world.memory.post_call(to, COMM, request.finish()) {
-                Ok(posted) => self.mail = Some((posted, parcels)),
-                Err(error) => {
-                    parcels.into_iter().rev().for_each(|parcel| self.put_back(parcel, debt));
-                    return Err(error);
-                }
-            }
-        }
-        Ok(count)
-    }
-
-    /// Takes answers that are there: of a request to a mailbox how much of it was taken.
-    fn reap(&mut self, world: &World, debt: &mut u8, done: &mut Results) -> Result<u64> {
-        while let Some(first) = self.posted.front() {
-            let Some(answer) = world.memory.answer_of(*first) else { break };
-            self.posted.pop_front();
-            answer?;
-        }
-        let Some((posted, mut parcels)) = self.mail.take() else { return Ok(0) };
-        let Some(answer) = world.memory.answer_of(posted) else {
-            self.mail = Some((posted, parcels));
-            return Ok(0);
-        };
-        let taken = match &answer {
-            Ok(reply) => reply.first_chunk().map_or(0, |count| u32::from_le_bytes(*count)) as usize,
-            Err(_) => 0,
-        };
-        let taken = taken.min(parcels.len());
-        parcels.drain(..taken).for_each(|parcel| self.settle(parcel, done));
-        parcels.into_iter().rev().for_each(|parcel| self.put_back(parcel, debt));
-        answer.map(|_| taken as u64)
+    /// Lanes that a request which is under way says are used from now on.
+    fn begun(&self) -> impl Iterator<Item = Ring> + '_ {
+        self.mail.iter().flat_map(|(_, parcels)| parcels).filter_map(|parcel| match parcel {
+            Parcel::Begin(ring) => Some(*ring),
+            _ => None,
+        })
     }
 }
 
+/// Whether the other rank may wait for this.
+fn is_missed(note: &Note) -> bool {
+    matches!(note, Note::Fetched { .. } | Note::Received { .. } | Note::Room { .. })
+}
+
 /// A short message that is on its way is sent; one that is lent is sent when it was fetched.
-fn settle(item: Item, done: &mut Results) {
-    if matches!(item.note, Note::Short { .. }) {
-        done.insert(item.request, Ok(None));
+fn settle(item: &mut Item, done: &mut Results) {
+    if matches!(item.note, Note::Short { .. }) && item.request != 0 {
+        done.insert(std::mem::take(&mut item.request), Ok(None));
     }
 }
 
 fn record(world: &World, note: Note, hungry: bool) -> Record {
     Record { from: world.rank(), hungry, note }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ring::FRAME_BYTES;
+    use super::*;
+
+    fn short(request: u64, bytes: usize) -> Item {
+        let note = Note::Short { context: 0, tag: request, bytes: bytes as u64 };
+        Item { request, note, body: vec![0; bytes], _booked: None }
+    }
+
+    fn requests(out: &Out) -> Vec<u64> {
+        out.queue.iter().map(|item| item.request).collect()
+    }
+
+    #[test]
+    fn what_a_lane_had_no_memory_for_goes_again_in_its_order_and_so_does_its_end() {
+        let world = World::init().unwrap();
+        let ring = Ring::new(GlobalAddress::from_bits(0), 2880).unwrap();
+        let lane = Lane { tail: 600, has_ended: true, ..Lane::new(ring) };
+        let mut out = Out { lane: Some(lane), ..Out::default() };
+        out.send(short(5, 8));
+        // Whoever calls itself has its answer.
+        let posted = || world.memory.post_call(0, crate::comm::COMM, vec![super::super::MAIL]).unwrap();
+        let batch = |first, items, is_end| Batch { posted: posted(), first, items, is_end };
+        out.refused.push_back(batch(100, vec![short(1, 8), short(2, 8)], false));
+        out.refused.push_back(batch(300, vec![short(3, 8), short(4, 8)], false));
+        out.refused.push_back(batch(550, vec![], true));
+        assert_eq!(out.reap_lane(&world).unwrap(), 1);
+        let lane = out.lane.unwrap();
+        assert_eq!((lane.tail, lane.has_ended, out.is_leaving), (100, false, true));
+        assert_eq!(requests(&out), [1, 2, 3, 4, 5]);
+        assert!(out.pause.is_on(&world) && out.refused.is_empty());
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn what_is_said_about_messages_of_the_other_rank_outlives_an_error() {
+        let world = World::init().unwrap();
+        let error = Error::OutOfMemory { asked: 1, left: 0, what: "a test" };
+        let (mut out, mut done) = (Out::default(), Results::default());
+        let notes = [Note::Fetched { number: 4 }, Note::Received { count: 2 }];
+        notes.into_iter().for_each(|note| out.say(note));
+        // One of which is said that it is sent, and one that waits.
+        out.send(short(0, 8));
+        out.send(short(7, 8));
+        assert_eq!(out.refuse(&error, &mut done), [7]);
+        assert_eq!((requests(&out), out.control.len()), (vec![0], 2));
+        assert!(!out.fail(&world, &error, &mut done, false), "nothing was on its way");
+        assert_eq!((requests(&out).len(), out.control.len(), done.len()), (0, 2, 1));
+        assert!(out.is_missed() && !out.has_messages());
+        out.fail(&world, &error, &mut done, true);
+        assert!(out.is_empty());
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_message_that_is_longer_than_the_lane_leaves_it() {
+        let world = World::init().unwrap();
+        let local = world.local();
+        let ring = Ring::lane(local, 0, 2880 - FRAME_BYTES).unwrap();
+        let mut out = Out { lane: Some(Lane::new(ring)), ..Out::default() };
+        out.send(short(1, 8));
+        out.send(short(2, 8000));
+        let (mut debt, mut done) = (0, Results::default());
+        assert_eq!(out.advance(&world, 0, &mut debt, &mut done).unwrap(), 3);
+        assert_eq!((debt, done.len(), out.lane.is_none()), (1, 2, true));
+        let mut reading = ring.read(local, 0).unwrap();
+        let first = reading.record().unwrap().unwrap();
+        assert!(matches!(first.note, Note::Short { tag: 1, .. }));
+        reading.skip(&first);
+        assert_eq!(reading.record().unwrap().unwrap().note, Note::End);
+        ring.raze(local);
+        world.finalize().unwrap();
+    }
 }

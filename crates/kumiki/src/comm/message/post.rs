@@ -7,11 +7,11 @@ use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Out};
 use super::record::Note;
 use super::ring::Ring;
-use super::{MessageOptions, Outcome, Results};
-use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, World};
+use super::{MessageOptions, Outcome, Place, Results};
+use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Bytes of the tables for a message that nobody has asked for, and for a message that is lent.
 const KEPT_BYTES: u64 = 128;
@@ -36,7 +36,7 @@ pub(super) struct Kept {
 
 pub(super) enum Body {
     Here(Vec<u8>),
-    Lent(GlobalAddress, u64),
+    Lent(Place, u64),
 }
 
 impl Body {
@@ -69,14 +69,14 @@ pub(super) struct Lending {
 pub(crate) struct Fetch {
     pub(super) request: u64,
     pub(super) envelope: Envelope,
-    pub(super) place: GlobalAddress,
+    pub(super) place: Place,
     pub(super) number: u64,
 }
 
 impl Fetch {
     /// Fetches it. Nothing of this is held meanwhile.
     pub(crate) fn run(&self, world: &World) -> Result<Vec<u8>> {
-        world.get_vec(GlobalPtr::from_address(self.place), self.envelope.bytes as usize)
+        world.get_vec(self.place.ptr(), self.envelope.bytes as usize)
     }
 }
 
@@ -94,8 +94,12 @@ pub(crate) struct Post {
     pub(super) outs: BTreeMap<Rank, Out>,
     /// Messages in mailboxes of others of which is not known that they were received.
     pub(super) debts: BTreeMap<Rank, u8>,
+    /// Whether one of them is to be asked again for what it could not take.
+    pub(super) asks_again: bool,
     /// Ranks to which nothing can be sent any more, though they may be there.
     pub(super) torn: HashMap<Rank, Error>,
+    /// Ranks that have written what they may not: nothing of them is received any more.
+    pub(super) refused: HashMap<Rank, Error>,
     pub(super) incoming: Incoming,
     pub(super) lent: BTreeMap<u64, Lending>,
     /// Bytes of all messages that are kept.
@@ -106,16 +110,18 @@ pub(crate) struct Post {
     pub(super) blocked: Option<Error>,
     /// …or for ever.
     pub(super) broken: Option<Error>,
-    /// Whether a lane is not read further, though somebody waits for its source, because so much is kept.
-    pub(super) is_starved: bool,
+    /// Sources whose lane is not read further, though somebody waits for them, because so much is kept.
+    pub(super) starved: BTreeSet<Rank>,
     /// Whether lanes are read though what came in them and nobody wants is as much as they hold.
     pub(super) reads_all: bool,
     /// Whether what nobody has asked for is dropped.
     pub(super) is_closing: bool,
+    /// Whether nothing comes any more.
+    pub(super) is_shut: bool,
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) numbers: u64,
-    /// Whether somebody waits for a message without posting a receive: then as much comes as for one.
-    pub(super) is_probed: bool,
+    /// How many wait for a message without posting a receive: then as much comes as for one.
+    pub(super) probes: u32,
     pub(super) moves: u64,
     /// How often it has gone on, and the message that is lent whose peer was looked at last.
     pub(super) turn: (usize, u64),
@@ -141,13 +147,37 @@ impl Post {
     }
 
     /// What became of a request, or why that will not be known.
-    pub(super) fn outcome(&mut self, request: u64) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self, request: u64, peer: Option<Rank>) -> Option<Outcome> {
         if let Some(outcome) = self.done.remove(&request) {
             return Some(outcome);
         }
-        let error = self.trouble()?;
-        self.forget(request);
+        let error = self.trouble_of(request, peer)?;
+        self.give_up(request, peer);
         Some(Err(error))
+    }
+
+    /// Why a request with a rank, or with any, will not be done. What is on its way already goes on.
+    pub(super) fn trouble_of(&self, request: u64, peer: Option<Rank>) -> Option<Error> {
+        if self.broken.is_none() && self.blocked.is_none() && !self.keeps_much() {
+            return None;
+        }
+        if let Some(selector) = self.matching.find(|wanted| wanted.request == request) {
+            return self.trouble(selector.source);
+        }
+        let waits = peer.and_then(|to| self.outs.get(&to)).is_some_and(|out| out.holds(request));
+        // Credit for it is behind what cannot be read.
+        let blocked = self.blocked.as_ref().filter(|_| waits);
+        let broken = self.broken.as_ref().filter(|_| waits || self.lent.contains_key(&request));
+        broken.or(blocked).cloned()
+    }
+
+    /// Nobody waits for a request any more: what is not on its way is not sent, or received.
+    pub(super) fn give_up(&mut self, request: u64, peer: Option<Rank>) {
+        let out = peer.and_then(|to| self.outs.get_mut(&to));
+        match out.is_some_and(|out| out.withdraw(request)) {
+            true => drop(self.lent.remove(&request)),
+            false => self.forget(request),
+        }
     }
 
     /// Whether a send is done without an error: then nobody need ask for it.
@@ -172,20 +202,24 @@ impl Post {
         !self.fetches.is_empty()
     }
 
-    /// Why nothing more can be received.
-    pub(super) fn trouble(&self) -> Option<Error> {
-        let starves = || self.is_starved || self.incoming.hungry().any(|source| self.is_awaited(source));
+    /// Why nothing more can be received of a source, or of any.
+    pub(super) fn trouble(&self, source: Option<Rank>) -> Option<Error> {
+        let starves = || match source {
+            Some(source) => self.starved.contains(&source) || self.incoming.is_hungry(source),
+            None => !self.starved.is_empty() || self.incoming.hungry().next().is_some(),
+        };
+        let refused = source.and_then(|source| self.refused.get(&source)).cloned();
         let too_much = (self.keeps_much() && starves()).then_some(Error::OutOfMemory {
             asked: KEPT_BYTES,
             left: 0,
             what: "messages that nobody has received",
         });
-        self.broken.clone().or_else(|| self.blocked.clone()).or(too_much)
+        self.broken.clone().or_else(|| self.blocked.clone()).or(too_much).or(refused)
     }
 
     /// Whether somebody waits for a message of this source.
     pub(super) fn is_awaited(&self, source: Rank) -> bool {
-        self.is_probed || self.matching.awaits(source)
+        self.probes > 0 || self.matching.awaits(source)
     }
 
     /// Whether so much is kept that nobody gets credit in advance.
@@ -202,14 +236,13 @@ impl Post {
         // Before what they have sent is looked at: what they sent before they went is taken first.
         let gone = self.somebody_gone(world);
         self.blocked = None;
-        self.is_starved = false;
-        if let Err(error) = self.read_mailbox(world) {
-            self.broken = Some(error);
-        }
+        self.starved.clear();
+        self.read_what_came(world);
         self.read_lanes(world);
         if let Some((rank, error)) = gone {
             self.lose(world, rank, &error);
         }
+        self.feed_hungry();
         self.send(world);
         if !self.forgotten.is_empty() {
             let Post { done, forgotten, .. } = self;
@@ -258,16 +291,15 @@ impl Post {
         &mut self,
         world: &World,
         to: Rank,
-        request: u64,
-        note: Note,
+        (request, note): (u64, Note),
+        registration: u64,
         memory: Option<Box<dyn Any + Send>>,
     ) -> Result<()> {
         self.check_torn(to)?;
         let booked = world.memory.book(Purpose::Comm, KEPT_BYTES)?;
         self.book_tables(world)?;
-        let Note::Lent { number, .. } = note else { return Ok(()) };
-        self.lent.insert(number, Lending { request, to, _memory: memory, _booked: booked });
-        let item = Item { request, note, body: Vec::new(), _booked: None };
+        self.lent.insert(request, Lending { request, to, _memory: memory, _booked: booked });
+        let item = Item { request, note, body: registration.to_le_bytes().to_vec(), _booked: None };
         self.outs.entry(to).or_default().send(item);
         Ok(())
     }
@@ -301,6 +333,7 @@ impl Post {
     }
 
     fn send(&mut self, world: &World) {
+        self.asks_again = false;
         if !self.outs.values().any(Out::is_busy) {
             return;
         }
@@ -315,25 +348,74 @@ impl Post {
                 }
                 match advanced {
                     Ok(moved) => *moves += moved,
-                    // A lock that somebody holds who is stopped: it is tried again.
-                    Err(Error::Timeout { .. }) if world.local().is_near(*to) => {}
-                    Err(error) => failed.push((*to, std::mem::take(out), error)),
+                    // It is tried again.
+                    Err(Error::Timeout { .. }) => {}
+                    Err(error) => failed.push((*to, error)),
                 }
             }
             !out.is_empty()
         });
-        for (to, out, error) in failed {
-            if out.fail(world, &error, &mut self.done) {
-                self.torn.insert(to, error.clone());
-            }
-            self.fail_lendings(to, &error);
+        self.asks_again = outs.values().any(Out::asks_again);
+        for (to, error) in failed {
+            self.fail_out(world, to, &error);
         }
     }
 
+    /// Something could not be sent to a rank.
+    pub(super) fn fail_out(&mut self, world: &World, to: Rank, error: &Error) {
+        if matches!(error, Error::OutOfMemory { .. }) {
+            // Nothing was sent: what is on its way, and what was said about messages of the other rank, is as it was.
+            let refused = self.outs.get_mut(&to).map(|out| out.refuse(error, &mut self.done));
+            refused.into_iter().flatten().for_each(|request| drop(self.lent.remove(&request)));
+            return;
+        }
+        let is_closed = matches!(error, Error::PeerLost { .. } | Error::Closed(_));
+        let is_gone = is_closed || world.local().check_alive(to).is_err();
+        if is_gone {
+            // What it said before it went.
+            self.read_what_came(world);
+        }
+        if let Some(mut out) = self.outs.remove(&to) {
+            let is_torn = out.fail(world, error, &mut self.done, is_gone);
+            if !out.is_empty() {
+                self.outs.insert(to, out);
+            }
+            if is_torn || is_gone {
+                self.torn.insert(to, error.clone());
+            }
+        }
+        self.fail_lendings(to, error);
+    }
+
+    fn read_what_came(&mut self, world: &World) {
+        if let Err(error) = self.read_mailbox(world) {
+            self.broken = Some(error);
+        }
+    }
+
+    /// Whoever has no more credit, and may have what somebody waits for, gets some.
+    fn feed_hungry(&mut self) {
+        if self.incoming.hungry().next().is_none() || self.keeps_much() {
+            return;
+        }
+        let awaited: Vec<Rank> = self.incoming.hungry().filter(|source| self.is_awaited(*source)).collect();
+        awaited.into_iter().for_each(|source| self.give_in_advance(source));
+    }
+
     pub(super) fn say(&mut self, to: Rank, note: Note) {
-        if self.is_closing && !matches!(note, Note::Fetched { .. } | Note::Received { .. }) {
+        if self.is_closing && matches!(note, Note::Offer { .. } | Note::Leave { .. }) {
             return;
         }
         self.outs.entry(to).or_default().say(note);
+    }
+
+    /// Whether something is under way that other ranks may wait for.
+    pub(crate) fn is_active(&self) -> bool {
+        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(Out::is_busy)
+    }
+
+    /// Whether there ever were messages.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.mailbox.is_some()
     }
 }

@@ -14,8 +14,12 @@ impl Post {
     /// Takes the first message that fits, or posts the receive.
     pub(super) fn receive(&mut self, selector: Selector, wanted: Wanted) {
         let Some((envelope, kept)) = self.matching.take(&selector) else {
-            self.matching.post(selector, wanted);
-            return self.ask_hungry(selector.source);
+            let refused = selector.source.and_then(|source| self.refused.get(&source));
+            match refused {
+                Some(error) => drop(self.done.insert(wanted.request, Err(error.clone()))),
+                None => self.matching.post(selector, wanted),
+            }
+            return;
         };
         self.release(envelope.source, &kept);
         self.hand_over(wanted, envelope, kept.body);
@@ -23,25 +27,6 @@ impl Post {
 
     pub(super) fn probe(&self, selector: &Selector) -> Option<Envelope> {
         self.matching.probe(selector)
-    }
-
-    /// The same for whoever waits for it: senders that have no credit get some, as if a receive were posted.
-    pub(super) fn look_for(&mut self, selector: &Selector) -> Option<Envelope> {
-        let found = self.matching.probe(selector);
-        if found.is_none() {
-            self.is_probed = true;
-            self.ask_hungry(selector.source);
-        }
-        found
-    }
-
-    /// Gives credit to those who wait for it, and may have what is asked for.
-    fn ask_hungry(&mut self, source: Option<Rank>) {
-        let hungry: Vec<Rank> = match source {
-            Some(source) => vec![source],
-            None => self.incoming.hungry().collect(),
-        };
-        hungry.into_iter().for_each(|source| self.give_in_advance(source));
     }
 
     /// Takes back a receive that has got nothing.
@@ -108,6 +93,9 @@ impl Post {
     /// A message is kept no more.
     fn release(&mut self, source: Rank, kept: &Kept) {
         self.kept_bytes -= kept.body.kept_bytes();
+        if kept.way == Way::Mailbox {
+            self.incoming.keeps_no_more(source);
+        }
         if let Some(lane) = self.incoming.lane_at(kept.way, source) {
             lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.body.kept_bytes());
         }

@@ -1,12 +1,17 @@
-//! What one rank leaves for another: six words, and the bytes of a short message behind them.
+//! What one rank leaves for another: six words, and behind them the bytes of a short message, or which registration a long one has.
 
 use super::matching::Envelope;
+use super::ring::Ring;
+use super::EAGER_BYTES;
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::codec::{Reader, Writer};
+use kumiki_mem::Local;
 
 /// Words before the bytes.
 pub(super) const HEAD_WORDS: usize = 6;
 pub(super) const HEAD_BYTES: u64 = 8 * HEAD_WORDS as u64;
+/// Bytes behind the words of a message that is lent: the registration of its memory, which tells it from what lies there later.
+pub(super) const LENT_BYTES: u64 = 8;
 
 /// A record without its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,6 +100,7 @@ impl Record {
     pub(super) fn body_bytes(&self) -> u64 {
         match self.note {
             Note::Short { bytes, .. } => bytes,
+            Note::Lent { .. } => LENT_BYTES,
             _ => 0,
         }
     }
@@ -111,6 +117,20 @@ impl Record {
                 Some(Envelope { context, source: self.from, tag, bytes })
             }
             _ => None,
+        }
+    }
+
+    /// Whether its sender may leave it in a mailbox, and can have what it speaks of.
+    pub(super) fn can_be_mailed(&self, local: Local<'_>) -> bool {
+        match self.note {
+            Note::End => false,
+            Note::Lent { place, .. } => local.rank_of(place) == self.from,
+            Note::Offer { lane, bytes } => {
+                let ring = Ring::new(lane, bytes).ok();
+                local.rank_of(lane) == self.from
+                    && ring.is_some_and(|ring| ring.longest_body() >= EAGER_BYTES)
+            }
+            _ => true,
         }
     }
 

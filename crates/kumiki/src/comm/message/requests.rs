@@ -3,9 +3,9 @@
 use super::matching::{Envelope, Selector};
 use super::post::{Post, Wanted};
 use super::record::Note;
-use super::{Delivery, MessageOptions, Outcome};
+use super::{Delivery, MessageOptions, Outcome, Place};
 use crate::comm::state::Poll;
-use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait, World};
+use crate::{Error, Fate, Rank, Result, Wait, World};
 use std::any::Any;
 use std::time::Duration;
 
@@ -28,6 +28,55 @@ pub(super) enum Started {
     Waits(u64),
     /// It is too long to go as it is.
     TooLong,
+}
+
+/// How long whoever waits sleeps before it looks again, if nobody wakes it: not for long while a rank that could not take something is
+/// to be asked again.
+#[derive(Clone, Copy)]
+struct Nap {
+    is_short: bool,
+}
+
+impl Nap {
+    const SHORT: Duration = Duration::from_millis(1);
+
+    fn now(world: &World) -> Nap {
+        Nap { is_short: world.comm().with_post(|post| post.asks_again) }
+    }
+
+    fn wait(self) -> Wait {
+        match self.is_short {
+            true => Wait::at_most(Nap::SHORT),
+            false => Wait::FOREVER,
+        }
+    }
+
+    /// A look that finds nothing, but ends, if the nap should have been a short one.
+    fn look<T>(self, post: &mut Post, look: impl FnOnce(&mut Post) -> Option<T>) -> Option<Option<T>> {
+        match look(post) {
+            None => (!self.is_short && post.asks_again).then_some(None),
+            found => Some(found),
+        }
+    }
+}
+
+/// Somebody who waits for a message without posting a receive.
+struct Probing<'w>(&'w World);
+
+impl<'w> Probing<'w> {
+    fn begin(world: &'w World) -> Result<Self> {
+        world.comm().with_post(|post| {
+            post.enter(world)?;
+            post.probes += 1;
+            Ok(Probing(world))
+        })
+    }
+}
+
+impl Drop for Probing<'_> {
+    fn drop(&mut self) {
+        self.0.comm().with_post(|post| post.probes -= 1);
+    }
 }
 
 impl World {
@@ -78,7 +127,7 @@ impl World {
     pub(super) fn start_lent(
         &self,
         to: To,
-        place: GlobalAddress,
+        place: Place,
         bytes: u64,
         memory: Option<Box<dyn Any + Send>>,
     ) -> Result<u64> {
@@ -86,8 +135,9 @@ impl World {
         self.comm().with_post(|post| {
             post.enter(self)?;
             let number = post.number();
-            let note = Note::Lent { context: to.context, tag: to.tag, bytes, place, number };
-            post.lend(self, to.rank, number, note, memory)?;
+            let Place { address, registration } = place;
+            let note = Note::Lent { context: to.context, tag: to.tag, bytes, place: address, number };
+            post.lend(self, to.rank, (number, note), registration, memory)?;
             self.advance_post(post);
             Ok(number)
         })
@@ -124,28 +174,28 @@ impl World {
 
     /// Waits until a request is done, and says what became of it. It can be asked once.
     pub(super) fn wait_message(&self, request: u64, peer: Option<Rank>) -> Result<Option<Delivery>> {
-        self.wait_mail(peer, |post| post.outcome(request), |post| post.forget(request))
+        self.wait_mail(peer, |post| post.outcome(request, peer), |post| post.give_up(request, peer))
     }
 
     /// Waits for the first message that fits, and leaves it where it is.
     pub(super) fn wait_probe(&self, selector: Selector) -> Result<Envelope> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
-        self.comm().with_post(|post| post.enter(self))?;
-        let look = |post: &mut Post| match post.look_for(&selector) {
-            None => post.trouble().map(Err),
+        let _probing = Probing::begin(self)?;
+        let look = |post: &mut Post| match post.probe(&selector) {
+            None => post.trouble(selector.source).map(Err),
             found => found.map(Ok),
         };
-        let found = self.wait_mail(selector.source, look, |_| {});
-        self.comm().with_post(|post| post.is_probed = false);
-        found
+        self.wait_mail(selector.source, look, |_| {})
     }
 
     /// The first message that fits, if one has come.
     pub(super) fn probe_now(&self, selector: Selector) -> Result<Option<Envelope>> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
-        self.comm().with_post(|post| post.enter(self))?;
+        // As if somebody waited for it: what is before it is taken, so that whoever asks again and again finds it in the end.
+        let _probing = Probing::begin(self)?;
         self.go_on_with_all();
-        let (found, trouble) = self.comm().with_post(|post| (post.probe(&selector), post.trouble()));
+        let look = |post: &mut Post| (post.probe(&selector), post.trouble(selector.source));
+        let (found, trouble) = self.comm().with_post(look);
         match (found, trouble) {
             (None, Some(error)) => Err(error),
             (found, _) => Ok(found),
@@ -170,14 +220,16 @@ impl World {
                     })
                 });
             };
-            let turn = || match self.comm().poll(self, &look) {
-                Poll::Ready(found) => Some(found.map(Some)),
+            let nap = Nap::now(self);
+            let turn = || match self.comm().poll(self, |post| nap.look(post, &look)) {
+                Poll::Ready(found) => Some(found.transpose()),
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            match self.memory.wait_for(turn, Wait::FOREVER.from(whom)) {
+            match self.memory.look_for(turn, nap.wait().from(whom)) {
                 Ok(Some(found)) => return Ok(found),
                 Ok(None) => drop(self.go_on_with_all()),
+                Err(Error::Timeout { .. }) if nap.is_short => {}
                 Err(error) => {
                     let given_up = self.comm().with_post(|post| {
                         if self.local().check_alive(whom).is_ok() {
@@ -212,7 +264,7 @@ impl World {
 
     /// Whether a request is done, or never can be.
     fn has_ended(&self, post: &mut Post, request: u64, peer: Option<Rank>) -> bool {
-        if post.is_done(request) || post.trouble().is_some() {
+        if post.is_done(request) || post.trouble_of(request, peer).is_some() {
             return true;
         }
         match peer {
@@ -231,16 +283,18 @@ impl World {
                 let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
                 requests.iter().position(ended)
             };
-            let turn = || match self.comm().poll(self, look) {
-                Poll::Ready(at) => Some(Ok(Some(at))),
+            let nap = Nap::now(self);
+            let turn = || match self.comm().poll(self, |post| nap.look(post, look)) {
+                Poll::Ready(at) => Some(Ok(at)),
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
             let whom = self.somebody_else().unwrap_or(self.rank());
-            match self.memory.wait_for(turn, Wait::FOREVER.from(whom)) {
+            match self.memory.look_for(turn, nap.wait().from(whom)) {
                 Ok(Some(at)) => return Ok(at),
                 Ok(None) => drop(self.go_on_with_all()),
-                Err(error) if self.local().check_alive(whom).is_ok() => return Err(error),
+                Err(Error::Timeout { .. }) if nap.is_short => {}
+                Err(error) if self.local().check_alive(whom).is_ok() => return self.note(Err(error)),
                 Err(_) => {}
             }
         }
@@ -294,9 +348,19 @@ impl World {
 
     /// Sends what waits to be sent, and drops what nobody has asked for; nobody is waited for longer than `limit`.
     pub(crate) fn end_messages(&self, limit: Duration) -> Result<()> {
-        if !self.comm().with_post(|post| post.close()) {
-            return Ok(());
+        let sent = match self.comm().with_post(|post| post.close()) {
+            true => self.send_rest(limit),
+            false => Ok(()),
+        };
+        // Now that nothing of others is needed any more, they are told not to send, and that what they sent is gone.
+        let is_first = self.comm().with_post(|post| post.shut(self) && post.is_in_use());
+        match sent {
+            Ok(()) if is_first => self.send_rest(limit),
+            sent => sent,
         }
+    }
+
+    fn send_rest(&self, limit: Duration) -> Result<()> {
         loop {
             self.go_on_with_all();
             let Some(peer) = self.comm().with_post(|post| post.busy_with()) else { return Ok(()) };
@@ -306,9 +370,15 @@ impl World {
                 Poll::Errand => Some(Ok(())),
                 Poll::Pending => None,
             };
-            match self.memory.wait_for(turn, Wait::at_most(limit).from(peer)) {
+            match self.memory.look_for(turn, Wait::at_most(limit).from(peer)) {
                 Ok(()) => {}
-                Err(error @ Error::Timeout { .. }) => return Err(error),
+                Err(error @ Error::Timeout { .. }) => {
+                    // A rank that does not read what is said about its messages does not wait for that.
+                    return match self.comm().with_post(|post| post.has_messages_for(peer)) {
+                        true => Err(error),
+                        false => Ok(()),
+                    };
+                }
                 Err(error) => self.comm().with_post(|post| post.lose(self, peer, &error)),
             }
         }

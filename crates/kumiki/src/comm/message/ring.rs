@@ -8,7 +8,7 @@
 
 use super::record::{Record, HEAD_BYTES, HEAD_WORDS};
 use crate::data::heap;
-use crate::{Error, GlobalAddress, Result};
+use crate::{Error, Fate, GlobalAddress, Result};
 use kumiki_mem::{Local, Locked, Span};
 use std::sync::atomic::{fence, Ordering};
 
@@ -21,11 +21,14 @@ const LOCK_AT: u64 = 72;
 const HUNGRY_AT: u64 = 80;
 /// …and by the reader: in lines of their own.
 const HEAD_AT: u64 = 128;
+const CLOSED_AT: u64 = 136;
 /// Bytes before the records.
 pub(super) const FRAME_BYTES: u64 = 192;
 const MAGIC: u64 = u64::from_le_bytes(*b"mail\0\0\0\x01");
 /// `from` of a ring that anybody writes to.
 const ANYBODY: u64 = u64::MAX;
+/// Where the address of a mailbox stands, if a rank has closed without ever having had one.
+const NEVER: u64 = 1;
 
 /// The least and the most bytes of records that a ring has room for.
 pub(super) const LEAST_RING: u64 = 256;
@@ -38,6 +41,10 @@ pub(super) const MAILBOX_BYTES: u64 = (16 << 10) - FRAME_BYTES;
 pub(super) struct Ring {
     pub(super) address: GlobalAddress,
     pub(super) bytes: u64,
+}
+
+fn closed(rank: u32) -> Error {
+    Error::PeerLost { rank, fate: Fate::NotDone, why: "it is finalizing".into() }
 }
 
 fn broken() -> Error {
@@ -82,7 +89,10 @@ impl Ring {
         }
         let address = local.span(heap::mailbox(local, rank), 8)?.load(0)?;
         let ring = Ring { address: GlobalAddress::from_bits(address), bytes: MAILBOX_BYTES };
-        Ok((address != 0).then_some(ring))
+        match address {
+            NEVER => Err(closed(rank)),
+            _ => Ok((address != 0).then_some(ring)),
+        }
     }
 
     /// The same, made if there is none.
@@ -96,8 +106,45 @@ impl Ring {
             Ok(_) => Ok(made),
             Err(other) => {
                 heap::release(local, made.address)?;
+                if other == NEVER {
+                    return Err(closed(rank));
+                }
                 Ok(Ring { address: GlobalAddress::from_bits(other), ..made })
             }
+        }
+    }
+
+    /// This rank reads no messages any more. If it never had a mailbox, it gets none; else this is it, and nothing comes into it from now
+    /// on.
+    pub(super) fn close_mailbox(local: Local<'_>) -> Result<Option<Ring>> {
+        let rank = local.rank();
+        if local.pool(rank)?.is_empty() {
+            return Ok(None);
+        }
+        let place = local.span(heap::mailbox(local, rank), 8)?.word(0)?;
+        let address = match place.compare_exchange(0, NEVER, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) | Err(NEVER) => return Ok(None),
+            Err(address) => GlobalAddress::from_bits(address),
+        };
+        let ring = Ring { address, bytes: MAILBOX_BYTES };
+        let span = ring.span(local)?;
+        // Whoever writes at this moment is done first. One that is stopped meanwhile is not waited for.
+        let held = local.lock_briefly(span.word(LOCK_AT)?)?;
+        ring.close(local)?;
+        drop(held);
+        Ok(Some(ring))
+    }
+
+    /// Nobody begins to write any more.
+    pub(super) fn close(self, local: Local<'_>) -> Result<()> {
+        self.span(local)?.store(CLOSED_AT, 1)
+    }
+
+    /// Fails if a rank of this node reads no messages any more.
+    pub(super) fn check_open(local: Local<'_>, rank: u32) -> Result<()> {
+        match Ring::mailbox(local, rank)? {
+            Some(ring) if ring.span(local)?.load(CLOSED_AT)? != 0 => Err(closed(rank)),
+            _ => Ok(()),
         }
     }
 
@@ -126,7 +173,7 @@ impl Ring {
     pub(super) fn write(self, local: Local<'_>) -> Result<Writing<'_>> {
         let span = self.span(local)?;
         let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
-        Writing::new(self, span, tail, head, None)
+        Writing::new(self, local, span, (tail, head), None)
     }
 
     /// The same for a ring that others write to, too: they wait meanwhile.
@@ -134,7 +181,15 @@ impl Ring {
         let span = self.span(local)?;
         let held = local.lock(span.word(LOCK_AT)?)?;
         let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
-        Writing::new(self, span, tail, head, Some(held))
+        Writing::new(self, local, span, (tail, head), Some(held))
+    }
+
+    /// The same for whoever must not wait: nothing if somebody holds the lock for longer.
+    pub(super) fn write_briefly(self, local: Local<'_>) -> Result<Option<Writing<'_>>> {
+        let span = self.span(local)?;
+        let Some(held) = local.lock_briefly(span.word(LOCK_AT)?)? else { return Ok(None) };
+        let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
+        Writing::new(self, local, span, (tail, head), Some(held)).map(Some)
     }
 
     /// Begins to read behind `head`.
@@ -178,10 +233,19 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    fn new(ring: Ring, span: Span<'a>, tail: u64, head: u64, held: Option<Locked<'a>>) -> Result<Self> {
+    fn new(
+        ring: Ring,
+        local: Local<'_>,
+        span: Span<'a>,
+        (tail, head): (u64, u64),
+        held: Option<Locked<'a>>,
+    ) -> Result<Self> {
         let room = ring.bytes.checked_sub(tail.wrapping_sub(head)).ok_or_else(broken)?;
         if span.load(MAGIC_AT)? != MAGIC || !tail.is_multiple_of(8) {
             return Err(broken());
+        }
+        if span.load(CLOSED_AT)? != 0 {
+            return Err(closed(local.rank_of(ring.address)));
         }
         Ok(Writing { ring, span, from: tail, tail, room, _held: held })
     }
@@ -201,9 +265,10 @@ impl<'a> Writing<'a> {
         for (place, word) in words.chunks_exact_mut(8).zip(record.words()) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        for (at, bytes, source) in
-            [(self.tail, HEAD_BYTES as usize, &words[..]), (self.tail + HEAD_BYTES, body.len(), body)]
-        {
+        for (at, bytes, source) in [
+            (self.tail, HEAD_BYTES as usize, &words[..]),
+            (self.tail.wrapping_add(HEAD_BYTES), body.len(), body),
+        ] {
             for (place, range) in self.ring.pieces(at, bytes) {
                 self.span.write(place, &source[range])?;
             }

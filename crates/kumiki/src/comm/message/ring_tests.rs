@@ -73,6 +73,11 @@ fn what_nobody_writes_into_a_ring_is_refused() {
         assert!(read.is_err(), "{tail}: {read:?}");
         assert!(tail == 8 || ring.write(local).is_err(), "{tail}");
     }
+    // The last bytes that can ever be written.
+    span.store(64, !15).unwrap();
+    span.store(128, !15).unwrap();
+    assert!(ring.write(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
+    span.store(128, 0).unwrap();
     span.store(64, 48).unwrap();
     // A body that is longer than what is there, longer than the ring, longer than anything.
     for bytes in [8, 300, u64::MAX, u64::MAX - 6] {
