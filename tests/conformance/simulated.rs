@@ -24,7 +24,6 @@ const REAL_ONLY: &[&str] = &[
     "far_offsets",
     "heap_memory_goes_back",
     // Other groups of simulated ranks, without faults, are in the tests of the crate.
-    "collectives",
     "long_collectives",
     "broken_collectives",
     "many_collectives",

@@ -234,7 +234,7 @@ impl Drive {
         let mut turn = 0u32;
         loop {
             turn = turn.wrapping_add(1);
-            let found = look(turn % TURNS_PER_WHOLE_LOOK != 0);
+            let found = look(!turn.is_multiple_of(TURNS_PER_WHOLE_LOOK));
             if found.is_some() || patience.exhausted() || patience.must_look_up(TRAFFIC_TURNS) {
                 return found;
             }

@@ -404,8 +404,8 @@ impl Answer {
     fn take(&mut self, local: Local<'_>, found: Option<Found>, index: usize) {
         let Some((task, pointer)) = found else { return };
         match pointer {
-            // SAFETY: the word was found for this task, a moment ago.
             Some(pointer) => {
+                // SAFETY: the word was found for this task, a moment ago.
                 let value = unsafe { local.perform(&task, pointer) };
                 if task.fetches() {
                     self.values.extend_from_slice(&value.to_le_bytes());

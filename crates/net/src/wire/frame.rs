@@ -18,7 +18,7 @@ pub const MAX_PAYLOAD_BYTES: u32 = 1 << 20;
 pub const FIRST_USER_KIND: u8 = 16;
 /// The kind of the frame with which a side says that it will make no more requests and waits for no more replies.
 pub const KIND_GOODBYE: u8 = 1;
-/// The kind of a frame that holds many headers: see [`bundle`](super::bundle).
+/// The kind of a frame that holds many headers: see [`bundle`].
 pub const KIND_BUNDLE: u8 = 2;
 /// On a frame with a payload: it is sent from memory that may have changed since its checksum was taken. A checksum that is
 /// wrong then does not end the connection; the receiver is told that the payload is torn.

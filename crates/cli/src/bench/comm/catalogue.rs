@@ -36,7 +36,38 @@ pub(super) fn all() -> Vec<Metric> {
     for place in [Place::Shm, Place::Tcp] {
         batches(&mut list, Session { place, ranks: 4 });
     }
+    for (place, ranks) in [
+        (Place::Shm, 2),
+        (Place::Shm, 4),
+        (Place::Shm, 8),
+        (Place::Shm, 16),
+        (Place::Tcp, 2),
+        (Place::Tcp, 4),
+    ] {
+        collectives(&mut list, Session { place, ranks });
+    }
+    // Sessions that come again are one.
+    list.sort_by_key(|metric| metric.session);
     list
+}
+
+fn collectives(list: &mut Vec<Metric>, session: Session) {
+    let (place, ranks) = (session.place.name(), session.ranks);
+    let mut add = |name: String, ask: String, peers: String| {
+        let how = How::Ask { ours: format!("comm.{ask}"), floors: Vec::new(), peers: Some(peers) };
+        let bounds = vec![Bound { against: Against::Peer, limit: 1.0 }];
+        list.push(Metric { name, unit: "us", session, how, bounds });
+    };
+    add(format!("barrier.{place}.{ranks}"), "barrier".into(), "barrier".into());
+    for pattern in ["bcast", "allreduce", "allgather", "alltoall"] {
+        for (bytes, size) in [(8, "8"), (64 << 10, "64K"), (4 << 20, "4M")] {
+            // Of the last two it is what a rank has in the end.
+            let shared = matches!(pattern, "allgather" | "alltoall");
+            let each = if shared { (bytes / u64::from(ranks)).max(8) } else { bytes };
+            let ask = format!("{pattern}.{each}");
+            add(format!("{pattern}.{place}.{ranks}.{size}"), ask.clone(), format!("comm.{ask}"));
+        }
+    }
 }
 
 fn channels(list: &mut Vec<Metric>, session: Session) {

@@ -1,7 +1,7 @@
 //! What patterns cost.
 
 use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
-use kumiki::comm::{Receiver, Sender, Slots};
+use kumiki::comm::{Group, Receiver, Sender, Slots, Sum};
 use kumiki::data::SharedArray;
 use kumiki::World;
 use std::hint::black_box;
@@ -26,11 +26,13 @@ fn text(error: kumiki::Error) -> String {
 pub(in crate::bench) struct Comm<'a> {
     world: &'a World,
     sampler: Sampler,
+    /// All ranks; made when first needed.
+    group: Option<Group<'a>>,
 }
 
 impl<'a> Comm<'a> {
     pub(in crate::bench) fn new(world: &'a World) -> Comm<'a> {
-        Comm { world, sampler: Sampler::default() }
+        Comm { world, sampler: Sampler::default(), group: None }
     }
 
     /// Every rank calls it; the answer of rank 0 counts. The first value is the unit.
@@ -50,6 +52,10 @@ impl<'a> Comm<'a> {
             }
             ["histogram", words] => ("ns", number(words).and_then(|words| self.histogram(words, request))),
             ["gather", words] => ("ns", number(words).and_then(|words| self.gather(words, request))),
+            ["barrier"] => ("us", self.collective("barrier", 8, request)),
+            [name @ ("bcast" | "allreduce" | "allgather" | "alltoall"), bytes] => {
+                ("us", number(bytes).and_then(|bytes| self.collective(name, bytes, request)))
+            }
             _ => ("ns", Err(format!("{} is not a metric known here", request.metric))),
         };
         let met = self.world.sync().map_err(text);
@@ -151,6 +157,44 @@ impl<'a> Comm<'a> {
         });
         free(ends)?;
         times
+    }
+
+    /// Microseconds of a call that all ranks make, of so many bytes.
+    fn collective(&mut self, name: &str, bytes: u64, request: &Request) -> Measured {
+        let group = match self.group.take() {
+            Some(group) => group,
+            None => self.world.group().map_err(text)?,
+        };
+        let (ranks, words) = (group.ranks(), bytes as usize / 8);
+        let whole = if matches!(name, "allgather" | "alltoall") { words * ranks as usize } else { words };
+        let (mut from, mut into) = (vec![1.0f64; whole], vec![0.0f64; whole]);
+        let times = self.together(request, |count| {
+            for number in 0..count {
+                match name {
+                    "barrier" => group.barrier(),
+                    "bcast" => group.broadcast((number % u64::from(ranks)) as u32, &mut from),
+                    "allreduce" => {
+                        // The sum goes where the numbers are: as MPI has it, they come from elsewhere.
+                        into.copy_from_slice(&from);
+                        group.allreduce(&mut into, Sum)
+                    }
+                    "allgather" => group.allgather(&from[..words], &mut into),
+                    _ => group.alltoall(&from, &mut into),
+                }
+                .map_err(text)?;
+            }
+            let expected = match name {
+                "allreduce" => f64::from(ranks),
+                "allgather" | "alltoall" => 1.0,
+                _ => return Ok(()),
+            };
+            match into.iter().all(|value| *value == expected) {
+                true => Ok(()),
+                false => Err(format!("a value of {name} is wrong")),
+            }
+        });
+        self.group = Some(group);
+        Ok(times?.into_iter().map(|nanoseconds| nanoseconds / 1e3).collect())
     }
 
     /// A table of so many words over all ranks that have this value.

@@ -415,7 +415,8 @@ impl Talk<'_, '_> {
             while have < there {
                 let end = there.min(have + CHUNK_BYTES);
                 let [to, from] = [pointer(own, have), pointer(note, have)].map(|place| place.parts().0);
-                world.complete(world.copy(to, from, end - have, Order::None)?)?;
+                // Alone: what else the program has under way is its own business.
+                world.complete_one(world.copy(to, from, end - have, Order::None)?)?;
                 have = end;
                 self.give_tokens(children, have)?;
             }

@@ -17,8 +17,11 @@ const VARIABLE: &str = "KUMIKI_TUNE";
 pub(super) struct Kept {
     /// What it said, when it was read.
     read: Mutex<Option<Result<String>>>,
-    learned: Mutex<BTreeMap<(Class, [u32; 2]), Algorithm>>,
+    learned: Mutex<Lines>,
 }
+
+/// Decisions, by what they are about and the ranks and nodes of the group.
+type Lines = BTreeMap<(Class, [u32; 2]), Algorithm>;
 
 /// Whether there is a file to ask. One whose name cannot be read counts: whoever asks it gets the error.
 pub(super) fn is_asked() -> bool {
@@ -51,6 +54,20 @@ fn write(path: &str, text: &str) -> Result<()> {
     })
 }
 
+/// The lines of a file: what was learned first, and of what was there before as much as a file may have.
+fn text_of(learned: Lines, before: Vec<(Class, Algorithm, [u32; 2])>) -> String {
+    let before = before.into_iter().map(|(class, algorithm, place)| ((class, place), algorithm));
+    let others: Lines = before.filter(|(key, _)| !learned.contains_key(key)).collect();
+    let lines = learned.into_iter().chain(others);
+    lines.fold(format!("{TITLE}\n"), |text, ((class, place), algorithm)| {
+        let line = line_of(class, algorithm, place);
+        match (text.len() + line.len()) as u64 <= MOST_FILE_BYTES {
+            true => text + &line,
+            false => text,
+        }
+    })
+}
+
 impl World {
     fn tuning(&self) -> Result<String> {
         let mut read_before = self.groups().kept.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,12 +82,9 @@ impl World {
         let Some(path) = kumiki_mem::variable(VARIABLE)?.filter(|_| !learned.is_empty()) else {
             return Ok(());
         };
-        let before = parse(&self.tuning()?).unwrap_or_default();
-        let mut lines: BTreeMap<_, _> =
-            before.into_iter().map(|(class, algorithm, place)| ((class, place), algorithm)).collect();
-        lines.extend(learned);
-        let lines = lines.into_iter().map(|((class, place), algorithm)| line_of(class, algorithm, place));
-        write(&path, &lines.fold(format!("{TITLE}\n"), |text, line| text + &line))
+        // As it is now: others may have written to it since it was read.
+        let before = parse(&read(&path)?).unwrap_or_default();
+        write(&path, &text_of(learned, before))
     }
 }
 
@@ -119,6 +133,18 @@ impl Group<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_had_grown_too_long_to_be_read_kept_all_groups_from_being_made() {
+        let class = |power| Class { collective: "allreduce", commutes: true, power };
+        let line = |ranks: u32| ((class(ranks % 40 + 1), [ranks, 1]), Algorithm::Ring);
+        let learned: Lines = (0..100).map(line).collect();
+        let before = (0..4_000).map(line).map(|((class, place), algorithm)| (class, algorithm, place));
+        let text = text_of(learned.clone(), before.collect());
+        let read: Lines =
+            parse(&text).unwrap().into_iter().map(|(class, way, place)| ((class, place), way)).collect();
+        assert!(read.len() > 500 && learned.iter().all(|(key, way)| read.get(key) == Some(way)));
+    }
 
     #[test]
     fn a_file_is_read_whole_or_named_with_the_line_that_is_wrong() {

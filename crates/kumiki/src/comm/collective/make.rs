@@ -223,6 +223,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         untold: None,
         has_lost_strangers: false,
         jobs: Default::default(),
+        parted: None,
         team: None,
     };
     let group = Group {

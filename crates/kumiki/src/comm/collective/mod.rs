@@ -184,6 +184,8 @@ struct State {
     has_lost_strangers: bool,
     /// What was started and is not over, in its order.
     jobs: VecDeque<Box<dyn started::Job>>,
+    /// Who may look at the block of this member, once it has said that it looks at no block of others: that is said once.
+    parted: Option<Vec<(u32, Rank)>>,
 }
 
 /// A member in the middle of a call.
@@ -238,6 +240,7 @@ impl<'w> Group<'w> {
         let mut talk = Talk { group: &self, state, mark: 0, call: 0 };
         talk.settle();
         // All have come, and what they sent is there: nobody sends anything more. Behind the next meeting nobody looks at a block, either.
+        talk.state.parted = Some(talk.guests());
         talk.part();
         let [node, all] =
             [talk.state.node_team.take(), talk.state.team.take()].map(|team| team.map_or(Ok(()), Team::free));
@@ -449,6 +452,10 @@ impl Talk<'_, '_> {
 
 impl Drop for Group<'_> {
     fn drop(&mut self) {
+        // A forked child has no part in the group, and what a closed world had of it is gone.
+        if self.world.local().check_alive(self.world.rank()).is_err() {
+            return;
+        }
         self.keep_decisions();
         let memory = self.memory.take();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -463,8 +470,14 @@ impl Drop for Group<'_> {
         }
         let calls = talk.state.calls.drain(..);
         calls.for_each(|(_, posted)| self.world.memory.forget_call(posted));
-        let guests = talk.guests();
-        talk.part();
+        let guests = match talk.state.parted.take() {
+            Some(guests) => guests,
+            None => {
+                let guests = talk.guests();
+                talk.part();
+                guests
+            }
+        };
         let _ = block::close(self.world.local(), self.block);
         if let Some((block, booked)) = memory {
             self.world.retire(Retired { block, layout: self.layout, guests, booked });

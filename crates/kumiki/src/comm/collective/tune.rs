@@ -5,7 +5,7 @@
 //! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
 
 use super::operation::{merge, Max, Reduction};
-use super::{Algorithm, Group};
+use super::{Algorithm, Group, LONG_BYTES};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -109,15 +109,25 @@ struct Facts {
 }
 
 impl Facts {
-    /// About how long an algorithm takes, in nanoseconds.
+    /// About how long an algorithm takes, in nanoseconds. What comes in many pieces, or is shown in many halves, waits for others as many
+    /// times: only there the numbers are far apart.
     fn estimate(self, collective: &str, algorithm: Algorithm, bytes: u64) -> u64 {
-        // A message and a byte, on a node and between nodes; what a piece costs beside its bytes; and meeting on a node.
-        let (message, byte_ps, a_piece, meeting) =
-            if self.nodes == 1 { (500, 300, 150, 1_000) } else { (20_000, 1_000, 2_000, 1_000) };
-        let steps = u64::from(self.ranks.next_power_of_two().ilog2());
-        let stream = |bytes: u64| bytes * byte_ps / 1000 + bytes.div_ceil(self.piece.max(1)) * a_piece;
-        let shown =
-            |bytes: u64| bytes.div_ceil(self.half.max(1)).max(1) * meeting + bytes * 300 / 1000 * self.ranks;
+        // A message and a byte, on a node and between nodes; and what each piece but the first costs beside its bytes.
+        let (message, byte_ps, a_piece) =
+            if self.nodes == 1 { (500, 300, 20_000) } else { (50_000, 1_000, 200_000) };
+        let is_long = bytes >= LONG_BYTES as u64;
+        let steps_of = |count: u64| u64::from(count.next_power_of_two().ilog2());
+        let steps = steps_of(self.ranks);
+        let moved = |bytes: u64| bytes * byte_ps / 1000;
+        let stream = |bytes: u64| match collective == "broadcast" && is_long {
+            // It is read from where it is.
+            true => moved(bytes) + 3 * message,
+            false => moved(bytes) + bytes.div_ceil(self.piece.max(1)).saturating_sub(1) * a_piece,
+        };
+        let shown = |bytes: u64| {
+            let again = bytes.div_ceil(self.half.max(1)).saturating_sub(1);
+            1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
+        };
         match algorithm {
             Algorithm::Flat => shown(bytes),
             Algorithm::Tree | Algorithm::Doubling => steps * (message + stream(bytes)),
@@ -125,13 +135,16 @@ impl Facts {
             Algorithm::Ring => 2 * self.ranks * message + 2 * stream(bytes),
             Algorithm::Direct => {
                 // All read from the node of one, and share its line.
-                let times = if collective == "broadcast" && self.nodes > 1 { self.ranks } else { 1 };
+                let times = if collective == "broadcast" && self.nodes > 1 { self.ranks } else { 2 };
                 // Lending takes as long as some messages.
-                4 * steps * message + self.ranks * message / 4 + 5_000 + times * (bytes * byte_ps / 1000)
+                4 * steps * message + self.ranks * message / 4 + 5_000 + times * moved(bytes)
             }
             Algorithm::Levels => {
-                let far = u64::from(self.nodes.next_power_of_two().ilog2());
-                2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes))
+                let far = steps_of(self.nodes);
+                match is_long {
+                    true => 2 * (10_000 + bytes * 300 / 1000) + 4 * far * message + 2 * moved(bytes),
+                    false => 2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes)),
+                }
             }
         }
     }
@@ -239,7 +252,8 @@ impl Group<'_> {
         if !tuner.table.contains_key(&class) {
             let promising = self.facts().promising(collective, &can, 1 << power.min(40));
             if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
-                return Ok(Choice { algorithm: usual, trial: None });
+                let only = promising.first().copied().filter(|_| promising.len() == 1 && !tuner.is_fixed);
+                return Ok(Choice { algorithm: only.unwrap_or(usual), trial: None });
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
             tuner.table.insert(class, Entry::Trying { calls: 0, tried, best_ns: [u64::MAX; ALGORITHMS] });
@@ -364,7 +378,14 @@ mod tests {
         let all = [Algorithm::Flat, Algorithm::Doubling, Algorithm::Ring, Algorithm::Tree];
         let small = facts.promising("allreduce", &all, 8);
         assert!(small.contains(&Algorithm::Flat) && !small.contains(&Algorithm::Ring), "{small:?}");
+        let with_direct = [Algorithm::Direct, Algorithm::Flat, Algorithm::Ring, Algorithm::Doubling];
+        assert_eq!(facts.promising("allreduce", &with_direct, 1 << 22), [Algorithm::Direct]);
         let far = Facts { nodes: 16, ..facts };
+        assert_eq!(far.promising("allreduce", &with_direct[..], 1 << 22)[0], Algorithm::Direct);
+        assert!(!far.promising("allreduce", &with_direct, 1 << 22).contains(&Algorithm::Doubling));
+        assert!(far
+            .promising("broadcast", &[Algorithm::Tree, Algorithm::Ring], 1 << 22)
+            .contains(&Algorithm::Ring));
         let large = far.promising("allreduce", &[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
         assert!(large.contains(&Algorithm::Ring), "{large:?}");
         assert_eq!(facts.promising("broadcast", &[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
