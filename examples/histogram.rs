@@ -20,11 +20,13 @@ fn main() -> kumiki::Result<()> {
     }
     world.sync()?;
 
-    // The first rank of each node adds to those of rank 0, wherever they are.
+    // The first rank of each node adds to those of rank 0, wherever they are: the additions travel together.
     if me == first && me != 0 {
+        let mut totals = world.stream();
         for bin in 0..BINS {
-            world.fetch_add(bins.at(0, bin), counts.load(bin)?)?;
+            totals.add(bins.at(0, bin), counts.load(bin)?)?;
         }
+        totals.flush()?;
     }
     world.sync()?;
     if me == 0 {

@@ -134,6 +134,8 @@ impl<'w> Cartesian<'_, 'w> {
     }
 
     /// Makes a group of those that differ from this member in these dimensions only. Collective among all members of the grid.
+    /// A dimension that the grid does not have is [`Misuse`](Error::Misuse) on whoever gives it, before it meets the others: if they give
+    /// another one they wait for it to come.
     pub fn part(&self, dimensions: &[usize]) -> Result<Group<'w>> {
         let count = self.coordinates.len();
         if let Some(wrong) = dimensions.iter().find(|dimension| **dimension >= count) {

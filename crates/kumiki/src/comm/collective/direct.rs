@@ -285,6 +285,9 @@ impl Talk<'_, '_> {
         let notes = self.tell_notes(circle, [0, 0, data.len() as u64])?;
         let start = notes[..me].iter().fold(0u64, |start, note| start.saturating_add(note[2]));
         if !data.is_empty() {
+            if notes[root][0] == 0 {
+                return Err(differs("the root has no room".into()));
+            }
             self.group.world.put_slice(pointer(notes[root], start as usize), data)?;
         }
         self.meet_circle(circle)

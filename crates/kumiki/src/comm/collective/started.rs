@@ -289,6 +289,7 @@ impl<'w> Group<'w> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
         if let Some(broken) = state.broken {
+            Talk { group: self, state, mark: 0, call: 0 }.tell();
             return self.world.note(Err(broken.error()));
         }
         let Start { name, arguments, data, finish, operation, steps } = start;
