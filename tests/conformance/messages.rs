@@ -222,6 +222,21 @@ pub(crate) fn left_alone(stage: &Stage) {
     }
 }
 
+/// Whoever waits for a message of a rank that has finalized, or sends it more than it takes, is told; what it sent before is there.
+pub(crate) fn went(stage: &Stage) {
+    let (me, messages) = (stage.me(), stage.world.messages());
+    if me % 2 == 0 {
+        return messages.send(me + 1, 1, &[me]).expect("send");
+    }
+    for from in [me - 1, me - 1] {
+        let waited = messages.receive::<u32>(from, 2);
+        assert!(matches!(waited, Err(Error::PeerLost { rank, .. }) if rank == from), "{waited:?}");
+    }
+    let mut sent = (0..100).map(|_| messages.send(me - 1, 2, &[me]));
+    assert!(sent.any(|sent| matches!(sent, Err(Error::PeerLost { .. }))));
+    assert_eq!(messages.receive::<u32>(me - 1, 1).expect("receive").elements, [me - 1]);
+}
+
 /// Threads of a rank that send and receive at once, each with a tag of its own: whoever waits is woken by the others.
 pub(crate) fn threads(stage: &Stage) {
     let (me, ranks) = (stage.me(), stage.ranks());

@@ -23,6 +23,7 @@ pub(crate) fn play() -> Result<()> {
             report("named", &messages.receive::<u64>(1, 9).map(drop));
             report("asked", &receiving.wait().map(drop));
             report("probe", &messages.probe(1, 9).map(drop));
+            report("tried", &messages.try_probe(1, 9).map(drop));
         }
         _ => {
             let flood = || loop {

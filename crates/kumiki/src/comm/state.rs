@@ -524,7 +524,7 @@ impl World {
         loop {
             self.go_on_with(NOTHING);
             let found = next(&mut self.comm().lock());
-            let Some((id, peer)) = found else { return self.end_messages(limit) };
+            let Some((id, peer)) = found else { return Ok(()) };
             let look = || {
                 let mut inner = self.comm().lock();
                 let is_next = next(&mut inner).is_some_and(|(next, _)| next == id);

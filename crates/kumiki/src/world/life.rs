@@ -6,8 +6,6 @@ use crate::{Error, Part, Result};
 use kumiki_mem::Attachment;
 use std::time::Duration;
 
-/// How long a rank that finalizes waits for others to take its messages.
-pub(super) const UNSENT: Duration = Duration::from_secs(10);
 /// How long a rank that waits for the others does nothing else, while it has messages under way.
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -105,9 +103,8 @@ impl World {
     /// structures are gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left
     /// the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        // What another rank waits for before it comes here. The rest is gone, as everything is.
-        let _ = self.end_messages(UNSENT);
-        self.memory.reset_in_place(new_rank).map(World::over)
+        // What another rank waits for before it comes here is sent. The rest is gone, as everything is.
+        self.memory.reset_in_place(new_rank, || self.end_messages()).map(World::over)
     }
 
     /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
@@ -120,11 +117,11 @@ impl World {
     /// A rank that gives up while others go on can say why with [`abort`](Self::abort). A process that ends
     /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
     ///
-    /// Messages that wait to be sent are sent first, and those that nobody has received are dropped. Whoever sends to a rank that has
-    /// finalized gets [`PeerLost`](crate::Error::PeerLost).
+    /// Messages that wait to be sent are sent meanwhile, however late their receivers come, and those that nobody has received are dropped.
+    /// Whoever sends to a rank that has finalized, or waits for a message of it, gets [`PeerLost`](crate::Error::PeerLost).
     pub fn finalize(self) -> Result<()> {
-        let (sent, saved) = (self.end_messages(UNSENT), self.save_tuning());
-        self.memory.finalize_in_place().and(sent).and(saved)
+        let saved = self.save_tuning();
+        self.memory.finalize_in_place(|| self.end_messages()).and(saved)
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

@@ -9,6 +9,7 @@ use crate::node::copy;
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::{process, time};
+use kumiki_net::shm::barrier::Intent;
 use kumiki_net::shm::lock::{self, OwnerTag};
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
@@ -72,6 +73,14 @@ impl<'a> Local<'a> {
         }
         let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
         place.is_some_and(|place| place.node == self.node.node && place.status == Status::Alive)
+    }
+
+    /// Whether a rank of this node has begun to finalize.
+    pub fn is_finalizing(self, rank: u32) -> bool {
+        let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
+        let near = place.filter(|place| place.node == self.node.node);
+        let control = near.and_then(|place| self.node.arena.control(place.local));
+        control.is_some_and(|control| control.intent.load(Ordering::SeqCst) == Intent::Finalize as u32)
     }
 
     /// The rank that an address belongs to.

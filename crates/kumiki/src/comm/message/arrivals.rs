@@ -11,6 +11,8 @@ use crate::{Error, Purpose, Rank, Result, World};
 
 /// Whether somebody is gone whom nobody waits for right now is looked at every so many times.
 const LOOKS_A_CHECK: usize = 4;
+/// One of another node that a receive waits for is asked to tell when it goes after so many looks.
+const LOOKS_A_QUESTION: usize = 64;
 
 impl Post {
     pub(super) fn read_mailbox(&mut self, world: &World) -> Result<()> {
@@ -78,6 +80,9 @@ impl Post {
             }
             Note::Leave { lane } => self.outs.entry(from).or_default().leave(lane),
             Note::Room { lane, head } => self.outs.entry(from).or_default().room(lane, head),
+            Note::Awaits if self.shuts > 0 => self.say(from, Note::Gone),
+            Note::Awaits => drop(self.awaited_by.insert(from)),
+            Note::Gone => self.leaving.push(from),
             Note::End => {}
         }
         Ok(true)
@@ -108,16 +113,17 @@ impl Post {
                 Body::Here(bytes)
             }
         };
-        if way == Way::Mailbox && record.hungry {
-            self.incoming.note_hungry(source);
-        }
+        // Only when it leaves the mailbox: one that stays there is looked at again.
+        let is_hungry = way == Way::Mailbox && record.hungry;
         if let Some(wanted) = self.matching.arrive(&envelope) {
-            self.give_back(source, way);
+            self.give_back(source, way, is_hungry);
             self.hand_over(wanted, envelope, body);
         } else if self.is_closing {
-            self.drop_message(envelope, way, body);
+            self.drop_message(envelope, way, body, is_hungry);
         } else if !self.keep(world, envelope, way, body) {
             return Ok(false);
+        } else if is_hungry {
+            self.incoming.note_hungry(source);
         }
         self.count(world, source);
         Ok(true)
@@ -165,8 +171,8 @@ impl Post {
     }
 
     /// Nobody will ask for a message any more.
-    fn drop_message(&mut self, envelope: Envelope, way: Way, body: Body) {
-        self.give_back(envelope.source, way);
+    fn drop_message(&mut self, envelope: Envelope, way: Way, body: Body, is_hungry: bool) {
+        self.give_back(envelope.source, way, is_hungry);
         if let Body::Lent(_, number) = body {
             self.say(envelope.source, Note::Fetched { number });
         }
@@ -308,22 +314,46 @@ impl Post {
             *number = *next;
             lending.to
         });
+        if turn.is_multiple_of(LOOKS_A_QUESTION / LOOKS_A_CHECK) && self.matching.posted_count() > 0 {
+            posted.or_else(|| self.somebody(world)).into_iter().for_each(|rank| self.ask_about(world, rank));
+        }
         let lane = self.incoming.lanes.get(turn % self.incoming.lanes.len().max(1));
         let ranks = [posted, lent, lane.map(|lane| lane.source)].into_iter().flatten();
+        let mut over = ranks.filter(|rank| !self.closed.contains_key(rank));
+        over.find_map(|rank| self.check_there(world, rank).err().map(|error| (rank, error)))
+    }
+
+    /// Fails if a rank is gone, or has begun to finalize: then it has sent everything, and takes nothing. One of another node
+    /// [says so](Self::ask_about).
+    pub(super) fn check_there(&self, world: &World, rank: Rank) -> Result<()> {
         let local = world.local();
-        let check = |rank: Rank| {
-            local.check_alive(rank)?;
-            // One that finalizes has sent everything, and takes nothing. Of another node one hears that when one sends something.
-            let is_open = match local.is_near(rank) && rank != world.rank() {
-                true => Ring::check_open(local, rank),
-                false => Ok(()),
-            };
-            is_open.or_else(|error| match error {
-                Error::PeerLost { .. } => Err(error),
-                _ => Ok(()),
-            })
-        };
-        ranks.filter_map(|rank| check(rank).err().map(|error| (rank, error))).next()
+        if rank == world.rank() {
+            return Ok(());
+        }
+        if let Some(error) = self.closed.get(&rank) {
+            return Err(error.clone());
+        }
+        local.check_alive(rank)?;
+        match local.is_near(rank).then(|| Ring::check_open(local, rank)) {
+            Some(Err(error @ Error::PeerLost { .. })) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Somebody who is there and may send something.
+    pub(super) fn somebody(&self, world: &World) -> Option<Rank> {
+        let me = world.rank();
+        let alone = (world.ranks() == 1).then_some(me);
+        alone
+            .or_else(|| (0..world.ranks()).find(|rank| *rank != me && self.check_there(world, *rank).is_ok()))
+    }
+
+    /// Has a rank of another node tell this one when it sends nothing any more.
+    pub(super) fn ask_about(&mut self, world: &World, rank: Rank) {
+        let is_far = rank != world.rank() && !world.local().is_near(rank);
+        if is_far && !self.is_closing && !self.closed.contains_key(&rank) && self.asked.insert(rank) {
+            self.say(rank, Note::Awaits);
+        }
     }
 
     /// A rank is gone, or nothing can come from it or go to it: whoever waits for that is told.
@@ -334,7 +364,11 @@ impl Post {
             // What it sent before it went is received first.
             let ended = self.read_lane(world, at).unwrap_or(false);
             if !ended && self.blocked.is_none() && is_gone {
-                self.incoming.lanes.remove(at).ring.raze(world.local());
+                let ring = self.incoming.lanes.remove(at).ring;
+                // What one of another node has asked for may be written at this moment: that memory stays as it is.
+                if world.local().is_near(rank) {
+                    ring.raze(world.local());
+                }
             }
         }
         self.reads_all = false;
@@ -343,6 +377,7 @@ impl Post {
             self.fail_receives(rank, error);
             self.incoming.forget(rank);
             self.starved.remove(&rank);
+            self.closed.entry(rank).or_insert_with(|| error.clone());
         }
         self.fail_out(world, rank, error);
         self.debts.remove(&rank);
@@ -364,9 +399,11 @@ impl Post {
         });
     }
 
-    /// What nobody has asked for is dropped from now on. Whether there ever were messages.
-    pub(super) fn close(&mut self) -> bool {
-        self.is_closing = true;
+    /// What nobody has asked for is dropped from now on.
+    pub(super) fn close(&mut self) {
+        if std::mem::replace(&mut self.is_closing, true) {
+            return;
+        }
         self.outs.values_mut().for_each(Out::close);
         let kept: Vec<_> = self.matching.drain().collect();
         self.kept_bytes = 0;
@@ -375,24 +412,30 @@ impl Post {
             if kept.way == Way::Mailbox {
                 self.incoming.keeps_no_more(envelope.source);
             }
-            self.drop_message(envelope, kept.way, kept.body);
+            self.drop_message(envelope, kept.way, kept.body, false);
         }
-        self.mailbox.is_some()
     }
 
-    /// Nothing comes from now on: whoever sends is told so. What had come is dropped, and whoever waits for that is told, too. False if
-    /// that was done before.
+    /// Nothing comes from now on: whoever sends, or waits, is told so. What had come is dropped, and whoever waits for that is told, too.
+    /// False if that is done: it takes two calls, one before and one behind the beginning of a barrier, because others may have made a
+    /// mailbox for a rank that had none.
     pub(super) fn shut(&mut self, world: &World) -> bool {
-        if std::mem::replace(&mut self.is_shut, true) {
+        if self.shuts == 2 {
             return false;
         }
+        self.shuts += 1;
         let local = world.local();
         if let (Ok(Some(ring)), None) = (Ring::close_mailbox(local), self.mailbox) {
             // Others have left something for a rank that never looked.
             self.mailbox = Some((ring, 0));
         }
-        for lane in &self.incoming.lanes {
-            let _ = lane.ring.close(local);
+        if self.shuts == 1 {
+            for lane in &self.incoming.lanes {
+                let _ = lane.ring.close(local);
+            }
+            for rank in std::mem::take(&mut self.awaited_by) {
+                self.say(rank, Note::Gone);
+            }
         }
         if self.mailbox.is_some() {
             wake_neighbours(world);
@@ -403,11 +446,6 @@ impl Post {
     /// Somebody to whom something is to be sent. What was lent is fetched without this rank's help.
     pub(super) fn busy_with(&self) -> Option<Rank> {
         self.outs.iter().find(|(_, out)| out.is_missed()).map(|(rank, _)| *rank)
-    }
-
-    /// Whether messages are to be sent to a rank.
-    pub(super) fn has_messages_for(&self, rank: Rank) -> bool {
-        self.outs.get(&rank).is_some_and(Out::has_messages)
     }
 }
 

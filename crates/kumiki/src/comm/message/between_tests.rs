@@ -73,6 +73,90 @@ fn a_world_that_is_dropped_sends_what_waits_to_be_sent() {
 }
 
 #[test]
+fn messages_that_wait_to_be_sent_come_though_their_receiver_is_late() {
+    for way in WAYS {
+        run(2, None, |world| {
+            receive_in(&world, way)?;
+            let messages = world.messages();
+            if world.rank() == 0 {
+                for number in 0..200u64 {
+                    drop(messages.start_send(1, 0, vec![number; 40])?);
+                }
+            } else {
+                kumiki_sim::compute(kumiki_sim::Time::from_us(60_000_000));
+                for number in 0..200u64 {
+                    assert_eq!(messages.receive::<u64>(0, 0)?.elements, vec![number; 40]);
+                }
+            }
+            world.finalize()
+        });
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_message_of_a_rank_that_has_finalized_is_told() {
+    for used in [false, true] {
+        run(3, None, |world| {
+            let messages = world.messages();
+            if world.rank() != 1 {
+                // It is told too if it was never heard of.
+                if used {
+                    messages.send(1, 5, &[1u8])?;
+                }
+                return world.finalize();
+            }
+            if !used {
+                let asked = messages.start_receive::<u8>(0, 1)?;
+                assert!(matches!(messages.receive::<u8>(2, 1), Err(Error::PeerLost { rank: 2, .. })));
+                assert!(matches!(asked.wait(), Err(Error::PeerLost { rank: 0, .. })));
+            }
+            let anybody = messages.receive::<u8>(None, 1);
+            assert!(matches!(anybody, Err(Error::PeerLost { .. })), "{anybody:?}");
+            assert!(matches!(messages.receive::<u8>(2, 1), Err(Error::PeerLost { rank: 2, .. })));
+            assert!(matches!(messages.probe(0, 1), Err(Error::PeerLost { rank: 0, .. })));
+            // Whoever only asks is not told: it may do so to the end.
+            assert_eq!(messages.try_probe(0, 1)?, None);
+            assert_eq!(messages.try_probe(None, 1)?, None);
+            for from in [2, 0].into_iter().filter(|_| used) {
+                assert_eq!(messages.receive::<u8>(from, 5)?.elements, [1], "it came before");
+            }
+            world.finalize()
+        });
+    }
+}
+
+#[test]
+fn a_rank_without_memory_gives_credit_in_advance_once() {
+    run(2, Some(1 << 20), |world| {
+        receive_in(&world, MessageWay::Mailbox)?;
+        let messages = world.messages();
+        messages.send(1 - world.rank(), 4, &[0u64])?;
+        messages.receive::<u64>(1 - world.rank(), 4)?;
+        world.sync()?;
+        if world.rank() == 0 {
+            for number in 0..60u64 {
+                drop(messages.start_send(1, 0, [number])?);
+            }
+            world.sync()?;
+            world.sync()?;
+        } else {
+            let spent = spend(&world);
+            world.sync()?;
+            let receiving = messages.start_receive::<u64>(0, 9)?;
+            (0..50).for_each(|_| drop(receiving.is_done()));
+            let advanced = world.comm().with_post(|post| post.incoming.source(0).advanced);
+            assert!(advanced <= u32::from(CREDIT), "{advanced}");
+            drop((spent, receiving));
+            world.sync()?;
+            for number in 0..60u64 {
+                assert_eq!(messages.receive::<u64>(0, 0)?.elements, [number]);
+            }
+        }
+        world.finalize()
+    });
+}
+
+#[test]
 fn messages_go_on_while_a_rank_waits_for_the_others() {
     for way in WAYS {
         run(2, None, |world| {

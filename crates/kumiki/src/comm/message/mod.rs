@@ -139,7 +139,8 @@ pub(super) fn serve_lane(local: Local<'_>, from: u32, request: &mut Reader<'_>) 
     let address = GlobalAddress::from_bits(request.long()?);
     let (first, hungry) = (request.long()?, request.flag()?);
     let ring = Ring::lane_of(local, from, address)?;
-    let mut writing = ring.write(local).map_err(told)?;
+    // Its sender writes alone: but this rank may close it at this moment.
+    let mut writing = ring.write_locked(local).map_err(told)?;
     if writing.tail() != first {
         return Err(Error::Misuse("messages for a lane that cannot be of its sender".into()));
     }

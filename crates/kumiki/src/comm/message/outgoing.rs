@@ -15,7 +15,7 @@ use crate::{Error, GlobalAddress, Rank, Result, World};
 use kumiki_mem::{Booking, Posted};
 use lanes::{Batch, Lane};
 use mail::Parcel;
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// Bytes of records in one request to another node: what a rank takes, one or two at a time, even if its budget is spent.
 const BATCH_BYTES: u64 = 24 << 10;
@@ -181,21 +181,27 @@ impl Out {
             };
             moved += now;
             if now == 0 {
-                return Ok(moved);
+                break;
             }
         }
+        if near && moved == 0 && !self.queue.is_empty() && to != world.rank() {
+            // Whoever waits for room or credit waits for somebody who looks.
+            Ring::check_open(local, to)?;
+        }
+        Ok(moved)
     }
 
     /// There is no memory to send anything: messages of which nothing is on its way are not sent. The requests for them.
-    pub(super) fn refuse(&mut self, error: &Error, done: &mut Results) -> Vec<u64> {
+    pub(super) fn refuse(&mut self, error: &Error, done: &mut Results, forgotten: &HashSet<u64>) -> Vec<u64> {
         let mut requests = Vec::new();
         self.queue.retain(|item| {
-            // One of which is said that it is sent waits on.
-            if item.request != 0 {
+            // One of which is said that it is sent waits on; and so does one that nobody asks for: nobody would hear of it.
+            let waits = item.request == 0 || forgotten.contains(&item.request);
+            if !waits {
                 done.insert(item.request, Err(error.clone()));
                 requests.push(item.request);
             }
-            item.request == 0
+            waits
         });
         requests
     }
@@ -289,7 +295,7 @@ impl Out {
 
 /// Whether the other rank may wait for this.
 fn is_missed(note: &Note) -> bool {
-    matches!(note, Note::Fetched { .. } | Note::Received { .. } | Note::Room { .. })
+    matches!(note, Note::Fetched { .. } | Note::Received { .. } | Note::Room { .. } | Note::Gone)
 }
 
 /// A short message that is on its way is sent; one that is lent is sent when it was fetched.
@@ -348,13 +354,37 @@ mod tests {
         // One of which is said that it is sent, and one that waits.
         out.send(short(0, 8));
         out.send(short(7, 8));
-        assert_eq!(out.refuse(&error, &mut done), [7]);
+        assert_eq!(out.refuse(&error, &mut done, &HashSet::new()), [7]);
         assert_eq!((requests(&out), out.control.len()), (vec![0], 2));
         assert!(!out.fail(&world, &error, &mut done, false), "nothing was on its way");
         assert_eq!((requests(&out).len(), out.control.len(), done.len()), (0, 2, 1));
         assert!(out.is_missed() && !out.has_messages());
         out.fail(&world, &error, &mut done, true);
         assert!(out.is_empty());
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_message_that_nobody_asks_for_outlives_a_moment_without_memory() {
+        let error = Error::OutOfMemory { asked: 1, left: 0, what: "a test" };
+        let (mut out, mut done) = (Out::default(), Results::default());
+        (5..8).for_each(|request| out.send(short(request, 8)));
+        assert_eq!(out.refuse(&error, &mut done, &HashSet::from([5, 7])), [6]);
+        assert_eq!((requests(&out), done.len()), (vec![5, 7], 1));
+    }
+
+    #[test]
+    fn a_message_that_is_longer_than_half_of_the_lane_leaves_it() {
+        let world = World::init().unwrap();
+        let local = world.local();
+        let ring = Ring::lane(local, 0, 10_048).unwrap();
+        let mut out = Out { lane: Some(Lane::new(ring)), ..Out::default() };
+        out.send(short(1, 8000));
+        let (mut debt, mut done) = (0, Results::default());
+        // There is room for it now: but nobody says when there is room for it again.
+        assert_eq!(out.advance(&world, 0, &mut debt, &mut done).unwrap(), 2);
+        assert_eq!((debt, done.len(), out.lane.is_none()), (1, 1, true));
+        ring.raze(local);
         world.finalize().unwrap();
     }
 

@@ -6,7 +6,7 @@ use super::incoming::Incoming;
 use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Out};
 use super::record::Note;
-use super::ring::Ring;
+use super::ring::{closed, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
@@ -116,8 +116,15 @@ pub(crate) struct Post {
     pub(super) reads_all: bool,
     /// Whether what nobody has asked for is dropped.
     pub(super) is_closing: bool,
-    /// Whether nothing comes any more.
-    pub(super) is_shut: bool,
+    /// How often it was said that nothing comes any more.
+    pub(super) shuts: u8,
+    /// Ranks from which nothing comes any more, though they may be there.
+    pub(super) closed: HashMap<Rank, Error>,
+    /// Those that have said so since the last look.
+    pub(super) leaving: Vec<Rank>,
+    /// Ranks of other nodes that are to be told when this one goes, and those that tell it.
+    pub(super) awaited_by: BTreeSet<Rank>,
+    pub(super) asked: BTreeSet<Rank>,
     pub(super) spare: Vec<Vec<u8>>,
     pub(super) numbers: u64,
     /// How many wait for a message without posting a receive: then as much comes as for one.
@@ -204,6 +211,13 @@ impl Post {
 
     /// Why nothing more can be received of a source, or of any.
     pub(super) fn trouble(&self, source: Option<Rank>) -> Option<Error> {
+        let closed = source.and_then(|source| self.closed.get(&source)).cloned();
+        self.trouble_but_closed(source).or(closed)
+    }
+
+    /// The same, but for its having gone in good order.
+    pub(super) fn trouble_but_closed(&self, source: impl Into<Option<Rank>>) -> Option<Error> {
+        let source = source.into();
         let starves = || match source {
             Some(source) => self.starved.contains(&source) || self.incoming.is_hungry(source),
             None => !self.starved.is_empty() || self.incoming.hungry().next().is_some(),
@@ -232,14 +246,15 @@ impl Post {
         if self.mailbox.is_none() {
             return false;
         }
-        let before = self.done.len();
+        let before = self.done.len() + self.fetches.len();
         // Before what they have sent is looked at: what they sent before they went is taken first.
         let gone = self.somebody_gone(world);
         self.blocked = None;
         self.starved.clear();
         self.read_what_came(world);
         self.read_lanes(world);
-        if let Some((rank, error)) = gone {
+        let said = std::mem::take(&mut self.leaving).into_iter().map(|rank| (rank, closed(rank)));
+        for (rank, error) in gone.into_iter().chain(said) {
             self.lose(world, rank, &error);
         }
         self.feed_hungry();
@@ -248,7 +263,8 @@ impl Post {
             let Post { done, forgotten, .. } = self;
             done.retain(|request, _| !forgotten.remove(request));
         }
-        self.done.len() > before
+        // What is to be fetched whoever waits for it fetches.
+        self.done.len() + self.fetches.len() > before
     }
 
     // ---- sending ----
@@ -320,12 +336,14 @@ impl Post {
     }
 
     fn check_torn(&self, to: Rank) -> Result<()> {
-        self.torn.get(&to).map_or(Ok(()), |error| Err(error.clone()))
+        let known = self.torn.get(&to).or_else(|| self.closed.get(&to));
+        known.map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Books the tables before they grow.
     pub(super) fn book_tables(&mut self, world: &World) -> Result<()> {
-        let entries = self.debts.len() + 4 * self.outs.len() + self.incoming.entries();
+        let names = self.asked.len() + self.awaited_by.len();
+        let entries = self.debts.len() + 4 * self.outs.len() + self.incoming.entries() + names / 4;
         while entries >= self.booked.len() * TABLE_ENTRIES {
             self.booked.push(world.memory.book(Purpose::Comm, TABLE_BYTES)?);
         }
@@ -357,7 +375,12 @@ impl Post {
         });
         self.asks_again = outs.values().any(Out::asks_again);
         for (to, error) in failed {
-            self.fail_out(world, to, &error);
+            match error {
+                // It takes nothing, and so sends nothing.
+                error @ Error::PeerLost { .. } => self.lose(world, to, &error),
+                Error::Closed(_) => self.lose(world, to, &closed(to)),
+                error => self.fail_out(world, to, &error),
+            }
         }
     }
 
@@ -365,7 +388,8 @@ impl Post {
     pub(super) fn fail_out(&mut self, world: &World, to: Rank, error: &Error) {
         if matches!(error, Error::OutOfMemory { .. }) {
             // Nothing was sent: what is on its way, and what was said about messages of the other rank, is as it was.
-            let refused = self.outs.get_mut(&to).map(|out| out.refuse(error, &mut self.done));
+            let Post { outs, done, forgotten, .. } = self;
+            let refused = outs.get_mut(&to).map(|out| out.refuse(error, done, forgotten));
             refused.into_iter().flatten().for_each(|request| drop(self.lent.remove(&request)));
             return;
         }

@@ -14,7 +14,8 @@ impl Post {
     /// Takes the first message that fits, or posts the receive.
     pub(super) fn receive(&mut self, selector: Selector, wanted: Wanted) {
         let Some((envelope, kept)) = self.matching.take(&selector) else {
-            let refused = selector.source.and_then(|source| self.refused.get(&source));
+            let refused =
+                selector.source.and_then(|source| self.refused.get(&source).or(self.closed.get(&source)));
             match refused {
                 Some(error) => drop(self.done.insert(wanted.request, Err(error.clone()))),
                 None => self.matching.post(selector, wanted),
@@ -83,7 +84,10 @@ impl Post {
     }
 
     /// A message that came like this is received: its source may send another one.
-    pub(super) fn give_back(&mut self, source: Rank, way: Way) {
+    pub(super) fn give_back(&mut self, source: Rank, way: Way, is_hungry: bool) {
+        if is_hungry {
+            self.incoming.note_hungry(source);
+        }
         let count = if way == Way::Mailbox { self.incoming.received(source) } else { 0 };
         if count > 0 {
             self.say(source, Note::Received { count });
@@ -99,7 +103,7 @@ impl Post {
         if let Some(lane) = self.incoming.lane_at(kept.way, source) {
             lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.body.kept_bytes());
         }
-        self.give_back(source, kept.way);
+        self.give_back(source, kept.way, false);
     }
 
     pub(super) fn give_in_advance(&mut self, source: Rank) {

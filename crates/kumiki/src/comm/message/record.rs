@@ -43,6 +43,10 @@ pub(super) enum Note {
     Leave { lane: GlobalAddress },
     /// How far a lane of another node was read.
     Room { lane: GlobalAddress, head: u64 },
+    /// Whoever sends this waits for a message, and is to be told when none comes any more…
+    Awaits,
+    /// …by this.
+    Gone,
 }
 
 const SHORT: u64 = 1;
@@ -54,6 +58,8 @@ const BEGIN: u64 = 6;
 const END: u64 = 7;
 const LEAVE: u64 = 8;
 const ROOM: u64 = 9;
+const AWAITS: u64 = 10;
+const GONE: u64 = 11;
 const HUNGRY: u64 = 1 << 8;
 
 impl Record {
@@ -72,6 +78,8 @@ impl Record {
             Note::End => (END, 0, 0, 0, 0, 0),
             Note::Leave { lane } => (LEAVE, 0, 0, 0, place(lane), 0),
             Note::Room { lane, head } => (ROOM, 0, 0, 0, place(lane), head),
+            Note::Awaits => (AWAITS, 0, 0, 0, 0, 0),
+            Note::Gone => (GONE, 0, 0, 0, 0, 0),
         };
         let flags = if self.hungry { HUNGRY } else { 0 };
         [kind | flags, u64::from(self.from) | u64::from(context) << 32, tag, bytes, one, two]
@@ -91,6 +99,8 @@ impl Record {
             END => Note::End,
             LEAVE => Note::Leave { lane: place },
             ROOM => Note::Room { lane: place, head: two },
+            AWAITS => Note::Awaits,
+            GONE => Note::Gone,
             _ => return None,
         };
         Some(Record { from, hungry: kind & HUNGRY != 0, note })
@@ -170,6 +180,8 @@ mod tests {
             Note::End,
             Note::Leave { lane },
             Note::Room { lane, head: 77 },
+            Note::Awaits,
+            Note::Gone,
         ];
         for (note, hungry) in notes.into_iter().zip([true, false].into_iter().cycle()) {
             let record = Record { from: 5, hungry, note };
@@ -183,7 +195,7 @@ mod tests {
             }
         }
         assert_eq!(Record::from_words([0; 6]), None);
-        assert_eq!(Record::from_words([10, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Record::from_words([12, 0, 0, 0, 0, 0]), None);
         let long = Record { from: 0, hungry: false, note: Note::Short { context: 0, tag: 0, bytes: 9 } };
         let request = long.write(Writer::new(0), &[0; 8]).finish();
         assert!(

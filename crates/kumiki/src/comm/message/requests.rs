@@ -191,14 +191,33 @@ impl World {
     /// The first message that fits, if one has come.
     pub(super) fn probe_now(&self, selector: Selector) -> Result<Option<Envelope>> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
-        // As if somebody waited for it: what is before it is taken, so that whoever asks again and again finds it in the end.
+        // As if somebody waited for it: what is before it is taken, so that whoever asks again and again finds it in the end. But once:
+        // whoever sends all the time is not listened to for ever.
         let _probing = Probing::begin(self)?;
-        self.go_on_with_all();
-        let look = |post: &mut Post| (post.probe(&selector), post.trouble(selector.source));
-        let (found, trouble) = self.comm().with_post(look);
-        match (found, trouble) {
+        let found = match self.comm().poll(self, |post| post.probe(&selector)) {
+            Poll::Ready(found) => return Ok(Some(found)),
+            Poll::Errand => {
+                self.go_on_with_all();
+                self.comm().with_post(|post| post.probe(&selector))
+            }
+            Poll::Pending => None,
+        };
+        match (found, self.comm().with_post(|post| self.probe_trouble(post, selector.source))) {
             (None, Some(error)) => Err(error),
             (found, _) => Ok(found),
+        }
+    }
+
+    /// Why a message of a rank, or of any, will not come. Of one that only finalizes that is not said: a program that asks whether there is
+    /// something is right, even if it is the last one.
+    fn probe_trouble(&self, post: &Post, source: Option<Rank>) -> Option<Error> {
+        let local = self.local();
+        match source {
+            Some(source) => local.check_alive(source).err().or_else(|| post.trouble_but_closed(source)),
+            None if self.ranks() > 1 && !self.others().any(|rank| local.check_alive(rank).is_ok()) => {
+                Some(self.nobody_left(post))
+            }
+            None => post.trouble(None),
         }
     }
 
@@ -216,43 +235,68 @@ impl World {
                     self.advance_post(post);
                     look(post).unwrap_or_else(|| {
                         give_up(post);
-                        Err(self.nobody_left())
+                        Err(self.nobody_left(post))
                     })
                 });
             };
+            self.ask_before_sleep([whom]);
             let nap = Nap::now(self);
-            let turn = || match self.comm().poll(self, |post| nap.look(post, &look)) {
-                Poll::Ready(found) => Some(found.transpose()),
+            let found = |post: &mut Post| match nap.look(post, &look) {
+                // Whoever waits for somebody who goes is not woken otherwise.
+                None => post.check_there(self, whom).err().map(Err),
+                found => found.map(Ok),
+            };
+            let turn = || match self.comm().poll(self, found) {
+                Poll::Ready(found) => Some(found),
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
             match self.memory.look_for(turn, nap.wait().from(whom)) {
-                Ok(Some(found)) => return Ok(found),
+                Ok(Some(found)) => return found,
                 Ok(None) => drop(self.go_on_with_all()),
                 Err(Error::Timeout { .. }) if nap.is_short => {}
                 Err(error) => {
-                    let given_up = self.comm().with_post(|post| {
-                        if self.local().check_alive(whom).is_ok() {
-                            give_up(post);
-                            return Some(Err(error));
+                    let given_up =
+                        self.comm().with_post(|post| self.end_wait(post, peer, whom, error, &look));
+                    match given_up {
+                        Some(Err(error)) => {
+                            self.comm().with_post(&give_up);
+                            return Err(error);
                         }
-                        // What it sent before it went comes first.
-                        self.advance_post(post);
-                        let found = look(post);
-                        if found.is_none() && peer.is_some() {
-                            post.lose(self, whom, &error);
-                            return look(post).or_else(|| {
-                                give_up(post);
-                                Some(Err(error))
-                            });
-                        }
-                        found
-                    });
-                    if let Some(found) = given_up {
-                        return found;
+                        Some(found) => return found,
+                        None => {}
                     }
                 }
             }
+        }
+    }
+
+    /// A wait for somebody has failed: what comes of it. Nothing if it can go on with somebody else.
+    fn end_wait<T>(
+        &self,
+        post: &mut Post,
+        peer: Option<Rank>,
+        whom: Rank,
+        error: Error,
+        look: impl Fn(&mut Post) -> Option<Result<T>>,
+    ) -> Option<Result<T>> {
+        if post.check_there(self, whom).is_ok() {
+            return Some(Err(error));
+        }
+        // What it sent before it went comes first.
+        self.advance_post(post);
+        let found = look(post);
+        if found.is_none() && peer.is_some() {
+            post.lose(self, whom, &error);
+            return look(post).or(Some(Err(error)));
+        }
+        found
+    }
+
+    /// Where nobody is woken by time, ranks of other nodes that somebody is going to wait for are asked at once to tell when they go.
+    fn ask_before_sleep(&self, ranks: impl IntoIterator<Item = Rank>) {
+        if self.memory.sleeps_at_once() {
+            self.comm().with_post(|post| ranks.into_iter().for_each(|rank| post.ask_about(self, rank)));
         }
     }
 
@@ -268,8 +312,8 @@ impl World {
             return true;
         }
         match peer {
-            Some(rank) => self.local().check_alive(rank).is_err(),
-            None => self.somebody_else().is_none(),
+            Some(rank) => post.check_there(self, rank).is_err(),
+            None => post.somebody(self).is_none(),
         }
     }
 
@@ -279,6 +323,8 @@ impl World {
             return self.note(Err(Error::Misuse("wait_any: there is no request".into())));
         }
         loop {
+            let whom = self.somebody_else().unwrap_or(self.rank());
+            self.ask_before_sleep(requests.iter().map(|(_, peer)| peer.unwrap_or(whom)));
             let look = |post: &mut Post| {
                 let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
                 requests.iter().position(ended)
@@ -289,7 +335,6 @@ impl World {
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            let whom = self.somebody_else().unwrap_or(self.rank());
             match self.memory.look_for(turn, nap.wait().from(whom)) {
                 Ok(Some(at)) => return Ok(at),
                 Ok(None) => drop(self.go_on_with_all()),
@@ -302,14 +347,16 @@ impl World {
 
     /// Somebody who is there and may send something.
     fn somebody_else(&self) -> Option<Rank> {
-        let (me, local) = (self.rank(), self.local());
-        let alone = (self.ranks() == 1).then_some(me);
-        alone.or_else(|| (0..self.ranks()).find(|rank| *rank != me && local.check_alive(*rank).is_ok()))
+        self.comm().with_post(|post| post.somebody(self))
     }
 
-    fn nobody_left(&self) -> Error {
-        let gone = (0..self.ranks()).filter(|rank| *rank != self.rank());
-        let errors = gone.filter_map(|rank| self.local().check_alive(rank).err());
+    fn others(&self) -> impl Iterator<Item = Rank> {
+        let me = self.rank();
+        (0..self.ranks()).filter(move |rank| *rank != me)
+    }
+
+    fn nobody_left(&self, post: &Post) -> Error {
+        let errors = self.others().filter_map(|rank| post.check_there(self, rank).err());
         errors.last().unwrap_or(Error::PeerLost {
             rank: self.rank(),
             fate: Fate::NotDone,
@@ -346,41 +393,38 @@ impl World {
         self.comm().with_post(|post| post.options = options);
     }
 
-    /// Sends what waits to be sent, and drops what nobody has asked for; nobody is waited for longer than `limit`.
-    pub(crate) fn end_messages(&self, limit: Duration) -> Result<()> {
-        let sent = match self.comm().with_post(|post| post.close()) {
-            true => self.send_rest(limit),
-            false => Ok(()),
-        };
-        // Now that nothing of others is needed any more, they are told not to send, and that what they sent is gone.
-        let is_first = self.comm().with_post(|post| post.shut(self) && post.is_in_use());
-        match sent {
-            Ok(()) if is_first => self.send_rest(limit),
-            sent => sent,
-        }
-    }
-
-    fn send_rest(&self, limit: Duration) -> Result<()> {
-        loop {
-            self.go_on_with_all();
-            let Some(peer) = self.comm().with_post(|post| post.busy_with()) else { return Ok(()) };
-            let look = |post: &mut Post| (post.busy_with() != Some(peer)).then_some(Ok(()));
-            let turn = || match self.comm().poll(self, look) {
-                Poll::Ready(over) => Some(over),
-                Poll::Errand => Some(Ok(())),
-                Poll::Pending => None,
-            };
-            match self.memory.look_for(turn, Wait::at_most(limit).from(peer)) {
-                Ok(()) => {}
-                Err(error @ Error::Timeout { .. }) => {
-                    // A rank that does not read what is said about its messages does not wait for that.
-                    return match self.comm().with_post(|post| post.has_messages_for(peer)) {
-                        true => Err(error),
-                        false => Ok(()),
-                    };
-                }
-                Err(error) => self.comm().with_post(|post| post.lose(self, peer, &error)),
+    /// What a rank that ends does until all others have come to that, too: it sends what waits to be sent, and drops what nobody has asked
+    /// for; and then it takes nothing any more. Whether something is left to do.
+    pub(crate) fn end_messages(&self) -> bool {
+        let comm = self.comm();
+        comm.with_post(|post| post.close());
+        self.go_on_with_all();
+        while let Some(peer) = comm.with_post(|post| post.busy_with()) {
+            if !self.has_moved_on(peer) {
+                return true;
             }
         }
+        let has_shut = comm.with_post(|post| post.shut(self));
+        if has_shut {
+            // What others sent in the last moment is dropped, and they are told.
+            self.go_on_with_all();
+        }
+        has_shut
+    }
+
+    /// Waits a moment for something to move, while a rank has something to take.
+    fn has_moved_on(&self, peer: Rank) -> bool {
+        let before = self.comm().with_post(|post| post.moves());
+        let turn = || match self.comm().poll(self, |post| (post.moves() != before).then_some(())) {
+            Poll::Ready(()) | Poll::Errand => Some(Ok(())),
+            Poll::Pending => None,
+        };
+        let moved = self.memory.look_for(turn, Wait::at_most(Nap::SHORT).from(peer));
+        match moved {
+            Ok(()) => drop(self.go_on_with_all()),
+            Err(Error::Timeout { .. }) => return false,
+            Err(error) => self.comm().with_post(|post| post.lose(self, peer, &error)),
+        }
+        true
     }
 }

@@ -43,7 +43,8 @@ pub(super) struct Ring {
     pub(super) bytes: u64,
 }
 
-fn closed(rank: u32) -> Error {
+/// A rank reads no messages any more.
+pub(super) fn closed(rank: u32) -> Error {
     Error::PeerLost { rank, fate: Fate::NotDone, why: "it is finalizing".into() }
 }
 
@@ -100,10 +101,21 @@ impl Ring {
         if let Some(ring) = Ring::mailbox(local, rank)? {
             return Ok(ring);
         }
+        if local.is_finalizing(rank) {
+            return Err(closed(rank));
+        }
         let made = Ring::make(local, rank, MAILBOX_BYTES, None)?;
         let place = local.span(heap::mailbox(local, rank), 8)?.word(0)?;
         match place.compare_exchange(0, made.address.bits(), Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Ok(made),
+            Ok(_) => {
+                // It may have looked for a mailbox for the last time: but then it has begun to finalize before.
+                fence(Ordering::SeqCst);
+                if local.is_finalizing(rank) {
+                    made.close(local)?;
+                    return Err(closed(rank));
+                }
+                Ok(made)
+            }
             Err(other) => {
                 heap::release(local, made.address)?;
                 if other == NEVER {
@@ -127,25 +139,31 @@ impl Ring {
             Err(address) => GlobalAddress::from_bits(address),
         };
         let ring = Ring { address, bytes: MAILBOX_BYTES };
-        let span = ring.span(local)?;
-        // Whoever writes at this moment is done first. One that is stopped meanwhile is not waited for.
-        let held = local.lock_briefly(span.word(LOCK_AT)?)?;
         ring.close(local)?;
-        drop(held);
         Ok(Some(ring))
     }
 
-    /// Nobody begins to write any more.
+    /// Nobody begins to write any more. Whoever writes with the lock at this moment is done first; one that is stopped meanwhile is not
+    /// waited for.
     pub(super) fn close(self, local: Local<'_>) -> Result<()> {
-        self.span(local)?.store(CLOSED_AT, 1)
+        let span = self.span(local)?;
+        let held = local.lock_briefly(span.word(LOCK_AT)?)?;
+        span.store(CLOSED_AT, 1)?;
+        drop(held);
+        Ok(())
     }
 
     /// Fails if a rank of this node reads no messages any more.
     pub(super) fn check_open(local: Local<'_>, rank: u32) -> Result<()> {
-        match Ring::mailbox(local, rank)? {
-            Some(ring) if ring.span(local)?.load(CLOSED_AT)? != 0 => Err(closed(rank)),
-            _ => Ok(()),
+        let is_closed = match Ring::mailbox(local, rank)? {
+            Some(ring) => ring.span(local)?.load(CLOSED_AT)? != 0,
+            // It has nothing to send, and looks at nothing.
+            None => local.is_finalizing(rank),
+        };
+        if is_closed {
+            return Err(closed(rank));
         }
+        Ok(())
     }
 
     /// A lane of this rank, if it is one, and of that writer.

@@ -43,15 +43,17 @@ impl Out {
     fn lane_to_fill(&mut self) -> Option<Lane> {
         let lane = self.lane.filter(|lane| !lane.has_ended)?;
         let next = self.queue.front().map(|item| Record { from: 0, hungry: false, note: item.note });
-        // One that is longer than the lane, because an earlier lane was longer, goes through the mailbox.
-        self.is_leaving |= next.is_some_and(|next| next.ring_bytes() > lane.ring.bytes);
+        // One that is longer than what is long in this lane, because an earlier lane was longer, goes through the mailbox: nobody says
+        // when there is room for it.
+        let longest = HEAD_BYTES + lane.ring.longest_body();
+        self.is_leaving |= next.is_some_and(|next| next.ring_bytes() > longest);
         (self.is_leaving || next.is_some()).then_some(lane)
     }
 
     /// Writes what there is room for into a lane on this node.
     pub(super) fn fill_lane(&mut self, world: &World, to: Rank, done: &mut Results) -> Result<u64> {
         let Some(lane) = self.lane_to_fill() else { return Ok(0) };
-        let (mut writing, mut count) = (lane.ring.write(world.local())?, 0);
+        let (mut writing, mut count, mut pushed) = (lane.ring.write(world.local())?, 0, Ok(true));
         if self.is_leaving {
             if !writing.push(&record(world, Note::End, false), &[])? {
                 return Ok(0);
@@ -60,17 +62,19 @@ impl Out {
             count = 1;
         } else {
             while let Some(item) = self.queue.front() {
-                if !writing.push(&record(world, item.note, false), &item.body)? {
+                pushed = writing.push(&record(world, item.note, false), &item.body);
+                if pushed != Ok(true) {
                     break;
                 }
                 self.queue.pop_front().into_iter().for_each(|mut item| settle(&mut item, done));
                 count += 1;
             }
         }
+        // What was written counts, whatever came behind it.
         if writing.publish()? {
             world.wake(to)?;
         }
-        Ok(count)
+        pushed.map(|_| count)
     }
 
     /// Has what there is room for written into a lane on another node.
@@ -110,7 +114,7 @@ impl Out {
         let bodies = items.iter().map(|item: &Item| &item.body[..]).chain([&[][..]]);
         let request =
             records.iter().zip(bodies).fold(start, |request, (record, body)| record.write(request, body));
-        match world.memory.post_call(to, COMM, request.finish()) {
+        match world.memory.try_to_post_call(to, COMM, request.finish()) {
             Ok(posted) => {
                 items.iter_mut().for_each(|item| settle(item, done));
                 self.posted.push_back(Batch { posted, first, items, is_end });

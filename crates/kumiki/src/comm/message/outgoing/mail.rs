@@ -85,7 +85,7 @@ impl Out {
         done: &mut Results,
     ) -> Result<u64> {
         let Some(mut parcel) = self.next_parcel(debt) else { return Ok(0) };
-        let (local, mut count) = (world.local(), 0);
+        let (local, mut count, mut failed) = (world.local(), 0, None);
         let mut writing = match Ring::mailbox_made(local, to).and_then(|ring| ring.write_briefly(local)) {
             Ok(Some(writing)) => writing,
             // Somebody else holds it for longer: it is tried again.
@@ -101,7 +101,7 @@ impl Out {
                 Ok(true) => self.settle(parcel, done),
                 full => {
                     self.put_back(parcel, debt);
-                    full?;
+                    failed = full.err();
                     break;
                 }
             }
@@ -111,10 +111,11 @@ impl Out {
                 None => break,
             }
         }
+        // What was written counts, whatever came behind it.
         if writing.publish()? {
             world.wake(to)?;
         }
-        Ok(count)
+        failed.map_or(Ok(count), Err)
     }
 
     pub(super) fn post_to_mailbox(&mut self, world: &World, to: Rank, debt: &mut u8) -> Result<u64> {
@@ -135,7 +136,7 @@ impl Out {
         }
         let count = parcels.len() as u64;
         if count > 0 {
-            match world.memory.post_call(to, COMM, request.finish()) {
+            match world.memory.try_to_post_call(to, COMM, request.finish()) {
                 Ok(posted) => self.mail = Some((posted, parcels)),
                 Err(error) => {
                     parcels.into_iter().rev().for_each(|parcel| self.put_back(parcel, debt));
