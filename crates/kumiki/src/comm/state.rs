@@ -141,7 +141,7 @@ impl Inner {
         let is_news = self.post.advance(world);
         if is_news || self.done.len() > before {
             // Another thread may wait for it.
-            let _ = world.memory.wake(world.rank());
+            world.memory.wake_own();
         }
         self.left.retain(|words| world.memory.get(words.ptr().add(LEFT)) == Ok(0));
     }
@@ -183,6 +183,8 @@ pub(crate) struct State {
     inner: Mutex<Inner>,
     /// Whether there ever were messages.
     has_messages: AtomicBool,
+    /// Whether a rank is to be asked again for messages that it could not take, as far as is known.
+    asks_again: AtomicBool,
 }
 
 impl State {
@@ -197,18 +199,38 @@ impl State {
         if inner.post.is_in_use() && !self.has_messages.load(Ordering::Relaxed) {
             self.has_messages.store(true, Ordering::Relaxed);
         }
+        self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);
         worked
     }
 
     /// Makes everything go on, and looks at the messages.
     pub(super) fn poll<T>(&self, world: &World, look: impl FnOnce(&mut Post) -> Option<T>) -> Poll<T> {
+        self.poll_quickly(world, false, look)
+    }
+
+    /// The same; if it shall be quick, only where a message has come.
+    pub(super) fn poll_quickly<T>(
+        &self,
+        world: &World,
+        is_quick: bool,
+        look: impl FnOnce(&mut Post) -> Option<T>,
+    ) -> Poll<T> {
         let mut inner = self.lock();
+        if is_quick && !inner.post.has_news(world) {
+            return Poll::Pending;
+        }
         inner.advance(world);
+        self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);
         match look(&mut inner.post) {
             Some(found) => Poll::Ready(found),
             None if inner.has_fetches() => Poll::Errand,
             None => Poll::Pending,
         }
+    }
+
+    /// Whether a rank is to be asked again soon for messages that it could not take.
+    pub(super) fn asks_again(&self) -> bool {
+        self.asks_again.load(Ordering::Relaxed)
     }
 
     /// Does something with what this process knows of ends that have not met.
@@ -303,7 +325,7 @@ impl World {
         inner.advance(self);
         drop(inner);
         // Another thread may wait for what comes behind it.
-        let _ = self.memory.wake(self.rank());
+        self.memory.wake_own();
         fetched
     }
 
@@ -403,7 +425,7 @@ impl World {
                 let fetched = fetch.run(self);
                 self.comm().with_post(|post| post.fetched(&fetch, fetched));
                 // Another thread may wait for it.
-                let _ = self.memory.wake(self.rank());
+                self.memory.wake_own();
                 continue;
             }
             let Some(mut fetch) = inner.fetches.pop() else {
@@ -422,7 +444,7 @@ impl World {
             }
             drop(inner);
             // Another thread may wait for it.
-            let _ = self.memory.wake(self.rank());
+            self.memory.wake_own();
         }
     }
 

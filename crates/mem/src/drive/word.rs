@@ -141,6 +141,12 @@ impl World {
         self.core().wait_for(&look, wait)
     }
 
+    /// Wakes the threads of this rank that wait for a word: for whoever has written to its memory.
+    #[inline]
+    pub fn wake_own(&self) {
+        self.core().ring_own();
+    }
+
     /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
     /// copy. Nothing happens if none waits, or if the rank is on another node.
     pub fn wake(&self, rank: u32) -> Result<()> {

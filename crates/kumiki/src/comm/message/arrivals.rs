@@ -1,5 +1,6 @@
 //! What has come for a process: it reads its mailbox and its lanes, and gives lanes and takes them back.
 
+use super::bytes::Bytes;
 use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
 use super::outgoing::Out;
@@ -35,7 +36,7 @@ impl Post {
         }
         if at != head {
             self.mailbox = Some((ring, at));
-            if ring.free_up_to(local, at)? {
+            if ring.free_up_to(local, at, true)? {
                 // Nobody knows who it was.
                 wake_neighbours(world);
             }
@@ -107,9 +108,8 @@ impl Post {
                 Body::Lent(Place { address: place, registration }, number)
             }
             _ => {
-                let mut bytes = self.spare.pop().unwrap_or_default();
-                bytes.resize(envelope.bytes as usize, 0);
-                reading.body(&mut bytes)?;
+                let mut bytes = Bytes::zeros(envelope.bytes as usize, &mut self.spare);
+                reading.body(bytes.as_mut_slice())?;
                 Body::Here(bytes)
             }
         };
@@ -253,7 +253,12 @@ impl Post {
         let (local, lane) = (world.local(), &mut self.incoming.lanes[at]);
         let (ring, source) = (lane.ring, lane.source);
         lane.head = now;
-        let hungry = ring.free_up_to(local, now)?;
+        // Its sender waits for room of a quarter, or for more.
+        let is_thorough = now.wrapping_sub(lane.looked) >= ring.bytes / 4;
+        if is_thorough {
+            lane.looked = now;
+        }
+        let hungry = ring.free_up_to(local, now, is_thorough)?;
         if local.is_near(source) {
             if hungry {
                 // Somebody who is gone need not be woken.

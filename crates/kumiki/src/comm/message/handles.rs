@@ -112,7 +112,7 @@ impl<T: Pod> MessageReceiving<'_, T> {
         let delivery = world.wait_message(ticket.request, self.from);
         match ticket.end(delivery)? {
             Some(Delivery::Here { envelope, bytes }) => {
-                let elements = world.note(elements_of(envelope, &bytes));
+                let elements = world.note(elements_of(envelope, bytes.as_slice()));
                 world.reuse_buffer(bytes);
                 Ok(Message { from: envelope.source, tag: envelope.tag, elements: elements? })
             }

@@ -49,6 +49,8 @@ pub(super) struct Lane {
     /// Bytes that were read, and of which a sender of another node was told.
     pub(super) head: u64,
     pub(super) told: u64,
+    /// How far it was read when its sender was last surely seen to wait.
+    pub(super) looked: u64,
     /// Bytes of messages that came in it and that nobody has asked for.
     pub(super) kept_bytes: u64,
     /// The sender was asked to leave it.
@@ -194,6 +196,7 @@ impl Incoming {
             stage: Stage::Offered,
             head: 0,
             told: 0,
+            looked: 0,
             kept_bytes: 0,
             is_asked_back: false,
             recent,

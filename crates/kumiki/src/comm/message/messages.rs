@@ -235,7 +235,7 @@ impl<'w> Messages<'w> {
         };
         match outcome? {
             Some(Delivery::Here { envelope, bytes }) => {
-                let read = short(envelope, &bytes);
+                let read = short(envelope, bytes.as_slice());
                 world.reuse_buffer(bytes);
                 Ok((envelope, read?))
             }

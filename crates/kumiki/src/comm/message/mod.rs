@@ -16,6 +16,7 @@
 //! | file | what |
 //! |---|---|
 //! | `matching.rs` | messages and receives: which goes to which |
+//! | `bytes.rs` | the bytes of a short message |
 //! | `record.rs`, `ring.rs` | what stands in a mailbox or a lane, and how it gets there |
 //! | `outgoing.rs` | what a rank has to send to one other |
 //! | `incoming.rs` | who sends to a rank, and who gets a lane |
@@ -26,6 +27,7 @@
 mod arrivals;
 #[cfg(test)]
 mod between_tests;
+mod bytes;
 mod handles;
 mod incoming;
 mod matching;
@@ -47,6 +49,7 @@ pub(crate) use post::Post;
 
 use super::{LANE, MAIL};
 use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result};
+use bytes::Bytes;
 use kumiki_mem::codec::Reader;
 use kumiki_mem::Local;
 use matching::Envelope;
@@ -62,8 +65,48 @@ const EAGER_BYTES: u64 = 1024;
 const LONGEST_SHORT: u64 = 8000;
 const _: () = assert!(LONGEST_SHORT <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
 
-/// What became of requests that nobody has asked for yet: a receive has got something.
-type Results = BTreeMap<u64, Outcome>;
+/// What became of requests that nobody has asked for yet: a receive has got something. There are few as a rule.
+#[derive(Debug, Default)]
+struct Results {
+    few: Vec<(u64, Outcome)>,
+    /// When there are many.
+    many: BTreeMap<u64, Outcome>,
+}
+
+/// So many results are looked through.
+const FEW: usize = 16;
+
+impl Results {
+    fn len(&self) -> usize {
+        self.few.len() + self.many.len()
+    }
+
+    fn get(&self, request: u64) -> Option<&Outcome> {
+        let few = self.few.iter().find(|(known, _)| *known == request).map(|(_, outcome)| outcome);
+        few.or_else(|| self.many.get(&request))
+    }
+
+    fn insert(&mut self, request: u64, outcome: Outcome) {
+        match self.few.len() < FEW {
+            true => self.few.push((request, outcome)),
+            false => drop(self.many.insert(request, outcome)),
+        }
+    }
+
+    fn remove(&mut self, request: u64) -> Option<Outcome> {
+        match self.few.iter().position(|(known, _)| *known == request) {
+            Some(at) => Some(self.few.swap_remove(at).1),
+            None if self.many.is_empty() => None,
+            None => self.many.remove(&request),
+        }
+    }
+
+    /// Keeps those requests of which this is said.
+    fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
+        self.few.retain(|(request, _)| keeps(*request));
+        self.many.retain(|request, _| keeps(*request));
+    }
+}
 
 /// What became of a request.
 type Outcome = Result<Option<Delivery>>;
@@ -72,7 +115,7 @@ type Outcome = Result<Option<Delivery>>;
 #[derive(Debug)]
 enum Delivery {
     /// It is here.
-    Here { envelope: Envelope, bytes: Vec<u8> },
+    Here { envelope: Envelope, bytes: Bytes },
     /// Whoever waited for it fetches it.
     Lent { envelope: Envelope, place: Place, number: u64 },
 }

@@ -104,6 +104,11 @@ impl Out {
         says || self.has_messages() || self.control.iter().any(is_missed)
     }
 
+    /// Whether messages go into a lane.
+    pub(super) fn has_lane(&self) -> bool {
+        self.lane.is_some()
+    }
+
     /// Says something to the other rank, before all messages that wait.
     pub(super) fn say(&mut self, note: Note) {
         if let (Some(Note::Received { count }), Note::Received { count: more }) =
@@ -133,16 +138,20 @@ impl Out {
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
-        if self.is_busy() || !world.local().is_near(to) {
+        let local = world.local();
+        if self.is_busy() {
             return Ok(false);
         }
-        let local = world.local();
-        local.check_alive(to)?;
+        if !local.can_touch(to) {
+            return local.check_alive(to).map(|()| false);
+        }
         let mut record = Record { from: world.rank(), hungry: false, note };
         let sent = match self.lane {
             Some(lane) => {
-                let mut writing = lane.ring.write(local)?;
-                writing.push(&record, body)? && writing.publish()?
+                let mut writing = lane.ring.write_at(local, lane.tail, lane.head)?;
+                let has_room = writing.push(&record, body)?;
+                self.has_written(&writing);
+                has_room && writing.publish()?
             }
             None if *debt < CREDIT => {
                 record.hungry = *debt + 1 == CREDIT;

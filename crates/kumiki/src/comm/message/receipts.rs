@@ -1,5 +1,6 @@
 //! What a process wants to receive, and what it is given.
 
+use super::bytes::Bytes;
 use super::matching::{Envelope, Selector};
 use super::post::{Body, Fetch, Kept, Post, Wanted, Way};
 use super::record::Note;
@@ -17,7 +18,7 @@ impl Post {
             let refused =
                 selector.source.and_then(|source| self.refused.get(&source).or(self.closed.get(&source)));
             match refused {
-                Some(error) => drop(self.done.insert(wanted.request, Err(error.clone()))),
+                Some(error) => self.done.insert(wanted.request, Err(error.clone())),
                 None => self.matching.post(selector, wanted),
             }
             return;
@@ -37,7 +38,7 @@ impl Post {
 
     /// Nobody will ask for a request. A receive that has got nothing is taken back; a send goes on all the same.
     pub(super) fn forget(&mut self, request: u64) {
-        match self.done.remove(&request) {
+        match self.done.remove(request) {
             Some(Ok(Some(Delivery::Lent { envelope, number, .. }))) => {
                 self.say(envelope.source, Note::Fetched { number });
             }
@@ -51,7 +52,7 @@ impl Post {
     pub(crate) fn fetched(&mut self, fetch: &Fetch, fetched: Result<Vec<u8>>) {
         let Fetch { request, envelope, number, .. } = *fetch;
         self.say(envelope.source, Note::Fetched { number });
-        let outcome = fetched.map(|bytes| Some(Delivery::Here { envelope, bytes }));
+        let outcome = fetched.map(|bytes| Some(Delivery::Here { envelope, bytes: Bytes::Many(bytes) }));
         if !self.forgotten.remove(&request) {
             self.done.insert(request, outcome);
         }
@@ -64,7 +65,8 @@ impl Post {
     }
 
     /// A buffer of a short message that was read.
-    pub(super) fn reuse(&mut self, mut buffer: Vec<u8>) {
+    pub(super) fn reuse(&mut self, bytes: Bytes) {
+        let Some(mut buffer) = bytes.into_buffer() else { return };
         if self.spare.len() < SPARE_BUFFERS && buffer.capacity() <= SPARE_BYTES {
             buffer.clear();
             self.spare.push(buffer);

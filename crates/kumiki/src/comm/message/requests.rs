@@ -1,5 +1,6 @@
 //! Asking for messages to be sent and received, and waiting for that.
 
+use super::bytes::Bytes;
 use super::matching::{Envelope, Selector};
 use super::post::{Post, Wanted};
 use super::record::Note;
@@ -41,7 +42,7 @@ impl Nap {
     const SHORT: Duration = Duration::from_millis(1);
 
     fn now(world: &World) -> Nap {
-        Nap { is_short: world.comm().with_post(|post| post.asks_again) }
+        Nap { is_short: world.comm().asks_again() }
     }
 
     fn wait(self) -> Wait {
@@ -94,7 +95,7 @@ impl World {
     /// Makes messages go on, and wakes threads that may wait for one.
     fn advance_post(&self, post: &mut Post) {
         if post.advance(self) {
-            let _ = self.memory.wake(self.rank());
+            self.memory.wake_own();
         }
     }
 
@@ -159,16 +160,17 @@ impl World {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
         self.comm().with_post(|post| {
             let request = self.begin_receiving(post, selector, true)?;
-            Ok(post.done.remove(&request).ok_or(request))
+            Ok(post.done.remove(request).ok_or(request))
         })
     }
 
     /// Whoever `fetches` is told where a long message lies, and says when it was fetched.
     fn begin_receiving(&self, post: &mut Post, selector: Selector, fetches: bool) -> Result<u64> {
         post.enter(self)?;
-        self.advance_post(post);
         let request = post.number();
+        // Before what has come is looked at: then nothing of that need be kept.
         post.receive(selector, Wanted { request, fetches });
+        self.advance_post(post);
         Ok(request)
     }
 
@@ -246,12 +248,12 @@ impl World {
                 None => post.check_there(self, whom).err().map(Err),
                 found => found.map(Ok),
             };
-            let turn = || match self.comm().poll(self, found) {
+            let turn = |is_quick| match self.comm().poll_quickly(self, is_quick, found) {
                 Poll::Ready(found) => Some(found),
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            match self.memory.look_for(turn, nap.wait().from(whom)) {
+            match self.memory.look_for_quick_or_whole(turn, nap.wait().from(whom)) {
                 Ok(Some(found)) => return found,
                 Ok(None) => drop(self.go_on_with_all()),
                 Err(Error::Timeout { .. }) if nap.is_short => {}
@@ -385,8 +387,10 @@ impl World {
     }
 
     /// A buffer of a message that was read.
-    pub(super) fn reuse_buffer(&self, buffer: Vec<u8>) {
-        self.comm().with_post(|post| post.reuse(buffer));
+    pub(super) fn reuse_buffer(&self, bytes: Bytes) {
+        if matches!(bytes, Bytes::Many(_)) {
+            self.comm().with_post(|post| post.reuse(bytes));
+        }
     }
 
     pub(super) fn set_message_options(&self, options: MessageOptions) {

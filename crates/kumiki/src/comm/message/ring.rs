@@ -15,13 +15,14 @@ use std::sync::atomic::{fence, Ordering};
 const MAGIC_AT: u64 = 0;
 const BYTES_AT: u64 = 8;
 const FROM_AT: u64 = 16;
+/// Beside what nobody writes: whoever writes to the ring looks at it each time.
+const CLOSED_AT: u64 = 24;
 /// Written by writers…
 const TAIL_AT: u64 = 64;
 const LOCK_AT: u64 = 72;
 const HUNGRY_AT: u64 = 80;
 /// …and by the reader: in lines of their own.
 const HEAD_AT: u64 = 128;
-const CLOSED_AT: u64 = 136;
 /// Bytes before the records.
 pub(super) const FRAME_BYTES: u64 = 192;
 const MAGIC: u64 = u64::from_le_bytes(*b"mail\0\0\0\x01");
@@ -187,7 +188,15 @@ impl Ring {
         (self.bytes / 2 - HEAD_BYTES) & !7
     }
 
+    /// Begins to write behind `tail`, for whoever writes alone and knows how far that is; and up to where the reader was once.
+    #[inline]
+    pub(super) fn write_at(self, local: Local<'_>, tail: u64, head: u64) -> Result<Writing<'_>> {
+        let span = self.span(local)?;
+        Writing::new(self, local, span, (tail, head), None)
+    }
+
     /// Begins to write, behind what is there.
+    #[cfg(test)]
     pub(super) fn write(self, local: Local<'_>) -> Result<Writing<'_>> {
         let span = self.span(local)?;
         let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
@@ -221,12 +230,23 @@ impl Ring {
         Ok(Reading { ring: self, span, at: head, tail })
     }
 
-    /// Gives room back up to `head`. Whether somebody waits for it.
-    pub(super) fn free_up_to(self, local: Local<'_>, head: u64) -> Result<bool> {
+    /// Whether something is there behind `head`.
+    #[inline]
+    pub(super) fn has_more(self, local: Local<'_>, head: u64) -> bool {
+        let tail = local.span(self.address, FRAME_BYTES).and_then(|span| span.load(TAIL_AT));
+        tail.is_ok_and(|tail| tail != head)
+    }
+
+    /// Gives room back up to `head`. Whether somebody waits for it. Only a `thorough` look surely sees somebody who says so at this moment:
+    /// one that is missed looks again after a moment by itself.
+    #[inline]
+    pub(super) fn free_up_to(self, local: Local<'_>, head: u64, is_thorough: bool) -> Result<bool> {
         let span = self.span(local)?;
         span.store(HEAD_AT, head)?;
-        // Whoever says that it is hungry looks at the head once more: one of both sees the other.
-        fence(Ordering::SeqCst);
+        if is_thorough {
+            // Whoever says that it is hungry looks at the head once more: one of both sees the other.
+            fence(Ordering::SeqCst);
+        }
         let hungry = span.word(HUNGRY_AT)?;
         Ok(hungry.load(Ordering::Relaxed) != 0 && hungry.swap(0, Ordering::AcqRel) != 0)
     }
@@ -246,7 +266,8 @@ pub(super) struct Writing<'a> {
     span: Span<'a>,
     from: u64,
     tail: u64,
-    room: u64,
+    /// Up to where the reader is, as far as is known.
+    head: u64,
     _held: Option<Locked<'a>>,
 }
 
@@ -258,14 +279,14 @@ impl<'a> Writing<'a> {
         (tail, head): (u64, u64),
         held: Option<Locked<'a>>,
     ) -> Result<Self> {
-        let room = ring.bytes.checked_sub(tail.wrapping_sub(head)).ok_or_else(broken)?;
-        if span.load(MAGIC_AT)? != MAGIC || !tail.is_multiple_of(8) {
+        let is_right = tail.wrapping_sub(head) <= ring.bytes && tail.is_multiple_of(8);
+        if !is_right || span.load(MAGIC_AT)? != MAGIC {
             return Err(broken());
         }
         if span.load(CLOSED_AT)? != 0 {
             return Err(closed(local.rank_of(ring.address)));
         }
-        Ok(Writing { ring, span, from: tail, tail, room, _held: held })
+        Ok(Writing { ring, span, from: tail, tail, head, _held: held })
     }
 
     /// How many bytes were ever written.
@@ -273,12 +294,39 @@ impl<'a> Writing<'a> {
         self.tail
     }
 
+    /// How many of them the reader had read when that was looked at.
+    pub(super) fn head(&self) -> u64 {
+        self.head
+    }
+
+    fn room(&self) -> u64 {
+        self.ring.bytes.saturating_sub(self.tail.wrapping_sub(self.head))
+    }
+
     /// Writes a record. False if there is no room for it: then the reader knows that somebody waits.
     pub(super) fn push(&mut self, record: &Record, body: &[u8]) -> Result<bool> {
         let bytes = record.ring_bytes();
-        if bytes > self.room && !self.look_again(bytes)? {
+        if bytes > self.room() && !self.look_again(bytes)? {
             return Ok(false);
         }
+        let place = self.tail % self.ring.bytes;
+        match place + HEAD_BYTES + body.len() as u64 <= self.ring.bytes {
+            true => {
+                let words = self.span.words(FRAME_BYTES + place, HEAD_WORDS)?;
+                words
+                    .iter()
+                    .zip(record.words())
+                    .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+                self.span.write(FRAME_BYTES + place + HEAD_BYTES, body)?;
+            }
+            false => self.write_round(record, body)?,
+        }
+        self.tail = self.tail.wrapping_add(bytes);
+        Ok(true)
+    }
+
+    /// Writes a record that goes round the end of the ring.
+    fn write_round(&self, record: &Record, body: &[u8]) -> Result<()> {
         let mut words = [0; HEAD_BYTES as usize];
         for (place, word) in words.chunks_exact_mut(8).zip(record.words()) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -291,19 +339,28 @@ impl<'a> Writing<'a> {
                 self.span.write(place, &source[range])?;
             }
         }
-        self.tail = self.tail.wrapping_add(bytes);
-        self.room -= bytes;
-        Ok(true)
+        Ok(())
     }
 
-    /// Says that there is not enough room, and looks whether there is now.
-    #[cold]
+    /// Looks whether there is enough room now; if there is not, says so, and looks once more.
     fn look_again(&mut self, bytes: u64) -> Result<bool> {
+        self.look_at_head()?;
+        if bytes <= self.room() {
+            return Ok(true);
+        }
         self.span.word(HUNGRY_AT)?.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let under_way = self.tail.wrapping_sub(self.span.load(HEAD_AT)?);
-        self.room = self.ring.bytes.checked_sub(under_way).ok_or_else(broken)?;
-        Ok(bytes <= self.room)
+        self.look_at_head()?;
+        Ok(bytes <= self.room())
+    }
+
+    fn look_at_head(&mut self) -> Result<()> {
+        let head = self.span.load(HEAD_AT)?;
+        if self.tail.wrapping_sub(head) > self.ring.bytes {
+            return Err(broken());
+        }
+        self.head = head;
+        Ok(())
     }
 
     /// Says that somebody waits for room. Whoever sees what was written sees that.
@@ -338,20 +395,32 @@ impl Reading<'_> {
         if there == 0 {
             return Ok(None);
         }
-        let mut bytes = [0; HEAD_BYTES as usize];
         if there < HEAD_BYTES {
             return Err(broken());
         }
-        self.copy_out(self.at, &mut bytes)?;
-        let mut words = [0; HEAD_WORDS];
-        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*place);
-        }
-        let record = Record::from_words(words).ok_or_else(broken)?;
+        let record = Record::from_words(self.head_words()?).ok_or_else(broken)?;
         match record.body_bytes() <= self.ring.bytes && record.ring_bytes() <= there {
             true => Ok(Some(record)),
             false => Err(broken()),
         }
+    }
+
+    /// The words of the next record. Each is read once.
+    #[inline]
+    fn head_words(&self) -> Result<[u64; HEAD_WORDS]> {
+        let mut words = [0; HEAD_WORDS];
+        let place = self.at % self.ring.bytes;
+        if place + HEAD_BYTES <= self.ring.bytes {
+            let there = self.span.words(FRAME_BYTES + place, HEAD_WORDS)?;
+            words.iter_mut().zip(there).for_each(|(word, there)| *word = there.load(Ordering::Relaxed));
+            return Ok(words);
+        }
+        let mut bytes = [0; HEAD_BYTES as usize];
+        self.copy_out(self.at, &mut bytes)?;
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*place);
+        }
+        Ok(words)
     }
 
     /// Copies the beginning of the body of the next record.
@@ -365,7 +434,12 @@ impl Reading<'_> {
         self.at
     }
 
+    #[inline]
     fn copy_out(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        let place = at % self.ring.bytes;
+        if place + into.len() as u64 <= self.ring.bytes {
+            return self.span.read(FRAME_BYTES + place, into);
+        }
         for (place, range) in self.ring.pieces(at, into.len()) {
             self.span.read(place, &mut into[range])?;
         }

@@ -30,7 +30,7 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
         assert_eq!(read, body);
         head = reading.skip(&record);
         assert!(reading.record().unwrap().is_none());
-        assert!(!ring.free_up_to(local, head).unwrap());
+        assert!(!ring.free_up_to(local, head, true).unwrap());
     }
     ring.raze(local);
     assert!(ring.write(local).is_err() && Ring::lane_of(local, 0, ring.address).is_err());
@@ -55,7 +55,7 @@ fn a_ring_that_is_full_knows_that_somebody_waits() {
     let mut reading = ring.read(local, 0).unwrap();
     let record = reading.record().unwrap().unwrap();
     let head = reading.skip(&record);
-    assert!(ring.free_up_to(local, head).unwrap() && !ring.free_up_to(local, head).unwrap());
+    assert!(ring.free_up_to(local, head, true).unwrap() && !ring.free_up_to(local, head, true).unwrap());
     assert!(ring.write_locked(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
     world.finalize().unwrap();
 }

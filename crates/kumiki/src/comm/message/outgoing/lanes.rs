@@ -1,7 +1,7 @@
 //! Writing into a lane of another rank.
 
 use super::super::record::{Note, Record, HEAD_BYTES};
-use super::super::ring::Ring;
+use super::super::ring::{Ring, Writing};
 use super::super::{Results, LANE};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::COMM;
@@ -16,7 +16,7 @@ const MOST_POSTED: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     pub(super) ring: Ring,
-    /// Bytes that were ever written, and of which the other rank has said that it has read them: for a lane on another node.
+    /// Bytes that were ever written, and of which is known that the other rank has read them.
     pub(super) tail: u64,
     pub(super) head: u64,
     /// The end of it is under way.
@@ -53,7 +53,8 @@ impl Out {
     /// Writes what there is room for into a lane on this node.
     pub(super) fn fill_lane(&mut self, world: &World, to: Rank, done: &mut Results) -> Result<u64> {
         let Some(lane) = self.lane_to_fill() else { return Ok(0) };
-        let (mut writing, mut count, mut pushed) = (lane.ring.write(world.local())?, 0, Ok(true));
+        let mut writing = lane.ring.write_at(world.local(), lane.tail, lane.head)?;
+        let (mut count, mut pushed) = (0, Ok(true));
         if self.is_leaving {
             if !writing.push(&record(world, Note::End, false), &[])? {
                 return Ok(0);
@@ -70,11 +71,19 @@ impl Out {
                 count += 1;
             }
         }
+        self.has_written(&writing);
         // What was written counts, whatever came behind it.
         if writing.publish()? {
             world.wake(to)?;
         }
         pushed.map(|_| count)
+    }
+
+    /// So far is a lane on this node.
+    pub(super) fn has_written(&mut self, writing: &Writing<'_>) {
+        if let Some(lane) = &mut self.lane {
+            (lane.tail, lane.head) = (writing.tail(), writing.head());
+        }
     }
 
     /// Has what there is room for written into a lane on another node.
