@@ -26,6 +26,7 @@ mod job;
 mod lists;
 #[path = "../loopback.rs"]
 mod loopback;
+mod messages;
 mod orders;
 mod pending;
 mod programs;
@@ -124,6 +125,13 @@ const TOPICS: &[Topic] = &[
     topic("several_channels", &[NODES], channels::several),
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
+    topic("messages", &[NODES, PRIVATE], messages::round),
+    topic("message_programs", &[NODES], messages::random),
+    topic("messages_and_a_slow_receiver", &[NODES], messages::slow_receiver),
+    topic("messages_unexpected", &[NODES], messages::unexpected),
+    topic("messages_left_alone", &[NODES], messages::left_alone),
+    topic("messages_of_ranks_that_went", &[NODES], messages::went),
+    topic("messages_of_threads", &[NODES], messages::threads),
     topic("streams", &[NODES, PRIVATE], batches::streams),
     topic("lists_of_words", &[NODES], batches::lists),
     topic("wrong_words", &[NODES], batches::wrong_words),

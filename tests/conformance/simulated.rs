@@ -17,6 +17,7 @@ const REAL_ONLY: &[&str] = &[
     "completion",
     "deadlines",
     "threads",
+    "messages_of_threads",
     "fork",
     "reset",
     "late_barrier",

@@ -14,8 +14,35 @@ tests![
     memory_in_view_of_a_rank_that_was_killed_is_used_again,
     whoever_waits_for_a_word_of_a_rank_that_was_killed_is_told,
     a_team_learns_who_of_it_was_killed_and_others_meet_on,
+    whoever_waits_for_messages_of_a_rank_that_was_killed_is_told,
     whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told,
 ];
+
+/// What it sent before can be received; what somebody else sends comes; and if nobody else is left, nothing is waited for.
+fn whoever_waits_for_messages_of_a_rank_that_was_killed_is_told() {
+    for (ranks, nodes) in [(3, 1), (3, 3), (2, 1), (2, 2)] {
+        let mut job = Setup::new("mail").ranks(ranks).nodes(nodes).continues().start();
+        job.expect_all("ready", ranks);
+        for rank in (0..ranks).filter(|rank| *rank != VICTIM) {
+            job.until_report(&format!("rank {rank} waits for a word of its memory for rank 1"));
+        }
+        job.signal(job.rank(VICTIM), libc::SIGKILL);
+        job.tell("go");
+        let ended = job.finish();
+        let told = ["named", "asked", "probe", "tried"].map(|what| (what, "PeerLost(1"));
+        let mut wanted = vec![("before", "ok")];
+        wanted.extend(told);
+        match ranks {
+            3 => wanted.extend([("flood", "PeerLost(1"), ("long", "PeerLost(1"), ("other", "ok")]),
+            _ => wanted.push(("alone", "PeerLost(1")),
+        }
+        let seen = sights(&ended);
+        for (what, text) in wanted {
+            let told = seen.iter().any(|sight| sight.what == what && sight.text.starts_with(text));
+            assert!(told, "{what} with {ranks} ranks on {nodes} nodes: {}", ended.show());
+        }
+    }
+}
 
 fn a_team_learns_who_of_it_was_killed_and_others_meet_on() {
     for nodes in [1, 2, 4] {

@@ -3,6 +3,7 @@
 mod exchange;
 mod exits;
 mod hostile;
+mod mail;
 mod memory;
 mod plain;
 mod storm;
@@ -41,6 +42,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "gather" => memory::gather(),
         "listener" => memory::listener(),
         "threadless" => memory::threadless(),
+        "mail" => mail::play(),
         "hostile" => hostile::play(),
         other => panic!("there is no role {other}"),
     };

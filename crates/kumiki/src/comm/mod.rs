@@ -1,7 +1,8 @@
-//! Patterns of communication over global memory: channels, segment buffers, batches of words and collectives.
+//! Patterns of communication over global memory: messages, channels, segment buffers, batches of words and collectives.
 //!
 //! | need | pattern |
 //! |---|---|
+//! | messages between any ranks, by tag | [`World::messages`](crate::World::messages) |
 //! | messages from one rank to another, in order | a [channel](Sender) |
 //! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
 //! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
@@ -18,6 +19,7 @@
 //! | `ends.rs` | the ends of a channel: what is to be sent, what is waited for |
 //! | `state.rs` | all ends of a process, and waiting for any of their requests |
 //! | `channel.rs` | channels as programs have them |
+//! | `message/` | messages between any two ranks |
 //! | `segments.rs` | segment buffers |
 //! | `batch.rs` | many single words |
 //! | `collective/` | what all members of a group do together |
@@ -29,6 +31,7 @@ mod door;
 pub(crate) mod ends;
 mod lane;
 mod lobby;
+pub(crate) mod message;
 mod segments;
 pub(crate) mod state;
 
@@ -40,6 +43,10 @@ pub use collective::{
     Number, Operation, Or, Product, Started, Sum, Xor,
 };
 pub use kumiki_mem::Located;
+pub use message::{
+    Message, MessageInfo, MessageOptions, MessageReceiving, MessageRequest, MessageSending, MessageWay,
+    Messages, Tag,
+};
 pub use segments::{SegmentDestination, SegmentSource, Segments};
 pub(crate) use state::State;
 
@@ -55,11 +62,13 @@ pub(crate) const COMM: u8 = 5;
 pub(crate) const COLLECTIVE: u8 = 6;
 
 /// What it does: leaves a knock (the reply says whether there was room), writes cells, tells a sender how far its receiver is, and a
-/// receiver that its sender has failed.
+/// receiver that its sender has failed; leaves messages in the mailbox (the reply says how many there was room for), or in a lane.
 const KNOCK: u8 = 1;
 const PUSH: u8 = 2;
 const TELL: u8 = 3;
 const BREAK: u8 = 4;
+const MAIL: u8 = 5;
+const LANE: u8 = 6;
 /// Does many single words.
 const BATCH: u8 = 32;
 
@@ -77,6 +86,8 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         PUSH => Lane::serve(local, from, &mut request)?,
         TELL => Stub::serve(local, from, &mut request)?,
         BREAK => Lane::serve_break(local, from, &mut request)?,
+        MAIL => message::serve_mail(local, from, &mut request, reply)?,
+        LANE => message::serve_lane(local, from, &mut request)?,
         code => return Err(unknown(code)),
     }
     Ok(())

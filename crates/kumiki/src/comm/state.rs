@@ -5,9 +5,11 @@
 
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
 use super::lobby::Lobby;
+use super::message::Post;
 use super::segments::LEFT;
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Region, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -101,6 +103,8 @@ struct Inner {
     is_closing: bool,
     /// Words of segment buffers that the other end may still write to.
     left: Vec<Region<u64>>,
+    /// Messages without channels.
+    post: Post,
 }
 
 impl Inner {
@@ -134,16 +138,22 @@ impl Inner {
             let Inner { done, forgotten, .. } = self;
             done.retain(|request, _| !forgotten.remove(request));
         }
-        if self.done.len() > before {
+        let is_news = self.post.advance(world);
+        if is_news || self.done.len() > before {
             // Another thread may wait for it.
-            let _ = world.memory.wake(world.rank());
+            world.memory.wake_own();
         }
         self.left.retain(|words| world.memory.get(words.ptr().add(LEFT)) == Ok(0));
     }
 
     /// How far all ends have come.
     fn moves(&self) -> u64 {
-        self.ends.values().fold(0, |sum, end| sum.wrapping_add(end.moves()))
+        self.ends.values().fold(self.post.moves(), |sum, end| sum.wrapping_add(end.moves()))
+    }
+
+    /// Whether something is to be fetched by whoever waits.
+    fn has_fetches(&self) -> bool {
+        !self.fetches.is_empty() || self.post.has_fetches()
     }
 
     fn fail(&mut self, end: u64, error: Error) {
@@ -159,13 +169,68 @@ impl Inner {
     }
 }
 
+/// What a look has found.
+pub(super) enum Poll<T> {
+    Ready(T),
+    /// Something else is to be done first: [`World::go_on_with_all`].
+    Errand,
+    Pending,
+}
+
 /// The ends of a process.
 #[derive(Default)]
-pub(crate) struct State(Mutex<Inner>);
+pub(crate) struct State {
+    inner: Mutex<Inner>,
+    /// Whether there ever were messages.
+    has_messages: AtomicBool,
+    /// Whether a rank is to be asked again for messages that it could not take, as far as is known.
+    asks_again: AtomicBool,
+}
 
 impl State {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with messages.
+    pub(super) fn with_post<T>(&self, work: impl FnOnce(&mut Post) -> T) -> T {
+        let mut inner = self.lock();
+        let worked = work(&mut inner.post);
+        if inner.post.is_in_use() && !self.has_messages.load(Ordering::Relaxed) {
+            self.has_messages.store(true, Ordering::Relaxed);
+        }
+        self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);
+        worked
+    }
+
+    /// Makes everything go on, and looks at the messages.
+    pub(super) fn poll<T>(&self, world: &World, look: impl FnOnce(&mut Post) -> Option<T>) -> Poll<T> {
+        self.poll_quickly(world, false, look)
+    }
+
+    /// The same; if it shall be quick, only where a message has come.
+    pub(super) fn poll_quickly<T>(
+        &self,
+        world: &World,
+        is_quick: bool,
+        look: impl FnOnce(&mut Post) -> Option<T>,
+    ) -> Poll<T> {
+        let mut inner = self.lock();
+        if is_quick && !inner.post.has_news(world) {
+            return Poll::Pending;
+        }
+        inner.advance(world);
+        self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);
+        match look(&mut inner.post) {
+            Some(found) => Poll::Ready(found),
+            None if inner.has_fetches() => Poll::Errand,
+            None => Poll::Pending,
+        }
+    }
+
+    /// Whether a rank is to be asked again soon for messages that it could not take.
+    pub(super) fn asks_again(&self) -> bool {
+        self.asks_again.load(Ordering::Relaxed)
     }
 
     /// Does something with what this process knows of ends that have not met.
@@ -260,7 +325,7 @@ impl World {
         inner.advance(self);
         drop(inner);
         // Another thread may wait for what comes behind it.
-        let _ = self.memory.wake(self.rank());
+        self.memory.wake_own();
         fetched
     }
 
@@ -355,6 +420,14 @@ impl World {
             if inner.done.contains_key(&request.number) {
                 return true;
             }
+            if let Some(fetch) = inner.post.next_fetch() {
+                drop(inner);
+                let fetched = fetch.run(self);
+                self.comm().with_post(|post| post.fetched(&fetch, fetched));
+                // Another thread may wait for it.
+                self.memory.wake_own();
+                continue;
+            }
             let Some(mut fetch) = inner.fetches.pop() else {
                 match inner.moves() == before {
                     true => return false,
@@ -371,8 +444,13 @@ impl World {
             }
             drop(inner);
             // Another thread may wait for it.
-            let _ = self.memory.wake(self.rank());
+            self.memory.wake_own();
         }
+    }
+
+    /// Makes everything go on that can, and fetches everything that is to be.
+    pub(super) fn go_on_with_all(&self) -> bool {
+        self.go_on_with(NOTHING)
     }
 
     /// Nobody will wait for a request: it goes on all the same, and nothing of it is kept.
@@ -397,8 +475,8 @@ impl World {
             let look = || {
                 let mut inner = self.comm().lock();
                 inner.advance(self);
-                let Inner { done, fetches, ends, .. } = &*inner;
-                let is_over = done.contains_key(&request.number) || !fetches.is_empty();
+                let Inner { done, ends, .. } = &*inner;
+                let is_over = done.contains_key(&request.number) || inner.has_fetches();
                 (is_over || !ends.contains_key(&request.end.0)).then_some(Ok(()))
             };
             if let Err(error) = self.memory.wait_for(look, Wait::FOREVER.from(peer)) {
@@ -421,7 +499,16 @@ impl World {
     pub(crate) fn look_after_channels(&self) -> bool {
         self.go_on_with(NOTHING);
         let inner = self.comm().lock();
-        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy)
+        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy) || inner.post.is_active()
+    }
+
+    /// Makes messages go on, and all channels with them; whether something is under way that other ranks may wait for.
+    pub(crate) fn look_after_messages(&self) -> bool {
+        if !self.comm().has_messages.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.go_on_with(NOTHING);
+        self.comm().lock().post.is_active()
     }
 
     /// No message is written to memory of the program any more: what it has asked to receive is dropped.
@@ -463,7 +550,7 @@ impl World {
             let look = || {
                 let mut inner = self.comm().lock();
                 let is_next = next(&mut inner).is_some_and(|(next, _)| next == id);
-                (!is_next || !inner.fetches.is_empty()).then_some(Ok(()))
+                (!is_next || inner.has_fetches()).then_some(Ok(()))
             };
             match self.memory.wait_for(look, Wait::at_most(limit).from(peer)) {
                 Ok(()) => {}

@@ -2,9 +2,12 @@
 
 use super::World;
 use crate::services::SERVICES;
-use crate::{Part, Result};
+use crate::{Error, Part, Result};
 use kumiki_mem::Attachment;
 use std::time::Duration;
+
+/// How long a rank that waits for the others does nothing else, while it has messages under way.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// How a world is joined: from [`World::options`]. What a launcher or the environment says goes before it.
 ///
@@ -61,27 +64,47 @@ impl World {
     }
 
     /// Waits until every rank has come here. It orders what came before it on every rank, but does not complete
-    /// operations: call [`complete_all`](Self::complete_all) first if others are to see them.
+    /// operations: call [`complete_all`](Self::complete_all) first if others are to see them. Messages that are under way go on
+    /// meanwhile.
     ///
     /// A rank that finalizes or drops its world has not come here: then everybody gets
     /// [`PeerLost`](crate::Error::PeerLost) for it. After an error the rank is still in the barrier, and the next call goes
     /// on with it.
     pub fn sync(&self) -> Result<()> {
-        self.memory.sync()
+        self.sync_with_messages(None)
     }
 
     /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](crate::Error::Timeout) the rank is still in the
     /// barrier; the next call goes on waiting.
     pub fn sync_for(&self, limit: Duration) -> Result<()> {
-        self.memory.sync_for(limit)
+        self.sync_with_messages(Some(limit))
+    }
+
+    /// What was begun to be sent or received another rank may need before it comes: messages go on meanwhile.
+    fn sync_with_messages(&self, limit: Option<Duration>) -> Result<()> {
+        let until_ns = limit.map(|limit| {
+            let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+            self.memory.now_ns().saturating_add(limit_ns)
+        });
+        let left = || until_ns.map(|until| Duration::from_nanos(until.saturating_sub(self.memory.now_ns())));
+        while self.look_after_messages() && left().is_none_or(|left| left > SLICE) {
+            match self.memory.meet_for(SLICE) {
+                Err(Error::Timeout { .. }) => {}
+                met => return self.note(met),
+            }
+        }
+        match left() {
+            Some(left) => self.memory.sync_for(left),
+            None => self.memory.sync(),
+        }
     }
 
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions and data
     /// structures are gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left
     /// the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
-        let World { memory, .. } = self;
-        memory.reset(new_rank).map(World::over)
+        // What another rank waits for before it comes here is sent. The rest is gone, as everything is.
+        self.memory.reset_in_place(new_rank, || self.end_messages()).map(World::over)
     }
 
     /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
@@ -93,9 +116,12 @@ impl World {
     /// the job is reported as failed because of it. The same holds for a rank that returns early and so drops its world.
     /// A rank that gives up while others go on can say why with [`abort`](Self::abort). A process that ends
     /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
+    ///
+    /// Messages that wait to be sent are sent meanwhile, however late their receivers come, and those that nobody has received are dropped.
+    /// Whoever sends to a rank that has finalized, or waits for a message of it, gets [`PeerLost`](crate::Error::PeerLost).
     pub fn finalize(self) -> Result<()> {
         let saved = self.save_tuning();
-        self.memory.finalize().and(saved)
+        self.memory.finalize_in_place(|| self.end_messages()).and(saved)
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

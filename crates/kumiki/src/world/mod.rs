@@ -74,6 +74,18 @@ impl std::fmt::Debug for World {
     }
 }
 
+impl Drop for World {
+    /// Messages that wait to be sent are sent while the memory below finalizes; after an error it does not.
+    fn drop(&mut self) {
+        let (local, me) = (self.memory.local(), self.memory.rank());
+        // Not in a forked child, and not after the end.
+        let is_here = !std::thread::panicking() && self.memory.is_attached() && local.can_touch(me);
+        if is_here && !self.memory.has_returned_an_error() {
+            self.memory.let_go(|| self.end_messages());
+        }
+    }
+}
+
 impl World {
     fn over(memory: kumiki_mem::World) -> World {
         World {

@@ -19,6 +19,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long past the peer timeout a barrier waits after it has noticed that a rank left.
 const LEFT_GRACE_MS: u64 = 900;
+/// How long whoever has work to do in a barrier sleeps there…
+const WORK_MS: u64 = 1;
+/// …and for how long it works on if the barrier never opens.
+const WORK_ON_MS: u64 = 10_000;
 /// Turns after which a wait for memory sleeps even if something comes for others at every turn.
 const TRAFFIC_TURNS: u32 = 1024;
 /// The longest sleep without looking at the job.
@@ -127,6 +131,47 @@ impl Drive {
             if passage.intent == intent {
                 return Ok(());
             }
+        }
+    }
+
+    /// Enters a barrier, and works there until all have come: `work` says whether it has something left to do. If a rank is lost, so that
+    /// they never will, the work is done all the same, for a while.
+    pub(crate) fn meet_while(&self, activity: Activity, mut work: impl FnMut() -> bool) -> Result<()> {
+        let mut lost = None;
+        loop {
+            let before = (self.pace.comings(), self.arena.shared().losses());
+            match (work(), lost.take()) {
+                (true, Some((error, until_ms))) if time::now_ms() < until_ms => {
+                    lost = Some((error, until_ms))
+                }
+                (_, Some((error, _))) => return Err(error),
+                (false, None) => return self.barrier(activity, None),
+                (true, None) => match self.barrier(activity, Some(self.next_look_ms())) {
+                    Err(Error::Timeout { .. }) => {}
+                    Err(error @ Error::PeerLost { .. }) => lost = Some((error, time::now_ms() + WORK_ON_MS)),
+                    met => return met,
+                },
+            }
+            self.await_work(before, lost.is_some())?;
+        }
+    }
+
+    /// When whoever works in a barrier looks at its work again, though nobody has come.
+    fn next_look_ms(&self) -> u64 {
+        time::now_ms() + if self.pace.sleeps_at_once() { 0 } else { WORK_MS }
+    }
+
+    /// Waits until there may be something to do.
+    fn await_work(&self, (comings, losses): (u64, u32), is_alone: bool) -> Result<()> {
+        let has_come = || self.pace.comings() != comings || self.arena.shared().losses() != losses;
+        let limit_ms = match (self.pace.sleeps_at_once(), is_alone) {
+            (true, false) => None,
+            (_, true) => Some(time::now_ms() + WORK_MS),
+            (false, false) => return Ok(()),
+        };
+        match self.wait_until(Activity::Word, limit_ms, |_| has_come().then_some(())) {
+            Err(Error::Timeout { .. }) => Ok(()),
+            waited => waited,
         }
     }
 

@@ -72,16 +72,16 @@ impl World {
     /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
     /// in the order started.
     pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
-        self.begin_call(rank, service, request, false)
+        self.core().note(self.begin_call(rank, service, request, false))
     }
 
     fn begin_call(&self, rank: u32, service: u8, request: Vec<u8>, unhurried: bool) -> Result<Call<'_>> {
         let core: &Drive = self.core();
-        core.note(core.check_usable())?;
+        core.check_usable()?;
         let bytes = request.len() as u64;
         if bytes > MAX_CALL_BYTES {
             let wrong = format!("a request of {bytes} bytes; at most {MAX_CALL_BYTES} can be sent");
-            return core.note(Err(Error::misuse(wrong)));
+            return Err(Error::misuse(wrong));
         }
         if rank == core.rank.0 {
             let mut reply = Vec::new();
@@ -89,7 +89,7 @@ impl World {
                 calls::run(core.services, self.local(), service as u64, core.rank, &request, &mut reply);
             return Ok(Call { core, id: 0, ready: Some(served.map(|()| reply)) });
         }
-        core.note(self.local().check_alive(rank))?;
+        self.local().check_alive(rank)?;
         let few = Few::new(&request);
         let mut machine = core.machine();
         let id = machine.engine.new_internal();
@@ -100,7 +100,7 @@ impl World {
         match self.launch(Number::Given(id), action) {
             Ok((_, Launched::Underway)) => Ok(call),
             Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
-            Err(error) => core.note(Err(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -108,9 +108,14 @@ impl World {
     /// is lost costs the memory of its call until the world ends. The answer may come a little later than that to another call, with
     /// something else that the rank sends.
     pub fn post_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Posted> {
+        self.core().note(self.try_to_post_call(rank, service, request))
+    }
+
+    /// The same for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn try_to_post_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Posted> {
         let mut call = self.begin_call(rank, service, request, true)?;
         if let Some(ready) = call.ready.take() {
-            return self.core().note(ready).map(|_| Posted(0));
+            return ready.map(|_| Posted(0));
         }
         let id = std::mem::take(&mut call.id);
         Ok(Posted(id))

@@ -132,6 +132,21 @@ impl World {
         self.core().wait_for(&|_| look(), wait)
     }
 
+    /// The same with a look that is told [when it may be a quick one](Self::wait_for_quick_or_whole).
+    pub fn look_for_quick_or_whole<T>(
+        &self,
+        look: impl Fn(bool) -> Option<Result<T>>,
+        wait: Wait,
+    ) -> Result<T> {
+        self.core().wait_for(&look, wait)
+    }
+
+    /// Wakes the threads of this rank that wait for a word: for whoever has written to its memory.
+    #[inline]
+    pub fn wake_own(&self) {
+        self.core().ring_own();
+    }
+
     /// Wakes the threads of a rank of this node that wait for a word: for whoever writes to its memory without a put, an atomic or a
     /// copy. Nothing happens if none waits, or if the rank is on another node.
     pub fn wake(&self, rank: u32) -> Result<()> {

@@ -221,10 +221,25 @@ impl World {
         self.core.note(self.core.barrier(Activity::Barrier, Some(deadline_after(limit))))
     }
 
+    /// As [`sync_for`](Self::sync_for), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn meet_for(&self, limit: Duration) -> Result<()> {
+        self.core.barrier(Activity::Barrier, Some(deadline_after(limit)))
+    }
+
+    /// Whether time passes only while all ranks sleep, as that of a simulation: whoever waits there is woken by what comes, not by time.
+    pub fn sleeps_at_once(&self) -> bool {
+        self.core.pace.sleeps_at_once()
+    }
+
     /// Counts an error as one that this world has returned: for what is built on it, whose errors are not all its own.
     #[inline]
     pub fn note<T>(&self, result: Result<T>) -> Result<T> {
         self.core.note(result)
+    }
+
+    /// Whether this world has not been finalized or left.
+    pub fn is_attached(&self) -> bool {
+        self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some()
     }
 
     /// Whether this world has returned an error: then dropping it does not finalize it.
@@ -281,6 +296,12 @@ impl World {
     /// Renumbers the ranks and starts over: every rank calls this with its new number, all different. Regions are
     /// gone, starter memory is zero. When the numbers cannot be, every rank gets the error, and has left the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
+        self.reset_in_place(new_rank, || false)
+    }
+
+    /// The same for what is built on a world, and ends with it: of this one nothing is left to do but to drop it. `work` is what that has to
+    /// do until all have come, as in [`finalize_in_place`](Self::finalize_in_place).
+    pub fn reset_in_place(&self, new_rank: u32, work: impl FnMut() -> bool) -> Result<World> {
         if self.core.services.may_unwind {
             return Err(Error::misuse(
                 "reset of a simulated rank: it keeps its number to the end of the run; start another run instead",
@@ -289,7 +310,7 @@ impl World {
         self.core.check_not_forked()?;
         // A number that cannot be is not refused here: all ranks must hear of it, from the agents.
         self.core.quiesce();
-        self.core.note(self.core.barrier(Activity::Reset, None))?;
+        self.core.note(self.core.meet_while(Activity::Reset, work))?;
         let mut attachment = self.close(true)?.attachment;
         self.core.pass_on();
         if let Some(channel) = attachment.channel.clone() {
@@ -319,9 +340,15 @@ impl World {
     /// failed because of it. The same holds for a rank that returns early and so drops its world. A rank that gives up
     /// while others go on can say why with [`abort`](Self::abort).
     pub fn finalize(self) -> Result<()> {
+        self.finalize_in_place(|| false)
+    }
+
+    /// The same for what is built on a world, and ends with it: of this one nothing is left to do but to drop it. Until all ranks have come
+    /// `work` is called again and again, and says whether it has something left to do.
+    pub fn finalize_in_place(&self, work: impl FnMut() -> bool) -> Result<()> {
         self.core.check_not_forked()?;
         let completed = self.complete_all();
-        let met = self.core.barrier(Activity::Finalize, None);
+        let met = self.core.meet_while(Activity::Finalize, work);
         let mut seat = self.close(met.is_ok())?;
         // Whoever finalizes while others go on does not leave in good order: it is lost to them.
         if !matches!(met, Err(Error::Misuse(_))) {
@@ -529,8 +556,15 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let attached = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).is_some();
-        if !attached || process::is_forked_child() {
+        self.let_go(|| false);
+    }
+}
+
+impl World {
+    /// What dropping a world does, for what is built on it: `work` is called until all have come, as in
+    /// [`finalize_in_place`](Self::finalize_in_place). After an error it is not.
+    pub fn let_go(&self, work: impl FnMut() -> bool) {
+        if !self.is_attached() || process::is_forked_child() {
             return;
         }
         let (mut clean, mut met) = (false, false);
@@ -538,7 +572,7 @@ impl Drop for World {
         // failed for a reason of its own, it comes here to leave, and a barrier of those who go on fails for all.
         if !std::thread::panicking() && !self.core.faulted.load(Ordering::Relaxed) {
             let completed = self.complete_all();
-            met = self.core.barrier(Activity::Finalize, None).is_ok();
+            met = self.core.meet_while(Activity::Finalize, work).is_ok();
             clean = met && completed.is_ok();
         }
         // A rank that did not get this far in good order is left to its agent, which tells the others.

@@ -9,6 +9,7 @@ use crate::node::copy;
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::{process, time};
+use kumiki_net::shm::barrier::Intent;
 use kumiki_net::shm::lock::{self, OwnerTag};
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const SPINS: u32 = 256;
 /// Looks at the holder before whoever serves others gives up for now.
 const SERVING_ROUNDS: u32 = 8;
+/// The same for whoever comes back later anyway.
+const BRIEF_ROUNDS: u32 = 64;
 
 /// The memory of this node, as one of its ranks sees it.
 #[derive(Clone, Copy)]
@@ -72,6 +75,14 @@ impl<'a> Local<'a> {
         place.is_some_and(|place| place.node == self.node.node && place.status == Status::Alive)
     }
 
+    /// Whether a rank of this node has begun to finalize.
+    pub fn is_finalizing(self, rank: u32) -> bool {
+        let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
+        let near = place.filter(|place| place.node == self.node.node);
+        let control = near.and_then(|place| self.node.arena.control(place.local));
+        control.is_some_and(|control| control.intent.load(Ordering::SeqCst) == Intent::Finalize as u32)
+    }
+
     /// The rank that an address belongs to.
     #[inline]
     pub fn rank_of(self, address: GlobalAddress) -> u32 {
@@ -111,7 +122,20 @@ impl<'a> Local<'a> {
         if lock::try_lock(word, tag).is_ok() {
             return Ok(Locked { word, inherited: false });
         }
-        self.lock_slowly(word, tag)
+        self.lock_slowly(word, tag, self.busy.map(|busy| (busy, SERVING_ROUNDS)))
+    }
+
+    /// Takes a lock, or gives up after a moment: for whoever must not wait for a holder that is stopped, and comes back later.
+    pub fn lock_briefly(self, word: &'a AtomicU64) -> Result<Option<Locked<'a>>> {
+        let tag = OwnerTag::new(self.node.local, thread_number());
+        if lock::try_lock(word, tag).is_ok() {
+            return Ok(Some(Locked { word, inherited: false }));
+        }
+        let busy = Cell::new(false);
+        match self.lock_slowly(word, tag, Some((&busy, BRIEF_ROUNDS))) {
+            Err(_) if busy.get() => Ok(None),
+            locked => locked.map(Some),
+        }
     }
 
     /// Takes a lock if nobody has it.
@@ -123,7 +147,12 @@ impl<'a> Local<'a> {
 
     #[cold]
     #[inline(never)]
-    fn lock_slowly(self, word: &'a AtomicU64, tag: OwnerTag) -> Result<Locked<'a>> {
+    fn lock_slowly(
+        self,
+        word: &'a AtomicU64,
+        tag: OwnerTag,
+        patience: Option<(&Cell<bool>, u32)>,
+    ) -> Result<Locked<'a>> {
         let mut since_ms = None;
         let mut rounds = 0;
         loop {
@@ -138,7 +167,7 @@ impl<'a> Local<'a> {
                 return Ok(Locked { word, inherited: true });
             }
             rounds += 1;
-            if let Some(busy) = self.busy.filter(|_| rounds >= SERVING_ROUNDS) {
+            if let Some((busy, _)) = patience.filter(|(_, most)| rounds >= *most) {
                 busy.set(true);
                 return Err(Error::Timeout { what: "a lock of this node".into(), after_ms: 0 });
             }

@@ -19,8 +19,11 @@ fn row(
     let how = How::Ask {
         ours: format!("comm.{ask}"),
         floors: floor.into_iter().collect(),
-        // What MPI has for it; a channel is its send and receive.
-        peers: Some(format!("comm.{}", ask.strip_prefix("channel.").unwrap_or(ask))),
+        // What MPI has for it; channels and messages are its send and receive.
+        peers: Some(format!(
+            "comm.{}",
+            ["channel.", "message."].iter().find_map(|way| ask.strip_prefix(way)).unwrap_or(ask)
+        )),
     };
     let bounds = bounds.iter().map(|&(limit, against)| Bound { against, limit }).collect();
     Metric { name, unit, session, how, bounds }
@@ -30,7 +33,8 @@ pub(super) fn all() -> Vec<Metric> {
     let mut list = Vec::new();
     for place in [Place::Shm, Place::Tcp] {
         let session = Session { place, ranks: 2 };
-        channels(&mut list, session);
+        sends(&mut list, session, "channel");
+        sends(&mut list, session, "message");
         batches(&mut list, session);
     }
     for place in [Place::Shm, Place::Tcp] {
@@ -70,16 +74,16 @@ fn collectives(list: &mut Vec<Metric>, session: Session) {
     }
 }
 
-fn channels(list: &mut Vec<Metric>, session: Session) {
+fn sends(list: &mut Vec<Metric>, session: Session, way: &str) {
     use Against::Peer;
     let place = session.place.name();
     let mut add = |name: String, unit, ask: String, bound| {
         list.push(row(name, unit, session, &ask, None, &[(bound, Peer)]));
     };
-    add(format!("channel8.{place}"), "ns", "channel.pingpong.8".into(), 1.0);
-    add(format!("channelrate8.{place}"), "ns", "channel.rate.8".into(), 1.0);
+    add(format!("{way}8.{place}"), "ns", format!("{way}.pingpong.8"), 1.0);
+    add(format!("{way}rate8.{place}"), "ns", format!("{way}.rate.8"), 1.0);
     for (bytes, name) in LONG {
-        add(format!("channelbw.{place}.{name}"), "MB/s", format!("channel.bw.{bytes}"), 1.0);
+        add(format!("{way}bw.{place}.{name}"), "MB/s", format!("{way}.bw.{bytes}"), 1.0);
     }
 }
 

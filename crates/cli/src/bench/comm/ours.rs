@@ -1,7 +1,7 @@
 //! What patterns cost.
 
 use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
-use kumiki::comm::{Group, Receiver, Sender, Slots, Sum};
+use kumiki::comm::{Group, Messages, Receiver, Sender, Slots, Sum};
 use kumiki::data::SharedArray;
 use kumiki::World;
 use std::hint::black_box;
@@ -16,7 +16,42 @@ const FLYING: u64 = 64;
 const LIST: u64 = 4096;
 
 type Done<T> = Result<T, String>;
-type Ends<'w> = Option<(Sender<'w, u64>, Receiver<'w, u64>)>;
+
+/// How ranks 0 and 1 send to each other.
+enum Ends<'w> {
+    /// The others do not.
+    Nobody,
+    Channels(Box<(Sender<'w, u64>, Receiver<'w, u64>)>),
+    Messages(Messages<'w>, u32),
+}
+
+/// The tag of messages.
+const TAG: u64 = 7;
+
+impl Ends<'_> {
+    fn send(&self, message: &[u64]) -> Done<()> {
+        match self {
+            Ends::Nobody => Ok(()),
+            Ends::Channels(ends) => ends.0.send(message).map_err(text),
+            Ends::Messages(messages, peer) => messages.send(*peer, TAG, message).map_err(text),
+        }
+    }
+
+    fn receive(&self, into: &mut [u64]) -> Done<()> {
+        match self {
+            Ends::Nobody => Ok(()),
+            Ends::Channels(ends) => ends.1.receive_into(into).map(drop).map_err(text),
+            Ends::Messages(messages, peer) => messages.receive_into(into, *peer, TAG).map(drop).map_err(text),
+        }
+    }
+
+    fn free(self) -> Done<()> {
+        let Ends::Channels(ends) = self else { return Ok(()) };
+        let freeing = ends.0.start_free().map_err(text)?;
+        ends.1.free().map_err(text)?;
+        freeing.wait().map(drop).map_err(text)
+    }
+}
 
 fn text(error: kumiki::Error) -> String {
     error.to_string()
@@ -40,14 +75,14 @@ impl<'a> Comm<'a> {
         let parts = request.parts();
         let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
         let (unit, measured) = match parts[1..] {
-            ["channel", "pingpong", bytes] => {
-                ("ns", number(bytes).and_then(|bytes| self.ping_pong(bytes, request)))
+            [way @ ("channel" | "message"), "pingpong", bytes] => {
+                ("ns", number(bytes).and_then(|bytes| self.ping_pong(way, bytes, request)))
             }
-            ["channel", "rate", bytes] => {
-                ("ns", number(bytes).and_then(|bytes| self.one_way(bytes, FLYING, request)))
+            [way @ ("channel" | "message"), "rate", bytes] => {
+                ("ns", number(bytes).and_then(|bytes| self.one_way(way, bytes, FLYING, request)))
             }
-            ["channel", "bw", bytes] => {
-                let rate = |bytes| Ok(to_rate(bytes, &self.one_way(bytes, WINDOW, request)?));
+            [way @ ("channel" | "message"), "bw", bytes] => {
+                let rate = |bytes| Ok(to_rate(bytes, &self.one_way(way, bytes, WINDOW, request)?));
                 ("MB/s", number(bytes).and_then(rate))
             }
             ["histogram", words] => ("ns", number(words).and_then(|words| self.histogram(words, request))),
@@ -95,70 +130,75 @@ impl<'a> Comm<'a> {
         Ok(seconds?.into_iter().map(|seconds| seconds * 1e9).collect())
     }
 
-    /// A channel each way between ranks 0 and 1; none on the others.
-    fn channels(&self, slots: Slots) -> Done<Ends<'a>> {
+    /// A channel each way between ranks 0 and 1, or messages.
+    fn ends(&self, way: &str, slots: Slots) -> Done<Ends<'a>> {
         let world = self.world;
         if world.rank() > 1 {
-            return Ok(None);
+            return Ok(Ends::Nobody);
         }
         let peer = 1 - world.rank();
+        if way == "message" {
+            return Ok(Ends::Messages(world.messages(), peer));
+        }
         let sender = world.sender::<u64>(peer).map_err(text)?;
-        Ok(Some((sender, world.receiver::<u64>(peer, slots).map_err(text)?)))
+        let receiver = world.receiver::<u64>(peer, slots).map_err(text)?;
+        Ok(Ends::Channels(Box::new((sender, receiver))))
     }
 
     /// Half the time of a message there and one back.
-    fn ping_pong(&mut self, bytes: u64, request: &Request) -> Measured {
+    fn ping_pong(&mut self, way: &str, bytes: u64, request: &Request) -> Measured {
         let is_first = self.world.rank() == 0;
-        let ends = self.channels(Slots::new(16, bytes as usize))?;
+        let ends = self.ends(way, Slots::new(16, bytes as usize))?;
         let mut message = vec![0u64; bytes as usize / 8];
         let times = self.together(request, |count| {
-            let Some((sender, receiver)) = &ends else { return Ok(()) };
+            if matches!(ends, Ends::Nobody) {
+                return Ok(());
+            }
             for number in 0..count {
                 if is_first {
                     message[0] = number;
-                    sender.send(&message).map_err(text)?;
+                    ends.send(&message)?;
                 }
-                receiver.receive_into(&mut message).map_err(text)?;
+                ends.receive(&mut message)?;
                 if message[0] != number {
                     return Err("a message was wrong".into());
                 }
                 if !is_first {
-                    sender.send(&message).map_err(text)?;
+                    ends.send(&message)?;
                 }
             }
             Ok(())
         })?;
-        free(ends)?;
+        ends.free()?;
         Ok(times.into_iter().map(|time| time / 2.0).collect())
     }
 
     /// Messages from rank 0 to rank 1, so many at a time, and one back for those.
-    fn one_way(&mut self, bytes: u64, flying: u64, request: &Request) -> Measured {
+    fn one_way(&mut self, way: &str, bytes: u64, flying: u64, request: &Request) -> Measured {
         let is_first = self.world.rank() == 0;
         let slot_bytes = bytes.min(32 << 10) as usize;
-        let ends = self.channels(Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
+        let ends = self.ends(way, Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
         let message = vec![1u64; bytes as usize / 8];
         let mut place = vec![0u64; bytes as usize / 8];
         let times = self.together(request, |count| {
-            let Some((sender, receiver)) = &ends else { return Ok(()) };
             let mut left = count;
             while left > 0 {
                 let now = left.min(flying);
                 for _ in 0..now {
                     match is_first {
-                        true => sender.send(black_box(&message)).map_err(text)?,
-                        false => drop(receiver.receive_into(black_box(&mut place)).map_err(text)?),
+                        true => ends.send(black_box(&message))?,
+                        false => ends.receive(black_box(&mut place))?,
                     }
                 }
                 match is_first {
-                    true => drop(receiver.receive_into(&mut place).map_err(text)?),
-                    false => sender.send(&[now]).map_err(text)?,
+                    true => ends.receive(&mut place)?,
+                    false => ends.send(&[now])?,
                 }
                 left -= now;
             }
             Ok(())
         });
-        free(ends)?;
+        ends.free()?;
         times
     }
 
@@ -306,13 +346,6 @@ impl<'w> Near<'w> {
     fn view(&self, rank: u32) -> Option<&kumiki::View<'w, u64>> {
         self.0[rank as usize].as_ref()
     }
-}
-
-fn free(ends: Ends<'_>) -> Done<()> {
-    let Some((sender, receiver)) = ends else { return Ok(()) };
-    let freeing = sender.start_free().map_err(text)?;
-    receiver.free().map_err(text)?;
-    freeing.wait().map(drop).map_err(text)
 }
 
 fn to_rate(bytes: u64, times: &[f64]) -> Vec<f64> {

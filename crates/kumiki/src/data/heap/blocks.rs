@@ -40,8 +40,10 @@ pub(super) const LISTS: u64 = 8;
 pub(super) const NOTICE_AT: u64 = FIRST_BLOCK - 128;
 /// A word for the address of where others say that they want to communicate with this rank.
 pub(super) const DOOR_AT: u64 = NOTICE_AT - WORD;
+/// A word for the address of where others leave messages for this rank.
+pub(super) const MAILBOX_AT: u64 = DOOR_AT - WORD;
 const QUICK_END: u64 = QUICK_AT + SHELVES * SHELF_BYTES;
-const _: () = assert!(QUICK_END <= DOOR_AT);
+const _: () = assert!(QUICK_END <= MAILBOX_AT);
 
 /// The word before each block: the length of word and block, flags, check.
 pub(super) const WORD: u64 = 8;

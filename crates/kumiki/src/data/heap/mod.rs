@@ -18,7 +18,7 @@ pub(crate) use blocks::Heap;
 use super::message::{unknown, Reader, Writer};
 use super::HEAP;
 use crate::{Error, GlobalAddress, Rank, Result, World};
-use blocks::{DOOR_AT, FIRST_BLOCK, NOTICE_AT, WORD};
+use blocks::{DOOR_AT, FIRST_BLOCK, MAILBOX_AT, NOTICE_AT, WORD};
 use kumiki_mem::{Local, Span};
 
 const MALLOC: u8 = 1;
@@ -170,6 +170,11 @@ pub(crate) fn release_request(address: GlobalAddress) -> Vec<u8> {
 /// was allocated on that rank.
 pub(crate) fn door(local: Local<'_>, rank: u32) -> GlobalAddress {
     local.pool_address(rank, DOOR_AT)
+}
+
+/// Another such word: what it is for is in `comm/message/ring.rs`.
+pub(crate) fn mailbox(local: Local<'_>, rank: u32) -> GlobalAddress {
+    local.pool_address(rank, MAILBOX_AT)
 }
 
 /// Frees a block of the pool of a rank of this node.

@@ -1,0 +1,201 @@
+//! Messages between any two ranks, without channels.
+//!
+//! Every rank has a *mailbox*, a ring of 16 KiB in its heap (`ring.rs`), where others leave records (`record.rs`): short messages as they
+//! are, of longer ones where they lie in memory of the sender (the receiver fetches them, and says so), and what is said about messages.
+//! On the node whoever sends writes there itself, under a lock that outlives its holder; from another node a request has it written, one
+//! request of many records at a time for each pair, so that none overtakes another. A sender has [`CREDIT`] messages in the mailbox
+//! of another rank, or taken out of it and not received, and not more: all others wait at the sender. So what a rank keeps for receives
+//! that are not posted yet is bounded by the number of those who really send to it, and is in the ledger. Only while a receive waits that
+//! may want a message which still waits at its sender, that sender gets credit in advance; and that, too, has an end.
+//!
+//! Who sends much gets a *lane* (`incoming.rs`): a ring of its own, without a lock, and with as much credit as it has bytes. There are at
+//! most as many as [`MessageOptions::fast_pairs`] says; those that are used least are taken back.
+//!
+//! Which message goes to which receive is decided by a value of its own (`matching.rs`).
+//!
+//! | file | what |
+//! |---|---|
+//! | `matching.rs` | messages and receives: which goes to which |
+//! | `bytes.rs` | the bytes of a short message |
+//! | `record.rs`, `ring.rs` | what stands in a mailbox or a lane, and how it gets there |
+//! | `outgoing.rs` | what a rank has to send to one other |
+//! | `incoming.rs` | who sends to a rank, and who gets a lane |
+//! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
+//! | `requests.rs` | asking for messages, and waiting for them |
+//! | `messages.rs`, `handles.rs` | messages as programs have them |
+
+mod arrivals;
+#[cfg(test)]
+mod between_tests;
+mod bytes;
+mod handles;
+mod incoming;
+mod matching;
+mod messages;
+mod outgoing;
+mod post;
+mod receipts;
+mod record;
+mod requests;
+mod ring;
+#[cfg(test)]
+mod ring_tests;
+#[cfg(test)]
+mod tests;
+
+pub use handles::{MessageReceiving, MessageRequest, MessageSending};
+pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
+pub(crate) use post::Post;
+
+use super::{LANE, MAIL};
+use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result};
+use bytes::Bytes;
+use kumiki_mem::codec::Reader;
+use kumiki_mem::Local;
+use matching::Envelope;
+use record::Record;
+use ring::Ring;
+use std::collections::BTreeMap;
+
+/// Messages of one sender that are in a mailbox, or were taken out of it and not received.
+const CREDIT: u8 = 8;
+/// A message of at most so many bytes goes as it is…
+const EAGER_BYTES: u64 = 1024;
+/// …or of so many where there is a long lane: but a mailbox must have room for it, too, if the lane is left.
+const LONGEST_SHORT: u64 = 8000;
+const _: () = assert!(LONGEST_SHORT <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
+
+/// What became of requests that nobody has asked for yet: a receive has got something. There are few as a rule.
+#[derive(Debug, Default)]
+struct Results {
+    few: Vec<(u64, Outcome)>,
+    /// When there are many.
+    many: BTreeMap<u64, Outcome>,
+}
+
+/// So many results are looked through.
+const FEW: usize = 16;
+
+impl Results {
+    fn len(&self) -> usize {
+        self.few.len() + self.many.len()
+    }
+
+    fn get(&self, request: u64) -> Option<&Outcome> {
+        let few = self.few.iter().find(|(known, _)| *known == request).map(|(_, outcome)| outcome);
+        few.or_else(|| self.many.get(&request))
+    }
+
+    fn insert(&mut self, request: u64, outcome: Outcome) {
+        match self.few.len() < FEW {
+            true => self.few.push((request, outcome)),
+            false => drop(self.many.insert(request, outcome)),
+        }
+    }
+
+    fn remove(&mut self, request: u64) -> Option<Outcome> {
+        match self.few.iter().position(|(known, _)| *known == request) {
+            Some(at) => Some(self.few.swap_remove(at).1),
+            None if self.many.is_empty() => None,
+            None => self.many.remove(&request),
+        }
+    }
+
+    /// Keeps those requests of which this is said.
+    fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
+        self.few.retain(|(request, _)| keeps(*request));
+        self.many.retain(|request, _| keeps(*request));
+    }
+}
+
+/// What became of a request.
+type Outcome = Result<Option<Delivery>>;
+
+/// A message that was received.
+#[derive(Debug)]
+enum Delivery {
+    /// It is here.
+    Here { envelope: Envelope, bytes: Bytes },
+    /// Whoever waited for it fetches it.
+    Lent { envelope: Envelope, place: Place, number: u64 },
+}
+
+/// Where a message that is lent lies, and as what that memory is registered: what lies there later is not it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    address: GlobalAddress,
+    registration: u64,
+}
+
+impl Place {
+    fn ptr<T: Pod>(self) -> GlobalPtr<T> {
+        GlobalPtr::from_parts(self.address, self.registration)
+    }
+}
+
+impl<T: Pod> From<GlobalPtr<T>> for Place {
+    fn from(pointer: GlobalPtr<T>) -> Place {
+        let (address, registration) = pointer.parts();
+        Place { address, registration }
+    }
+}
+
+/// Puts records into the mailbox of this rank for one of another node: how many there was room for.
+pub(super) fn serve_mail(
+    local: Local<'_>,
+    from: u32,
+    request: &mut Reader<'_>,
+    reply: &mut Vec<u8>,
+) -> Result<()> {
+    let ring = Ring::mailbox_made(local, local.rank()).map_err(|error| match error {
+        // A request for which there is no memory goes again later; this one never could.
+        Error::OutOfMemory { .. } => Error::Refused("there is no room for a mailbox".into()),
+        error => told(error),
+    })?;
+    let mut writing = ring.write_locked(local).map_err(told)?;
+    let mut count = 0u32;
+    while !request.is_empty() {
+        let (record, body) = Record::read(from, request)?;
+        if record.body_bytes() > LONGEST_SHORT || !record.can_be_mailed(local) {
+            return Err(Error::Misuse("a message that cannot be in a mailbox".into()));
+        }
+        if !writing.push(&record, body)? {
+            break;
+        }
+        count += 1;
+    }
+    writing.publish()?;
+    reply.extend_from_slice(&count.to_le_bytes());
+    Ok(())
+}
+
+/// What whoever asks is told of an error: that this rank is finalizing.
+fn told(error: Error) -> Error {
+    match error {
+        Error::PeerLost { .. } => Error::Closed("no more messages are received".into()),
+        error => error,
+    }
+}
+
+/// Puts records into a lane of this rank for one of another node, which knows that there is room.
+pub(super) fn serve_lane(local: Local<'_>, from: u32, request: &mut Reader<'_>) -> Result<()> {
+    let address = GlobalAddress::from_bits(request.long()?);
+    let (first, hungry) = (request.long()?, request.flag()?);
+    let ring = Ring::lane_of(local, from, address)?;
+    // Its sender writes alone: but this rank may close it at this moment.
+    let mut writing = ring.write_locked(local).map_err(told)?;
+    if writing.tail() != first {
+        return Err(Error::Misuse("messages for a lane that cannot be of its sender".into()));
+    }
+    while !request.is_empty() {
+        let (record, body) = Record::read(from, request)?;
+        if record.body_bytes() > LONGEST_SHORT || !writing.push(&record, body)? {
+            return Err(Error::Misuse("messages for which a lane has no room".into()));
+        }
+    }
+    if hungry {
+        writing.say_hungry()?;
+    }
+    writing.publish()?;
+    Ok(())
+}

@@ -1,0 +1,463 @@
+//! All messages of a process: what it has to send, what has come, and what it waits for.
+//!
+//! Nothing here waits: it goes on when somebody of the process makes it ([`advance`](Post::advance)).
+
+use super::bytes::Bytes;
+use super::incoming::{Incoming, Stage};
+use super::matching::{Envelope, Matching};
+use super::outgoing::{Item, Out};
+use super::record::Note;
+use super::ring::{closed, Ring};
+use super::{MessageOptions, Outcome, Place, Results};
+use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
+use kumiki_mem::Booking;
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Bytes of the tables for a message that nobody has asked for, and for a message that is lent.
+const KEPT_BYTES: u64 = 128;
+/// Bytes of the tables for so many ranks that this one sends to or receives from.
+const TABLE_BYTES: u64 = 2048;
+const TABLE_ENTRIES: usize = 32;
+
+/// A receive that is posted.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) request: u64,
+    /// Whoever waits for it fetches a message that was lent itself.
+    pub(super) fetches: bool,
+}
+
+/// A message that nobody has asked for.
+pub(super) struct Kept {
+    pub(super) body: Body,
+    pub(super) way: Way,
+    pub(super) _booked: Booking,
+}
+
+pub(super) enum Body {
+    Here(Bytes),
+    Lent(Place, u64),
+}
+
+impl Body {
+    /// What is booked for it while it is kept.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        match self {
+            Body::Here(bytes) => KEPT_BYTES + bytes.as_slice().len() as u64,
+            Body::Lent(..) => KEPT_BYTES,
+        }
+    }
+}
+
+/// How a message came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    Mailbox,
+    Lane(GlobalAddress),
+}
+
+/// A message of this rank that the other one fetches.
+pub(super) struct Lending {
+    pub(super) request: u64,
+    pub(super) to: Rank,
+    _memory: Option<Box<dyn Any + Send>>,
+    _booked: Booking,
+}
+
+/// A message that is to be fetched: whoever waits does it, and [says so](Post::fetched).
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    pub(super) request: u64,
+    pub(super) envelope: Envelope,
+    pub(super) place: Place,
+    pub(super) number: u64,
+}
+
+impl Fetch {
+    /// Fetches it. Nothing of this is held meanwhile.
+    pub(crate) fn run(&self, world: &World) -> Result<Vec<u8>> {
+        world.get_vec(self.place.ptr(), self.envelope.bytes as usize)
+    }
+}
+
+/// All of it.
+#[derive(Default)]
+pub(crate) struct Post {
+    pub(super) options: MessageOptions,
+    /// The mailbox of this rank, and how far it was read; there is none until the program does something with messages.
+    pub(super) mailbox: Option<(Ring, u64)>,
+    pub(super) matching: Matching<Wanted, Kept>,
+    pub(super) done: Results,
+    /// Requests that nobody will ask for.
+    pub(super) forgotten: HashSet<u64>,
+    pub(super) fetches: Vec<Fetch>,
+    pub(super) outs: BTreeMap<Rank, Out>,
+    /// Messages in mailboxes of others of which is not known that they were received.
+    pub(super) debts: BTreeMap<Rank, u8>,
+    /// Whether one of them is to be asked again for what it could not take.
+    pub(crate) asks_again: bool,
+    /// Ranks to which nothing can be sent any more, though they may be there.
+    pub(super) torn: HashMap<Rank, Error>,
+    /// Ranks that have written what they may not: nothing of them is received any more.
+    pub(super) refused: HashMap<Rank, Error>,
+    pub(super) incoming: Incoming,
+    pub(super) lent: BTreeMap<u64, Lending>,
+    /// Bytes of all messages that are kept.
+    pub(super) kept_bytes: u64,
+    /// For the tables.
+    pub(super) booked: Vec<Booking>,
+    /// Why what has come cannot be kept: until there is memory…
+    pub(super) blocked: Option<Error>,
+    /// …or for ever.
+    pub(super) broken: Option<Error>,
+    /// Sources whose lane is not read further, though somebody waits for them, because so much is kept.
+    pub(super) starved: BTreeSet<Rank>,
+    /// Whether lanes are read though what came in them and nobody wants is as much as they hold.
+    pub(super) reads_all: bool,
+    /// Whether what nobody has asked for is dropped.
+    pub(super) is_closing: bool,
+    /// How often it was said that nothing comes any more.
+    pub(super) shuts: u8,
+    /// Ranks from which nothing comes any more, though they may be there.
+    pub(super) closed: HashMap<Rank, Error>,
+    /// Those that have said so since the last look.
+    pub(super) leaving: Vec<Rank>,
+    /// Ranks of other nodes that are to be told when this one goes, and those that tell it.
+    pub(super) awaited_by: BTreeSet<Rank>,
+    pub(super) asked: BTreeSet<Rank>,
+    pub(super) spare: Vec<Vec<u8>>,
+    pub(super) numbers: u64,
+    /// How many wait for a message without posting a receive: then as much comes as for one.
+    pub(super) probes: u32,
+    pub(super) moves: u64,
+    /// How often it has gone on, and the message that is lent whose peer was looked at last.
+    pub(super) turn: (usize, u64),
+}
+
+impl Post {
+    /// Makes the mailbox of this rank, if there is none.
+    pub(super) fn enter(&mut self, world: &World) -> Result<()> {
+        if self.mailbox.is_none() {
+            self.mailbox = Some((Ring::mailbox_made(world.local(), world.rank())?, 0));
+        }
+        Ok(())
+    }
+
+    /// The number of the next request; none is 0.
+    pub(super) fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    pub(super) fn is_done(&self, request: u64) -> bool {
+        self.done.get(request).is_some()
+    }
+
+    /// What became of a request, or why that will not be known.
+    pub(super) fn outcome(&mut self, request: u64, peer: Option<Rank>) -> Option<Outcome> {
+        if let Some(outcome) = self.done.remove(request) {
+            return Some(outcome);
+        }
+        let error = self.trouble_of(request, peer)?;
+        self.give_up(request, peer);
+        Some(Err(error))
+    }
+
+    /// Why a request with a rank, or with any, will not be done. What is on its way already goes on.
+    pub(super) fn trouble_of(&self, request: u64, peer: Option<Rank>) -> Option<Error> {
+        if self.broken.is_none() && self.blocked.is_none() && !self.keeps_much() {
+            return None;
+        }
+        if let Some(selector) = self.matching.find(|wanted| wanted.request == request) {
+            return self.trouble(selector.source);
+        }
+        let waits = peer.and_then(|to| self.outs.get(&to)).is_some_and(|out| out.holds(request));
+        // Credit for it is behind what cannot be read.
+        let blocked = self.blocked.as_ref().filter(|_| waits);
+        let broken = self.broken.as_ref().filter(|_| waits || self.lent.contains_key(&request));
+        broken.or(blocked).cloned()
+    }
+
+    /// Nobody waits for a request any more: what is not on its way is not sent, or received.
+    pub(super) fn give_up(&mut self, request: u64, peer: Option<Rank>) {
+        let out = peer.and_then(|to| self.outs.get_mut(&to));
+        match out.is_some_and(|out| out.withdraw(request)) {
+            true => drop(self.lent.remove(&request)),
+            false => self.forget(request),
+        }
+    }
+
+    /// Whether a send is done without an error: then nobody need ask for it.
+    pub(super) fn is_sent(&mut self, request: u64) -> bool {
+        let is_sent = matches!(self.done.get(request), Some(Ok(_)));
+        if is_sent {
+            self.done.remove(request);
+        }
+        is_sent
+    }
+
+    /// How far everything has come: another number if something has moved.
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    pub(crate) fn next_fetch(&mut self) -> Option<Fetch> {
+        self.fetches.pop()
+    }
+
+    pub(crate) fn has_fetches(&self) -> bool {
+        !self.fetches.is_empty()
+    }
+
+    /// Why nothing more can be received of a source, or of any.
+    pub(super) fn trouble(&self, source: Option<Rank>) -> Option<Error> {
+        let closed = source.and_then(|source| self.closed.get(&source)).cloned();
+        self.trouble_but_closed(source).or(closed)
+    }
+
+    /// The same, but for its having gone in good order.
+    pub(super) fn trouble_but_closed(&self, source: impl Into<Option<Rank>>) -> Option<Error> {
+        let source = source.into();
+        let starves = || match source {
+            Some(source) => self.starved.contains(&source) || self.incoming.is_hungry(source),
+            None => !self.starved.is_empty() || self.incoming.hungry().next().is_some(),
+        };
+        let refused = source.and_then(|source| self.refused.get(&source)).cloned();
+        let too_much = (self.keeps_much() && starves()).then_some(Error::OutOfMemory {
+            asked: KEPT_BYTES,
+            left: 0,
+            what: "messages that nobody has received",
+        });
+        self.broken.clone().or_else(|| self.blocked.clone()).or(too_much).or(refused)
+    }
+
+    /// Whether somebody waits for a message of this source.
+    pub(super) fn is_awaited(&self, source: Rank) -> bool {
+        self.probes > 0 || self.matching.awaits(source)
+    }
+
+    /// Whether so much is kept that nobody gets credit in advance.
+    pub(super) fn keeps_much(&self) -> bool {
+        self.kept_bytes >= self.options.kept_bytes as u64
+    }
+
+    /// Makes everything go on. Whether a request is done because of that.
+    pub(crate) fn advance(&mut self, world: &World) -> bool {
+        if self.mailbox.is_none() {
+            return false;
+        }
+        let before = self.done.len() + self.fetches.len();
+        // Before what they have sent is looked at: what they sent before they went is taken first.
+        let gone = self.somebody_gone(world);
+        self.blocked = None;
+        self.starved.clear();
+        self.read_what_came(world);
+        self.read_lanes(world);
+        let said = std::mem::take(&mut self.leaving).into_iter().map(|rank| (rank, closed(rank)));
+        for (rank, error) in gone.into_iter().chain(said) {
+            self.lose(world, rank, &error);
+        }
+        self.feed_hungry();
+        self.send(world);
+        if !self.forgotten.is_empty() {
+            let Post { done, forgotten, .. } = self;
+            done.retain(|request| !forgotten.remove(&request));
+        }
+        // What is to be fetched whoever waits for it fetches.
+        self.done.len() + self.fetches.len() > before
+    }
+
+    /// Whether there may be something that nobody has looked at: a quick look.
+    pub(crate) fn has_news(&self, world: &World) -> bool {
+        let local = world.local();
+        let mut lanes = self.incoming.lanes.iter().filter(|lane| lane.stage == Stage::Open);
+        lanes.any(|lane| lane.ring.has_more(local, lane.head))
+            || self.mailbox.is_some_and(|(ring, head)| ring.has_more(local, head))
+            || self.done.len() + self.fetches.len() > 0
+    }
+
+    // ---- sending ----
+
+    /// Sends a short message at once if that is possible. False if it is not.
+    pub(super) fn send_now(&mut self, world: &World, to: Rank, note: Note, body: &[u8]) -> Result<bool> {
+        self.check_torn(to)?;
+        if let Some(out) = self.outs.get_mut(&to).filter(|out| out.has_lane()) {
+            let sent = out.send_now(world, to, &mut 0, note, body)?;
+            self.moves += u64::from(sent);
+            return Ok(sent);
+        }
+        self.book_tables(world)?;
+        let mut debt = self.debts.get(&to).copied().unwrap_or(0);
+        let sent = match self.outs.get_mut(&to) {
+            Some(out) => out.send_now(world, to, &mut debt, note, body)?,
+            None => Out::default().send_now(world, to, &mut debt, note, body)?,
+        };
+        if debt > 0 {
+            self.debts.insert(to, debt);
+        }
+        self.moves += u64::from(sent);
+        Ok(sent)
+    }
+
+    /// Sends a short message as soon as possible.
+    pub(super) fn send_later(
+        &mut self,
+        world: &World,
+        to: Rank,
+        request: u64,
+        note: Note,
+        body: &[u8],
+    ) -> Result<()> {
+        self.check_torn(to)?;
+        let booked = world.memory.book(Purpose::Comm, KEPT_BYTES + body.len() as u64)?;
+        self.book_tables(world)?;
+        let item = Item { request, note, body: body.to_vec(), _booked: Some(booked) };
+        self.outs.entry(to).or_default().send(item);
+        Ok(())
+    }
+
+    /// Lends a message to a rank, which fetches it.
+    pub(super) fn lend(
+        &mut self,
+        world: &World,
+        to: Rank,
+        (request, note): (u64, Note),
+        registration: u64,
+        memory: Option<Box<dyn Any + Send>>,
+    ) -> Result<()> {
+        self.check_torn(to)?;
+        let booked = world.memory.book(Purpose::Comm, KEPT_BYTES)?;
+        self.book_tables(world)?;
+        self.lent.insert(request, Lending { request, to, _memory: memory, _booked: booked });
+        let item = Item { request, note, body: registration.to_le_bytes().to_vec(), _booked: None };
+        self.outs.entry(to).or_default().send(item);
+        Ok(())
+    }
+
+    /// A message that was lent is lent no more: what was not sent of it is not sent, and nobody asks for it.
+    pub(super) fn end_lending(&mut self, to: Rank, request: u64) {
+        if let Some(out) = self.outs.get_mut(&to) {
+            out.withdraw(request);
+        }
+        self.lent.remove(&request);
+        self.done.remove(request);
+        self.forgotten.remove(&request);
+    }
+
+    /// The longest message to a rank that need not be lent.
+    pub(super) fn longest_short(&self, to: Rank) -> u64 {
+        self.outs.get(&to).map_or(super::EAGER_BYTES, Out::longest_short)
+    }
+
+    fn check_torn(&self, to: Rank) -> Result<()> {
+        if self.torn.is_empty() && self.closed.is_empty() {
+            return Ok(());
+        }
+        let known = self.torn.get(&to).or_else(|| self.closed.get(&to));
+        known.map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Books the tables before they grow.
+    pub(super) fn book_tables(&mut self, world: &World) -> Result<()> {
+        let names = self.asked.len() + self.awaited_by.len();
+        let entries = self.debts.len() + 4 * self.outs.len() + self.incoming.entries() + names / 4;
+        while entries >= self.booked.len() * TABLE_ENTRIES {
+            self.booked.push(world.memory.book(Purpose::Comm, TABLE_BYTES)?);
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, world: &World) {
+        self.asks_again = false;
+        if !self.outs.values().any(Out::is_busy) {
+            return;
+        }
+        let Post { outs, debts, done, moves, .. } = self;
+        let mut failed = Vec::new();
+        outs.retain(|to, out| {
+            if out.is_busy() {
+                let mut debt = debts.remove(to).unwrap_or(0);
+                let advanced = out.advance(world, *to, &mut debt, done);
+                if debt > 0 {
+                    debts.insert(*to, debt);
+                }
+                match advanced {
+                    Ok(moved) => *moves += moved,
+                    // It is tried again.
+                    Err(Error::Timeout { .. }) => {}
+                    Err(error) => failed.push((*to, error)),
+                }
+            }
+            !out.is_empty()
+        });
+        self.asks_again = outs.values().any(Out::asks_again);
+        for (to, error) in failed {
+            match error {
+                // It takes nothing, and so sends nothing.
+                error @ Error::PeerLost { .. } => self.lose(world, to, &error),
+                Error::Closed(_) => self.lose(world, to, &closed(to)),
+                error => self.fail_out(world, to, &error),
+            }
+        }
+    }
+
+    /// Something could not be sent to a rank.
+    pub(super) fn fail_out(&mut self, world: &World, to: Rank, error: &Error) {
+        if matches!(error, Error::OutOfMemory { .. }) {
+            // Nothing was sent: what is on its way, and what was said about messages of the other rank, is as it was.
+            let Post { outs, done, forgotten, .. } = self;
+            let refused = outs.get_mut(&to).map(|out| out.refuse(error, done, forgotten));
+            refused.into_iter().flatten().for_each(|request| drop(self.lent.remove(&request)));
+            return;
+        }
+        let is_closed = matches!(error, Error::PeerLost { .. } | Error::Closed(_));
+        let is_gone = is_closed || world.local().check_alive(to).is_err();
+        if is_gone {
+            // What it said before it went.
+            self.read_what_came(world);
+        }
+        if let Some(mut out) = self.outs.remove(&to) {
+            let is_torn = out.fail(world, error, &mut self.done, is_gone);
+            if !out.is_empty() {
+                self.outs.insert(to, out);
+            }
+            if is_torn || is_gone {
+                self.torn.insert(to, error.clone());
+            }
+        }
+        self.fail_lendings(to, error);
+    }
+
+    fn read_what_came(&mut self, world: &World) {
+        if let Err(error) = self.read_mailbox(world) {
+            self.broken = Some(error);
+        }
+    }
+
+    /// Whoever has no more credit, and may have what somebody waits for, gets some.
+    fn feed_hungry(&mut self) {
+        if self.incoming.hungry().next().is_none() || self.keeps_much() {
+            return;
+        }
+        let awaited: Vec<Rank> = self.incoming.hungry().filter(|source| self.is_awaited(*source)).collect();
+        awaited.into_iter().for_each(|source| self.give_in_advance(source));
+    }
+
+    pub(super) fn say(&mut self, to: Rank, note: Note) {
+        if self.is_closing && matches!(note, Note::Offer { .. } | Note::Leave { .. }) {
+            return;
+        }
+        self.outs.entry(to).or_default().say(note);
+    }
+
+    /// Whether something is under way that other ranks may wait for.
+    pub(crate) fn is_active(&self) -> bool {
+        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(Out::is_busy)
+    }
+
+    /// Whether there ever were messages.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.mailbox.is_some()
+    }
+}

@@ -1,0 +1,434 @@
+//! Asking for messages to be sent and received, and waiting for that.
+
+use super::bytes::Bytes;
+use super::matching::{Envelope, Selector};
+use super::post::{Post, Wanted};
+use super::record::Note;
+use super::{Delivery, MessageOptions, Outcome, Place};
+use crate::comm::state::Poll;
+use crate::{Error, Fate, Rank, Result, Wait, World};
+use std::any::Any;
+use std::time::Duration;
+
+/// So many messages are sent before one looks at what has come.
+const SENDS_A_LOOK: u64 = 16;
+
+/// A message to somebody.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct To {
+    pub(super) rank: Rank,
+    pub(super) context: u32,
+    pub(super) tag: u64,
+}
+
+/// How a message that is to be sent goes.
+pub(super) enum Started {
+    /// It is gone.
+    Gone,
+    /// It waits.
+    Waits(u64),
+    /// It is too long to go as it is.
+    TooLong,
+}
+
+/// How long whoever waits sleeps before it looks again, if nobody wakes it: not for long while a rank that could not take something is
+/// to be asked again.
+#[derive(Clone, Copy)]
+struct Nap {
+    is_short: bool,
+}
+
+impl Nap {
+    const SHORT: Duration = Duration::from_millis(1);
+
+    fn now(world: &World) -> Nap {
+        Nap { is_short: world.comm().asks_again() }
+    }
+
+    fn wait(self) -> Wait {
+        match self.is_short {
+            true => Wait::at_most(Nap::SHORT),
+            false => Wait::FOREVER,
+        }
+    }
+
+    /// A look that finds nothing, but ends, if the nap should have been a short one.
+    fn look<T>(self, post: &mut Post, look: impl FnOnce(&mut Post) -> Option<T>) -> Option<Option<T>> {
+        match look(post) {
+            None => (!self.is_short && post.asks_again).then_some(None),
+            found => Some(found),
+        }
+    }
+}
+
+/// Somebody who waits for a message without posting a receive.
+struct Probing<'w>(&'w World);
+
+impl<'w> Probing<'w> {
+    fn begin(world: &'w World) -> Result<Self> {
+        world.comm().with_post(|post| {
+            post.enter(world)?;
+            post.probes += 1;
+            Ok(Probing(world))
+        })
+    }
+}
+
+impl Drop for Probing<'_> {
+    fn drop(&mut self) {
+        self.0.comm().with_post(|post| post.probes -= 1);
+    }
+}
+
+impl World {
+    /// Fails if there is no such rank.
+    fn check_message_rank(&self, rank: Rank) -> Result<()> {
+        match rank < self.ranks() {
+            true => Ok(()),
+            false => Err(Error::Misuse(format!(
+                "a message and rank {rank}: there are {} ranks, numbered from 0",
+                self.ranks()
+            ))),
+        }
+    }
+
+    /// Makes messages go on, and wakes threads that may wait for one.
+    fn advance_post(&self, post: &mut Post) {
+        if post.advance(self) {
+            self.memory.wake_own();
+        }
+    }
+
+    /// Begins to send a message that is short, without waiting.
+    pub(super) fn start_short(&self, to: To, bytes: &[u8]) -> Result<Started> {
+        self.check_message_rank(to.rank)?;
+        self.comm().with_post(|post| {
+            post.enter(self)?;
+            if bytes.len() as u64 > post.longest_short(to.rank) {
+                return Ok(Started::TooLong);
+            }
+            let note = Note::Short { context: to.context, tag: to.tag, bytes: bytes.len() as u64 };
+            let number = post.number();
+            if number.is_multiple_of(SENDS_A_LOOK) {
+                self.advance_post(post);
+            }
+            match post.send_now(self, to.rank, note, bytes) {
+                Ok(true) => return Ok(Started::Gone),
+                // A lock that somebody holds who is stopped: the message waits.
+                Ok(false) | Err(Error::Timeout { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            post.send_later(self, to.rank, number, note, bytes)?;
+            self.advance_post(post);
+            Ok(if post.is_sent(number) { Started::Gone } else { Started::Waits(number) })
+        })
+    }
+
+    /// Begins to send a message that the receiver fetches, out of memory that is registered.
+    pub(super) fn start_lent(
+        &self,
+        to: To,
+        place: Place,
+        bytes: u64,
+        memory: Option<Box<dyn Any + Send>>,
+    ) -> Result<u64> {
+        self.check_message_rank(to.rank)?;
+        self.comm().with_post(|post| {
+            post.enter(self)?;
+            let number = post.number();
+            let Place { address, registration } = place;
+            let note = Note::Lent { context: to.context, tag: to.tag, bytes, place: address, number };
+            post.lend(self, to.rank, (number, note), registration, memory)?;
+            self.advance_post(post);
+            Ok(number)
+        })
+    }
+
+    /// A message that was lent is lent no more, whatever became of it.
+    pub(super) fn end_lending(&self, to: Rank, request: u64) {
+        self.comm().with_post(|post| post.end_lending(to, request));
+    }
+
+    /// Begins to receive.
+    pub(super) fn start_receiving(&self, selector: Selector) -> Result<u64> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| self.begin_receiving(post, selector, false))
+    }
+
+    /// Receives what has come, or begins to receive: the request, or what became of it.
+    pub(super) fn receive_now(&self, selector: Selector) -> Result<std::result::Result<Outcome, u64>> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| {
+            let request = self.begin_receiving(post, selector, true)?;
+            Ok(post.done.remove(request).ok_or(request))
+        })
+    }
+
+    /// Whoever `fetches` is told where a long message lies, and says when it was fetched.
+    fn begin_receiving(&self, post: &mut Post, selector: Selector, fetches: bool) -> Result<u64> {
+        post.enter(self)?;
+        let request = post.number();
+        // Before what has come is looked at: then nothing of that need be kept.
+        post.receive(selector, Wanted { request, fetches });
+        self.advance_post(post);
+        Ok(request)
+    }
+
+    /// Waits until a request is done, and says what became of it. It can be asked once.
+    pub(super) fn wait_message(&self, request: u64, peer: Option<Rank>) -> Result<Option<Delivery>> {
+        self.wait_mail(peer, |post| post.outcome(request, peer), |post| post.give_up(request, peer))
+    }
+
+    /// Waits for the first message that fits, and leaves it where it is.
+    pub(super) fn wait_probe(&self, selector: Selector) -> Result<Envelope> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        let _probing = Probing::begin(self)?;
+        let look = |post: &mut Post| match post.probe(&selector) {
+            None => post.trouble(selector.source).map(Err),
+            found => found.map(Ok),
+        };
+        self.wait_mail(selector.source, look, |_| {})
+    }
+
+    /// The first message that fits, if one has come.
+    pub(super) fn probe_now(&self, selector: Selector) -> Result<Option<Envelope>> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        // As if somebody waited for it: what is before it is taken, so that whoever asks again and again finds it in the end. But once:
+        // whoever sends all the time is not listened to for ever.
+        let _probing = Probing::begin(self)?;
+        let found = match self.comm().poll(self, |post| post.probe(&selector)) {
+            Poll::Ready(found) => return Ok(Some(found)),
+            Poll::Errand => {
+                self.go_on_with_all();
+                self.comm().with_post(|post| post.probe(&selector))
+            }
+            Poll::Pending => None,
+        };
+        match (found, self.comm().with_post(|post| self.probe_trouble(post, selector.source))) {
+            (None, Some(error)) => Err(error),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Why a message of a rank, or of any, will not come. Of one that only finalizes that is not said: a program that asks whether there is
+    /// something is right, even if it is the last one.
+    fn probe_trouble(&self, post: &Post, source: Option<Rank>) -> Option<Error> {
+        let local = self.local();
+        match source {
+            Some(source) => local.check_alive(source).err().or_else(|| post.trouble_but_closed(source)),
+            None if self.ranks() > 1 && !self.others().any(|rank| local.check_alive(rank).is_ok()) => {
+                Some(self.nobody_left(post))
+            }
+            None => post.trouble(None),
+        }
+    }
+
+    /// Waits until a look at the messages finds something, which must come from a rank, or from any. Everything else goes on
+    /// meanwhile. If it cannot come, what was asked for is given up.
+    fn wait_mail<T>(
+        &self,
+        peer: Option<Rank>,
+        look: impl Fn(&mut Post) -> Option<Result<T>>,
+        give_up: impl Fn(&mut Post),
+    ) -> Result<T> {
+        loop {
+            let Some(whom) = peer.or_else(|| self.somebody_else()) else {
+                return self.comm().with_post(|post| {
+                    self.advance_post(post);
+                    look(post).unwrap_or_else(|| {
+                        give_up(post);
+                        Err(self.nobody_left(post))
+                    })
+                });
+            };
+            self.ask_before_sleep([whom]);
+            let nap = Nap::now(self);
+            let found = |post: &mut Post| match nap.look(post, &look) {
+                // Whoever waits for somebody who goes is not woken otherwise.
+                None => post.check_there(self, whom).err().map(Err),
+                found => found.map(Ok),
+            };
+            let turn = |is_quick| match self.comm().poll_quickly(self, is_quick, found) {
+                Poll::Ready(found) => Some(found),
+                Poll::Errand => Some(Ok(None)),
+                Poll::Pending => None,
+            };
+            match self.memory.look_for_quick_or_whole(turn, nap.wait().from(whom)) {
+                Ok(Some(found)) => return found,
+                Ok(None) => drop(self.go_on_with_all()),
+                Err(Error::Timeout { .. }) if nap.is_short => {}
+                Err(error) => {
+                    let given_up =
+                        self.comm().with_post(|post| self.end_wait(post, peer, whom, error, &look));
+                    match given_up {
+                        Some(Err(error)) => {
+                            self.comm().with_post(&give_up);
+                            return Err(error);
+                        }
+                        Some(found) => return found,
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// A wait for somebody has failed: what comes of it. Nothing if it can go on with somebody else.
+    fn end_wait<T>(
+        &self,
+        post: &mut Post,
+        peer: Option<Rank>,
+        whom: Rank,
+        error: Error,
+        look: impl Fn(&mut Post) -> Option<Result<T>>,
+    ) -> Option<Result<T>> {
+        if post.check_there(self, whom).is_ok() {
+            return Some(Err(error));
+        }
+        // What it sent before it went comes first.
+        self.advance_post(post);
+        let found = look(post);
+        if found.is_none() && peer.is_some() {
+            post.lose(self, whom, &error);
+            return look(post).or(Some(Err(error)));
+        }
+        found
+    }
+
+    /// Where nobody is woken by time, ranks of other nodes that somebody is going to wait for are asked at once to tell when they go.
+    fn ask_before_sleep(&self, ranks: impl IntoIterator<Item = Rank>) {
+        if self.memory.sleeps_at_once() {
+            self.comm().with_post(|post| ranks.into_iter().for_each(|rank| post.ask_about(self, rank)));
+        }
+    }
+
+    /// Whether a request is done.
+    pub(super) fn test_message(&self, request: u64, peer: Option<Rank>) -> bool {
+        self.go_on_with_all();
+        self.comm().with_post(|post| self.has_ended(post, request, peer))
+    }
+
+    /// Whether a request is done, or never can be.
+    fn has_ended(&self, post: &mut Post, request: u64, peer: Option<Rank>) -> bool {
+        if post.is_done(request) || post.trouble_of(request, peer).is_some() {
+            return true;
+        }
+        match peer {
+            Some(rank) => post.check_there(self, rank).is_err(),
+            None => post.somebody(self).is_none(),
+        }
+    }
+
+    /// Waits until one of several requests is done.
+    pub(super) fn wait_any_message(&self, requests: &[(u64, Option<Rank>)]) -> Result<usize> {
+        if requests.is_empty() {
+            return self.note(Err(Error::Misuse("wait_any: there is no request".into())));
+        }
+        loop {
+            let whom = self.somebody_else().unwrap_or(self.rank());
+            self.ask_before_sleep(requests.iter().map(|(_, peer)| peer.unwrap_or(whom)));
+            let look = |post: &mut Post| {
+                let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
+                requests.iter().position(ended)
+            };
+            let nap = Nap::now(self);
+            let turn = || match self.comm().poll(self, |post| nap.look(post, look)) {
+                Poll::Ready(at) => Some(Ok(at)),
+                Poll::Errand => Some(Ok(None)),
+                Poll::Pending => None,
+            };
+            match self.memory.look_for(turn, nap.wait().from(whom)) {
+                Ok(Some(at)) => return Ok(at),
+                Ok(None) => drop(self.go_on_with_all()),
+                Err(Error::Timeout { .. }) if nap.is_short => {}
+                Err(error) if self.local().check_alive(whom).is_ok() => return self.note(Err(error)),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Somebody who is there and may send something.
+    fn somebody_else(&self) -> Option<Rank> {
+        self.comm().with_post(|post| post.somebody(self))
+    }
+
+    fn others(&self) -> impl Iterator<Item = Rank> {
+        let me = self.rank();
+        (0..self.ranks()).filter(move |rank| *rank != me)
+    }
+
+    fn nobody_left(&self, post: &Post) -> Error {
+        let errors = self.others().filter_map(|rank| post.check_there(self, rank).err());
+        errors.last().unwrap_or(Error::PeerLost {
+            rank: self.rank(),
+            fate: Fate::NotDone,
+            why: "nobody is left who could send".into(),
+        })
+    }
+
+    /// Takes a receive back. False if it has got its message.
+    pub(super) fn cancel_message(&self, request: u64) -> bool {
+        self.comm().with_post(|post| {
+            self.advance_post(post);
+            post.withdraw(request)
+        })
+    }
+
+    pub(super) fn forget_message(&self, request: u64) {
+        self.comm().with_post(|post| post.forget(request));
+    }
+
+    /// A message that whoever waited for it has fetched, or cannot fetch.
+    pub(super) fn message_fetched(&self, source: Rank, number: u64) {
+        self.comm().with_post(|post| {
+            post.fetched_directly(source, number);
+            self.advance_post(post);
+        });
+    }
+
+    /// A buffer of a message that was read.
+    pub(super) fn reuse_buffer(&self, bytes: Bytes) {
+        if matches!(bytes, Bytes::Many(_)) {
+            self.comm().with_post(|post| post.reuse(bytes));
+        }
+    }
+
+    pub(super) fn set_message_options(&self, options: MessageOptions) {
+        self.comm().with_post(|post| post.options = options);
+    }
+
+    /// What a rank that ends does until all others have come to that, too: it sends what waits to be sent, and drops what nobody has asked
+    /// for; and then it takes nothing any more. Whether something is left to do.
+    pub(crate) fn end_messages(&self) -> bool {
+        let comm = self.comm();
+        comm.with_post(|post| post.close());
+        self.go_on_with_all();
+        while let Some(peer) = comm.with_post(|post| post.busy_with()) {
+            if !self.has_moved_on(peer) {
+                return true;
+            }
+        }
+        let has_shut = comm.with_post(|post| post.shut(self));
+        if has_shut {
+            // What others sent in the last moment is dropped, and they are told.
+            self.go_on_with_all();
+        }
+        has_shut
+    }
+
+    /// Waits a moment for something to move, while a rank has something to take.
+    fn has_moved_on(&self, peer: Rank) -> bool {
+        let before = self.comm().with_post(|post| post.moves());
+        let turn = || match self.comm().poll(self, |post| (post.moves() != before).then_some(())) {
+            Poll::Ready(()) | Poll::Errand => Some(Ok(())),
+            Poll::Pending => None,
+        };
+        let moved = self.memory.look_for(turn, Wait::at_most(Nap::SHORT).from(peer));
+        match moved {
+            Ok(()) => drop(self.go_on_with_all()),
+            Err(Error::Timeout { .. }) => return false,
+            Err(error) => self.comm().with_post(|post| post.lose(self, peer, &error)),
+        }
+        true
+    }
+}

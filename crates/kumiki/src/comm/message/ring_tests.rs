@@ -1,0 +1,92 @@
+//! Rings: records go round whole, a full one knows it, and what nobody writes there is refused.
+
+use super::record::{Note, Record};
+use super::ring::{Ring, LARGEST_RING, MAILBOX_BYTES};
+use crate::GlobalAddress;
+use crate::World;
+
+fn short(tag: u64, bytes: usize) -> Record {
+    Record { from: 0, hungry: false, note: Note::Short { context: 0, tag, bytes: bytes as u64 } }
+}
+
+#[test]
+fn records_of_all_lengths_go_round_a_ring_whole() {
+    let world = World::init().unwrap();
+    let local = world.local();
+    let ring = Ring::lane(local, 0, 512).unwrap();
+    let mut head = 0;
+    for round in 0..200u64 {
+        let length = (round * 37 % 200) as usize;
+        let body: Vec<u8> = (0..length).map(|at| (at as u64 + round) as u8).collect();
+        let mut writing = ring.write(local).unwrap();
+        assert!(writing.push(&short(round, length), &body).unwrap(), "round {round}");
+        assert!(ring.read(local, head).unwrap().record().unwrap().is_none(), "it does not count yet");
+        assert!(writing.publish().unwrap());
+        let mut reading = ring.read(local, head).unwrap();
+        let record = reading.record().unwrap().unwrap();
+        assert_eq!(record, short(round, length));
+        let mut read = vec![0; length];
+        reading.body(&mut read).unwrap();
+        assert_eq!(read, body);
+        head = reading.skip(&record);
+        assert!(reading.record().unwrap().is_none());
+        assert!(!ring.free_up_to(local, head, true).unwrap());
+    }
+    ring.raze(local);
+    assert!(ring.write(local).is_err() && Ring::lane_of(local, 0, ring.address).is_err());
+    world.finalize().unwrap();
+}
+
+#[test]
+fn a_ring_that_is_full_knows_that_somebody_waits() {
+    let world = World::init().unwrap();
+    let local = world.local();
+    let ring = Ring::mailbox_made(local, 0).unwrap();
+    assert_eq!(Ring::mailbox(local, 0).unwrap(), Some(ring));
+    assert_eq!(Ring::mailbox_made(local, 0).unwrap(), ring, "there is one");
+    let mut writing = ring.write_locked(local).unwrap();
+    let mut count = 0;
+    while writing.push(&short(count, 80), &[7; 80]).unwrap() {
+        count += 1;
+    }
+    assert_eq!(count, MAILBOX_BYTES / 128);
+    assert!(writing.publish().unwrap());
+    assert!(!ring.write_locked(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
+    let mut reading = ring.read(local, 0).unwrap();
+    let record = reading.record().unwrap().unwrap();
+    let head = reading.skip(&record);
+    assert!(ring.free_up_to(local, head, true).unwrap() && !ring.free_up_to(local, head, true).unwrap());
+    assert!(ring.write_locked(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
+    world.finalize().unwrap();
+}
+
+#[test]
+fn what_nobody_writes_into_a_ring_is_refused() {
+    let world = World::init().unwrap();
+    let local = world.local();
+    let ring = Ring::lane(local, 3, 256).unwrap();
+    assert!(Ring::lane_of(local, 3, ring.address).is_ok() && Ring::lane_of(local, 4, ring.address).is_err());
+    let span = local.span(ring.address, 256).unwrap();
+    for tail in [u64::MAX, 8, 257, 1 << 60] {
+        span.store(64, tail).unwrap();
+        let read = ring.read(local, 0).and_then(|reading| reading.record());
+        assert!(read.is_err(), "{tail}: {read:?}");
+        assert!(tail == 8 || ring.write(local).is_err(), "{tail}");
+    }
+    // The last bytes that can ever be written.
+    span.store(64, !15).unwrap();
+    span.store(128, !15).unwrap();
+    assert!(ring.write(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
+    span.store(128, 0).unwrap();
+    span.store(64, 48).unwrap();
+    // A body that is longer than what is there, longer than the ring, longer than anything.
+    for bytes in [8, 300, u64::MAX, u64::MAX - 6] {
+        span.store(192, 1).unwrap();
+        span.store(192 + 24, bytes).unwrap();
+        assert!(ring.read(local, 0).unwrap().record().is_err(), "{bytes}");
+    }
+    for bytes in [0, 100, 257, LARGEST_RING + 8, !7] {
+        assert!(Ring::new(GlobalAddress::from_bits(0), bytes).is_err(), "{bytes}");
+    }
+    world.finalize().unwrap();
+}
