@@ -228,6 +228,15 @@ pub(crate) fn went(stage: &Stage) {
     if me % 2 == 0 {
         return messages.send(me + 1, 1, &[me]).expect("send");
     }
+    // One probes; another has a receive of somebody who is there, and asks about the next one all the same.
+    let idle = match me % 4 {
+        1 => {
+            let probed = messages.probe(me - 1, 2);
+            assert!(matches!(probed, Err(Error::PeerLost { rank, .. }) if rank == me - 1), "{probed:?}");
+            None
+        }
+        _ => Some(messages.start_receive::<u32>(me, 9).expect("start_receive")),
+    };
     for from in [me - 1, me - 1] {
         let waited = messages.receive::<u32>(from, 2);
         assert!(matches!(waited, Err(Error::PeerLost { rank, .. }) if rank == from), "{waited:?}");
@@ -235,6 +244,7 @@ pub(crate) fn went(stage: &Stage) {
     let mut sent = (0..100).map(|_| messages.send(me - 1, 2, &[me]));
     assert!(sent.any(|sent| matches!(sent, Err(Error::PeerLost { .. }))));
     assert_eq!(messages.receive::<u32>(me - 1, 1).expect("receive").elements, [me - 1]);
+    drop(idle);
 }
 
 /// Threads of a rank that send and receive at once, each with a tag of its own: whoever waits is woken by the others.

@@ -152,7 +152,9 @@ impl Drive {
                     met => return met,
                 },
             }
-            self.await_work(before, lost.is_some())?;
+            if let Err(error) = self.await_work(before, lost.is_some()) {
+                return Err(lost.map_or(error, |(lost, _)| lost));
+            }
         }
     }
 

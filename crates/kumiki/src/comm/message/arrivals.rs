@@ -13,7 +13,7 @@ use crate::{Error, Purpose, Rank, Result, World};
 /// Whether somebody is gone whom nobody waits for right now is looked at every so many times.
 const LOOKS_A_CHECK: usize = 4;
 /// One of another node that a receive waits for is asked to tell when it goes after so many looks.
-const LOOKS_A_QUESTION: usize = 64;
+const CHECKS_A_QUESTION: usize = 16;
 
 impl Post {
     pub(super) fn read_mailbox(&mut self, world: &World) -> Result<()> {
@@ -83,6 +83,7 @@ impl Post {
             Note::Room { lane, head } => self.outs.entry(from).or_default().room(lane, head),
             Note::Awaits if self.shuts > 0 => self.say(from, Note::Gone),
             Note::Awaits => drop(self.awaited_by.insert(from)),
+            Note::Gone if self.leaving.contains(&from) => {}
             Note::Gone => self.leaving.push(from),
             Note::End => {}
         }
@@ -319,8 +320,11 @@ impl Post {
             *number = *next;
             lending.to
         });
-        if turn.is_multiple_of(LOOKS_A_QUESTION / LOOKS_A_CHECK) && self.matching.posted_count() > 0 {
-            posted.or_else(|| self.somebody(world)).into_iter().for_each(|rank| self.ask_about(world, rank));
+        if turn.is_multiple_of(CHECKS_A_QUESTION) && self.matching.posted_count() > 0 {
+            // One after the other, and not always the same one.
+            let asked = self.matching.posted(turn / CHECKS_A_QUESTION % self.matching.posted_count());
+            let asked = asked.and_then(|(selector, _)| selector.source).or_else(|| self.somebody(world));
+            asked.into_iter().for_each(|rank| self.ask_about(world, rank));
         }
         let lane = self.incoming.lanes.get(turn % self.incoming.lanes.len().max(1));
         let ranks = [posted, lent, lane.map(|lane| lane.source)].into_iter().flatten();
@@ -363,6 +367,8 @@ impl Post {
 
     /// A rank is gone, or nothing can come from it or go to it: whoever waits for that is told.
     pub(super) fn lose(&mut self, world: &World, rank: Rank, error: &Error) {
+        // What it left in the mailbox before it went; whoever calls may have looked there before that.
+        self.read_what_came(world);
         self.reads_all = true;
         let is_gone = world.local().check_alive(rank).is_err();
         if let Some(at) = self.incoming.lane_of(rank) {
@@ -383,6 +389,9 @@ impl Post {
             self.incoming.forget(rank);
             self.starved.remove(&rank);
             self.closed.entry(rank).or_insert_with(|| error.clone());
+        } else if !self.leaving.contains(&rank) {
+            // It is said again when what it has sent can be kept.
+            self.leaving.push(rank);
         }
         self.fail_out(world, rank, error);
         self.debts.remove(&rank);

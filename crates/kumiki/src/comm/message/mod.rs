@@ -87,6 +87,8 @@ impl Results {
     }
 
     fn insert(&mut self, request: u64, outcome: Outcome) {
+        // A message that is lent may fail twice.
+        self.remove(request);
         match self.few.len() < FEW {
             true => self.few.push((request, outcome)),
             false => drop(self.many.insert(request, outcome)),

@@ -254,7 +254,8 @@ impl Post {
         self.starved.clear();
         self.read_what_came(world);
         self.read_lanes(world);
-        let said = std::mem::take(&mut self.leaving).into_iter().map(|rank| (rank, closed(rank)));
+        let why = |rank| world.local().check_alive(rank).err().unwrap_or_else(|| closed(rank));
+        let said = std::mem::take(&mut self.leaving).into_iter().map(|rank| (rank, why(rank)));
         for (rank, error) in gone.into_iter().chain(said) {
             self.lose(world, rank, &error);
         }
@@ -429,7 +430,7 @@ impl Post {
         self.fail_lendings(to, error);
     }
 
-    fn read_what_came(&mut self, world: &World) {
+    pub(super) fn read_what_came(&mut self, world: &World) {
         if let Err(error) = self.read_mailbox(world) {
             self.broken = Some(error);
         }

@@ -8,10 +8,15 @@ use super::{Delivery, MessageOptions, Outcome, Place};
 use crate::comm::state::Poll;
 use crate::{Error, Fate, Rank, Result, Wait, World};
 use std::any::Any;
+use std::cell::Cell;
 use std::time::Duration;
 
 /// So many messages are sent before one looks at what has come.
 const SENDS_A_LOOK: u64 = 16;
+/// Whoever waits for a rank of another node asks it after so many looks to say when it goes.
+const LOOKS_BEFORE_ASKING: usize = 8;
+/// How often something may move before a rank that finalizes looks at the barrier again.
+const MOST_MOVES: u32 = 16;
 
 /// A message to somebody.
 #[derive(Clone, Copy, Debug)]
@@ -231,6 +236,7 @@ impl World {
         look: impl Fn(&mut Post) -> Option<Result<T>>,
         give_up: impl Fn(&mut Post),
     ) -> Result<T> {
+        let looks = Cell::new(0usize);
         loop {
             let Some(whom) = peer.or_else(|| self.somebody_else()) else {
                 return self.comm().with_post(|post| {
@@ -245,7 +251,13 @@ impl World {
             let nap = Nap::now(self);
             let found = |post: &mut Post| match nap.look(post, &look) {
                 // Whoever waits for somebody who goes is not woken otherwise.
-                None => post.check_there(self, whom).err().map(Err),
+                None => {
+                    looks.set(looks.get() + 1);
+                    if looks.get().is_multiple_of(LOOKS_BEFORE_ASKING) {
+                        post.ask_about(self, whom);
+                    }
+                    post.check_there(self, whom).err().map(Err)
+                }
                 found => found.map(Ok),
             };
             let turn = |is_quick| match self.comm().poll_quickly(self, is_quick, found) {
@@ -258,15 +270,11 @@ impl World {
                 Ok(None) => drop(self.go_on_with_all()),
                 Err(Error::Timeout { .. }) if nap.is_short => {}
                 Err(error) => {
-                    let given_up =
-                        self.comm().with_post(|post| self.end_wait(post, peer, whom, error, &look));
-                    match given_up {
-                        Some(Err(error)) => {
-                            self.comm().with_post(&give_up);
-                            return Err(error);
-                        }
-                        Some(found) => return found,
-                        None => {}
+                    let ended = self
+                        .comm()
+                        .with_post(|post| self.end_wait(post, peer, whom, error, (&look, &give_up)));
+                    if let Some(found) = ended {
+                        return found;
                     }
                 }
             }
@@ -280,9 +288,10 @@ impl World {
         peer: Option<Rank>,
         whom: Rank,
         error: Error,
-        look: impl Fn(&mut Post) -> Option<Result<T>>,
+        (look, give_up): (impl Fn(&mut Post) -> Option<Result<T>>, impl Fn(&mut Post)),
     ) -> Option<Result<T>> {
         if post.check_there(self, whom).is_ok() {
+            give_up(post);
             return Some(Err(error));
         }
         // What it sent before it went comes first.
@@ -290,7 +299,10 @@ impl World {
         let found = look(post);
         if found.is_none() && peer.is_some() {
             post.lose(self, whom, &error);
-            return look(post).or(Some(Err(error)));
+            return look(post).or_else(|| {
+                give_up(post);
+                Some(Err(error))
+            });
         }
         found
     }
@@ -403,8 +415,10 @@ impl World {
         let comm = self.comm();
         comm.with_post(|post| post.close());
         self.go_on_with_all();
-        while let Some(peer) = comm.with_post(|post| post.busy_with()) {
-            if !self.has_moved_on(peer) {
+        for turn in 0.. {
+            let Some(peer) = comm.with_post(|post| post.busy_with()) else { break };
+            // However much moves: the barrier must be looked at, too.
+            if turn == MOST_MOVES || !self.has_moved_on(peer) {
                 return true;
             }
         }
@@ -426,8 +440,11 @@ impl World {
         let moved = self.memory.look_for(turn, Wait::at_most(Nap::SHORT).from(peer));
         match moved {
             Ok(()) => drop(self.go_on_with_all()),
-            Err(Error::Timeout { .. }) => return false,
-            Err(error) => self.comm().with_post(|post| post.lose(self, peer, &error)),
+            Err(error @ Error::PeerLost { rank, .. }) if rank == peer => {
+                self.comm().with_post(|post| post.lose(self, peer, &error));
+            }
+            // The barrier fails for the same reason, or it is none of this peer.
+            Err(_) => return false,
         }
         true
     }
