@@ -17,6 +17,9 @@ mod copy;
 mod examples;
 mod exhausted;
 mod fork;
+#[path = "../halo_model.rs"]
+mod halo_model;
+mod halos;
 mod heap;
 mod histories;
 mod hooks;
@@ -137,6 +140,9 @@ const TOPICS: &[Topic] = &[
     Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
     topic("left_blocks", &[NODES], collectives::left_blocks),
     topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
+    topic("halos", &[NODES], halos::halos),
+    topic("halos_in_step", &[NODES], halos::halos_in_step),
+    topic("left_halos", &[NODES], halos::left_halos),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
@@ -170,6 +176,7 @@ fn main() -> ExitCode {
     trials.extend(huge::trials());
     trials.extend(collectives::trials());
     trials.extend(again::trials());
+    trials.extend(halos::trials());
     trials.extend(budget::trials());
     trials.extend(abort::trials());
     trials.extend(reset::trials());
@@ -196,6 +203,7 @@ fn other_body(name: &str) -> Option<Body> {
         "deciding" => Body::World(collectives::deciding),
         "decided" => Body::World(collectives::decided),
         "decided_wrongly" => Body::World(collectives::decided_wrongly),
+        "halo_budget" => Body::World(halos::halo_budget),
         "budget" => Body::World(budget::budget),
         "small_pool" => Body::World(budget::small_pool),
         "abort" => Body::World(abort::abort),

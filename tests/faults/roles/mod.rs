@@ -2,6 +2,7 @@
 
 mod exchange;
 mod exits;
+mod halos;
 mod hostile;
 mod memory;
 mod plain;
@@ -29,6 +30,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "meet" => plain::meet(),
         "teams" => plain::teams(),
         "collectives" => plain::collectives(),
+        "halos" => halos::play(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),

@@ -45,20 +45,22 @@ mod tune;
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
 pub use cartesian::Cartesian;
+pub(super) use cartesian::Shape as GridShape;
 pub use make::GroupOptions;
 pub use operation::{
     And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
 };
 
+pub(super) use lanes::{Broken, Cause};
 pub(crate) use retired::Groups;
+pub(super) use retired::{part, Retired};
 pub use started::Started;
 pub use tune::Decision;
 
 use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
 use block::Layout;
 use kumiki_mem::{Booking, Posted};
-use lanes::{Broken, Cause, Lane};
-use retired::Retired;
+use lanes::Lane;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -97,8 +99,8 @@ const SCRATCH_BYTES: usize = 4096;
 /// # }
 /// ```
 pub struct Group<'w> {
-    world: &'w World,
-    members: Members,
+    pub(super) world: &'w World,
+    pub(super) members: Members,
     me: Rank,
     count: u32,
     block: GlobalAddress,
@@ -259,6 +261,19 @@ impl<'w> Group<'w> {
         };
         let team = team.team_split(self.world, colour, key)?;
         team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
+    }
+
+    /// A team of the same members in the same order, for something that they make. Collective.
+    pub(super) fn another_team(&self) -> Result<Team> {
+        let _turn = self.enter()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.carry_on(&mut state, |_| true);
+        let team = match state.team.as_ref().filter(|_| state.broken.is_none()) {
+            Some(team) => team.team(self.world, 0..self.count)?,
+            None => None,
+        };
+        let why = || state.broken.map_or(Error::Closed("the group has ended".into()), Broken::error);
+        self.world.note(team.ok_or_else(why))
     }
 
     fn address(&self) -> GlobalAddress {
@@ -430,7 +445,7 @@ impl Talk<'_, '_> {
         blocks.sort_unstable_by_key(|block| (*block == group.near.first, block.bits()));
         blocks.dedup();
         for block in blocks.into_iter().filter(|block| *block != group.block) {
-            let _ = retired::part(self.local(), block, layout, group.near.me);
+            let _ = retired::part(self.local(), block, layout.guests + u64::from(group.near.me));
         }
     }
 
@@ -480,7 +495,9 @@ impl Drop for Group<'_> {
         };
         let _ = block::close(self.world.local(), self.block);
         if let Some((block, booked)) = memory {
-            self.world.retire(Retired { block, layout: self.layout, guests, booked });
+            let place = |(guest, rank): (u32, Rank)| (self.layout.guests + u64::from(guest), rank);
+            let guests = guests.into_iter().map(place).collect();
+            self.world.retire(Retired { block, guests, booked });
         }
     }
 }
