@@ -90,11 +90,15 @@ impl Piece<'_> {
 
 /// The mean of each cell and the six around it.
 fn smooth(field: &[f64], next: &mut [f64], range: std::ops::Range<usize>, [plane, row]: [usize; 2]) {
-    let part = |from: usize| &field[from..from + range.len()];
-    let (start, cells) = (range.start, &mut next[range.clone()]);
-    let around = [start - plane, start + plane, start - row, start + row, start - 1, start + 1].map(part);
-    let own = part(start);
-    for (at, cell) in cells.iter_mut().enumerate() {
-        *cell = (own[at] + around.iter().map(|side| side[at]).sum::<f64>()) / 7.0;
+    let (start, cells) = (range.start, &mut next[range]);
+    let count = cells.len();
+    // Slices of one length, so that the compiler knows that every cell is there.
+    let from = |first: usize| &field[first..first + count];
+    let (own, below, above) = (from(start), from(start - plane), from(start + plane));
+    let (front, back) = (from(start - row), from(start + row));
+    let (left, right) = (from(start - 1), from(start + 1));
+    for at in 0..count {
+        let around = below[at] + above[at] + front[at] + back[at] + left[at] + right[at];
+        cells[at] = (own[at] + around) / 7.0;
     }
 }

@@ -45,17 +45,17 @@ mod tune;
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
 pub use cartesian::Cartesian;
-pub(super) use cartesian::Shape as GridShape;
 pub use make::GroupOptions;
 pub use operation::{
     And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
 };
 
-pub(super) use lanes::{Broken, Cause};
 pub(crate) use retired::Groups;
-pub(super) use retired::{part, Retired};
 pub use started::Started;
 pub use tune::Decision;
+pub(super) use {
+    cartesian::Shape as GridShape, lanes::Broken, lanes::Cause, retired::part, retired::Retired,
+};
 
 use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
 use block::Layout;
@@ -187,7 +187,7 @@ struct State {
     /// What was started and is not over, in its order.
     jobs: VecDeque<Box<dyn started::Job>>,
     /// Who may look at the block of this member, once it has said that it looks at no block of others: that is said once.
-    parted: Option<Vec<(u32, Rank)>>,
+    parted: Option<Vec<(u64, Rank)>>,
 }
 
 /// A member in the middle of a call.
@@ -261,19 +261,6 @@ impl<'w> Group<'w> {
         };
         let team = team.team_split(self.world, colour, key)?;
         team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
-    }
-
-    /// A team of the same members in the same order, for something that they make. Collective.
-    pub(super) fn another_team(&self) -> Result<Team> {
-        let _turn = self.enter()?;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.carry_on(&mut state, |_| true);
-        let team = match state.team.as_ref().filter(|_| state.broken.is_none()) {
-            Some(team) => team.team(self.world, 0..self.count)?,
-            None => None,
-        };
-        let why = || state.broken.map_or(Error::Closed("the group has ended".into()), Broken::error);
-        self.world.note(team.ok_or_else(why))
     }
 
     fn address(&self) -> GlobalAddress {
@@ -449,8 +436,8 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// The members of this node that may touch the own block: their numbers there, and their ranks.
-    fn guests(&self) -> Vec<(u32, Rank)> {
+    /// The members of this node that may touch the own block: the byte in which each says that it does not any more, and its rank.
+    fn guests(&self) -> Vec<(u64, Rank)> {
         let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| (lane.guest, lane.rank));
         let shown = if self.group.layout.half > 0 { self.group.near.count } else { 0 };
         let near = (0..shown).filter_map(|index| {
@@ -461,7 +448,7 @@ impl Talk<'_, '_> {
             partners.chain(near).filter(|(index, _)| *index != self.group.near.me).collect();
         guests.sort_unstable();
         guests.dedup();
-        guests
+        guests.into_iter().map(|(at, rank)| (self.group.layout.guests + u64::from(at), rank)).collect()
     }
 }
 
@@ -495,8 +482,6 @@ impl Drop for Group<'_> {
         };
         let _ = block::close(self.world.local(), self.block);
         if let Some((block, booked)) = memory {
-            let place = |(guest, rank): (u32, Rank)| (self.layout.guests + u64::from(guest), rank);
-            let guests = guests.into_iter().map(place).collect();
             self.world.retire(Retired { block, guests, booked });
         }
     }
