@@ -7,6 +7,7 @@ use crate::way::NODES;
 use kumiki::comm::{Halo, HaloOptions};
 use kumiki::{Error, Purpose};
 use libtest_mimic::Trial;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::time::Duration;
 
 /// All shapes, as in the tests of the crate, where there are more members.
@@ -92,6 +93,53 @@ pub(crate) fn left_halos(stage: &Stage) {
     let last = group.cartesian(&[stage.ranks()], &[true]).expect("a grid");
     last.halo::<u8>(&[1], HaloOptions::width(1)).expect("a halo").free().expect("free");
     expect_as_before(stage, of, before);
+    group.free().expect("free");
+}
+
+/// Extents that do not fit are found out when all know each other's blocks: nobody has the halo, and nothing is left of it.
+pub(crate) fn unfit_halos(stage: &Stage) {
+    let world = &stage.world;
+    let group = world.group().expect("a group");
+    let of = || [Purpose::Comm, Purpose::Heap].map(|purpose| world.ledger().of(purpose));
+    let before = of();
+    let grid = group.cartesian(&[stage.ranks(), 1], &[true, false]).expect("a grid");
+    for unfit in 0..stage.ranks() {
+        let extents = [8, if stage.me() == unfit { 3 } else { 2 }];
+        let failed =
+            grid.halo::<u64>(&extents, HaloOptions::sides(&[[2, 1], [0, 0]])).expect_err("one is unfit");
+        assert!(matches!(failed, Error::Misuse(_) | Error::Refused(_)), "{failed}");
+        assert!(stage.me() != unfit || matches!(failed, Error::Misuse(_)), "{failed}");
+    }
+    stage.sync();
+    grid.halo::<u8>(&[1, 1], HaloOptions::width(1)).expect("a halo").free().expect("free");
+    expect_as_before(stage, of, before);
+    group.free().expect("free");
+}
+
+/// A member whose closure panics has left, if it goes on without the halo; or it finishes the exchange.
+pub(crate) fn halos_and_panics(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    let grid = group.cartesian(&[stage.ranks()], &[true]).expect("a grid");
+    let panic = |_: &[u64]| -> () { std::panic::resume_unwind(Box::new("a test")) };
+    for victim in 0..stage.ranks() {
+        let mut halo = grid.halo::<u64>(&[100], HaloOptions::width(1)).expect("a halo");
+        let mut field = vec![0; halo.len()];
+        if stage.me() == victim {
+            let unwound = catch_unwind(AssertUnwindSafe(|| halo.overlap(&mut field, panic)));
+            assert!(unwound.is_err());
+            halo.finish(&mut field).expect("it is whole");
+            let unwound = catch_unwind(AssertUnwindSafe(move || {
+                let mut halo = halo;
+                halo.overlap(&mut field, panic)
+            }));
+            assert!(unwound.is_err());
+        } else {
+            halo.exchange(&mut field).expect("exchange");
+            let broken = (0..50).find_map(|_| halo.exchange(&mut field).err()).expect("it is broken");
+            assert!(matches!(broken, Error::PeerLost { rank, .. } if rank == victim), "{broken}");
+        }
+        stage.sync();
+    }
     group.free().expect("free");
 }
 

@@ -143,6 +143,8 @@ const TOPICS: &[Topic] = &[
     topic("halos", &[NODES], halos::halos),
     topic("halos_in_step", &[NODES], halos::halos_in_step),
     topic("left_halos", &[NODES], halos::left_halos),
+    topic("unfit_halos", &[NODES], halos::unfit_halos),
+    topic("halos_and_panics", &[NODES], halos::halos_and_panics),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),

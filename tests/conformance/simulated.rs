@@ -31,6 +31,7 @@ const REAL_ONLY: &[&str] = &[
     // So are halos of all shapes.
     "halos",
     "left_halos",
+    "halos_and_panics",
 ];
 /// Seeds of each topic, if nobody says how many.
 const SEEDS: u64 = 12;

@@ -5,8 +5,9 @@ mod halo_model;
 
 use halo_model::{cases, grids, Case};
 use kumiki::comm::{Group, Halo, HaloOptions};
-use kumiki::{Error, Purpose, Result, World};
+use kumiki::{AtomicOp, Error, Pending, Purpose, Region, Result, World};
 use kumiki_sim::{Cluster, Crash, End, Faults, Network, Time};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 
 fn cluster(ranks: u32) -> Cluster {
     Cluster::new(ranks, Network::torus(&[ranks]))
@@ -195,4 +196,103 @@ fn halo_until_lost(group: &Group<'_>) -> Result<()> {
     let mut field = vec![1; halo.len()];
     (0..5).try_for_each(|_| halo.exchange(&mut field))?;
     halo.free()
+}
+
+/// As many dimensions as there may be, and many neighbours that are few ranks.
+#[test]
+fn halos_of_many_dimensions_have_many_neighbours() {
+    let six = ([2, 1, 2, 1, 1, 1].to_vec(), [1, 1]);
+    let eight = ([1, 2, 1, 1, 1, 2, 1, 1].to_vec(), [1, 0]);
+    everywhere(4, |world| {
+        let group = world.group()?;
+        for (grid, ghosts) in [&six, &eight] {
+            let periodic = (0..grid.len()).map(|axis| axis % 3 != 0).collect();
+            let ghosts = vec![*ghosts; grid.len()];
+            Case { grid: grid.clone(), periodic, ghosts, has_corners: true, fields: 1 }.run(
+                &group,
+                3,
+                |value| value,
+            )?;
+        }
+        group.free()
+    });
+}
+
+/// Takes all that the budget has, after as much for messages as a rank takes of others beyond it.
+fn spend(world: &World) -> Result<(Vec<Region<u8>>, Vec<Pending<'_, u64>>)> {
+    let there = world.starter::<u64>(1 - world.rank())?;
+    let put = |_| world.put_vec_signal(there, vec![1], there + 1, AtomicOp::Add(1));
+    let mut held = (0..60).map(put).collect::<Result<Vec<_>>>()?;
+    // What is kept of them stays until somebody asks; the operations are over.
+    held.iter_mut().take(1).for_each(|pending| while !pending.is_complete() {});
+    world.sync()?;
+    let sizes = (3..20).rev().map(|power| 1 << power);
+    let taken = sizes.flat_map(|size| std::iter::from_fn(move || world.alloc(size).ok())).collect();
+    held.extend(std::iter::from_fn(|| put(0).ok()));
+    Ok((taken, held))
+}
+
+/// Cells that a rank has no memory to take come not at all: neither side waits for ever, and no old cell is taken for a new one.
+#[test]
+fn cells_that_are_refused_break_the_halo_for_both_sides() {
+    let outcome = cluster(2).budget_bytes(1 << 20).run(|attachment| -> Result<()> {
+        let world = World::attach(attachment)?;
+        let (group, me) = (world.group()?, world.rank());
+        let mut halo = group.cartesian(&[2], &[true])?.halo::<u64>(&[10], HaloOptions::width(1))?;
+        let mut field = vec![u64::from(me); halo.len()];
+        halo.exchange(&mut field)?;
+        if me == 1 {
+            halo.start(&field)?;
+            let spent = spend(&world)?;
+            // The other begins, and goes on.
+            (0..2).try_for_each(|_| world.sync())?;
+            let failed = halo.finish(&mut field).expect_err("the cells were refused");
+            assert!(matches!(failed, Error::Refused(_)), "{failed}");
+            drop(spent);
+        } else {
+            (0..2).try_for_each(|_| world.sync())?;
+            // Those of the other have come, and so the first is whole for this side.
+            halo.exchange(&mut field)?;
+            world.sync()?;
+            let failed = halo.exchange(&mut field).expect_err("it was refused");
+            assert!(matches!(failed, Error::OutOfMemory { .. }), "{failed}");
+        }
+        drop(halo);
+        group.free()?;
+        world.finalize()
+    });
+    let ends = outcome.expect("nobody hangs").values().expect("nobody panicked");
+    assert_eq!(ends, vec![Ok(()); 2]);
+}
+
+/// Whoever panics and goes on tells the others later.
+#[test]
+fn a_halo_that_is_dropped_while_its_thread_unwinds_is_broken_for_all() {
+    everywhere(4, |world| {
+        let group = world.group()?;
+        let mut halo = group.cartesian(&[4], &[true])?.halo::<u64>(&[10], HaloOptions::width(1))?;
+        let mut field = vec![0; halo.len()];
+        halo.exchange(&mut field)?;
+        if world.rank() == 2 {
+            let panics = move || halo.overlap(&mut field, |_| std::panic::resume_unwind(Box::new("a test")));
+            let unwound: std::thread::Result<Result<()>> = catch_unwind(AssertUnwindSafe(panics));
+            assert!(unwound.is_err());
+        } else {
+            let broken = (0..10).find_map(|_| halo.exchange(&mut field).err()).expect("it is broken");
+            assert!(matches!(broken, Error::PeerLost { rank: 2, .. }), "{broken}");
+        }
+        group.free()
+    });
+}
+
+#[test]
+fn a_halo_is_not_freed_in_the_middle_of_an_exchange() {
+    everywhere(2, |world| {
+        let group = world.group()?;
+        let mut halo = group.cartesian(&[2], &[true])?.halo::<u64>(&[10], HaloOptions::width(1))?;
+        halo.start(&vec![0; halo.len()])?;
+        let refused = halo.free().expect_err("it was not finished");
+        assert!(matches!(refused, Error::Misuse(_)), "{refused}");
+        group.free()
+    });
 }

@@ -67,12 +67,14 @@ impl World {
     /// [`PeerLost`](crate::Error::PeerLost) for it. After an error the rank is still in the barrier, and the next call goes
     /// on with it.
     pub fn sync(&self) -> Result<()> {
+        self.tell_later();
         self.memory.sync()
     }
 
     /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](crate::Error::Timeout) the rank is still in the
     /// barrier; the next call goes on waiting.
     pub fn sync_for(&self, limit: Duration) -> Result<()> {
+        self.tell_later();
         self.memory.sync_for(limit)
     }
 
@@ -94,6 +96,7 @@ impl World {
     /// A rank that gives up while others go on can say why with [`abort`](Self::abort). A process that ends
     /// with its world forgotten, or in a `static`, has not finalized: it counts as lost.
     pub fn finalize(self) -> Result<()> {
+        self.tell_later();
         let saved = self.save_tuning();
         self.memory.finalize().and(saved)
     }

@@ -13,7 +13,7 @@ use crate::engine::sections::Recipe;
 use crate::engine::Engine;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
 use crate::node::atomic::{AtomicOp, AtomicWord};
-use crate::{Pod, Result};
+use crate::{Error, Pod, Result};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::Rank;
@@ -170,6 +170,26 @@ impl<T: Pod> Pending<'_, T> {
         let ended = self.flight.wait();
         self.flight.core.note(ended)?;
         Ok(std::mem::take(&mut self.memory))
+    }
+
+    /// As [`complete`](Self::complete), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn settle(mut self) -> Result<Vec<T>> {
+        self.flight.wait()?;
+        Ok(std::mem::take(&mut self.memory))
+    }
+
+    /// Why it has failed, if it is known to have. Takes nothing of what comes: for whoever looks again and again for something else.
+    pub fn failure(&mut self) -> Option<Error> {
+        let core = self.flight.core;
+        if let Stage::Underway(id) = self.flight.stage {
+            core.check_usable().ok()?;
+            let ended = end_of(core, &mut core.machine().engine, id)?;
+            self.flight.stage = Stage::Over(ended);
+        }
+        match &self.flight.stage {
+            Stage::Over(ended) => ended.clone().err(),
+            Stage::Underway(_) => None,
+        }
     }
 
     /// Whether [`complete`](Self::complete) would not wait. Takes what has come.

@@ -41,6 +41,7 @@ mod started;
 mod traffic;
 mod tree;
 mod tune;
+mod untold;
 
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
@@ -55,6 +56,7 @@ pub use started::Started;
 pub use tune::Decision;
 pub(super) use {
     cartesian::Shape as GridShape, lanes::Broken, lanes::Cause, retired::part, retired::Retired,
+    untold::Untold,
 };
 
 use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
@@ -287,6 +289,7 @@ impl<'w> Group<'w> {
             let wrong = "an operation of a collective calls its own group".to_string();
             return self.world.note(Err(Error::Misuse(wrong)));
         }
+        self.world.tell_later();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         holder.store(me, Ordering::Relaxed);
         Ok(Turn { holder, _turn: turn })

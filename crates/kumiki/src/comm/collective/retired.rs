@@ -4,6 +4,7 @@
 //! back when each of them has said that it is done with it, or is gone.
 
 use super::kept::Kept;
+use super::untold::UntoldList;
 use crate::{GlobalAddress, Rank, Region, Result, World};
 use kumiki_mem::{Booking, Local};
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +37,7 @@ impl Retired {
 #[derive(Default)]
 pub(crate) struct Groups {
     retired: Mutex<Vec<Retired>>,
+    pub(super) untold: UntoldList,
     pub(super) kept: Kept,
 }
 
@@ -48,6 +50,7 @@ impl World {
 
     /// Gives back what nobody touches any more.
     pub(in crate::comm) fn sweep_groups(&self) {
+        self.tell_later();
         let mut retired = self.groups().retired.lock().unwrap_or_else(PoisonError::into_inner);
         let (used, unused): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *retired).into_iter().partition(|block| block.is_used(self.local()));

@@ -206,11 +206,10 @@ impl Rules {
             let bytes = self.strip_bytes(&link.takes)?.checked_next_multiple_of(HEAD_BYTES);
             let bytes = bytes.ok_or_else(too_large)?;
             let second = if link.member == member { 0 } else { bytes };
+            let behind = end.checked_add(bytes).and_then(|first| first.checked_add(second));
+            let behind = behind.filter(|end| *end <= i64::MAX as u64).ok_or_else(too_large)?;
             link.strips = [end, end + second];
-            end = end.checked_add(bytes).and_then(|end| end.checked_add(second)).ok_or_else(too_large)?;
-            if end > i64::MAX as u64 {
-                return Err(too_large());
-            }
+            end = behind;
         }
         Ok(end)
     }
@@ -373,6 +372,8 @@ mod tests {
             (&Rules { fields: 0, ..rules.clone() }, &[4, 5, 6]),
             (&Rules { ghosts: vec![[1, 1]], ..rules.clone() }, &[4, 5, 6]),
             (&Rules { fields: usize::MAX, ..rules.clone() }, &[4, 5, 6]),
+            (&Rules { fields: usize::MAX / 80, ..rules.clone() }, &[4, 5, 6]),
+            (&Rules { fields: usize::MAX / 200, ..rules.clone() }, &[4, 5, 6]),
         ] {
             let refused = rules.plan(1, extents);
             assert!(matches!(refused, Err(Error::Misuse(_))), "{extents:?}: {refused:?}");

@@ -10,9 +10,9 @@
 //!
 //! Whoever cannot go on says so to its neighbours, who say it to theirs.
 
-use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, LEAST_STRIP, PARTED_AT, SCRATCH_AT};
+use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, PARTED_AT, SCRATCH_AT};
 use super::rows::{copy_inside, Section, LONG_ROW};
-use crate::comm::collective::{part, Broken, Cause};
+use crate::comm::collective::{part, Broken, Cause, Untold};
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Pending, Rank, Result, Wait, World};
 use kumiki_mem::{Local, Span};
 use std::cell::RefCell;
@@ -33,8 +33,8 @@ pub(super) struct Link<'w> {
     /// Bytes that go there, and that come.
     pub(super) out_bytes: u64,
     pub(super) in_bytes: u64,
-    /// What goes to another node, by turn.
-    pub(super) parcels: [Parcel<'w>; 2],
+    /// What goes to another node, by turn. Whoever waits looks at them.
+    pub(super) parcels: RefCell<[Parcel<'w>; 2]>,
 }
 
 /// Where a neighbour is.
@@ -95,25 +95,46 @@ impl<'w> Link<'w> {
     }
 
     /// The memory of a turn, when what was sent from it is there.
-    fn parcel(&mut self, turn: usize, world: &World) -> Result<Vec<u8>> {
-        match std::mem::replace(&mut self.parcels[turn], Parcel::Idle(Vec::new())) {
+    fn parcel(&mut self, turn: usize) -> Result<Vec<u8>> {
+        match std::mem::replace(&mut self.parcels.get_mut()[turn], Parcel::Idle(Vec::new())) {
             Parcel::Idle(memory) => Ok(memory),
-            Parcel::Underway(pending) => {
-                wait_for(world, pending, self.rank).and_then(|pending| pending.complete())
-            }
+            Parcel::Underway(pending) => pending.settle(),
         }
+    }
+
+    /// Why something that was sent there has not arrived, if that is known.
+    fn failure(&self) -> Option<Error> {
+        self.parcels.borrow_mut().iter_mut().find_map(|parcel| match parcel {
+            Parcel::Idle(_) => None,
+            Parcel::Underway(pending) => pending.failure(),
+        })
     }
 
     fn send_far(&mut self, turn: u64, fields: &[&[u8]], world: &'w World) -> Result<()> {
         let which = turn as usize % 2;
-        let mut memory = self.parcel(which, world)?;
+        let mut memory = self.parcel(which)?;
         memory.resize(self.out_bytes as usize, 0);
         self.pack(fields, &mut memory);
         let word = self.block + (self.head + ARRIVED_AT) as usize / 8;
         let strip = (self.block + self.strips[which] as usize / 8).cast::<u8>();
-        let pending = world.put_vec_signal(strip, memory, word, AtomicOp::Swap(turn))?;
-        self.parcels[which] = Parcel::Underway(pending);
+        // If one does not arrive, none behind it counts: nobody takes old cells for new ones.
+        let signal = AtomicOp::CompareSwap(turn - 1, turn);
+        let pending = world.put_vec_signal(strip, memory, word, signal)?;
+        self.parcels.get_mut()[which] = Parcel::Underway(pending);
         Ok(())
+    }
+
+    /// If the neighbour is of this node: says that this member will never touch its block again.
+    pub(super) fn part(&self, local: Local<'_>) {
+        // One whose block is not known has not been touched.
+        if self.kind == Kind::Near && !self.block.is_null() {
+            let _ = part(local, self.block.address(), self.head + PARTED_AT);
+        }
+    }
+
+    /// If it is of this node: where it says that it will never touch the own block again.
+    pub(super) fn guest(&self) -> Option<(u64, Rank)> {
+        (self.kind == Kind::Near).then_some((self.plan.head + PARTED_AT, self.rank))
     }
 
     fn send_near(&self, turn: u64, fields: &[&[u8]], world: &World, stage: &mut [u8]) -> Result<()> {
@@ -173,14 +194,6 @@ fn read_rows(section: &Section, strip: Span<'_>, at: u64, field: &mut [u8], stag
     Ok(done)
 }
 
-/// Waits for what is under way to a rank, which may be lost meanwhile. How it went is not asked.
-fn wait_for<'w>(world: &World, pending: Pending<'w, u8>, rank: Rank) -> Result<Pending<'w, u8>> {
-    let pending = RefCell::new(pending);
-    let look = || pending.borrow_mut().is_complete().then_some(Ok(()));
-    world.look_for(look, Wait::FOREVER.from(rank))?;
-    Ok(pending.into_inner())
-}
-
 impl<'w> Links<'w> {
     fn local(&self) -> Local<'w> {
         self.world.local()
@@ -192,6 +205,7 @@ impl<'w> Links<'w> {
 
     /// Fails if the halo is broken.
     pub(super) fn check(&self) -> Result<()> {
+        self.world.tell_later();
         self.broken.map_or(Ok(()), |broken| self.world.note(Err(broken.error())))
     }
 
@@ -244,7 +258,7 @@ impl<'w> Links<'w> {
         if has_come(link)? {
             return Ok(());
         }
-        let look = || {
+        let look = |is_quick: bool| {
             match has_come(link) {
                 Ok(false) => {}
                 came => return Some(came.map(drop)),
@@ -252,14 +266,19 @@ impl<'w> Links<'w> {
             if let Some(broken) = Broken::of(broken.load(Acquire)) {
                 return Some(Err(broken.error()));
             }
+            if is_quick {
+                return None;
+            }
             // One that is stopped must not hide that another is lost.
-            later[1..].iter().find_map(|other| {
+            let lost = later[1..].iter().find_map(|other| {
                 let gone = local.check_alive(other.rank).err()?;
                 // It may have sent before it went.
                 has_come(other).is_ok_and(|came| !came).then_some(Err(gone))
-            })
+            });
+            // Whoever has not got the cells of this member does not send its next ones, either.
+            lost.or_else(|| self.links.iter().find_map(|link| link.failure().map(Err)))
         };
-        self.world.look_for(look, Wait::FOREVER.from(link.rank))
+        self.world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(link.rank))
     }
 
     /// Puts what has come into the ghost cells.
@@ -295,11 +314,10 @@ impl<'w> Links<'w> {
 
     /// Waits until all that was sent is there.
     pub(super) fn settle(&mut self) -> Result<()> {
-        let world = self.world;
         for link in &mut self.links {
             for turn in 0..2 {
-                let memory = link.parcel(turn, world)?;
-                link.parcels[turn] = Parcel::Idle(memory);
+                let memory = link.parcel(turn)?;
+                link.parcels.get_mut()[turn] = Parcel::Idle(memory);
             }
         }
         Ok(())
@@ -311,11 +329,7 @@ impl<'w> Links<'w> {
             return;
         }
         for link in &mut self.links {
-            for parcel in &mut link.parcels {
-                if let Parcel::Underway(pending) = std::mem::replace(parcel, Parcel::Idle(Vec::new())) {
-                    drop(wait_for(self.world, pending, link.rank));
-                }
-            }
+            (0..2).for_each(|turn| drop(link.parcel(turn)));
         }
     }
 
@@ -349,26 +363,14 @@ impl<'w> Links<'w> {
             }
             let _ = world.wake(link.rank);
         }
-        // Whoever unwinds may be past sending.
-        if !std::thread::panicking() {
-            self.spread_far(broken);
-        }
-    }
-
-    fn spread_far(&self, broken: Broken) {
-        let (local, world) = (self.local(), self.world);
-        let tell = |link: &Link<'w>| {
-            local.check_alive(link.rank).ok()?;
-            let (scratch, word) = (link.block + SCRATCH_AT as usize / 8, link.block + BROKEN_AT as usize / 8);
-            let signal = AtomicOp::CompareSwap(0, broken.word());
-            let told =
-                world.put_vec_signal(scratch.cast::<u8>(), vec![0; LEAST_STRIP as usize], word, signal);
-            Some((link.rank, told.ok()?))
-        };
         let far = self.links.iter().filter(|link| link.kind == Kind::Far);
-        let told: Vec<_> = far.filter_map(tell).collect();
-        // Whether they could be told is no matter: who could not is lost, or has gone.
-        told.into_iter().for_each(|(rank, pending)| drop(wait_for(world, pending, rank)));
+        let untold = far.map(|link| Untold {
+            rank: link.rank,
+            word: link.block + BROKEN_AT as usize / 8,
+            scratch: link.block + SCRATCH_AT as usize / 8,
+            broken,
+        });
+        world.tell(untold.collect());
     }
 
     /// Says to the neighbours of this node that this member will never touch their blocks again.
@@ -376,14 +378,11 @@ impl<'w> Links<'w> {
         if std::mem::replace(&mut self.has_parted, true) {
             return;
         }
-        for link in self.links.iter().filter(|link| link.kind == Kind::Near) {
-            let _ = part(self.local(), link.block.address(), link.head + PARTED_AT);
-        }
+        self.links.iter().for_each(|link| link.part(self.local()));
     }
 
     /// Who of this node may touch the own block, and where each says that it does so no more.
     pub(super) fn guests(&self) -> Vec<(u64, Rank)> {
-        let near = self.links.iter().filter(|link| link.kind == Kind::Near);
-        near.map(|link| (link.plan.head + PARTED_AT, link.rank)).collect()
+        self.links.iter().filter_map(Link::guest).collect()
     }
 }

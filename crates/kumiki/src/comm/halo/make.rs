@@ -6,10 +6,12 @@
 use super::geometry::{LinkPlan, Plan, Rules};
 use super::links::{Kind, Link, Links, Parcel, STAGE_BYTES};
 use super::{Halo, HaloOptions};
+use crate::comm::collective::Retired;
 use crate::comm::Cartesian;
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Pod, Purpose, Rank, Region, Result, Team, World};
 use kumiki_mem::Booking;
+use std::cell::RefCell;
 use std::marker::PhantomData;
 
 impl<'w> Cartesian<'_, 'w> {
@@ -47,6 +49,29 @@ struct Prepared<'w> {
     block: Region<u64>,
     links: Vec<Link<'w>>,
     booked: Booking,
+}
+
+/// What others know of: those of this node may touch its block, also if nothing comes of the halo. Each says when it will not any more; one
+/// that never learned of the block does so when it is gone.
+struct Shown<'w> {
+    world: &'w World,
+    prepared: Option<Prepared<'w>>,
+}
+
+impl<'w> Shown<'w> {
+    fn take(mut self) -> Option<Prepared<'w>> {
+        self.prepared.take()
+    }
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        if let Some(Prepared { block, links, booked, .. }) = self.prepared.take() {
+            links.iter().for_each(|link| link.part(self.world.local()));
+            let guests = links.iter().filter_map(Link::guest).collect();
+            self.world.retire(Retired { block, guests, booked });
+        }
+    }
 }
 
 /// The table of the first member: how many have what they need, and for each where its block is and its extents.
@@ -101,18 +126,21 @@ impl<'w> Making<'_, 'w> {
         let Agreed { made: table, counts, .. } =
             agree(circle, &mut circle.lock(), wish, || Table::new(world, count, dimensions), short)?;
         // Whatever goes wrong now, this rank comes to the same barriers as the others.
-        let said = match (prepared, &counts) {
-            (Ok(prepared), Ok([0, _])) => self.say(&table, &prepared, me).map(|()| prepared),
-            (Err(error), _) => Err(error),
-            (_, Err(error)) => Err(error.clone()),
-            (_, Ok([missing, _])) => Err(not_all(*missing)),
+        let (mut shown, said) = match (prepared, &counts) {
+            (Ok(prepared), Ok([0, _])) => {
+                let said = self.say(&table, &prepared, me);
+                (Some(Shown { world, prepared: Some(prepared) }), said)
+            }
+            (Err(error), _) => (None, Err(error)),
+            (_, Err(error)) => (None, Err(error.clone())),
+            (_, Ok([missing, _])) => (None, Err(not_all(*missing))),
         };
         // If nobody can meet any more the table stays: others may still write into it.
         circle.sync()?;
-        let connected = said.and_then(|mut prepared| {
-            prepared.links.iter_mut().try_for_each(|link| self.connect(&table, link))?;
-            world.fetch_add(table.word(0), 1).map(|_| prepared)
-        });
+        let links = shown.as_mut().and_then(|shown| shown.prepared.as_mut()).map(|own| &mut own.links[..]);
+        let connected = said.and_then(|()| self.connect_all(&table, links.unwrap_or_default()));
+        let connected = connected.and_then(|()| world.fetch_add(table.word(0), 1));
+        let whole = || shown.and_then(Shown::take).ok_or_else(|| not_all(1));
         let ready = circle.sync().and_then(|()| {
             let ready = world.get(table.word(0));
             circle.sync().map(|()| ready)
@@ -121,18 +149,34 @@ impl<'w> Making<'_, 'w> {
             Ok(ready) => ready,
             // Others may have passed, and write to the block of this one: it leaves as from a halo that is there.
             Err(error) => {
-                return Err(connected.map_or(error.clone(), |prepared| self.leave::<T>(team, prepared, error)))
+                connected?;
+                return Err(self.leave::<T>(team, whole()?, error));
             }
         };
-        let discarded = if me == 0 { table.discard() } else { Ok(()) };
-        let prepared = connected?;
-        discarded?;
+        if me == 0 {
+            // If somebody has freed it already, that is no matter for the halo, which the others have.
+            let _ = table.discard();
+        }
+        connected?;
         match ready {
             Ok(ready) if ready < u64::from(count) => Err(not_all(u64::from(count) - ready)),
-            Ok(_) => Ok(self.halo(team, prepared)),
+            Ok(_) => Ok(self.halo(team, whole()?)),
             // The others may all have the halo.
-            Err(error) => Err(self.leave::<T>(team, prepared, error)),
+            Err(error) => Err(self.leave::<T>(team, whole()?, error)),
         }
+    }
+
+    /// Learns where the blocks of all neighbours are. Whatever is wrong with one, this member then knows where to part with the others.
+    fn connect_all(&self, table: &Table<'_>, links: &mut [Link<'_>]) -> Result<()> {
+        let mut links: Vec<_> = links.iter_mut().collect();
+        // A neighbour in several directions is asked once.
+        links.sort_unstable_by_key(|link| link.plan.member);
+        let mut all = Ok(());
+        for links in links.chunk_by_mut(|one, next| one.plan.member == next.plan.member) {
+            let connected = self.connect(table, links);
+            all = all.and(connected);
+        }
+        all
     }
 
     /// Leaves a halo that others may have.
@@ -176,8 +220,9 @@ impl<'w> Making<'_, 'w> {
         };
         let mut private = size_of::<Halo<'_, u8>>() as u64 + STAGE_BYTES as u64;
         for link in &plan.links {
-            let parcels = if is_far(link) { 2 * self.rules.strip_bytes(&link.sends)? } else { 0 };
-            private = private.saturating_add(parcels).saturating_add(size_of::<Link<'_>>() as u64);
+            let parcel = if is_far(link) { self.rules.strip_bytes(&link.sends)? } else { 0 };
+            let known = size_of::<Link<'_>>() as u64 + link.sends.memory_bytes() + link.takes.memory_bytes();
+            private = private.saturating_add(parcel.saturating_mul(2)).saturating_add(known);
         }
         let booked = world.book(Purpose::Comm, private)?;
         let block = world.alloc::<u64>(plan.bytes.div_ceil(8) as usize)?;
@@ -207,7 +252,7 @@ impl<'w> Making<'_, 'w> {
             strips: [0; 2],
             out_bytes,
             in_bytes,
-            parcels: [parcel()?, parcel()?],
+            parcels: RefCell::new([parcel()?, parcel()?]),
         })
     }
 
@@ -219,27 +264,40 @@ impl<'w> Making<'_, 'w> {
         self.world.put_slice(table.of(me), &words)
     }
 
-    /// Learns where the block of a neighbour is, and where in it this member writes.
-    fn connect(&self, table: &Table<'_>, link: &mut Link<'_>) -> Result<()> {
-        let member = link.plan.member;
+    /// Learns where the block of a neighbour is, and where in it this member writes: by all links to it.
+    fn connect(&self, table: &Table<'_>, links: &mut [&mut Link<'_>]) -> Result<()> {
+        let Some(Link { plan: LinkPlan { member, .. }, rank, .. }) = links.first().map(|link| &**link) else {
+            return Ok(());
+        };
+        let (member, rank) = (*member, *rank);
         let mut words = vec![0; 2 + self.extents.len()];
         self.world.get_slice(table.of(member), &mut words)?;
         let address = GlobalAddress::from_bits(words[0]);
-        if words[0] == 0 || self.world.local().rank_of(address) != link.rank {
+        if words[0] == 0 || self.world.local().rank_of(address) != rank {
             return Err(Error::Refused(format!("member {member} has not said where its block is")));
         }
         let extents: Vec<usize> = words[2..].iter().map(|word| *word as usize).collect();
-        let steps = self.rules.steps(link.plan.code);
-        let mut axes = self.extents.iter().zip(&extents).zip(&steps);
-        if axes.any(|((own, theirs), step)| *step == 0 && own != theirs) {
-            let own = self.extents;
-            return Err(Error::Misuse(format!("extents {own:?} beside {extents:?} of member {member}")));
+        let there = self.rules.plan(member, &extents)?.links;
+        let mut all = Ok(());
+        for link in links {
+            let back = self.rules.opposite(link.plan.code);
+            let found = there.binary_search_by_key(&back, |link| link.code);
+            let found = found.map_err(|_| Error::Refused(format!("member {member} has no link back")))?;
+            link.block = GlobalPtr::from_parts(address, words[1]);
+            (link.head, link.strips) = (there[found].head, there[found].strips);
+            all = all.and(self.check_extents(&extents, link));
         }
-        let (there, back) = (self.rules.plan(member, &extents)?, self.rules.opposite(link.plan.code));
-        let found = there.links.into_iter().find(|link| link.code == back);
-        let found = found.ok_or_else(|| Error::Refused(format!("member {member} has no link back")))?;
-        link.block = GlobalPtr::from_parts(address, words[1]);
-        (link.head, link.strips) = (found.head, found.strips);
+        all
+    }
+
+    /// Beside each other members have the same extents in the other dimensions.
+    fn check_extents(&self, theirs: &[usize], link: &Link<'_>) -> Result<()> {
+        let steps = self.rules.steps(link.plan.code);
+        let mut axes = self.extents.iter().zip(theirs).zip(&steps);
+        if axes.any(|((own, theirs), step)| *step == 0 && own != theirs) {
+            let (own, member) = (self.extents, link.plan.member);
+            return Err(Error::Misuse(format!("extents {own:?} beside {theirs:?} of member {member}")));
+        }
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ mod make;
 mod rows;
 
 use crate::comm::collective::{Broken, Cause, Retired};
-use crate::{Error, Pod, Region, Result, Team};
+use crate::{Error, Pod, Purpose, Region, Result, Team};
 use kumiki_mem::Booking;
 use links::Links;
 use std::marker::PhantomData;
@@ -93,6 +93,7 @@ impl HaloOptions {
 ///
 /// When an exchange fails on a member, because a rank is lost or because it got an error of its own, the halo is broken: its neighbours get an
 /// error, and theirs. Dropping a halo is leaving it: the others cannot go on. Members that are done together [`free`](Self::free) it.
+/// A wrong argument is refused, and the exchange is not begun: the halo is whole, and the others wait until this member does exchange, or leaves.
 ///
 /// ```
 /// use kumiki::comm::HaloOptions;
@@ -278,8 +279,16 @@ impl<T: Pod> Halo<'_, T> {
     }
 
     /// Waits until all members have come here, and gives the halo back. Collective.
+    ///
+    /// One that was started is finished first: whoever frees a halo in between leaves it, and gets an error.
     pub fn free(mut self) -> Result<()> {
         self.links.check()?;
+        if self.is_underway {
+            return self
+                .links
+                .world
+                .note(Err(Error::Misuse("an exchange was started and not finished".into())));
+        }
         if let Err(error) = self.links.settle() {
             return Err(self.links.give_up(error));
         }
@@ -324,6 +333,7 @@ fn send_beside<R>(links: &mut Links<'_>, fields: &[&[u8]], work: impl FnOnce() -
     let unspawned = match links.world.memory.has_threads() {
         false => Err(work),
         true => std::thread::scope(|scope| {
+            let Ok(_stack) = links.world.book(Purpose::Thread, STACK_BYTES as u64) else { return Err(work) };
             let threads = std::thread::Builder::new().name("halo".into()).stack_size(STACK_BYTES);
             match threads.spawn_scoped(scope, || links.send(fields, true).and_then(|()| links.wait())) {
                 Ok(helper) => {

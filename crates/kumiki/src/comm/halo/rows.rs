@@ -43,6 +43,11 @@ impl Section {
         self.row * self.rows
     }
 
+    /// Bytes of memory that it takes beside itself.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        (self.loops.capacity() * size_of::<(usize, usize)>()) as u64
+    }
+
     /// Bytes of a row.
     pub(super) fn row_bytes(&self) -> usize {
         self.row
