@@ -218,8 +218,11 @@ fn halos_of_many_dimensions_have_many_neighbours() {
     });
 }
 
+/// What keeps a budget spent.
+type Spent<'w> = (Vec<Region<u8>>, Vec<Pending<'w, u64>>);
+
 /// Takes all that the budget has, after as much for messages as a rank takes of others beyond it.
-fn spend(world: &World) -> Result<(Vec<Region<u8>>, Vec<Pending<'_, u64>>)> {
+fn spend(world: &World) -> Result<Spent<'_>> {
     let there = world.starter::<u64>(1 - world.rank())?;
     let put = |_| world.put_vec_signal(there, vec![1], there + 1, AtomicOp::Add(1));
     let mut held = (0..60).map(put).collect::<Result<Vec<_>>>()?;
