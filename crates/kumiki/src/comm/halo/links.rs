@@ -98,16 +98,25 @@ impl<'w> Link<'w> {
     fn parcel(&mut self, turn: usize) -> Result<Vec<u8>> {
         match std::mem::replace(&mut self.parcels.get_mut()[turn], Parcel::Idle(Vec::new())) {
             Parcel::Idle(memory) => Ok(memory),
-            Parcel::Underway(pending) => pending.settle(),
+            Parcel::Underway(pending) => pending.settle().map_err(|error| self.why(error)),
         }
     }
 
     /// Why something that was sent there has not arrived, if that is known.
     fn failure(&self) -> Option<Error> {
-        self.parcels.borrow_mut().iter_mut().find_map(|parcel| match parcel {
+        let failed = self.parcels.borrow_mut().iter_mut().find_map(|parcel| match parcel {
             Parcel::Idle(_) => None,
             Parcel::Underway(pending) => pending.failure(),
-        })
+        });
+        failed.map(|error| self.why(error))
+    }
+
+    /// What it means that something could not be sent there: one whose block is gone has left, and could not say so yet.
+    fn why(&self, error: Error) -> Error {
+        match error {
+            Error::Bounds { rank, .. } if rank == self.rank => Broken { cause: Cause::Left, rank }.error(),
+            error => error,
+        }
     }
 
     fn send_far(&mut self, turn: u64, fields: &[&[u8]], world: &'w World) -> Result<()> {
