@@ -128,6 +128,7 @@ pub(crate) fn halos_and_panics(stage: &Stage) {
             let unwound = catch_unwind(AssertUnwindSafe(|| halo.overlap(&mut field, panic)));
             assert!(unwound.is_err());
             halo.finish(&mut field).expect("it is whole");
+            stage.sync();
             let unwound = catch_unwind(AssertUnwindSafe(move || {
                 let mut halo = halo;
                 halo.overlap(&mut field, panic)
@@ -135,6 +136,8 @@ pub(crate) fn halos_and_panics(stage: &Stage) {
             assert!(unwound.is_err());
         } else {
             halo.exchange(&mut field).expect("exchange");
+            // Whoever is late would hear of the end before it has what came before.
+            stage.sync();
             let broken = (0..50).find_map(|_| halo.exchange(&mut field).err()).expect("it is broken");
             assert!(matches!(broken, Error::PeerLost { rank, .. } if rank == victim), "{broken}");
         }
