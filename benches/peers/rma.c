@@ -24,6 +24,8 @@
  *   comm.allgather.BYTES comm.alltoall.BYTES     us per call of all ranks, so many bytes of each rank (to each rank)
  *   comm.histogram.WORDS comm.gather.WORDS       ns per random update (MPI_Accumulate) or read (MPI_Get) of a table of so many
  *                                                words over all ranks, by all ranks at once
+ *   comm.planes.SIDE comm.columns.SIDE           us per exchange of the ghost cells of a cube of doubles that is cut over all ranks in its
+ *                                                first, or in its last dimension, and is a ring there (derived types, MPI_Isend)
  *   mem                                          private bytes of each rank after MPI_Init and one barrier
  */
 #define _GNU_SOURCE
@@ -50,9 +52,9 @@ enum kind { ALLOC, CREATE, KINDS };
 enum op { PUT, GET, FADD, CAS, OPS };
 static const char *const KIND_NAME[KINDS] = {"alloc", "create"};
 static const char *const OP_NAME[OPS] = {"put", "get", "fadd", "cas"};
-enum pattern { PINGPONG, STREAM, RATE, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, HISTOGRAM, GATHER, PATTERNS };
-static const char *const PATTERN_NAME[PATTERNS] = {"pingpong", "bw", "rate", "bcast", "allreduce", "allgather", "alltoall", "histogram", "gather"};
-static const char *const PATTERN_UNIT[PATTERNS] = {"ns", "MB/s", "ns", "us", "us", "us", "us", "ns", "ns"};
+enum pattern { PINGPONG, STREAM, RATE, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, HISTOGRAM, GATHER, PLANES, COLUMNS, PATTERNS };
+static const char *const PATTERN_NAME[PATTERNS] = {"pingpong", "bw", "rate", "bcast", "allreduce", "allgather", "alltoall", "histogram", "gather", "planes", "columns"};
+static const char *const PATTERN_UNIT[PATTERNS] = {"ns", "MB/s", "ns", "us", "us", "us", "us", "ns", "ns", "us", "us"};
 
 static int rank, ranks;
 
@@ -522,6 +524,8 @@ struct pair {
     long wrong;
     MPI_Win win;
     uint64_t state; /* of the random places */
+    MPI_Datatype faces[4]; /* ghosts below, own cells below, own cells above, ghosts above */
+    long ghost[2];         /* one of each side */
 };
 
 static void pingpong(struct pair *p, long n)
@@ -586,6 +590,38 @@ static void words_at_random(struct pair *p, enum pattern pattern, long n)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A cube of `side` doubles each way, of which a rank has a part, with ghost cells around it: gives its doubles. */
+static long make_faces(struct pair *p, int cut, long side)
+{
+    int extents[3] = {(int)side, (int)side, (int)side}, padded[3], sub[3];
+    extents[cut] /= ranks;
+    long all = 1;
+    for (int d = 0; d < 3; d++) padded[d] = extents[d] + 2, sub[d] = d == cut ? 1 : extents[d], all *= padded[d];
+    for (int face = 0; face < 4; face++) {
+        int start[3] = {1, 1, 1};
+        start[cut] = face < 2 ? face : extents[cut] + face - 2;
+        MPI_Type_create_subarray(3, padded, sub, start, MPI_ORDER_C, MPI_DOUBLE, &p->faces[face]);
+        MPI_Type_commit(&p->faces[face]);
+        if (face % 3 == 0) p->ghost[face / 3] = ((long)start[0] * padded[1] + start[1]) * padded[2] + start[2];
+    }
+    return all;
+}
+
+static void exchange_faces(struct pair *p, long n)
+{
+    int below = (rank + ranks - 1) % ranks, above = (rank + 1) % ranks;
+    double *field = (double *)p->from;
+    MPI_Request requests[4];
+    for (long i = 0; i < n; i++) {
+        MPI_Irecv(field, 1, p->faces[0], below, 0, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(field, 1, p->faces[3], above, 1, MPI_COMM_WORLD, &requests[1]);
+        MPI_Isend(field, 1, p->faces[2], above, 0, MPI_COMM_WORLD, &requests[2]);
+        MPI_Isend(field, 1, p->faces[1], below, 1, MPI_COMM_WORLD, &requests[3]);
+        MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    }
+    p->wrong += field[p->ghost[0]] != below || field[p->ghost[1]] != above;
+}
+
 static double patterns(struct pair *p, enum pattern pattern, long n)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -593,6 +629,7 @@ static double patterns(struct pair *p, enum pattern pattern, long n)
     if (pattern == PINGPONG) pingpong(p, n);
     else if (pattern == STREAM || pattern == RATE) one_way(p, n, pattern == STREAM ? WINDOW : FLYING);
     else if (pattern == HISTOGRAM || pattern == GATHER) words_at_random(p, pattern, n);
+    else if (pattern == PLANES || pattern == COLUMNS) exchange_faces(p, n);
     else collective(p, pattern, n);
     double t = now() - start;
     MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -610,9 +647,12 @@ static void measure_comm(const struct request *r)
     }
     struct pair p = {.bytes = r->bytes, .state = 0x9e3779b97f4a7c15ULL + (uint64_t)rank};
     void *table = NULL;
+    int has_faces = pattern == PLANES || pattern == COLUMNS;
+    if (has_faces) each = 8 * make_faces(&p, pattern == PLANES ? 0 : 2, r->bytes);
     if (each < KEEP_BYTES) each = KEEP_BYTES;
     p.from = allocate((size_t)each), p.to = allocate((size_t)each);
     memset(p.from, 0, (size_t)each), memset(p.to, 0, (size_t)each);
+    for (long i = 0; has_faces && i < each / 8; i++) ((double *)p.from)[i] = rank;
     if (over_table) {
         long share = r->bytes / ranks * 8;
         MPI_Win_allocate(share, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &table, &p.win);
@@ -637,6 +677,7 @@ static void measure_comm(const struct request *r)
     MPI_Allreduce(&p.wrong, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     if (wrong) answer_error(r->metric, "a message was wrong");
     else answer(r->metric, PATTERN_UNIT[pattern], 0, samples, r->reps);
+    for (int face = 0; has_faces && face < 4; face++) MPI_Type_free(&p.faces[face]);
     free(samples), free(p.from), free(p.to);
 }
 

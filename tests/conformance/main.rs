@@ -17,6 +17,9 @@ mod copy;
 mod examples;
 mod exhausted;
 mod fork;
+#[path = "../halo_model.rs"]
+mod halo_model;
+mod halos;
 mod heap;
 mod histories;
 mod hooks;
@@ -145,6 +148,11 @@ const TOPICS: &[Topic] = &[
     Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
     topic("left_blocks", &[NODES], collectives::left_blocks),
     topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
+    topic("halos", &[NODES], halos::halos),
+    topic("halos_in_step", &[NODES], halos::halos_in_step),
+    topic("left_halos", &[NODES], halos::left_halos),
+    topic("unfit_halos", &[NODES], halos::unfit_halos),
+    topic("halos_and_panics", &[NODES], halos::halos_and_panics),
     topic("heap_memory_goes_back", &[NODES], budget::heap_memory_goes_back),
     topic("fork", &[EVERY], fork::fork),
     topic("malloc", &[NODES], heap::malloc),
@@ -178,6 +186,7 @@ fn main() -> ExitCode {
     trials.extend(huge::trials());
     trials.extend(collectives::trials());
     trials.extend(again::trials());
+    trials.extend(halos::trials());
     trials.extend(budget::trials());
     trials.extend(abort::trials());
     trials.extend(reset::trials());
@@ -204,6 +213,7 @@ fn other_body(name: &str) -> Option<Body> {
         "deciding" => Body::World(collectives::deciding),
         "decided" => Body::World(collectives::decided),
         "decided_wrongly" => Body::World(collectives::decided_wrongly),
+        "halo_budget" => Body::World(halos::halo_budget),
         "budget" => Body::World(budget::budget),
         "small_pool" => Body::World(budget::small_pool),
         "abort" => Body::World(abort::abort),

@@ -29,6 +29,10 @@ const REAL_ONLY: &[&str] = &[
     "many_collectives",
     "left_blocks",
     "collectives_of_threads",
+    // So are halos of all shapes.
+    "halos",
+    "left_halos",
+    "halos_and_panics",
 ];
 /// Seeds of each topic, if nobody says how many.
 const SEEDS: u64 = 12;

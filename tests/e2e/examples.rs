@@ -1,4 +1,4 @@
-//! The examples print what is written beside them, on one node and between two. (The ninth, `kmer`, is in the conformance suite.)
+//! The examples print what is written beside them, on one node and between two. (The tenth, `kmer`, is in the conformance suite.)
 
 use crate::job::{kumiki, Job};
 
@@ -52,7 +52,7 @@ macro_rules! examples {
     };
 }
 
-examples!(hello histogram word_count work_queue halo careful pointers both_ways);
+examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways);
 
 #[test]
 fn both_ways_is_the_same_program_in_the_simulator() {

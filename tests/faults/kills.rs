@@ -16,6 +16,7 @@ tests![
     a_team_learns_who_of_it_was_killed_and_others_meet_on,
     whoever_waits_for_messages_of_a_rank_that_was_killed_is_told,
     whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told,
+    whoever_exchanges_a_halo_with_a_rank_that_was_killed_is_told,
 ];
 
 /// What it sent before can be received; what somebody else sends comes; and if nobody else is left, nothing is waited for.
@@ -75,6 +76,26 @@ fn whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told() {
         let seen = sights(&ended);
         for call in ["call", "later"] {
             let told = seen.iter().filter(|sight| sight.what == call && sight.text.starts_with("PeerLost("));
+            assert_eq!(told.count(), 3, "{call}, {what} on {nodes} nodes: {}", ended.show());
+        }
+    }
+}
+
+/// Its neighbours are told, and theirs; also while a helper thread waits.
+fn whoever_exchanges_a_halo_with_a_rank_that_was_killed_is_told() {
+    for (nodes, what) in [(1, "plain"), (2, "plain"), (4, "plain"), (1, "thread"), (2, "thread")] {
+        let setup = Setup::new("halos").ranks(4).nodes(nodes).continues().variable("FAULTS_WHAT", what);
+        let mut job = setup.start();
+        job.expect("ready");
+        // Somewhere in the middle: exchanges follow each other without a pause.
+        std::thread::sleep(Duration::from_millis(7));
+        job.signal(job.rank(VICTIM), libc::SIGKILL);
+        let ended = job.finish();
+        ended.expect_code(137);
+        let seen = sights(&ended);
+        for call in ["exchange", "later"] {
+            let told =
+                seen.iter().filter(|sight| sight.what == call && sight.text.starts_with("PeerLost(1,"));
             assert_eq!(told.count(), 3, "{call}, {what} on {nodes} nodes: {}", ended.show());
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 tests![
     a_short_stop_is_no_loss,
+    a_halo_waits_for_a_rank_that_was_stopped,
     a_long_stop_is_a_loss_and_the_report_says_so,
     a_wait_with_a_deadline_names_who_is_missing,
     an_agent_that_was_silent_for_too_long_does_not_come_back,
@@ -39,6 +40,23 @@ fn a_short_stop_is_no_loss() {
         let ended = job.finish();
         ended.expect_code(0);
         assert!(ended.reports().is_empty(), "{nodes} nodes: {}", ended.show());
+    }
+}
+
+fn a_halo_waits_for_a_rank_that_was_stopped() {
+    for (nodes, what) in [(1, "plain"), (2, "plain"), (1, "thread"), (2, "thread")] {
+        let timeout = format!("{}ms", LONG_TIMEOUT.as_millis());
+        let setup = Setup::new("halos").ranks(4).nodes(nodes).variable("FAULTS_WHAT", what);
+        let mut job = setup.variable("FAULTS_STEPS", "3000").variable("KUMIKI_PEER_TIMEOUT", timeout).start();
+        job.expect("ready");
+        let stopped = job.rank(1);
+        job.signal(stopped, libc::SIGSTOP);
+        std::thread::sleep(SHORT_STOP / 4);
+        job.signal(stopped, libc::SIGCONT);
+        let ended = job.finish();
+        ended.expect_code(0);
+        assert!(ended.said("wrong").is_empty(), "{what} on {nodes} nodes: {}", ended.show());
+        assert_eq!(ended.said("right").len(), 4, "{what} on {nodes} nodes: {}", ended.show());
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod exchange;
 mod exits;
+mod halos;
 mod hostile;
 mod mail;
 mod memory;
@@ -30,6 +31,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "meet" => plain::meet(),
         "teams" => plain::teams(),
         "collectives" => plain::collectives(),
+        "halos" => halos::play(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),

@@ -1,4 +1,4 @@
-//! Patterns of communication over global memory: messages, channels, segment buffers, batches of words and collectives.
+//! Patterns of communication over global memory: messages, channels, segment buffers, batches of words, collectives and halos.
 //!
 //! | need | pattern |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
 //! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
 //! | what all ranks, or some of them, do together | a [group](Group) |
+//! | the cells around a piece of a field, from those who have them | a [halo](Halo) |
 //!
 //! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
 //! the process knows of it is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm). Where there is not enough, making the pattern is
@@ -23,12 +24,14 @@
 //! | `segments.rs` | segment buffers |
 //! | `batch.rs` | many single words |
 //! | `collective/` | what all members of a group do together |
+//! | `halo/` | ghost cells of fields that lie in a grid of members |
 
 mod batch;
 mod channel;
 mod collective;
 mod door;
 pub(crate) mod ends;
+mod halo;
 mod lane;
 mod lobby;
 pub(crate) mod message;
@@ -42,6 +45,7 @@ pub use collective::{
     Algorithm, And, Cartesian, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt,
     Number, Operation, Or, Product, Started, Sum, Xor,
 };
+pub use halo::{Halo, HaloOptions};
 pub use kumiki_mem::Located;
 pub use message::{
     Message, MessageInfo, MessageOptions, MessageReceiving, MessageRequest, MessageSending, MessageWay,

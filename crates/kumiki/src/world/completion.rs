@@ -39,6 +39,7 @@ impl World {
     /// call it between two looks: what comes from other nodes is then at its place at once, and not when the service
     /// thread, which leaves the field to threads that wait, looks next.
     pub fn progress(&self) -> Result<bool> {
+        self.tell_later();
         self.memory.progress()
     }
 

@@ -71,12 +71,14 @@ impl World {
     /// [`PeerLost`](crate::Error::PeerLost) for it. After an error the rank is still in the barrier, and the next call goes
     /// on with it.
     pub fn sync(&self) -> Result<()> {
+        self.tell_later();
         self.sync_with_messages(None)
     }
 
     /// As [`sync`](Self::sync), for at most this long. After [`Timeout`](crate::Error::Timeout) the rank is still in the
     /// barrier; the next call goes on waiting.
     pub fn sync_for(&self, limit: Duration) -> Result<()> {
+        self.tell_later();
         self.sync_with_messages(Some(limit))
     }
 
@@ -120,6 +122,7 @@ impl World {
     /// Messages that wait to be sent are sent meanwhile, however late their receivers come, and those that nobody has received are dropped.
     /// Whoever sends to a rank that has finalized, or waits for a message of it, gets [`PeerLost`](crate::Error::PeerLost).
     pub fn finalize(self) -> Result<()> {
+        self.tell_later();
         let saved = self.save_tuning();
         self.memory.finalize_in_place(|| self.end_messages()).and(saved)
     }

@@ -1,7 +1,7 @@
 //! Puts and gets between memory of the program and any address that are begun and not waited for; and futures.
 
 use super::World;
-use crate::{Completion, GlobalPtr, Handle, Pending, Pod, Result, Scope};
+use crate::{AtomicOp, AtomicWord, Completion, GlobalPtr, Handle, Pending, Pod, Result, Scope};
 
 impl World {
     /// Begins to write elements, from memory that is handed over meanwhile and need not be registered. [`Pending::complete`] waits until they are
@@ -23,6 +23,34 @@ impl World {
     /// ```
     pub fn put_vec<T: Pod>(&self, to: GlobalPtr<T>, values: impl Into<Vec<T>>) -> Result<Pending<'_, T>> {
         self.memory.put_vec(to, values)
+    }
+
+    /// Begins to write elements as [`put_vec`](Self::put_vec) does, and to change a word of the same rank when they are there:
+    /// [`put_signal`](Self::put_signal) without waiting. Between nodes it is one message.
+    ///
+    /// ```
+    /// use kumiki::{prelude::*, AtomicOp};
+    ///
+    /// # fn main() -> kumiki::Result<()> {
+    /// let world = World::init()?;
+    /// let (inbox, filled) = (world.shared_array::<f32>(100)?, world.shared_array::<u64>(1)?);
+    /// let (me, next) = (world.rank(), (world.rank() + 1) % world.ranks());
+    /// let put = world.put_vec_signal(inbox.at(next, 0), vec![2.5; 100], filled.at(next, 0), AtomicOp::Add(1))?;
+    /// // … something else …
+    /// world.wait_until(filled.at(me, 0), Is::AtLeast(1), Wait::FOREVER)?;
+    /// assert_eq!(inbox.get(99)?, 2.5);
+    /// assert_eq!(put.complete()?.len(), 100);
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn put_vec_signal<T: Pod, W: AtomicWord>(
+        &self,
+        to: GlobalPtr<T>,
+        values: impl Into<Vec<T>>,
+        word: GlobalPtr<W>,
+        signal: AtomicOp<W>,
+    ) -> Result<Pending<'_, T>> {
+        self.memory.put_vec_signal(to, values, word, signal)
     }
 
     /// Begins to read as many elements as a vector has into it; as [`put_vec`](Self::put_vec).

@@ -9,11 +9,14 @@ use crate::drive::issue::{Launched, Number};
 use crate::drive::world::World;
 use crate::drive::Drive;
 use crate::engine::operations::{Action, Handle, Side};
+use crate::engine::sections::Recipe;
 use crate::engine::Engine;
 use crate::node::address::{GlobalAddress, GlobalPtr, Registration};
-use crate::{Pod, Result};
+use crate::node::atomic::{AtomicOp, AtomicWord};
+use crate::{Error, Pod, Result};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
+use kumiki_net::Rank;
 use std::collections::HashMap;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -99,7 +102,8 @@ impl<'w> Flight<'w> {
         if let Err(error) = self.core.check_usable() {
             return Some(Err(error));
         }
-        let mut take = |engine: &mut Engine| engine.operations.take_result_of(id);
+        let core = self.core;
+        let mut take = |engine: &mut Engine| end_of(core, engine, id);
         let (mut found, mut polled) = self.core.poll_once(&mut take);
         if found.is_none() && polled.is_ok() {
             match self.core.let_time_pass() {
@@ -123,11 +127,20 @@ impl<'w> Flight<'w> {
             Stage::Over(result) => return result.clone(),
         };
         self.core.check_usable()?;
-        let ended =
-            self.core.wait_until(Activity::Complete, None, |engine| engine.operations.take_result_of(id))?;
+        let core = self.core;
+        let ended = core.wait_until(Activity::Complete, None, |engine| end_of(core, engine, id))?;
         self.stage = Stage::Over(ended.clone());
         ended
     }
+}
+
+/// How an operation ended, if it has; nothing is kept of it then.
+fn end_of(core: &Drive, engine: &mut Engine, id: u64) -> Option<Result<()>> {
+    let result = engine.operations.take_result_of(id)?;
+    if engine.sections.end(id) {
+        engine.feed(core).settle();
+    }
+    Some(result)
 }
 
 impl Drop for Flight<'_> {
@@ -147,6 +160,7 @@ fn give_up(core: &Drive, id: u64) {
     let mut machine = core.machine();
     machine.engine.operations.remove(id);
     let _ = machine.engine.operations.take_result_of(id);
+    machine.engine.sections.end(id);
     machine.engine.feed(core).settle();
 }
 
@@ -156,6 +170,26 @@ impl<T: Pod> Pending<'_, T> {
         let ended = self.flight.wait();
         self.flight.core.note(ended)?;
         Ok(std::mem::take(&mut self.memory))
+    }
+
+    /// As [`complete`](Self::complete), for whoever goes on after an error: it does not count as one that this world has returned.
+    pub fn settle(mut self) -> Result<Vec<T>> {
+        self.flight.wait()?;
+        Ok(std::mem::take(&mut self.memory))
+    }
+
+    /// Why it has failed, if it is known to have. Takes nothing of what comes: for whoever looks again and again for something else.
+    pub fn failure(&mut self) -> Option<Error> {
+        let core = self.flight.core;
+        if let Stage::Underway(id) = self.flight.stage {
+            core.check_usable().ok()?;
+            let ended = end_of(core, &mut core.machine().engine, id)?;
+            self.flight.stage = Stage::Over(ended);
+        }
+        match &self.flight.stage {
+            Stage::Over(ended) => ended.clone().err(),
+            Stage::Underway(_) => None,
+        }
     }
 
     /// Whether [`complete`](Self::complete) would not wait. Takes what has come.
@@ -250,6 +284,36 @@ impl World {
         let mut memory: Vec<T> = into.into();
         let action = self.get_of(from.address, from.registration, bytemuck::cast_slice_mut(&mut memory));
         self.pend(action, memory)
+    }
+
+    /// Begins to write elements, from memory that is handed over until the end, and then to change a word of the same rank: as
+    /// [`put_signal`](Self::put_signal), without waiting. Between nodes it is one message.
+    pub fn put_vec_signal<T: Pod, W: AtomicWord>(
+        &self,
+        to: GlobalPtr<T>,
+        values: impl Into<Vec<T>>,
+        word: GlobalPtr<W>,
+        signal: AtomicOp<W>,
+    ) -> Result<Pending<'_, T>> {
+        let memory: Vec<T> = values.into();
+        let core: &Drive = self.core();
+        let put = core.note(self.put_here_or_recipe(to, &memory, word, signal))?;
+        let flight = match put {
+            None => Flight::new(core, None),
+            Some((owner, recipe, near)) => {
+                let _busy = core.waiting.busy();
+                let flight = Flight::new(core, Some(self.note_recipe(&recipe, near, false)));
+                core.note(self.launch_recipe(&flight, owner, &recipe))?;
+                flight
+            }
+        };
+        Ok(Pending { flight, memory })
+    }
+
+    /// Sends a recipe of which the engine knows.
+    fn launch_recipe(&self, flight: &Flight<'_>, owner: Rank, recipe: &Recipe) -> Result<()> {
+        let Stage::Underway(id) = flight.stage else { return Ok(()) };
+        self.launch(Number::Given(id), recipe.action(owner, false)).map(drop)
     }
 
     /// Runs `work`, which may begin puts and gets of memory that it borrows, and waits until all of them have ended, also if it panics.

@@ -4,7 +4,6 @@
 use crate::drive::issue::Number;
 use crate::drive::world::World;
 use crate::drive::Drive;
-use crate::engine::operations::Action;
 use crate::engine::sections::{Near, Recipe, MOST_PIECES};
 use crate::engine::start;
 use crate::node::access::Reach;
@@ -13,7 +12,6 @@ use crate::node::atomic::{self, AtomicCall, AtomicOp, AtomicWord};
 use crate::node::copy;
 use crate::node::shape::{move_shape, Laid, Shape};
 use crate::{Error, Pod, Result};
-use kumiki_net::auth;
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::Rank;
@@ -83,9 +81,11 @@ impl World {
         word: GlobalPtr<W>,
         signal: AtomicOp<W>,
     ) -> Result<()> {
-        let (code, first, second) = signal.encode();
-        let call = AtomicCall { target: word.address, registration: word.registration, code, first, second };
-        self.core().note(self.put_and_change(to, values, call))
+        let put = self.put_here_or_recipe(to, values, word, signal).and_then(|put| match put {
+            Some((owner, recipe, near)) => self.do_by_recipe(owner, Way::Put, recipe, near),
+            None => Ok(()),
+        });
+        self.core().note(put)
     }
 
     /// Memory of the caller, in bytes, if the shape lies in it.
@@ -136,7 +136,16 @@ impl World {
         Ok(())
     }
 
-    fn put_and_change<T: Pod>(&self, to: GlobalPtr<T>, values: &[T], call: AtomicCall) -> Result<()> {
+    /// Writes elements and changes a word, if both can be reached from here; else says what is to be asked of whom.
+    pub(crate) fn put_here_or_recipe<T: Pod, W: AtomicWord>(
+        &self,
+        to: GlobalPtr<T>,
+        values: &[T],
+        word: GlobalPtr<W>,
+        signal: AtomicOp<W>,
+    ) -> Result<Option<(Rank, Recipe, Near)>> {
+        let (code, first, second) = signal.encode();
+        let call = AtomicCall { target: word.address, registration: word.registration, code, first, second };
         let core = self.core();
         core.check_usable()?;
         let bytes = size_of_val(values) as u64;
@@ -158,7 +167,7 @@ impl World {
             // Its order is that of a release: whoever sees it sees what came before.
             atomic::perform(word, &call)?;
             core.wrote(word);
-            return Ok(());
+            return Ok(None);
         }
         drop((pin, word_pin));
         let shape = Shape::of_rows(bytes, &[])?;
@@ -166,22 +175,23 @@ impl World {
         let (address, registration) = (to.address, to.registration);
         let (whole_low, whole_span) = (shape.low(), shape.span());
         let recipe = Recipe { address, registration, shape, whole_low, whole_span, signal: Some(call) };
-        self.do_by_recipe(owner, Way::Put, recipe, near)
+        Ok(Some((owner, recipe, near)))
+    }
+
+    /// Notes a recipe that is about to be sent, and the memory that goes with it; gives its number.
+    pub(crate) fn note_recipe(&self, recipe: &Recipe, near: Near, wants: bool) -> u64 {
+        let mut machine = self.core().machine();
+        let id = machine.engine.new_internal();
+        machine.engine.sections.begin(id, recipe.encode(), near, wants);
+        id
     }
 
     /// Sends a recipe to whoever owns what it is about, and waits for the answer.
     fn do_by_recipe(&self, to: Rank, way: Way, recipe: Recipe, near: Near) -> Result<()> {
-        let core: &Drive = self.core();
-        let (bytes, wants) = (recipe.shape.total(), way == Way::Get);
-        let recipe = recipe.encode();
-        let (recipe_bytes, digest) = (recipe.len() as u32, auth::digest(&recipe));
-        let mut machine = core.machine();
-        let id = machine.engine.new_internal();
-        machine.engine.sections.begin(id, recipe, near, wants);
-        drop(machine);
+        let (core, wants): (&Drive, bool) = (self.core(), way == Way::Get);
+        let id = self.note_recipe(&recipe, near, wants);
         let _begun = Begun { core, id };
-        let action = Action::Shape { to, digest, bytes, recipe_bytes, wants };
-        self.launch(Number::Given(id), action)?;
+        self.launch(Number::Given(id), recipe.action(to, wants))?;
         core.wait_until(Activity::Complete, None, |engine| engine.operations.take_result_of(id))?
     }
 }

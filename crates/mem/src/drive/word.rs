@@ -127,6 +127,11 @@ impl World {
         time::now_ns()
     }
 
+    /// Whether other threads of this rank can wait while one computes: not where it is simulated.
+    pub fn has_threads(&self) -> bool {
+        !self.core().pace.sleeps_at_once()
+    }
+
     /// As [`wait_for`](Self::wait_for), for whoever goes on after an error: it does not count as one that this world has returned.
     pub fn look_for<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
         self.core().wait_for(&|_| look(), wait)

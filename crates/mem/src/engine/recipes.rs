@@ -106,6 +106,37 @@ fn a_put_by_recipe_lands_however_it_is_cut_and_its_word_is_changed_once() {
 
 #[test]
 #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+fn of_a_put_that_is_given_up_half_way_nothing_is_kept() {
+    let world = World::init().unwrap();
+    let region = world.alloc::<u64>(WORDS).unwrap();
+    let core = world.core();
+    let mut engine = Engine::new(Services::default());
+    let mut feed = engine.feed(core);
+    let recipe = Recipe { signal: signal(region.address().add(31 * 8)), ..recipe(region.address(), rows()) };
+    let (header, payload) = scatter(&recipe, &[1; 64]);
+    for come in [0, 3, payload.len() - 64, payload.len() - 8] {
+        let (half, mut out) = (Header { flags: FLAG_MORE, ..header }, Outbox::default());
+        if come > 0 {
+            feed.part(PEER, &half, 0, &payload[..come]);
+            feed.frame(PEER, 3, &half, &mut out);
+            assert!(feed.engine.sections.is_serving() && out.messages.is_empty());
+        }
+        // As its sender says when the memory is gone.
+        feed.withdrawn(PEER, &header, &mut out);
+        let (_, last) = out.messages.pop().expect("a last word");
+        feed.frame(PEER, 3, &last.header, &mut out);
+        let (_, answer) = out.messages.pop().expect("an answer");
+        assert!(frames::result_of(Rank(0), &answer.header).is_err());
+        assert!(!feed.engine.sections.is_serving());
+        assert_eq!((feed.engine.sections.bytes(), core.books.of(Purpose::Operation)), (0, 0));
+    }
+    assert_eq!(found(&region)[31], 0, "its word is as it was");
+    drop(region);
+    world.finalize().unwrap();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
 fn a_recipe_that_reaches_out_of_its_region_touches_nothing() {
     let world = World::init().unwrap();
     let region = world.alloc::<u64>(WORDS).unwrap();

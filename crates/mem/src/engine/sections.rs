@@ -8,6 +8,7 @@
 //! differs, not even before the checksum of its frame is known.
 
 use crate::engine::frames::{self, answer};
+use crate::engine::operations::Action;
 use crate::engine::serve;
 use crate::engine::Feed;
 use crate::node::access::{Access, Reach};
@@ -74,6 +75,13 @@ impl Recipe {
         words.extend([self.whole_low as u64, self.whole_span]);
         words.extend(self.shape.words());
         words.into_iter().flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// What is asked of the owner of the memory: that it takes bytes, or gives them.
+    pub(crate) fn action(&self, to: Rank, wants: bool) -> Action {
+        let recipe = self.encode();
+        let (recipe_bytes, digest) = (recipe.len() as u32, auth::digest(&recipe));
+        Action::Shape { to, digest, bytes: self.shape.total(), recipe_bytes, wants }
     }
 
     /// A recipe that has come to this rank; whatever it is about must be this rank's own.
@@ -211,11 +219,11 @@ impl Sections {
         !self.arriving.is_empty() || !self.gathered.is_empty()
     }
 
-    /// It is over: the memory that was lent for it is not touched any more.
-    pub(crate) fn end(&mut self, id: u64) {
-        if let Some(own) = self.own.remove(&id) {
-            self.bytes -= own.recipe.len() as u64 + KEPT_BYTES;
-        }
+    /// It is over: the memory that was lent for it is not touched any more. Whether there was something of it.
+    pub(crate) fn end(&mut self, id: u64) -> bool {
+        let own = self.own.remove(&id);
+        self.bytes -= own.as_ref().map_or(0, |own| own.recipe.len() as u64 + KEPT_BYTES);
+        own.is_some()
     }
 
     /// A peer is gone: nothing of it will be answered.

@@ -142,7 +142,12 @@ pub(crate) fn withdrawn(feed: &mut Feed<'_>, to: Rank, header: &Header, out: &mu
         bytes: header.c,
     };
     match header.kind {
-        frames::PUT | frames::SCATTER | frames::GATHER => feed.complete(header.op, Err(error), out),
+        frames::PUT => feed.complete(header.op, Err(error), out),
+        frames::SCATTER | frames::GATHER => {
+            feed.complete(header.op, Err(error), out);
+            // A part of it may be there, and is kept until the last one comes: that is this one, which brings nothing.
+            out.messages.push((to, frames::question(*header, Payload::None)));
+        }
         // `b` of a Data header is the path of its question, for this case.
         frames::DATA => {
             out.messages.push((to, frames::done(header.op, &Err(error), header.b as u32)));

@@ -35,6 +35,7 @@ pub(super) fn all() -> Vec<Metric> {
         let session = Session { place, ranks: 2 };
         sends(&mut list, session, "channel");
         sends(&mut list, session, "message");
+        halos(&mut list, session);
         batches(&mut list, session);
     }
     for place in [Place::Shm, Place::Tcp] {
@@ -85,6 +86,18 @@ fn sends(list: &mut Vec<Metric>, session: Session, way: &str) {
     for (bytes, name) in LONG {
         add(format!("{way}bw.{place}.{name}"), "MB/s", format!("{way}.bw.{bytes}"), 1.0);
     }
+}
+
+/// A cube of 256 doubles each way, cut where faces lie together and where they do not; and how well its exchange hides behind computation.
+fn halos(list: &mut Vec<Metric>, session: Session) {
+    let place = session.place.name();
+    for cut in ["planes", "columns"] {
+        let (name, ask) = (format!("halo.{place}.{cut}"), format!("{cut}.256"));
+        list.push(row(name, "us", session, &ask, None, &[(0.9, Against::Peer)]));
+    }
+    let how = How::Ask { ours: "comm.overlap.256".into(), floors: Vec::new(), peers: None };
+    let bounds = vec![Bound { against: Against::Value, limit: 1.1 }];
+    list.push(Metric { name: format!("halo.{place}.overlap"), unit: "x", session, how, bounds });
 }
 
 fn batches(list: &mut Vec<Metric>, session: Session) {

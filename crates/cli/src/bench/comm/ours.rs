@@ -15,7 +15,7 @@ const FLYING: u64 = 64;
 /// Reads of a list.
 const LIST: u64 = 4096;
 
-type Done<T> = Result<T, String>;
+pub(super) type Done<T> = Result<T, String>;
 
 /// How ranks 0 and 1 send to each other.
 enum Ends<'w> {
@@ -53,7 +53,7 @@ impl Ends<'_> {
     }
 }
 
-fn text(error: kumiki::Error) -> String {
+pub(super) fn text(error: kumiki::Error) -> String {
     error.to_string()
 }
 
@@ -87,6 +87,9 @@ impl<'a> Comm<'a> {
             }
             ["histogram", words] => ("ns", number(words).and_then(|words| self.histogram(words, request))),
             ["gather", words] => ("ns", number(words).and_then(|words| self.gather(words, request))),
+            ["planes", side] => ("us", number(side).and_then(|side| self.halo(0, side, request))),
+            ["columns", side] => ("us", number(side).and_then(|side| self.halo(2, side, request))),
+            ["overlap", side] => ("x", number(side).and_then(|side| self.overlap(side, request))),
             ["barrier"] => ("us", self.collective("barrier", 8, request)),
             [name @ ("bcast" | "allreduce" | "allgather" | "alltoall"), bytes] => {
                 ("us", number(bytes).and_then(|bytes| self.collective(name, bytes, request)))
@@ -98,7 +101,7 @@ impl<'a> Comm<'a> {
     }
 
     /// Nanoseconds of one operation of which all ranks do as many as rank 0 says. The clock of rank 0 counts.
-    fn together(&mut self, request: &Request, mut work: impl FnMut(u64) -> Done<()>) -> Measured {
+    pub(super) fn together(&mut self, request: &Request, mut work: impl FnMut(u64) -> Done<()>) -> Measured {
         let world = self.world;
         let word = |rank| Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(COUNT_WORD));
         let tell = |count: u64| -> Done<()> {
@@ -202,12 +205,22 @@ impl<'a> Comm<'a> {
         times
     }
 
+    /// The group of all ranks.
+    pub(super) fn take_group(&mut self) -> Done<Group<'a>> {
+        match self.group.take() {
+            Some(group) => Ok(group),
+            None => self.world.group().map_err(text),
+        }
+    }
+
+    /// Keeps it for the next metric.
+    pub(super) fn give_group(&mut self, group: Group<'a>) {
+        self.group = Some(group);
+    }
+
     /// Microseconds of a call that all ranks make, of so many bytes.
     fn collective(&mut self, name: &str, bytes: u64, request: &Request) -> Measured {
-        let group = match self.group.take() {
-            Some(group) => group,
-            None => self.world.group().map_err(text)?,
-        };
+        let group = self.take_group()?;
         let (ranks, words) = (group.ranks(), bytes as usize / 8);
         let whole = if matches!(name, "allgather" | "alltoall") { words * ranks as usize } else { words };
         let (mut from, mut into) = (vec![1.0f64; whole], vec![0.0f64; whole]);
@@ -236,7 +249,7 @@ impl<'a> Comm<'a> {
                 false => Err(format!("a value of {name} is wrong")),
             }
         });
-        self.group = Some(group);
+        self.give_group(group);
         Ok(times?.into_iter().map(|nanoseconds| nanoseconds / 1e3).collect())
     }
 

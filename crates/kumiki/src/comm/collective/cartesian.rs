@@ -29,20 +29,20 @@ use crate::{Error, Rank, Result};
 /// ```
 #[derive(Debug)]
 pub struct Cartesian<'g, 'w> {
-    group: &'g Group<'w>,
-    shape: Shape,
+    pub(in crate::comm) group: &'g Group<'w>,
+    pub(in crate::comm) shape: Shape,
     coordinates: Vec<u32>,
 }
 
 /// The measures of a grid.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Shape {
-    dimensions: Vec<u32>,
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(in crate::comm) struct Shape {
+    pub(in crate::comm) dimensions: Vec<u32>,
     periodic: Vec<bool>,
 }
 
 impl Shape {
-    fn new(dimensions: &[u32], periodic: &[bool], ranks: u32) -> Result<Shape> {
+    pub(in crate::comm) fn new(dimensions: &[u32], periodic: &[bool], ranks: u32) -> Result<Shape> {
         let places = dimensions.iter().try_fold(1u32, |places, dimension| places.checked_mul(*dimension));
         if places != Some(ranks) || dimensions.len() != periodic.len() {
             let wrong = format!(
@@ -54,7 +54,7 @@ impl Shape {
         Ok(Shape { dimensions: dimensions.to_vec(), periodic: periodic.to_vec() })
     }
 
-    fn coordinates_of(&self, rank: Rank) -> Vec<u32> {
+    pub(in crate::comm) fn coordinates_of(&self, rank: Rank) -> Vec<u32> {
         let mut left = rank;
         let mut coordinates: Vec<u32> = self
             .dimensions
@@ -70,7 +70,7 @@ impl Shape {
         coordinates
     }
 
-    fn rank_at(&self, coordinates: &[i64]) -> Option<Rank> {
+    pub(in crate::comm) fn rank_at(&self, coordinates: &[i64]) -> Option<Rank> {
         if coordinates.len() != self.dimensions.len() {
             return None;
         }

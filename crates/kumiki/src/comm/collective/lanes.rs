@@ -27,13 +27,13 @@ const MOST_CALLS: usize = 32;
 
 /// Why a group can do nothing any more, and because of whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Broken {
-    pub(super) cause: Cause,
-    pub(super) rank: Rank,
+pub(in crate::comm) struct Broken {
+    pub(in crate::comm) cause: Cause,
+    pub(in crate::comm) rank: Rank,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cause {
+pub(in crate::comm) enum Cause {
     /// A member got an error of its own.
     Failed = 1,
     /// A member is lost.
@@ -45,18 +45,18 @@ pub(super) enum Cause {
 }
 
 impl Broken {
-    pub(super) fn word(self) -> u64 {
+    pub(in crate::comm) fn word(self) -> u64 {
         self.cause as u64 | u64::from(self.rank) << 8
     }
 
-    pub(super) fn of(word: u64) -> Option<Broken> {
+    pub(in crate::comm) fn of(word: u64) -> Option<Broken> {
         let causes = [Cause::Failed, Cause::Lost, Cause::Differs, Cause::Left];
         let cause = causes.into_iter().find(|cause| *cause as u64 == word & 0xff)?;
         Some(Broken { cause, rank: (word >> 8) as u32 })
     }
 
     /// What others than the one who found it are told.
-    pub(super) fn error(self) -> Error {
+    pub(in crate::comm) fn error(self) -> Error {
         let rank = self.rank;
         let lost = |why: &str| Error::PeerLost { rank, fate: Fate::NotDone, why: why.into() };
         match self.cause {
@@ -70,7 +70,7 @@ impl Broken {
     }
 
     /// What an error of this rank is for the others.
-    pub(super) fn by(error: &Error, me: Rank) -> Broken {
+    pub(in crate::comm) fn by(error: &Error, me: Rank) -> Broken {
         match error {
             Error::PeerLost { rank, .. } => Broken { cause: Cause::Lost, rank: *rank },
             _ => Broken { cause: Cause::Failed, rank: me },

@@ -12,7 +12,7 @@ use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Res
 use kumiki_mem::Span;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicUsize};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 /// How a group is made: the argument of [`World::group_with`].
 ///
@@ -91,6 +91,21 @@ impl Team {
     pub fn group_with<'w>(&self, world: &'w World, options: GroupOptions) -> Result<Group<'w>> {
         let team = self.team(world, 0..self.ranks())?;
         world.note(make(world, team, options))
+    }
+}
+
+impl Group<'_> {
+    /// A team of the same members in the same order, for something that they make. Collective.
+    pub(in crate::comm) fn another_team(&self) -> Result<Team> {
+        let _turn = self.enter()?;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.carry_on(&mut state, |_| true);
+        let team = match state.team.as_ref().filter(|_| state.broken.is_none()) {
+            Some(team) => team.team(self.world, 0..self.count)?,
+            None => None,
+        };
+        let why = || state.broken.map_or(Error::Closed("the group has ended".into()), super::Broken::error);
+        self.world.note(team.ok_or_else(why))
     }
 }
 

@@ -41,6 +41,7 @@ mod started;
 mod traffic;
 mod tree;
 mod tune;
+mod untold;
 
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
@@ -53,13 +54,16 @@ pub use operation::{
 pub(crate) use retired::Groups;
 pub use started::Started;
 pub use tune::Decision;
+pub(super) use {
+    cartesian::Shape as GridShape, lanes::Broken, lanes::Cause, retired::part, retired::Retired,
+    untold::Untold,
+};
 
 use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
 use block::Layout;
 use kumiki_mem::{Booking, Posted, Span};
-use lanes::{Broken, Cause, Lane};
+use lanes::Lane;
 use operation::Aligned;
-use retired::Retired;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -102,8 +106,8 @@ const MOST_KNOWN: u32 = 16;
 /// # }
 /// ```
 pub struct Group<'w> {
-    world: &'w World,
-    members: Members,
+    pub(super) world: &'w World,
+    pub(super) members: Members,
     me: Rank,
     count: u32,
     block: GlobalAddress,
@@ -197,7 +201,7 @@ struct State {
     /// What was started and is not over, in its order.
     jobs: VecDeque<Box<dyn started::Job>>,
     /// Who may look at the block of this member, once it has said that it looks at no block of others: that is said once.
-    parted: Option<Vec<(u32, Rank)>>,
+    parted: Option<Vec<(u64, Rank)>>,
 }
 
 /// A member in the middle of a call.
@@ -285,6 +289,7 @@ impl<'w> Group<'w> {
             let wrong = "an operation of a collective calls its own group".to_string();
             return self.world.note(Err(Error::Misuse(wrong)));
         }
+        self.world.tell_later();
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         holder.store(me, Ordering::Relaxed);
         Ok(Turn { holder, _turn: turn })
@@ -460,12 +465,12 @@ impl Talk<'_, '_> {
         blocks.sort_unstable_by_key(|block| (*block == group.near.first, block.bits()));
         blocks.dedup();
         for block in blocks.into_iter().filter(|block| *block != group.block) {
-            let _ = retired::part(self.local(), block, layout, group.near.me);
+            let _ = retired::part(self.local(), block, layout.guests + u64::from(group.near.me));
         }
     }
 
-    /// The members of this node that may touch the own block: their numbers there, and their ranks.
-    fn guests(&self) -> Vec<(u32, Rank)> {
+    /// The members of this node that may touch the own block: the byte in which each says that it does not any more, and its rank.
+    fn guests(&self) -> Vec<(u64, Rank)> {
         let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| (lane.guest, lane.rank));
         let shown = if self.group.layout.half > 0 { self.group.near.count } else { 0 };
         let near = (0..shown).filter_map(|index| {
@@ -476,7 +481,7 @@ impl Talk<'_, '_> {
             partners.chain(near).filter(|(index, _)| *index != self.group.near.me).collect();
         guests.sort_unstable();
         guests.dedup();
-        guests
+        guests.into_iter().map(|(at, rank)| (self.group.layout.guests + u64::from(at), rank)).collect()
     }
 }
 
@@ -510,7 +515,7 @@ impl Drop for Group<'_> {
         };
         let _ = block::close(self.world.local(), self.block);
         if let Some((block, booked)) = memory {
-            self.world.retire(Retired { block, layout: self.layout, guests, booked });
+            self.world.retire(Retired { block, guests, booked });
         }
     }
 }

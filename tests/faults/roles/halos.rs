@@ -1,0 +1,47 @@
+//! A ring of ranks that exchange a halo again and again: for so many steps, or until one of them is killed.
+
+use super::{all_are_here, argument, is_here, report, say};
+use kumiki::comm::HaloOptions;
+use kumiki::{Result, World};
+
+pub(crate) fn play() -> Result<()> {
+    let world = World::init()?;
+    let (me, ranks) = (world.rank(), world.ranks());
+    let group = world.group()?;
+    let mut halo = group.cartesian(&[ranks], &[true])?.halo::<u64>(&[1000], HaloOptions::width(3))?;
+    is_here(&world, 50)?;
+    if me == 0 {
+        all_are_here(&world, 50)?;
+        say("ready");
+    }
+    let mut field = vec![0; halo.len()];
+    let has_thread = argument("FAULTS_WHAT") == "thread";
+    let mut step = |step: u64| -> Result<()> {
+        field.fill(step * 10 + u64::from(me));
+        match has_thread {
+            true => halo.overlap(&mut field, |_| ())?,
+            false => halo.exchange(&mut field)?,
+        }
+        let beside = [(0, (me + ranks - 1) % ranks), (1005, (me + 1) % ranks)];
+        for (at, rank) in beside {
+            if field[at] != step * 10 + u64::from(rank) {
+                say(&format!("wrong: {} of step {step} from rank {rank}", field[at]));
+            }
+        }
+        Ok(())
+    };
+    if let Ok(steps) = argument("FAULTS_STEPS").parse() {
+        (0..steps).try_for_each(step)?;
+        say("right");
+        halo.free()?;
+        group.free()?;
+        return world.finalize();
+    }
+    let lost = (0..).map(&mut step).find(Result::is_err).unwrap_or(Ok(()));
+    report("exchange", &lost);
+    report("later", &step(0));
+    drop(halo);
+    drop(group);
+    // The world has lost a rank.
+    world.finalize().or(Ok(()))
+}
