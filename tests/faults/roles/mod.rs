@@ -4,6 +4,7 @@ mod exchange;
 mod exits;
 mod hostile;
 mod memory;
+mod patterns;
 mod plain;
 mod storm;
 mod structures;
@@ -29,6 +30,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "meet" => plain::meet(),
         "teams" => plain::teams(),
         "collectives" => plain::collectives(),
+        "patterns" => patterns::play(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),

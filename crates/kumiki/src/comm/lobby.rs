@@ -28,15 +28,20 @@ pub(super) struct Lobby {
 }
 
 impl Lobby {
+    /// Books what is known of ends of this kind towards a rank: then [`number`](Self::number) does not fail.
+    pub(super) fn reserve(&mut self, world: &World, what: What, peer: Rank) -> Result<()> {
+        if !self.made.contains_key(&(what, peer)) {
+            let booking = world.book(Purpose::Comm, ENTRY_BYTES)?;
+            self.made.insert((what, peer), (0, booking));
+        }
+        Ok(())
+    }
+
     /// The number of the next end of this kind towards a rank.
     pub(super) fn number(&mut self, world: &World, what: What, peer: Rank) -> Result<u64> {
-        if let Some((count, _)) = self.made.get_mut(&(what, peer)) {
-            *count += 1;
-            return Ok(*count - 1);
-        }
-        let booking = world.book(Purpose::Comm, ENTRY_BYTES)?;
-        self.made.insert((what, peer), (1, booking));
-        Ok(0)
+        self.reserve(world, what, peer)?;
+        let count = self.made.get_mut(&(what, peer)).map(|(count, _)| count);
+        Ok(count.map_or(0, |count| std::mem::replace(count, *count + 1)))
     }
 
     /// Says to a rank that an end was made, as soon as that is possible.

@@ -1,4 +1,4 @@
-//! Patterns of communication over global memory: channels, segment buffers, batches of words and collectives.
+//! Patterns of communication over global memory: channels, segment buffers, relays, batches of words, collectives and sparse exchanges.
 //!
 //! | need | pattern |
 //! |---|---|
@@ -6,6 +6,8 @@
 //! | a stream of equal pieces that are made and used in place | a [segment buffer](SegmentSource) |
 //! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
 //! | what all ranks, or some of them, do together | a [group](Group) |
+//! | elements from any ranks to any ranks, where only those who send know who receives | a [sparse exchange](SparseExchange) |
+//! | pieces that go from rank to rank, each adding its part | a [relay](Relay) |
 //!
 //! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
 //! the process knows of it is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm). Where there is not enough, making the pattern is
@@ -18,9 +20,11 @@
 //! | `ends.rs` | the ends of a channel: what is to be sent, what is waited for |
 //! | `state.rs` | all ends of a process, and waiting for any of their requests |
 //! | `channel.rs` | channels as programs have them |
-//! | `segments.rs` | segment buffers |
+//! | `segments.rs`, `segment_ends.rs` | segment buffers |
 //! | `batch.rs` | many single words |
 //! | `collective/` | what all members of a group do together |
+//! | `sparse/` | sparse exchanges |
+//! | `relay.rs` | relays: segment buffers from each rank to the next |
 
 mod batch;
 mod channel;
@@ -29,7 +33,10 @@ mod door;
 pub(crate) mod ends;
 mod lane;
 mod lobby;
+mod relay;
+mod segment_ends;
 mod segments;
+mod sparse;
 pub(crate) mod state;
 
 pub use batch::Stream;
@@ -40,7 +47,10 @@ pub use collective::{
     Number, Operation, Or, Product, Started, Sum, Xor,
 };
 pub use kumiki_mem::Located;
-pub use segments::{SegmentDestination, SegmentSource, Segments};
+pub use relay::{Relay, RelayOptions};
+pub use segment_ends::{SegmentDestination, SegmentSource};
+pub use segments::Segments;
+pub use sparse::{Arrivals, ArrivalsIter, SparseExchange, SparseOptions};
 pub(crate) use state::State;
 
 use crate::data::message::unknown;
@@ -62,11 +72,16 @@ const TELL: u8 = 3;
 const BREAK: u8 = 4;
 /// Does many single words.
 const BATCH: u8 = 32;
+/// Leaves elements of a sparse exchange.
+const SPARSE: u8 = 33;
 
 /// Does it for a rank of another node.
 pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
     if let [BATCH, words @ ..] = request {
         return kumiki_mem::serve_batch(local, words, reply);
+    }
+    if let [SPARSE, elements @ ..] = request {
+        return sparse::serve(local, from, elements, reply);
     }
     let mut request = Reader::new(request);
     match request.byte()? {

@@ -5,8 +5,8 @@
 
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
 use super::lobby::Lobby;
-use super::segments::LEFT;
-use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Region, Result, Wait, World};
+use super::segments::Left;
+use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -99,8 +99,8 @@ struct Inner {
     numbers: u64,
     /// Whether what nobody has asked to receive is dropped.
     is_closing: bool,
-    /// Words of segment buffers that the other end may still write to.
-    left: Vec<Region<u64>>,
+    /// Memory of segment buffers that the other end may still write to.
+    left: Vec<Left>,
 }
 
 impl Inner {
@@ -138,7 +138,7 @@ impl Inner {
             // Another thread may wait for it.
             let _ = world.memory.wake(world.rank());
         }
-        self.left.retain(|words| world.memory.get(words.ptr().add(LEFT)) == Ok(0));
+        self.left.retain(|memory| memory.is_used(world));
     }
 
     /// How far all ends have come.
@@ -440,10 +440,10 @@ impl World {
         }
     }
 
-    /// Keeps words that the other end of a segment buffer may still write to until it says that it does not.
-    pub(super) fn leave_words(&self, words: Region<u64>) {
+    /// Keeps what the other end of a segment buffer may still write to until it says that it does not.
+    pub(super) fn leave_memory(&self, memory: Left) {
         let mut inner = self.comm().lock();
-        inner.left.push(words);
+        inner.left.push(memory);
         inner.advance(self);
     }
 

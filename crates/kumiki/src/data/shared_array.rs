@@ -139,6 +139,11 @@ impl<T: Pod> SharedArray<T> {
         &self.block
     }
 
+    /// This rank's own block, without the others'.
+    pub(crate) fn into_own(self) -> Region<T> {
+        self.block
+    }
+
     /// Elements of each rank's block.
     pub fn len(&self) -> usize {
         self.block.len()

@@ -19,11 +19,11 @@ Examples:
   kumiki bench comm --peers none --json     no peers; one JSON object a line
   kumiki bench comm --list                  the metrics, their units and their bounds
 
-A channel is compared with MPI_Send and MPI_Recv, random updates with MPI_Accumulate, random reads with MPI_Get. On a node words are
-updated and read through views, with bare words as the floor; between nodes by a stream and by lists, with a bare socket that
-carries 64 requests a write as the floor.";
+A channel is compared with MPI_Send and MPI_Recv, a sparse exchange with MPI_Reduce_scatter_block, MPI_Isend, MPI_Probe and MPI_Recv,
+random updates with MPI_Accumulate, random reads with MPI_Get. On a node words are updated and read through views, with bare words as
+the floor; between nodes by a stream and by lists, with a bare socket that carries 64 requests a write as the floor.";
 
-/// Patterns of communication: channels, batches of words, collectives.
+/// Patterns of communication: channels, batches of words, collectives, sparse exchanges.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CommArguments {
