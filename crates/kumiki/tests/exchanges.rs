@@ -98,7 +98,7 @@ fn random_exchanges_give_what_a_model_says_with_much_room_and_little() {
                 for number in 0..7 {
                     step(&mut exchange, world.rank(), ranks, number)?;
                 }
-                assert!(room == 3 || exchange.rounds() < 60, "{exchange:?}");
+                assert!(room < 5000 || exchange.rounds() < 20, "{exchange:?}");
                 assert!(room > 3 || exchange.rounds() > 7, "{exchange:?}");
                 exchange.free()?;
                 world.sync()?;
@@ -235,10 +235,9 @@ fn arrivals_without_memory_are_an_error_on_all_and_leak_nothing() {
         let mut exchange = world.sparse_exchange::<u64>(options)?;
         // What each rank sends is in its memory, all together are not in that of the one they send to.
         let short = exchange.send(0, &[1; 20_000]).and_then(|()| exchange.finish().map(drop));
-        assert!(
-            short.is_err() && (world.rank() > 0 || matches!(short, Err(Error::OutOfMemory { .. }))),
-            "{short:?}"
-        );
+        assert!(world.rank() > 0 || matches!(short, Err(Error::OutOfMemory { .. })), "{short:?}");
+        // Those who were done when it failed are told with their next call.
+        assert!(short.is_err() || exchange.finish().is_err());
         drop(exchange);
         world.sync()?;
         // The same bit by bit.

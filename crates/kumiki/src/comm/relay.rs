@@ -366,9 +366,12 @@ impl<'w, T: Pod> Relay<'w, T> {
         }
         let world = self.world;
         let ends = [self.behind.take(), self.before.take()].into_iter().flatten();
-        let left = ends.map(|mut end| {
-            let left = end.segments.leave(world, why);
-            left.and(end.segments.free_with(world, Some(end.memory)))
+        let left = ends.map(|end| match std::thread::panicking() {
+            true => {
+                end.segments.abandon(world, Some(end.memory), why);
+                Ok(())
+            }
+            false => end.segments.free_with(world, Some(end.memory), why),
         });
         left.fold(Ok(()), Result::and)
     }

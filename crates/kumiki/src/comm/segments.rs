@@ -343,7 +343,9 @@ impl Segments {
     /// The same, and says why.
     pub(super) fn leave(&mut self, world: &World, why: u64) -> Result<()> {
         let Stage::Connected { word, .. } = self.stage else {
-            self.stage = Stage::Disconnected;
+            if self.stage == Stage::Made {
+                self.stage = Stage::Disconnected;
+            }
             return Ok(());
         };
         self.stage = Stage::Disconnected;
@@ -361,17 +363,35 @@ impl Segments {
 
     /// Gives it up. What the other end may still write to is kept until that has disconnected, too.
     pub fn free(self, world: &World) -> Result<()> {
-        self.free_with(world, None)
+        self.free_with(world, None, DONE)
     }
 
-    /// The same with a buffer that the other end writes to.
-    pub(super) fn free_with(mut self, world: &World, buffer: Option<Region<u64>>) -> Result<()> {
-        let was_announced = self.stage != Stage::Prepared;
-        let disconnected = self.disconnect(world);
-        if was_announced {
-            world.leave_memory(Left { words: self.words, _buffer: buffer, peer: self.peer });
+    /// The same with a buffer that the other end writes to, and why it is given up.
+    pub(super) fn free_with(mut self, world: &World, buffer: Option<Region<u64>>, why: u64) -> Result<()> {
+        let left = self.leave(world, why);
+        if let Some(memory) = self.into_left(buffer) {
+            world.leave_memory(memory);
         }
-        disconnected
+        left
+    }
+
+    /// Gives it up while the program unwinds, when nothing can be sent: a rank of this node is told, one of another learns it when this
+    /// process ends.
+    pub(super) fn abandon(self, world: &World, buffer: Option<Region<u64>>, why: u64) {
+        let local = world.local();
+        if let (Stage::Connected { word, .. }, true) = (self.stage, local.is_near(self.peer)) {
+            let told = local.span(word, 8 * WORDS as u64).and_then(|words| words.store(8 * LEFT as u64, why));
+            let _ = told.and_then(|()| world.memory.wake(self.peer));
+        }
+        if let Some(memory) = self.into_left(buffer) {
+            world.keep_memory(memory);
+        }
+    }
+
+    /// What the other end may still write to: nothing if it has never heard of this one.
+    fn into_left(self, buffer: Option<Region<u64>>) -> Option<Left> {
+        let Segments { words, peer, stage, .. } = self;
+        (stage != Stage::Prepared).then_some(Left { words, _buffer: buffer, peer })
     }
 }
 

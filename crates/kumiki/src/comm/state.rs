@@ -447,6 +447,11 @@ impl World {
         inner.advance(self);
     }
 
+    /// The same, and nothing goes on.
+    pub(super) fn keep_memory(&self, memory: Left) {
+        self.comm().lock().left.push(memory);
+    }
+
     /// Ends all channels of this rank: waits until everything is sent, and until those who send to it have sent everything; what nobody has
     /// asked for is dropped. Nobody is waited for longer than `limit`.
     pub(crate) fn end_channels(&self, limit: Duration) -> Result<()> {

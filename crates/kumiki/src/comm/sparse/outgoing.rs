@@ -155,9 +155,10 @@ impl<T: Pod> Outgoing<T> {
             heap.is_full = false;
             !heap.elements.is_empty()
         });
+        self.enough = few::<T>();
         if self.count == 0 {
             self.booked.clear();
-            (self.booked_bytes, self.enough) = (BOOKED_BYTES, few::<T>());
+            self.booked_bytes = BOOKED_BYTES;
         }
     }
 }
