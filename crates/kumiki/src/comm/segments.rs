@@ -243,7 +243,7 @@ impl Segments {
     /// Nothing as long as it must be waited.
     fn ready_or_left(&self, world: &World) -> Result<Option<Option<u64>>> {
         // What was sent before it left is there when it has left.
-        let left = world.memory.get(self.words.ptr().add(LEFT))?;
+        let left = self.left(world)?;
         let full = self.full(world)?;
         let is_ready = if self.is_source() { full < self.count && left == 0 } else { full > 0 };
         Ok(match (is_ready, left) {
@@ -282,8 +282,18 @@ impl Segments {
             order = Order::After(world.copy(to, from, self.bytes as usize, Order::None)?);
         }
         let old = self.words.ptr().add(OLD).address();
-        let handle = world.atomic(old, word, AtomicOp::Add(1u64), order)?;
-        self.mine += 1;
+        let handle = match self.is_source() || self.left(world)? == 0 {
+            true => world.atomic(old, word, AtomicOp::Add(1u64), order),
+            // A source that has left need not know; it may even be gone.
+            false => return Ok(self.count_one()),
+        };
+        let handle = match handle {
+            Err(Error::PeerLost { .. }) if !self.is_source() && self.left(world)? != 0 => {
+                return Ok(self.count_one());
+            }
+            handle => handle?,
+        };
+        self.count_one();
         if !self.is_source() {
             // The last is all that matters.
             self.sends.clear();
@@ -295,6 +305,16 @@ impl Segments {
             self.sends.pop_front();
         }
         Ok(true)
+    }
+
+    fn count_one(&mut self) -> bool {
+        self.mine += 1;
+        true
+    }
+
+    /// Why the other end has left; 0 if it has not.
+    fn left(&self, world: &World) -> Result<u64> {
+        world.memory.get(self.words.ptr().add(LEFT))
     }
 
     /// Forgets what is complete.

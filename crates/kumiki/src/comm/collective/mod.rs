@@ -483,7 +483,7 @@ impl Drop for Group<'_> {
         };
         let _ = block::close(self.world.local(), self.block);
         if let Some((block, booked)) = memory {
-            self.world.retire(Retired { block, guests_at: self.layout.guests, guests, booked: Some(booked) });
+            self.world.retire(Retired { block, guests_at: self.layout.guests, guests, booked });
         }
     }
 }

@@ -20,7 +20,7 @@ pub(in crate::comm) struct Retired {
     /// Where they say that they are done with it: a byte each.
     pub(in crate::comm) guests_at: u64,
     pub(in crate::comm) guests: Vec<(u32, Rank)>,
-    pub(in crate::comm) booked: Option<Booking>,
+    pub(in crate::comm) booked: Booking,
 }
 
 impl Retired {

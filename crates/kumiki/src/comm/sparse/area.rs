@@ -131,7 +131,8 @@ fn reserve(half: Span<'_>, layout: &Layout, wanted: u64) -> Result<Option<(u64, 
     let mut now = used.load(Acquire);
     loop {
         let left = layout.room.checked_sub(now).filter(|_| now.is_multiple_of(8)).ok_or_else(damaged)?;
-        let count = wanted.min(left.saturating_sub(RECORD_HEAD_BYTES) / layout.element);
+        let fits = left.saturating_sub(RECORD_HEAD_BYTES) / layout.element;
+        let count = wanted.min(fits).min(u32::MAX.into());
         if count == 0 {
             return Ok(None);
         }

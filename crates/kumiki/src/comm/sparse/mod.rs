@@ -89,7 +89,7 @@ pub struct SparseExchange<'w, T: Pod> {
     /// Where all meet. Gone when the exchange has been freed.
     group: Option<Group<'w>>,
     /// The areas, until the own one is given back; and what is booked for them here.
-    areas: Option<(SharedArray<u64>, Option<Booking>)>,
+    areas: Option<(SharedArray<u64>, Booking)>,
     layout: Layout,
     number: u64,
     round: u64,
@@ -110,27 +110,17 @@ impl World {
     /// Makes a sparse exchange among all ranks. Collective: all ranks call it, with the same type and options; if they do not, or if a
     /// rank has no memory for it, every rank gets an error. See [`SparseExchange`].
     pub fn sparse_exchange<T: Pod>(&self, options: SparseOptions) -> Result<SparseExchange<'_, T>> {
-        let Some(layout) = Layout::new(size_of::<T>(), options.room, most_near(self)) else {
-            let (room, name, bytes) = (options.room, std::any::type_name::<T>(), size_of::<T>());
-            let wrong = format!(
-                "SparseOptions::room: room for {room} elements of {bytes} bytes ({name}); from 1 to 2^32 elements of 1 byte or more, \
-                 and less than 1 TiB, can be had"
-            );
-            return self.note(Err(Error::Misuse(wrong)));
-        };
         let group = self.group()?;
-        let private =
-            BOOKED_BYTES + Inbox::<T>::bytes(options.room) + size_of::<SparseExchange<'_, T>>() as u64;
-        let booked = self.book(Purpose::Comm, private);
+        // Whatever is wrong here, the others must learn it.
+        let prepared = prepare::<T>(self, options);
+        let (layout, booked) = self.note(agree::<T>(&group, options, prepared))?;
         let areas = self.shared_array::<u64>((layout.bytes() / 8) as usize)?;
         let number = mix(group.number(), hash("sparse exchange")).max(1);
-        let prepared = booked.as_ref().map(drop).map_err(Error::clone);
-        let prepared =
-            prepared.and_then(|()| area::prepare(self.local(), areas.own().address(), &layout, number));
-        let exchange = SparseExchange {
+        let area = areas.own().address();
+        let mut exchange = SparseExchange {
             world: self,
             group: Some(group),
-            areas: Some((areas, booked.ok())),
+            areas: Some((areas, booked)),
             layout,
             number,
             round: 0,
@@ -139,27 +129,45 @@ impl World {
             failed: None,
         };
         // From here on others may have it and use it: if this rank has not, it leaves it.
-        agree::<T>(exchange.group()?, &layout, prepared)?;
+        let made = area::prepare(self.local(), area, &layout, number);
+        let met = made.and_then(|()| exchange.group()?.barrier());
+        exchange.settle(met)?;
         Ok(exchange)
     }
 }
 
+/// What this rank needs beside its area.
+fn prepare<T: Pod>(world: &World, options: SparseOptions) -> Result<(Layout, Booking)> {
+    let Some(layout) = Layout::new(size_of::<T>(), options.room, most_near(world)) else {
+        let (room, name, bytes) = (options.room, std::any::type_name::<T>(), size_of::<T>());
+        return Err(Error::Misuse(format!(
+            "SparseOptions::room: room for {room} elements of {bytes} bytes ({name}); from 1 to 2^32 elements of 1 byte or more, and less \
+             than 1 TiB, can be had"
+        )));
+    };
+    let private = BOOKED_BYTES + Inbox::<T>::bytes(options.room) + size_of::<SparseExchange<'_, T>>() as u64;
+    world.book(Purpose::Comm, private).map(|booked| (layout, booked))
+}
+
 /// Whether all ranks are ready, and want the same.
-fn agree<T: Pod>(group: &Group<'_>, layout: &Layout, prepared: Result<()>) -> Result<()> {
-    let mark = mix(hash(std::any::type_name::<T>()), mix(layout.element, layout.room));
+fn agree<T: Pod>(
+    group: &Group<'_>,
+    options: SparseOptions,
+    prepared: Result<(Layout, Booking)>,
+) -> Result<(Layout, Booking)> {
+    let mark = mix(hash(std::any::type_name::<T>()), mix(size_of::<T>() as u64, options.room as u64));
     let mut seen = [u64::from(prepared.is_err()), mark, !mark];
     group.allreduce(&mut seen, Max)?;
-    prepared?;
+    let prepared = prepared?;
     match seen {
-        [0, largest, least] if largest == mark && least == !mark => Ok(()),
-        [0, ..] => Err(group.fail(Error::Misuse(
+        [0, largest, least] if largest == mark && least == !mark => Ok(prepared),
+        [0, ..] => Err(Error::Misuse(
             "a sparse exchange: ranks came with different types of elements, or different options".into(),
-        ))),
-        _ => Err(Error::OutOfMemory {
-            asked: layout.room,
-            left: 0,
-            what: "another rank has none for its exchange",
-        }),
+        )),
+        _ => {
+            let why = "another rank could not make the sparse exchange; its own error says why";
+            Err(Error::Refused(why.into()))
+        }
     }
 }
 
