@@ -46,8 +46,13 @@ fn sparse(world: &World, waiter: Option<JoinHandle<()>>) -> Result<()> {
         Ok(came.from(0)[0] == u64::MAX)
     };
     let ended = (0..).map(&mut step).find(|ended| !matches!(ended, Ok(false))).unwrap_or(Ok(true));
-    report("call", &ended.map(drop));
-    report("later", &exchange.finish().map(drop));
+    let ended = ended.map(drop);
+    report("call", &ended);
+    let later = match ended {
+        Ok(()) => exchange.free(),
+        Err(_) => exchange.finish().map(drop),
+    };
+    report("later", &later);
     Ok(())
 }
 
