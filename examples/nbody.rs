@@ -140,8 +140,8 @@ impl Particle {
                 push[1] += strength * y / REACH;
             }
         }
-        for axis in 0..2 {
-            self.speed[axis] += TIME_STEP * 200.0 * push[axis];
+        for (axis, push) in push.into_iter().enumerate() {
+            self.speed[axis] += TIME_STEP * 200.0 * push;
             let place = self.place[axis] + TIME_STEP * self.speed[axis];
             self.place[axis] = place - place.floor();
         }
@@ -159,7 +159,7 @@ fn everything() -> Vec<Particle> {
     };
     let particle = |number: u32| {
         let place = [next(), next()];
-        let way = if number % 2 == 0 { 1.0 } else { -1.0 };
+        let way = if number.is_multiple_of(2) { 1.0 } else { -1.0 };
         Particle { place, speed: [way * (0.5 + next()), 0.6 * next() - 0.3], number, owner: 0 }
     };
     (0..PARTICLES).map(particle).collect()

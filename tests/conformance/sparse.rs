@@ -114,6 +114,8 @@ pub(crate) fn left_exchange(stage: &Stage) {
             world.sparse_exchange::<u64>(SparseOptions::default().room(50)).expect("an exchange");
         exchange.push(leaver, 1).expect("push");
         exchange.finish().expect("finish");
+        // Whoever leaves before would break the call of the others.
+        stage.sync();
         let kept = (stage.me() != leaver).then(|| {
             let _ = exchange.send(leaver, &[5; 200]);
             exchange.finish().expect_err("one has left");

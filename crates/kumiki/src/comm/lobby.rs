@@ -5,6 +5,7 @@ use super::{COMM, KNOCK};
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::Writer;
 use kumiki_mem::{Booking, Posted};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 /// An end is kept for others to meet if it is not further than this beyond those that this rank has made.
@@ -30,9 +31,8 @@ pub(super) struct Lobby {
 impl Lobby {
     /// Books what is known of ends of this kind towards a rank: then [`number`](Self::number) does not fail.
     pub(super) fn reserve(&mut self, world: &World, what: What, peer: Rank) -> Result<()> {
-        if !self.made.contains_key(&(what, peer)) {
-            let booking = world.book(Purpose::Comm, ENTRY_BYTES)?;
-            self.made.insert((what, peer), (0, booking));
+        if let Entry::Vacant(place) = self.made.entry((what, peer)) {
+            place.insert((0, world.book(Purpose::Comm, ENTRY_BYTES)?));
         }
         Ok(())
     }
