@@ -136,10 +136,19 @@ pub(crate) fn collectives_of_threads(stage: &Stage) {
 }
 
 pub(crate) fn trials() -> Vec<Trial> {
-    CLOSE
-        .iter()
-        .map(|way| Trial::test(format!("{}::decisions_outlive_a_run", way.name), || tuned(way)))
-        .collect()
+    let decisions =
+        CLOSE.iter().map(|way| Trial::test(format!("{}::decisions_outlive_a_run", way.name), || tuned(way)));
+    let topics =
+        ["collectives", "long_collectives", "broken_collectives", "left_blocks", "collectives_of_threads"];
+    let spinning = CLOSE.iter().flat_map(|way| {
+        topics.map(|topic| {
+            Trial::test(format!("{}::spinning_{topic}", way.name), || {
+                // As where each rank has a core: members look at each other instead of meeting.
+                Job::new(way, topic, 5).env("KUMIKI_SPIN", "5").run().success()
+            })
+        })
+    });
+    decisions.chain(spinning).collect()
 }
 
 /// Decisions are written at the end of a run, read by the next, and a file that is wrong is an error on all ranks.

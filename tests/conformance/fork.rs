@@ -11,6 +11,7 @@ pub(crate) fn fork(stage: &Stage) {
     let map =
         Map::create(&stage.world, Spread::over(&[0, 1]).slots(4).directory(stage.me())).expect("create");
     map.insert(b"one", b"1").expect("insert");
+    let group = stage.world.group().expect("a group");
     let all = stage.exchange(block.address());
     let next = all[(stage.me() + 1) as usize % all.len()].add(64 * stage.me() as u64);
     for round in 0..5u64 {
@@ -23,6 +24,8 @@ pub(crate) fn fork(stage: &Stage) {
                 &mut vector,
                 &map,
             ));
+            let met = group.barrier();
+            let wrong = wrong.max(if matches!(met, Err(Error::Misuse(_))) { 0 } else { 120 });
             // SAFETY: the child has its own copy of the world, and ends before the other owner is dropped.
             let world = unsafe { std::ptr::read(&stage.world) };
             let finalized = world.finalize();
@@ -44,6 +47,7 @@ pub(crate) fn fork(stage: &Stage) {
             "call {code} of a forked child did not fail with Misuse"
         );
     }
+    group.free().expect("the group has lost nobody");
     stage.sync();
     assert_eq!(stage.word(next), 5, "the parents alone have added");
     stage.sync();

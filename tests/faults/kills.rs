@@ -34,10 +34,11 @@ fn a_team_learns_who_of_it_was_killed_and_others_meet_on() {
 
 /// Wherever in a collective it is: every survivor gets an error, and every later call fails at once.
 fn whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told() {
-    for (nodes, what) in [(1, "short"), (2, "short"), (4, "short"), (1, "long"), (2, "long"), (2, "started")]
-    {
-        let mut job =
-            Setup::new("collectives").ranks(4).nodes(nodes).continues().variable("FAULTS_WHAT", what).start();
+    let cases = [(1, "short"), (2, "short"), (4, "short"), (1, "long"), (2, "long"), (2, "started")];
+    let spinning = [(1, "short", "5"), (2, "long", "5")];
+    for (nodes, what, spin) in cases.map(|(nodes, what)| (nodes, what, "auto")).into_iter().chain(spinning) {
+        let setup = Setup::new("collectives").ranks(4).nodes(nodes).continues();
+        let mut job = setup.variable("FAULTS_WHAT", what).variable("KUMIKI_SPIN", spin).start();
         job.expect("ready");
         // Somewhere in the middle: calls follow each other without a pause.
         std::thread::sleep(Duration::from_millis(7));

@@ -86,6 +86,9 @@ pub struct Message {
     pub expects_answer: bool,
     /// Which way it goes.
     pub path: Path,
+    /// An answer that nobody waits for just now: it may be kept, as a message that is [posted](Transport::post), until something else
+    /// goes to that rank, until the next [`poll`](Transport::poll) or [`flush`](Transport::flush).
+    pub may_wait: bool,
 }
 
 /// What a sink wants done after a callback; the transport does it when the callback has returned.
@@ -323,8 +326,12 @@ pub trait Transport: Send {
     fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
         self.send(to, message, sink).map(|()| false)
     }
-    /// Sends what [`post`](Self::post) has kept.
+    /// Sends what is kept.
     fn flush(&mut self, _sink: &mut dyn Sink) {}
+    /// Whether messages are kept that [`flush`](Self::flush) would send.
+    fn keeps(&self) -> bool {
+        false
+    }
     /// Does what can be done now: sends, receives, accepts, gives up. Returns how many things happened.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize>;
     /// How to sleep until there is something to poll; `None` if it must be polled to find out.

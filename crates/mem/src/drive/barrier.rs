@@ -403,6 +403,7 @@ impl Drive {
             }
         }
         drop(busy);
+        self.leave_kept();
         if found {
             return Ok(());
         }
@@ -451,15 +452,26 @@ impl Drive {
         }
     }
 
-    /// Polls the engine on behalf of others while this thread waits for memory. Whether something happened.
+    /// Polls the engine on behalf of others while this thread waits for memory. Whether something happened. Who polls no more
+    /// [leaves](Self::leave_kept) what was kept.
     pub(crate) fn poll_for_others(&self) -> bool {
         let Some(mut machine) = self.free_machine() else { return false };
         let happened = machine.poll(self).unwrap_or(0) > 0;
+        self.waiting.keeps.store(machine.transports.keep(), Ordering::Relaxed);
         drop(machine);
         if happened {
             self.wake_sleepers();
         }
         happened
+    }
+
+    /// Answers that were kept go with the next message of this rank, or the service thread sends them soon.
+    #[inline]
+    pub(crate) fn leave_kept(&self) {
+        if self.waiting.keeps.load(Ordering::Relaxed) {
+            self.waiting.keeps.store(false, Ordering::Relaxed);
+            self.machine().leave_kept(self);
+        }
     }
 
     /// Which ranks of this node are not in a barrier, for a message.

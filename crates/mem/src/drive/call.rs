@@ -72,6 +72,10 @@ impl World {
     /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
     /// in the order started.
     pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
+        self.begin_call(rank, service, request, false)
+    }
+
+    fn begin_call(&self, rank: u32, service: u8, request: Vec<u8>, unhurried: bool) -> Result<Call<'_>> {
         let core: &Drive = self.core();
         core.note(core.check_usable())?;
         let bytes = request.len() as u64;
@@ -92,7 +96,8 @@ impl World {
         machine.engine.calls.begin(id, request);
         drop(machine);
         let call = Call { core, id, ready: None };
-        match self.launch(Number::Given(id), Action::Call { to: Rank(rank), service, bytes, few }) {
+        let action = Action::Call { to: Rank(rank), service, unhurried, bytes, few };
+        match self.launch(Number::Given(id), action) {
             Ok((_, Launched::Underway)) => Ok(call),
             Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
             Err(error) => core.note(Err(error)),
@@ -100,9 +105,10 @@ impl World {
     }
 
     /// Starts a call of which only its name is kept: whoever has that asks for the [answer](Self::answer_of), or forgets it. A name that
-    /// is lost costs the memory of its call until the world ends.
+    /// is lost costs the memory of its call until the world ends. The answer may come a little later than that to another call, with
+    /// something else that the rank sends.
     pub fn post_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Posted> {
-        let mut call = self.start_call(rank, service, request)?;
+        let mut call = self.begin_call(rank, service, request, true)?;
         if let Some(ready) = call.ready.take() {
             return self.core().note(ready).map(|_| Posted(0));
         }

@@ -411,9 +411,9 @@ impl World {
         }
         self.core().check_usable()?;
         let ask = || -> Result<Option<Result<()>>> {
-            let mut machine = self.core().machine();
-            machine.poll(self.core())?;
-            Ok(machine.engine.operations.take_result_up_to(handle.number()))
+            let mut done = |engine: &mut Engine| engine.operations.take_result_up_to(handle.number());
+            let (result, polled) = self.core().poll_once(&mut done);
+            polled.map(|_| result)
         };
         let mut result = ask()?;
         if result.is_none() && self.core().let_time_pass()? {

@@ -135,6 +135,8 @@ pub(crate) struct Waiting {
     pub(crate) for_engine: AtomicU32,
     /// How many ranks share a core of this machine.
     pub(crate) crowd: u32,
+    /// Whether the last look of a thread that waits for memory left answers that were kept.
+    pub(crate) keeps: AtomicBool,
     /// Futures that wait for an operation.
     pub(crate) futures: Futures,
 }

@@ -81,6 +81,11 @@ impl Transports {
         self.all.iter_mut().for_each(|way| way.transport.flush(sink));
     }
 
+    /// Whether one of them keeps messages.
+    pub(crate) fn keep(&self) -> bool {
+        self.all.iter().any(|way| way.transport.keeps())
+    }
+
     /// When one of them must be polled even if nothing comes.
     pub(crate) fn wake_up_at(&self) -> Option<u64> {
         self.all.iter().filter_map(|way| way.transport.wake_up_at()).min()
@@ -269,6 +274,21 @@ impl Machine {
             self.post_all(drive, out);
         }
         Ok(happened)
+    }
+
+    /// Answers that may wait for what this rank sends next were kept by a poll, and nobody polls again at once.
+    pub(crate) fn leave_kept(&mut self, drive: &Drive) {
+        if self.transports.keep() {
+            self.note_kept(drive, true);
+        }
+    }
+
+    /// Sends what a poll has kept.
+    pub(crate) fn send_kept(&mut self, drive: &Drive) {
+        if self.transports.keep() {
+            let (transports, mut ear) = self.ear(drive);
+            transports.flush(&mut ear);
+        }
     }
 
     /// Sends what the engine asked for outside of a poll.

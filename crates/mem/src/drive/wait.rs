@@ -91,6 +91,11 @@ impl Drive {
         let mut machine = self.machine();
         let happened = machine.poll(self);
         let found = done(&mut machine.engine);
+        match found {
+            // What comes next may well be a message of ours.
+            Some(_) => machine.leave_kept(self),
+            None => machine.send_kept(self),
+        }
         let stirred = machine.engine.take_stirred();
         drop(machine);
         if stirred {

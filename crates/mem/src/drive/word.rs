@@ -236,6 +236,7 @@ impl Drive {
             turn = turn.wrapping_add(1);
             let found = look(!turn.is_multiple_of(TURNS_PER_WHOLE_LOOK));
             if found.is_some() || patience.exhausted() || patience.must_look_up(TRAFFIC_TURNS) {
+                self.leave_kept();
                 return found;
             }
             if polls && self.poll_for_others() {

@@ -196,6 +196,11 @@ impl World {
         self.core.arena.place(Rank(rank)).map(|word| word.load().node)
     }
 
+    /// Whether this rank looks again and again for a moment before it sleeps: where ranks do not outnumber cores, or as `KUMIKI_SPIN` says.
+    pub fn spins(&self) -> bool {
+        self.core.waiting.spin_ns.load(Ordering::Relaxed) > 0 && !self.core.pace.sleeps_at_once()
+    }
+
     /// The ranks of this rank's node, in order.
     pub fn node_ranks(&self) -> Vec<u32> {
         (0..self.ranks()).filter(|&rank| self.node_of(rank) == Some(self.core.node)).collect()

@@ -25,6 +25,8 @@ const SOURCE_REPLY: u64 = 4;
 pub(crate) const MAX_CALL_BYTES: u64 = 16 << 20;
 /// A buffer that is kept for the next request is no longer than this.
 const SPARE_BYTES: usize = 4096;
+/// `flags` of a Call that nobody waits for: its answer may go out with something else.
+const UNHURRIED: u8 = 1;
 /// `flags` of a Return whose payload is an error.
 const FAILED: u8 = 1;
 
@@ -93,6 +95,7 @@ struct Request {
     path: u32,
     op: u64,
     service: u64,
+    unhurried: bool,
     bytes: Vec<u8>,
 }
 
@@ -251,8 +254,9 @@ impl Calls {
 }
 
 /// The message that asks for work.
-pub(crate) fn request(service: u8, bytes: u64, few: Option<Few>) -> Message {
-    let header = Header { kind: frames::CALL, a: service as u64, c: bytes, ..Header::default() };
+pub(crate) fn request(service: u8, unhurried: bool, bytes: u64, few: Option<Few>) -> Message {
+    let flags = if unhurried { UNHURRIED } else { 0 };
+    let header = Header { kind: frames::CALL, flags, a: service as u64, c: bytes, ..Header::default() };
     match few {
         Some(few) => question(few.in_header(header), Payload::None),
         None => question(header, Payload::Lazy(Source { place: 0, kind: SOURCE_REQUEST }, bytes)),
@@ -263,7 +267,8 @@ pub(crate) fn request(service: u8, bytes: u64, few: Option<Few>) -> Message {
 pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     match feed.engine.calls.arrived(&feed.node.books, from, header) {
         Ok(bytes) => {
-            let request = Request { from, path, op: header.op, service: header.a, bytes };
+            let unhurried = header.flags & UNHURRIED != 0;
+            let request = Request { from, path, op: header.op, service: header.a, unhurried, bytes };
             // Requests of one rank are done in the order they came.
             let waits = feed.engine.calls.stalled.iter().any(|other| other.from == from);
             let stalled = if waits { Some(request) } else { attempt(feed, request, out) };
@@ -316,7 +321,9 @@ fn attempt(feed: &mut Feed<'_>, request: Request, out: &mut Outbox) -> Option<Re
             (header, Payload::Lazy(Source { place: calls.next_reply, kind: SOURCE_REPLY }, bytes))
         }
     };
-    out.messages.push((request.from, answer(header, payload, request.path)));
+    // An error is told at once.
+    let may_wait = request.unhurried && flags == 0 && payload == Payload::None;
+    out.messages.push((request.from, Message { may_wait, ..answer(header, payload, request.path) }));
     None
 }
 
@@ -379,7 +386,7 @@ mod tests {
         let node: &Node = world.core();
         let mut engine = Engine::new(Services::default());
         let id = engine.new_internal();
-        let action = Action::Call { to: Rank(1), service: 0, bytes: 0, few: None };
+        let action = Action::Call { to: Rank(1), service: 0, unhurried: false, bytes: 0, few: None };
         let operation = Operation { peer: Some(Rank(1)), ..Operation::of_program(action, Condition::Free) };
         engine.operations.insert(id, operation);
         engine.calls.begin(id, Vec::new());
@@ -412,6 +419,30 @@ mod tests {
             frames::DONE => frames::result_of(Rank(0), &answer),
             _ => Ok(()),
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn only_a_good_answer_to_a_call_that_was_posted_may_wait() {
+        const SERVICES: &[Service] = &[Service {
+            name: "echo",
+            serve: |_, _, request, reply| {
+                reply.extend_from_slice(request);
+                Ok(())
+            },
+        }];
+        let world = World::init().unwrap();
+        let mut engine = Engine::new(Services { table: SERVICES, may_unwind: false });
+        let mut feed = engine.feed(world.core());
+        let mut may_wait = |service, unhurried| {
+            let few = Few::new(&[9; 3]);
+            let header = Header { op: 7, ..request(service, unhurried, 3, few).header };
+            let mut out = Outbox::default();
+            feed.frame(Rank(1), 0, &header, &mut out);
+            out.messages.pop().expect("an answer").1.may_wait
+        };
+        assert_eq!([may_wait(0, true), may_wait(0, false), may_wait(1, true)], [true, false, false]);
+        world.finalize().unwrap();
     }
 
     #[test]

@@ -12,7 +12,7 @@
 //! | Value | owner → initiator, answer to Atomic | `b` old value |
 //! | Done | answer to Put, Copy, or anything that failed | `flags` status, `b`, `c` details |
 //! | Signal | barrier leader → barrier leader, no answer | `op` team, `a` round, `b` epoch, `c` what ranks came for, `d` who came for something else than to go on, `flags` whether it is only about that |
-//! | Call | initiator → whoever does the work | `a` service, `c` length, the request: in `b` and `d` if it fits, else payload |
+//! | Call | initiator → whoever does the work | `a` service, `c` length, `flags` whether nobody waits for the answer just now, the request: in `b` and `d` if it fits, else payload |
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Scatter | initiator → owner of the destination | `a` digest and `b` bytes of the recipe, `c` bytes of data, payload: both |
 //! | Gather | initiator → owner of the source | the same, without data; answered by Data |
@@ -93,7 +93,7 @@ pub(crate) const FLAG_NEWS: u8 = 1;
 
 /// A question: something that is answered.
 pub(crate) fn question(header: Header, payload: Payload) -> Message {
-    Message { header, payload, expects_answer: true, path: Path::Route }
+    Message { header, payload, expects_answer: true, path: Path::Route, may_wait: false }
 }
 
 /// A question of ours that becomes one for somebody else, who waits for what comes of it.
@@ -103,12 +103,12 @@ pub(crate) fn relayed(message: Message) -> Message {
 
 /// Something that nobody answers.
 pub(crate) fn notice(header: Header) -> Message {
-    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route }
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, may_wait: false }
 }
 
 /// An answer.
 pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
-    Message { header, payload, expects_answer: false, path: Path::Answer(path) }
+    Message { header, payload, expects_answer: false, path: Path::Answer(path), may_wait: false }
 }
 
 /// Up to so many bytes travel in the header itself, whose tag vouches for them.

@@ -66,6 +66,8 @@ pub(crate) enum Action {
     Call {
         to: Rank,
         service: u8,
+        /// Nobody waits for the answer just now.
+        unhurried: bool,
         bytes: u64,
         /// The request itself, if it fits in a header.
         few: Option<Few>,

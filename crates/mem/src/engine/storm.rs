@@ -339,7 +339,13 @@ impl Storm {
         let request: Vec<u8> = (0..bytes).map(|at| pattern(rank, at)).collect();
         let Member { node, engine, .. } = &mut self.members[rank as usize];
         let id = engine.new_internal();
-        let action = Action::Call { to: Rank(to), service: 0, bytes, few: frames::Few::new(&request) };
+        let action = Action::Call {
+            to: Rank(to),
+            service: 0,
+            unhurried: to.is_multiple_of(2),
+            bytes,
+            few: frames::Few::new(&request),
+        };
         engine.calls.begin(id, request);
         let Ok(Started::Sent(peer, message)) = start::start(node, action) else { panic!("a call is sent") };
         let message = engine.enter(id, peer, action, message);

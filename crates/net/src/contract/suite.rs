@@ -93,7 +93,8 @@ impl Sink for Recorder<'_> {
             QUESTION => {
                 let header = Header { kind: ANSWER, op: header.op, ..Header::default() };
                 let path = Path::Answer(path);
-                let message = Message { header, payload: Payload::None, expects_answer: false, path };
+                let message =
+                    Message { header, payload: Payload::None, expects_answer: false, path, may_wait: false };
                 out.messages.push((from, message));
             }
             ANSWER => {
@@ -232,7 +233,7 @@ impl Side<'_, '_> {
             Payload::Lazy(_, bytes) => bytes,
         };
         let header = Header { kind, op, a: self.rank.0.into(), c, ..Header::default() };
-        Message { header, payload, expects_answer: false, path: Path::Route }
+        Message { header, payload, expects_answer: false, path: Path::Route, may_wait: false }
     }
 
     fn send(&mut self, kind: u8, op: u64, payload: Payload) {

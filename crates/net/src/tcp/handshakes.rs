@@ -82,7 +82,7 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
 
 fn question() -> Message {
     let header = Header { kind: 16, ..Header::default() };
-    Message { header, payload: Payload::None, expects_answer: true, path: Path::Route }
+    Message { header, payload: Payload::None, expects_answer: true, path: Path::Route, may_wait: false }
 }
 
 /// Sends a message, and refuses every call that is made for it, until enough were made or the other rank counts as lost.

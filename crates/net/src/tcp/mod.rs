@@ -589,6 +589,10 @@ impl Transport for Tcp {
         self.outbox = out;
     }
 
+    fn keeps(&self) -> bool {
+        !self.fed.is_empty()
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         if !self.fed.is_empty() {
             self.flush(sink);

@@ -82,6 +82,9 @@ impl Tcp {
                 link.push(message);
                 link.balance(&*self.setup.accounts);
                 if link.established {
+                    if std::mem::take(&mut link.fed) {
+                        self.fed.retain(|&fed| fed != index);
+                    }
                     self.flush_link(index, sink, out);
                 }
             }
@@ -164,9 +167,12 @@ impl Tcp {
     pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
         while !out.messages.is_empty() {
             let mut messages = std::mem::take(&mut out.messages);
-            let more = if messages.len() > 1 { More::Comes } else { More::No };
+            let may_wait = messages.iter().all(|(_, message)| message.may_wait);
+            let more = if may_wait || messages.len() > 1 { More::Comes } else { More::No };
             self.drain(messages.drain(..), more, sink, out);
-            self.flush_fed(sink, out);
+            if !may_wait {
+                self.flush_fed(sink, out);
+            }
             // Its memory is for the next ones, but for what a burst has taken.
             if out.messages.is_empty() && messages.capacity() <= KEPT_OUTBOX {
                 out.messages = messages;

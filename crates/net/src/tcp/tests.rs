@@ -3,7 +3,7 @@
 use super::link::BURST_BYTES;
 use super::*;
 use crate::auth::Purpose;
-use crate::contract::{suite, Filled, Path, Payload, Source, PIECE_BYTES};
+use crate::contract::{suite, Filled, Outbox, Path, Payload, Source, PIECE_BYTES};
 use crate::shm::arena::Config;
 use crate::shm::world::{Cause, Place, Status};
 use crate::terms::Terms;
@@ -151,7 +151,7 @@ fn listener() -> TcpListener {
 
 fn note() -> Message {
     let header = Header { kind: KIND, ..Header::default() };
-    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route }
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, may_wait: false }
 }
 
 /// Hands the callers at the port to a rank, as its agent would.
@@ -561,6 +561,32 @@ fn what_is_posted_while_answers_are_awaited_goes_out_together_and_in_order() {
     }
     let came: Vec<u64> = reached.frames.iter().map(|header| header.op).collect();
     assert_eq!(came, (1..=sent as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_answer_that_may_wait_goes_with_the_next_message_or_the_next_poll_and_in_order() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let index = callee.links.iter().flatten().next().unwrap().index;
+    let numbered = |op| Message { header: Header { op, ..note().header }, ..note() };
+    let answer = |op| Message { path: Path::Answer(index), may_wait: true, ..numbered(op) };
+    let answers = |callee: &mut Tcp, reached: &mut Heard, messages: &[Message]| {
+        let messages = messages.iter().map(|message| (Rank(0), *message)).collect();
+        callee.settle_outbox(&mut Outbox { messages }, reached);
+    };
+    answers(&mut callee, &mut reached, &[answer(1), answer(2)]);
+    assert!(callee.keeps() && callee.wake_up_at().is_some(), "who sleeps must not forget them");
+    assert!(!callee.post(Rank(0), numbered(3), &mut reached).unwrap(), "it took them along");
+    assert!(!callee.keeps());
+    answers(&mut callee, &mut reached, &[answer(4)]);
+    callee.poll(&mut reached).unwrap();
+    assert!(!callee.keeps());
+    answers(&mut callee, &mut reached, &[answer(5)]);
+    answers(&mut callee, &mut reached, &[answer(6), numbered(7)]);
+    assert!(!callee.keeps(), "one that may not wait takes all along");
+    while heard.frames.len() < 7 {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert!(heard.frames.iter().map(|header| header.op).eq(1..=7));
 }
 
 /// Questions that are answered, numbered from 1, of all lengths that they have in a bundle.

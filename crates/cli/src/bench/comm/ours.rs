@@ -73,6 +73,8 @@ impl<'a> Comm<'a> {
         let world = self.world;
         let word = |rank| Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(COUNT_WORD));
         let tell = |count: u64| -> Done<()> {
+            // Whoever has not read the count before, as a work that waits for nobody lets it be, must do so first.
+            world.sync().map_err(text)?;
             for rank in 0..world.ranks() {
                 world.put(word(rank)?, count).map_err(text)?;
             }
@@ -81,6 +83,7 @@ impl<'a> Comm<'a> {
         if world.rank() != 0 {
             let own = word(world.rank())?;
             loop {
+                world.sync().map_err(text)?;
                 world.sync().map_err(text)?;
                 match world.get(own).map_err(text)? {
                     0 => return Ok(Vec::new()),

@@ -1,7 +1,6 @@
 //! Which algorithm does a collective.
 
 use super::Group;
-use std::sync::PoisonError;
 
 /// How a collective is done. Not every one will do for every collective, on every group; [`Group::force`] says which to prefer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,14 +60,20 @@ impl Group<'_> {
     pub(super) fn choose(&self, candidates: &[Algorithm], element: usize) -> Algorithm {
         let last = *candidates.last().expect("there is one that always does");
         let can = |algorithm: &Algorithm| self.can(*algorithm, element);
-        let forced = *self.forced.lock().unwrap_or_else(PoisonError::into_inner);
-        let forced = forced.filter(|forced| candidates.contains(forced) && can(forced));
+        let forced = self.forced().filter(|forced| candidates.contains(forced) && can(forced));
         forced.or_else(|| candidates.iter().copied().find(can)).unwrap_or(last)
     }
 
     /// Whether nobody says which algorithm to use.
     pub(super) fn forced_none(&self) -> bool {
-        self.forced.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.forced().is_none()
+    }
+
+    /// What is to be used, if somebody says so.
+    #[inline]
+    pub(super) fn forced(&self) -> Option<Algorithm> {
+        let number = usize::from(self.forced.load(std::sync::atomic::Ordering::Relaxed));
+        number.checked_sub(1).and_then(|index| Algorithm::ALL.get(index).copied())
     }
 
     /// Whether this group can do it so, with elements of this size.

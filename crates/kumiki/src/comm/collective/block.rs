@@ -4,7 +4,7 @@
 //! head      number of the group, lock, broken, call, bytes of a ring, lanes; the last calls
 //! lanes     for each partner: words (head, credit, who it is), a ring of bytes
 //! guests    for each member of the node: whether it will never touch this block again
-//! table     on the first member of a node: where the blocks of the members of the node are
+//! table     on the first member of a node: where the blocks of the members of the node are, and which of them spin
 //! halves    two places for what the members of a node show each other, used in turn
 //! ```
 //!
@@ -35,8 +35,12 @@ pub(super) const LANE_HEAD_BYTES: u64 = 64;
 pub(super) const CREDIT_AT: u64 = 8;
 const PEER_AT: u64 = 16;
 
-/// Bytes before what a member shows: a mark, and how much it has in all.
-pub(super) const HALF_HEAD_BYTES: u64 = 16;
+/// Bytes before what a member shows: a mark, how much it has in all, and the turn in which it shows it.
+pub(super) const HALF_HEAD_BYTES: u64 = 24;
+pub(super) const TURN_AT: u64 = 16;
+
+/// Set in a word of the table if the member spins: blocks are aligned.
+pub(super) const SPINS: u64 = 1;
 
 /// The smallest and the largest ring.
 const LEAST_RING: u64 = 128;

@@ -19,6 +19,7 @@ impl<'w> Group<'w> {
         // The team has levels of its own, whatever the group has.
         let meets = algorithm != Doubling || self.forced_none();
         self.run("barrier", meets.into(), |talk| match meets {
+            true if self.looks && self.near.count == self.count => talk.meet(),
             true => talk.meet_in(false),
             false => talk.doubling_barrier(self.all),
         })
@@ -207,20 +208,20 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn allgather<T: Pod>(&self, data: &[T], into: &mut [T]) -> Result<()> {
-        self.allgatherv(data, &vec![data.len(); self.count()], into)
+        self.allgather_of(Some(data), Counts::Same(data.len(), self.count()), into)
     }
 
     /// As [`allgather`](Self::allgather), with a number of elements of its own for each member. All give the same counts.
     pub fn allgatherv<T: Pod>(&self, data: &[T], counts: &[usize], into: &mut [T]) -> Result<()> {
-        self.allgather_of(Some(data), counts, into)
+        self.allgather_of(Some(data), Counts::Each(counts), into)
     }
 
     /// As [`allgatherv`](Self::allgatherv), in place: each member has put its own elements where they belong.
     pub fn allgatherv_in_place<T: Pod>(&self, counts: &[usize], data: &mut [T]) -> Result<()> {
-        self.allgather_of(None, counts, data)
+        self.allgather_of(None, Counts::Each(counts), data)
     }
 
-    fn allgather_of<T: Pod>(&self, data: Option<&[T]>, counts: &[usize], into: &mut [T]) -> Result<()> {
+    fn allgather_of<T: Pod>(&self, data: Option<&[T]>, counts: Counts<'_>, into: &mut [T]) -> Result<()> {
         let _turn = self.enter()?;
         let bytes = size_of_val(into);
         let candidates = match bytes >= LONG_BYTES {
@@ -229,10 +230,17 @@ impl<'w> Group<'w> {
         };
         let choice = self.pick(("allgather", true, Some(bytes)), &candidates, 1)?;
         let algorithm = choice.algorithm;
-        let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
+        let counted = counts.iter().fold(0, |mark, count| mix(mark, count as u64));
         let mark = self.mark::<T>(algorithm, &[bytes as u64, counted]);
         let allgather = |talk: &mut Talk<'_, 'w>| {
-            let places = self.places::<T>(counts, into.len())?;
+            if let (Flat, Counts::Same(one, count), Some(data)) = (algorithm, counts, data) {
+                fits("memory", into.len(), one.saturating_mul(count))?;
+                let part = size_of_val(data);
+                let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
+                return talk.stream(data, into, &|index, _| Ok((0..part, index * part)));
+            }
+            let counts: Vec<_> = counts.iter().collect();
+            let places = self.places::<T>(&counts, into.len())?;
             let own = places[self.me as usize].clone();
             let into = bytemuck::cast_slice_mut(into);
             if let Some(data) = data.map(bytemuck::cast_slice::<T, u8>) {
@@ -455,6 +463,24 @@ impl<'w> Group<'w> {
         let places = places.collect();
         fits("memory", len, end)?;
         Ok(Places(places, Some(booked)))
+    }
+}
+
+/// How many elements each member has.
+#[derive(Clone, Copy)]
+enum Counts<'a> {
+    /// So many, each of so many members.
+    Same(usize, usize),
+    Each(&'a [usize]),
+}
+
+impl Counts<'_> {
+    fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        let (same, each) = match self {
+            Counts::Same(one, count) => (std::iter::repeat_n(*one, *count), &[][..]),
+            Counts::Each(counts) => (std::iter::repeat_n(0, 0), *counts),
+        };
+        same.chain(each.iter().copied())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
 use kumiki_mem::{Local, Posted, Span};
 use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
@@ -300,7 +301,11 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// The own block.
+    #[inline]
     pub(super) fn own(&self) -> Result<Span<'w>> {
+        if let Some(own) = self.group.known(self.group.near.me) {
+            return Ok(own);
+        }
         self.local().span(self.group.address(), self.group.layout.bytes)
     }
 
@@ -492,13 +497,15 @@ impl<'w> Talk<'_, 'w> {
         };
         let broken = own.word(BROKEN_AT)?;
         let look = || {
+            // Whoever has sent something may have left since.
+            let broken = broken.load(Acquire);
             let has_room = credit.is_some_and(|(word, sent, bytes)| {
                 ring.saturating_sub(sent.wrapping_sub(word.load(Acquire))) >= bytes
             });
             if has_room || head.is_some_and(|(word, received)| word.load(Acquire) != received) {
                 return Some(Ok(Event::Go));
             }
-            match broken.load(Acquire) {
+            match broken {
                 0 => None,
                 word => Some(Ok(Event::Broken(word))),
             }
@@ -563,14 +570,48 @@ impl<'w> Talk<'_, 'w> {
             let node = self.state.node_team.as_ref().filter(|_| is_near);
             let team = node.or(self.state.team.as_ref());
             match team.ok_or_else(|| Error::Closed("the group is broken".into()))?.meet_for(SLOW) {
-                Err(Error::Timeout { .. }) => {}
+                Err(Error::Timeout { .. }) => self.look_out()?,
                 met => return met,
             }
-            self.check()?;
-            self.reap()?;
-            self.look_around()?;
-            // One that is ahead has perhaps met this member, who does not know it yet.
-            (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))?;
+        }
+    }
+
+    /// Fails if the others will not come to where this member waits for them.
+    fn look_out(&mut self) -> Result<()> {
+        self.check()?;
+        self.reap()?;
+        self.look_around()?;
+        for block in &self.group.known {
+            self.local().check_alive(self.local().rank_of(block.address()))?;
+        }
+        // One that is ahead has perhaps met this member, who does not know it yet.
+        (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))
+    }
+
+    /// Waits until a member of this node shows what it has in this turn.
+    pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64) -> Result<()> {
+        use std::sync::atomic::Ordering::Acquire;
+        let (turn, broken) = (self.state.turn, self.own()?.word(BROKEN_AT)?);
+        // Whoever has shown what it has may have left since.
+        let look = || match (broken.load(Acquire), shown.load(Acquire) >= turn) {
+            (_, true) => Some(Ok(0)),
+            (0, false) => None,
+            (word, false) => Some(Ok(word)),
+        };
+        loop {
+            match self.group.world.look_for(look, Wait::at_most(SLOW).from(rank)) {
+                Ok(0) => return Ok(()),
+                Ok(word) => return Err(self.heard(word)),
+                late => {
+                    let trouble = match late {
+                        Err(Error::Timeout { .. }) => self.look_out(),
+                        late => late.map(drop),
+                    };
+                    if shown.load(Acquire) < turn {
+                        trouble?;
+                    }
+                }
+            }
         }
     }
 

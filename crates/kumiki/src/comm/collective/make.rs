@@ -6,10 +6,12 @@
 use super::block::{self, Layout};
 use super::lanes::Lane;
 use super::tune::{Tuner, TABLE_BYTES};
-use super::{kept, Group, Near, State, Web, SCRATCH_BYTES};
+use super::{kept, Group, Near, State, Web, MERGED_BYTES, MOST_KNOWN, SCRATCH_BYTES};
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result, Team, World};
+use kumiki_mem::Span;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicUsize};
 use std::sync::Mutex;
 
 /// How a group is made: the argument of [`World::group_with`].
@@ -215,6 +217,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         node_team,
         calls: Default::default(),
         scratch: Vec::new(),
+        merged: Default::default(),
         call: 0,
         board: 0,
         turn: 0,
@@ -226,7 +229,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         parted: None,
         team: None,
     };
-    let group = Group {
+    let mut group = Group {
         world,
         members: team.members().clone(),
         me,
@@ -238,18 +241,38 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         all,
         leaders,
         near,
+        known: Box::default(),
+        looks: false,
         turn: Mutex::new(()),
-        holder: Mutex::new(None),
+        holder: AtomicUsize::new(0),
         state: Mutex::new(State { team: Some(team), ..state }),
-        forced: Mutex::new(None),
+        forced: AtomicU8::new(0),
         tuner: Mutex::new(Tuner::new(options.is_fixed)),
         nodes: placing.leaders.len() as u32,
         options,
     };
+    (group.known, group.looks) = known_blocks(world, layout, near)?;
     if counts.is_ok_and(|[_, asking]| asking > 0) {
         group.learn_file()?;
     }
     Ok(group)
+}
+
+/// The blocks of the members of this node, if they are few and show each other what they have; and whether all of them spin. All
+/// read the same words.
+fn known_blocks<'w>(world: &'w World, layout: Layout, near: Near) -> Result<(Box<[Span<'w>]>, bool)> {
+    let few = near.count > 1 && near.count <= MOST_KNOWN && layout.half > 0;
+    if !few {
+        return Ok((Box::default(), false));
+    }
+    let local = world.local();
+    let words = local.span(near.first, layout.table + 8 * u64::from(near.count))?;
+    let words: Vec<u64> = (0..u64::from(near.count))
+        .map(|index| words.load(layout.table + 8 * index))
+        .collect::<Result<_>>()?;
+    let block = |word: &u64| local.span(GlobalAddress::from_bits(word & !block::SPINS), layout.bytes);
+    let known: Result<_> = words.iter().map(block).collect();
+    Ok((known?, words.iter().all(|word| word & block::SPINS != 0)))
 }
 
 /// The members of this node, if they are neither all nor each by itself.
@@ -288,7 +311,8 @@ fn prepare(world: &World, team: &Team, placing: &Placing, options: GroupOptions)
         + lanes * size_of::<Lane>() as u64
         + 2 * layout.ring
         + TABLE_BYTES
-        + SCRATCH_BYTES as u64;
+        + u64::from(MOST_KNOWN) * size_of::<Span>() as u64
+        + (SCRATCH_BYTES + MERGED_BYTES) as u64;
     let booked = world.book(Purpose::Comm, private + team.members().bytes())?;
     let block = world.alloc::<u64>(layout.bytes as usize / 8)?;
     block::prepare(world.local(), block.address(), layout, team.number())?;
@@ -346,7 +370,8 @@ fn connect(
     if layout.half > 0 {
         let place = layout.table + 8 * u64::from(placing.near_me);
         let table = world.local().span(first, place + 8)?;
-        table.store(place, own.bits())?;
+        let spins = if world.memory.spins() { block::SPINS } else { 0 };
+        table.store(place, own.bits() | spins)?;
     }
     Ok((lanes, first))
 }

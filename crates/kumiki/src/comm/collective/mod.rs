@@ -58,19 +58,24 @@ pub use tune::Decision;
 
 use crate::{Error, GlobalAddress, Members, Purpose, Rank, Region, Result, Team, World};
 use block::Layout;
-use kumiki_mem::{Booking, Posted};
+use kumiki_mem::{Booking, Posted, Span};
 use lanes::{Broken, Cause, Lane};
+use operation::Aligned;
 pub(super) use others::{hash, mix};
 use retired::Retired;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 use tune::Tuner;
 
 /// What is as long as this goes straight between the memories of members, where it can.
 const LONG_BYTES: usize = 64 << 10;
 /// Bytes that a call may take without asking: they are booked with the group.
 const SCRATCH_BYTES: usize = 4096;
+/// Bytes of what is combined that are kept for the next call; they are booked with the group, too.
+const MERGED_BYTES: usize = 1024;
+/// Where the blocks of the members of a node are is known to each, if there are no more than this; otherwise it is looked up.
+const MOST_KNOWN: u32 = 16;
 
 /// Ranks that do things together: all of them, from [`World::group`], or the members of a team, from [`Team::group`].
 ///
@@ -113,11 +118,16 @@ pub struct Group<'w> {
     all: Web,
     leaders: Option<Web>,
     near: Near,
+    /// The blocks of the members of this node, if they are few.
+    known: Box<[Span<'w>]>,
+    /// Whether the members of this node look at each other instead of meeting: they do if all of them spin.
+    looks: bool,
     /// One thread after the other, from the choice of an algorithm to the end of the call; and who it is.
     turn: Mutex<()>,
-    holder: Mutex<Option<ThreadId>>,
+    holder: AtomicUsize,
     state: Mutex<State>,
-    forced: Mutex<Option<Algorithm>>,
+    /// The number of an algorithm, from 1 on; 0 if none is forced.
+    forced: AtomicU8,
     tuner: Mutex<Tuner>,
     nodes: u32,
     options: GroupOptions,
@@ -174,6 +184,8 @@ struct State {
     /// What is under way to other nodes.
     calls: VecDeque<(Rank, Posted)>,
     scratch: Vec<u8>,
+    /// For what is combined.
+    merged: [Aligned; 2],
     /// How many calls there were, and what the node was told of this one.
     call: u64,
     board: u64,
@@ -232,7 +244,8 @@ impl<'w> Group<'w> {
     /// Lets all later calls use this algorithm where it will do, and one that always does where not; `None` lets them choose again.
     /// Collective in the sense that all members must say the same before the same call.
     pub fn force(&self, algorithm: impl Into<Option<Algorithm>>) {
-        *self.forced.lock().unwrap_or_else(PoisonError::into_inner) = algorithm.into();
+        let number = algorithm.into().map_or(0, |algorithm| algorithm as u8 + 1);
+        self.forced.store(number, Ordering::Relaxed);
     }
 
     /// Waits until all members have come here, and gives the group back. Collective.
@@ -270,13 +283,13 @@ impl<'w> Group<'w> {
 
     /// Lets one thread of this rank do something with the group, and then the next.
     fn enter(&self) -> Result<Turn<'_>> {
-        let (me, holder) = (std::thread::current().id(), &self.holder);
-        if *holder.lock().unwrap_or_else(PoisonError::into_inner) == Some(me) {
+        let (me, holder) = (this_thread(), &self.holder);
+        if holder.load(Ordering::Relaxed) == me {
             let wrong = "an operation of a collective calls its own group".to_string();
             return self.world.note(Err(Error::Misuse(wrong)));
         }
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        *holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(me);
+        holder.store(me, Ordering::Relaxed);
         Ok(Turn { holder, _turn: turn })
     }
 
@@ -290,12 +303,23 @@ impl<'w> Group<'w> {
         (0..count).filter_map(|index| self.near_block(index).ok())
     }
 
+    /// The block of a member of this node, if it is known and this process may touch it.
+    #[inline]
+    fn known(&self, index: u32) -> Option<Span<'w>> {
+        let known = self.known.get(index as usize)?;
+        // A forked child may not.
+        self.world.local().can_touch(self.world.rank()).then_some(*known)
+    }
+
     fn near_block(&self, index: u32) -> Result<GlobalAddress> {
+        if let Some(block) = self.known(index) {
+            return Ok(block.address());
+        }
         let place = self.layout.table + 8 * u64::from(index);
         let table = self.world.local().span(self.near.first, place + 8)?;
         match table.load(place)? {
             0 => Err(Error::Closed("a member has not come into the group".into())),
-            word => Ok(GlobalAddress::from_bits(word)),
+            word => Ok(GlobalAddress::from_bits(word & !block::SPINS)),
         }
     }
 
@@ -330,15 +354,21 @@ impl<'w> Group<'w> {
     }
 }
 
+/// A number that no other thread has now, and that is not 0.
+fn this_thread() -> usize {
+    thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| std::ptr::from_ref(place).addr())
+}
+
 /// What a thread has while it is in a call.
 struct Turn<'a> {
-    holder: &'a Mutex<Option<ThreadId>>,
+    holder: &'a AtomicUsize,
     _turn: MutexGuard<'a, ()>,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.holder.store(0, Ordering::Relaxed);
     }
 }
 

@@ -2,14 +2,21 @@
 //!
 //! In a round each member writes to a half of its own block, all meet, and each reads what it wants of the others. The next round uses
 //! the other halves; when all have met in that, nobody reads the first ones any more. So a round is one meeting.
+//!
+//! Where each member has a core it does not take one: each looks at the others until they show something in this turn, and has thereby
+//! seen that they are done with the turn before.
 
-use super::block::HALF_HEAD_BYTES;
+use super::block::{HALF_HEAD_BYTES, TURN_AT};
 use super::lanes::differs;
-use super::operation::{Aligned, Reduction};
-use super::Talk;
+use super::operation::Reduction;
+use super::{Talk, MERGED_BYTES};
 use crate::Result;
 use kumiki_mem::Span;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Acquire;
+
+/// Looks at a member of this node before one waits for it as one waits for others.
+const LOOKS: u32 = 200;
 
 /// What a member wants of another, of which it knows how many bytes that shows in all: a range of them, and where it goes.
 pub(super) type Wanted<'a> = &'a dyn Fn(usize, usize) -> Result<(Range<usize>, usize)>;
@@ -25,7 +32,35 @@ impl<'w> Talk<'_, 'w> {
         if self.group.near.count == 1 {
             return Ok(());
         }
-        self.meet_in(true)
+        match self.group.looks {
+            true => self.show(0, &[]).map(drop),
+            false => self.meet_in(true),
+        }
+    }
+
+    /// Waits until all members of this node show something in this turn.
+    fn await_all(&mut self) -> Result<()> {
+        let (group, local) = (self.group, self.local());
+        let rank_of =
+            |index: u32| group.known.get(index as usize).map(|block| local.rank_of(block.address()));
+        let others = (0..group.near.count).filter(|index| *index != group.near.me);
+        for rank in others.clone().filter_map(rank_of) {
+            group.world.wake(rank)?;
+        }
+        for index in others {
+            let shown = self.half(index)?.word(TURN_AT)?;
+            let has_shown = || shown.load(Acquire) >= self.state.turn;
+            let mut looks = 0;
+            while !has_shown() {
+                looks += 1;
+                if looks > LOOKS {
+                    self.await_turn(rank_of(index).unwrap_or(u32::MAX), shown)?;
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
     }
 
     /// Shows bytes, which are a part of so many, and meets the others; gives the most that any of them shows in all.
@@ -35,7 +70,11 @@ impl<'w> Talk<'_, 'w> {
         half.write(HALF_HEAD_BYTES, bytes)?;
         half.store(0, self.mark)?;
         half.store(8, total as u64)?;
-        self.meet()?;
+        half.store(TURN_AT, self.state.turn)?;
+        match self.group.looks {
+            true => self.await_all()?,
+            false => self.meet_in(true)?,
+        }
         let mut most = 0;
         for index in 0..self.group.near.count {
             let half = self.half(index)?;
@@ -50,10 +89,13 @@ impl<'w> Talk<'_, 'w> {
 
     fn half(&self, index: u32) -> Result<Span<'w>> {
         let layout = &self.group.layout;
-        let block =
-            if index == self.group.near.me { self.group.address() } else { self.group.near_block(index)? };
         let at = layout.half_of(self.state.turn);
-        self.local().span(block, layout.bytes)?.part(at, HALF_HEAD_BYTES + layout.half)
+        let block = match self.group.known(index) {
+            Some(block) => block,
+            None if index == self.group.near.me => self.own()?,
+            None => self.local().span(self.group.near_block(index)?, layout.bytes)?,
+        };
+        block.part(at, HALF_HEAD_BYTES + layout.half)
     }
 
     /// Every member shows bytes, and takes what it wants of those of the others.
@@ -123,7 +165,7 @@ impl<'w> Talk<'_, 'w> {
         }
         let step = (self.group.layout.half as usize / element).max(1) * element;
         let _booked = self.scratch(2 * step.min(data.len()))?;
-        let (mut kept, mut other) = (Aligned::default(), Aligned::default());
+        let [mut kept, mut other] = std::mem::take(&mut self.state.merged);
         let mut at = 0;
         loop {
             let end = (at + step).min(data.len());
@@ -141,8 +183,12 @@ impl<'w> Talk<'_, 'w> {
             }
             at = end;
             if at >= data.len() {
-                return Ok(());
+                break;
             }
         }
+        if 2 * step.min(data.len()) <= MERGED_BYTES {
+            self.state.merged = [kept, other];
+        }
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
 //! Choosing an algorithm at run time: what cannot be the fastest is dropped by a rough model, the others are tried in the first calls of
-//! a kind and size, and all members keep the one whose slowest member was the fastest.
+//! a kind and size, some calls each, and all members keep the one whose slowest member was the fastest.
 //!
 //! All members count the same calls, so they try the same algorithm in the same call, and know in which call they decide. There each
 //! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
@@ -10,8 +10,9 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// How often each algorithm is tried; the fastest time counts.
-const TRIES: u32 = 3;
+/// How often each algorithm is tried, in calls that follow each other: what members gain by running ahead counts, and what they lose by
+/// waiting. The slowest of the calls does not count.
+const TRIES: u32 = 4;
 /// One that is expected to take so many times as long as the best is not tried.
 const HOPELESS: u64 = 4;
 /// Kinds and sizes of calls that are decided about. What comes later takes what usually is the best.
@@ -41,7 +42,7 @@ enum Entry {
     Trying {
         calls: u32,
         tried: [bool; ALGORITHMS],
-        best_ns: [u64; ALGORITHMS],
+        times: Times,
     },
     Decided {
         algorithm: Algorithm,
@@ -49,20 +50,45 @@ enum Entry {
     },
 }
 
+/// What the calls with each algorithm took together, and the slowest of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    sum_ns: [u64; ALGORITHMS],
+    most_ns: [u64; ALGORITHMS],
+}
+
+impl Times {
+    fn add(&mut self, algorithm: Algorithm, took_ns: u64) {
+        let (sum, most) = (&mut self.sum_ns[algorithm as usize], &mut self.most_ns[algorithm as usize]);
+        *sum = sum.saturating_add(took_ns);
+        *most = took_ns.max(*most);
+    }
+
+    /// What a call took, about.
+    fn means_ns(&self) -> [u64; ALGORITHMS] {
+        std::array::from_fn(|index| (self.sum_ns[index] - self.most_ns[index]) / u64::from(TRIES - 1))
+    }
+}
+
 /// Bytes of what is kept for each class.
 pub(super) const TABLE_BYTES: u64 = (MOST_CLASSES * (size_of::<Class>() + size_of::<Entry>())) as u64;
-const _: () = assert!(TABLE_BYTES <= 4096);
+const _: () = assert!(TABLE_BYTES <= 5120);
+
+/// What the choice of a call depends on beside what was decided: its class, the size of an element, and how many candidates there are.
+type Key = (Class, usize, usize);
 
 /// What a group has decided, and tries.
 #[derive(Debug)]
 pub(super) struct Tuner {
     table: BTreeMap<Class, Entry>,
+    /// The last that was decided, and for elements of what size: most calls are like the one before.
+    last: Option<(Key, Algorithm)>,
     is_fixed: bool,
 }
 
 impl Tuner {
     pub(super) fn new(is_fixed: bool) -> Tuner {
-        Tuner { table: BTreeMap::new(), is_fixed }
+        Tuner { table: BTreeMap::new(), last: None, is_fixed }
     }
 }
 
@@ -84,7 +110,7 @@ pub struct Decision {
     pub below_bytes: u64,
     /// What is used.
     pub algorithm: Algorithm,
-    /// What the slowest member took, in the fastest call; 0 if the decision came from a file.
+    /// What a call took on the slowest member; 0 if the decision came from a file.
     pub slowest_ns: u64,
 }
 
@@ -221,6 +247,7 @@ impl Group<'_> {
                 tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns: 0 });
             }
         }
+        tuner.last = None;
         Ok(())
     }
 
@@ -236,15 +263,19 @@ impl Group<'_> {
         candidates: &[Algorithm],
         element: usize,
     ) -> Result<Choice> {
-        let can: Vec<_> =
-            candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
-        let usual = can.first().copied().unwrap_or(Algorithm::Tree);
         let (collective, commutes, bytes) = class;
         let power =
             bytes.map_or(0, |bytes| usize::BITS - bytes.leading_zeros()).max(u32::from(bytes.is_some()));
         let class = Class { collective, commutes, power };
         let mut tuner = self.tuner();
-        let forced = *self.forced.lock().unwrap_or_else(PoisonError::into_inner);
+        let forced = self.forced();
+        let key = (class, element, candidates.len());
+        if let Some((_, algorithm)) = tuner.last.filter(|last| last.0 == key && forced.is_none()) {
+            return Ok(Choice { algorithm, trial: None });
+        }
+        let can: Vec<_> =
+            candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
+        let usual = can.first().copied().unwrap_or(Algorithm::Tree);
         if let Some(forced) = forced {
             let algorithm = if can.contains(&forced) { forced } else { usual };
             return Ok(Choice { algorithm, trial: None });
@@ -253,25 +284,29 @@ impl Group<'_> {
             let promising = self.facts().promising(collective, &can, 1 << power.min(40));
             if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
                 let only = promising.first().copied().filter(|_| promising.len() == 1 && !tuner.is_fixed);
-                return Ok(Choice { algorithm: only.unwrap_or(usual), trial: None });
+                let algorithm = only.unwrap_or(usual);
+                tuner.last = Some((key, algorithm));
+                return Ok(Choice { algorithm, trial: None });
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
-            tuner.table.insert(class, Entry::Trying { calls: 0, tried, best_ns: [u64::MAX; ALGORITHMS] });
+            tuner.table.insert(class, Entry::Trying { calls: 0, tried, times: Times::default() });
         }
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
-                Ok(Choice { algorithm: *algorithm, trial: None })
+                let algorithm = *algorithm;
+                tuner.last = Some((key, algorithm));
+                Ok(Choice { algorithm, trial: None })
             }
-            Some(Entry::Trying { calls, tried, best_ns }) => {
+            Some(Entry::Trying { calls, tried, times }) => {
                 let turns: Vec<_> =
                     can.iter().copied().filter(|algorithm| tried[*algorithm as usize]).collect();
                 let turn = *calls as usize;
                 *calls += 1;
                 if turns.is_empty() || turn < TRIES as usize * turns.len() {
-                    let algorithm = turns.get(turn % turns.len().max(1)).copied().unwrap_or(usual);
+                    let algorithm = turns.get(turn / TRIES as usize).copied().unwrap_or(usual);
                     return Ok(Choice { algorithm, trial: Some(class) });
                 }
-                let own = *best_ns;
+                let own = times.means_ns();
                 drop(tuner);
                 let algorithm = self.decide(class, &turns, own)?;
                 Ok(Choice { algorithm, trial: None })
@@ -311,9 +346,8 @@ impl Group<'_> {
         let begun_ns = self.world.memory.now_ns();
         let done = call();
         let took_ns = self.world.memory.now_ns() - begun_ns;
-        if let Some(Entry::Trying { best_ns, .. }) = self.tuner().table.get_mut(&class) {
-            let best = &mut best_ns[choice.algorithm as usize];
-            *best = took_ns.min(*best);
+        if let Some(Entry::Trying { times, .. }) = self.tuner().table.get_mut(&class) {
+            times.add(choice.algorithm, took_ns);
         }
         done
     }
