@@ -96,7 +96,11 @@ impl Lobby {
         let Lobby { made, kept, .. } = self;
         let opened = door::open(local, |knock| {
             let made = made.get(&(knock.what.other(), knock.from)).map_or(0, |(count, _)| *count);
-            if knock.number < made.saturating_add(MOST_AHEAD) {
+            let is_near = match knock.what.is_agreed() {
+                true => kept_of(kept, knock) < MOST_AHEAD as usize,
+                false => knock.number < made.saturating_add(MOST_AHEAD),
+            };
+            if is_near {
                 let booking = world.memory.book(Purpose::Comm, ENTRY_BYTES)?;
                 kept.insert((knock.what, knock.from, knock.number), (knock, booking));
             }
@@ -111,6 +115,11 @@ impl Lobby {
         let refused = self.refused.get(&(what, peer, number)).or(self.blocked.as_ref());
         refused.map_or(Ok(()), |error| Err(error.clone()))
     }
+}
+
+/// How many knocks of a kind by a rank are kept.
+fn kept_of(kept: &HashMap<(What, Rank, u64), (Knock, Booking)>, knock: Knock) -> usize {
+    kept.keys().filter(|(what, from, _)| (*what, *from) == (knock.what, knock.from)).count()
 }
 
 /// One try: the request that is under way, if it is to be tried again.

@@ -32,6 +32,7 @@ mod collective;
 mod door;
 pub(crate) mod ends;
 mod lane;
+mod left;
 mod lobby;
 mod relay;
 mod segment_ends;

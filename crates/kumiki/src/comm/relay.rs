@@ -6,8 +6,8 @@
 
 use super::door::What;
 use super::segments::{Segments, DONE};
-use crate::data::agreement::{share_and_count, Handed, Wish};
-use crate::{Error, Fate, GlobalPtr, Members, Pod, Purpose, Rank, Region, Result, World};
+use crate::data::agreement::{agree, Agreed, Circle, Handed, Wish};
+use crate::{Error, Fate, GlobalPtr, Members, Pod, Purpose, Rank, Region, Result, Wait, World};
 use kumiki_mem::Booking;
 
 /// Bytes before the elements of a bucket: how many there are.
@@ -67,7 +67,8 @@ impl RelayOptions {
 /// made, and never more.
 ///
 /// **Errors.** When a rank is lost its neighbours get [`PeerLost`](Error::PeerLost); they leave the relay with that, and so on along the
-/// line: each gets an error that names the rank that was lost. So it is with one that drops its relay without [closing](Self::close) it.
+/// line: each gets an error that names the rank that was lost. So it is with one that drops its relay without [closing](Self::close) it; if that
+/// is by a panic that it survives, ranks of other nodes learn it when it does something with channels, relays or segment buffers again.
 pub struct Relay<'w, T: Pod> {
     world: &'w World,
     position: u32,
@@ -116,13 +117,20 @@ impl World {
         let members = members.into();
         let prepared = members.check(self.ranks()).and_then(|()| prepare(self, &members, options));
         let wish = Wish::of::<T>("a relay", (options, &members));
-        let (_, [missing, _]) = share_and_count(self, wish, || Ok(Nothing), |_| [prepared.is_err(), false])?;
+        let (circle, look) = (Circle::all(self), |_| [prepared.is_err(), false]);
+        let Agreed { counts, turn, .. } = agree(circle, &mut circle.lock(), wish, || Ok(Nothing), look)?;
         let relay = self.note(prepared)?;
-        if missing > 0 {
+        if let Some(missing) =
+            counts.as_ref().ok().map(|[missing, _]| *missing).filter(|missing| *missing > 0)
+        {
             let why = format!("{missing} ranks could not be in the relay; their errors say why");
             return self.note(Err(Error::Refused(why)));
         }
-        relay.map(Relay::connect).transpose()
+        let agreed = counts.map(drop);
+        match relay {
+            Some(relay) => relay.connect(agreed, turn).map(Some),
+            None => self.note(agreed.map(|()| None)),
+        }
     }
 }
 
@@ -171,8 +179,8 @@ fn prepare<'w, T: Pod>(
     };
     let neighbours =
         [position.checked_sub(1).and_then(|before| members.get(before)), members.get(position + 1)];
-    let before = end(What::Destination, neighbours[0])?;
-    let behind = end(What::Source, neighbours[1])?;
+    let before = end(What::RelayDestination, neighbours[0])?;
+    let behind = end(What::RelaySource, neighbours[1])?;
     let (ranks, bucket) = (members.len(), Vec::new());
     let relay = Relay {
         world,
@@ -191,16 +199,17 @@ fn prepare<'w, T: Pod>(
 }
 
 impl<'w, T: Pod> Relay<'w, T> {
-    /// Meets the neighbours.
-    fn connect(mut self) -> Result<Relay<'w, T>> {
+    /// Meets the neighbours, if this rank knows that all have agreed. If it does not know, they may wait for it, and are told.
+    fn connect(mut self, agreed: Result<()>, turn: u64) -> Result<Relay<'w, T>> {
         let world = self.world;
-        let (before, behind) = (&mut self.before, &mut self.behind);
         // Both must know of it before one is waited for; and if one is lost, the other one must be met to be told.
-        for end in [&mut *before, &mut *behind].into_iter().flatten() {
-            end.segments.announce(world)?;
+        for end in [&mut self.before, &mut self.behind].into_iter().flatten() {
+            end.segments.announce(world, Some(turn))?;
         }
-        let met = [before, behind].into_iter().flatten().map(|end| end.segments.connect(world));
-        let met = met.fold(Ok(()), Result::and);
+        self.settle(agreed)?;
+        // Whoever has lost a rank when they agreed does not come: a loss of any rank ends this.
+        let ends = [&mut self.before, &mut self.behind].into_iter().flatten();
+        let met = ends.map(|end| end.segments.meet(world, Wait::FOREVER)).fold(Ok(()), Result::and);
         self.settle(met)?;
         Ok(self)
     }
@@ -246,11 +255,15 @@ impl<'w, T: Pod> Relay<'w, T> {
         }
     }
 
-    /// Whether [`receive`](Self::receive) would find a bucket without waiting.
+    /// Whether [`receive`](Self::receive) would not wait: there is a bucket, or the rank before this one has closed its relay.
     pub fn has_bucket(&mut self) -> Result<bool> {
         self.check()?;
         let world = self.world;
-        let is_ready = self.before.as_ref().map_or(Ok(false), |end| end.segments.is_ready(world));
+        let look = |end: &End| match end.segments.ready_or_left(world)? {
+            Some(_) => Ok(true),
+            None => world.local().check_alive(end.rank).map(|()| false),
+        };
+        let is_ready = self.before.as_ref().map_or(Ok(false), look);
         self.settle(is_ready)
     }
 
@@ -284,7 +297,8 @@ impl<'w, T: Pod> Relay<'w, T> {
         self.settle(passed)
     }
 
-    /// Sends elements to the next rank, in as many buckets as it takes. Waits while the next rank has no room for them.
+    /// Sends elements to the next rank, in as many buckets as it takes. Waits while the next rank has no room for them. Fails with
+    /// [`Closed`](Error::Closed) if that has closed its relay; this one stays as it is.
     pub fn send(&mut self, elements: &[T]) -> Result<()> {
         self.check()?;
         let sent = elements.chunks(self.options.segment).try_for_each(|bucket| self.put(bucket));
@@ -348,7 +362,8 @@ impl<'w, T: Pod> Relay<'w, T> {
     fn settle<R>(&mut self, result: Result<R>) -> Result<R> {
         let error = match result {
             Ok(done) => return Ok(done),
-            Err(error @ Error::Misuse(_)) => return self.world.note(Err(error)),
+            // The next rank wants no more: this one may close its relay, too.
+            Err(error @ (Error::Misuse(_) | Error::Closed(_))) => return self.world.note(Err(error)),
             Err(error) => error,
         };
         let blamed = match &error {

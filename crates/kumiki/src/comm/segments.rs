@@ -5,16 +5,17 @@
 //! A segment is at its place before the word says so. Nothing is copied but from buffer to buffer.
 
 use super::door::{Knock, What};
+use super::left::{tell_near, Farewell, Left};
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Handle, Order, Rank, Region, Result, Wait, World};
 use std::collections::VecDeque;
 
 /// The word that the other end writes, and the one that old values go to.
 const THEIRS: usize = 0;
-const OLD: usize = 1;
+pub(super) const OLD: usize = 1;
 /// The word in which the other end says that it writes here no more, and why: it is done, if that is all.
 pub(super) const LEFT: usize = 2;
 pub(super) const DONE: u64 = 1;
-const WORDS: usize = 3;
+pub(super) const WORDS: usize = 3;
 /// The most segments and bytes of one: both go into one word of a knock.
 const SEGMENT_BITS: u32 = 40;
 const MOST_SEGMENTS: u64 = 1 << 24;
@@ -49,6 +50,8 @@ pub struct Segments {
     mine: u64,
     /// Sends that are under way, the oldest first.
     sends: VecDeque<Handle>,
+    /// What the other end does not know.
+    farewell: Farewell,
 }
 
 impl Segments {
@@ -83,7 +86,7 @@ impl Segments {
         count: u64,
     ) -> Result<Self> {
         let mut made = Segments::prepare(world, what, peer, buffer, bytes, count)?;
-        made.announce(world).map(|()| made)
+        made.announce(world, None).map(|()| made)
     }
 
     /// Takes what an end needs.
@@ -103,17 +106,20 @@ impl Segments {
             )));
         }
         let words = world.alloc::<u64>(WORDS)?;
-        world.comm().with_lobby(|lobby| lobby.reserve(world, what, peer))?;
-        let (stage, sends) = (Stage::Prepared, VecDeque::new());
-        Ok(Segments { what, peer, number: 0, words, buffer, bytes, count, stage, mine: 0, sends })
+        if !what.is_agreed() {
+            world.comm().with_lobby(|lobby| lobby.reserve(world, what, peer))?;
+        }
+        let (stage, sends, farewell) = (Stage::Prepared, VecDeque::new(), Farewell::Said);
+        Ok(Segments { what, peer, number: 0, words, buffer, bytes, count, stage, mine: 0, sends, farewell })
     }
 
-    /// Says to the other rank that this end was made. Only now it is one of those that meet in their order.
-    pub(super) fn announce(&mut self, world: &World) -> Result<()> {
+    /// Says to the other rank that this end was made. Only now it is one of those that meet in their order, or by a number that both
+    /// have agreed on.
+    pub(super) fn announce(&mut self, world: &World, agreed: Option<u64>) -> Result<()> {
         let Segments { what, peer, buffer, bytes, count, .. } = *self;
         let told = [self.words.ptr().address().bits(), buffer.bits(), bytes | count << SEGMENT_BITS];
         self.number = world.comm().with_lobby(|lobby| {
-            let number = lobby.number(world, what, peer)?;
+            let number = agreed.map_or_else(|| lobby.number(world, what, peer), Ok)?;
             lobby.knock(peer, Knock { what, from: world.rank(), number, words: told });
             lobby.advance(world);
             Ok(number)
@@ -134,7 +140,7 @@ impl Segments {
 
     /// Whether this end is the one that is filled.
     pub fn is_source(&self) -> bool {
-        self.what == What::Source
+        self.what.is_filled()
     }
 
     /// Whether both ends know each other. Fails if they are not alike.
@@ -177,6 +183,11 @@ impl Segments {
 
     /// Waits until both ends know each other.
     pub fn connect(&mut self, world: &World) -> Result<()> {
+        self.meet(world, Wait::FOREVER.from(self.peer))
+    }
+
+    /// The same, as long as is said.
+    pub(super) fn meet(&mut self, world: &World, wait: Wait) -> Result<()> {
         while !self.is_connected(world)? {
             let look = || {
                 let knocked = world.comm().with_lobby(|lobby| {
@@ -189,7 +200,7 @@ impl Segments {
                     found => Some(found.map(drop)),
                 }
             };
-            world.memory.wait_for(look, Wait::FOREVER.from(self.peer))?;
+            world.memory.wait_for(look, wait)?;
         }
         Ok(())
     }
@@ -241,7 +252,7 @@ impl Segments {
     }
 
     /// Nothing as long as it must be waited.
-    fn ready_or_left(&self, world: &World) -> Result<Option<Option<u64>>> {
+    pub(super) fn ready_or_left(&self, world: &World) -> Result<Option<Option<u64>>> {
         // What was sent before it left is there when it has left.
         let left = self.left(world)?;
         let full = self.full(world)?;
@@ -363,9 +374,7 @@ impl Segments {
     /// The same, and says why.
     pub(super) fn leave(&mut self, world: &World, why: u64) -> Result<()> {
         let Stage::Connected { word, .. } = self.stage else {
-            if self.stage == Stage::Made {
-                self.stage = Stage::Disconnected;
-            }
+            self.leave_unmet();
             return Ok(());
         };
         self.stage = Stage::Disconnected;
@@ -373,11 +382,19 @@ impl Segments {
         let old = self.words.ptr().add(OLD).address();
         let left = word.add(8 * LEFT as u64);
         // Behind everything else that this end has written there.
-        let last = world.atomic(old, left, AtomicOp::Swap(why), Order::All)?;
-        match world.complete(last) {
+        let last = world.atomic(old, left, AtomicOp::Swap(why), Order::All);
+        match last.and_then(|last| world.complete(last)) {
             // Nobody is there to be told.
             Err(Error::PeerLost { .. }) => Ok(()),
             completed => completed,
+        }
+    }
+
+    /// An end that has not met the other one tells it when it does.
+    fn leave_unmet(&mut self) {
+        if self.stage == Stage::Made {
+            self.stage = Stage::Disconnected;
+            self.farewell = Farewell::ToMeet(self.what, self.number);
         }
     }
 
@@ -389,42 +406,30 @@ impl Segments {
     /// The same with a buffer that the other end writes to, and why it is given up.
     pub(super) fn free_with(mut self, world: &World, buffer: Option<Region<u64>>, why: u64) -> Result<()> {
         let left = self.leave(world, why);
-        if let Some(memory) = self.into_left(buffer) {
+        if let Some(memory) = self.into_left(buffer, why) {
             world.leave_memory(memory);
         }
         left
     }
 
-    /// Gives it up while the program unwinds, when nothing can be sent: a rank of this node is told, one of another learns it when this
-    /// process ends.
-    pub(super) fn abandon(self, world: &World, buffer: Option<Region<u64>>, why: u64) {
-        let local = world.local();
-        if let (Stage::Connected { word, .. }, true) = (self.stage, local.is_near(self.peer)) {
-            let told = local.span(word, 8 * WORDS as u64).and_then(|words| words.store(8 * LEFT as u64, why));
-            let _ = told.and_then(|()| world.memory.wake(self.peer));
+    /// Gives it up while the program unwinds, when nothing can be sent: a rank of this node is told, one of another when this
+    /// rank does something with channels, relays or segment buffers again.
+    pub(super) fn abandon(mut self, world: &World, buffer: Option<Region<u64>>, why: u64) {
+        match self.stage {
+            Stage::Connected { word, .. } if world.local().is_near(self.peer) => {
+                tell_near(world, self.peer, word, why);
+            }
+            Stage::Connected { word, .. } => self.farewell = Farewell::ToTell(word),
+            _ => self.leave_unmet(),
         }
-        if let Some(memory) = self.into_left(buffer) {
+        if let Some(memory) = self.into_left(buffer, why) {
             world.keep_memory(memory);
         }
     }
 
     /// What the other end may still write to: nothing if it has never heard of this one.
-    fn into_left(self, buffer: Option<Region<u64>>) -> Option<Left> {
-        let Segments { words, peer, stage, .. } = self;
-        (stage != Stage::Prepared).then_some(Left { words, _buffer: buffer, peer })
-    }
-}
-
-/// Memory of an end that is gone, which the other one may still write to.
-pub(super) struct Left {
-    words: Region<u64>,
-    _buffer: Option<Region<u64>>,
-    peer: Rank,
-}
-
-impl Left {
-    /// Whether somebody may write to it.
-    pub(super) fn is_used(&self, world: &World) -> bool {
-        world.local().check_alive(self.peer).is_ok() && world.memory.get(self.words.ptr().add(LEFT)) == Ok(0)
+    fn into_left(self, buffer: Option<Region<u64>>, why: u64) -> Option<Left> {
+        let Segments { words, peer, stage, farewell, .. } = self;
+        (stage != Stage::Prepared).then_some(Left { words, _buffer: buffer, peer, farewell, why })
     }
 }

@@ -4,8 +4,8 @@
 //! that two ranks that send to each other do not wait for each other.
 
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
+use super::left::Left;
 use super::lobby::Lobby;
-use super::segments::Left;
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -138,7 +138,8 @@ impl Inner {
             // Another thread may wait for it.
             let _ = world.memory.wake(world.rank());
         }
-        self.left.retain(|memory| memory.is_used(world));
+        let Inner { lobby, left, .. } = self;
+        left.retain_mut(|memory| memory.advance(world, lobby));
     }
 
     /// How far all ends have come.
