@@ -155,6 +155,8 @@ fn wrong_options_and_ranks_that_are_not_there_are_misuse() {
     everywhere(3, |world| {
         let none = world.sparse_exchange::<u64>(SparseOptions::default().room(0)).map(drop);
         assert!(matches!(&none, Err(Error::Misuse(why)) if why.contains("SparseOptions::room")), "{none:?}");
+        let none = usize::from(world.rank() != 1) * 10;
+        assert!(world.sparse_exchange::<u64>(SparseOptions::default().room(none)).is_err(), "one is wrong");
         let room = 10 + usize::from(world.rank() == 1);
         assert!(world.sparse_exchange::<u64>(SparseOptions::default().room(room * 100)).is_err());
         let mut exchange = world.sparse_exchange::<u64>(SparseOptions::default())?;
@@ -359,7 +361,7 @@ fn carry(world: &World, members: Members, options: RelayOptions, seed: u64) -> R
             (0..*length as u64).map(|index| 1000 * number as u64 + index + 100 * (position - 1)).collect();
         assert_eq!(place, right, "message {number} at {position}");
     }
-    assert!(relay.receive()?.is_none() && !relay.has_bucket()?);
+    assert!(relay.receive()?.is_none() && relay.has_bucket()?, "an end that has come is not waited for");
     relay.close()
 }
 

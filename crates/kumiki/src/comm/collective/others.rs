@@ -1,7 +1,8 @@
 //! What other patterns need of a group, and numbers by which members see whether they do the same.
 
-use super::Group;
+use super::{Group, Talk};
 use crate::{Error, Result};
+use std::sync::PoisonError;
 
 impl Group<'_> {
     /// The number that all members know it by, and no other group.
@@ -16,6 +17,15 @@ impl Group<'_> {
             self.run("failing", 0, |_| Err(error.clone()))
         };
         fail().err().unwrap_or(error)
+    }
+
+    /// The same for whoever unwinds: members of other nodes are told with the next call, or when the group is dropped.
+    pub(in crate::comm) fn abandon(&self, error: Error) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut talk = Talk { group: self, state: &mut state, mark: 0, call: 0 };
+        if talk.state.broken.is_none() {
+            let _ = talk.give_up(error);
+        }
     }
 }
 

@@ -25,11 +25,15 @@ const ROUND_AT: u64 = 16;
 const ROOM_AT: u64 = 24;
 const ELEMENT_AT: u64 = 32;
 const HALVES_AT: u64 = 40;
+/// The number again, which stays when the area is closed.
+const MADE_AT: u64 = 48;
 const GUESTS_AT: u64 = 64;
 /// Bytes before the records of a half: the word that everybody changes is alone.
 const HALF_HEAD_BYTES: u64 = 64;
 /// No half is as long as this: sums of lengths do not overflow.
 const MOST_BYTES: u64 = 1 << 40;
+/// Elements are not longer than this: one goes in a message.
+pub(super) const MOST_ELEMENT_BYTES: u64 = 8 << 20;
 /// Bytes before the elements of a record.
 const RECORD_HEAD_BYTES: u64 = 8;
 
@@ -53,7 +57,9 @@ impl Layout {
         let halves = GUESTS_AT + u64::from(most_near).next_multiple_of(64);
         let layout = Layout { element, room, halves };
         // Counts of elements go into half a word.
-        let fits = elements > 0 && element > 0 && elements <= u64::from(u32::MAX) && room < MOST_BYTES;
+        let counts = 1..=u64::from(u32::MAX);
+        let fits = counts.contains(&elements) && (1..=MOST_ELEMENT_BYTES).contains(&element);
+        let fits = fits && room < MOST_BYTES;
         fits.then_some(layout)
     }
 
@@ -85,7 +91,14 @@ pub(super) fn prepare(local: Local<'_>, area: GlobalAddress, layout: &Layout, nu
     head.store(ROOM_AT, layout.room)?;
     head.store(ELEMENT_AT, layout.element)?;
     head.store(HALVES_AT, layout.halves)?;
+    head.store(MADE_AT, number)?;
     head.store(NUMBER_AT, number)
+}
+
+/// Whether there is an area of an exchange at this place: then it stays there until this rank parts with it. If its owner could not make
+/// it, something else may be there.
+pub(super) fn is_made(local: Local<'_>, area: GlobalAddress, number: u64) -> bool {
+    local.span(area, GUESTS_AT).and_then(|head| head.load(MADE_AT)) == Ok(number)
 }
 
 /// Takes the number out of an area: from now on nobody of another node writes to it.
@@ -385,8 +398,10 @@ mod tests {
                 assert!(ask(area, good).is_err(), "{value} at {at}");
                 head.store(at, right)?;
             }
+            assert!(is_made(local, area, NUMBER));
             close(local, area)?;
             assert!(ask(area, good).is_err(), "it is closed");
+            assert!(is_made(local, area, NUMBER) && !is_made(local, area, NUMBER + 1));
             Ok(())
         });
     }
@@ -395,7 +410,10 @@ mod tests {
     fn a_layout_that_cannot_be_is_none() {
         let layout = Layout::new(24, 1000, 8).expect("it fits");
         assert!(layout.room >= 24_008 && layout.room < 24_100, "{layout:?}");
-        for (element, elements) in [(0, 5), (5, 0), (8, usize::MAX), (1, 1 << 33), (1 << 20, 1 << 30)] {
+        assert!(Layout::new(8 << 20, 1, 1).is_some());
+        for (element, elements) in
+            [(0, 5), (5, 0), (8, usize::MAX), (1, 1 << 33), (1 << 20, 1 << 30), ((8 << 20) + 1, 1)]
+        {
             assert_eq!(Layout::new(element, elements, 1), None);
         }
     }

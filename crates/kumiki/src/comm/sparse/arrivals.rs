@@ -4,10 +4,15 @@ use super::area::{Mail, Piece};
 use crate::{Pod, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 
-/// Records of a round that there is room for without asking.
+/// Records of a round that there is room for without asking, and one for each rank.
 const RECORDS: usize = 128;
 /// Bytes of a record here: as it lies in the area, and as it is given to the program.
 const RECORD_BYTES: usize = size_of::<Piece>() + size_of::<Share>();
+
+/// Records that there is room for without asking where there are so many ranks.
+fn records(ranks: u32) -> usize {
+    RECORDS.max(ranks as usize)
+}
 
 /// Elements of one rank.
 #[derive(Clone, Copy, Debug)]
@@ -19,38 +24,43 @@ struct Share {
 
 /// What has come to this rank.
 pub(super) struct Inbox<T> {
+    /// What came, and behind it what came before: nothing is zeroed twice.
     elements: Vec<T>,
+    count: usize,
     shares: Vec<Share>,
     /// The records of a round, while they are read.
     pieces: Vec<Piece>,
-    /// Elements that are booked with the exchange.
+    /// Elements and records that are booked with the exchange.
     room: usize,
+    records: usize,
     /// For more than that.
     booked: Vec<Booking>,
     booked_bytes: u64,
 }
 
 impl<T: Pod> Inbox<T> {
-    /// Bytes of one for so many elements.
-    pub(super) fn bytes(room: usize) -> u64 {
-        (room * size_of::<T>() + RECORDS * RECORD_BYTES) as u64
+    /// Bytes of one for so many elements, of so many ranks.
+    pub(super) fn bytes(room: usize, ranks: u32) -> u64 {
+        (room * size_of::<T>() + records(ranks) * RECORD_BYTES) as u64
     }
 
-    pub(super) fn new(room: usize) -> Inbox<T> {
+    pub(super) fn new(room: usize, ranks: u32) -> Inbox<T> {
         let (elements, shares, pieces, booked) = Default::default();
-        Inbox { elements, shares, pieces, room, booked, booked_bytes: Self::bytes(room) }
+        let (records, booked_bytes) = (records(ranks), Self::bytes(room, ranks));
+        Inbox { elements, count: 0, shares, pieces, room, records, booked, booked_bytes }
     }
 
     pub(super) fn clear(&mut self) {
-        self.elements.clear();
+        self.count = 0;
         self.shares.clear();
         self.pieces.clear();
         if !self.booked.is_empty() {
+            self.elements.truncate(self.room);
             self.elements.shrink_to(self.room);
-            self.shares.shrink_to(RECORDS);
-            self.pieces.shrink_to(RECORDS);
+            self.shares.shrink_to(self.records);
+            self.pieces.shrink_to(self.records);
             self.booked.clear();
-            self.booked_bytes = Self::bytes(self.room);
+            self.booked_bytes = (self.room * size_of::<T>() + self.records * RECORD_BYTES) as u64;
         }
     }
 
@@ -71,14 +81,18 @@ impl<T: Pod> Inbox<T> {
         self.pieces.clear();
         while let Some((piece, next)) = mail.next(at)? {
             if self.pieces.len() == self.pieces.capacity() {
-                let records = (2 * self.pieces.len()).max(RECORDS) + self.shares.len();
-                self.book(world, self.elements.len() + count, records)?;
+                let records = (2 * self.pieces.len()).max(self.records) + self.shares.len();
+                self.book(world, self.count + count, records)?;
             }
             self.pieces.push(piece);
             (at, count) = (next, count + piece.count as usize);
         }
-        self.book(world, self.elements.len() + count, self.shares.len() + self.pieces.len())?;
-        self.elements.reserve_exact(count);
+        let all = self.count + count;
+        self.book(world, all, self.shares.len() + self.pieces.len())?;
+        if all > self.elements.len() {
+            self.elements.reserve_exact(all - self.elements.len());
+            self.elements.resize(all, T::zeroed());
+        }
         self.pieces.sort_unstable();
         let first_of_round = self.shares.len();
         for index in 0..self.pieces.len() {
@@ -88,9 +102,9 @@ impl<T: Pod> Inbox<T> {
     }
 
     fn take_piece(&mut self, mail: Mail<'_>, piece: Piece, first_of_round: usize) -> Result<()> {
-        let (first, count) = (self.elements.len(), piece.count as usize);
-        self.elements.resize(first + count, T::zeroed());
-        mail.read(piece, bytemuck::cast_slice_mut(&mut self.elements[first..]))?;
+        let (first, count) = (self.count, piece.count as usize);
+        mail.read(piece, bytemuck::cast_slice_mut(&mut self.elements[first..first + count]))?;
+        self.count += count;
         match self.shares[first_of_round..].last_mut() {
             Some(share) if share.source == piece.source => share.count += count,
             _ => self.shares.push(Share { source: piece.source, first, count }),
@@ -103,8 +117,8 @@ impl<T: Pod> Inbox<T> {
         if self.shares.is_sorted_by(|one, two| one.source < two.source) {
             return Ok(());
         }
-        let _booked = world.book(Purpose::Comm, size_of_val(&self.elements[..]) as u64)?;
-        let mut elements = Vec::with_capacity(self.elements.len());
+        let _booked = world.book(Purpose::Comm, (self.count * size_of::<T>()) as u64)?;
+        let mut elements = Vec::with_capacity(self.count);
         self.shares.sort_unstable_by_key(|share| (share.source, share.first));
         let mut kept: Vec<Share> = Vec::with_capacity(self.shares.len());
         for share in &self.shares {
@@ -120,7 +134,7 @@ impl<T: Pod> Inbox<T> {
     }
 
     pub(super) fn arrivals(&self) -> Arrivals<'_, T> {
-        Arrivals { elements: &self.elements, shares: &self.shares }
+        Arrivals { elements: &self.elements[..self.count], shares: &self.shares }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::{Error, Pod, Purpose, Rank, Result, World};
 use area::{Layout, Mail};
 use arrivals::Inbox;
 use kumiki_mem::Booking;
-use outgoing::{Outgoing, Way, BOOKED_BYTES};
+use outgoing::{booked_bytes, Outgoing, Way};
 use std::collections::BTreeMap;
 
 /// How a sparse exchange is made: the argument of [`World::sparse_exchange`].
@@ -80,10 +80,11 @@ impl SparseOptions {
 /// that sends it and comes in another round; all ranks go through as many rounds as the one that needs most. `finish` keeps everything
 /// that came, and `send` what waits, in memory that is booked as [`Purpose::Comm`]; where there is not so much, they fail with
 /// [`OutOfMemory`](Error::OutOfMemory). [`run`](Self::run) keeps nothing: however much is sent, it takes no more than what was booked when
-/// the exchange was made.
+/// the exchange was made, and a few bytes for each piece that comes in a round beyond one from each rank.
 ///
 /// **Errors.** When a rank is lost, leaves, or gets an error of its own, the exchange is broken: every rank gets an error, now or with its
-/// next call. What has come by then is dropped.
+/// next call. What has come by then is dropped. If a rank panics in [`run`](Self::run), or drops the exchange while it unwinds, and goes on
+/// all the same, ranks of other nodes are told with its next call of the exchange; if it has none any more, when its process ends.
 pub struct SparseExchange<'w, T: Pod> {
     world: &'w World,
     /// Where all meet. Gone when the exchange has been freed.
@@ -125,7 +126,7 @@ impl World {
             number,
             round: 0,
             outgoing: Outgoing::new(),
-            inbox: Inbox::new(options.room),
+            inbox: Inbox::new(options.room, self.ranks()),
             failed: None,
         };
         // From here on others may have it and use it: if this rank has not, it leaves it.
@@ -141,11 +142,13 @@ fn prepare<T: Pod>(world: &World, options: SparseOptions) -> Result<(Layout, Boo
     let Some(layout) = Layout::new(size_of::<T>(), options.room, most_near(world)) else {
         let (room, name, bytes) = (options.room, std::any::type_name::<T>(), size_of::<T>());
         return Err(Error::Misuse(format!(
-            "SparseOptions::room: room for {room} elements of {bytes} bytes ({name}); from 1 to 2^32 elements of 1 byte or more, and less \
-             than 1 TiB, can be had"
+            "SparseOptions::room: room for {room} elements of {bytes} bytes ({name}); from 1 to 2^32 elements of 1 byte to 8 MiB, and \
+             less than 1 TiB, can be had"
         )));
     };
-    let private = BOOKED_BYTES + Inbox::<T>::bytes(options.room) + size_of::<SparseExchange<'_, T>>() as u64;
+    let private = booked_bytes::<T>()
+        + Inbox::<T>::bytes(options.room, world.ranks())
+        + size_of::<SparseExchange<'_, T>>() as u64;
     world.book(Purpose::Comm, private).map(|booked| (layout, booked))
 }
 
@@ -243,7 +246,8 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
     /// Collective. Whatever was [sent](Self::send) before goes with it.
     ///
     /// However much it is, no more memory is needed than what the exchange has: the iterator is asked for as much as there is room for, and
-    /// what has come is given away before more comes.
+    /// what has come is given away before more comes. If the iterator names a rank that is not there, or it or the closure panics, the
+    /// exchange is broken: nobody else can know that this rank does not go on.
     ///
     /// ```
     /// use kumiki::comm::SparseOptions;
@@ -266,9 +270,20 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
     pub fn run(
         &mut self,
         outgoing: impl IntoIterator<Item = (Rank, T)>,
-        mut arrive: impl FnMut(Rank, &[T]),
+        arrive: impl FnMut(Rank, &[T]),
     ) -> Result<()> {
         self.check_whole()?;
+        let mut guard = Running { exchange: self, is_over: false };
+        let done = guard.exchange.run_rounds(outgoing, arrive);
+        guard.is_over = true;
+        done
+    }
+
+    fn run_rounds(
+        &mut self,
+        outgoing: impl IntoIterator<Item = (Rank, T)>,
+        mut arrive: impl FnMut(Rank, &[T]),
+    ) -> Result<()> {
         let mut outgoing = outgoing.into_iter();
         loop {
             let has_more = self.gather(&mut outgoing)?;
@@ -301,12 +316,12 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
 
     /// Waits until all ranks have come here, and gives the exchange back. Collective. What was sent and not finished is dropped.
     pub fn free(mut self) -> Result<()> {
+        let Some(group) = self.group.take() else { return Ok(()) };
+        // A slower rank may still send something.
+        group.barrier()?;
         self.part();
-        match self.group.take() {
-            // When all have met they have parted, too.
-            Some(group) => group.free(),
-            None => Ok(()),
-        }
+        // When all have met they have parted, too.
+        group.free()
     }
 
     /// Sends what there is room for, meets the others, and takes what came. Whether nobody needs another round.
@@ -375,7 +390,10 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
     }
 
     fn check_whole(&self) -> Result<()> {
-        self.failed.as_ref().map_or(Ok(()), |error| self.world.note(Err(error.clone())))
+        let Some(error) = &self.failed else { return Ok(()) };
+        // Somebody may not have been told.
+        let _ = self.group.as_ref().map(|group| group.fail(error.clone()));
+        self.world.note(Err(error.clone()))
     }
 
     /// Breaks the exchange, for all ranks, if something has failed.
@@ -396,9 +414,11 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
         let (local, me) = (self.world.local(), self.world.rank());
         let near = (0..).zip(self.world.node_ranks());
         let (own, guests): (Vec<(u32, Rank)>, Vec<_>) = near.partition(|(_, rank)| *rank == me);
-        for (_, rank) in &guests {
-            let index = own.first().map_or(0, |(index, _)| *index);
-            let _ = retired::part(local, areas.ptr(*rank).address(), self.layout.guests(), index);
+        let index = own.first().map_or(0, |(index, _)| *index);
+        for area in guests.iter().map(|(_, rank)| areas.ptr(*rank).address()) {
+            if area::is_made(local, area, self.number) {
+                let _ = retired::part(local, area, self.layout.guests(), index);
+            }
         }
         let block = areas.into_own();
         let _ = area::close(local, block.address());
@@ -414,7 +434,26 @@ impl<T: Pod> Drop for SparseExchange<'_, T> {
     fn drop(&mut self) {
         // A forked child has no part in it, and what a closed world had of it is gone.
         if self.world.local().check_alive(self.world.rank()).is_ok() {
+            // Whoever finds the area closed has heard who has left.
+            drop(self.group.take());
             self.part();
         }
+    }
+}
+
+/// An exchange in the middle of a [run](SparseExchange::run): if the program panics in it, the others must know.
+struct Running<'a, 'w, T: Pod> {
+    exchange: &'a mut SparseExchange<'w, T>,
+    is_over: bool,
+}
+
+impl<T: Pod> Drop for Running<'_, '_, T> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let error = Error::Refused("the program panicked in the middle of a sparse exchange".into());
+        self.exchange.group.iter().for_each(|group| group.abandon(error.clone()));
+        self.exchange.failed.get_or_insert(error);
     }
 }

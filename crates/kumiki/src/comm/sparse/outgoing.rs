@@ -10,7 +10,11 @@ use std::collections::BTreeMap;
 /// Bytes that are gathered before they are sent.
 pub(super) const GATHERED_BYTES: usize = 32 << 10;
 /// What waits is booked twice: while it is sent to another node, it is in the message, too.
-pub(super) const BOOKED_BYTES: u64 = 2 * GATHERED_BYTES as u64;
+pub(super) const fn booked_bytes<T>() -> u64 {
+    let element = size_of::<T>();
+    2 * (if element > GATHERED_BYTES { element } else { GATHERED_BYTES }) as u64
+}
+
 /// Bytes of a message to another node, if one element is not longer.
 const MESSAGE_BYTES: usize = 32 << 10;
 /// Messages under way at a time, to as many ranks.
@@ -55,6 +59,8 @@ impl Way<'_> {
 /// Elements for one rank.
 struct Heap<T> {
     elements: Vec<T>,
+    /// So many of them have been sent.
+    sent: usize,
     /// Whether the rank has no room for more in this round.
     is_full: bool,
 }
@@ -74,7 +80,7 @@ pub(super) struct Outgoing<T> {
 impl<T: Pod> Outgoing<T> {
     pub(super) fn new() -> Outgoing<T> {
         let (heaps, booked) = Default::default();
-        Outgoing { heaps, count: 0, enough: few::<T>(), booked, booked_bytes: BOOKED_BYTES }
+        Outgoing { heaps, count: 0, enough: few::<T>(), booked, booked_bytes: booked_bytes::<T>() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -83,7 +89,7 @@ impl<T: Pod> Outgoing<T> {
 
     /// Whether something waits for a rank: what comes later waits behind it.
     pub(super) fn has_for(&self, to: Rank) -> bool {
-        self.heaps.get(&to).is_some_and(|heap| !heap.elements.is_empty())
+        self.heaps.get(&to).is_some_and(|heap| !heap.waiting().is_empty())
     }
 
     /// Whether it is time to send.
@@ -100,7 +106,7 @@ impl<T: Pod> Outgoing<T> {
             self.booked.push(world.book(Purpose::Comm, more)?);
             self.booked_bytes += more;
         }
-        let empty = || Heap { elements: Vec::new(), is_full: false };
+        let empty = || Heap { elements: Vec::new(), sent: 0, is_full: false };
         self.heaps.entry(to).or_insert_with(empty).elements.extend_from_slice(elements);
         self.count += elements.len();
         Ok(())
@@ -110,13 +116,13 @@ impl<T: Pod> Outgoing<T> {
     pub(super) fn flush(&mut self, way: Way<'_>) -> Result<()> {
         let mut far = Vec::new();
         for (&to, heap) in &mut self.heaps {
-            if heap.elements.is_empty() || heap.is_full {
+            if heap.waiting().is_empty() || heap.is_full {
                 continue;
             }
             match way.is_near(to) {
                 true => {
-                    let count = way.leave(to, &heap.elements)?;
-                    self.count -= heap.sent(count, heap.elements.len());
+                    let (count, asked) = (way.leave(to, heap.waiting())?, heap.waiting().len());
+                    self.count -= heap.count(count, asked);
                 }
                 false => far.push(to),
             }
@@ -133,17 +139,17 @@ impl<T: Pod> Outgoing<T> {
             let mut calls = Vec::with_capacity(MOST_UNDERWAY.min(ranks.len()));
             for &to in ranks.iter().take(MOST_UNDERWAY) {
                 let Some(heap) = self.heaps.get(&to) else { continue };
-                let (call, asked) = way.start(to, &heap.elements)?;
+                let (call, asked) = way.start(to, heap.waiting())?;
                 calls.push((to, call, asked));
             }
             for (to, call, asked) in calls {
                 let reply = call.wait()?;
                 let count = answer(&reply, asked)?;
                 let Some(heap) = self.heaps.get_mut(&to) else { continue };
-                self.count -= heap.sent(count, asked);
+                self.count -= heap.count(count, asked);
             }
             let heaps = &self.heaps;
-            let is_left = |heap: &Heap<T>| !heap.is_full && !heap.elements.is_empty();
+            let is_left = |heap: &Heap<T>| !heap.is_full && !heap.waiting().is_empty();
             ranks.retain(|to| heaps.get(to).is_some_and(is_left));
         }
         Ok(())
@@ -153,21 +159,33 @@ impl<T: Pod> Outgoing<T> {
     pub(super) fn renew(&mut self) {
         self.heaps.retain(|_, heap| {
             heap.is_full = false;
-            !heap.elements.is_empty()
+            !heap.waiting().is_empty()
         });
         self.enough = few::<T>();
         if self.count == 0 {
             self.booked.clear();
-            self.booked_bytes = BOOKED_BYTES;
+            self.booked_bytes = booked_bytes::<T>();
         }
     }
 }
 
 impl<T> Heap<T> {
+    fn waiting(&self) -> &[T] {
+        &self.elements[self.sent..]
+    }
+
     /// So many of those that were asked for are sent: how many.
-    fn sent(&mut self, count: usize, asked: usize) -> usize {
+    fn count(&mut self, count: usize, asked: usize) -> usize {
         self.is_full = count < asked;
-        self.elements.drain(..count);
+        self.sent += count;
+        if self.sent == self.elements.len() {
+            // Heaps of many ranks are not to keep what each has once needed.
+            (self.elements, self.sent) = (Vec::new(), 0);
+        } else if self.sent > self.elements.len() / 2 {
+            // What is moved is no more than what was sent.
+            self.elements.drain(..self.sent);
+            self.sent = 0;
+        }
         count
     }
 }
