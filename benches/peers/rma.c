@@ -22,6 +22,8 @@
  *   comm.rate.BYTES                              ns per message from rank 0 to rank 1, 64 at a time
  *   comm.bcast.BYTES comm.allreduce.BYTES        us per call of all ranks: the root goes round; a sum of doubles
  *   comm.allgather.BYTES comm.alltoall.BYTES     us per call of all ranks, so many bytes of each rank (to each rank)
+ *   comm.sparse.BYTES                            us per exchange in which each rank sends so many bytes to three others: how many
+ *                                                messages come is known by MPI_Reduce_scatter_block, their lengths by MPI_Probe
  *   comm.histogram.WORDS comm.gather.WORDS       ns per random update (MPI_Accumulate) or read (MPI_Get) of a table of so many
  *                                                words over all ranks, by all ranks at once
  *   comm.planes.SIDE comm.columns.SIDE           us per exchange of the ghost cells of a cube of doubles that is cut over all ranks in its
@@ -43,7 +45,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, WINDOW = 8, PROBES = 64, WARM_UPS = 2, FLYING = 64 };
+enum { TARGET = 1, PAGE = 4096, COMMAND_BYTES = 128, MAX_REPS = 100000, KEEP_BYTES = 16 << 20, PLACES = 16, WINDOW = 8, PROBES = 64, WARM_UPS = 2, FLYING = 64, NEIGHBOURS = 3 };
 static const double SAMPLE_SECONDS = 5e-3, BUSY_SECONDS = 50e-3, BUSY_LEAD_SECONDS = 2e-3;
 static const uint64_t SEED = 0x5eed5eed5eed5eedULL;
 static const long MAX_BYTES = 64L << 20;
@@ -52,9 +54,9 @@ enum kind { ALLOC, CREATE, KINDS };
 enum op { PUT, GET, FADD, CAS, OPS };
 static const char *const KIND_NAME[KINDS] = {"alloc", "create"};
 static const char *const OP_NAME[OPS] = {"put", "get", "fadd", "cas"};
-enum pattern { PINGPONG, STREAM, RATE, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, HISTOGRAM, GATHER, PLANES, COLUMNS, PATTERNS };
-static const char *const PATTERN_NAME[PATTERNS] = {"pingpong", "bw", "rate", "bcast", "allreduce", "allgather", "alltoall", "histogram", "gather", "planes", "columns"};
-static const char *const PATTERN_UNIT[PATTERNS] = {"ns", "MB/s", "ns", "us", "us", "us", "us", "ns", "ns", "us", "us"};
+enum pattern { PINGPONG, STREAM, RATE, BCAST, ALLREDUCE, ALLGATHER, ALLTOALL, SPARSE, HISTOGRAM, GATHER, PLANES, COLUMNS, PATTERNS };
+static const char *const PATTERN_NAME[PATTERNS] = {"pingpong", "bw", "rate", "bcast", "allreduce", "allgather", "alltoall", "sparse", "histogram", "gather", "planes", "columns"};
+static const char *const PATTERN_UNIT[PATTERNS] = {"ns", "MB/s", "ns", "us", "us", "us", "us", "us", "ns", "ns", "us", "us"};
 
 static int rank, ranks;
 
@@ -572,6 +574,37 @@ static void collective(struct pair *p, enum pattern pattern, long n)
     }
 }
 
+/* Who receives from whom is known to those who send only. */
+static void sparse(struct pair *p, long n)
+{
+    int bytes = (int)p->bytes, few = ranks - 1 < NEIGHBOURS ? ranks - 1 : NEIGHBOURS, due, got;
+    int to[NEIGHBOURS], *counts = calloc((size_t)ranks, sizeof *counts);
+    MPI_Request requests[NEIGHBOURS];
+    MPI_Status status;
+    if (!counts) die("out of memory");
+    for (long i = 0; i < n; i++) {
+        p->state ^= p->state << 13, p->state ^= p->state >> 7, p->state ^= p->state << 17;
+        memset(counts, 0, (size_t)ranks * sizeof *counts);
+        for (int j = 0; j < few; j++) {
+            to[j] = (int)((uint64_t)rank + 1 + (p->state + (uint64_t)j) % (uint64_t)(ranks - 1)) % ranks;
+            counts[to[j]] = 1;
+        }
+        *(volatile long *)p->from = rank;
+        MPI_Reduce_scatter_block(counts, &due, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        for (int j = 0; j < few; j++) MPI_Isend(p->from, bytes, MPI_BYTE, to[j], (int)(i & 1), MPI_COMM_WORLD, &requests[j]);
+        for (int j = 0; j < due; j++) {
+            char *place = p->to + j * p->bytes;
+            MPI_Probe(MPI_ANY_SOURCE, (int)(i & 1), MPI_COMM_WORLD, &status);
+            MPI_Get_count(&status, MPI_BYTE, &got);
+            if (got != bytes) die("a message of another length");
+            MPI_Recv(place, got, MPI_BYTE, status.MPI_SOURCE, (int)(i & 1), MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            p->wrong += *(volatile long *)place != status.MPI_SOURCE;
+        }
+        MPI_Waitall(few, requests, MPI_STATUSES_IGNORE);
+    }
+    free(counts);
+}
+
 /* The table is on all ranks; `bytes` is its number of words. */
 static void words_at_random(struct pair *p, enum pattern pattern, long n)
 {
@@ -630,6 +663,7 @@ static double patterns(struct pair *p, enum pattern pattern, long n)
     else if (pattern == STREAM || pattern == RATE) one_way(p, n, pattern == STREAM ? WINDOW : FLYING);
     else if (pattern == HISTOGRAM || pattern == GATHER) words_at_random(p, pattern, n);
     else if (pattern == PLANES || pattern == COLUMNS) exchange_faces(p, n);
+    else if (pattern == SPARSE) sparse(p, n);
     else collective(p, pattern, n);
     double t = now() - start;
     MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
@@ -640,7 +674,7 @@ static void measure_comm(const struct request *r)
 {
     enum pattern pattern = r->pattern;
     int over_table = pattern == HISTOGRAM || pattern == GATHER;
-    long each = over_table ? KEEP_BYTES : r->bytes * (pattern == ALLGATHER || pattern == ALLTOALL ? ranks : 1);
+    long each = over_table ? KEEP_BYTES : r->bytes * (pattern == ALLGATHER || pattern == ALLTOALL || pattern == SPARSE ? ranks : 1);
     if (ranks < 2 || (over_table && r->bytes < ranks)) {
         answer_error(r->metric, "needs at least 2 ranks, and as many words");
         return;

@@ -33,12 +33,14 @@ mod messages;
 mod orders;
 mod pending;
 mod programs;
+mod relay;
 mod reset;
 #[path = "../running.rs"]
 mod running;
 mod sequences;
 mod shapes;
 mod simulated;
+mod sparse;
 mod stage;
 mod strangers;
 #[path = "../sweep.rs"]
@@ -138,6 +140,13 @@ const TOPICS: &[Topic] = &[
     topic("streams", &[NODES, PRIVATE], batches::streams),
     topic("lists_of_words", &[NODES], batches::lists),
     topic("wrong_words", &[NODES], batches::wrong_words),
+    topic("sparse", &[NODES], sparse::sparse),
+    topic("much_through_little", &[NODES], sparse::much_through_little),
+    topic("left_exchange", &[NODES], sparse::left_exchange),
+    topic("relay", &[NODES], relay::relay),
+    topic("long_relay", &[NODES], relay::long_relay),
+    topic("slow_relay", &[NODES], relay::slow_relay),
+    topic("broken_relay", &[NODES], relay::broken_relay),
     topic("late_barrier", &[NODES], sync::late),
     topic("teams", &[NODES], teams::teams),
     topic("teams_of_threads", &[NODES], teams::teams_of_threads),
@@ -198,6 +207,7 @@ fn main() -> ExitCode {
     trials.extend(exhausted::trials());
     trials.extend(strangers::trials());
     trials.extend(simulated::trials());
+    trials.extend(sparse::trials());
     trials.extend(tables::trials());
     trials.extend(histories::trials());
     trials.extend(torn::trials());
@@ -225,6 +235,7 @@ fn other_body(name: &str) -> Option<Body> {
         "list_budget" => Body::World(lists::list_budget),
         "sequence_budget" => Body::World(sequences::sequence_budget),
         "sequence_messages" => Body::World(sequences::sequence_messages),
+        "sparse_budget" => Body::World(sparse::sparse_budget),
         "table_budget" => Body::World(tables::table_budget),
         "all_to_all" => Body::World(connections::all_to_all),
         "crowds" => Body::World(connections::crowds),

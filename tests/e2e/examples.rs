@@ -1,4 +1,4 @@
-//! The examples print what is written beside them, on one node and between two. (The tenth, `kmer`, is in the conformance suite.)
+//! The examples print what is written beside them, on one node and between two. (One more, `kmer`, is in the conformance suite.)
 
 use crate::job::{kumiki, Job};
 
@@ -52,11 +52,27 @@ macro_rules! examples {
     };
 }
 
-examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways);
+examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways nbody parareal);
 
 #[test]
 fn both_ways_is_the_same_program_in_the_simulator() {
     let run = std::process::Command::new(program("both_ways")).args(["--simulate", "64"]).output().unwrap();
     let expected = std::fs::read_to_string(format!("{}/both_ways.simulated.expected", folder())).unwrap();
     assert_eq!(String::from_utf8_lossy(&run.stdout), expected, "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn pictures_are_drawn_where_they_are_asked_for() {
+    for name in ["nbody", "parareal"] {
+        let file = std::env::temp_dir().join(format!("kumiki-{name}-{}.svg", std::process::id()));
+        let path = file.to_str().expect("a path in UTF-8");
+        Job::new(&["-n", "3"], &[&program(name), "--picture", path]).run().expect(0, "");
+        let picture = std::fs::read_to_string(&file);
+        let _ = std::fs::remove_file(&file);
+        let picture = picture.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{name}: {picture}");
+        assert!((0..3).all(|rank| picture.contains(&format!("rank {rank}"))), "{name}");
+        let has_strange_number = ["NaN", "inf"].iter().any(|number| picture.contains(number));
+        assert!(!has_strange_number, "{name}: {picture}");
+    }
 }

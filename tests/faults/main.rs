@@ -22,6 +22,7 @@ mod litter;
 mod loopback;
 mod network;
 mod partition;
+mod patterns;
 mod repeated;
 mod resources;
 mod roles;
@@ -56,6 +57,7 @@ fn main() -> std::process::ExitCode {
         foreign::TESTS,
         tables::TESTS,
         structures::TESTS,
+        patterns::TESTS,
     ]
     .concat();
     runner::run(&tests)

@@ -6,6 +6,7 @@ mod halos;
 mod hostile;
 mod mail;
 mod memory;
+mod patterns;
 mod plain;
 mod storm;
 mod structures;
@@ -32,6 +33,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "teams" => plain::teams(),
         "collectives" => plain::collectives(),
         "halos" => halos::play(),
+        "patterns" => patterns::play(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),
         "crosstalk" => plain::crosstalk(),

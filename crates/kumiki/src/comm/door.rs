@@ -35,12 +35,16 @@ pub(crate) enum What {
     Source = 3,
     /// …and the one that is read.
     Destination = 4,
+    /// The same of a relay, whose numbers all ranks agree on.
+    RelaySource = 5,
+    RelayDestination = 6,
 }
 
 impl What {
     fn from_word(word: u64) -> Option<What> {
-        let all = [What::Sender, What::Receiver, What::Source, What::Destination];
-        all.into_iter().find(|what| *what as u64 == word)
+        let segments = [What::Source, What::Destination, What::RelaySource, What::RelayDestination];
+        let mut all = [What::Sender, What::Receiver].into_iter().chain(segments);
+        all.find(|what| *what as u64 == word)
     }
 
     /// What is at the other end.
@@ -50,7 +54,19 @@ impl What {
             What::Receiver => What::Sender,
             What::Source => What::Destination,
             What::Destination => What::Source,
+            What::RelaySource => What::RelayDestination,
+            What::RelayDestination => What::RelaySource,
         }
+    }
+
+    /// Whether it is the end of a segment buffer that is filled.
+    pub(crate) fn is_filled(self) -> bool {
+        matches!(self, What::Source | What::RelaySource)
+    }
+
+    /// Whether its number was agreed on: then those of one rank do not follow each other.
+    pub(crate) fn is_agreed(self) -> bool {
+        matches!(self, What::RelaySource | What::RelayDestination)
     }
 }
 

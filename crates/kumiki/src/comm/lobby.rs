@@ -5,6 +5,7 @@ use super::{COMM, KNOCK};
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::Writer;
 use kumiki_mem::{Booking, Posted};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 /// An end is kept for others to meet if it is not further than this beyond those that this rank has made.
@@ -28,15 +29,19 @@ pub(super) struct Lobby {
 }
 
 impl Lobby {
+    /// Books what is known of ends of this kind towards a rank: then [`number`](Self::number) does not fail.
+    pub(super) fn reserve(&mut self, world: &World, what: What, peer: Rank) -> Result<()> {
+        if let Entry::Vacant(place) = self.made.entry((what, peer)) {
+            place.insert((0, world.book(Purpose::Comm, ENTRY_BYTES)?));
+        }
+        Ok(())
+    }
+
     /// The number of the next end of this kind towards a rank.
     pub(super) fn number(&mut self, world: &World, what: What, peer: Rank) -> Result<u64> {
-        if let Some((count, _)) = self.made.get_mut(&(what, peer)) {
-            *count += 1;
-            return Ok(*count - 1);
-        }
-        let booking = world.book(Purpose::Comm, ENTRY_BYTES)?;
-        self.made.insert((what, peer), (1, booking));
-        Ok(0)
+        self.reserve(world, what, peer)?;
+        let count = self.made.get_mut(&(what, peer)).map(|(count, _)| count);
+        Ok(count.map_or(0, |count| std::mem::replace(count, *count + 1)))
     }
 
     /// Says to a rank that an end was made, as soon as that is possible.
@@ -91,7 +96,11 @@ impl Lobby {
         let Lobby { made, kept, .. } = self;
         let opened = door::open(local, |knock| {
             let made = made.get(&(knock.what.other(), knock.from)).map_or(0, |(count, _)| *count);
-            if knock.number < made.saturating_add(MOST_AHEAD) {
+            let is_near = match knock.what.is_agreed() {
+                true => kept_of(kept, knock) < MOST_AHEAD as usize,
+                false => knock.number < made.saturating_add(MOST_AHEAD),
+            };
+            if is_near {
                 let booking = world.memory.book(Purpose::Comm, ENTRY_BYTES)?;
                 kept.insert((knock.what, knock.from, knock.number), (knock, booking));
             }
@@ -106,6 +115,11 @@ impl Lobby {
         let refused = self.refused.get(&(what, peer, number)).or(self.blocked.as_ref());
         refused.map_or(Ok(()), |error| Err(error.clone()))
     }
+}
+
+/// How many knocks of a kind by a rank are kept.
+fn kept_of(kept: &HashMap<(What, Rank, u64), (Knock, Booking)>, knock: Knock) -> usize {
+    kept.keys().filter(|(what, from, _)| (*what, *from) == (knock.what, knock.from)).count()
 }
 
 /// One try: the request that is under way, if it is to be tried again.

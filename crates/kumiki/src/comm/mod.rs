@@ -1,4 +1,5 @@
-//! Patterns of communication over global memory: messages, channels, segment buffers, batches of words, collectives and halos.
+//! Patterns of communication over global memory: messages, channels, segment buffers, relays, batches of words, collectives, halos and
+//! sparse exchanges.
 //!
 //! | need | pattern |
 //! |---|---|
@@ -8,6 +9,8 @@
 //! | many single words, here and there | a [stream](Stream), or [`put_many`](crate::World::put_many) and its like |
 //! | what all ranks, or some of them, do together | a [group](Group) |
 //! | the cells around a piece of a field, from those who have them | a [halo](Halo) |
+//! | elements from any ranks to any ranks, where only those who send know who receives | a [sparse exchange](SparseExchange) |
+//! | pieces that go from rank to rank, each adding its part | a [relay](Relay) |
 //!
 //! The memory of a pattern is known before it exists: it is in the heap of the rank that receives (`kumiki mem` shows it as data), and what
 //! the process knows of it is in the ledger under [`Purpose::Comm`](crate::Purpose::Comm). Where there is not enough, making the pattern is
@@ -21,10 +24,12 @@
 //! | `state.rs` | all ends of a process, and waiting for any of their requests |
 //! | `channel.rs` | channels as programs have them |
 //! | `message/` | messages between any two ranks |
-//! | `segments.rs` | segment buffers |
+//! | `segments.rs`, `segment_ends.rs` | segment buffers |
 //! | `batch.rs` | many single words |
 //! | `collective/` | what all members of a group do together |
 //! | `halo/` | ghost cells of fields that lie in a grid of members |
+//! | `sparse/` | sparse exchanges |
+//! | `relay.rs` | relays: segment buffers from each rank to the next |
 
 mod batch;
 mod channel;
@@ -33,9 +38,13 @@ mod door;
 pub(crate) mod ends;
 mod halo;
 mod lane;
+mod left;
 mod lobby;
 pub(crate) mod message;
+mod relay;
+mod segment_ends;
 mod segments;
+mod sparse;
 pub(crate) mod state;
 
 pub use batch::Stream;
@@ -51,7 +60,10 @@ pub use message::{
     Message, MessageInfo, MessageOptions, MessageReceiving, MessageRequest, MessageSending, MessageWay,
     Messages, Tag,
 };
-pub use segments::{SegmentDestination, SegmentSource, Segments};
+pub use relay::{Relay, RelayOptions};
+pub use segment_ends::{SegmentDestination, SegmentSource};
+pub use segments::Segments;
+pub use sparse::{Arrivals, ArrivalsIter, SparseExchange, SparseOptions};
 pub(crate) use state::State;
 
 use crate::data::message::unknown;
@@ -75,11 +87,16 @@ const MAIL: u8 = 5;
 const LANE: u8 = 6;
 /// Does many single words.
 const BATCH: u8 = 32;
+/// Leaves elements of a sparse exchange.
+const SPARSE: u8 = 33;
 
 /// Does it for a rank of another node.
 pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
     if let [BATCH, words @ ..] = request {
         return kumiki_mem::serve_batch(local, words, reply);
+    }
+    if let [SPARSE, elements @ ..] = request {
+        return sparse::serve(local, from, elements, reply);
     }
     let mut request = Reader::new(request);
     match request.byte()? {

@@ -5,18 +5,17 @@
 //! A segment is at its place before the word says so. Nothing is copied but from buffer to buffer.
 
 use super::door::{Knock, What};
-use crate::{
-    AtomicOp, Error, GlobalAddress, GlobalPtr, Handle, Order, Pod, Rank, Region, Registered, Result, Wait,
-    World,
-};
+use super::left::{tell_near, Farewell, Left};
+use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Handle, Order, Rank, Region, Result, Wait, World};
 use std::collections::VecDeque;
 
 /// The word that the other end writes, and the one that old values go to.
 const THEIRS: usize = 0;
-const OLD: usize = 1;
-/// The word in which the other end says that it writes here no more.
+pub(super) const OLD: usize = 1;
+/// The word in which the other end says that it writes here no more, and why: it is done, if that is all.
 pub(super) const LEFT: usize = 2;
-const WORDS: usize = 3;
+pub(super) const DONE: u64 = 1;
+pub(super) const WORDS: usize = 3;
 /// The most segments and bytes of one: both go into one word of a knock.
 const SEGMENT_BITS: u32 = 40;
 const MOST_SEGMENTS: u64 = 1 << 24;
@@ -24,6 +23,8 @@ const MOST_SEGMENTS: u64 = 1 << 24;
 /// Where an end is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
+    /// Nobody has heard of it.
+    Prepared,
     Made,
     /// The word of the other end, and its buffer.
     Connected {
@@ -33,7 +34,8 @@ enum Stage {
     Disconnected,
 }
 
-/// An end of a segment buffer over memory by its address: what [`SegmentSource`], [`SegmentDestination`] and bindings are made of.
+/// An end of a segment buffer over memory by its address: what [`SegmentSource`](super::SegmentSource),
+/// [`SegmentDestination`](super::SegmentDestination), relays and bindings are made of.
 #[derive(Debug)]
 pub struct Segments {
     what: What,
@@ -48,6 +50,8 @@ pub struct Segments {
     mine: u64,
     /// Sends that are under way, the oldest first.
     sends: VecDeque<Handle>,
+    /// What the other end does not know.
+    farewell: Farewell,
 }
 
 impl Segments {
@@ -81,6 +85,19 @@ impl Segments {
         bytes: u64,
         count: u64,
     ) -> Result<Self> {
+        let mut made = Segments::prepare(world, what, peer, buffer, bytes, count)?;
+        made.announce(world, None).map(|()| made)
+    }
+
+    /// Takes what an end needs.
+    pub(super) fn prepare(
+        world: &World,
+        what: What,
+        peer: Rank,
+        buffer: GlobalAddress,
+        bytes: u64,
+        count: u64,
+    ) -> Result<Self> {
         super::state::check_rank(world, peer)?;
         if bytes == 0 || bytes >> SEGMENT_BITS != 0 || count == 0 || count >= MOST_SEGMENTS {
             let most = MOST_SEGMENTS - 1;
@@ -89,15 +106,26 @@ impl Segments {
             )));
         }
         let words = world.alloc::<u64>(WORDS)?;
-        let number = world.comm().with_lobby(|lobby| {
-            let number = lobby.number(world, what, peer)?;
-            let told = [words.ptr().address().bits(), buffer.bits(), bytes | count << SEGMENT_BITS];
+        if !what.is_agreed() {
+            world.comm().with_lobby(|lobby| lobby.reserve(world, what, peer))?;
+        }
+        let (stage, sends, farewell) = (Stage::Prepared, VecDeque::new(), Farewell::Said);
+        Ok(Segments { what, peer, number: 0, words, buffer, bytes, count, stage, mine: 0, sends, farewell })
+    }
+
+    /// Says to the other rank that this end was made. Only now it is one of those that meet in their order, or by a number that both
+    /// have agreed on.
+    pub(super) fn announce(&mut self, world: &World, agreed: Option<u64>) -> Result<()> {
+        let Segments { what, peer, buffer, bytes, count, .. } = *self;
+        let told = [self.words.ptr().address().bits(), buffer.bits(), bytes | count << SEGMENT_BITS];
+        self.number = world.comm().with_lobby(|lobby| {
+            let number = agreed.map_or_else(|| lobby.number(world, what, peer), Ok)?;
             lobby.knock(peer, Knock { what, from: world.rank(), number, words: told });
             lobby.advance(world);
             Ok(number)
         })?;
-        let (stage, sends) = (Stage::Made, VecDeque::new());
-        Ok(Segments { what, peer, number, words, buffer, bytes, count, stage, mine: 0, sends })
+        self.stage = Stage::Made;
+        Ok(())
     }
 
     /// Bytes of a segment.
@@ -112,7 +140,7 @@ impl Segments {
 
     /// Whether this end is the one that is filled.
     pub fn is_source(&self) -> bool {
-        self.what == What::Source
+        self.what.is_filled()
     }
 
     /// Whether both ends know each other. Fails if they are not alike.
@@ -123,7 +151,9 @@ impl Segments {
     fn try_connect(&mut self, world: &World) -> Result<bool> {
         match self.stage {
             Stage::Connected { .. } => return Ok(true),
-            Stage::Disconnected => return Err(Error::Misuse("the segment buffer was disconnected".into())),
+            Stage::Prepared | Stage::Disconnected => {
+                return Err(Error::Misuse("the segment buffer was disconnected".into()))
+            }
             Stage::Made => {}
         }
         let answer = world.comm().with_lobby(|lobby| {
@@ -153,6 +183,11 @@ impl Segments {
 
     /// Waits until both ends know each other.
     pub fn connect(&mut self, world: &World) -> Result<()> {
+        self.meet(world, Wait::FOREVER.from(self.peer))
+    }
+
+    /// The same, as long as is said.
+    pub(super) fn meet(&mut self, world: &World, wait: Wait) -> Result<()> {
         while !self.is_connected(world)? {
             let look = || {
                 let knocked = world.comm().with_lobby(|lobby| {
@@ -165,7 +200,7 @@ impl Segments {
                     found => Some(found.map(drop)),
                 }
             };
-            world.memory.wait_for(look, Wait::FOREVER.from(self.peer))?;
+            world.memory.wait_for(look, wait)?;
         }
         Ok(())
     }
@@ -197,18 +232,45 @@ impl Segments {
         Ok(if self.is_source() { full < self.count } else { full > 0 })
     }
 
-    /// Waits until this end can go on.
+    /// Waits until this end can go on. Fails if the other one has left, so that it never can.
     pub fn wait_ready(&mut self, world: &World) -> Result<()> {
+        match self.wait_ready_or_left(world)? {
+            None => Ok(()),
+            Some(_) => {
+                let why = format!("rank {} has freed its end of the segment buffer", self.peer);
+                world.note(Err(Error::Closed(why)))
+            }
+        }
+    }
+
+    /// Waits until this end can go on, or until it cannot any more because the other one has left: why that has.
+    pub(super) fn wait_ready_or_left(&mut self, world: &World) -> Result<Option<u64>> {
         self.connect(world)?;
         let this = &*self;
-        let look = || match this.full(world) {
-            Ok(full) if this.is_source() && full < this.count || !this.is_source() && full > 0 => {
-                Some(Ok(()))
-            }
-            Ok(_) => None,
-            Err(error) => Some(Err(error)),
-        };
+        let look = || this.ready_or_left(world).transpose();
         world.memory.wait_for(look, Wait::FOREVER.from(self.peer))
+    }
+
+    /// Nothing as long as it must be waited.
+    pub(super) fn ready_or_left(&self, world: &World) -> Result<Option<Option<u64>>> {
+        // What was sent before it left is there when it has left.
+        let left = self.left(world)?;
+        let full = self.full(world)?;
+        let is_ready = if self.is_source() { full < self.count && left == 0 } else { full > 0 };
+        Ok(match (is_ready, left) {
+            (true, _) => Some(None),
+            (false, 0) => None,
+            (false, why) => Some(Some(why)),
+        })
+    }
+
+    /// Where the segment begins that can be filled, or read: in the buffer, and in global memory.
+    pub(super) fn segment_at(&self) -> u64 {
+        self.mine % self.count * self.bytes
+    }
+
+    pub(super) fn segment(&self) -> GlobalPtr<u64> {
+        GlobalPtr::from_address(self.buffer.add(self.segment_at()))
     }
 
     /// Sends the segment at the tail, or gives back the one at the head. False if there is none.
@@ -226,13 +288,23 @@ impl Segments {
         // Counts may overtake each other, but none a segment that it counts, or one before it.
         let mut order = Order::None;
         if self.is_source() {
-            let at = self.mine % self.count * self.bytes;
+            let at = self.segment_at();
             let (to, from) = (buffer.add(at), self.buffer.add(at));
             order = Order::After(world.copy(to, from, self.bytes as usize, Order::None)?);
         }
         let old = self.words.ptr().add(OLD).address();
-        let handle = world.atomic(old, word, AtomicOp::Add(1u64), order)?;
-        self.mine += 1;
+        let handle = match self.is_source() || self.left(world)? == 0 {
+            true => world.atomic(old, word, AtomicOp::Add(1u64), order),
+            // A source that has left need not know; it may even be gone.
+            false => return Ok(self.count_one()),
+        };
+        let handle = match handle {
+            Err(Error::PeerLost { .. }) if !self.is_source() && self.left(world)? != 0 => {
+                return Ok(self.count_one());
+            }
+            handle => handle?,
+        };
+        self.count_one();
         if !self.is_source() {
             // The last is all that matters.
             self.sends.clear();
@@ -244,6 +316,16 @@ impl Segments {
             self.sends.pop_front();
         }
         Ok(true)
+    }
+
+    fn count_one(&mut self) -> bool {
+        self.mine += 1;
+        true
+    }
+
+    /// Why the other end has left; 0 if it has not.
+    fn left(&self, world: &World) -> Result<u64> {
+        world.memory.get(self.words.ptr().add(LEFT))
     }
 
     /// Forgets what is complete.
@@ -286,8 +368,13 @@ impl Segments {
 
     /// Waits until everything that was sent or given back is where it belongs. This end is of no use afterwards.
     pub fn disconnect(&mut self, world: &World) -> Result<()> {
+        self.leave(world, DONE)
+    }
+
+    /// The same, and says why.
+    pub(super) fn leave(&mut self, world: &World, why: u64) -> Result<()> {
         let Stage::Connected { word, .. } = self.stage else {
-            self.stage = Stage::Disconnected;
+            self.leave_unmet();
             return Ok(());
         };
         self.stage = Stage::Disconnected;
@@ -295,186 +382,54 @@ impl Segments {
         let old = self.words.ptr().add(OLD).address();
         let left = word.add(8 * LEFT as u64);
         // Behind everything else that this end has written there.
-        let last = world.atomic(old, left, AtomicOp::Swap(1u64), Order::All)?;
-        match world.complete(last) {
+        let last = world.atomic(old, left, AtomicOp::Swap(why), Order::All);
+        match last.and_then(|last| world.complete(last)) {
             // Nobody is there to be told.
             Err(Error::PeerLost { .. }) => Ok(()),
             completed => completed,
         }
     }
 
+    /// An end that has not met the other one tells it when it does.
+    fn leave_unmet(&mut self) {
+        if self.stage == Stage::Made {
+            self.stage = Stage::Disconnected;
+            self.farewell = Farewell::ToMeet(self.what, self.number);
+        }
+    }
+
     /// Gives it up. What the other end may still write to is kept until that has disconnected, too.
-    pub fn free(mut self, world: &World) -> Result<()> {
-        let disconnected = self.disconnect(world);
-        world.leave_words(self.words);
-        disconnected
-    }
-}
-
-/// The end of a segment buffer that is filled: from [`World::segment_source`].
-///
-/// Both ends have a buffer of the same number of segments of the same length, and are made by their ranks without waiting for each other.
-/// The source writes into the segment at its tail, in its own memory, and [sends](Self::send) it; the destination reads it in its own
-/// memory, and [gives it back](SegmentDestination::release).
-///
-/// ```
-/// # fn main() -> kumiki::Result<()> {
-/// let world = kumiki::World::init()?;
-/// let (next, last) = ((world.rank() + 1) % world.ranks(), (world.rank() + world.ranks() - 1) % world.ranks());
-/// let mut source = world.segment_source::<f64>(next, 100, 4)?;
-/// let mut destination = world.segment_destination::<f64>(last, 100, 4)?;
-/// for step in 0..10 {
-///     source.wait()?;
-///     source.fill(&[step as f64; 100])?;
-///     source.send()?;
-///     destination.wait()?;
-///     assert_eq!(destination.read()?, [step as f64; 100]);
-///     destination.release()?;
-/// }
-/// source.free()?;
-/// world.sync()?;
-/// destination.free()?;
-/// # world.finalize()
-/// # }
-/// ```
-pub struct SegmentSource<'w, T: Pod> {
-    world: &'w World,
-    segments: Segments,
-    memory: Registered<T>,
-}
-
-/// The end of a segment buffer that is read: from [`World::segment_destination`]. See [`SegmentSource`].
-pub struct SegmentDestination<'w, T: Pod> {
-    world: &'w World,
-    segments: Segments,
-    memory: Registered<T>,
-}
-
-impl<T: Pod> std::fmt::Debug for SegmentSource<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.segments.fmt(f)
-    }
-}
-
-impl<T: Pod> std::fmt::Debug for SegmentDestination<'_, T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.segments.fmt(f)
-    }
-}
-
-fn memory_for<T: Pod>(world: &World, length: usize, count: usize) -> Result<Registered<T>> {
-    let elements =
-        length.checked_mul(count).filter(|elements| elements.checked_mul(size_of::<T>()).is_some());
-    match elements {
-        Some(elements) => world.register(vec![T::zeroed(); elements]),
-        None => world.note(Err(Error::Misuse(format!("{count} segments of {length} elements are too many")))),
-    }
-}
-
-impl World {
-    /// Makes the end of a segment buffer that is filled, with `count` segments of `length` elements. See [`SegmentSource`].
-    pub fn segment_source<T: Pod>(
-        &self,
-        to: Rank,
-        length: usize,
-        count: usize,
-    ) -> Result<SegmentSource<'_, T>> {
-        let memory = memory_for(self, length, count)?;
-        let segments = Segments::source(self, to, memory.ptr().address(), length * size_of::<T>(), count)?;
-        Ok(SegmentSource { world: self, segments, memory })
+    pub fn free(self, world: &World) -> Result<()> {
+        self.free_with(world, None, DONE)
     }
 
-    /// Makes the end of a segment buffer that is read. See [`SegmentSource`].
-    pub fn segment_destination<T: Pod>(
-        &self,
-        from: Rank,
-        length: usize,
-        count: usize,
-    ) -> Result<SegmentDestination<'_, T>> {
-        let memory = memory_for(self, length, count)?;
-        let segments =
-            Segments::destination(self, from, memory.ptr().address(), length * size_of::<T>(), count)?;
-        Ok(SegmentDestination { world: self, segments, memory })
-    }
-}
-
-impl<T: Pod> SegmentSource<'_, T> {
-    /// Waits until the segment at the tail may be filled.
-    pub fn wait(&mut self) -> Result<()> {
-        self.segments.wait_ready(self.world)
+    /// The same with a buffer that the other end writes to, and why it is given up.
+    pub(super) fn free_with(mut self, world: &World, buffer: Option<Region<u64>>, why: u64) -> Result<()> {
+        let left = self.leave(world, why);
+        if let Some(memory) = self.into_left(buffer, why) {
+            world.leave_memory(memory);
+        }
+        left
     }
 
-    /// Whether the segment at the tail may be filled.
-    pub fn is_ready(&mut self) -> Result<bool> {
-        Ok(self.segments.is_connected(self.world)? && self.segments.is_ready(self.world)?)
+    /// Gives it up while the program unwinds, when nothing can be sent: a rank of this node is told, one of another when this
+    /// rank does something with channels, relays or segment buffers again.
+    pub(super) fn abandon(mut self, world: &World, buffer: Option<Region<u64>>, why: u64) {
+        match self.stage {
+            Stage::Connected { word, .. } if world.local().is_near(self.peer) => {
+                tell_near(world, self.peer, word, why);
+            }
+            Stage::Connected { word, .. } => self.farewell = Farewell::ToTell(word),
+            _ => self.leave_unmet(),
+        }
+        if let Some(memory) = self.into_left(buffer, why) {
+            world.keep_memory(memory);
+        }
     }
 
-    /// The elements of the segment at the tail, in memory of this rank.
-    pub fn segment(&self) -> GlobalPtr<T> {
-        segment(&self.memory, &self.segments)
-    }
-
-    /// Writes elements to the beginning of the segment at the tail.
-    pub fn fill(&self, elements: &[T]) -> Result<()> {
-        self.world.note(fits::<T>(&self.segments, elements.len()))?;
-        self.world.put_slice(self.segment(), elements)
-    }
-
-    /// Sends the segment at the tail. False if all are full.
-    pub fn send(&mut self) -> Result<bool> {
-        self.segments.advance(self.world)
-    }
-
-    /// Waits until everything that was sent is at its place, and gives the memory back.
-    pub fn free(self) -> Result<Box<[T]>> {
-        self.segments.free(self.world)?;
-        self.memory.take()
-    }
-}
-
-impl<T: Pod> SegmentDestination<'_, T> {
-    /// Waits until there is a segment at the head.
-    pub fn wait(&mut self) -> Result<()> {
-        self.segments.wait_ready(self.world)
-    }
-
-    /// Whether there is a segment at the head.
-    pub fn is_ready(&mut self) -> Result<bool> {
-        Ok(self.segments.is_connected(self.world)? && self.segments.is_ready(self.world)?)
-    }
-
-    /// The elements of the segment at the head, in memory of this rank.
-    pub fn segment(&self) -> GlobalPtr<T> {
-        segment(&self.memory, &self.segments)
-    }
-
-    /// Reads the segment at the head.
-    pub fn read(&self) -> Result<Vec<T>> {
-        let length = self.segments.segment_bytes() / size_of::<T>().max(1);
-        self.world.get_vec(self.segment(), length)
-    }
-
-    /// Gives the segment at the head back to the source. False if there is none.
-    pub fn release(&mut self) -> Result<bool> {
-        self.segments.advance(self.world)
-    }
-
-    /// Gives the memory back. The source must not send any more.
-    pub fn free(self) -> Result<Box<[T]>> {
-        self.segments.free(self.world)?;
-        self.memory.take()
-    }
-}
-
-fn segment<T: Pod>(memory: &Registered<T>, segments: &Segments) -> GlobalPtr<T> {
-    let index = segments.mine % segments.count;
-    memory.ptr().add((index * segments.bytes) as usize / size_of::<T>().max(1))
-}
-
-fn fits<T: Pod>(segments: &Segments, elements: usize) -> Result<()> {
-    let length = segments.segment_bytes() / size_of::<T>().max(1);
-    match elements <= length {
-        true => Ok(()),
-        false => Err(Error::Misuse(format!("{elements} elements for a segment of {length}"))),
+    /// What the other end may still write to: nothing if it has never heard of this one.
+    fn into_left(self, buffer: Option<Region<u64>>, why: u64) -> Option<Left> {
+        let Segments { words, peer, stage, farewell, .. } = self;
+        (stage != Stage::Prepared).then_some(Left { words, _buffer: buffer, peer, farewell, why })
     }
 }

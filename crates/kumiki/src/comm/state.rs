@@ -4,10 +4,10 @@
 //! that two ranks that send to each other do not wait for each other.
 
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
+use super::left::Left;
 use super::lobby::Lobby;
 use super::message::Post;
-use super::segments::LEFT;
-use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Region, Result, Wait, World};
+use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, Wait, World};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -101,8 +101,8 @@ struct Inner {
     numbers: u64,
     /// Whether what nobody has asked to receive is dropped.
     is_closing: bool,
-    /// Words of segment buffers that the other end may still write to.
-    left: Vec<Region<u64>>,
+    /// Memory of segment buffers that the other end may still write to.
+    left: Vec<Left>,
     /// Messages without channels.
     post: Post,
 }
@@ -143,7 +143,8 @@ impl Inner {
             // Another thread may wait for it.
             world.memory.wake_own();
         }
-        self.left.retain(|words| world.memory.get(words.ptr().add(LEFT)) == Ok(0));
+        let Inner { lobby, left, .. } = self;
+        left.retain_mut(|memory| memory.advance(world, lobby));
     }
 
     /// How far all ends have come.
@@ -527,11 +528,16 @@ impl World {
         }
     }
 
-    /// Keeps words that the other end of a segment buffer may still write to until it says that it does not.
-    pub(super) fn leave_words(&self, words: Region<u64>) {
+    /// Keeps what the other end of a segment buffer may still write to until it says that it does not.
+    pub(super) fn leave_memory(&self, memory: Left) {
         let mut inner = self.comm().lock();
-        inner.left.push(words);
+        inner.left.push(memory);
         inner.advance(self);
+    }
+
+    /// The same, and nothing goes on.
+    pub(super) fn keep_memory(&self, memory: Left) {
+        self.comm().lock().left.push(memory);
     }
 
     /// Ends all channels of this rank: waits until everything is sent, and until those who send to it have sent everything; what nobody has

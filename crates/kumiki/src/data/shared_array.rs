@@ -139,6 +139,11 @@ impl<T: Pod> SharedArray<T> {
         &self.block
     }
 
+    /// This rank's own block, without the others'.
+    pub(crate) fn into_own(self) -> Region<T> {
+        self.block
+    }
+
     /// Elements of each rank's block.
     pub fn len(&self) -> usize {
         self.block.len()
@@ -213,19 +218,73 @@ fn exchange(world: &World, own: [u64; 2]) -> Result<Places> {
         Ok(Notes(world, block))
     })?;
     let table = GlobalPtr::<[u64; 2]>::from_address(notes.1);
-    let said = world.put(table + world.rank() as usize, own);
-    world.sync()?;
+    // A rank that cannot keep the table says nothing: then all get an error, and nobody has an array that another one has not.
     let booked = world.book(Purpose::Directory, size_of::<[u64; 2]>() as u64 * ranks as u64);
+    let said = match &booked {
+        Ok(_) => world.put(table + world.rank() as usize, own),
+        Err(_) => Ok(()),
+    };
+    world.sync()?;
     let parts = world.get_vec(table, ranks);
     world.sync()?;
     if world.rank() == 0 {
         notes.discard()?;
     }
+    let booked = booked?;
     said?;
     let parts = parts?;
     if let Some(rank) = parts.iter().position(|part| *part == [0; 2]) {
         let why = format!("rank {rank} could not say where its block of an array is; its own error says why");
         return world.note(Err(Error::Refused(why)));
     }
-    Ok(Places::Apart { parts: parts.into(), _booked: booked? })
+    Ok(Places::Apart { parts: parts.into(), _booked: booked })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumiki_sim::{Cluster, Network};
+
+    /// Takes all memory of a rank but so many bytes.
+    fn leave_only(world: &World, bytes: u64) -> Result<Vec<Booking>> {
+        let mut hog = vec![world.book(Purpose::Comm, bytes)?];
+        for bytes in (0..24).rev().map(|power| 1 << power) {
+            while let Ok(booked) = world.memory.book(Purpose::Comm, bytes) {
+                hog.push(booked);
+            }
+        }
+        drop(hog.swap_remove(0));
+        Ok(hog)
+    }
+
+    /// Otherwise others would use memory of a rank that has given it back.
+    #[test]
+    fn whoever_has_no_memory_for_its_array_or_the_table_all_have_an_array_or_none() {
+        let outcome = Cluster::new(3, Network::torus(&[3])).budget_bytes(4 << 20).run(|attachment| {
+            let world = World::attach(attachment)?;
+            // Blocks are at different places.
+            let other = (world.rank() == 1).then(|| world.alloc::<u64>(100)).transpose()?;
+            drop(world.alloc::<u64>(1000)?);
+            world.shared_array::<u64>(10)?.free(&world)?;
+            let mut made = Vec::new();
+            for bytes in (8..800).step_by(8) {
+                let hog = (world.rank() == 0).then(|| leave_only(&world, bytes)).transpose()?;
+                world.sync()?;
+                let array = world.shared_array::<u64>(10);
+                world.sync()?;
+                made.push(array.map(drop));
+                drop(hog);
+            }
+            drop(other);
+            world.finalize().map(|()| made)
+        });
+        let made = outcome.expect("it runs").values().expect("nobody panicked");
+        let made: Vec<Vec<_>> = made.into_iter().map(|made| made.expect("it ends well")).collect();
+        let are_made = |rank: usize| made[rank].iter().map(Result::is_ok).collect::<Vec<_>>();
+        assert!(are_made(0) == are_made(1) && are_made(0) == are_made(2), "{made:?}");
+        let unsaid =
+            |end: &Result<()>| matches!(end, Err(Error::Refused(why)) if why.contains("could not say"));
+        assert!(made[1].iter().any(unsaid), "the table has a turn: {made:?}");
+        assert!(are_made(0).contains(&true), "{made:?}");
+    }
 }

@@ -51,6 +51,8 @@ pub(super) fn all() -> Vec<Metric> {
     ] {
         collectives(&mut list, Session { place, ranks });
     }
+    sparse(&mut list, Session { place: Place::Shm, ranks: 8 }, 0.7);
+    sparse(&mut list, Session { place: Place::Tcp, ranks: 4 }, 1.0);
     // Sessions that come again are one.
     list.sort_by_key(|metric| metric.session);
     list
@@ -72,6 +74,16 @@ fn collectives(list: &mut Vec<Metric>, session: Session) {
             let ask = format!("{pattern}.{each}");
             add(format!("{pattern}.{place}.{ranks}.{size}"), ask.clone(), format!("comm.{ask}"));
         }
+    }
+}
+
+/// Particles of 48 bytes, 20 and 200 to each of three ranks.
+fn sparse(list: &mut Vec<Metric>, session: Session, limit: f64) {
+    let (place, ranks) = (session.place.name(), session.ranks);
+    for particles in [20, 200] {
+        let (name, ask) =
+            (format!("sparse.{place}.{ranks}.{particles}"), format!("sparse.{}", 48 * particles));
+        list.push(row(name, "us", session, &ask, None, &[(limit, Against::Peer)]));
     }
 }
 

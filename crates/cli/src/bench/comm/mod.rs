@@ -20,12 +20,12 @@ Examples:
   kumiki bench comm --peers none --json     no peers; one JSON object a line
   kumiki bench comm --list                  the metrics, their units and their bounds
 
-Channels and messages are compared with MPI_Send and MPI_Recv, random updates with MPI_Accumulate, random reads with MPI_Get, a
-halo with MPI_Isend and MPI_Irecv of subarrays. On a node words are
-updated and read through views, with bare words as the floor; between nodes by a stream and by lists, with a bare socket that
-carries 64 requests a write as the floor.";
+Channels and messages are compared with MPI_Send and MPI_Recv, a sparse exchange with MPI_Reduce_scatter_block, MPI_Isend, MPI_Probe and
+MPI_Recv, random updates with MPI_Accumulate, random reads with MPI_Get, a halo with MPI_Isend and MPI_Irecv of subarrays. On a node words
+are updated and read through views, with bare words as the floor; between nodes by a stream and by lists, with a bare socket that carries
+64 requests a write as the floor.";
 
-/// Patterns of communication: channels, messages, batches of words, collectives, halos.
+/// Patterns of communication: channels, messages, batches of words, collectives, halos, sparse exchanges.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CommArguments {

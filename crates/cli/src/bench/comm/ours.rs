@@ -1,7 +1,7 @@
 //! What patterns cost.
 
 use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
-use kumiki::comm::{Group, Messages, Receiver, Sender, Slots, Sum};
+use kumiki::comm::{Group, Messages, Receiver, Sender, Slots, SparseOptions, Sum};
 use kumiki::data::SharedArray;
 use kumiki::World;
 use std::hint::black_box;
@@ -14,6 +14,11 @@ const WINDOW: u64 = 8;
 const FLYING: u64 = 64;
 /// Reads of a list.
 const LIST: u64 = 4096;
+/// What a sparse exchange is of, and to how many ranks each sends.
+const PARTICLE_BYTES: usize = 48;
+const NEIGHBOURS: u64 = 3;
+
+type Particle = [u64; PARTICLE_BYTES / 8];
 
 pub(super) type Done<T> = Result<T, String>;
 
@@ -90,6 +95,7 @@ impl<'a> Comm<'a> {
             ["planes", side] => ("us", number(side).and_then(|side| self.halo(0, side, request))),
             ["columns", side] => ("us", number(side).and_then(|side| self.halo(2, side, request))),
             ["overlap", side] => ("x", number(side).and_then(|side| self.overlap(side, request))),
+            ["sparse", bytes] => ("us", number(bytes).and_then(|bytes| self.sparse(bytes, request))),
             ["barrier"] => ("us", self.collective("barrier", 8, request)),
             [name @ ("bcast" | "allreduce" | "allgather" | "alltoall"), bytes] => {
                 ("us", number(bytes).and_then(|bytes| self.collective(name, bytes, request)))
@@ -251,6 +257,35 @@ impl<'a> Comm<'a> {
         });
         self.give_group(group);
         Ok(times?.into_iter().map(|nanoseconds| nanoseconds / 1e3).collect())
+    }
+
+    /// Microseconds of an exchange in which each rank sends so many bytes of particles to three others.
+    fn sparse(&mut self, bytes: u64, request: &Request) -> Measured {
+        let world = self.world;
+        let (me, ranks) = (u64::from(world.rank()), u64::from(world.ranks()));
+        let (count, few) = ((bytes as usize / PARTICLE_BYTES).max(1), NEIGHBOURS.min(ranks - 1));
+        // Each may be the one that all the others send to.
+        let options = SparseOptions::default().room((count + 1) * ranks as usize);
+        let mut exchange = world.sparse_exchange::<Particle>(options).map_err(text)?;
+        let mut next = random(world.rank());
+        let particles = vec![[me; PARTICLE_BYTES / 8]; count];
+        let times = self.together(request, |steps| {
+            for _ in 0..steps {
+                let first = next();
+                for neighbour in 0..few {
+                    let to = (me + 1 + first.wrapping_add(neighbour) % (ranks - 1)) % ranks;
+                    exchange.send(to as u32, black_box(&particles)).map_err(text)?;
+                }
+                for (source, particles) in exchange.finish().map_err(text)? {
+                    if particles.len() != count || particles[0][0] != u64::from(source) {
+                        return Err("particles were wrong".into());
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        exchange.free().map_err(text)?;
+        Ok(times.into_iter().map(|nanoseconds| nanoseconds / 1e3).collect())
     }
 
     /// A table of so many words over all ranks that have this value.

@@ -15,6 +15,7 @@
 //! | `lanes.rs` | streams of bytes between members |
 //! | `traffic.rs` | what goes out and comes in on them |
 //! | `block.rs` | the memory of a member |
+//! | `others.rs` | what other patterns need of a group |
 //! | `retired.rs` | that of members who have left |
 //! | `operation.rs` | how elements are combined |
 //!
@@ -33,8 +34,9 @@ mod lanes;
 mod levels;
 mod make;
 mod operation;
+mod others;
 mod plan;
-mod retired;
+pub(super) mod retired;
 mod ring;
 mod shown;
 mod started;
@@ -64,6 +66,7 @@ use block::Layout;
 use kumiki_mem::{Booking, Posted, Span};
 use lanes::Lane;
 use operation::Aligned;
+pub(super) use others::{hash, mix};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -458,14 +461,14 @@ impl Talk<'_, '_> {
 
     /// Says to the members of this node that this one will never touch their blocks again.
     fn part(&self) {
-        let (group, layout) = (self.group, self.group.layout);
+        let (group, guests) = (self.group, self.group.layout.guests);
         let partners = self.state.lanes.iter().filter(|lane| lane.near).map(|lane| lane.block);
         let mut blocks: Vec<_> = partners.chain(group.near_blocks()).collect();
         // The table is in the block of the first member.
         blocks.sort_unstable_by_key(|block| (*block == group.near.first, block.bits()));
         blocks.dedup();
         for block in blocks.into_iter().filter(|block| *block != group.block) {
-            let _ = retired::part(self.local(), block, layout.guests + u64::from(group.near.me));
+            let _ = retired::part(self.local(), block, guests + u64::from(group.near.me));
         }
     }
 
@@ -518,16 +521,4 @@ impl Drop for Group<'_> {
             self.world.retire(Retired { block, guests, booked });
         }
     }
-}
-
-/// Makes one number of two, in which every bit of both counts.
-fn mix(one: u64, other: u64) -> u64 {
-    let mixed = (one ^ other.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0xd1b5_4a32_d192_ed03);
-    let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ mixed >> 31
-}
-
-fn hash(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

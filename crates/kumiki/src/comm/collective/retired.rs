@@ -1,4 +1,4 @@
-//! Blocks of groups and halos that this rank has left while others of its node may still touch them.
+//! Blocks of groups and halos, and areas of sparse exchanges, that this rank has left while others of its node may still touch them.
 //!
 //! The members of a node read and write each other's blocks without asking, in the middle of which the owner may leave: its block is given
 //! back when each of them has said that it is done with it, or is gone.
