@@ -3,7 +3,7 @@
 use super::door::What;
 use super::lobby::Lobby;
 use super::segments::{LEFT, OLD, WORDS};
-use crate::{AtomicOp, GlobalAddress, GlobalPtr, Handle, Order, Rank, Region, World};
+use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Handle, Order, Rank, Region, World};
 
 /// Whether the other end knows that this one has left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,12 +49,13 @@ impl Left {
             }
         }
         if let Farewell::Telling(handle) = self.farewell {
-            if world.inquire(handle) == Ok(false) {
-                return true;
+            // Nothing of the program's own may be asked about here.
+            match world.memory.result_of(handle) {
+                None => return true,
+                Some(_) => self.farewell = Farewell::Said,
             }
-            self.farewell = Farewell::Said;
         }
-        world.memory.get(self.words.ptr().add(LEFT)) == Ok(0)
+        self.farewell != Farewell::Said || world.memory.get(self.words.ptr().add(LEFT)) == Ok(0)
     }
 
     fn tell(&self, world: &World, word: GlobalAddress) -> Farewell {
@@ -63,9 +64,14 @@ impl Left {
             return Farewell::Said;
         }
         let old: GlobalPtr<u64> = self.words.ptr().add(OLD);
+        // Behind everything that this end has sent: the other one frees its memory when it knows.
         let told =
-            world.atomic(old.address(), word.add(8 * LEFT as u64), AtomicOp::Swap(self.why), Order::None);
-        told.map_or(Farewell::Said, Farewell::Telling)
+            world.atomic(old.address(), word.add(8 * LEFT as u64), AtomicOp::Swap(self.why), Order::All);
+        match told {
+            Ok(handle) => Farewell::Telling(handle),
+            Err(Error::PeerLost { .. } | Error::Bounds { .. }) => Farewell::Said,
+            Err(_) => Farewell::ToTell(word),
+        }
     }
 }
 

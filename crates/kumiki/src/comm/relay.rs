@@ -9,6 +9,7 @@ use super::segments::{Segments, DONE};
 use crate::data::agreement::{agree, Agreed, Circle, Handed, Wish};
 use crate::{Error, Fate, GlobalPtr, Members, Pod, Purpose, Rank, Region, Result, Wait, World};
 use kumiki_mem::Booking;
+use std::time::Duration;
 
 /// Bytes before the elements of a bucket: how many there are.
 const HEAD_BYTES: usize = 8;
@@ -210,7 +211,12 @@ impl<'w, T: Pod> Relay<'w, T> {
         // Whoever has lost a rank when they agreed does not come: a loss of any rank ends this.
         let ends = [&mut self.before, &mut self.behind].into_iter().flatten();
         let met = ends.map(|end| end.segments.meet(world, Wait::FOREVER)).fold(Ok(()), Result::and);
-        self.settle(met)?;
+        // Neighbours that were there at once may have been told by the same loss that nothing comes of it.
+        let lost = match world.look_for(|| None::<Result<()>>, Wait::at_most(Duration::ZERO)) {
+            Err(lost @ Error::PeerLost { .. }) => Err(lost),
+            _ => Ok(()),
+        };
+        self.settle(met.and(lost))?;
         Ok(self)
     }
 
@@ -261,7 +267,11 @@ impl<'w, T: Pod> Relay<'w, T> {
         let world = self.world;
         let look = |end: &End| match end.segments.ready_or_left(world)? {
             Some(_) => Ok(true),
-            None => world.local().check_alive(end.rank).map(|()| false),
+            None => match world.local().check_alive(end.rank) {
+                Ok(()) => Ok(false),
+                // It may have sent its last one before it went.
+                Err(gone) => end.segments.ready_or_left(world)?.map(|_| true).ok_or(gone),
+            },
         };
         let is_ready = self.before.as_ref().map_or(Ok(false), look);
         self.settle(is_ready)

@@ -107,7 +107,7 @@ impl Segments {
         }
         let words = world.alloc::<u64>(WORDS)?;
         if !what.is_agreed() {
-            world.comm().with_lobby(|lobby| lobby.reserve(world, what, peer))?;
+            world.comm().with_lobby(world, |lobby| lobby.reserve(world, what, peer))?;
         }
         let (stage, sends, farewell) = (Stage::Prepared, VecDeque::new(), Farewell::Said);
         Ok(Segments { what, peer, number: 0, words, buffer, bytes, count, stage, mine: 0, sends, farewell })
@@ -118,7 +118,7 @@ impl Segments {
     pub(super) fn announce(&mut self, world: &World, agreed: Option<u64>) -> Result<()> {
         let Segments { what, peer, buffer, bytes, count, .. } = *self;
         let told = [self.words.ptr().address().bits(), buffer.bits(), bytes | count << SEGMENT_BITS];
-        self.number = world.comm().with_lobby(|lobby| {
+        self.number = world.comm().with_lobby(world, |lobby| {
             let number = agreed.map_or_else(|| lobby.number(world, what, peer), Ok)?;
             lobby.knock(peer, Knock { what, from: world.rank(), number, words: told });
             lobby.advance(world);
@@ -156,7 +156,7 @@ impl Segments {
             }
             Stage::Made => {}
         }
-        let answer = world.comm().with_lobby(|lobby| {
+        let answer = world.comm().with_lobby(world, |lobby| {
             lobby.advance(world);
             lobby.trouble(self.what, self.peer, self.number)?;
             Ok(lobby.answer(self.what, self.peer, self.number))
@@ -190,7 +190,7 @@ impl Segments {
     pub(super) fn meet(&mut self, world: &World, wait: Wait) -> Result<()> {
         while !self.is_connected(world)? {
             let look = || {
-                let knocked = world.comm().with_lobby(|lobby| {
+                let knocked = world.comm().with_lobby(world, |lobby| {
                     lobby.advance(world);
                     lobby.trouble(self.what, self.peer, self.number)?;
                     Ok(lobby.has_answer(self.what, self.peer, self.number))

@@ -235,8 +235,17 @@ impl State {
     }
 
     /// Does something with what this process knows of ends that have not met.
-    pub(super) fn with_lobby<T>(&self, work: impl FnOnce(&mut Lobby) -> Result<T>) -> Result<T> {
-        work(&mut self.lock().lobby)
+    pub(super) fn with_lobby<T>(
+        &self,
+        world: &World,
+        work: impl FnOnce(&mut Lobby) -> Result<T>,
+    ) -> Result<T> {
+        let Inner { lobby, left, .. } = &mut *self.lock();
+        // Whoever was left by this rank may wait to be told.
+        if !left.is_empty() {
+            left.retain_mut(|memory| memory.advance(world, lobby));
+        }
+        work(lobby)
     }
 }
 

@@ -154,6 +154,7 @@ pub(crate) fn agree<'w, S: Handed<'w>>(
     look: impl FnOnce([u64; 3]) -> [bool; 2],
 ) -> Result<Agreed<S>> {
     let world = circle.world;
+    world.tell_later();
     *turn += 1;
     let turn = *turn;
     let mark = wish.mark ^ turn.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -403,6 +403,15 @@ impl World {
         core.note(completed.and_then(|result| result))
     }
 
+    /// What became of this operation alone, if it is complete; a failure is told once. Nothing is looked for, and an error does not
+    /// count as one that this world has returned: for whoever goes on with something beside what the program does.
+    pub fn result_of(&self, handle: Handle) -> Option<Result<()>> {
+        match self.core().check_usable() {
+            Ok(()) => self.core().machine().engine.operations.take_result_of(handle.number()),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
     /// Whether this operation and every one before it is complete. A failure is told once, here or by
     /// [`complete`](Self::complete).
     pub fn inquire(&self, handle: Handle) -> Result<bool> {

@@ -37,7 +37,11 @@ impl World {
             let is_short = |error: &Error| matches!(error, Error::OutOfMemory { .. });
             // An atomic takes no memory there.
             let again = || self.memory.compare_swap(untold.word, 0, untold.broken.word()).err();
-            (is_short(&failed) && again().is_some_and(|error| is_short(&error))).then_some(untold)
+            let failed = if is_short(&failed) { again()? } else { failed };
+            let needs_not = |error: &Error| {
+                matches!(error, Error::PeerLost { .. } | Error::Bounds { .. } | Error::Closed(_))
+            };
+            (!needs_not(&failed)).then_some(untold)
         });
         self.keep_untold(left.collect());
     }

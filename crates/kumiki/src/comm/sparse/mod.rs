@@ -451,7 +451,9 @@ struct Running<'a, 'w, T: Pod> {
 
 impl<T: Pod> Drop for Running<'_, '_, T> {
     fn drop(&mut self) {
-        if self.is_over {
+        // A forked child has no part in it.
+        let world = self.exchange.world;
+        if self.is_over || world.local().check_alive(world.rank()).is_err() {
             return;
         }
         let error = Error::Refused("the program panicked in the middle of a sparse exchange".into());
