@@ -114,7 +114,14 @@ impl World {
         let group = self.group()?;
         // Whatever is wrong here, the others must learn it.
         let prepared = prepare::<T>(self, options);
-        let (layout, booked) = self.note(agree::<T>(&group, options, prepared))?;
+        let (layout, booked) = match agree::<T>(&group, options, prepared) {
+            Ok(agreed) => agreed,
+            Err(error) => {
+                // Whoever just left might do so before another one has heard what all have said.
+                let _ = group.free();
+                return self.note(Err(error));
+            }
+        };
         let areas = self.shared_array::<u64>((layout.bytes() / 8) as usize)?;
         let number = mix(group.number(), hash("sparse exchange")).max(1);
         let area = areas.own().address();
