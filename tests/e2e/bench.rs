@@ -49,6 +49,45 @@ fn wrong_questions_are_answered_with_what_would_be_right() {
 }
 
 #[test]
+fn senders_that_meet_are_measured_on_links_that_are_as_slow_as_asked() {
+    let words = ["--senders", "3", "--mib", "1", "--link-rate", "100M", "--samples", "1", "--json"];
+    let output = bench_of("pacing", &words);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("--netns needs root or user namespaces") {
+        return println!("skipped: {}", errors.trim());
+    }
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let modes: Vec<&str> = rows.iter().filter_map(|row| row["pacing"].as_str()).collect();
+    assert_eq!(modes, ["off", "auto", "on"]);
+    for row in &rows {
+        let figure = |name: &str| row[name]["median"].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        // 3 MiB at 12.5 MB/s, but for what leaves at once.
+        assert!(figure("slowest_s") > 0.2, "{row}");
+        assert!(figure("get_median_us") > 0.0 && figure("get_p99_us") <= figure("get_most_us"), "{row}");
+    }
+    let unknown = Command::new(env!("CARGO_BIN_EXE_kumiki"))
+        .args([
+            "run",
+            "-n",
+            "2",
+            "--virtual-nodes",
+            "2",
+            env!("CARGO_BIN_EXE_kumiki"),
+            "bench",
+            "pacing-rank",
+            "1",
+        ])
+        .env("KUMIKI_PACING", "fast")
+        .output()
+        .unwrap();
+    assert!(!unknown.status.success());
+    let errors = String::from_utf8_lossy(&unknown.stderr);
+    assert!(errors.contains("KUMIKI_PACING") && errors.contains("auto"), "{errors}");
+}
+
+#[test]
 fn the_structures_are_measured_and_right() {
     let output = bench_of("data", &["--quick", "--samples", "1", "--peers", "none", "--json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -186,10 +186,9 @@ impl<'a> Launcher<'a> {
         let agents =
             nodes.iter().map(|node| agents::start(options, node, secret)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
-            agents
-                .iter()
-                .enumerate()
-                .try_for_each(|(index, agent)| netns::connect(index as u32, agent.child.id()))?;
+            agents.iter().enumerate().try_for_each(|(index, agent)| {
+                netns::connect(index as u32, agent.child.id(), options.cable)
+            })?;
         }
         let mut hub = Hub::new(
             Plan {

@@ -7,6 +7,15 @@ use crate::{Result, RunError};
 use kumiki_net::os::network::{self, Network};
 use std::net::{Ipv4Addr, SocketAddr};
 
+/// What the cable of a virtual node carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cable {
+    /// Bytes a second, in each direction.
+    pub bytes_per_second: u64,
+    /// Bytes that wait at an end for their turn; more are dropped.
+    pub queue_bytes: u32,
+}
+
 const BRIDGE: &str = "kumiki0";
 /// The end of a node's cable, in its namespace.
 const FAR: &str = "eth0";
@@ -35,16 +44,25 @@ pub(crate) fn enter() -> Result<()> {
 }
 
 /// Connects the namespace of a node with the bridge.
-pub(crate) fn connect(node: u32, pid: u32) -> Result<()> {
+pub(crate) fn connect(node: u32, pid: u32, carries: Option<Cable>) -> Result<()> {
     let cable = format!("node{node}");
     let network = Network::open()?;
     network.add_cable(&cable, BRIDGE, FAR, pid)?;
+    shape(&network, &cable, carries)?;
     network.turn_on(&cable)?;
     network::in_network_of(pid, || {
         let network = Network::open()?;
         network.turn_on("lo")?;
         network.add_address(FAR, ip(node), 16)?;
+        shape(&network, FAR, carries)?;
         network.turn_on(FAR)
     })?;
     Ok(())
+}
+
+fn shape(network: &Network, end: &str, carries: Option<Cable>) -> kumiki_net::Result<()> {
+    match carries {
+        Some(cable) => network.shape(end, cable.bytes_per_second, cable.queue_bytes),
+        None => Ok(()),
+    }
 }

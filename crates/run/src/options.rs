@@ -1,5 +1,6 @@
 //! What the user asks for.
 
+use crate::netns::Cable;
 use kumiki_net::terms::Terms;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct Options {
     pub virtual_nodes: Option<u32>,
     /// A network namespace for each virtual node.
     pub network_namespaces: bool,
+    /// What the cable of each of them carries; whatever it can if `None`.
+    pub cable: Option<Cable>,
     /// Binding to processors.
     pub bind: Bind,
     /// Environment of the ranks: `NAME` or `NAME=VALUE`.
@@ -63,6 +66,7 @@ impl Default for Options {
             per_node: None,
             virtual_nodes: None,
             network_namespaces: false,
+            cable: None,
             bind: Bind::None,
             environment: Vec::new(),
             directory: None,

@@ -42,6 +42,11 @@ pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
     if options.network_namespaces && options.virtual_nodes.is_none() {
         return wrong("--netns (KUMIKI_NETNS) gives each virtual node a namespace; add --virtual-nodes K");
     }
+    if options.cable.is_some() && !options.network_namespaces {
+        return wrong(
+            "--link-rate (KUMIKI_LINK_RATE) is of the cables between network namespaces; add --netns",
+        );
+    }
     let ranks = match (options.ranks, options.per_node) {
         (Some(0), _) => return wrong("a job needs at least one rank"),
         (_, Some(0)) => return wrong("--ppn is 0: a node has at least one rank"),
@@ -235,6 +240,7 @@ fn wrong<T>(message: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Cable;
 
     fn sizes(options: &Options) -> Vec<(String, usize)> {
         plan(options).unwrap().into_iter().map(|node| (node.name, node.ranks.len())).collect()
@@ -329,6 +335,11 @@ mod tests {
             Options { virtual_nodes: Some(3), ..base.clone() },
             Options { virtual_nodes: Some(0), ..base.clone() },
             Options { network_namespaces: true, ..base.clone() },
+            Options {
+                virtual_nodes: Some(2),
+                cable: Some(Cable { bytes_per_second: 1, queue_bytes: 1 }),
+                ..base.clone()
+            },
             Options { virtual_nodes: Some(2), hosts: Some("a".into()), ..base.clone() },
             Options { per_node: Some(1), ..base.clone() },
             Options { per_node: Some(0), ..base.clone() },

@@ -10,6 +10,7 @@
 //! | `launch.rs` | start-up time and memory, which need a job for each sample |
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
 //! | `data/`, `comm/` | the same for data structures, and for patterns of communication |
+//! | `pacing.rs` | senders that meet at one receiver, in network namespaces with shaped cables |
 //! | `sim.rs` | the simulator, beside SimGrid |
 //! | `worker.rs`, `ours.rs`, `between.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
 
@@ -22,6 +23,7 @@ mod floor;
 mod harness;
 mod launch;
 mod ours;
+mod pacing;
 mod peers;
 mod primitives;
 mod report;
@@ -60,7 +62,11 @@ enum What {
     Mem(MemArguments),
     Data(data::DataArguments),
     Comm(comm::CommArguments),
+    Pacing(pacing::Arguments),
     Sim(sim::Arguments),
+    /// A rank of `kumiki bench pacing`.
+    #[command(hide = true)]
+    PacingRank(pacing::RankArguments),
     /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
     #[command(hide = true)]
     Worker,
@@ -131,6 +137,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         What::Mem(arguments) => mem(arguments),
         What::Data(arguments) => data::run(arguments),
         What::Comm(arguments) => comm::run(arguments),
+        What::Pacing(arguments) => pacing::run(arguments),
+        What::PacingRank(arguments) => pacing::rank(arguments),
         What::Sim(arguments) => sim::run(arguments),
         What::Worker => worker::serve(),
     }

@@ -4,7 +4,7 @@ use super::Outcome;
 use clap::ValueEnum;
 use kumiki_run::environment::{self, parse_bytes, parse_duration, parse_yes_or_no};
 use kumiki_run::terms::{self, Terms};
-use kumiki_run::{Bind, Options};
+use kumiki_run::{Bind, Cable, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,6 +45,12 @@ pub(crate) struct Arguments {
     /// Give each virtual node a network namespace of its own.
     #[arg(long, env = "KUMIKI_NETNS", value_parser = yes_or_no)]
     netns: bool,
+    /// Bits a second that the cable of each network namespace carries (100M, 1G), to see what a slower network does.
+    #[arg(long, value_name = "BITS", value_parser = bit_rate, env = "KUMIKI_LINK_RATE")]
+    link_rate: Option<u64>,
+    /// Bytes that wait for their turn at each end of such a cable; more are dropped.
+    #[arg(long, value_name = "BYTES", value_parser = queue_bytes, default_value = "256K", env = "KUMIKI_LINK_QUEUE")]
+    link_queue: u32,
     /// Bind each rank to a processor.
     #[arg(long, value_name = "WHAT", default_value = "none", env = "KUMIKI_BIND")]
     bind: BindChoice,
@@ -149,6 +155,9 @@ fn options(arguments: Arguments) -> Options {
         per_node: arguments.ppn,
         virtual_nodes: arguments.virtual_nodes,
         network_namespaces: arguments.netns,
+        cable: arguments
+            .link_rate
+            .map(|bits| Cable { bytes_per_second: bits / 8, queue_bytes: arguments.link_queue }),
         bind: match arguments.bind {
             BindChoice::Core => Bind::Core,
             BindChoice::None => Bind::None,
@@ -188,6 +197,28 @@ fn operations(text: &str) -> Result<u32, String> {
 
 fn yes_or_no(text: &str) -> Result<bool, String> {
     parse_yes_or_no(text).ok_or_else(|| "it should be yes or no".into())
+}
+
+/// Bits a second: a number with K, M or G, which are thousands here.
+fn bit_rate(text: &str) -> Result<u64, String> {
+    let number = text.trim().trim_end_matches("/s").trim_end_matches("bit");
+    let unit = number.chars().last().unwrap_or(' ').to_ascii_uppercase();
+    let scale = ["K", "M", "G"].iter().position(|&known| unit.to_string() == known);
+    let digits = if scale.is_some() { &number[..number.len() - 1] } else { number };
+    let value = digits.trim().parse::<f64>().ok();
+    let bits = value.map(|value| value * 1000f64.powi(scale.map_or(0, |scale| scale as i32 + 1)));
+    bits.filter(|bits| (1e4..=1e12).contains(bits))
+        .map(|bits| bits as u64)
+        .ok_or_else(|| "it should be a rate such as 100M or 2.5G bits a second, at least 10K".into())
+}
+
+/// Bytes that wait at the end of a cable: a packet at least.
+fn queue_bytes(text: &str) -> Result<u32, String> {
+    let queue = bytes(text)?;
+    u32::try_from(queue)
+        .ok()
+        .filter(|&queue| queue >= 2048)
+        .ok_or_else(|| "it should be 2K or more, and less than 4G".into())
 }
 
 fn bytes(text: &str) -> Result<u64, String> {

@@ -22,7 +22,7 @@ use kumiki_net::os::{futex, machine, process, time};
 use kumiki_net::shm::arena::Phase;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::world::Cause;
-use kumiki_net::tcp::{Setup, Tcp};
+use kumiki_net::tcp::{Pacing, Setup, Tcp};
 use kumiki_net::{environment, hook, Rank};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
@@ -445,6 +445,7 @@ impl World {
             // Half of the room is for those who call us.
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
+            pacing: Pacing::from_environment()?,
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
             callers: machine.callers.clone(),
         };

@@ -9,6 +9,7 @@
 pub mod bare;
 pub mod descriptor;
 pub mod file;
+pub mod flow;
 pub mod futex;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod heap;

@@ -19,6 +19,14 @@ const IFLA_NET_NS_PID: u16 = 19;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
+const RTM_NEWQDISC: u16 = 36;
+const TCA_KIND: u16 = 1;
+const TCA_OPTIONS: u16 = 2;
+const TCA_TBF_PARMS: u16 = 1;
+const TCA_TBF_RATE64: u16 = 4;
+const TCA_TBF_BURST: u16 = 6;
+const TC_H_ROOT: u32 = u32::MAX;
+const TC_LINKLAYER_ETHERNET: u8 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 
@@ -101,6 +109,32 @@ impl Network {
         body.extend(attribute(IFA_LOCAL, &address.octets()));
         body.extend(attribute(IFA_ADDRESS, &address.octets()));
         self.request(RTM_NEWADDR, true, &body, "netlink(new address)")
+    }
+
+    /// Lets so many bytes a second leave a device, and so many wait for their turn; more are dropped.
+    pub fn shape(&self, name: &str, bytes_per_second: u64, queue_bytes: u32) -> Result<()> {
+        let mut body = vec![0; 4];
+        body.extend(index(name)?.to_ne_bytes());
+        body.extend([0; 4]);
+        body.extend(TC_H_ROOT.to_ne_bytes());
+        body.extend([0; 4]);
+        // What may leave at once: what leaves in a millisecond, but a few packets at least.
+        let burst = (bytes_per_second / 1000).clamp(4 * 1514, 1 << 20) as u32;
+        let rate = u32::try_from(bytes_per_second).unwrap_or(u32::MAX);
+        // The rate, no other for peaks, the queue; the burst is told by itself.
+        let mut parameters = vec![0, TC_LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0];
+        parameters.extend(rate.to_ne_bytes());
+        parameters.extend([0; 12]);
+        parameters.extend(queue_bytes.to_ne_bytes());
+        parameters.extend([0; 8]);
+        let mut options = attribute(TCA_TBF_PARMS, &parameters);
+        options.extend(attribute(TCA_TBF_BURST, &burst.to_ne_bytes()));
+        if rate == u32::MAX {
+            options.extend(attribute(TCA_TBF_RATE64, &bytes_per_second.to_ne_bytes()));
+        }
+        body.extend(attribute(TCA_KIND, &text("tbf")));
+        body.extend(attribute(TCA_OPTIONS, &options));
+        self.request(RTM_NEWQDISC, true, &body, "netlink(new queue, tbf)")
     }
 
     fn request(&self, kind: u16, create: bool, body: &[u8], call: &'static str) -> Result<()> {

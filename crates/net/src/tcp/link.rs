@@ -6,6 +6,7 @@ mod receiving;
 
 use super::buffers::{fill, is_frame, Buffers, LEAD_BYTES};
 use super::in_place::{self, InPlace};
+use super::pacing::Spacing;
 use super::reach::Attempt;
 use crate::auth::Identity;
 use crate::contract::{
@@ -69,6 +70,12 @@ pub(super) struct Link {
     burst_bytes: u32,
     /// Bytes that are booked for what waits here.
     booked_bytes: u32,
+    /// Bytes of large payloads that have come since shares were dealt.
+    pub(super) came_bytes: u32,
+    /// What the peer may have under way to us, if that is bounded.
+    pub(super) window: Option<u32>,
+    /// How fast we send large payloads.
+    pub(super) spacing: Spacing,
     /// Its place in the table of its transport.
     pub(super) index: u32,
     pub(super) fd: OwnedFd,
@@ -95,6 +102,8 @@ pub(super) struct Link {
     torn: bool,
     /// Whether its transport knows that it was given messages which go out together.
     pub(super) fed: bool,
+    /// How often, of the last times, what it waited for was answered and its user has asked again at once.
+    pub(super) habit: u8,
     /// Whether the payload of the first message is not there yet: the sink is asked for it again at a later poll.
     pub(super) waits_for_sink: bool,
     /// Whether the peer has opened another, which is enough for both.
@@ -127,6 +136,9 @@ impl Link {
             progress: 0,
             burst_bytes: 0,
             booked_bytes: 0,
+            came_bytes: 0,
+            window: None,
+            spacing: Spacing::default(),
             index: u32::MAX,
             fd,
             peer,
@@ -142,6 +154,7 @@ impl Link {
             drop_next: false,
             torn: false,
             fed: false,
+            habit: 0,
             waits_for_sink: false,
             surplus: false,
         }
@@ -330,6 +343,11 @@ impl Link {
             }
         }
         Ok(!self.has_output())
+    }
+
+    /// Bytes that the latest [`flush`](Self::flush) has sent.
+    pub(super) fn burst_bytes(&self) -> usize {
+        self.burst_bytes as usize
     }
 
     /// Whether the latest [`flush`](Self::flush) ended because others must have their turn.

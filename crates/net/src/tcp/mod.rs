@@ -11,8 +11,10 @@
 //! | `buffers.rs` | memory that all connections share |
 //! | `admission.rs` | who may come in |
 //! | `callers.rs` | sockets of callers, on their way from the agent |
+//! | `habit.rs` | two ranks that ask each other, and answer with the next question |
 //! | `in_place.rs` | a frame that is sent without a copy |
 //! | `sending.rs` | which connection a message goes on, and what goes out together |
+//! | `pacing.rs` | large payloads that meet, and how they give way |
 //! | `routes.rs` | which connection questions to a rank go on |
 //! | `surplus.rs` | two ranks that have called each other at once, and need one connection |
 //! | `reach.rs` | calling, calling again, and when a peer is lost |
@@ -22,10 +24,12 @@
 mod admission;
 mod buffers;
 mod callers;
+mod habit;
 #[cfg(test)]
 mod handshakes;
 mod in_place;
 mod link;
+mod pacing;
 mod reach;
 mod room;
 mod routes;
@@ -47,6 +51,8 @@ use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
 pub use callers::Callers;
 use link::{Link, Received};
+pub use pacing::Pacing;
+use pacing::{Grants, LARGE_BYTES};
 use reach::Retry;
 use routes::Routes;
 use sending::More;
@@ -97,6 +103,8 @@ pub struct Setup {
     pub connection_cap: usize,
     /// The most connections that the system lets this process have.
     pub most_connections: usize,
+    /// Whether large payloads give way to each other.
+    pub pacing: Pacing,
     /// Where the memory of connections is booked.
     pub accounts: Arc<dyn Accounts>,
     /// Where the sockets of callers come in: when the agent has sent something, and before the first poll.
@@ -125,6 +133,8 @@ pub struct Tcp {
     unsettled: Vec<u32>,
     /// Links that were given messages which go out together, when all of them are there.
     fed: Vec<u32>,
+    /// The link on which the latest poll has brought the last answer that was awaited there, until something is asked again.
+    answered: Option<u32>,
     next_deadline_ms: Option<u64>,
     /// When the machines of peers are looked at that owe us an answer; none while none does.
     check_at_ms: Option<u64>,
@@ -140,6 +150,8 @@ pub struct Tcp {
     /// Polls of the hot link alone since all were looked at, and how many there may be.
     polls: u32,
     polls_per_round: u32,
+    /// What others may have under way to us.
+    grants: Grants,
     /// The link whose bytes wake nobody, because it is polled all the time. It is the hot one.
     hushed: Option<u32>,
 }
@@ -166,6 +178,7 @@ impl Tcp {
             called: 0,
             unsettled: Vec::new(),
             fed: Vec::new(),
+            answered: None,
             next_deadline_ms: None,
             check_at_ms: None,
             draining: false,
@@ -175,6 +188,7 @@ impl Tcp {
             hot: None,
             polls: 0,
             polls_per_round: POLLS_PER_ROUND,
+            grants: Grants::default(),
             hushed: None,
             setup,
         };
@@ -240,6 +254,7 @@ impl Tcp {
         link.close_books(&mut self.buffers);
         self.setup.accounts.unbook(BOOKED_BYTES);
         self.hot = self.hot.filter(|&hot| hot != index);
+        self.answered = self.answered.filter(|&answered| answered != index);
         self.hushed = self.hushed.filter(|&hushed| hushed != index);
         let _ = self.sleeper.epoll.remove(link.fd.as_fd());
         if let Some(peer) = link.peer {
@@ -290,6 +305,9 @@ impl Tcp {
                         // The next poll looks at everybody.
                         self.polls = MOST_POLLS_PER_ROUND;
                     }
+                    if link.burst_bytes() >= LARGE_BYTES {
+                        self.note_went(index);
+                    }
                 }
                 self.expect_life(index);
             }
@@ -324,8 +342,9 @@ impl Tcp {
         link.used = self.tick;
         self.heat(index);
         let Some(link) = self.links[index as usize].as_ref() else { return 0 };
-        let was_established = link.established;
+        let (was_established, awaited) = (link.established, link.unanswered);
         let received = self.receive(index, sink, out);
+        self.note_answered(index, awaited, out);
         self.received(index, was_established, received, sink, out)
     }
 
@@ -363,6 +382,9 @@ impl Tcp {
                 1
             }
             Some(Received::Bytes(got)) => {
+                if got >= LARGE_BYTES {
+                    self.note_came(index, got);
+                }
                 self.settle(index, was_established, sink, out);
                 (got > 0) as usize
             }
@@ -505,11 +527,15 @@ impl Tcp {
     /// Reads from a link on which nothing else is to be done. Most turns of a wait end here, with nothing.
     fn receive_plain(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
         let looks = if self.hushed == Some(index) { LOOKS_PER_POLL } else { 1 };
+        let awaited = self.links[index as usize].as_ref().map_or(0, |link| link.unanswered);
         for _ in 0..looks {
             match self.receive(index, sink, out) {
                 // Each look counts: the other links must not wait the longer for it.
                 Some(Received::Bytes(0)) => self.polls += 1,
-                received => return self.received(index, true, received, sink, out),
+                received => {
+                    self.note_answered(index, awaited, out);
+                    return self.received(index, true, received, sink, out);
+                }
             }
         }
         0
@@ -566,6 +592,7 @@ impl Transport for Tcp {
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
+        self.asks_again(to);
         let mut out = std::mem::take(&mut self.outbox);
         let sent = self.send_inner(to, message, More::No, sink, &mut out);
         self.settle_outbox(&mut out, sink);
@@ -597,6 +624,7 @@ impl Transport for Tcp {
         if !self.fed.is_empty() {
             self.flush(sink);
         }
+        self.asks_no_more();
         let slept = self.sleeper.slept.load(Ordering::Relaxed);
         if slept {
             self.sleeper.slept.store(false, Ordering::Relaxed);

@@ -133,6 +133,7 @@ fn transport(arena: &Arc<Arena>, rank: u32, cap: usize, most: usize) -> Tcp {
         secret: Arc::new(secret()),
         connection_cap: cap,
         most_connections: most,
+        pacing: Pacing::Auto,
         accounts: Arc::new(Unlimited),
         callers: Arc::default(),
     };
@@ -648,6 +649,80 @@ fn of_a_damaged_bundle_nothing_is_done() {
         callee.poll(&mut reached).unwrap();
     }
     assert_eq!(reached.frames.len(), 8, "{:?}", reached.frames);
+}
+
+/// A layer above that answers every question, and counts what it was asked and answered.
+#[derive(Default)]
+struct Answering {
+    asked: u32,
+    answered: u32,
+}
+
+impl Sink for Answering {
+    fn part(&mut self, _: Rank, _: &Header, _: u32, _: &[u8]) {}
+    fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
+        if header.kind != KIND {
+            self.answered += 1;
+            return true;
+        }
+        self.asked += 1;
+        let header = Header { kind: KIND + 1, ..Header::default() };
+        out.messages.push((from, Message { header, path: Path::Answer(path), ..note() }));
+        false
+    }
+    fn fill(&mut self, _: Source, _: u64, _: &mut [u8]) -> Filled {
+        Filled::Gone
+    }
+    fn torn(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
+        false
+    }
+    fn withdrawn(&mut self, _: Rank, _: &Header, _: &mut Outbox) {}
+    fn lost(&mut self, peer: Rank, error: Error, _: &mut Outbox) {
+        panic!("{peer} is lost: {error}");
+    }
+    fn unsent(&mut self, peer: Rank, error: Error, _: bool, _: &mut Outbox) {
+        panic!("{peer} cannot be reached: {error}");
+    }
+    fn agent(&mut self, _: &mut Outbox) {}
+}
+
+#[test]
+fn an_answer_goes_with_the_question_of_who_always_asks_again() {
+    let [(mut one, _), (mut other, _)] = connected();
+    let (mut here, mut there) = (Answering::default(), Answering::default());
+    let question = Message { expects_answer: true, ..note() };
+    // Asks, and gets the answer; the other asks too, and its question comes before the answer.
+    let mut ask = |one: &mut Tcp, other: &mut Tcp, here: &mut Answering, both: bool| {
+        one.send(Rank(1), question, here).unwrap();
+        if both {
+            other.send(Rank(0), question, &mut there).unwrap();
+        }
+        let answered = here.answered;
+        let asked = there.asked;
+        while there.asked == asked {
+            other.poll(&mut there).unwrap();
+        }
+        while here.answered == answered {
+            one.poll(here).unwrap();
+        }
+        there.answered
+    };
+    assert_eq!(ask(&mut one, &mut other, &mut here, true), 0);
+    assert!(!one.keeps(), "it has no habit yet");
+    for _ in 0..=habit::HABIT {
+        ask(&mut one, &mut other, &mut here, false);
+    }
+    assert_eq!(ask(&mut one, &mut other, &mut here, true), 1);
+    assert!(one.keeps());
+    assert_eq!((here.asked, one.links.iter().flatten().map(|link| link.queued()).sum::<usize>()), (2, 1));
+    // The next question takes the answer along.
+    assert_eq!(ask(&mut one, &mut other, &mut here, true), 2);
+    assert!(one.keeps());
+    // Without one, whoever looks for something else sends it; and it is not kept again.
+    one.poll(&mut here).unwrap();
+    assert!(!one.keeps());
+    assert_eq!(ask(&mut one, &mut other, &mut here, true), 3);
+    assert!(!one.keeps());
 }
 
 #[test]
