@@ -17,6 +17,7 @@ mod endings;
 mod foreign;
 mod job;
 mod kills;
+mod links;
 mod litter;
 #[path = "../loopback.rs"]
 mod loopback;
@@ -50,6 +51,7 @@ fn main() -> std::process::ExitCode {
         stuck::TESTS,
         network::TESTS,
         partition::TESTS,
+        links::TESTS,
         endings::TESTS,
         strangers::TESTS,
         resources::TESTS,

@@ -179,7 +179,7 @@ impl<'a> Launcher<'a> {
             libc::SIGPIPE,
         ])?;
         if options.network_namespaces {
-            netns::enter()?;
+            netns::enter(&options.cables)?;
         }
         process::become_subreaper()?;
         let children_before = process::children();
@@ -187,7 +187,7 @@ impl<'a> Launcher<'a> {
             nodes.iter().map(|node| agents::start(options, node, secret)).collect::<Result<Vec<_>>>()?;
         if options.network_namespaces {
             agents.iter().enumerate().try_for_each(|(index, agent)| {
-                netns::connect(index as u32, agent.child.id(), options.cable)
+                netns::connect(index as u32, agent.child.id(), &options.cables)
             })?;
         }
         let mut hub = Hub::new(

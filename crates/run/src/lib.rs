@@ -32,7 +32,7 @@ pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
 pub use kumiki_net::terms;
 pub use launcher::run;
-pub use netns::Cable;
+pub use netns::{Cable, Cables, MAX_NETWORKS};
 pub use options::{Bind, Options};
 pub use plan::{is_here, MAX_RANKS};
 

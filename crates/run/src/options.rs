@@ -1,6 +1,6 @@
 //! What the user asks for.
 
-use crate::netns::Cable;
+use crate::netns::Cables;
 use kumiki_net::terms::Terms;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub struct Options {
     pub virtual_nodes: Option<u32>,
     /// A network namespace for each virtual node.
     pub network_namespaces: bool,
-    /// What the cable of each of them carries; whatever it can if `None`.
-    pub cable: Option<Cable>,
+    /// What connects them then.
+    pub cables: Cables,
     /// Binding to processors.
     pub bind: Bind,
     /// Environment of the ranks: `NAME` or `NAME=VALUE`.
@@ -66,7 +66,7 @@ impl Default for Options {
             per_node: None,
             virtual_nodes: None,
             network_namespaces: false,
-            cable: None,
+            cables: Cables::default(),
             bind: Bind::None,
             environment: Vec::new(),
             directory: None,

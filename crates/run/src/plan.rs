@@ -1,6 +1,6 @@
 //! Which rank goes where: block by block over the nodes, or in turn.
 
-use crate::{Options, Result, RunError};
+use crate::{Cables, Options, Result, RunError};
 use kumiki_net::os::{file, socket};
 use std::net::IpAddr;
 
@@ -42,10 +42,8 @@ pub(crate) fn plan(options: &Options) -> Result<Vec<PlannedNode>> {
     if options.network_namespaces && options.virtual_nodes.is_none() {
         return wrong("--netns (KUMIKI_NETNS) gives each virtual node a namespace; add --virtual-nodes K");
     }
-    if options.cable.is_some() && !options.network_namespaces {
-        return wrong(
-            "--link-rate (KUMIKI_LINK_RATE) is of the cables between network namespaces; add --netns",
-        );
+    if options.cables != Cables::default() && !options.network_namespaces {
+        return wrong("--links and --link-rate are of the cables between network namespaces; add --netns");
     }
     let ranks = match (options.ranks, options.per_node) {
         (Some(0), _) => return wrong("a job needs at least one rank"),
@@ -240,7 +238,6 @@ fn wrong<T>(message: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cable;
 
     fn sizes(options: &Options) -> Vec<(String, usize)> {
         plan(options).unwrap().into_iter().map(|node| (node.name, node.ranks.len())).collect()
@@ -335,11 +332,7 @@ mod tests {
             Options { virtual_nodes: Some(3), ..base.clone() },
             Options { virtual_nodes: Some(0), ..base.clone() },
             Options { network_namespaces: true, ..base.clone() },
-            Options {
-                virtual_nodes: Some(2),
-                cable: Some(Cable { bytes_per_second: 1, queue_bytes: 1 }),
-                ..base.clone()
-            },
+            Options { virtual_nodes: Some(2), cables: Cables { networks: 2, carries: None }, ..base.clone() },
             Options { virtual_nodes: Some(2), hosts: Some("a".into()), ..base.clone() },
             Options { per_node: Some(1), ..base.clone() },
             Options { per_node: Some(0), ..base.clone() },

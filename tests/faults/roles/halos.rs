@@ -45,3 +45,38 @@ pub(crate) fn play() -> Result<()> {
     // The world has lost a rank.
     world.finalize().or(Ok(()))
 }
+
+/// Two ranks that exchange wide halos a few times, and then say what has left their node on each of its networks.
+pub(crate) fn wide() -> Result<()> {
+    const CELLS: usize = 1 << 19;
+    let world = World::init()?;
+    let group = world.group()?;
+    let grid = group.cartesian(&[2, 1], &[true, false])?;
+    let mut halo = grid.halo::<u64>(&[2, CELLS], HaloOptions::sides(&[[1, 1], [0, 0]]))?;
+    let mut field = vec![0; halo.len()];
+    world.sync()?;
+    say("ready");
+    let before = sent_bytes();
+    for step in 0..4 {
+        field.fill(step * 10 + u64::from(world.rank()));
+        halo.exchange(&mut field)?;
+        let other = step * 10 + u64::from(1 - world.rank());
+        let (first, last) = (&field[..CELLS], &field[3 * CELLS..]);
+        assert!(first.iter().chain(last).all(|&cell| cell == other), "a wrong ghost cell in step {step}");
+    }
+    world.sync()?;
+    let after = sent_bytes();
+    say(&format!("sent {} {}", after[0] - before[0], after[1] - before[1]));
+    halo.free()?;
+    group.free()?;
+    world.finalize()
+}
+
+/// Bytes that this node has sent on each of its two networks, so far.
+fn sent_bytes() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/self/net/dev").expect("a list of devices");
+    ["eth0:", "eth1:"].map(|name| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).expect("a device");
+        line.split_whitespace().nth(9).and_then(|bytes| bytes.parse().ok()).expect("a number of bytes")
+    })
+}

@@ -33,6 +33,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "teams" => plain::teams(),
         "collectives" => plain::collectives(),
         "halos" => halos::play(),
+        "wide" => halos::wide(),
         "patterns" => patterns::play(),
         "paused" => plain::paused(),
         "busy" => plain::busy(),

@@ -4,7 +4,7 @@ use super::Outcome;
 use clap::ValueEnum;
 use kumiki_run::environment::{self, parse_bytes, parse_duration, parse_yes_or_no};
 use kumiki_run::terms::{self, Terms};
-use kumiki_run::{Bind, Cable, Options};
+use kumiki_run::{Bind, Cable, Cables, Options};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +45,10 @@ pub(crate) struct Arguments {
     /// Give each virtual node a network namespace of its own.
     #[arg(long, env = "KUMIKI_NETNS", value_parser = yes_or_no)]
     netns: bool,
-    /// Bits a second that the cable of each network namespace carries (100M, 1G), to see what a slower network does.
+    /// So many networks beside each other between the network namespaces, each with a cable to every node (see KUMIKI_MULTIPATH).
+    #[arg(long, value_name = "N", value_parser = networks, default_value = "1", env = "KUMIKI_LINKS")]
+    links: u32,
+    /// Bits a second that each cable of a network namespace carries (100M, 1G), to see what a slower network does.
     #[arg(long, value_name = "BITS", value_parser = bit_rate, env = "KUMIKI_LINK_RATE")]
     link_rate: Option<u64>,
     /// Bytes that wait for their turn at each end of such a cable; more are dropped.
@@ -155,9 +158,12 @@ fn options(arguments: Arguments) -> Options {
         per_node: arguments.ppn,
         virtual_nodes: arguments.virtual_nodes,
         network_namespaces: arguments.netns,
-        cable: arguments
-            .link_rate
-            .map(|bits| Cable { bytes_per_second: bits / 8, queue_bytes: arguments.link_queue }),
+        cables: Cables {
+            networks: arguments.links,
+            carries: arguments
+                .link_rate
+                .map(|bits| Cable { bytes_per_second: bits / 8, queue_bytes: arguments.link_queue }),
+        },
         bind: match arguments.bind {
             BindChoice::Core => Bind::Core,
             BindChoice::None => Bind::None,
@@ -187,6 +193,11 @@ pub(crate) fn ranks(text: &str) -> Result<u32, String> {
 fn count_up_to(text: &str, most: u32) -> Result<u32, String> {
     let number = text.trim().parse().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("it should be a whole number, at least 1 and at most {most}"))
+}
+
+/// A number of networks.
+fn networks(text: &str) -> Result<u32, String> {
+    count_up_to(text, kumiki_run::MAX_NETWORKS)
 }
 
 /// A number of operations, as ranks take it.

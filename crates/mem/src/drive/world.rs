@@ -18,7 +18,7 @@ use kumiki_net::agent::report;
 use kumiki_net::auth::{JobId, Secret};
 use kumiki_net::contract::{Capabilities, Closing, Footprint, Server, Sleeper, Transport};
 use kumiki_net::os::descriptor;
-use kumiki_net::os::{futex, machine, process, time};
+use kumiki_net::os::{futex, machine, multipath, process, time};
 use kumiki_net::shm::arena::Phase;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::world::Cause;
@@ -446,6 +446,7 @@ impl World {
             connection_cap: (config.connection_cap as usize).min(most_connections / 2),
             most_connections,
             pacing: Pacing::from_environment()?,
+            multipath: multipath::is_wanted()?,
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
             callers: machine.callers.clone(),
         };

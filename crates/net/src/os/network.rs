@@ -4,7 +4,7 @@
 
 use super::{check, named};
 use crate::{Error, Result};
-use rustix::net::{socket_with, AddressFamily, SocketFlags, SocketType};
+use rustix::net::{socket_with, AddressFamily, Protocol, SocketFlags, SocketType};
 use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -70,7 +70,12 @@ pub struct Network(OwnedFd);
 impl Network {
     /// Opens the conversation.
     pub fn open() -> Result<Network> {
-        let made = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None);
+        Network::open_for(None)
+    }
+
+    /// Opens one about something else.
+    pub(super) fn open_for(protocol: Option<Protocol>) -> Result<Network> {
+        let made = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol);
         named("socket(AF_NETLINK)", made).map(Network)
     }
 
@@ -137,27 +142,33 @@ impl Network {
         self.request(RTM_NEWQDISC, true, &body, "netlink(new queue, tbf)")
     }
 
-    fn request(&self, kind: u16, create: bool, body: &[u8], call: &'static str) -> Result<()> {
-        let mut flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK;
-        if create {
-            flags |= libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    /// Asks for something to be done.
+    pub(super) fn request(&self, kind: u16, create: bool, body: &[u8], call: &'static str) -> Result<()> {
+        let create = if create { libc::NLM_F_CREATE | libc::NLM_F_EXCL } else { 0 };
+        let (kind, answer) = self.ask(kind, libc::NLM_F_ACK | create, body)?;
+        let errno = answer.first_chunk().map(|errno| i32::from_ne_bytes(*errno));
+        match errno.filter(|_| kind == NLMSG_ERROR) {
+            Some(0) => Ok(()),
+            errno => Err(Error::System { call, errno: errno.map_or(libc::EIO, |errno| -errno) }),
         }
+    }
+
+    /// Asks, and gives the first message of the answer: its kind, and what is in it.
+    pub(super) fn ask(&self, kind: u16, flags: i32, body: &[u8]) -> Result<(u16, Vec<u8>)> {
         let mut message = Vec::with_capacity(16 + body.len());
         message.extend((16 + body.len() as u32).to_ne_bytes());
         message.extend(kind.to_ne_bytes());
-        message.extend((flags as u16).to_ne_bytes());
+        message.extend(((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
         message.extend([0; 8]);
         message.extend(body);
         super::socket::send(self.0.as_fd(), &message)?;
-        let mut answer = [0; 512];
+        let mut answer = vec![0; 4096];
         super::descriptor::poll(&[(self.0.as_fd(), false)], 2_000)?;
         let got = super::socket::receive(self.0.as_fd(), &mut answer, false)?;
-        let errno = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
-        let is_answer = got >= 20 && u16::from_ne_bytes([answer[4], answer[5]]) == NLMSG_ERROR;
-        match errno {
-            0 if is_answer => Ok(()),
-            _ => Err(Error::System { call, errno: if is_answer { -errno } else { libc::EIO } }),
-        }
+        let bytes = answer.first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes)) as usize;
+        let kind = u16::from_ne_bytes([answer[4], answer[5]]);
+        answer.truncate(got.min(bytes));
+        Ok((kind, answer.split_off(answer.len().min(16))))
     }
 }
 
@@ -172,7 +183,7 @@ fn link_header(index: u32, up: bool) -> Vec<u8> {
 }
 
 /// An attribute: its length, its kind, its value, and padding to four bytes.
-fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+pub(super) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(value.len() + 8);
     bytes.extend((4 + value.len() as u16).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());

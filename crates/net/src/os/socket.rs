@@ -1,12 +1,10 @@
 //! Sockets: pairs, messages that carry descriptors, TCP options.
 
-use super::{check, named, sum};
+use super::{check, multipath, named, sum};
 use crate::{Error, Result};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, set_tcp_congestion, tcp_congestion};
-use rustix::net::{
-    connect, getpeername, getsockname, listen, recvmsg, sendmsg, shutdown, socket_with, socketpair,
-};
+use rustix::net::{connect, getpeername, getsockname, listen, recvmsg, sendmsg, shutdown, socketpair};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketFlags, SocketType};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
@@ -262,7 +260,7 @@ pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
     avoid_pacing(fd);
     let (idle, interval) = keepalive_seconds(timeout_ms);
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
-    option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, "setsockopt(TCP_USER_TIMEOUT)")?;
+    set_user_timeout(fd, timeout_ms)?;
     option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1, "setsockopt(SO_KEEPALIVE)")?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, idle, "setsockopt(TCP_KEEPIDLE)")?;
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, interval, "setsockopt(TCP_KEEPINTVL)")?;
@@ -294,7 +292,16 @@ pub fn leave_verdict(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
     // And once more for what the division leaves, and once more so that the verdict comes first.
     let count = (timeout_ms / 1000 / interval as u32 + 2).clamp(4, MAX_KEEPALIVE_COUNT) as i32;
     option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, count, "setsockopt(TCP_KEEPCNT)")?;
-    option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, 0, "setsockopt(TCP_USER_TIMEOUT)")
+    set_user_timeout(fd, 0)
+}
+
+/// How long bytes may be unacknowledged; a connection over several networks has no such limit.
+fn set_user_timeout(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    let name = "setsockopt(TCP_USER_TIMEOUT)";
+    match option(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, timeout_ms as i32, name) {
+        Err(Error::System { errno: libc::ENOPROTOOPT | libc::EOPNOTSUPP, .. }) => Ok(()),
+        set => set,
+    }
 }
 
 /// Whether bytes are sent again and again to a machine that has not answered for so long. A machine that answers that its process has
@@ -308,7 +315,9 @@ pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
         let place = (&mut info as *mut libc::tcp_info).cast();
         libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut bytes)
     };
-    got == 0 && tells_of_silence(&info, limit_ms)
+    // What one network does not carry another may.
+    let is_heard = || multipath::heard_ms(fd).is_some_and(|heard_ms| heard_ms < limit_ms);
+    got == 0 && tells_of_silence(&info, limit_ms) && !is_heard()
 }
 
 /// Whether the kernel's account of a connection tells that. Bytes that have not been acknowledged yet mean nothing: they may have
@@ -339,11 +348,19 @@ pub fn pending_error(fd: BorrowedFd<'_>) -> Result<i32> {
     read_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, "getsockopt(SO_ERROR)")
 }
 
-/// Starts to connect to an address without waiting for it.
-pub fn start_connect(address: &SocketAddr) -> Result<OwnedFd> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+/// The family of an address.
+pub(super) fn family(address: &SocketAddr) -> AddressFamily {
+    if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    }
+}
+
+/// Starts to connect to an address without waiting for it, over several networks if that is wanted.
+pub fn start_connect(address: &SocketAddr, multipath: bool) -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let fd = named("socket", socket_with(family, SocketType::STREAM, flags, None))?;
+    let fd = multipath::stream_socket(family(address), multipath, flags)?;
     match connect(&fd, address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
         Err(errno) => named("connect", Err(errno)),

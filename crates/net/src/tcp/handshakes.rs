@@ -75,6 +75,7 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
         connection_cap: 4,
         most_connections: 4,
         pacing: Pacing::Auto,
+        multipath: false,
         accounts: Arc::new(super::tests::Unlimited),
         callers: Arc::default(),
     };

@@ -105,6 +105,8 @@ pub struct Setup {
     pub most_connections: usize,
     /// Whether large payloads give way to each other.
     pub pacing: Pacing,
+    /// Whether connections go over several networks.
+    pub multipath: bool,
     /// Where the memory of connections is booked.
     pub accounts: Arc<dyn Accounts>,
     /// Where the sockets of callers come in: when the agent has sent something, and before the first poll.

@@ -92,7 +92,7 @@ impl Tcp {
     /// Opens a link to `peer`.
     pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
         let address = self.address(peer)?;
-        let fd = socket::start_connect(&address)?;
+        let fd = socket::start_connect(&address, self.setup.multipath)?;
         let is_here = socket::is_here(fd.as_fd(), &address);
         socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
         let now_ms = time::now_ms();

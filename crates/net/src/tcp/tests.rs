@@ -134,6 +134,7 @@ fn transport(arena: &Arc<Arena>, rank: u32, cap: usize, most: usize) -> Tcp {
         connection_cap: cap,
         most_connections: most,
         pacing: Pacing::Auto,
+        multipath: false,
         accounts: Arc::new(Unlimited),
         callers: Arc::default(),
     };

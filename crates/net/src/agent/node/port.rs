@@ -7,7 +7,7 @@ use crate::agent::report;
 use crate::auth::{self, Hello, JobId, Refusal, Secret, HELLO_BYTES, PREFIX_BYTES};
 use crate::environment;
 use crate::os::descriptor::Epoll;
-use crate::os::socket;
+use crate::os::{multipath, socket};
 use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -229,15 +229,17 @@ pub(in crate::agent) fn listen(ip: IpAddr) -> Result<TcpListener> {
 }
 
 fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
+    let multipath = multipath::is_wanted()?;
+    let bind = |port| multipath::listen(SocketAddr::new(ip, port), multipath);
     let Some((low, high)) = environment::ports()? else {
-        return TcpListener::bind((ip, 0)).map_err(|error| Error::from_io("bind(the node's port)", &error));
+        return bind(0).map_err(|error| Error::from_io("bind(the node's port)", &error));
     };
     // Nodes of one machine start at different places, so that they do not all try the same port first.
     let count = (high - low) as u32 + 1;
     let start = std::process::id() % count;
     let free = (0..count).find_map(|step| {
         let port = low + ((start + step) % count) as u16;
-        TcpListener::bind((ip, port)).ok()
+        bind(port).ok()
     });
     free.ok_or_else(|| {
         Error::Refused(format!("no port of KUMIKI_PORTS={low}-{high} is free on {ip}; widen the range"))

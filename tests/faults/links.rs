@@ -1,0 +1,55 @@
+//! Nodes that have two networks between them: connections go over both, and one of them may fail.
+
+use crate::job::{Job, Setup};
+use crate::runner::{skip, tests};
+use crate::space;
+use std::process::Command;
+use std::time::Duration;
+
+tests![a_halo_goes_over_both_networks, one_network_of_two_may_be_cut,];
+
+/// Two ranks on two nodes with two networks between them; `None` where nobody may cut cables, or the kernel has no Multipath TCP.
+fn start(role: &str) -> Option<Job> {
+    if !space::is_root() {
+        skip("two networks", "only root may do that to a namespace");
+        return None;
+    }
+    if !std::path::Path::new("/proc/sys/net/mptcp/enabled").exists() {
+        skip("two networks", "this kernel has no Multipath TCP");
+        return None;
+    }
+    let setup = Setup::new(role).ranks(2).nodes(2).option("--netns").option("--links=2");
+    let mut job = setup.option("--link-rate=200M").variable("KUMIKI_PEER_TIMEOUT", "30s").start();
+    job.expect_all("ready", 2);
+    Some(job)
+}
+
+fn a_halo_goes_over_both_networks() {
+    let Some(mut job) = start("wide") else { return };
+    let ended = job.end();
+    ended.expect_code(0);
+    let said = ended.said("sent");
+    assert_eq!(said.len(), 2, "{}", ended.show());
+    for line in said {
+        let bytes: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [first, second] = bytes[..] else { panic!("{line}") };
+        // The scheduler of the kernel decides how much; without a second network it would be next to nothing.
+        assert!(first.min(second) * 5 > first.max(second), "{line}");
+    }
+}
+
+fn one_network_of_two_may_be_cut() {
+    let Some(mut job) = start("steady") else { return };
+    // The second subflow stands soon after the first.
+    std::thread::sleep(Duration::from_millis(500));
+    let launcher = job.launcher().to_string();
+    let words = ["--target", &launcher, "--net", "ip", "link", "set", "node1", "down"];
+    let done = Command::new("nsenter").args(words).output().expect("nsenter");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    std::thread::sleep(Duration::from_secs(1));
+    job.tell("stop");
+    let ended = job.finish();
+    ended.expect_code(0);
+    assert!(ended.reports().is_empty(), "{}", ended.show());
+    assert_eq!(ended.said("rounds").len(), 2, "{}", ended.show());
+}
