@@ -6,10 +6,14 @@ use crate::space;
 use std::process::Command;
 use std::time::Duration;
 
-tests![a_halo_goes_over_both_networks, one_network_of_two_may_be_cut,];
+tests![
+    a_halo_goes_over_both_networks,
+    one_network_of_two_may_be_cut,
+    one_network_after_the_other_is_a_loss_with_a_name,
+];
 
 /// Two ranks on two nodes with two networks between them; `None` where nobody may cut cables, or the kernel has no Multipath TCP.
-fn start(role: &str) -> Option<Job> {
+fn start(role: &str, peer_timeout: &str) -> Option<Job> {
     if !space::is_root() {
         skip("two networks", "only root may do that to a namespace");
         return None;
@@ -19,13 +23,14 @@ fn start(role: &str) -> Option<Job> {
         return None;
     }
     let setup = Setup::new(role).ranks(2).nodes(2).option("--netns").option("--links=2");
-    let mut job = setup.option("--link-rate=200M").variable("KUMIKI_PEER_TIMEOUT", "30s").start();
+    let mut job =
+        setup.option("--link-rate=200M").continues().variable("KUMIKI_PEER_TIMEOUT", peer_timeout).start();
     job.expect_all("ready", 2);
     Some(job)
 }
 
 fn a_halo_goes_over_both_networks() {
-    let Some(mut job) = start("wide") else { return };
+    let Some(mut job) = start("wide", "30s") else { return };
     let ended = job.end();
     ended.expect_code(0);
     let said = ended.said("sent");
@@ -39,17 +44,35 @@ fn a_halo_goes_over_both_networks() {
 }
 
 fn one_network_of_two_may_be_cut() {
-    let Some(mut job) = start("steady") else { return };
+    let Some(mut job) = start("steady", "30s") else { return };
     // The second subflow stands soon after the first.
     std::thread::sleep(Duration::from_millis(500));
-    let launcher = job.launcher().to_string();
-    let words = ["--target", &launcher, "--net", "ip", "link", "set", "node1", "down"];
-    let done = Command::new("nsenter").args(words).output().expect("nsenter");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    cut(&job, "node1");
     std::thread::sleep(Duration::from_secs(1));
     job.tell("stop");
     let ended = job.finish();
     ended.expect_code(0);
     assert!(ended.reports().is_empty(), "{}", ended.show());
     assert_eq!(ended.said("rounds").len(), 2, "{}", ended.show());
+}
+
+fn one_network_after_the_other_is_a_loss_with_a_name() {
+    let Some(job) = start("steady", "2s") else { return };
+    std::thread::sleep(Duration::from_millis(500));
+    cut(&job, "node1");
+    // The connection goes on without its first network, which the kernel has given up by then.
+    std::thread::sleep(Duration::from_secs(6));
+    cut(&job, "node1.1");
+    let ended = job.finish();
+    assert_ne!(ended.code, 0, "{}", ended.show());
+    let lost = |rank: u32| ended.errors.iter().any(|line| line.contains(&format!("rank {rank} is lost")));
+    assert!(lost(0) || lost(1), "{}", ended.show());
+}
+
+/// Cuts a cable of a node.
+fn cut(job: &Job, cable: &str) {
+    let launcher = job.launcher().to_string();
+    let words = ["--target", &launcher, "--net", "ip", "link", "set", cable, "down"];
+    let done = Command::new("nsenter").args(words).output().expect("nsenter");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

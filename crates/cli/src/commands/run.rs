@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BITS", value_parser = bit_rate, env = "KUMIKI_LINK_RATE")]
     link_rate: Option<u64>,
     /// Bytes that wait for their turn at each end of such a cable; more are dropped.
-    #[arg(long, value_name = "BYTES", value_parser = queue_bytes, default_value = "256K", env = "KUMIKI_LINK_QUEUE")]
+    #[arg(long, value_name = "BYTES", value_parser = queue_bytes, default_value = "256K", requires = "link_rate", env = "KUMIKI_LINK_QUEUE")]
     link_queue: u32,
     /// Bind each rank to a processor.
     #[arg(long, value_name = "WHAT", default_value = "none", env = "KUMIKI_BIND")]

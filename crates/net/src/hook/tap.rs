@@ -163,6 +163,10 @@ impl<H: Hook> Transport for Tap<H> {
         self.inner.flush(&mut TapSink { sink, hook: &mut self.hook });
     }
 
+    fn keeps(&self) -> bool {
+        self.inner.keeps()
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         while let Some((to, message)) = self.hook.due() {
             self.inner.send(to, message, &mut TapSink { sink, hook: &mut self.hook })?;

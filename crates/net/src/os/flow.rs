@@ -14,13 +14,14 @@ pub struct Flow {
     pub least_round_trip_us: u64,
     /// Segments that had to be sent again, so far.
     pub repeated: u32,
-    /// Bytes a second that the other side has acknowledged lately.
+    /// Bytes a second that the other side has acknowledged lately; 0 if that was all that there was to send.
     pub bytes_per_second: u64,
 }
 
 /// Bytes of the kernel's account of a connection that we look at.
 const INFO_BYTES: usize = 168;
 /// Where in it that is which [`Flow`] has.
+const OWN_LIMIT_AT: usize = 7;
 const ROUND_TRIP_AT: usize = 68;
 const REPEATED_AT: usize = 100;
 const LEAST_ROUND_TRIP_AT: usize = 148;
@@ -44,7 +45,7 @@ pub fn of(fd: BorrowedFd<'_>) -> Option<Flow> {
         round_trip_us: word(ROUND_TRIP_AT)?,
         least_round_trip_us: word(LEAST_ROUND_TRIP_AT)?,
         repeated: word(REPEATED_AT)? as u32,
-        bytes_per_second: long(RATE_AT)?,
+        bytes_per_second: if info[OWN_LIMIT_AT] & 1 == 0 { long(RATE_AT)? } else { 0 },
     })
 }
 
@@ -55,10 +56,11 @@ const WIDEST: i32 = i32::MAX / 2;
 /// many. `None`: as many as the kernel sees fit. What was granted before stays granted.
 pub fn set_window(fd: BorrowedFd<'_>, bytes: Option<u32>) -> Result<()> {
     let clamp = bytes.map_or(WIDEST, |bytes| bytes.min(WIDEST as u32) as i32);
+    set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &clamp, "setsockopt(TCP_WINDOW_CLAMP)")?;
     let lock = if bytes.is_some() { SOCK_RCVBUF_LOCK } else { 0 };
     // Kernels before 5.14 do not know that lock; their tuning may widen the window, and it is set anew before long.
     let _ = set(fd, libc::SOL_SOCKET, SO_BUF_LOCK, &lock, "setsockopt(SO_BUF_LOCK)");
-    set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, &clamp, "setsockopt(TCP_WINDOW_CLAMP)")
+    Ok(())
 }
 
 /// The most bytes a second that a connection sends; `None`: as many as it can.

@@ -4,12 +4,12 @@
 //! allow, and sends on whichever has room. Endpoints are the administrator's (`ip mptcp endpoint add ADDRESS ...`); where there are
 //! none, a connection is what it always was.
 
-use super::network::{attribute, Network};
+use super::network::{attribute, Network, NLMSG_ERROR};
 use super::socket;
 use crate::{environment, Error, Result};
 use rustix::net::{ipproto, socket_with, AddressFamily, Protocol, SocketFlags, SocketType};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 const GENERIC_CONTROL: u16 = 0x10;
 const CTRL_CMD_GETFAMILY: u8 = 3;
@@ -18,6 +18,7 @@ const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 const PM_CMD_ADD_ADDR: u8 = 1;
 const PM_CMD_GET_ADDR: u8 = 3;
 const PM_CMD_SET_LIMITS: u8 = 5;
+const PM_CMD_GET_LIMITS: u8 = 6;
 const PM_ATTR_ADDR: u16 = 1;
 const PM_ATTR_RCV_ADD_ADDRS: u16 = 2;
 const PM_ATTR_SUBFLOWS: u16 = 3;
@@ -34,11 +35,13 @@ const NESTED: u16 = 0x8000;
 pub fn is_wanted() -> Result<bool> {
     match environment::choice("KUMIKI_MULTIPATH", &["auto", "on", "off"])? {
         Some("off") => Ok(false),
-        Some("on") if protocol_works() => Ok(true),
+        Some("on") if works() => Ok(true),
         Some("on") => Err(Error::Refused(
-            "KUMIKI_MULTIPATH=on, but this machine has no Multipath TCP (see sysctl net.mptcp.enabled); leave it at auto".into(),
+            "KUMIKI_MULTIPATH=on, but this machine has no Multipath TCP that would do (Linux 6.10 or later, and sysctl \
+             net.mptcp.enabled=1); leave it at auto"
+                .into(),
         )),
-        _ => Ok(has_endpoints()),
+        _ => Ok(has_endpoints() && works()),
     }
 }
 
@@ -65,13 +68,23 @@ pub fn listen(address: SocketAddr, multipath: bool) -> std::io::Result<TcpListen
     Ok(fd.into())
 }
 
-/// How long ago anything was heard on a connection, on whatever network; `None` if it is not one over several, or the kernel (before
-/// 6.10) does not say.
-pub fn heard_ms(fd: BorrowedFd<'_>) -> Option<u64> {
+/// What the kernel knows of a connection that may go over several networks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// Whether something that was sent has not been acknowledged.
+    pub is_owed: bool,
+    /// How long ago anything was heard, on whatever network.
+    pub heard_ms: u64,
+}
+
+/// What the kernel knows of a connection; `None` if it goes over one network, or the kernel (before 6.10) does not say.
+pub fn life(fd: BorrowedFd<'_>) -> Option<Life> {
     const SOL_MPTCP: i32 = 284;
     const MPTCP_INFO: i32 = 1;
+    const WRITTEN_AT: usize = 16;
+    const ACKNOWLEDGED_AT: usize = 24;
     const LAST_DATA_AT: usize = 88;
-    const LAST_ACKNOWLEDGED_AT: usize = 92;
+    const LAST_ACKNOWLEDGEMENT_AT: usize = 92;
     let mut info = [0u8; 96];
     let mut bytes = info.len() as libc::socklen_t;
     // SAFETY: `info` and `bytes` are valid for writes of their sizes.
@@ -83,19 +96,37 @@ pub fn heard_ms(fd: BorrowedFd<'_>) -> Option<u64> {
         return None;
     }
     let word = |at: usize| info[at..].first_chunk().map(|bytes| u64::from(u32::from_ne_bytes(*bytes)));
-    Some(word(LAST_DATA_AT)?.min(word(LAST_ACKNOWLEDGED_AT)?))
+    let long = |at: usize| info[at..].first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+    let heard_ms = word(LAST_DATA_AT)?.min(word(LAST_ACKNOWLEDGEMENT_AT)?);
+    Some(Life { is_owed: long(WRITTEN_AT)? != long(ACKNOWLEDGED_AT)?, heard_ms })
 }
 
-fn protocol_works() -> bool {
-    socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::MPTCP)).is_ok()
+/// Whether the kernel has all that we need of it: small frames at once, life that is asked for, and an account of that.
+fn works() -> bool {
+    let made = stream_socket(AddressFamily::INET, true, SocketFlags::CLOEXEC);
+    made.is_ok_and(|socket| {
+        life(socket.as_fd()).is_some() && socket::tune_tcp(socket.as_fd(), 15_000).is_ok()
+    })
 }
 
 /// Whether this network namespace has endpoints.
 fn has_endpoints() -> bool {
     let Ok((network, family)) = path_manager() else { return false };
-    let request = message(PM_CMD_GET_ADDR, &[]);
     // The first answer is an endpoint, or says that there are no more.
-    network.ask(family, libc::NLM_F_DUMP, &request).is_ok_and(|(kind, _)| kind == family)
+    match network.ask(family, libc::NLM_F_DUMP, &message(PM_CMD_GET_ADDR, &[])) {
+        Ok((kind, told)) if kind == NLMSG_ERROR && !told.starts_with(&[0; 4]) => accepts_endpoints(),
+        told => told.is_ok_and(|(kind, _)| kind == family),
+    }
+}
+
+/// Whether this network namespace takes addresses that others tell. (Who is not root may not ask for its endpoints, but where
+/// somebody has made some this has been said, too.)
+fn accepts_endpoints() -> bool {
+    // Of a new conversation, so that nothing of the answer before is taken for the answer to this.
+    let Ok((network, family)) = path_manager() else { return false };
+    let Ok((kind, told)) = network.ask(family, 0, &message(PM_CMD_GET_LIMITS, &[])) else { return false };
+    let limit = value_of(&told, PM_ATTR_RCV_ADD_ADDRS).and_then(|value| value.first_chunk().copied());
+    kind == family && limit.is_some_and(|limit| u32::from_ne_bytes(limit) > 0)
 }
 
 /// Tells others of this address of the machine, and listens for them at this port there.
@@ -129,19 +160,55 @@ fn path_manager() -> Result<(Network, u16)> {
     if kind != GENERIC_CONTROL {
         return Err(unknown());
     }
-    let mut rest = told.get(4..).unwrap_or_default();
-    while let Some((head, _)) = rest.split_first_chunk::<4>() {
+    let number = value_of(&told, CTRL_ATTR_FAMILY_ID).and_then(|value| value.first_chunk().copied());
+    number.map(|number| (network, u16::from_ne_bytes(number))).ok_or_else(unknown)
+}
+
+/// The value of an attribute in a generic message.
+fn value_of(message: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut rest = message.get(4..)?;
+    loop {
+        let (head, _) = rest.split_first_chunk::<4>()?;
         let [bytes, kind] = [[head[0], head[1]], [head[2], head[3]]].map(u16::from_ne_bytes);
-        let value = rest.get(4..bytes as usize).ok_or_else(unknown)?;
-        if let (CTRL_ATTR_FAMILY_ID, Some(family)) = (kind, value.first_chunk()) {
-            return Ok((network, u16::from_ne_bytes(*family)));
+        let value = rest.get(4..bytes as usize)?;
+        if kind == wanted {
+            return Some(value);
         }
-        rest = rest.get((bytes as usize).next_multiple_of(4)..).unwrap_or_default();
+        rest = rest.get((bytes as usize).next_multiple_of(4)..)?;
     }
-    Err(unknown())
 }
 
 /// The body of a generic message.
 fn message(command: u8, attributes: &[u8]) -> Vec<u8> {
     [&[command, 1, 0, 0], attributes].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_found_and_damaged_ones_are_none() {
+        let two = [attribute(7, &[1, 2, 3]), attribute(9, &[4, 5])].concat();
+        let told = message(3, &two);
+        assert_eq!(value_of(&told, 7), Some(&[1, 2, 3][..]));
+        assert_eq!(value_of(&told, 9), Some(&[4, 5][..]));
+        assert_eq!(value_of(&told, 8), None);
+        for bytes in 0..told.len() {
+            assert!(value_of(&told[..bytes], 8).is_none());
+        }
+        // Lengths that are too short, or none.
+        for length in 0..4u8 {
+            assert_eq!(value_of(&[3, 1, 0, 0, length, 0, 9, 0, 1, 2], 9), None);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets of the system")]
+    fn a_plain_connection_has_no_such_life() {
+        let listener = listen("127.0.0.1:0".parse().unwrap(), true).unwrap();
+        let plain = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!(life(plain.as_fd()), None);
+        assert_eq!(life(listener.accept().unwrap().0.as_fd()), None, "who calls in TCP is answered in TCP");
+    }
 }

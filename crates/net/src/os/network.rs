@@ -9,7 +9,7 @@ use rustix::thread::{move_into_link_name_space, LinkNameSpaceType};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 
-const NLMSG_ERROR: u16 = 2;
+pub(super) const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;
 const RTM_NEWADDR: u16 = 20;
 const IFLA_IFNAME: u16 = 3;

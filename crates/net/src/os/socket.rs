@@ -315,9 +315,7 @@ pub fn is_silent(fd: BorrowedFd<'_>, limit_ms: u64) -> bool {
         let place = (&mut info as *mut libc::tcp_info).cast();
         libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut bytes)
     };
-    // What one network does not carry another may.
-    let is_heard = || multipath::heard_ms(fd).is_some_and(|heard_ms| heard_ms < limit_ms);
-    got == 0 && tells_of_silence(&info, limit_ms) && !is_heard()
+    got == 0 && tells_of_silence(&info, limit_ms)
 }
 
 /// Whether the kernel's account of a connection tells that. Bytes that have not been acknowledged yet mean nothing: they may have

@@ -6,7 +6,7 @@ mod receiving;
 
 use super::buffers::{fill, is_frame, Buffers, LEAD_BYTES};
 use super::in_place::{self, InPlace};
-use super::pacing::Spacing;
+use super::pacing::{Grant, Spacing, LARGE_BYTES};
 use super::reach::Attempt;
 use crate::auth::Identity;
 use crate::contract::{
@@ -62,6 +62,8 @@ pub(super) struct Link {
     pub(super) used: u64,
     /// Until when it plays dead, for fault injection.
     pub(super) stalled_until_ms: u64,
+    /// Since when something is not acknowledged, of a connection over several networks.
+    pub(super) owed_since_ms: Option<u64>,
     /// How calling the peer went so far.
     pub(super) attempt: Attempt,
     /// How far the first message of the queue has been sent.
@@ -70,10 +72,8 @@ pub(super) struct Link {
     burst_bytes: u32,
     /// Bytes that are booked for what waits here.
     booked_bytes: u32,
-    /// Bytes of large payloads that have come since shares were dealt.
-    pub(super) came_bytes: u32,
-    /// What the peer may have under way to us, if that is bounded.
-    pub(super) window: Option<u32>,
+    /// What the peer may have under way to us.
+    pub(super) grant: Grant,
     /// How fast we send large payloads.
     pub(super) spacing: Spacing,
     /// Its place in the table of its transport.
@@ -132,12 +132,12 @@ impl Link {
             unbundled: Vec::new(),
             used: 0,
             stalled_until_ms: 0,
+            owed_since_ms: None,
             attempt,
             progress: 0,
             burst_bytes: 0,
             booked_bytes: 0,
-            came_bytes: 0,
-            window: None,
+            grant: Grant::default(),
             spacing: Spacing::default(),
             index: u32::MAX,
             fd,
@@ -343,6 +343,11 @@ impl Link {
             }
         }
         Ok(!self.has_output())
+    }
+
+    /// Whether what comes just now is a large payload.
+    pub(super) fn takes_large_payload(&self) -> bool {
+        self.incoming.payload_bytes as usize >= LARGE_BYTES
     }
 
     /// Bytes that the latest [`flush`](Self::flush) has sent.

@@ -307,8 +307,8 @@ impl Tcp {
                         // The next poll looks at everybody.
                         self.polls = MOST_POLLS_PER_ROUND;
                     }
-                    if link.burst_bytes() >= LARGE_BYTES {
-                        self.note_went(index);
+                    if link.burst_bytes() >= LARGE_BYTES || all_sent && link.spacing.is_held() {
+                        self.note_went(index, all_sent);
                     }
                 }
                 self.expect_life(index);
@@ -384,7 +384,8 @@ impl Tcp {
                 1
             }
             Some(Received::Bytes(got)) => {
-                if got >= LARGE_BYTES {
+                let link = self.links[index as usize].as_ref();
+                if got > 0 && link.is_some_and(|link| link.takes_large_payload()) {
                     self.note_came(index, got);
                 }
                 self.settle(index, was_established, sink, out);

@@ -5,9 +5,9 @@
 //! others send to the same node finds no longer queue before it, and no queue overflows because all began at once.
 //!
 //! **Who sends spaces.** Senders whose ways meet before they part again have no receiver that sees all of them. But a connection
-//! whose round trip takes two milliseconds longer than the shortest, or whose segments get lost, stands in a queue somewhere: then its segments go out evenly, a
-//! little slower than the other side has acknowledged them, until the queue is gone; never slower than half of what it had a second ago,
-//! or others that do not give way would have it all.
+//! that is busy, and whose round trip takes two milliseconds longer than the shortest, or whose segments get lost, stands in a queue
+//! somewhere: then its segments go out evenly, a little slower than the other side has acknowledged them, until the queue is gone, or
+//! all is handed to the system; never slower than half of what it had a second ago, or others that do not give way would have it all.
 //!
 //! Both look at the clock only while large payloads move, and at connections that leave the machine. Nothing is set on a connection
 //! before something stands in a queue, or a second sender comes.
@@ -59,6 +59,8 @@ const ROUND_US: u64 = 5_000;
 const MOST_ROUND_US: u64 = 4 * ROUND_US;
 /// So long what is under way may take beyond the way itself.
 const QUEUE_US: u64 = 1_000;
+/// After so many rounds without a byte of a large payload a sender has no share any more.
+const QUIET_ROUNDS: u8 = 8;
 /// The rate of the best round loses one part in so many a round, until another is as good.
 const FORGETTING: u64 = 64;
 /// The least and the most that one sender has under way.
@@ -66,6 +68,8 @@ const LEAST_WINDOW: u64 = 8 * 1024;
 const MOST_WINDOW: u64 = 64 << 20;
 /// So often a sender looks at its round trip…
 const LOOK_MS: u64 = 10;
+/// …and what it saw longer ago was of another payload.
+const FRESH_MS: u64 = 5 * LOOK_MS;
 /// …and anew at what it has.
 const BASE_MS: u64 = 1_000;
 /// The slowest that a connection is spaced to, in bytes a second.
@@ -109,6 +113,43 @@ impl Grants {
     }
 }
 
+/// What a receiver has granted on one of its connections.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Grant {
+    /// What the peer may have under way to us, if that is bounded.
+    window: Option<u32>,
+    /// Bytes of large payloads that have come in this round.
+    came_bytes: u32,
+    /// Rounds in which none have.
+    quiet: u8,
+    /// Whether the system refuses it.
+    is_refused: bool,
+}
+
+impl Grant {
+    /// Whether the peer sends large payloads now: it has begun to, or goes on.
+    fn is_of_sender(&self) -> bool {
+        self.came_bytes >= SENDER_BYTES || self.window.is_some() && self.came_bytes > 0
+    }
+
+    /// A round is over, in which senders have this share. The window to be set, if it is another one.
+    fn next(&mut self, share: Option<u32>) -> Option<Option<u32>> {
+        let is_sender = self.is_of_sender();
+        self.quiet = if std::mem::take(&mut self.came_bytes) > 0 { 0 } else { self.quiet.saturating_add(1) };
+        let next = match (is_sender, self.window) {
+            (true, _) => share,
+            (false, window) => window.filter(|_| self.quiet < QUIET_ROUNDS),
+        };
+        let is_new = match (self.window, next) {
+            (None, None) => false,
+            // A share that is nearly the present one is not worth telling.
+            (Some(now), Some(next)) => now.abs_diff(next) > now / 8,
+            _ => true,
+        };
+        is_new.then_some(next)
+    }
+}
+
 /// What a sender knows of one of its connections.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Spacing {
@@ -117,48 +158,68 @@ pub(super) struct Spacing {
     /// What it had when its base was taken, and when that was.
     base: u64,
     base_ms: u64,
-    /// When it was looked at last, and what had been sent again by then.
+    /// When it was looked at last, what had been sent again by then, and whether it stood in a queue.
     looked_ms: u64,
     repeated: u32,
+    stood: bool,
+    /// Whether the system refuses it.
+    is_refused: bool,
 }
 
 impl Spacing {
+    /// Whether it is held to a rate.
+    pub(super) fn is_held(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// Whether it is time to look.
     fn is_due(&self, now_ms: u64) -> bool {
         now_ms >= self.looked_ms + LOOK_MS
     }
 
-    /// The kernel says this of the connection: whether its rate changes.
+    /// The kernel says this of the connection: whether its rate changes. One look alone tells little: the first round trips of a
+    /// payload are those of what was sent before, and an acknowledgement may have waited for an answer.
     fn look(&mut self, flow: &Flow, now_ms: u64) -> bool {
+        let is_fresh = now_ms < self.looked_ms.saturating_add(FRESH_MS);
         self.looked_ms = now_ms;
-        if now_ms >= self.base_ms + BASE_MS {
+        if !is_fresh || now_ms >= self.base_ms.saturating_add(BASE_MS) {
             (self.base, self.base_ms) = (flow.bytes_per_second, now_ms);
         }
         let queue_us = flow.round_trip_us.saturating_sub(flow.least_round_trip_us);
-        let has_lost = std::mem::replace(&mut self.repeated, flow.repeated) != flow.repeated;
-        let next = if queue_us > 2 * QUEUE_US || has_lost {
-            let slower = flow.bytes_per_second - flow.bytes_per_second / 10;
-            Some(slower.max(self.base / 2).max(LEAST_RATE))
-        } else {
-            // What it can do is not known while it is held, so that it is let go when it has not done what it might.
-            let faster = self.rate.map(|rate| rate.saturating_add(rate / 8));
-            faster.filter(|&rate| rate / 4 < flow.bytes_per_second.max(LEAST_RATE))
+        let has_lost = std::mem::replace(&mut self.repeated, flow.repeated) != flow.repeated && is_fresh;
+        let stands = queue_us > 2 * QUEUE_US || has_lost;
+        let stood = std::mem::replace(&mut self.stood, stands) && is_fresh;
+        let next = match (stands && stood, flow.bytes_per_second) {
+            // It had nothing more to send: what it could do is not known.
+            (true, 0) => self.rate,
+            (true, rate) => Some((rate - rate / 10).max(self.base / 2).max(LEAST_RATE)),
+            (false, rate) => {
+                // It is let go when it has not done what it might.
+                let faster = self.rate.map(|rate| rate.saturating_add(rate / 8));
+                faster.filter(|&faster| faster / 4 < rate.max(LEAST_RATE))
+            }
         };
         std::mem::replace(&mut self.rate, next) != next
+    }
+
+    /// All is handed to the system: what comes next is perhaps small. Whether it was held to a rate.
+    fn end(&mut self) -> bool {
+        self.stood = false;
+        self.rate.take().is_some()
     }
 }
 
 impl Tcp {
-    /// Bytes of a large payload have come on a link.
+    /// Bytes have come on a link, of a large payload if the latest frame is one.
     pub(super) fn note_came(&mut self, index: u32, bytes: usize) {
         if self.setup.pacing == Pacing::Off {
             return;
         }
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        if link.is_here || !link.established {
+        if link.is_here || !link.established || link.grant.is_refused {
             return;
         }
-        link.came_bytes = link.came_bytes.saturating_add(bytes as u32);
+        link.grant.came_bytes = link.grant.came_bytes.saturating_add(bytes as u32);
         if self.grants.came(bytes, time::now_ns() / 1_000) {
             self.grant();
         }
@@ -166,55 +227,46 @@ impl Tcp {
 
     /// A round is over: everybody who has sent large payloads in it has a share.
     fn grant(&mut self) {
-        let is_sender = |came_bytes: u32| came_bytes >= SENDER_BYTES;
-        let senders = || self.links.iter().flatten().filter(|link| is_sender(link.came_bytes));
-        let count = senders().count();
-        let window = (count >= self.setup.pacing.least_senders()).then(|| {
-            let ways = senders().filter_map(|link| flow::of(link.fd.as_fd()));
-            self.grants.share(count, ways.map(|flow| flow.least_round_trip_us).min().unwrap_or(0))
-        });
+        let senders = self.links.iter().flatten().filter(|link| link.grant.is_of_sender()).count();
+        let are_paced = senders >= self.setup.pacing.least_senders();
         for link in self.links.iter_mut().flatten() {
-            if is_sender(std::mem::take(&mut link.came_bytes)) {
-                link.grant(window);
+            // Who is near has no more under way than it needs because somebody else is far.
+            let share = || {
+                let way_us = flow::of(link.fd.as_fd()).map_or(0, |flow| flow.least_round_trip_us);
+                self.grants.share(senders, way_us)
+            };
+            let share = (are_paced && link.grant.is_of_sender()).then(share);
+            let Some(window) = link.grant.next(share) else { continue };
+            // Without it the connection works as it would have.
+            match flow::set_window(link.fd.as_fd(), window) {
+                Ok(()) => link.grant.window = window,
+                Err(_) => link.grant.is_refused = true,
             }
         }
     }
 
-    /// A link has sent a part of a large payload.
-    pub(super) fn note_went(&mut self, index: u32) {
+    /// A link has sent a part of a large payload, and perhaps all that was to be sent.
+    pub(super) fn note_went(&mut self, index: u32, all: bool) {
         if self.setup.pacing == Pacing::Off {
             return;
         }
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
-        if link.is_here || !link.established {
+        if link.is_here || !link.established || link.spacing.is_refused {
+            return;
+        }
+        if all {
+            if link.spacing.end() {
+                let _ = flow::set_rate(link.fd.as_fd(), None);
+            }
             return;
         }
         let now_ms = time::now_ms();
-        if link.spacing.is_due(now_ms) {
-            link.space(now_ms);
+        if !link.spacing.is_due(now_ms) {
+            return;
         }
-    }
-}
-
-impl super::Link {
-    /// What the peer may have under way to us. A share that is nearly the present one is not worth telling.
-    fn grant(&mut self, window: Option<u32>) {
-        let is_new = match (self.window, window) {
-            (None, None) => false,
-            (Some(now), Some(next)) => now.abs_diff(next) > now / 8,
-            _ => true,
-        };
-        // Without it the connection works as it would have.
-        if is_new && flow::set_window(self.fd.as_fd(), window).is_ok() {
-            self.window = window;
-        }
-    }
-
-    /// Looks whether what we send stands in a queue.
-    fn space(&mut self, now_ms: u64) {
-        let Some(flow) = flow::of(self.fd.as_fd()) else { return };
-        if self.spacing.look(&flow, now_ms) {
-            let _ = flow::set_rate(self.fd.as_fd(), self.spacing.rate);
+        let Some(flow) = flow::of(link.fd.as_fd()) else { return };
+        if link.spacing.look(&flow, now_ms) {
+            link.spacing.is_refused = flow::set_rate(link.fd.as_fd(), link.spacing.rate).is_err();
         }
     }
 }
@@ -265,13 +317,14 @@ mod tests {
         assert!(spacing.is_due(1_000));
         assert!(!spacing.look(&flow(10_000_000, 500), 1_000), "no queue to speak of");
         assert!(!spacing.is_due(1_009) && spacing.is_due(1_010));
-        assert!(spacing.look(&flow(10_000_000, 5_000), 1_010));
+        assert!(!spacing.look(&flow(10_000_000, 5_000), 1_010), "once is not enough");
+        assert!(spacing.look(&flow(10_000_000, 5_000), 1_020));
         assert_eq!(spacing.rate, Some(9_000_000));
-        assert!(spacing.look(&flow(9_000_000, 500), 1_020), "the queue is gone: a little faster");
+        assert!(spacing.look(&flow(9_000_000, 500), 1_030), "the queue is gone: a little faster");
         assert_eq!(spacing.rate, Some(10_125_000));
         let rates: Vec<_> = (0..20)
             .map(|look| {
-                spacing.look(&flow(9_000_000, 500), 1_030 + 10 * look);
+                spacing.look(&flow(9_000_000, 500), 1_040 + 10 * look);
                 spacing.rate
             })
             .collect();
@@ -279,11 +332,32 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_was_quiet_was_held_to_what_it_had_sent_then() {
+        let mut spacing = Spacing::default();
+        // Small messages, whose answers took their time; and segments that were lost long ago.
+        assert!(!spacing.look(&Flow { repeated: 3, ..flow(5_000, 40_000) }, 1_000));
+        assert!(
+            !spacing.look(&Flow { repeated: 3, ..flow(0, 40_000) }, 1_010),
+            "nothing more was to be sent"
+        );
+        assert!(!spacing.look(&flow(5_000, 40_000), 9_000), "that was of another payload");
+        spacing.look(&flow(10_000_000, 40_000), 9_010);
+        assert_eq!(spacing.rate, Some(9_000_000));
+        assert!(spacing.end(), "all is handed to the system");
+        assert_eq!(spacing.rate, None);
+        assert!(!spacing.end());
+    }
+
+    #[test]
     fn a_connection_that_loses_segments_goes_slower_too() {
         let mut spacing = Spacing::default();
-        assert!(spacing.look(&Flow { repeated: 3, ..flow(10_000_000, 0) }, 1_000));
+        let lost = |repeated| Flow { repeated, ..flow(10_000_000, 0) };
+        spacing.look(&lost(3), 1_000);
+        spacing.look(&lost(4), 1_010);
+        assert_eq!(spacing.rate, None);
+        spacing.look(&lost(5), 1_020);
         assert_eq!(spacing.rate, Some(9_000_000));
-        spacing.look(&Flow { repeated: 3, ..flow(9_000_000, 0) }, 1_010);
+        spacing.look(&lost(5), 1_030);
         assert_eq!(spacing.rate, Some(10_125_000), "it has lost no more");
     }
 
@@ -291,16 +365,45 @@ mod tests {
     fn others_that_do_not_give_way_leave_half_in_a_second() {
         let mut spacing = Spacing::default();
         let mut rate = 100_000_000;
+        spacing.look(&flow(rate, 50_000), 9_990);
         for look in 0..90 {
             spacing.look(&flow(rate, 50_000), 10_000 + 10 * look);
             rate = spacing.rate.expect("it stands in a queue");
             assert!(rate >= 50_000_000, "{rate}");
         }
-        for look in 0..1_000_000 {
-            spacing.look(&flow(rate, 50_000), 20_000 + 10 * look);
+        for look in 0..10_000 {
+            spacing.look(&flow(rate, 50_000), 10_900 + 10 * look);
             rate = spacing.rate.expect("it stands in a queue");
         }
         assert_eq!(rate, LEAST_RATE, "and something always");
+    }
+
+    #[test]
+    fn a_window_goes_with_who_sends_and_is_wide_again_for_who_does_not() {
+        let mut grant = Grant { came_bytes: SENDER_BYTES - 1, ..Grant::default() };
+        assert!(!grant.is_of_sender(), "that is little");
+        assert_eq!(grant.next(Some(9_000)), None);
+        let mut round = |came_bytes, share: Option<u32>| {
+            grant.came_bytes = came_bytes;
+            let is_sender = grant.is_of_sender();
+            if let Some(window) = grant.next(share) {
+                grant.window = window;
+            }
+            (is_sender, grant.window)
+        };
+        assert_eq!(round(SENDER_BYTES, Some(9_000)), (true, Some(9_000)));
+        assert_eq!(round(1, Some(9_100)), (true, Some(9_000)), "it goes on, with nearly the same share");
+        assert_eq!(round(1, Some(20_000)), (true, Some(20_000)));
+        assert_eq!(round(1, None), (true, None), "it is alone");
+        assert_eq!(round(SENDER_BYTES, Some(9_000)), (true, Some(9_000)));
+        for _ in 1..QUIET_ROUNDS {
+            assert_eq!(round(0, Some(9_000)), (false, Some(9_000)));
+        }
+        assert_eq!(
+            round(0, Some(9_000)),
+            (false, None),
+            "a far one that was silent for long had it for ever"
+        );
     }
 
     #[test]

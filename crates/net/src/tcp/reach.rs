@@ -8,7 +8,7 @@ use super::link::Link;
 use super::{fresh_nonce, Tcp};
 use crate::auth::Purpose;
 use crate::contract::{Message, Outbox, Sink};
-use crate::os::{socket, time};
+use crate::os::{multipath, socket, time};
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
@@ -267,13 +267,30 @@ impl Tcp {
     pub(super) fn check_silence(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         let limit_ms = self.patience_ms();
         for index in 0..self.links.len() as u32 {
-            let link = self.links[index as usize].as_ref();
+            let link = self.links[index as usize].as_mut();
             let watched = link.filter(|link| link.owes_life());
-            if watched.is_some_and(|link| socket::is_silent(link.fd.as_fd(), limit_ms)) {
+            if watched.is_some_and(|link| link.is_silent(limit_ms)) {
                 let what = "waiting for the peer's machine to answer".into();
                 self.fail(index, Error::Timeout { what, after_ms: limit_ms }, sink, out);
             }
         }
+    }
+}
+
+impl Link {
+    /// Whether the machine of the peer has not answered for so long. Over several networks the kernel does not say how long what was
+    /// sent has been waiting for an answer, so that is remembered here from look to look.
+    fn is_silent(&mut self, limit_ms: u64) -> bool {
+        let Some(life) = multipath::life(self.fd.as_fd()) else {
+            return socket::is_silent(self.fd.as_fd(), limit_ms);
+        };
+        let now_ms = time::now_ms();
+        if !life.is_owed {
+            self.owed_since_ms = None;
+            return false;
+        }
+        let since_ms = *self.owed_since_ms.get_or_insert(now_ms);
+        now_ms >= since_ms + limit_ms && life.heard_ms >= limit_ms
     }
 }
 
