@@ -227,45 +227,106 @@ fn serial() -> Vec<Cell> {
 
 /// Writes the pictures: the strength of the magnetic field in the middle of the box, and the times of rank 0.
 fn draw(folder: &str, found: &[Cell], times: &[Times]) -> std::io::Result<()> {
+    std::fs::write(format!("{folder}/mhd_field.svg"), field_picture(found))?;
+    std::fs::write(format!("{folder}/mhd_overlap.svg"), overlap_chart(times))
+}
+
+fn picture(width: usize, height: usize, title: &str) -> String {
+    format!(
+        "<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' viewBox='0 0 {width} {height}' font-family='sans-serif' \
+         font-size='13' fill='#333'>\n<rect width='{width}' height='{height}' fill='white'/>\n{}",
+        text(20.0, 26.0, "start", title)
+    )
+}
+
+fn text(x: f64, y: f64, anchor: &str, words: &str) -> String {
+    format!("<text x='{x:.1}' y='{y:.1}' text-anchor='{anchor}'>{words}</text>\n")
+}
+
+fn field_picture(found: &[Cell]) -> String {
+    const CELL: usize = 18;
     let strength = |cell: &Cell| cell[3..].iter().map(|value| value * value).sum::<f64>().sqrt();
     let slice: Vec<f64> = boxes([0..SIDE, 0..SIDE, SIDE / 2..SIDE / 2 + 1])
         .map(|[x, y, z]| strength(&found[(x * SIDE + y) * SIDE + z]))
         .collect();
     let most = slice.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    let mut field = picture(SIDE * 16, SIDE * 16);
+    let side = SIDE * CELL;
+    let title = format!("strength of the magnetic field in the middle of the box, after {STEPS} steps");
+    let mut svg = picture(side + 120, side + 60, &title);
     for (index, value) in slice.iter().enumerate() {
-        let warm = (255.0 * value / most) as u8;
-        let (x, y) = (index % SIDE * 16, index / SIDE * 16);
-        field += &format!(
-            "<rect x='{x}' y='{y}' width='16' height='16' fill='rgb({warm},{},{})'/>\n",
-            warm / 2,
-            255 - warm
-        );
+        let (x, y) = (20 + index % SIDE * CELL, 40 + index / SIDE * CELL);
+        // A little more than a cell, so that no white shows between two.
+        let (more, colour) = (CELL + 1, warmth(value / most));
+        svg += &format!("<rect x='{x}' y='{y}' width='{more}' height='{more}' fill='{colour}'/>\n");
     }
-    std::fs::write(format!("{folder}/mhd_field.svg"), field + "</svg>\n")?;
-
-    // One step in ten may be longer than the chart is high: something else had the processor.
-    let mut totals: Vec<Duration> = times.iter().map(|times| times.iter().sum()).collect();
-    totals.sort_unstable();
-    let scale = 180.0 / totals[totals.len() * 9 / 10].as_secs_f64().max(1e-9);
-    let mut chart = picture(STEPS * 10, 240);
-    for (index, step) in times.iter().enumerate() {
-        let mut top = 220.0;
-        for (time, colour) in step.iter().zip(["#3b7dd8", "#d8573b", "#8fb8ea"]) {
-            let height = (scale * time.as_secs_f64()).min(top);
-            top -= height;
-            chart += &format!(
-                "<rect x='{}' y='{top:.1}' width='8' height='{height:.1}' fill='{colour}'/>\n",
-                index * 10
-            );
-        }
+    // What the colours say.
+    let left = side + 40;
+    for part in 0..64 {
+        let (y, colour) = (40.0 + side as f64 * (63 - part) as f64 / 64.0, warmth(part as f64 / 63.0));
+        let high = side as f64 / 64.0 + 1.0;
+        svg += &format!("<rect x='{left}' y='{y:.1}' width='18' height='{high:.1}' fill='{colour}'/>\n");
     }
-    let words =
-        "inner cells while cells are exchanged (blue), waiting (red), cells at the sides (light blue)";
-    chart += &format!("<text x='2' y='236' font-size='12'>{words}</text>\n</svg>\n");
-    std::fs::write(format!("{folder}/mhd_overlap.svg"), chart)
+    for quarter in 0..=4 {
+        let y = 44.0 + side as f64 * f64::from(4 - quarter) / 4.0;
+        svg += &text(left as f64 + 24.0, y, "start", &format!("{:.2}", most * f64::from(quarter) / 4.0));
+    }
+    svg + "</svg>\n"
 }
 
-fn picture(width: usize, height: usize) -> String {
-    format!("<svg xmlns='http://www.w3.org/2000/svg' width='{width}' height='{height}' style='background:white'>\n")
+/// Dark for 0, and bright for 1.
+fn warmth(value: f64) -> String {
+    const STOPS: [[f64; 3]; 6] = [
+        [10.0, 8.0, 40.0],
+        [75.0, 15.0, 110.0],
+        [160.0, 45.0, 105.0],
+        [225.0, 95.0, 60.0],
+        [250.0, 170.0, 60.0],
+        [252.0, 250.0, 200.0],
+    ];
+    let place = value.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+    let below = (place as usize).min(STOPS.len() - 2);
+    let part = place - below as f64;
+    let mix = |at: usize| (STOPS[below][at] + part * (STOPS[below + 1][at] - STOPS[below][at])) as u8;
+    format!("rgb({},{},{})", mix(0), mix(1), mix(2))
+}
+
+fn overlap_chart(times: &[Times]) -> String {
+    const PARTS: [(&str, &str); 3] = [
+        ("#3b7dd8", "inner cells, while cells are exchanged"),
+        ("#d8573b", "waiting for the exchange"),
+        ("#8fb8ea", "cells at the sides"),
+    ];
+    const BASE: f64 = 290.0;
+    // One step in ten may be longer than the chart is high: something else had the processor.
+    let mut totals: Vec<f64> =
+        times.iter().map(|times| times.iter().sum::<Duration>().as_secs_f64() * 1e3).collect();
+    totals.sort_by(f64::total_cmp);
+    let most_ms = totals[totals.len() * 9 / 10].max(1e-3) * 1.1;
+    let up = |ms: f64| BASE - 215.0 * ms / most_ms;
+    let mut svg = picture(STEPS * 10 + 90, 340, "where the time of rank 0 went, step by step");
+    for ((colour, words), left) in PARTS.into_iter().zip([60.0, 330.0, 530.0]) {
+        svg += &format!("<rect x='{left}' y='40' width='12' height='12' fill='{colour}'/>\n");
+        svg += &text(left + 18.0, 51.0, "start", words);
+    }
+    for quarter in 0..=4 {
+        let (ms, right) = (most_ms * f64::from(quarter) / 4.0, STEPS * 10 + 60);
+        let y = up(ms);
+        svg += &format!("<line x1='60' y1='{y:.1}' x2='{right}' y2='{y:.1}' stroke='#ddd'/>\n");
+        let unit = if quarter == 4 { " ms" } else { "" };
+        svg += &text(54.0, y + 4.0, "end", &format!("{ms:.2}{unit}"));
+    }
+    for (index, step) in times.iter().enumerate() {
+        let mut at_ms = 0.0;
+        for (time, (colour, _)) in step.iter().zip(PARTS) {
+            let from = up(at_ms);
+            at_ms = (at_ms + time.as_secs_f64() * 1e3).min(most_ms);
+            let (to, x) = (up(at_ms), 61 + index * 10);
+            let high = from - to;
+            svg += &format!("<rect x='{x}' y='{to:.1}' width='8' height='{high:.1}' fill='{colour}'/>\n");
+        }
+    }
+    for step in (0..=STEPS).step_by(10) {
+        svg += &text(60.0 + step as f64 * 10.0, BASE + 18.0, "middle", &step.to_string());
+    }
+    svg + &text(60.0 + STEPS as f64 * 5.0, BASE + 38.0, "middle", "step") + "</svg>\n"
 }

@@ -203,9 +203,10 @@ const COLOURS: [&str; 8] =
 /// The parts, where the particles are, and the paths of some of them in the colours of the ranks that had them.
 fn picture(parts: &Parts, found: &[Particle], paths: &[Particle]) -> String {
     let colour = |rank: Rank| COLOURS[rank as usize % COLOURS.len()];
-    let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-10 -10 620 620\" width=\"620\" height=\"620\">\n\
-         <rect x=\"-10\" y=\"-10\" width=\"620\" height=\"620\" fill=\"white\"/>\n",
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-10 -40 620 650\" width=\"620\" height=\"650\" font-family=\"sans-serif\" \
+         font-size=\"14\">\n<rect x=\"-10\" y=\"-40\" width=\"620\" height=\"650\" fill=\"white\"/>\n\
+         <text x=\"0\" y=\"-14\" fill=\"#333\">{PARTICLES} particles after {STEPS} steps, and the paths of {DRAWN} of them</text>\n"
     );
     for rank in 0..parts.across * parts.down {
         let [[left, top], [right, bottom]] = parts.corners(rank).map(|corner| corner.map(|at| 600.0 * at));
@@ -213,20 +214,31 @@ fn picture(parts: &Parts, found: &[Particle], paths: &[Particle]) -> String {
         let _ = writeln!(
             svg,
             "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\" fill-opacity=\"0.08\" \
-             stroke=\"#555\"/>\n<text x=\"{:.1}\" y=\"{:.1}\" font-family=\"sans-serif\" font-size=\"14\" fill=\"{colour}\">rank {rank}</text>",
-            left + 8.0,
-            top + 20.0
+             stroke=\"#555\"/>"
         );
-    }
-    for one in found {
-        let ([x, y], colour) = (one.place.map(|at| 600.0 * at), colour(parts.owner(one.place)));
-        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
     }
     for one in paths {
         let ([x, y], colour) = (one.place.map(|at| 600.0 * at), colour(one.owner));
+        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.7\" fill=\"{colour}\"/>");
+    }
+    for one in found {
+        let ([x, y], colour) = (one.place.map(|at| 600.0 * at), colour(parts.owner(one.place)));
+        let look = match one.number < DRAWN {
+            true => "r=\"5\" stroke=\"#222\" stroke-width=\"1.5\"",
+            false => "r=\"2.6\" fill-opacity=\"0.45\"",
+        };
+        let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" fill=\"{colour}\" {look}/>");
+    }
+    // Above the particles, so that it can be read.
+    for rank in 0..parts.across * parts.down {
+        let ([[left, top], _], colour) = (parts.corners(rank), colour(rank));
+        let (x, y) = (600.0 * left + 6.0, 600.0 * top + 6.0);
         let _ = writeln!(
             svg,
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.2\" fill=\"{colour}\" fill-opacity=\"0.7\"/>"
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"58\" height=\"20\" rx=\"3\" fill=\"white\" fill-opacity=\"0.85\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill=\"{colour}\">rank {rank}</text>",
+            x + 29.0,
+            y + 15.0
         );
     }
     svg.push_str("</svg>\n");

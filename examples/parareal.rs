@@ -187,25 +187,30 @@ fn report(history: &[State], ranks: usize) {
 
 /// How far each slice's end was from the right one, with each mending: a line for each mending, on a scale of powers of ten.
 fn picture(history: &[State], ranks: usize, serial: &[Vec<State>]) -> String {
-    let across = |slice: usize| 70.0 + 500.0 * (slice + 1) as f64 / ranks as f64;
-    let up = |error: f64| 40.0 + 20.0 * -error.max(1e-17).log10();
+    let across = |slice: usize| 70.0 + 450.0 * (slice as f64 + 0.5) / ranks as f64;
+    // What is right to the last bit has no power of ten: it stands below them.
+    let up = |error: f64| 50.0 + 19.0 * if error == 0.0 { 18.0 } else { -error.max(1e-17).log10() };
     let mut svg = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 620 440\" width=\"620\" height=\"440\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<rect width=\"620\" height=\"440\" fill=\"white\"/>\n\
-         <text x=\"70\" y=\"20\">error at the end of each slice of time, by how often it was mended</text>\n",
+         <text x=\"70\" y=\"25\">error at the end of each slice of time</text>\n\
+         <text x=\"610\" y=\"25\" text-anchor=\"end\">mended</text>\n",
     );
-    for power in (0..=16).step_by(4) {
-        let y = up(10f64.powi(-power));
+    let powers = (0..=16).step_by(4).map(|power| (10f64.powi(-power), format!("1e-{power}")));
+    for (error, name) in powers.chain([(0.0, "none".into())]) {
+        let name = if error == 1.0 { "1" } else { &name };
+        let y = up(error);
         let _ = writeln!(
             svg,
-            "<line x1=\"70\" y1=\"{y:.1}\" x2=\"570\" y2=\"{y:.1}\" stroke=\"#ddd\"/><text x=\"20\" y=\"{:.1}\">1e-{power:02}</text>",
+            "<line x1=\"70\" y1=\"{y:.1}\" x2=\"520\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\
+             <text x=\"60\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>",
             y + 4.0
         );
     }
     for slice in 0..ranks {
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"410\" text-anchor=\"middle\">rank {slice}</text>",
+            "<text x=\"{:.1}\" y=\"425\" text-anchor=\"middle\">rank {slice}</text>",
             across(slice)
         );
     }
@@ -227,11 +232,15 @@ fn picture(history: &[State], ranks: usize, serial: &[Vec<State>]) -> String {
         for (x, y) in &points {
             let _ = writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>");
         }
-        if let Some((x, y)) = points.last() {
+        if let Some((_, y)) = points.last() {
+            let times = match mending {
+                0 => "never".into(),
+                1 => "once".into(),
+                more => format!("{more} times"),
+            };
             let _ = writeln!(
                 svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{mending}</text>",
-                x + 8.0,
+                "<text x=\"610\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{colour}\">{times}</text>",
                 y + 4.0
             );
         }

@@ -52,7 +52,7 @@ macro_rules! examples {
     };
 }
 
-examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways nbody parareal);
+examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways nbody parareal fmo);
 
 #[test]
 fn both_ways_is_the_same_program_in_the_simulator() {
@@ -63,7 +63,7 @@ fn both_ways_is_the_same_program_in_the_simulator() {
 
 #[test]
 fn pictures_are_drawn_where_they_are_asked_for() {
-    for name in ["nbody", "parareal"] {
+    for name in ["nbody", "parareal", "fmo"] {
         let file = std::env::temp_dir().join(format!("kumiki-{name}-{}.svg", std::process::id()));
         let path = file.to_str().expect("a path in UTF-8");
         Job::new(&["-n", "3"], &[&program(name), "--picture", path]).run().expect(0, "");

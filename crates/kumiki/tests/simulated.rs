@@ -443,6 +443,21 @@ fn what_cannot_be_is_refused() {
     assert!(error.contains("between routers 0 and 2"), "{error}");
 }
 
+/// Whoever leaves then is announced to the others before what was still to happen, and was looked at already.
+#[test]
+fn ranks_that_wait_in_vain_are_reported_though_something_is_to_happen_later() {
+    let cluster = Cluster::new(3, Network::torus(&[3])).patience(Time::from_us(5_000));
+    let stuck = cluster.run(|attachment| {
+        let world = World::attach(attachment)?;
+        if world.rank() == 2 {
+            return world.finalize();
+        }
+        world.messages().receive::<u8>(None, None).map(drop)
+    });
+    let error = stuck.expect_err("nobody sends anything").to_string();
+    assert!(error.contains("stuck") && error.contains("rank 0") && error.contains("rank 1"), "{error}");
+}
+
 /// `KUMIKI_RANKS=4096` makes it as large as can be.
 #[test]
 fn many_ranks_meet_in_a_barrier() {

@@ -287,12 +287,15 @@ impl Hall {
             let next = state.next_event();
             let in_time = next.as_ref().is_none_or(|(at, _)| *at <= self.limits.time);
             let until = self.limits.time.min(state.alive_at + self.limits.patience);
-            let Some((at, event)) = next.filter(|(at, _)| *at <= until) else {
+            if let Some((at, _)) = &next {
+                // Also if it does not happen any more: what ranks do while they leave comes behind it.
+                self.now.fetch_max(at.as_ps(), Ordering::Relaxed);
+            }
+            let Some((_, event)) = next.filter(|(at, _)| *at <= until) else {
                 let why = self.who_waits(&state, in_time);
                 state.verdict = Some(why);
                 continue;
             };
-            self.now.fetch_max(at.as_ps(), Ordering::Relaxed);
             let servers = self.happen(&mut state, event);
             drop(state);
             servers.into_iter().for_each(|server| server.serve());

@@ -229,8 +229,9 @@ impl<'w> Talk<'_, 'w> {
         traffic: &mut dyn Traffic,
     ) -> Result<Option<(usize, u64)>> {
         let (longest, total) = (self.piece_bytes(), traffic.out_bytes());
+        let mut gathered = Vec::new();
         while let Some(lane) = exchange.to {
-            let bytes = traffic.out(exchange.sent, longest.min(total - exchange.sent));
+            let bytes = traffic.out(exchange.sent, longest.min(total - exchange.sent), &mut gathered);
             let needed = footprint(bytes.len() as u64);
             if self.room(lane)? < needed {
                 return Ok(Some((lane, needed)));

@@ -5,6 +5,7 @@
 
 use super::block::{self, Layout};
 use super::lanes::Lane;
+use super::traffic::GATHERED_BYTES;
 use super::tune::{Tuner, TABLE_BYTES};
 use super::{kept, Group, Near, State, Web, MERGED_BYTES, MOST_KNOWN, SCRATCH_BYTES};
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
@@ -327,7 +328,7 @@ fn prepare(world: &World, team: &Team, placing: &Placing, options: GroupOptions)
         + 2 * layout.ring
         + TABLE_BYTES
         + u64::from(MOST_KNOWN) * size_of::<Span>() as u64
-        + (SCRATCH_BYTES + MERGED_BYTES) as u64;
+        + (SCRATCH_BYTES + MERGED_BYTES + GATHERED_BYTES) as u64;
     let booked = world.book(Purpose::Comm, private + team.members().bytes())?;
     let block = world.alloc::<u64>(layout.bytes as usize / 8)?;
     block::prepare(world.local(), block.address(), layout, team.number())?;

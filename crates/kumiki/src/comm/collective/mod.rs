@@ -5,7 +5,7 @@
 //! | `calls.rs` | the collectives, as programs call them |
 //! | `make.rs` | how a group is made |
 //! | `algorithm.rs` | which algorithms there are |
-//! | `tune.rs`, `kept.rs` | which one does it, by trying; and from run to run |
+//! | `tune.rs`, `model.rs`, `kept.rs` | which one does it, by trying; what need not be tried; and from run to run |
 //! | `cartesian.rs` | members in a grid |
 //! | `shown.rs` | flat: the members of a node show each other what they have |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
@@ -33,6 +33,7 @@ mod kept;
 mod lanes;
 mod levels;
 mod make;
+mod model;
 mod operation;
 mod others;
 mod plan;

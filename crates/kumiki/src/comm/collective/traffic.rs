@@ -3,6 +3,9 @@
 use super::operation::{Aligned, Reduction};
 use std::ops::Range;
 
+/// Bytes that do not lie together and are sent together all the same; booked with the group.
+pub(super) const GATHERED_BYTES: usize = 2048;
+
 /// What is sent, and where goes what is received.
 pub(super) trait Traffic {
     /// Bytes that go out.
@@ -11,8 +14,8 @@ pub(super) trait Traffic {
     /// Bytes that come in.
     fn in_bytes(&self) -> usize;
 
-    /// The bytes that go out from a place: at most so many, and fewer where they do not lie together.
-    fn out(&self, at: usize, most: usize) -> &[u8];
+    /// The bytes that go out from a place: at most so many. If they do not lie together they are gathered, and may be fewer.
+    fn out<'a>(&'a self, at: usize, most: usize, gathered: &'a mut Vec<u8>) -> &'a [u8];
 
     /// Takes bytes that came for a place.
     fn take(&mut self, at: usize, bytes: &[u8]);
@@ -38,7 +41,7 @@ impl Traffic for Bytes<'_> {
         self.into.len()
     }
 
-    fn out(&self, at: usize, most: usize) -> &[u8] {
+    fn out<'a>(&'a self, at: usize, most: usize, _: &'a mut Vec<u8>) -> &'a [u8] {
         &self.out[at..at + most]
     }
 
@@ -56,15 +59,23 @@ pub(super) struct Pieces<'a> {
     pub(super) same: bool,
 }
 
-/// Where a byte of a list of pieces is, and how many follow it in its piece.
-fn find(pieces: &[Range<usize>], mut at: usize) -> (usize, usize) {
-    for piece in pieces {
-        if at < piece.len() {
-            return (piece.start + at, piece.len() - at);
-        }
-        at -= piece.len();
+/// The ranges behind a byte of a list of pieces, those that touch each other as one.
+fn behind(pieces: &[Range<usize>], mut at: usize) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut next = 0;
+    while pieces.get(next).is_some_and(|piece| at >= piece.len()) {
+        at -= pieces[next].len();
+        next += 1;
     }
-    (0, 0)
+    std::iter::from_fn(move || {
+        let mut run = pieces.get(next)?.clone();
+        run.start += std::mem::take(&mut at);
+        next += 1;
+        while let Some(piece) = pieces.get(next).filter(|piece| piece.start == run.end) {
+            run.end = piece.end;
+            next += 1;
+        }
+        Some(run)
+    })
 }
 
 impl Traffic for Pieces<'_> {
@@ -76,18 +87,31 @@ impl Traffic for Pieces<'_> {
         self.into.iter().map(Range::len).sum()
     }
 
-    fn out(&self, at: usize, most: usize) -> &[u8] {
-        let (start, bytes) = find(self.out, at);
-        &self.memory[start..start + bytes.min(most)]
+    fn out<'a>(&'a self, at: usize, most: usize, gathered: &'a mut Vec<u8>) -> &'a [u8] {
+        let run = behind(self.out, at).next().unwrap_or_default();
+        let enough = most.min(GATHERED_BYTES);
+        if run.len() >= enough {
+            return &self.memory[run.start..run.start + run.len().min(most)];
+        }
+        gathered.clear();
+        for run in behind(self.out, at) {
+            let room = enough - gathered.len();
+            gathered.extend_from_slice(&self.memory[run.start..run.start + run.len().min(room)]);
+            if gathered.len() == enough {
+                break;
+            }
+        }
+        gathered
     }
 
-    fn take(&mut self, mut at: usize, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let (start, room) = find(self.into, at);
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
-            self.memory[start..start + now.len()].copy_from_slice(now);
-            at += now.len();
+    fn take(&mut self, at: usize, mut bytes: &[u8]) {
+        for run in behind(self.into, at) {
+            let (now, later) = bytes.split_at(run.len().min(bytes.len()));
+            self.memory[run.start..run.start + now.len()].copy_from_slice(now);
             bytes = later;
+            if bytes.is_empty() {
+                break;
+            }
         }
     }
 
@@ -144,7 +168,7 @@ impl Traffic for Merge<'_> {
         self.into.len()
     }
 
-    fn out(&self, at: usize, most: usize) -> &[u8] {
+    fn out<'a>(&'a self, at: usize, most: usize, _: &'a mut Vec<u8>) -> &'a [u8] {
         &self.data[self.out.clone()][at..at + most]
     }
 
@@ -192,8 +216,12 @@ mod tests {
     fn pieces_go_out_and_come_in_where_they_are() {
         let mut memory: Vec<u8> = (0..10).collect();
         let mut traffic =
-            Pieces { memory: &mut memory, out: &[8..10, 0..1], into: &[3..4, 6..8], same: false };
-        assert_eq!((traffic.out(0, 3), traffic.out(2, 1)), (&[8, 9][..], &[0][..]));
+            Pieces { memory: &mut memory, out: &[8..10, 0..1, 1..2], into: &[3..4, 6..8], same: false };
+        let out = |at, most| traffic.out(at, most, &mut Vec::new()).to_vec();
+        assert_eq!(
+            [out(0, 4), out(0, 2), out(1, 2), out(2, 2)],
+            [vec![8, 9, 0, 1], vec![8, 9], vec![9, 0], vec![0, 1]]
+        );
         traffic.take(0, &[50, 51]);
         traffic.take(2, &[52]);
         assert_eq!(memory, [0, 1, 2, 50, 4, 5, 51, 52, 8, 9]);

@@ -4,8 +4,9 @@
 //! All members count the same calls, so they try the same algorithm in the same call, and know in which call they decide. There each
 //! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
 
+use super::model::{Facts, Speed};
 use super::operation::{merge, Max, Reduction};
-use super::{Algorithm, Group, LONG_BYTES};
+use super::{Algorithm, Group};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -13,8 +14,6 @@ use std::sync::{MutexGuard, PoisonError};
 /// How often each algorithm is tried, in calls that follow each other: what members gain by running ahead counts, and what they lose by
 /// waiting. The slowest of the calls does not count.
 const TRIES: u32 = 4;
-/// One that is expected to take so many times as long as the best is not tried.
-const HOPELESS: u64 = 4;
 /// Kinds and sizes of calls that are decided about. What comes later takes what usually is the best.
 const MOST_CLASSES: usize = 32;
 /// Bytes of a file of decisions that are read.
@@ -84,11 +83,13 @@ pub(super) struct Tuner {
     /// The last that was decided, and for elements of what size: most calls are like the one before.
     last: Option<(Key, Algorithm)>,
     is_fixed: bool,
+    /// Once it is known: before anything is tried.
+    speed: Option<Speed>,
 }
 
 impl Tuner {
     pub(super) fn new(is_fixed: bool) -> Tuner {
-        Tuner { table: BTreeMap::new(), last: None, is_fixed }
+        Tuner { table: BTreeMap::new(), last: None, is_fixed, speed: None }
     }
 }
 
@@ -122,65 +123,6 @@ impl std::fmt::Display for Decision {
             write!(f, " ({} ns)", self.slowest_ns)?;
         }
         Ok(())
-    }
-}
-
-/// What a model needs to know of a group.
-#[derive(Clone, Copy, Debug)]
-struct Facts {
-    ranks: u64,
-    nodes: u64,
-    piece: u64,
-    half: u64,
-}
-
-impl Facts {
-    /// About how long an algorithm takes, in nanoseconds. What comes in many pieces, or is shown in many halves, waits for others as many
-    /// times: only there the numbers are far apart.
-    fn estimate(self, collective: &str, algorithm: Algorithm, bytes: u64) -> u64 {
-        // A message and a byte, on a node and between nodes; and what each piece but the first costs beside its bytes.
-        let (message, byte_ps, a_piece) =
-            if self.nodes == 1 { (500, 300, 20_000) } else { (50_000, 1_000, 200_000) };
-        let is_long = bytes >= LONG_BYTES as u64;
-        let steps_of = |count: u64| u64::from(count.next_power_of_two().ilog2());
-        let steps = steps_of(self.ranks);
-        let moved = |bytes: u64| bytes * byte_ps / 1000;
-        let stream = |bytes: u64| match collective == "broadcast" && is_long {
-            // It is read from where it is.
-            true => moved(bytes) + 3 * message,
-            false => moved(bytes) + bytes.div_ceil(self.piece.max(1)).saturating_sub(1) * a_piece,
-        };
-        let shown = |bytes: u64| {
-            let again = bytes.div_ceil(self.half.max(1)).saturating_sub(1);
-            1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
-        };
-        match algorithm {
-            Algorithm::Flat => shown(bytes),
-            Algorithm::Tree | Algorithm::Doubling => steps * (message + stream(bytes)),
-            Algorithm::Halving => 2 * (steps * message + stream(bytes)),
-            Algorithm::Ring => 2 * self.ranks * message + 2 * stream(bytes),
-            Algorithm::Direct => {
-                // All read from the node of one, and share its line.
-                let times = if collective == "broadcast" && self.nodes > 1 { self.ranks } else { 2 };
-                // Lending takes as long as some messages.
-                4 * steps * message + self.ranks * message / 4 + 5_000 + times * moved(bytes)
-            }
-            Algorithm::Levels => {
-                let far = steps_of(self.nodes);
-                match is_long {
-                    true => 2 * (10_000 + bytes * 300 / 1000) + 4 * far * message + 2 * moved(bytes),
-                    false => 2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes)),
-                }
-            }
-        }
-    }
-
-    /// Those that can be the fastest.
-    fn promising(self, collective: &str, candidates: &[Algorithm], bytes: u64) -> Vec<Algorithm> {
-        let estimates = candidates.iter().map(|algorithm| self.estimate(collective, *algorithm, bytes));
-        let best = estimates.min().unwrap_or(0);
-        let hope = |algorithm: &Algorithm| self.estimate(collective, *algorithm, bytes) <= HOPELESS * best;
-        candidates.iter().copied().filter(hope).collect()
     }
 }
 
@@ -281,9 +223,19 @@ impl Group<'_> {
             return Ok(Choice { algorithm, trial: None });
         }
         if !tuner.table.contains_key(&class) {
-            let promising = self.facts().promising(collective, &can, 1 << power.min(40));
-            if tuner.is_fixed || self.count == 1 || promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
-                let only = promising.first().copied().filter(|_| promising.len() == 1 && !tuner.is_fixed);
+            if tuner.speed.is_none() && !tuner.is_fixed && can.len() > 1 && self.count > 1 {
+                // All members come here in the same call.
+                drop(tuner);
+                let speed = self.measure()?;
+                tuner = self.tuner();
+                tuner.speed = Some(speed);
+            }
+            let promising = match tuner.speed {
+                Some(speed) => self.facts(speed).promising(collective, &can, 1 << power.min(40)),
+                None => Vec::new(),
+            };
+            if promising.len() < 2 || tuner.table.len() >= MOST_CLASSES {
+                let only = promising.first().copied().filter(|_| promising.len() == 1);
                 let algorithm = only.unwrap_or(usual);
                 tuner.last = Some((key, algorithm));
                 return Ok(Choice { algorithm, trial: None });
@@ -315,9 +267,9 @@ impl Group<'_> {
         }
     }
 
-    fn facts(&self) -> Facts {
+    fn facts(&self, speed: Speed) -> Facts {
         let (piece, half) = (self.layout.ring / 2, self.layout.half);
-        Facts { ranks: self.count.into(), nodes: self.nodes.into(), piece, half }
+        Facts { ranks: self.count.into(), nodes: self.nodes.into(), piece, half, speed }
     }
 
     /// The largest of what each member has, on all members.
@@ -333,6 +285,7 @@ impl Group<'_> {
     /// Keeps the one whose slowest member was the fastest.
     fn decide(&self, class: Class, turns: &[Algorithm], own_ns: [u64; ALGORITHMS]) -> Result<Algorithm> {
         let slowest = self.slowest(own_ns)?;
+        if self.me == 0 {}
         let fastest = turns.iter().copied().min_by_key(|algorithm| slowest[*algorithm as usize]);
         let algorithm = fastest.unwrap_or(Algorithm::Tree);
         let slowest_ns = slowest[algorithm as usize];
@@ -405,25 +358,6 @@ fn parse_line(line: &str) -> std::result::Result<Line, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_cannot_be_the_fastest_is_not_tried() {
-        let facts = Facts { ranks: 16, nodes: 1, piece: 400, half: 3000 };
-        let all = [Algorithm::Flat, Algorithm::Doubling, Algorithm::Ring, Algorithm::Tree];
-        let small = facts.promising("allreduce", &all, 8);
-        assert!(small.contains(&Algorithm::Flat) && !small.contains(&Algorithm::Ring), "{small:?}");
-        let with_direct = [Algorithm::Direct, Algorithm::Flat, Algorithm::Ring, Algorithm::Doubling];
-        assert_eq!(facts.promising("allreduce", &with_direct, 1 << 22), [Algorithm::Direct]);
-        let far = Facts { nodes: 16, ..facts };
-        assert_eq!(far.promising("allreduce", &with_direct[..], 1 << 22)[0], Algorithm::Direct);
-        assert!(!far.promising("allreduce", &with_direct, 1 << 22).contains(&Algorithm::Doubling));
-        assert!(far
-            .promising("broadcast", &[Algorithm::Tree, Algorithm::Ring], 1 << 22)
-            .contains(&Algorithm::Ring));
-        let large = far.promising("allreduce", &[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
-        assert!(large.contains(&Algorithm::Ring), "{large:?}");
-        assert_eq!(facts.promising("broadcast", &[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
-    }
 
     #[test]
     fn decisions_that_cannot_be_read_name_the_line() {

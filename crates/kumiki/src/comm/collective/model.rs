@@ -1,0 +1,166 @@
+//! About how long an algorithm takes, so that what cannot be the fastest need not be tried. On a node the numbers are what they usually
+//! are; between nodes they are measured, once in each group, by a few small exchanges.
+
+use super::operation::{merge, Max, Reduction};
+use super::{Algorithm, Group, Talk, LONG_BYTES};
+use crate::Result;
+
+/// One that is expected to take so many times as long as the best is not tried.
+const HOPELESS: u64 = 4;
+/// Bytes whose exchange is measured.
+const MEASURED_BYTES: usize = 2048;
+/// How often, of which the fastest counts; before that it is done once, for connections may be made.
+const MEASURED: u32 = 2;
+
+/// What messages between members take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Speed {
+    /// A message, and a byte of it.
+    pub(super) message_ns: u64,
+    pub(super) byte_ps: u64,
+    /// What each piece but the first costs beside its bytes.
+    pub(super) piece_ns: u64,
+}
+
+impl Speed {
+    /// Of members of one node.
+    pub(super) const NODE: Speed = Speed { message_ns: 500, byte_ps: 300, piece_ns: 20_000 };
+    /// What a byte takes at most by itself: what it takes beyond that is for the pieces that bytes come in.
+    const MOST_BYTE_PS: u64 = 1_000;
+
+    /// From what a step with one word took, and one with [`MEASURED_BYTES`].
+    fn measured(word_ns: u64, bytes_ns: u64, piece: u64) -> Speed {
+        let stream_ps = bytes_ns.saturating_sub(word_ns) * 1_000 / MEASURED_BYTES as u64;
+        let byte_ps = stream_ps.clamp(1, Speed::MOST_BYTE_PS);
+        let piece_ns = stream_ps.saturating_sub(byte_ps).saturating_mul(piece) / 1_000;
+        Speed { message_ns: word_ns.max(1), byte_ps, piece_ns }
+    }
+}
+
+/// What a model needs to know of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    pub(super) ranks: u64,
+    pub(super) nodes: u64,
+    pub(super) piece: u64,
+    pub(super) half: u64,
+    pub(super) speed: Speed,
+}
+
+impl Facts {
+    /// About how long an algorithm takes, in nanoseconds. What comes in many pieces, or is shown in many halves, waits for others as many
+    /// times: only there the numbers are far apart.
+    fn estimate(self, collective: &str, algorithm: Algorithm, bytes: u64) -> u64 {
+        let Speed { message_ns: message, byte_ps, piece_ns } = self.speed;
+        let is_long = bytes >= LONG_BYTES as u64;
+        let steps_of = |count: u64| u64::from(count.next_power_of_two().ilog2());
+        let steps = steps_of(self.ranks);
+        let moved = |bytes: u64| bytes * byte_ps / 1000;
+        let stream = |bytes: u64| match collective == "broadcast" && is_long {
+            // It is read from where it is.
+            true => moved(bytes) + 3 * message,
+            false => moved(bytes) + bytes.div_ceil(self.piece.max(1)).saturating_sub(1) * piece_ns,
+        };
+        let shown = |bytes: u64| {
+            let again = bytes.div_ceil(self.half.max(1)).saturating_sub(1);
+            1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
+        };
+        match algorithm {
+            Algorithm::Flat => shown(bytes),
+            // Each step has twice as much as the one before, or half of it.
+            Algorithm::Doubling if collective == "allgather" => steps * message + stream(bytes),
+            Algorithm::Doubling if collective == "alltoall" => steps * (message + stream(bytes / 2)),
+            Algorithm::Tree | Algorithm::Doubling => steps * (message + stream(bytes)),
+            Algorithm::Halving => 2 * (steps * message + stream(bytes)),
+            Algorithm::Ring => {
+                let rounds = if collective == "allreduce" { 2 } else { 1 };
+                rounds * (self.ranks * message + stream(bytes))
+            }
+            Algorithm::Direct => {
+                // All read from the node of one, and share its line.
+                let times = if collective == "broadcast" && self.nodes > 1 { self.ranks } else { 2 };
+                // Lending takes as long as some messages.
+                4 * steps * message + self.ranks * message / 4 + 5_000 + times * moved(bytes)
+            }
+            Algorithm::Levels => {
+                let far = steps_of(self.nodes);
+                match is_long {
+                    true => 2 * (10_000 + bytes * 300 / 1000) + 4 * far * message + 2 * moved(bytes),
+                    false => 2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes)),
+                }
+            }
+        }
+    }
+
+    /// Those that can be the fastest.
+    pub(super) fn promising(self, collective: &str, candidates: &[Algorithm], bytes: u64) -> Vec<Algorithm> {
+        let estimates = candidates.iter().map(|algorithm| self.estimate(collective, *algorithm, bytes));
+        let best = estimates.min().unwrap_or(0);
+        let hope = |algorithm: &Algorithm| self.estimate(collective, *algorithm, bytes) <= HOPELESS * best;
+        candidates.iter().copied().filter(hope).collect()
+    }
+}
+
+impl Group<'_> {
+    /// What messages between members take: the same on all members, who all measure it. The slowest of them counts.
+    pub(super) fn measure(&self) -> Result<Speed> {
+        if self.nodes == 1 {
+            return Ok(Speed::NODE);
+        }
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<u64>(&Max, into, others, first);
+        let reduction = Reduction::of::<u64, _>(&Max, &merge);
+        self.run("measure", 0, |talk| {
+            let mut words = [0u64; MEASURED_BYTES / 8];
+            let step = |talk: &mut Talk<'_, '_>, words: &mut [u64]| -> Result<u64> {
+                let began_ns = self.world.memory.now_ns();
+                talk.doubling_allreduce(self.all, bytemuck::cast_slice_mut(words), reduction)?;
+                Ok((self.world.memory.now_ns() - began_ns) / u64::from(self.all.rounds().max(1)))
+            };
+            let mut least = [u64::MAX; 2];
+            for (least, count) in least.iter_mut().zip([1, words.len()]) {
+                // Whoever comes early waits for those who are not done with what was before: that is not what it takes.
+                step(talk, &mut words[..count])?;
+                for _ in 0..MEASURED {
+                    *least = step(talk, &mut words[..count])?.min(*least);
+                }
+            }
+            talk.doubling_allreduce(self.all, bytemuck::cast_slice_mut(&mut least), reduction)?;
+            Ok(Speed::measured(least[0], least[1], self.layout.ring / 2))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_the_fastest_is_not_tried() {
+        let facts = Facts { ranks: 16, nodes: 1, piece: 400, half: 3000, speed: Speed::NODE };
+        let all = [Algorithm::Flat, Algorithm::Doubling, Algorithm::Ring, Algorithm::Tree];
+        let small = facts.promising("allreduce", &all, 8);
+        assert!(small.contains(&Algorithm::Flat) && !small.contains(&Algorithm::Ring), "{small:?}");
+        let with_direct = [Algorithm::Direct, Algorithm::Flat, Algorithm::Ring, Algorithm::Doubling];
+        assert_eq!(facts.promising("allreduce", &with_direct, 1 << 22), [Algorithm::Direct]);
+        let speed = Speed { message_ns: 50_000, byte_ps: 1_000, piece_ns: 200_000 };
+        let far = Facts { nodes: 16, speed, ..facts };
+        assert_eq!(far.promising("allreduce", &with_direct[..], 1 << 22)[0], Algorithm::Direct);
+        assert!(!far.promising("allreduce", &with_direct, 1 << 22).contains(&Algorithm::Doubling));
+        assert!(far
+            .promising("broadcast", &[Algorithm::Tree, Algorithm::Ring], 1 << 22)
+            .contains(&Algorithm::Ring));
+        let large = far.promising("allreduce", &[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
+        assert!(large.contains(&Algorithm::Ring), "{large:?}");
+        assert_eq!(facts.promising("broadcast", &[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
+    }
+
+    #[test]
+    fn a_speed_is_what_was_measured_and_never_nothing() {
+        let fast = Speed::measured(1_000, 1_400, 500);
+        assert_eq!(fast, Speed { message_ns: 1_000, byte_ps: 195, piece_ns: 0 });
+        let slow = Speed::measured(50_000, 850_000, 512);
+        assert_eq!(slow, Speed { message_ns: 50_000, byte_ps: 1_000, piece_ns: 199_488 });
+        assert_eq!(Speed::measured(0, 0, 0), Speed { message_ns: 1, byte_ps: 1, piece_ns: 0 });
+        assert_eq!(Speed::measured(900, 100, 8).byte_ps, 1);
+    }
+}
