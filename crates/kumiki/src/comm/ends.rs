@@ -8,8 +8,9 @@ use super::lane::{Cell, Lane, Part, Stub, STUB_BYTES};
 use super::lobby::Lobby;
 use super::{BREAK, COMM, PUSH, TELL};
 use crate::data::heap;
-use crate::{Error, GlobalAddress, Purpose, Rank, Registered, Result, World};
+use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 use kumiki_mem::{Booking, Posted};
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of the tables for an end, and for a request.
@@ -83,7 +84,7 @@ pub(crate) enum Load {
     /// Bytes of its own.
     Bytes(Vec<u8>),
     /// Memory that the receiver fetches; the guard keeps it until then.
-    Memory(GlobalAddress, u64, Option<Registered<u8>>),
+    Memory(GlobalAddress, u64, Option<Box<dyn Any + Send>>),
     /// That nothing comes any more.
     End,
 }
@@ -107,7 +108,7 @@ pub(crate) struct SendEnd {
     sent: u64,
     queue: VecDeque<Outgoing>,
     /// Messages that are to be fetched: the request, its length, and its memory.
-    lent: VecDeque<(u64, u64, Option<Registered<u8>>)>,
+    lent: VecDeque<(u64, u64, Option<Box<dyn Any + Send>>)>,
     /// How many messages were to be fetched in all.
     lendings: u64,
     posted: VecDeque<Posted>,

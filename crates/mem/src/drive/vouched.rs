@@ -1,0 +1,65 @@
+//! Memory of a program in another language that others read for a while: whoever gives it vouches for it.
+
+use crate::drive::world::World;
+use crate::drive::Drive;
+use crate::node::address::GlobalPtr;
+use crate::node::region::Granted;
+use crate::Result;
+use kumiki_net::os::process;
+use kumiki_net::shm::region::Kind;
+use std::sync::Arc;
+
+/// Memory that is not ours, registered to be read by all ranks until this is dropped: nobody else reads it afterwards.
+pub struct Vouched {
+    world: Arc<Drive>,
+    granted: Granted,
+    bytes: usize,
+}
+
+impl std::fmt::Debug for Vouched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Vouched({:#x}, {} bytes)", self.granted.address, self.bytes)
+    }
+}
+
+impl Vouched {
+    /// A pointer to the first byte, for any rank.
+    pub fn ptr(&self) -> GlobalPtr<u8> {
+        GlobalPtr::new(self.granted.address, self.granted.registration)
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+impl Drop for Vouched {
+    fn drop(&mut self) {
+        if process::is_forked_child() {
+            return;
+        }
+        self.world.quiesce();
+        if self.world.unregister(self.granted.slot, self.granted.generation).is_err() {
+            // Its owner takes the memory for its own again: if others could still read it, going on would be unsound.
+            std::process::abort();
+        }
+    }
+}
+
+impl World {
+    /// Registers raw memory, for other languages, to be read by all ranks: whoever writes to it gets [`Bounds`](crate::Error::Bounds).
+    ///
+    /// # Safety
+    /// `pointer` must be valid for reads of `bytes`, and nobody may write there, until what this gives has been dropped.
+    pub unsafe fn vouch(&self, pointer: *const u8, bytes: usize) -> Result<Vouched> {
+        self.note(self.serve_private())?;
+        let granted = self.note(self.core().register(pointer.cast_mut(), bytes as u64, Kind::ReadOnly, 0))?;
+        Ok(Vouched { world: self.core().clone(), granted, bytes })
+    }
+}
