@@ -199,7 +199,8 @@ int kumiki_request_wait_all(kumiki_request **requests, size_t count, kumiki_mess
 int kumiki_request_wait_any(kumiki_request **requests, size_t count, size_t *index, kumiki_message_info *info);
 /* Gives a receive of a message up; or ends it as if it was waited for, if it has got its message: `cancelled` is 1 or 0. */
 int kumiki_request_cancel(kumiki_request **request, int *cancelled, kumiki_message_info *info);
-/* Ends a request without asking what becomes of it: a send is waited for, a receive given up, a collective goes on without its memory. */
+/* Ends a request without asking what becomes of it: a send is waited for; a receive is given up, and a message that it has got is lost; a collective
+   goes on without its memory. */
 int kumiki_request_free(kumiki_request **request);
 
 /* Messages between any two ranks. Those of one context (0 if there is no other) are never received in another. `from` and `tag` of a receive

@@ -56,8 +56,8 @@ impl Here<'_> {
         let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
         table.last += 16;
         let number = table.last;
-        let slot = Arc::new(Slot(Mutex::new(Some(thing))));
-        table.things.insert(number, Entry { home: self.home.clone(), slot });
+        let slot = Box::new(Slot(Mutex::new(Some(thing))));
+        table.things.insert(number, Arc::new(Entry { home: self.home.clone(), slot }));
         number as *mut H
     }
 }
@@ -90,11 +90,24 @@ impl<T: Send + 'static> Ending for Slot<T> {
 
 struct Entry {
     home: Home,
-    slot: Arc<dyn Ending>,
+    slot: Box<dyn Ending>,
+}
+
+impl Entry {
+    /// The slot, if it is for such a thing.
+    fn slot<T: Send + 'static>(&self, name: &str) -> Result<&Slot<T>> {
+        let slot: &dyn Any = &*self.slot;
+        slot.downcast_ref().ok_or_else(|| misuse(format!("the {name} is a handle of something else")))
+    }
+
+    /// Lets somebody be in the world.
+    fn enter<R>(&self, work: impl FnOnce(&Here<'_>) -> Result<R>) -> Result<R> {
+        self.home.place().with(|world| work(&Here { world, home: &self.home }))
+    }
 }
 
 struct Table {
-    things: BTreeMap<usize, Entry>,
+    things: BTreeMap<usize, Arc<Entry>>,
     last: usize,
 }
 
@@ -104,15 +117,12 @@ fn gone(name: &str) -> Error {
     misuse(format!("there is no such {name}: it was freed, its world has ended, or it was never given"))
 }
 
-fn find<T: Send + 'static, H>(handle: *const H, name: &str) -> Result<(Home, Arc<Slot<T>>)> {
+fn find<H>(handle: *const H, name: &str) -> Result<Arc<Entry>> {
     if handle.is_null() {
         return Err(misuse(format!("the {name} is NULL")));
     }
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let entry = table.things.get(&(handle as usize)).ok_or_else(|| gone(name))?;
-    let slot: Arc<dyn Any + Send + Sync> = entry.slot.clone();
-    let slot = slot.downcast().map_err(|_| misuse(format!("the {name} is a handle of something else")))?;
-    Ok((entry.home.clone(), slot))
+    table.things.get(&(handle as usize)).cloned().ok_or_else(|| gone(name))
 }
 
 /// Does something in a world.
@@ -134,9 +144,10 @@ pub(crate) fn with<T: Send + 'static, H, R>(
     name: &str,
     work: impl FnOnce(&Here<'_>, &mut T) -> Result<R>,
 ) -> Result<R> {
-    let (home, slot) = find::<T, H>(handle, name)?;
-    home.place().with(|world| match slot.lock(name)?.as_mut() {
-        Some(thing) => work(&Here { world, home: &home }, thing),
+    let entry = find(handle, name)?;
+    let slot = entry.slot::<T>(name)?;
+    entry.enter(|here| match slot.lock(name)?.as_mut() {
+        Some(thing) => work(here, thing),
         None => Err(gone(name)),
     })
 }
@@ -147,21 +158,21 @@ pub(crate) fn share<T: Send + Sync + 'static, H, R>(
     name: &str,
     work: impl FnOnce(&Here<'_>, &Arc<T>) -> Result<R>,
 ) -> Result<R> {
-    let (home, slot) = find::<Arc<T>, H>(handle, name)?;
-    home.place().with(|world| {
+    let entry = find(handle, name)?;
+    let slot = entry.slot::<Arc<T>>(name)?;
+    entry.enter(|here| {
         let shared = slot.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        work(&Here { world, home: &home }, &shared.ok_or_else(|| gone(name))?)
+        work(here, &shared.ok_or_else(|| gone(name))?)
     })
 }
 
 /// Does something in the world of a thing, which others may use meanwhile.
-pub(crate) fn in_world_of<T: Send + 'static, H, R>(
+pub(crate) fn in_world_of<H, R>(
     handle: *const H,
     name: &str,
     work: impl FnOnce(&Here<'_>) -> Result<R>,
 ) -> Result<R> {
-    let (home, _) = find::<T, H>(handle, name)?;
-    home.place().with(|world| work(&Here { world, home: &home }))
+    find(handle, name)?.enter(work)
 }
 
 /// Takes a thing: its handle is of no use any more.
@@ -194,22 +205,23 @@ fn take_if<T: Send + 'static, H, R>(
     may: impl FnOnce(&T) -> Result<()>,
     work: impl FnOnce(&Here<'_>, T) -> Result<R>,
 ) -> Result<R> {
-    let (home, slot) = find::<T, H>(handle, name)?;
-    home.place().with(|world| {
+    let entry = find(handle, name)?;
+    let slot = entry.slot::<T>(name)?;
+    entry.enter(|here| {
         let mut kept = slot.lock(name)?;
         may(kept.as_ref().ok_or_else(|| gone(name))?)?;
         let thing = kept.take().ok_or_else(|| gone(name))?;
         drop(kept);
         TABLE.write().unwrap_or_else(PoisonError::into_inner).things.remove(&(handle as usize));
-        work(&Here { world, home: &home }, thing)
+        work(here, thing)
     })
 }
 
 /// A world ends: everything that was made in it is dropped. Nobody is in it.
 pub(crate) fn end_all(place: &Place) {
-    let ended: Vec<Entry> = {
+    let ended: Vec<Arc<Entry>> = {
         let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-        let is_its = |entry: &Entry| std::ptr::eq(entry.home.place(), place);
+        let is_its = |entry: &Arc<Entry>| std::ptr::eq(entry.home.place(), place);
         let numbers: Vec<usize> =
             table.things.iter().filter(|(_, entry)| is_its(entry)).map(|(number, _)| *number).collect();
         numbers.iter().filter_map(|number| table.things.remove(number)).collect()

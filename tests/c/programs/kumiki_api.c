@@ -1,17 +1,5 @@
 /* kumiki.h: every function, with checked results; and errors that say what was wrong. */
-#include <kumiki.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(what)                                                                          \
-    do {                                                                                     \
-        if (!(what)) {                                                                       \
-            fprintf(stderr, "%s:%d: this should be: %s (%s)\n", __FILE__, __LINE__, #what, kumiki_last_error()); \
-            exit(3);                                                                         \
-        }                                                                                    \
-    } while (0)
-#define OK(call) CHECK((call) == KUMIKI_SUCCESS)
+#include "kumiki_check.h"
 
 static kumiki_address words(kumiki_world *world, int64_t rank)
 {

@@ -3,7 +3,7 @@
 use super::buffers::{list, size_for, writable};
 use super::edge;
 use super::elements::{how, How};
-use super::groups::{with, GroupThing, KumikiGroup};
+use super::groups::{check_root, with, GroupThing, KumikiGroup};
 use kumiki::raw::groups::{self, Combination};
 use kumiki::Result;
 use std::ffi::{c_int, c_void};
@@ -48,6 +48,7 @@ pub unsafe extern "C" fn kumiki_group_reduce(
         // SAFETY: as the caller promises.
         unsafe {
             combine(group, (data, count), (element, operation), |group, data, how| {
+                check_root(group, root)?;
                 groups::reduce(group, root, data, how)
             })
         }

@@ -37,6 +37,14 @@ pub(super) fn with<R>(
     things::share(group, NAME, work)
 }
 
+/// Refuses a root that is none, before anybody is met.
+pub(super) fn check_root(group: &GroupThing, root: u32) -> Result<()> {
+    match root < group.ranks() {
+        true => Ok(()),
+        false => Err(misuse(format!("root: {root} of a group of {} members", group.ranks()))),
+    }
+}
+
 /// Makes the place of a group NULL, before anything is made.
 ///
 /// # Safety

@@ -2,7 +2,7 @@
 
 use super::buffers::{apart, list, readable, size_for, writable};
 use super::edge;
-use super::groups::{with, GroupThing, KumikiGroup};
+use super::groups::{check_root, with, GroupThing, KumikiGroup};
 use kumiki::raw::{self, Booking};
 use kumiki::{Purpose, Result, World};
 use std::ffi::{c_int, c_void};
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn kumiki_group_broadcast(
     edge(|| {
         // SAFETY: as the caller promises.
         let data = unsafe { writable(data, bytes, "data") }?;
-        with(group, |_, group| group.broadcast(root, data))
+        with(group, |_, group| check_root(group, root).and_then(|()| group.broadcast(root, data)))
     })
 }
 
@@ -70,6 +70,7 @@ pub unsafe extern "C" fn kumiki_group_gather(
 ) -> c_int {
     edge(|| {
         with(group, |here, group| {
+            check_root(group, root)?;
             let is_root = group.rank() == root;
             let all = if is_root { all_bytes(group, bytes, "bytes")? } else { 0 };
             // SAFETY: as the caller promises.
@@ -101,6 +102,7 @@ pub unsafe extern "C" fn kumiki_group_gatherv(
 ) -> c_int {
     edge(|| {
         with(group, |here, group| {
+            check_root(group, root)?;
             let is_root = group.rank() == root;
             let (counts, all, own) = match is_root {
                 // SAFETY: as the caller promises.
@@ -135,6 +137,7 @@ pub unsafe extern "C" fn kumiki_group_scatter(
 ) -> c_int {
     edge(|| {
         with(group, |here, group| {
+            check_root(group, root)?;
             let is_root = group.rank() == root;
             let all = if is_root { all_bytes(group, bytes, "bytes")? } else { 0 };
             // SAFETY: as the caller promises.
@@ -166,6 +169,7 @@ pub unsafe extern "C" fn kumiki_group_scatterv(
 ) -> c_int {
     edge(|| {
         with(group, |here, group| {
+            check_root(group, root)?;
             let is_root = group.rank() == root;
             let (counts, all, own) = match is_root {
                 // SAFETY: as the caller promises.

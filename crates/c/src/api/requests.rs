@@ -279,7 +279,7 @@ fn names_of(open: &[(usize, *const KumikiRequest)]) -> Result<Option<Vec<Name>>>
 }
 
 fn wait_for_messages(first: *const KumikiRequest, names: &[Name]) -> Result<usize> {
-    things::in_world_of::<Request, _, _>(first, NAME, |here| messages::wait_any(here.world, names))
+    things::in_world_of(first, NAME, |here| messages::wait_any(here.world, names))
 }
 
 /// Gives a receive up, or takes what it has got. `cancelled` says which.

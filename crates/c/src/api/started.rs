@@ -5,7 +5,7 @@
 use super::buffers::{apart, readable, size_for, Promised};
 use super::edge;
 use super::elements::how;
-use super::groups::{with, GroupThing, KumikiGroup};
+use super::groups::{check_root, with, GroupThing, KumikiGroup};
 use super::moves::all_bytes;
 use super::requests::{keep, prepare, Asked, Ended, KumikiMessageInfo, KumikiRequest};
 use crate::things::Here;
@@ -105,6 +105,7 @@ pub unsafe extern "C" fn kumiki_group_start_broadcast(
         let given = unsafe { readable(data, bytes, "data") }?;
         let plan = Plan { copied: bytes, into: Promised::new(data, bytes, "data")? };
         with(group, |here, group| {
+            check_root(group, root)?;
             // SAFETY: as the caller promises.
             unsafe { start(here, group, request, plan, |group| group.start_broadcast(root, given.to_vec())) }
         })
@@ -133,8 +134,11 @@ unsafe fn start_combining(
         Some(root) => groups::start_reduce(group, root, given.to_vec(), how),
         None => groups::start_allreduce(group, given.to_vec(), how),
     };
-    // SAFETY: as the caller promises.
-    with(group, |here, group| unsafe { start(here, group, request, plan, begin) })
+    with(group, |here, group| {
+        root.map_or(Ok(()), |root| check_root(group, root))?;
+        // SAFETY: as the caller promises.
+        unsafe { start(here, group, request, plan, begin) }
+    })
 }
 
 /// Starts a reduction into the elements of the root.
