@@ -26,11 +26,11 @@ struct Held {
 impl Held {
     /// Where a cell is in memory, in elements.
     fn index(&self, place: &[i64]) -> Result<usize> {
-        let axes = place.iter().zip(&self.ghosts).zip(self.halo.padded());
-        let found = axes.fold(Some(0), |index: Option<usize>, ((at, [low, _]), extent)| {
+        let mut axes = place.iter().zip(&self.ghosts).zip(self.halo.padded());
+        let found = axes.try_fold(0, |index, ((at, [low, _]), extent)| {
             let at = at.checked_add(i64::try_from(*low).ok()?)?;
             let at = usize::try_from(at).ok().filter(|at| at < extent)?;
-            Some(index? * extent + at)
+            Some(index * extent + at)
         });
         found.ok_or_else(|| misuse(format!("place: there is no cell {place:?} in {:?}", self.halo.extents())))
     }

@@ -53,6 +53,21 @@ impl Drop for Vouched {
 impl World {
     /// Registers raw memory, for other languages, to be read by all ranks: whoever writes to it gets [`Bounds`](crate::Error::Bounds).
     ///
+    /// ```
+    /// # fn main() -> kumiki_mem::Result<()> {
+    /// let world = kumiki_mem::World::init()?;
+    /// let memory = [1u8, 2, 3];
+    /// // SAFETY: nobody writes to the memory, and it is there until it is given back.
+    /// let vouched = unsafe { world.vouch(memory.as_ptr(), memory.len()) }?;
+    /// let place = vouched.ptr();
+    /// assert_eq!(world.get(place.add(2)), Ok(3));
+    /// assert!(world.put(place, 7).is_err());
+    /// drop(vouched);
+    /// assert!(world.get(place).is_err());
+    /// # world.reset(0)?.finalize()
+    /// # }
+    /// ```
+    ///
     /// # Safety
     /// `pointer` must be valid for reads of `bytes`, and nobody may write there, until what this gives has been dropped.
     pub unsafe fn vouch(&self, pointer: *const u8, bytes: usize) -> Result<Vouched> {
