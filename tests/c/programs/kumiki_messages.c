@@ -1,5 +1,6 @@
 /* Messages by tag, requests of all kinds, channels. */
 #include "kumiki_check.h"
+#include <pthread.h>
 
 enum { LONGEST = 300000 };
 
@@ -190,6 +191,33 @@ static void misuse(unsigned char *out)
     OK(kumiki_request_wait(&freed, NULL));
 }
 
+/* Several threads, each with messages of its own. */
+static void *talk(void *number)
+{
+    uint64_t tag = 1000 + *(uint64_t *)number, i;
+    for (i = 0; i < 200; i++) {
+        uint64_t out[200], in[200];
+        kumiki_request *sending = NULL;
+        kumiki_message_info info;
+        memset(out, (int)i, sizeof out);
+        OK(kumiki_message_start_send(world, 0, next, tag, out, i % 2 ? sizeof out : 8, &sending));
+        OK(kumiki_message_receive(world, 0, last, tag, in, sizeof in, &info));
+        CHECK(info.bytes == (i % 2 ? sizeof out : 8) && memcmp(out, in, info.bytes) == 0);
+        OK(kumiki_request_wait(&sending, NULL));
+    }
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t thread[3];
+    uint64_t numbers[3] = {0, 1, 2}, i;
+    for (i = 0; i < 3; i++)
+        CHECK(pthread_create(&thread[i], NULL, talk, &numbers[i]) == 0);
+    for (i = 0; i < 3; i++)
+        CHECK(pthread_join(thread[i], NULL) == 0);
+}
+
 /* Channels around the ring. */
 static void channels(unsigned char *out, unsigned char *in)
 {
@@ -271,6 +299,7 @@ int main(void)
     probes_and_contexts();
     options();
     misuse(out);
+    threads();
     channels(out, in);
     freed_channels(out);
     /* Requests that nobody waits for end with the world. */

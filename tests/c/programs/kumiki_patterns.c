@@ -34,6 +34,7 @@ static void expect(const double *field, int which)
 
 struct job {
     const double *field;
+    kumiki_halo *halo;
     double sum;
 };
 
@@ -41,6 +42,8 @@ static void add_up(void *context)
 {
     struct job *job = (struct job *)context;
     int y;
+    /* Nobody else uses the halo meanwhile. */
+    CHECK(kumiki_halo_elements(job->halo) == -1 && strstr(kumiki_last_error(), "in use") != NULL);
     for (y = 0; y < Y; y++)
         job->sum += job->field[2 * (Y + 2) + 1 + y];
 }
@@ -75,7 +78,7 @@ static void halos(void)
         OK(kumiki_halo_finish(halo, fields));
         expect(one, 2), expect(two, 3);
         fill(one, 4), fill(two, 5);
-        job.field = one, job.sum = 0;
+        job.field = one, job.halo = halo, job.sum = 0;
         OK(kumiki_halo_overlap(halo, fields, add_up, &job));
         for (sum = 0, y = 0; y < Y; y++)
             sum += cell(me, 0, y, 4);
@@ -95,7 +98,10 @@ static void halos(void)
     CHECK(kumiki_halo_elements(NULL) == -1);
     OK(kumiki_halo_free(halo));
     MISUSE(kumiki_halo_free(halo), "no such halo");
-    /* More ghosts than the neighbour has cells: refused on all. */
+    /* More than there is memory for, and more ghosts than the neighbour has cells: refused on all. */
+    piece[1] = (size_t)1 << 38;
+    CHECK(kumiki_halo_create(grid, 8, piece, ghosts, 0, 1, &halo) == KUMIKI_OUT_OF_MEMORY && halo == NULL);
+    piece[1] = Y;
     ghosts[0] = X + 1;
     CHECK(kumiki_halo_create(grid, 8, piece, ghosts, 0, 1, &halo) == KUMIKI_MISUSE && halo == NULL);
     OK(kumiki_grid_free(grid));
