@@ -165,21 +165,22 @@ typedef struct kumiki_stride {
     ptrdiff_t stride;
 } kumiki_stride;
 
-/* Write and read a section: as many elements there as here, each side in its own order. Strides of memory of the program are not negative. */
+/* Write and read a section: as many elements there as here, each side in its own order. Strides of memory of the program are not
+   negative. */
 int kumiki_put_section(const kumiki_world *world, kumiki_address to, const kumiki_stride *there, size_t there_dimensions,
     const void *from, const kumiki_stride *here, size_t here_dimensions, size_t element_bytes);
 int kumiki_get_section(const kumiki_world *world, void *into, const kumiki_stride *here, size_t here_dimensions,
     kumiki_address from, const kumiki_stride *there, size_t there_dimensions, size_t element_bytes);
 
 /*
- * Patterns of communication; share/doc/kumiki/docs/comm.md says how each behaves. Handles are made by a function that ends in _create or is
- * named so, and freed by one that ends in _free or _close, whatever its status. One that was freed, or that belongs to a world that has
- * ended, is KUMIKI_MISUSE. A handle is used by one thread at a time, but for groups, senders and receivers. What members do together they all do,
- * in the same order; an argument that cannot be is refused on the rank that gives it, before it meets the others.
+ * Patterns of communication: share/doc/kumiki/docs/comm.md says how each behaves. A handle that was freed or closed is gone, whatever the
+ * status, unless that was KUMIKI_MISUSE because it is in use. One that is gone, or whose world has ended, is KUMIKI_MISUSE. A handle is used
+ * by one thread at a time; groups, grids, senders and receivers may be used by several. What members do together all of them do, in the
+ * same order. An argument that cannot be is refused on the rank that gives it, before it meets the others.
  */
 
-/* Something that was started. Memory that it was given must stay with it, untouched, until the request has ended: until it was waited for,
-   tested with success, cancelled or freed, or kumiki_finalize has returned. */
+/* Something that was started. Memory that it was given must stay with it, untouched, until the request has ended: until it was waited
+   for, tested with success, cancelled or freed, or kumiki_finalize has returned. */
 typedef struct kumiki_request kumiki_request;
 
 /* What is known of a message. Of what is no message by tag only the bytes are known. */
@@ -199,12 +200,12 @@ int kumiki_request_wait_all(kumiki_request **requests, size_t count, kumiki_mess
 int kumiki_request_wait_any(kumiki_request **requests, size_t count, size_t *index, kumiki_message_info *info);
 /* Gives a receive of a message up; or ends it as if it was waited for, if it has got its message: `cancelled` is 1 or 0. */
 int kumiki_request_cancel(kumiki_request **request, int *cancelled, kumiki_message_info *info);
-/* Ends a request without asking what becomes of it: a send is waited for; a receive is given up, and a message that it has got is lost; a collective
-   goes on without its memory. */
+/* Ends a request without asking what becomes of it: a send is waited for; a receive is given up, and a message that it has got is lost;
+   a collective goes on without its memory. */
 int kumiki_request_free(kumiki_request **request);
 
-/* Messages between any two ranks. Those of one context (0 if there is no other) are never received in another. `from` and `tag` of a receive
-   may be any. When a send returns its memory is free: a short message is on its way, a long one was received. */
+/* Messages between any two ranks. Those of one context (0 if there is no other) are never received in another. `from` and `tag` of a
+   receive may be any. When a send returns its memory is free: a short message is on its way, a long one was received. */
 int kumiki_message_send(const kumiki_world *world, uint32_t context, uint32_t to, uint64_t tag, const void *data, size_t bytes);
 /* Waits for a message of at most `room` bytes; a longer one is lost, and KUMIKI_MISUSE. */
 int kumiki_message_receive(const kumiki_world *world, uint32_t context, uint32_t from, uint64_t tag, void *into, size_t room,
@@ -236,8 +237,8 @@ typedef struct kumiki_message_options {
 int kumiki_message_default_options(kumiki_message_options *options);
 int kumiki_message_set_options(const kumiki_world *world, const kumiki_message_options *options);
 
-/* Channels: messages from one rank to another, in order. Each makes its end, and waits for nobody; the first sender to a rank meets the first
-   receiver that it makes, and so on. */
+/* Channels: messages from one rank to another, in order. Each makes its end, and waits for nobody; the first sender to a rank meets the
+   first receiver that it makes, and so on. */
 typedef struct kumiki_sender kumiki_sender;
 typedef struct kumiki_receiver kumiki_receiver;
 
@@ -258,8 +259,8 @@ int kumiki_receiver_has_mail(const kumiki_receiver *receiver, int *has);
 /* Waits until the sender is freed, too. What was sent and is not received is dropped. */
 int kumiki_receiver_free(kumiki_receiver *receiver);
 
-/* Segment buffers: equal buffers at both ends, in memory of the program, through which segments go in one direction. The memory must be there until
-   the end was freed. */
+/* Segment buffers: equal buffers at both ends, in memory of the program, through which segments go in one direction. The memory must be
+   there until the end was freed. */
 typedef struct kumiki_segments kumiki_segments;
 
 int kumiki_segments_source(const kumiki_world *world, uint32_t to, void *memory, size_t segment_bytes, size_t count,
@@ -302,8 +303,8 @@ int64_t kumiki_stream_bytes(const kumiki_stream *stream);
 /* Flushes, and frees. */
 int kumiki_stream_free(kumiki_stream *stream);
 
-/* Groups: ranks that do things together. When a member fails, leaves or does something else than the others, the group is broken, and all get
-   an error. */
+/* Groups: ranks that do things together. When a member fails, leaves or does something else than the others, the group is broken, and
+   all get an error. */
 typedef struct kumiki_group kumiki_group;
 
 typedef struct kumiki_group_options {
@@ -323,11 +324,13 @@ int64_t kumiki_group_ranks(const kumiki_group *group);
 int64_t kumiki_group_world_rank(const kumiki_group *group, uint32_t member);
 /* Bytes that it takes of this rank's arena. */
 int64_t kumiki_group_block_bytes(const kumiki_group *group);
-/* Lets later calls use "flat", "tree", "doubling", "halving", "ring", "direct" or "levels" where that will do; NULL lets them choose. All say the same. */
+/* Lets later calls use "flat", "tree", "doubling", "halving", "ring", "direct" or "levels" where that will do; NULL lets them choose.
+   All say the same. */
 int kumiki_group_force(const kumiki_group *group, const char *algorithm);
 /* What was decided so far, as text, cut to `room`; `bytes` says how long it is with its end. */
 int kumiki_group_decisions(const kumiki_group *group, char *text, size_t room, size_t *bytes);
-/* Waits for all members, and frees the group. Its grids and requests are freed before: otherwise it is KUMIKI_MISUSE, and nothing is freed. */
+/* Waits for all members, and frees the group. Its grids and requests are freed before: otherwise it is KUMIKI_MISUSE, and nothing is
+   freed. */
 int kumiki_group_free(kumiki_group *group);
 
 /* The members of a group in a grid of 1 to 8 dimensions, each a ring or not; the last one goes fastest with their numbers. */
@@ -372,16 +375,18 @@ typedef struct kumiki_i64_at { int64_t value; uint64_t place; } kumiki_i64_at;
 typedef struct kumiki_u64_at { uint64_t value; uint64_t place; } kumiki_u64_at;
 typedef struct kumiki_f64_at { double value; uint64_t place; } kumiki_f64_at;
 
-/* Elements are combined by KUMIKI_ADD, KUMIKI_MULTIPLY, KUMIKI_MIN and KUMIKI_MAX; integers also by KUMIKI_AND, KUMIKI_OR and KUMIKI_XOR; those with
-   a place by KUMIKI_MIN and KUMIKI_MAX alone, and of equal ones the smallest place counts. */
+/* Elements are combined by KUMIKI_ADD, KUMIKI_MULTIPLY, KUMIKI_MIN and KUMIKI_MAX; integers also by KUMIKI_AND, KUMIKI_OR and
+   KUMIKI_XOR; those with a place by KUMIKI_MIN and KUMIKI_MAX alone, and of equal ones the smallest place counts. */
 #define KUMIKI_MULTIPLY 9
 
-/* A function of the program: makes result[i] of left[i] and right[i], which are of members before and behind, for `count` elements. `result` is
-   where `left` or `right` is. It must be associative, and return: an exception or longjmp out of it is beyond help. It makes no call of its group. */
+/* A function of the program: makes result[i] of left[i] and right[i], which are of members before and behind, for `count` elements.
+   `result` is where `left` or `right` is. It must be associative, and return: an exception or longjmp out of it is beyond help. It
+   makes no call of its group. */
 typedef void
     (*kumiki_combine)(const void *left, const void *right, void *result, size_t count, void *context);
 
-/* Makes an operation of it, for KUMIKI_OWN. It `commutes` if the order of the members does not matter. Free it when all that uses it has ended. */
+/* Makes an operation of it, for KUMIKI_OWN. It `commutes` if the order of the members does not matter. Free it when all that uses it
+   has ended. */
 int kumiki_operation_create(size_t element_bytes, int commutes, kumiki_combine combine, void *context, int *operation);
 int kumiki_operation_free(int operation);
 
@@ -398,10 +403,12 @@ int kumiki_group_exscan(const kumiki_group *group, void *data, size_t count, int
 int kumiki_group_reduce_scatter(const kumiki_group *group, void *data, const size_t *counts, int type, int operation);
 /* Gives the bytes of the root to all. */
 int kumiki_group_broadcast(const kumiki_group *group, uint32_t root, void *data, size_t bytes);
-/* Brings `bytes` of each member to the root, or counts[i] bytes of member i; `into` and `counts` count there. In place on the root: `data`. */
+/* Brings `bytes` of each member to the root, or counts[i] bytes of member i; `into` and `counts` count there. In place on the root:
+   `data`. */
 int kumiki_group_gather(const kumiki_group *group, uint32_t root, const void *data, size_t bytes, void *into);
 int kumiki_group_gatherv(const kumiki_group *group, uint32_t root, const void *data, size_t bytes, const size_t *counts, void *into);
-/* Gives `bytes` of the root to each member, or counts[i] bytes to member i; `data` and `counts` count there. In place on the root: `into`. */
+/* Gives `bytes` of the root to each member, or counts[i] bytes to member i; `data` and `counts` count there. In place on the root:
+   `into`. */
 int kumiki_group_scatter(const kumiki_group *group, uint32_t root, const void *data, void *into, size_t bytes);
 int kumiki_group_scatterv(const kumiki_group *group, uint32_t root, const void *data, const size_t *counts, void *into, size_t bytes);
 /* Brings `bytes` of each member to all, or counts[i] bytes of member i, the same counts on all. In place: `data`. */
@@ -411,8 +418,8 @@ int kumiki_group_allgatherv(const kumiki_group *group, const void *data, size_t 
 int kumiki_group_alltoall(const kumiki_group *group, const void *data, void *into, size_t bytes);
 int kumiki_group_alltoallv(const kumiki_group *group, const void *data, const size_t *out_counts, void *into, const size_t *in_counts);
 
-/* The same without waiting. They go on when this rank is in a call of the group, or asks for the request; `data` is read at once, and what comes
-   of it is written when the request ends. */
+/* The same without waiting. They go on when this rank is in a call of the group, or asks for the request; `data` is read at once, and
+   what comes of it is written when the request ends. */
 int kumiki_group_start_barrier(const kumiki_group *group, kumiki_request **request);
 int kumiki_group_start_broadcast(const kumiki_group *group, uint32_t root, void *data, size_t bytes, kumiki_request **request);
 int kumiki_group_start_reduce(const kumiki_group *group, uint32_t root, void *data, size_t count, int type, int operation,
@@ -422,12 +429,12 @@ int kumiki_group_start_allreduce(const kumiki_group *group, void *data, size_t c
 int kumiki_group_start_allgather(const kumiki_group *group, const void *data, size_t bytes, void *into, kumiki_request **request);
 int kumiki_group_start_alltoall(const kumiki_group *group, const void *data, void *into, size_t bytes, kumiki_request **request);
 
-/* Halos: the ghost cells around a member's piece of a field, from those who have them. A field is an array of all its cells with the ghosts around
-   them, the last dimension together. */
+/* Halos: the ghost cells around a member's piece of a field, from those who have them. A field is an array of all its cells with the
+   ghosts around them, the last dimension together. */
 typedef struct kumiki_halo kumiki_halo;
 
-/* Made by all members of the grid. `extents` are those of this member's piece, without ghosts; ghosts[2 * d] and ghosts[2 * d + 1] are the
-   cells below and above in dimension d; with `corners` also those beyond edges and corners. So many `fields` at a time. */
+/* Made by all members of the grid. `extents` are those of this member's piece, without ghosts; ghosts[2 * d] and ghosts[2 * d + 1] are
+   the cells below and above in dimension d; with `corners` also those beyond edges and corners. So many `fields` at a time. */
 int kumiki_halo_create(const kumiki_grid *grid, size_t element_bytes, const size_t *extents, const size_t *ghosts, int corners,
     size_t fields, kumiki_halo **halo);
 /* Elements of a field with its ghost cells, and bytes of this rank's arena that the halo takes. */
@@ -453,8 +460,8 @@ int kumiki_sparse_create(const kumiki_world *world, size_t room_bytes, kumiki_sp
 int kumiki_sparse_send(kumiki_sparse *sparse, uint32_t to, const void *data, size_t bytes);
 /* Waits until everything has come that all ranks have sent: from so many of them. All ranks call it. */
 int kumiki_sparse_finish(kumiki_sparse *sparse, size_t *sources);
-/* What came from one of them, in the order in which it was sent; the ranks are in order, too. It stays there until the next call of the exchange but this,
-   and is aligned as malloc's memory is if all that is sent comes in multiples of that. */
+/* What came from one of them, in the order in which it was sent; the ranks are in order, too. It stays there until the next call of the
+   exchange but this, and is aligned as malloc's memory is if all that is sent comes in multiples of that. */
 int kumiki_sparse_arrival(const kumiki_sparse *sparse, size_t index, uint32_t *source, const void **data, size_t *bytes);
 /* Rounds that there were. */
 int64_t kumiki_sparse_rounds(const kumiki_sparse *sparse);
@@ -470,7 +477,8 @@ int kumiki_relay_create(const kumiki_world *world, const uint32_t *members, size
 /* The number of this rank in the line, and how many there are. */
 int64_t kumiki_relay_position(const kumiki_relay *relay);
 int64_t kumiki_relay_ranks(const kumiki_relay *relay);
-/* Waits for the next bucket, which may be changed and stays until the next one is received; NULL when the rank before has closed its relay. */
+/* Waits for the next bucket, which may be changed and stays until the next one is received; NULL when the rank before has closed its
+   relay. */
 int kumiki_relay_receive(kumiki_relay *relay, void **bucket, size_t *bytes);
 /* Waits for as many buckets as fill this memory. */
 int kumiki_relay_receive_into(kumiki_relay *relay, void *into, size_t bytes);

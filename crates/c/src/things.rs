@@ -8,8 +8,9 @@ use crate::guard::misuse;
 use crate::place::Place;
 use kumiki::{Error, Result, World};
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
 
 /// Where the world of a handle is.
 #[derive(Clone)]
@@ -57,7 +58,7 @@ impl Here<'_> {
         table.last += 16;
         let number = table.last;
         let slot = Box::new(Slot(Mutex::new(Some(thing))));
-        table.things.insert(number, Arc::new(Entry { home: self.home.clone(), slot }));
+        table.things.insert(number, Arc::new(Entry { slot, home: self.home.clone() }));
         number as *mut H
     }
 }
@@ -89,8 +90,8 @@ impl<T: Send + 'static> Ending for Slot<T> {
 }
 
 struct Entry {
-    home: Home,
     slot: Box<dyn Ending>,
+    home: Home,
 }
 
 impl Entry {
@@ -121,8 +122,28 @@ fn find<H>(handle: *const H, name: &str) -> Result<Arc<Entry>> {
     if handle.is_null() {
         return Err(misuse(format!("the {name} is NULL")));
     }
+    let number = handle as usize;
+    if let Some(entry) = LAST.try_with(|last| last.borrow().recall(number)).ok().flatten() {
+        return Ok(entry);
+    }
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    table.things.get(&(handle as usize)).cloned().ok_or_else(|| gone(name))
+    let entry = table.things.get(&number).cloned().ok_or_else(|| gone(name))?;
+    // A thread that is ending remembers nothing.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = Last(number, Arc::downgrade(&entry)));
+    Ok(entry)
+}
+
+/// What a thread has used last: whoever streams words uses nothing else.
+struct Last(usize, Weak<Entry>);
+
+impl Last {
+    fn recall(&self, number: usize) -> Option<Arc<Entry>> {
+        (self.0 == number).then(|| self.1.upgrade()).flatten()
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<Last> = const { RefCell::new(Last(0, Weak::new())) };
 }
 
 /// Does something in a world.

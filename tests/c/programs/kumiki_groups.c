@@ -392,6 +392,9 @@ static void misuse(void)
     MISUSE(kumiki_group_scatterv(group, ranks, &number, huge, numbers_, 8), "root");
     MISUSE(kumiki_group_allgather(group, numbers_, 8, numbers_), "overlap");
     MISUSE(kumiki_group_alltoall(group, numbers_, numbers_, 8), "overlap");
+    MISUSE(kumiki_group_alltoall(group, KUMIKI_IN_PLACE, numbers_, 8), "KUMIKI_IN_PLACE");
+    MISUSE(kumiki_group_broadcast(group, 0, KUMIKI_IN_PLACE, 8), "KUMIKI_IN_PLACE");
+    MISUSE(kumiki_group_start_allgather(group, KUMIKI_IN_PLACE, 8, numbers_, &request), "KUMIKI_IN_PLACE");
     MISUSE(kumiki_group_allgatherv(group, &number, 8, NULL, numbers_), "counts");
     MISUSE(kumiki_group_alltoallv(group, &number, huge, numbers_, huge), "data");
     MISUSE(kumiki_group_reduce_scatter(group, numbers_, huge, KUMIKI_U64, KUMIKI_ADD), "counts");

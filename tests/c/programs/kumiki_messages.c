@@ -245,6 +245,9 @@ static void channels(unsigned char *out, unsigned char *in)
     while (!has)
         OK(kumiki_receiver_has_mail(left, &has));
     MISUSE(kumiki_receiver_receive(left, in, 50, NULL), "100 bytes");
+    OK(kumiki_sender_send(right, out, 100));
+    OK(kumiki_receiver_start_receive(left, in, 50, &receiving));
+    MISUSE(kumiki_request_wait(&receiving, NULL), "100 bytes");
     /* A receive that is given up does not touch its memory, and a request of another kind waits with it. */
     memset(in, 9, 100);
     OK(kumiki_receiver_start_receive(left, in, 100, &receiving));

@@ -4,7 +4,15 @@ use crate::guard::misuse;
 use kumiki::Result;
 use std::ffi::c_void;
 
+/// `KUMIKI_IN_PLACE`: what this member has is where it belongs already.
+pub(super) fn is_in_place(memory: *const c_void) -> bool {
+    memory as usize == usize::MAX
+}
+
 fn check(memory: *const c_void, bytes: usize, name: &str) -> Result<()> {
+    if is_in_place(memory) {
+        return Err(misuse(format!("{name}: it cannot be KUMIKI_IN_PLACE here")));
+    }
     match (memory.is_null(), isize::try_from(bytes)) {
         (_, Ok(0)) | (false, Ok(_)) => Ok(()),
         (true, Ok(_)) => Err(misuse(format!("{name}: {bytes} bytes at NULL"))),

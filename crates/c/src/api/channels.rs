@@ -213,12 +213,15 @@ impl Asked for Incoming {
         let Incoming { receiving, into } = *self;
         let message = receiving.wait()?;
         let (bytes, room) = (message.len(), into.len());
-        if bytes > room {
-            return raw::note(world, Err(misuse(format!("a message of {bytes} bytes, and room for {room}"))));
-        }
         // SAFETY: the program leaves the memory alone until the request has ended, as `kumiki_receiver_start_receive` demands.
-        unsafe { into.fill(&message) };
-        Ok(KumikiMessageInfo::of_bytes(bytes))
+        unsafe { into.fill(&message[..bytes.min(room)]) };
+        match bytes <= room {
+            true => Ok(KumikiMessageInfo::of_bytes(bytes)),
+            false => raw::note(
+                world,
+                Err(misuse(format!("a message of {bytes} bytes, and room for {room}: the rest is lost"))),
+            ),
+        }
     }
 
     fn give_up(self: Box<Self>, _: &World) {}

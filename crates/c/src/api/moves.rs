@@ -1,16 +1,11 @@
 //! What moves bytes between the members of a group: broadcast, gather, scatter, all-to-all.
 
-use super::buffers::{apart, list, readable, size_for, writable};
+use super::buffers::{apart, is_in_place, list, readable, size_for, writable};
 use super::edge;
 use super::groups::{check_root, with, GroupThing, KumikiGroup};
 use kumiki::raw::{self, Booking};
 use kumiki::{Purpose, Result, World};
 use std::ffi::{c_int, c_void};
-
-/// `KUMIKI_IN_PLACE`: what this member has is where it belongs already.
-pub(super) fn is_in_place(memory: *const c_void) -> bool {
-    memory as usize == usize::MAX
-}
 
 /// Bytes of all members, where each has so many.
 pub(super) fn all_bytes(group: &GroupThing, bytes: usize, name: &str) -> Result<usize> {
