@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("wrappers::tools_of_the_current_folder_were_run", tools_of_the_current_folder),
         test("wrappers::a_wrapper_asked_itself_for_ever", a_wrapper_that_is_its_own_compiler),
         test("acprun::starter_memory", starter_memory),
+        test("c::a_lost_rank_is_told_in_every_pattern", a_lost_rank_is_told_in_every_pattern),
         test("acprun::options", options),
         test("acprun::arguments_of_acp_init", arguments),
         test("wrappers::from_any_folder", from_any_folder),
@@ -129,6 +130,18 @@ fn a_program_without_finalize_loses_nothing(stage: &Stage) {
     }
     // Alone, there is nobody to wait for.
     fail(&mut std::process::Command::new(&program), 0, notice);
+}
+
+fn a_lost_rank_is_told_in_every_pattern(stage: &Stage) {
+    let program = stage.compile("kumiki_loss", Language::C, &["-fsanitize=address"]);
+    for (ranks, nodes) in [("2", "1"), ("3", "1"), ("3", "3"), ("4", "2")] {
+        let mut job = stage.acprun(&["-np", ranks], &program, &[]);
+        job.env("KUMIKI_VIRTUAL_NODES", nodes)
+            .env("KUMIKI_ON_LOSS", "continue")
+            .env("ASAN_OPTIONS", "detect_leaks=0");
+        let said = fail(&mut job, 7, "rank 0 was told");
+        assert!(!said.contains("this should be") && !said.contains("Sanitizer"), "{said}");
+    }
 }
 
 fn the_stack_of_a_process_at_its_end(stage: &Stage) {

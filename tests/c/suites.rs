@@ -25,7 +25,16 @@ pub(crate) const PROGRAMS: &[(&str, &[&str])] = &[
     ("habits", &[]),
     ("wrong", &[]),
     ("kumiki_api", &[]),
+    ("kumiki_words", &[]),
+    ("kumiki_messages", &[]),
+    ("kumiki_groups", &[]),
+    ("kumiki_patterns", &[]),
 ];
+
+/// Whether a program is one of `kumiki.h`.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name.starts_with("kumiki_")
+}
 
 pub(crate) fn tests() -> Vec<Test> {
     let programs = PROGRAMS.iter().flat_map(|program| Language::BOTH.map(|language| (program, language)));
@@ -38,6 +47,7 @@ pub(crate) fn tests() -> Vec<Test> {
         .collect();
     tests.push(test("c::statically_linked", statically_linked));
     tests.push(test("c::every_function_in_one_program", every_function));
+    tests.push(test("c::every_function_of_kumiki", every_function_of_kumiki));
     tests
 }
 
@@ -77,7 +87,7 @@ pub(crate) fn all_in_one(stage: &Stage, name: &str) -> std::path::PathBuf {
     let program = stage.path("built").join(name);
     let mut link = stage.command("acpcc");
     link.args(["-g", "-O1"]).arg(program_source("every"));
-    let names = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| *name != "kumiki_api");
+    let names = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| !is_ours(name));
     for part in names.chain(["failures"]) {
         let object = stage.path("built").join(format!("{name}-{part}.o"));
         let mut compile = stage.command("acpcc");
@@ -89,13 +99,26 @@ pub(crate) fn all_in_one(stage: &Stage, name: &str) -> std::path::PathBuf {
     program
 }
 
+/// What a program calls of libraries.
+fn called_by(program: &std::path::Path) -> BTreeSet<String> {
+    let called = succeed(std::process::Command::new("nm").args(["-u", "-f", "posix"]).arg(program));
+    called.lines().filter_map(|line| line.split([' ', '@']).next()).map(str::to_owned).collect()
+}
+
+/// Together those of `kumiki.h` call every function of it.
+fn every_function_of_kumiki(stage: &Stage) {
+    let ours = PROGRAMS.iter().map(|(name, _)| *name).filter(|name| is_ours(name));
+    let called: BTreeSet<String> =
+        ours.flat_map(|name| called_by(&stage.compile(name, Language::C, &["-DCALLED"]))).collect();
+    let never: Vec<String> = declared("kumiki.h").into_iter().filter(|name| !called.contains(name)).collect();
+    assert!(never.is_empty(), "never called: {never:?}");
+}
+
 /// Together the programs call every function that there is.
 fn every_function(stage: &Stage) {
     let program = all_in_one(stage, "every");
-    let called = succeed(std::process::Command::new("nm").args(["-u", "-f", "posix"]).arg(&program));
-    let called: BTreeSet<&str> = called.lines().filter_map(|line| line.split([' ', '@']).next()).collect();
-    let never: Vec<String> =
-        declared("acp.h").into_iter().filter(|name| !called.contains(name.as_str())).collect();
+    let called = called_by(&program);
+    let never: Vec<String> = declared("acp.h").into_iter().filter(|name| !called.contains(name)).collect();
     assert!(never.is_empty(), "never called: {never:?}");
     for nodes in ["1", "2"] {
         let mut job = stage.acprun(&["-np", "3", "-smemsize", "10240"], &program, &[]);

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `guard.rs` | the wrapper around every function: a panic never crosses |
 //! | `place.rs` | where a world is kept between the calls of a C program |
+//! | `things.rs` | what a program has of the patterns of communication, behind handles |
 //! | `status.rs` | error codes, and the message of the last failure |
 //! | `api/` | the functions of `kumiki.h` |
 //! | `acp/` | the functions of `acp.h` |
@@ -19,6 +20,7 @@ pub mod api;
 mod guard;
 mod place;
 mod status;
+mod things;
 
 #[cfg(test)]
 mod tests;

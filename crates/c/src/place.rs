@@ -1,6 +1,7 @@
 //! Where a world is kept between the calls of a C program, with the memory that it holds for the program.
 
 use crate::guard::misuse;
+use crate::things;
 use kumiki::raw::{self, RegionKey};
 use kumiki::{Error, GlobalAddress, Region, Result, World};
 use std::collections::BTreeMap;
@@ -13,7 +14,8 @@ const OTHERS: Duration = Duration::from_secs(10);
 
 /// A world, while there is one. Calls share it; joining, leaving and renumbering need it alone.
 pub(crate) struct Place {
-    world: RwLock<Option<World>>,
+    /// In a box: what the program has made in it borrows it.
+    world: RwLock<Option<Box<World>>>,
     held: Mutex<BTreeMap<u64, Held>>,
 }
 
@@ -53,25 +55,28 @@ impl Place {
         if world.is_some() {
             return Err(misuse("init was called twice without finalize"));
         }
-        *world = Some(join()?);
+        *world = Some(Box::new(join()?));
         Ok(())
     }
 
     /// Ends the world: what `end` gives is the next one.
     pub(crate) fn replace(&self, end: impl FnOnce(World) -> Result<Option<World>>) -> Result<()> {
         let mut place = self.exclusive()?;
+        if place.is_some() {
+            things::end_all(self);
+        }
         let Some(world) = place.take() else {
             return Err(Error::Closed("there is no world: init has not been called, or finalize has".into()));
         };
-        let next = end(world);
+        let next = end(*world);
         // The others have come to the end, too: nobody touches this memory any more.
         self.held().clear();
-        *place = next?;
+        *place = next?.map(Box::new);
         Ok(())
     }
 
     /// The world alone. Other threads of the program may be inside a call, but not for ever.
-    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<World>>> {
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<Box<World>>>> {
         let until = Instant::now() + OTHERS;
         loop {
             // Never queues: a call that is made from within a call (a comparison, say) would wait for us, and we for it.

@@ -23,6 +23,7 @@ pub use drive::cells::Celled;
 pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::team::Team;
+pub use drive::vouched::Vouched;
 pub use drive::word::{Is, Until, Wait};
 pub use drive::world::variable;
 pub use drive::world::World;

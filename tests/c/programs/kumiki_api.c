@@ -1,17 +1,5 @@
 /* kumiki.h: every function, with checked results; and errors that say what was wrong. */
-#include <kumiki.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define CHECK(what)                                                                          \
-    do {                                                                                     \
-        if (!(what)) {                                                                       \
-            fprintf(stderr, "%s:%d: this should be: %s (%s)\n", __FILE__, __LINE__, #what, kumiki_last_error()); \
-            exit(3);                                                                         \
-        }                                                                                    \
-    } while (0)
-#define OK(call) CHECK((call) == KUMIKI_SUCCESS)
+#include "kumiki_check.h"
 
 static kumiki_address words(kumiki_world *world, int64_t rank)
 {
@@ -41,6 +29,7 @@ static void check_atomics(kumiki_world *world, kumiki_address mine, kumiki_addre
     OK(kumiki_atomic_u64(world, KUMIKI_ADD, mine, word, 1, 0, KUMIKI_ORDER_NONE, &handle));
     OK(kumiki_atomic_u32(world, KUMIKI_ADD, mine + 8, word, 1, 0, handle, &handle));
     OK(kumiki_complete_for(world, handle, 60000));
+    OK(kumiki_complete(world, handle));
     OK(kumiki_inquire(world, handle, &complete));
     CHECK(complete == 1);
     OK(kumiki_get(world, &old, mine, 8));

@@ -5,22 +5,61 @@
 //! | `world.rs` | init, finalize, who is who, barrier, versions and messages |
 //! | `memory.rs` | memory that others can address |
 //! | `operations.rs` | put, get, copy, atomics, completion |
+//! | `signals.rs` | waiting for a word, puts with a signal, sections |
+//! | `batches.rs` | many single words |
+//! | `requests.rs` | what was started and is not waited for |
+//! | `messages.rs`, `channels.rs`, `segments.rs` | between two ranks |
+//! | `groups.rs`, `grids.rs` | ranks that do things together, and lie in a grid |
+//! | `elements.rs` | types of elements, and how they are combined |
+//! | `collectives.rs`, `moves.rs`, `started.rs` | what they do: combining, moving bytes, and without waiting |
+//! | `halos.rs`, `sparse.rs`, `relay.rs` | the cells around a piece of a field, sparse exchanges, relays |
+//! | `buffers.rs` | memory that C gives |
 //! | `ledger.rs` | what it costs |
 
+pub mod batches;
+mod buffers;
+pub mod channels;
+pub mod collectives;
+pub mod elements;
+pub mod grids;
+pub mod groups;
+pub mod halos;
 pub mod ledger;
 pub mod memory;
+pub mod messages;
+pub mod moves;
 pub mod operations;
+pub mod relay;
+pub mod requests;
+pub mod segments;
+pub mod signals;
+pub mod sparse;
+pub mod started;
 pub mod world;
+
+/// What a handle points to, as far as programs know.
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[repr(C)]
+        #[derive(Debug)]
+        pub struct $name {
+            _private: [u8; 0],
+        }
+    };
+}
+use handle;
 
 use crate::guard::{guard, misuse};
 use crate::place::Place;
 use crate::status;
 use kumiki::Result;
 use std::ffi::c_int;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a `kumiki_world *` points to.
-pub struct KumikiWorld(pub(crate) Place);
+pub struct KumikiWorld(pub(crate) Arc<Place>);
 
 /// The body of a function of `kumiki.h`.
 pub(crate) fn edge(body: impl FnOnce() -> Result<()>) -> c_int {

@@ -1,5 +1,6 @@
 //! Put, get, copy, atomics, completion.
 
+use super::buffers::{readable, writable};
 use super::{edge, give, limit, place, KumikiWorld};
 use crate::guard::misuse;
 use kumiki::{AtomicOp, AtomicWord, GlobalAddress, GlobalPtr, Handle, Order, Result, World};
@@ -12,28 +13,6 @@ fn order(word: u64) -> Order {
         u64::MAX => Order::All,
         word if word == u64::MAX - 1 => Order::Continue,
         number => Order::After(Handle::from_number(number)),
-    }
-}
-
-/// Refuses memory of the program that cannot be.
-fn check_memory(memory: *const c_void, bytes: usize) -> Result<()> {
-    match (memory.is_null(), isize::try_from(bytes)) {
-        (_, Ok(0)) | (false, Ok(_)) => Ok(()),
-        (true, Ok(_)) => Err(misuse("the memory is at NULL")),
-        (_, Err(_)) => Err(misuse(format!("no memory has {bytes} bytes"))),
-    }
-}
-
-/// The bytes that a pointer from C names.
-///
-/// # Safety
-/// `from` must be readable for `bytes`, and nobody may change them before the call returns.
-unsafe fn bytes_at<'a>(from: *const c_void, bytes: usize) -> Result<&'a [u8]> {
-    check_memory(from, bytes)?;
-    match bytes {
-        0 => Ok(&[]),
-        // SAFETY: as the caller promises; not NULL, and not longer than memory can be.
-        _ => Ok(unsafe { std::slice::from_raw_parts(from.cast(), bytes) }),
     }
 }
 
@@ -50,7 +29,7 @@ pub unsafe extern "C" fn kumiki_put(
 ) -> c_int {
     edge(|| {
         // SAFETY: as the caller promises.
-        let values = unsafe { bytes_at(from, bytes) }?;
+        let values = unsafe { readable(from, bytes, "from") }?;
         let to = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(to));
         // SAFETY: as the caller promises.
         unsafe { place(world) }.with(|world| world.put_slice(to, values))
@@ -69,12 +48,8 @@ pub unsafe extern "C" fn kumiki_get(
     bytes: usize,
 ) -> c_int {
     edge(|| {
-        check_memory(into, bytes)?;
-        let into = match bytes {
-            0 => &mut [][..],
-            // SAFETY: as the caller promises; not NULL, and not longer than memory can be.
-            _ => unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), bytes) },
-        };
+        // SAFETY: as the caller promises.
+        let into = unsafe { writable(into, bytes, "into") }?;
         let from = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(from));
         // SAFETY: as the caller promises.
         unsafe { place(world) }.with(|world| world.get_slice(from, into))
@@ -116,7 +91,7 @@ unsafe fn tell(to: *mut u64, handle: Handle) -> Result<()> {
 }
 
 /// The operation with a number of `kumiki.h`.
-fn operation<W: AtomicWord>(number: c_int, first: W, second: W) -> Result<AtomicOp<W>> {
+pub(super) fn operation<W: AtomicWord>(number: c_int, first: W, second: W) -> Result<AtomicOp<W>> {
     Ok(match number {
         1 => AtomicOp::CompareSwap(first, second),
         2 => AtomicOp::Swap(first),

@@ -6,6 +6,7 @@ use crate::place::Place;
 use crate::status;
 use kumiki::World;
 use std::ffi::{c_char, c_int, CStr};
+use std::sync::Arc;
 
 /// The version of the library.
 #[no_mangle]
@@ -34,7 +35,7 @@ pub unsafe extern "C" fn kumiki_init(world: *mut *mut KumikiWorld) -> c_int {
     edge(|| {
         // SAFETY: as the caller promises.
         unsafe { give(world, "the world", std::ptr::null_mut()) }?;
-        let place = Box::new(KumikiWorld(Place::new()));
+        let place = Box::new(KumikiWorld(Arc::new(Place::new())));
         place.0.enter(World::init)?;
         // SAFETY: as the caller promises.
         unsafe { give(world, "the world", Box::into_raw(place)) }

@@ -3,6 +3,7 @@
 use super::ends::{Load, Now};
 use super::state::{ChannelEnd, Request};
 use crate::{Error, Pod, Rank, Result, Wait, World};
+use kumiki_mem::Vouched;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
@@ -153,7 +154,25 @@ impl<'w, T: Pod> Sender<'w, T> {
         } else {
             let memory = self.world.register(bytes.to_vec())?;
             let (address, length) = (memory.ptr().address(), bytes.len() as u64);
-            self.world.note(self.world.begin_send(self.end, Load::Memory(address, length, Some(memory))))?
+            let load = Load::Memory(address, length, Some(Box::new(memory)));
+            self.world.note(self.world.begin_send(self.end, load))?
+        };
+        Ok(Sending(Ticket { world: self.world, request }))
+    }
+
+    /// Begins to send a message of a binding. A short one is copied; the memory of a long one is vouched for, until the receiver has read it.
+    pub(crate) fn start_send_vouched(
+        &self,
+        message: &[u8],
+        vouch: impl FnOnce() -> Result<Vouched>,
+    ) -> Result<Sending<'w>> {
+        let request = if message.len() < FETCHED_BYTES {
+            self.world.start_send(self.end, message)?
+        } else {
+            let memory = vouch()?;
+            let (address, length) = (memory.ptr().address(), memory.len() as u64);
+            let load = Load::Memory(address, length, Some(Box::new(memory)));
+            self.world.note(self.world.begin_send(self.end, load))?
         };
         Ok(Sending(Ticket { world: self.world, request }))
     }

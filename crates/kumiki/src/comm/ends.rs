@@ -8,8 +8,9 @@ use super::lane::{Cell, Lane, Part, Stub, STUB_BYTES};
 use super::lobby::Lobby;
 use super::{BREAK, COMM, PUSH, TELL};
 use crate::data::heap;
-use crate::{Error, GlobalAddress, Purpose, Rank, Registered, Result, World};
+use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 use kumiki_mem::{Booking, Posted};
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 
 /// Bytes of the tables for an end, and for a request.
@@ -78,12 +79,15 @@ impl Done {
 /// What became of requests that nobody has asked for yet.
 pub(crate) type Results = HashMap<u64, Done>;
 
+/// What keeps memory that is lent, if not whoever lends it.
+type Keeper = Option<Box<dyn Any + Send>>;
+
 /// What a send has to send.
 pub(crate) enum Load {
     /// Bytes of its own.
     Bytes(Vec<u8>),
     /// Memory that the receiver fetches; the guard keeps it until then.
-    Memory(GlobalAddress, u64, Option<Registered<u8>>),
+    Memory(GlobalAddress, u64, Keeper),
     /// That nothing comes any more.
     End,
 }
@@ -107,7 +111,7 @@ pub(crate) struct SendEnd {
     sent: u64,
     queue: VecDeque<Outgoing>,
     /// Messages that are to be fetched: the request, its length, and its memory.
-    lent: VecDeque<(u64, u64, Option<Registered<u8>>)>,
+    lent: VecDeque<(u64, u64, Keeper)>,
     /// How many messages were to be fetched in all.
     lendings: u64,
     posted: VecDeque<Posted>,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `world.rs` | [`World`](crate::World): init, finalize, who is who, the ledger |
 //! | `issue.rs` | copies, atomics, completion, and the typed calls that wait for themselves |
-//! | `region.rs` | memory that a program gives to all ranks, and takes back |
+//! | `region.rs`, `vouched.rs` | memory that a program gives to all ranks, and takes back; and that of programs in other languages |
 //! | `cells.rs` | registered memory in the hands of its owner |
 //! | `call.rs` | calls: work that another rank does for us |
 //! | `barrier.rs`, `team.rs` | how all ranks meet, and how those of a team do |
@@ -34,6 +34,7 @@ pub(crate) mod section;
 mod service;
 pub(crate) mod team;
 pub(crate) mod transports;
+pub(crate) mod vouched;
 pub(crate) mod wait;
 pub(crate) mod word;
 pub(crate) mod world;

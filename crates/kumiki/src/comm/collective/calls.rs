@@ -67,19 +67,22 @@ impl<'w> Group<'w> {
 
     /// Combines the elements of all members, one by one, into those of the root; the others keep theirs.
     pub fn reduce<T: Pod>(&self, root: Rank, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        self.reduce_by(root, bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge))
+    }
+
+    pub(crate) fn reduce_by(&self, root: Rank, data: &mut [u8], reduction: Reduction<'_>) -> Result<()> {
         let _turn = self.enter()?;
-        let bytes = size_of_val(data);
-        let candidates: &[Algorithm] = match (operation.commutes(), bytes >= LONG_BYTES) {
+        let bytes = data.len();
+        let candidates: &[Algorithm] = match (reduction.commutes, bytes >= LONG_BYTES) {
             (true, true) => &[Direct, Flat, Levels, Tree],
             (false, true) => &[Direct, Flat, Tree],
             (true, false) => &[Flat, Levels, Tree, Direct],
             (false, false) => &[Flat, Tree, Direct],
         };
-        let algorithm = self.choose(candidates, size_of::<T>());
-        let mark = self.mark::<T>(algorithm, &[root.into(), bytes as u64, operation.mark()]);
-        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
-        let reduction = Reduction::of::<T, _>(&operation, &merge);
-        let data = bytemuck::cast_slice_mut(data);
+        let algorithm = self.choose(candidates, reduction.element);
+        let arguments = [root.into(), bytes as u64, reduction.mark];
+        let mark = self.mark_of(reduction.element, algorithm, &arguments);
         self.run("reduce", mark, |talk| {
             self.check_root(root)?;
             match algorithm {
@@ -110,21 +113,23 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn allreduce<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        self.allreduce_by(bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge))
+    }
+
+    pub(crate) fn allreduce_by(&self, data: &mut [u8], reduction: Reduction<'_>) -> Result<()> {
         let _turn = self.enter()?;
-        let bytes = size_of_val(data);
-        let candidates: &[Algorithm] = match (operation.commutes(), bytes >= LONG_BYTES) {
+        let bytes = data.len();
+        let candidates: &[Algorithm] = match (reduction.commutes, bytes >= LONG_BYTES) {
             (true, true) => &[Direct, Levels, Flat, Halving, Ring, Doubling, Tree],
             (true, false) => &[Flat, Levels, Doubling, Halving, Ring, Direct, Tree],
             (false, true) => &[Direct, Flat, Tree],
             (false, false) => &[Flat, Tree, Direct],
         };
-        let class = ("allreduce", operation.commutes(), Some(bytes));
-        let choice = self.pick(class, candidates, size_of::<T>())?;
+        let class = ("allreduce", reduction.commutes, Some(bytes));
+        let choice = self.pick(class, candidates, reduction.element)?;
         let algorithm = choice.algorithm;
-        let mark = self.mark::<T>(algorithm, &[bytes as u64, operation.mark()]);
-        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
-        let reduction = Reduction::of::<T, _>(&operation, &merge);
-        let data = bytemuck::cast_slice_mut(data);
+        let mark = self.mark_of(reduction.element, algorithm, &[bytes as u64, reduction.mark]);
         let allreduce = |talk: &mut Talk<'_, 'w>| match algorithm {
             Flat => talk.show_merged(data, reduction, 0..self.count()),
             Levels => talk.levels_allreduce(data, reduction),
@@ -356,28 +361,22 @@ impl<'w> Group<'w> {
     /// # }
     /// ```
     pub fn scan<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
-        self.scan_of("scan", data, &operation, false)
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        self.scan_by(bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge), false)
     }
 
     /// Combines the elements of the members before each one, in place. The first member keeps what it has.
     pub fn exscan<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
-        self.scan_of("exscan", data, &operation, true)
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        self.scan_by(bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge), true)
     }
 
-    fn scan_of<T: Pod>(
-        &self,
-        name: &'static str,
-        data: &mut [T],
-        operation: &impl Operation<T>,
-        excludes: bool,
-    ) -> Result<()> {
+    /// A scan, which leaves out each member's own elements or does not.
+    pub(crate) fn scan_by(&self, data: &mut [u8], reduction: Reduction<'_>, excludes: bool) -> Result<()> {
         let _turn = self.enter()?;
-        let algorithm = self.choose(&[Flat, Doubling], size_of::<T>());
-        let mark = self.mark::<T>(algorithm, &[size_of_val(data) as u64, operation.mark()]);
-        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(operation, into, others, first);
-        let reduction = Reduction::of::<T, _>(operation, &merge);
-        let data = bytemuck::cast_slice_mut(data);
-        self.run(name, mark, |talk| match algorithm {
+        let algorithm = self.choose(&[Flat, Doubling], reduction.element);
+        let mark = self.mark_of(reduction.element, algorithm, &[data.len() as u64, reduction.mark]);
+        self.run(if excludes { "exscan" } else { "scan" }, mark, |talk| match algorithm {
             Flat => talk.show_merged(data, reduction, 0..self.me as usize + usize::from(!excludes)),
             _ => {
                 talk.doubling_scan(self.all, data, reduction)?;
@@ -397,21 +396,30 @@ impl<'w> Group<'w> {
         counts: &[usize],
         operation: impl Operation<T>,
     ) -> Result<Range<usize>> {
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        let (len, reduction) = (data.len(), Reduction::of::<T, _>(&operation, &merge));
+        self.reduce_scatter_by(bytemuck::cast_slice_mut(data), len, counts, reduction)
+    }
+
+    /// The same of so many elements.
+    pub(crate) fn reduce_scatter_by(
+        &self,
+        data: &mut [u8],
+        len: usize,
+        counts: &[usize],
+        reduction: Reduction<'_>,
+    ) -> Result<Range<usize>> {
         let _turn = self.enter()?;
-        let candidates: &[Algorithm] = match (operation.commutes(), size_of_val(data) >= LONG_BYTES) {
+        let candidates: &[Algorithm] = match (reduction.commutes, data.len() >= LONG_BYTES) {
             (_, true) => &[Direct, Flat, Tree],
             (true, false) => &[Flat, Ring, Tree, Direct],
             (false, false) => &[Flat, Tree, Direct],
         };
-        let algorithm = self.choose(candidates, size_of::<T>());
+        let algorithm = self.choose(candidates, reduction.element);
         let counted = counts.iter().fold(0, |mark, count| mix(mark, *count as u64));
-        let mark = self.mark::<T>(algorithm, &[counted, operation.mark()]);
-        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
-        let reduction = Reduction::of::<T, _>(&operation, &merge);
-        let len = data.len();
-        let data = bytemuck::cast_slice_mut(data);
+        let mark = self.mark_of(reduction.element, algorithm, &[counted, reduction.mark]);
         self.run("reduce_scatter", mark, |talk| {
-            let places = self.places::<T>(counts, len)?;
+            let places = self.places_of(reduction.element, counts, len)?;
             let own = places[self.me as usize].clone();
             match algorithm {
                 Flat => talk.show_merged(data, reduction, 0..self.count())?,
@@ -428,7 +436,7 @@ impl<'w> Group<'w> {
                     data[own.clone()].copy_from_slice(&part);
                 }
             }
-            Ok(self.places::<u8>(counts, len)?[self.me as usize].clone())
+            Ok(self.places_of(1, counts, len)?[self.me as usize].clone())
         })
     }
 
@@ -445,16 +453,23 @@ impl<'w> Group<'w> {
 
     /// What must be the same on all members.
     fn mark<T>(&self, algorithm: Algorithm, arguments: &[u64]) -> u64 {
-        let start = mix(algorithm as u64, size_of::<T>() as u64);
+        self.mark_of(size_of::<T>(), algorithm, arguments)
+    }
+
+    fn mark_of(&self, element: usize, algorithm: Algorithm, arguments: &[u64]) -> u64 {
+        let start = mix(algorithm as u64, element as u64);
         arguments.iter().fold(start, |mark, argument| mix(mark, *argument))
     }
 
     /// Where the bytes of each member are in memory for this many elements.
     fn places<T>(&self, counts: &[usize], len: usize) -> Result<Places> {
+        self.places_of(size_of::<T>(), counts, len)
+    }
+
+    fn places_of(&self, size: usize, counts: &[usize], len: usize) -> Result<Places> {
         fits("counts", counts.len(), self.count())?;
         let booked = self.world.book(Purpose::Comm, (counts.len() * size_of::<Range<usize>>()) as u64)?;
         let mut end = 0usize;
-        let size = size_of::<T>();
         let places = counts.iter().map(|count| {
             let start = end;
             end = end.saturating_add(*count);

@@ -54,6 +54,7 @@ pub use operation::{
     And, Combine, Integer, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor,
 };
 
+pub(crate) use operation::{merge, Merger, Reduction};
 pub(crate) use retired::Groups;
 pub use started::Started;
 pub use tune::Decision;

@@ -2,6 +2,7 @@
 
 use crate::Pod;
 use kumiki_mem::Located;
+use std::marker::PhantomData;
 
 /// How two elements become one. It must be associative, as far as the program cares: which pairs are combined first depends on the
 /// algorithm, but the order of the members is kept unless it [commutes](Self::commutes).
@@ -73,7 +74,7 @@ floats!(f32 f64);
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident, $kind:ident, $mark:literal, $apply:expr;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct $name;
 
         impl<T: $kind> Operation<T> for $name {
@@ -115,11 +116,11 @@ fn is_nan<T: Number>(value: T) -> bool {
 }
 
 /// The smallest [`Located`] value; of equal ones, that of the smallest place. A NaN counts only if all are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MinAt;
 
 /// The largest [`Located`] value; of equal ones, that of the smallest place. A NaN counts only if all are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MaxAt;
 
 impl<T: Number> Operation<Located<T>> for MinAt {
@@ -217,24 +218,55 @@ impl<T, F: Fn(T, T) -> T> Operation<T> for Combine<F> {
 }
 
 /// Combines bytes of elements in place with as many others, which are of members before or behind.
-pub(super) type Merging<'a> = &'a dyn Fn(&mut [u8], &[u8], bool);
+pub(crate) type Merging<'a> = &'a dyn Fn(&mut [u8], &[u8], bool);
 
 /// An operation on elements of some type, as the algorithms know it: they are compiled once, and not for each type and operation.
 #[derive(Clone, Copy)]
-pub(super) struct Reduction<'a> {
-    pub(super) element: usize,
-    pub(super) commutes: bool,
-    pub(super) merge: Merging<'a>,
+pub(crate) struct Reduction<'a> {
+    pub(crate) element: usize,
+    pub(crate) commutes: bool,
+    /// What tells it from others.
+    pub(crate) mark: u64,
+    pub(crate) merge: Merging<'a>,
 }
 
 impl<'a> Reduction<'a> {
     pub(super) fn of<T: Pod, O: Operation<T>>(operation: &O, merge: Merging<'a>) -> Reduction<'a> {
-        Reduction { element: size_of::<T>(), commutes: operation.commutes(), merge }
+        let (commutes, mark) = (operation.commutes(), operation.mark());
+        Reduction { element: size_of::<T>(), commutes, mark, merge }
+    }
+}
+
+/// An operation on elements that lie in bytes, which a collective that was started keeps.
+pub(crate) trait Merger: Send {
+    /// Bytes of an element, whether the order of the members does not matter, and what tells it from others.
+    fn traits(&self) -> (usize, bool, u64);
+
+    /// Combines elements in place with as many others, which are of members before or behind.
+    fn merge(&self, into: &mut [u8], others: &[u8], others_first: bool);
+}
+
+/// An [`Operation`] as one.
+pub(super) struct Typed<T, O>(O, PhantomData<fn(T)>);
+
+impl<T, O> Typed<T, O> {
+    pub(super) fn new(operation: O) -> Typed<T, O> {
+        Typed(operation, PhantomData)
+    }
+}
+
+impl<T: Pod, O: Operation<T> + Send> Merger for Typed<T, O> {
+    fn traits(&self) -> (usize, bool, u64) {
+        (size_of::<T>(), self.0.commutes(), self.0.mark())
+    }
+
+    fn merge(&self, into: &mut [u8], others: &[u8], others_first: bool) {
+        merge::<T>(&self.0, into, others, others_first);
     }
 }
 
 /// Combines elements that came as bytes.
-pub(super) fn merge<T: Pod>(
+pub(crate) fn merge<T: Pod>(
     operation: &impl Operation<T>,
     into: &mut [u8],
     others: &[u8],

@@ -5,7 +5,7 @@
 //! comes. All members start the same, in the same order as their other calls of the group.
 
 use super::lanes::{Exchange, Needs};
-use super::operation::{merge, Operation, Reduction, Sum};
+use super::operation::{Merger, Operation, Reduction, Typed};
 use super::plan::{self, How, Step};
 use super::traffic::{Come, Merge, Pieces};
 use super::{hash, mix, Broken, Group, Guard, State, Talk, LONG_BYTES};
@@ -91,12 +91,12 @@ pub(super) trait Job: Send {
     fn end(self: Box<Self>, ended: Result<()>);
 }
 
-struct Running<T: Pod, O> {
+struct Running<T: Pod> {
     call: [u64; 2],
     data: Vec<T>,
     /// What the memory is at the end, if not what was worked in.
     finish: Finish<T>,
-    operation: O,
+    merger: Box<dyn Merger>,
     steps: std::vec::IntoIter<Step>,
     now: Option<(Step, Option<Exchange>, Come)>,
     wrong: Option<Error>,
@@ -112,7 +112,7 @@ enum Finish<T> {
     ByMember(usize, usize),
 }
 
-impl<T: Pod + Send, O: Operation<T> + Send> Job for Running<T, O> {
+impl<T: Pod + Send> Job for Running<T> {
     fn call(&self) -> [u64; 2] {
         self.call
     }
@@ -143,7 +143,7 @@ impl<T: Pod + Send, O: Operation<T> + Send> Job for Running<T, O> {
     }
 }
 
-impl<T: Pod, O: Operation<T>> Running<T, O> {
+impl<T: Pod> Running<T> {
     /// Goes on with a step.
     fn advance(
         &mut self,
@@ -152,7 +152,7 @@ impl<T: Pod, O: Operation<T>> Running<T, O> {
         exchange: Option<Exchange>,
         come: Come,
     ) -> Result<(Option<Needs>, Exchange, Come)> {
-        let Running { operation, data, .. } = self;
+        let Running { merger, data, .. } = self;
         let data: &mut [u8] = bytemuck::cast_slice_mut(data);
         let whole = |pieces: &[std::ops::Range<usize>]| pieces.first().cloned().unwrap_or(0..0);
         match step.how {
@@ -164,10 +164,9 @@ impl<T: Pod, O: Operation<T>> Running<T, O> {
                 Ok((needs, exchange, come))
             }
             How::Merge { others_first } => {
-                let merge = |into: &mut [u8], others: &[u8], first: bool| {
-                    merge::<T>(&*operation, into, others, first)
-                };
-                let reduction = Reduction::of::<T, _>(&*operation, &merge);
+                let merge = |into: &mut [u8], others: &[u8], first: bool| merger.merge(into, others, first);
+                let (element, commutes, mark) = merger.traits();
+                let reduction = Reduction { element, commutes, mark, merge: &merge };
                 let ranges = [whole(&step.out), whole(&step.into)];
                 let mut traffic = Merge::new(data, ranges, reduction, others_first).go_on(come);
                 let mut exchange = exchange.unwrap_or_else(|| Exchange::new(step.to, step.from, &traffic));
@@ -179,12 +178,13 @@ impl<T: Pod, O: Operation<T>> Running<T, O> {
 }
 
 /// What is to be started.
-struct Start<T, O> {
+struct Start<T> {
     name: &'static str,
     arguments: Vec<u64>,
     data: Vec<T>,
     finish: Finish<T>,
-    operation: O,
+    /// What combines nothing if there is none.
+    merger: Option<Box<dyn Merger>>,
     steps: Result<Vec<Step>>,
 }
 
@@ -197,7 +197,7 @@ impl<'w> Group<'w> {
             arguments: vec![],
             data: vec![],
             finish: Finish::AsItIs,
-            operation: Sum,
+            merger: None,
             steps,
         })
     }
@@ -207,15 +207,8 @@ impl<'w> Group<'w> {
         let bytes = size_of_val(&data[..]);
         let steps = self.check_root(root).map(|()| plan::broadcast(self.all, root, bytes));
         let arguments = vec![root.into(), bytes as u64];
-        let operation = Keep;
-        self.start(Start {
-            name: "start broadcast",
-            arguments,
-            data,
-            finish: Finish::AsItIs,
-            operation,
-            steps,
-        })
+        let (finish, merger) = (Finish::AsItIs, None);
+        self.start(Start { name: "start broadcast", arguments, data, finish, merger, steps })
     }
 
     /// Starts a [`reduce`](Self::reduce): gives the root what was combined, and the others what they gave.
@@ -225,11 +218,20 @@ impl<'w> Group<'w> {
         data: Vec<T>,
         operation: impl Operation<T> + Send + 'static,
     ) -> Result<Started<'_, 'w, T>> {
-        let (bytes, commutes) = (size_of_val(&data[..]), operation.commutes());
+        self.start_reduce_by(root, data, Box::new(Typed::<T, _>::new(operation)))
+    }
+
+    pub(crate) fn start_reduce_by<T: Pod + Send>(
+        &self,
+        root: Rank,
+        data: Vec<T>,
+        merger: Box<dyn Merger>,
+    ) -> Result<Started<'_, 'w, T>> {
+        let (bytes, (_, commutes, mark)) = (size_of_val(&data[..]), merger.traits());
         let steps = self.check_root(root).map(|()| plan::reduce(self.all, root, bytes, commutes));
-        let arguments = vec![root.into(), bytes as u64, operation.mark()];
+        let arguments = vec![root.into(), bytes as u64, mark];
         let finish = if self.me == root { Finish::AsItIs } else { Finish::Kept(data.clone()) };
-        self.start(Start { name: "start reduce", arguments, data, finish, operation, steps })
+        self.start(Start { name: "start reduce", arguments, data, finish, merger: Some(merger), steps })
     }
 
     /// Starts an [`allreduce`](Self::allreduce).
@@ -238,18 +240,19 @@ impl<'w> Group<'w> {
         data: Vec<T>,
         operation: impl Operation<T> + Send + 'static,
     ) -> Result<Started<'_, 'w, T>> {
-        let (bytes, element) = (size_of_val(&data[..]), size_of::<T>());
+        self.start_allreduce_by(data, Box::new(Typed::<T, _>::new(operation)))
+    }
+
+    pub(crate) fn start_allreduce_by<T: Pod + Send>(
+        &self,
+        data: Vec<T>,
+        merger: Box<dyn Merger>,
+    ) -> Result<Started<'_, 'w, T>> {
+        let (bytes, (element, commutes, mark)) = (size_of_val(&data[..]), merger.traits());
         let is_long = bytes >= LONG_BYTES;
-        let steps = Ok(plan::allreduce(self.all, bytes, element, operation.commutes(), is_long));
-        let arguments = vec![bytes as u64, operation.mark()];
-        self.start(Start {
-            name: "start allreduce",
-            arguments,
-            data,
-            finish: Finish::AsItIs,
-            operation,
-            steps,
-        })
+        let steps = Ok(plan::allreduce(self.all, bytes, element, commutes, is_long));
+        let (arguments, finish) = (vec![bytes as u64, mark], Finish::AsItIs);
+        self.start(Start { name: "start allreduce", arguments, data, finish, merger: Some(merger), steps })
     }
 
     /// Starts an [`allgather`](Self::allgather), which gives the elements of all.
@@ -264,7 +267,7 @@ impl<'w> Group<'w> {
             arguments,
             data: all,
             finish: Finish::AsItIs,
-            operation: Keep,
+            merger: None,
             steps,
         })
     }
@@ -278,13 +281,10 @@ impl<'w> Group<'w> {
         let part = size_of_val(data) / count;
         let steps = if is_whole { Ok(plan::alltoall(self.all, part)) } else { Err(wrong()) };
         let (arguments, finish) = (vec![size_of_val(data) as u64], Finish::ByMember(me, count));
-        self.start(Start { name: "start alltoall", arguments, data: turned, finish, operation: Keep, steps })
+        self.start(Start { name: "start alltoall", arguments, data: turned, finish, merger: None, steps })
     }
 
-    fn start<T: Pod + Send, O: Operation<T> + Send + 'static>(
-        &self,
-        start: Start<T, O>,
-    ) -> Result<Started<'_, 'w, T>> {
+    fn start<T: Pod + Send>(&self, start: Start<T>) -> Result<Started<'_, 'w, T>> {
         let _turn = self.enter()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *state;
@@ -292,21 +292,22 @@ impl<'w> Group<'w> {
             Talk { group: self, state, mark: 0, call: 0 }.tell();
             return self.world.note(Err(broken.error()));
         }
-        let Start { name, arguments, data, finish, operation, steps } = start;
+        let Start { name, arguments, data, finish, merger, steps } = start;
+        let element = merger.as_ref().map_or(size_of::<T>(), |merger| merger.traits().0);
         let (steps, wrong) = match (steps, self.book_plan(&data, &finish)) {
             (Ok(steps), Ok(booked)) => ((steps, booked), None),
             (Err(error), _) | (_, Err(error)) => ((Vec::new(), None), Some(error)),
         };
         let (steps, booked) = steps;
         state.call += 1;
-        let given = arguments.iter().fold(size_of::<T>() as u64, |mark, argument| mix(mark, *argument));
+        let given = arguments.iter().fold(element as u64, |mark, argument| mix(mark, *argument));
         let mark = mix(mix(mix(self.number, state.call), hash(name)), given);
         let outcome: Outcome<T> = Arc::default();
         state.jobs.push_back(Box::new(Running {
             call: [state.call, mark],
             data,
             finish,
-            operation,
+            merger: merger.unwrap_or_else(|| Box::new(Keep)),
             steps: steps.into_iter(),
             now: None,
             wrong,
@@ -377,14 +378,12 @@ fn carry(talk: &mut Talk<'_, '_>, job: &mut dyn Job, must_wait: bool) -> Result<
 /// For what combines nothing.
 struct Keep;
 
-impl<T> Operation<T> for Keep {
-    fn apply(&self, left: T, _: T) -> T {
-        left
+impl Merger for Keep {
+    fn traits(&self) -> (usize, bool, u64) {
+        (1, true, 0)
     }
 
-    fn mark(&self) -> u64 {
-        0
-    }
+    fn merge(&self, _: &mut [u8], _: &[u8], _: bool) {}
 }
 
 impl State {

@@ -21,13 +21,23 @@ impl<'w> Cartesian<'_, 'w> {
     /// Collective: the options are the same on all members. If one has no memory for it, or its extents do not fit to those of its neighbours,
     /// every one gets an error.
     pub fn halo<T: Pod>(&self, extents: &[usize], options: HaloOptions) -> Result<Halo<'w, T>> {
+        self.halo_of(size_of::<T>(), extents, options)
+    }
+
+    /// The same for elements of so many bytes, over fields of `T`: the same elements, or bytes.
+    pub(crate) fn halo_of<T: Pod>(
+        &self,
+        element: usize,
+        extents: &[usize],
+        options: HaloOptions,
+    ) -> Result<Halo<'w, T>> {
         let world = self.group.world;
         let team = self.group.another_team()?;
         let rules = Rules {
             ghosts: options.ghosts(self.shape.dimensions.len()),
             grid: self.shape.clone(),
             has_corners: options.has_corners,
-            element: size_of::<T>(),
+            element,
             fields: options.fields,
         };
         let wish = Wish::of::<T>("a halo", &rules);
@@ -206,7 +216,7 @@ impl<'w> Making<'_, 'w> {
             extents: self.extents.to_vec(),
             ghosts: self.rules.ghosts,
             padded: plan.padded,
-            elements: plan.elements,
+            elements: plan.elements * self.rules.element / size_of::<T>().max(1),
             element: PhantomData,
         }
     }

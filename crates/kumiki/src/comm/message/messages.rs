@@ -125,7 +125,11 @@ impl<'w> Messages<'w> {
         Ok(())
     }
 
-    fn to(self, rank: Rank, tag: Tag) -> To {
+    pub(super) fn world(self) -> &'w World {
+        self.world
+    }
+
+    pub(super) fn to(self, rank: Rank, tag: Tag) -> To {
         To { rank, context: self.context, tag }
     }
 
@@ -277,10 +281,7 @@ impl<'w> Messages<'w> {
     /// Waits until one of several requests is done, or has failed: which one.
     pub fn wait_any<R: MessageRequest>(self, requests: &[R]) -> Result<usize> {
         let names: Vec<_> = requests.iter().map(MessageRequest::name).collect();
-        match names.iter().position(|(request, _)| *request == 0) {
-            Some(done) => Ok(done),
-            None => self.world.wait_any_message(&names),
-        }
+        self.world.wait_any_named(&names)
     }
 
     /// Waits until all of them are done, and gives what became of them, in their order.

@@ -23,6 +23,7 @@
 //! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
 //! | `requests.rs` | asking for messages, and waiting for them |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
+//! | `vouched.rs` | and as bindings do |
 
 mod arrivals;
 #[cfg(test)]
@@ -42,10 +43,12 @@ mod ring;
 mod ring_tests;
 #[cfg(test)]
 mod tests;
+mod vouched;
 
 pub use handles::{MessageReceiving, MessageRequest, MessageSending};
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::Post;
+pub(crate) use vouched::Name;
 
 use super::{LANE, MAIL};
 use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result};

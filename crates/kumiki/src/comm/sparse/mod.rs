@@ -249,6 +249,11 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
         Ok(self.inbox.arrivals())
     }
 
+    /// What came with the last [`finish`](Self::finish).
+    pub fn arrivals(&self) -> Arrivals<'_, T> {
+        self.inbox.arrivals()
+    }
+
     /// Sends everything that an iterator gives, and takes what comes, as it comes: in each round, of each rank that sent something.
     /// Collective. Whatever was [sent](Self::send) before goes with it.
     ///

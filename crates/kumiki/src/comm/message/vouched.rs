@@ -1,0 +1,54 @@
+//! What bindings to other languages need: messages out of memory that they vouch for, and waiting for requests of any kind.
+
+use super::handles::Ticket;
+use super::requests::Started;
+use super::{MessageRequest, MessageSending, Messages, Tag};
+use crate::{Rank, Result, World};
+use kumiki_mem::Vouched;
+
+/// What a request is known by, and whose message it is about.
+pub(crate) type Name = (u64, Option<Rank>);
+
+impl<'w> Messages<'w> {
+    /// Begins to send a message. A short one is copied; the memory of a long one is vouched for, until the receiver has fetched it.
+    pub(crate) fn start_send_vouched(
+        self,
+        to: Rank,
+        tag: Tag,
+        message: &[u8],
+        vouch: impl FnOnce() -> Result<Vouched>,
+    ) -> Result<MessageSending<'w>> {
+        let (world, to) = (self.world(), self.to(to, tag));
+        let request = match world.note(world.start_short(to, message))? {
+            Started::Gone => None,
+            Started::Waits(request) => Some(request),
+            Started::TooLong => {
+                let memory = vouch()?;
+                let (place, bytes) = (memory.ptr().into(), memory.len() as u64);
+                Some(world.note(world.start_lent(to, place, bytes, Some(Box::new(memory))))?)
+            }
+        };
+        let ticket = request.map(|request| Ticket { world, request });
+        Ok(MessageSending { ticket, to: to.rank })
+    }
+}
+
+impl World {
+    /// Waits until a message is on its way. Whatever became of it, nobody reads its memory afterwards.
+    pub(crate) fn end_sending(&self, sending: MessageSending<'_>) -> Result<()> {
+        let (request, to) = (MessageRequest::name(&sending).0, sending.to);
+        let waited = sending.wait();
+        if request != 0 {
+            self.end_lending(to, request);
+        }
+        waited
+    }
+
+    /// Waits until one of several requests is done, or has failed: which one.
+    pub(crate) fn wait_any_named(&self, names: &[Name]) -> Result<usize> {
+        match names.iter().position(|(request, _)| *request == 0) {
+            Some(done) => Ok(done),
+            None => self.wait_any_message(names),
+        }
+    }
+}
