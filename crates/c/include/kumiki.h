@@ -43,7 +43,9 @@ typedef struct kumiki_world kumiki_world;
 
 /* Joins the world that the environment describes; returns when all ranks have. */
 int kumiki_init(kumiki_world **world);
-/* Completes this rank's operations, waits for all ranks, leaves and frees the world, whatever the status. */
+/* Completes this rank's operations, waits for all ranks, leaves and frees the world, whatever the status; but if another thread is
+   inside a call for 10 s more, nothing is done (KUMIKI_MISUSE), and it can be called again. What channels have begun is finished, for
+   30 s at most. */
 int kumiki_finalize(kumiki_world *world);
 /* Renumbers the ranks and starts over: all ranks call it, with different numbers. Regions are gone, starter memory is zero. */
 int kumiki_reset(kumiki_world *world, uint32_t new_rank);
@@ -190,7 +192,7 @@ typedef struct kumiki_message_info {
     size_t bytes;
 } kumiki_message_info;
 
-/* Waits for a request, ends it and makes it NULL, whatever the status; NULL is one that has ended. Any `info` may be NULL. */
+/* Waits for a request, ends it and makes it NULL, whatever the status (but for one that is none); NULL is one that has ended. Any `info` may be NULL. */
 int kumiki_request_wait(kumiki_request **request, kumiki_message_info *info);
 /* The same if it is done, which goes to `done`: 1 or 0. */
 int kumiki_request_test(kumiki_request **request, int *done, kumiki_message_info *info);
@@ -386,7 +388,8 @@ typedef void
     (*kumiki_combine)(const void *left, const void *right, void *result, size_t count, void *context);
 
 /* Makes an operation of it, for KUMIKI_OWN. It `commutes` if the order of the members does not matter. Free it when all that uses it
-   has ended. */
+   has ended; a collective whose request was freed goes on, so then the function and its context must stay until its group is freed.
+   Elements are aligned to 16 bytes at most. */
 int kumiki_operation_create(size_t element_bytes, int commutes, kumiki_combine combine, void *context, int *operation);
 int kumiki_operation_free(int operation);
 

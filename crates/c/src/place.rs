@@ -75,6 +75,15 @@ impl Place {
         Ok(())
     }
 
+    /// Whether there is a world, or somebody is in a call.
+    pub(crate) fn is_taken(&self) -> bool {
+        match self.world.try_read() {
+            Ok(world) => world.is_some(),
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().is_some(),
+            Err(TryLockError::WouldBlock) => true,
+        }
+    }
+
     /// The world alone. Other threads of the program may be inside a call, but not for ever.
     fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<Box<World>>>> {
         let until = Instant::now() + OTHERS;

@@ -1,6 +1,6 @@
 //! Many single words, here and there.
 
-use super::buffers::{list, list_mut};
+use super::buffers::{apart, list, list_mut};
 use super::operations::operation;
 use super::{edge, edge_or, give, handle, KumikiWorld};
 use crate::things::{self, Here};
@@ -168,6 +168,8 @@ macro_rules! batches {
             edge(|| {
                 // SAFETY: as the caller promises.
                 let words = unsafe { list(words, count, "words") }?;
+                let bytes = (count.saturating_mul(8), count.saturating_mul(size_of::<$word>()));
+                apart((words.as_ptr().cast(), bytes.0), (into.cast_const().cast(), bytes.1))?;
                 // SAFETY: as the caller promises.
                 let into = unsafe { list_mut(into, count, "into") }?;
                 // SAFETY: as the caller promises.
@@ -198,6 +200,12 @@ macro_rules! batches {
                 let seconds = if second.is_null() && number != COMPARE_SWAP { 0 } else { count };
                 // SAFETY: as the caller promises.
                 let second = unsafe { list(second, seconds, "second") }?;
+                let bytes = count.saturating_mul(size_of::<$word>());
+                let (was, others) = ((old.cast_const().cast(), bytes), [first, second]);
+                others
+                    .iter()
+                    .try_for_each(|other| apart((other.as_ptr().cast(), size_of_val(*other)), was))?;
+                apart((words.as_ptr().cast(), size_of_val(words)), was)?;
                 let old = match old.is_null() {
                     true => None,
                     // SAFETY: as the caller promises.

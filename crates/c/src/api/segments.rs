@@ -195,8 +195,8 @@ pub extern "C" fn kumiki_segments_free(segments: *mut KumikiSegments) -> c_int {
     edge(|| {
         things::take(segments, NAME, |here, held: Held| {
             let freed = held.segments.free(here.world);
-            here.place().unregister(held.buffer.bits())?;
-            freed
+            let unregistered = here.place().unregister(held.buffer.bits());
+            freed.and(unregistered)
         })
     })
 }

@@ -4,9 +4,14 @@ use super::{edge, edge_or, give, limit, place, KumikiWorld};
 use crate::guard::misuse;
 use crate::place::Place;
 use crate::status;
+use kumiki::raw::channels;
 use kumiki::World;
 use std::ffi::{c_char, c_int, CStr};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// So long others are waited for with what channels have begun, when a world ends.
+const ENDING: Duration = Duration::from_secs(30);
 
 /// The version of the library.
 #[no_mangle]
@@ -45,16 +50,24 @@ pub unsafe extern "C" fn kumiki_init(world: *mut *mut KumikiWorld) -> c_int {
 /// Completes this rank's operations, waits for all ranks, leaves the world and frees it.
 ///
 /// # Safety
-/// `world` must come from [`kumiki_init`]; it is gone afterwards, whatever the status.
+/// `world` must come from [`kumiki_init`]; it is gone afterwards, whatever the status, unless another thread was inside a call.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
     edge(|| {
         if world.is_null() {
             return Err(misuse("the world is NULL; a world of acp_init ends with acp_finalize"));
         }
-        // SAFETY: it came from `Box::into_raw` in `kumiki_init`, and the caller does not use it again.
-        let place = unsafe { Box::from_raw(world) };
-        place.0.replace(|world| world.finalize().map(|()| None))
+        // SAFETY: as the caller promises.
+        let place = unsafe { &*world }.0.clone();
+        let ended = place.replace(|world| {
+            let channels = channels::end_all(&world, ENDING);
+            world.finalize().and(channels).map(|()| None)
+        });
+        if !place.is_taken() {
+            // SAFETY: it came from `Box::into_raw` in `kumiki_init`, and the caller does not use it again.
+            drop(unsafe { Box::from_raw(world) });
+        }
+        ended
     })
 }
 
@@ -66,7 +79,10 @@ pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
 pub unsafe extern "C" fn kumiki_reset(world: *mut KumikiWorld, new_rank: u32) -> c_int {
     edge(|| {
         // SAFETY: as the caller promises.
-        unsafe { place(world) }.replace(|world| world.reset(new_rank).map(Some))?;
+        unsafe { place(world) }.replace(|world| {
+            let channels = channels::end_all(&world, ENDING);
+            world.reset(new_rank).and_then(|world| channels.map(|()| Some(world)))
+        })?;
         if world.is_null() {
             crate::acp::begin_again(Some(new_rank));
         }

@@ -286,6 +286,10 @@ impl SendEnd {
             let Some((request, bytes, _)) = self.lent.pop_front() else { break };
             done.insert(request, Done { whole: bytes, ..Done::empty(Ok(bytes)) });
         }
+        if !self.lent.is_empty() {
+            // Whoever is to fetch it may be gone, and nothing else would tell.
+            world.local().check_alive(self.peer)?;
+        }
         while let Some(mut first) = self.queue.pop_front() {
             let sent = self.send_first(world, lane, &mut first);
             match sent {

@@ -27,12 +27,16 @@ impl Speed {
     pub(super) const NODE: Speed = Speed { message_ns: 500, byte_ps: 300, piece_ns: 20_000 };
     /// What a byte takes at most by itself: what it takes beyond that is for the pieces that bytes come in.
     const MOST_BYTE_PS: u64 = 1_000;
+    /// What is slower than this is so for another reason.
+    const MOST_NS: u64 = 1_000_000_000;
 
     /// From what a step with one word took, and one with [`MEASURED_BYTES`].
     fn measured(word_ns: u64, bytes_ns: u64, piece: u64) -> Speed {
+        let [word_ns, bytes_ns] = [word_ns, bytes_ns].map(|ns| ns.min(Speed::MOST_NS));
         let stream_ps = bytes_ns.saturating_sub(word_ns) * 1_000 / MEASURED_BYTES as u64;
         let byte_ps = stream_ps.clamp(1, Speed::MOST_BYTE_PS);
-        let piece_ns = stream_ps.saturating_sub(byte_ps).saturating_mul(piece) / 1_000;
+        // Whoever sends many waits for room, which comes in a message: in the few bytes that are measured nobody does.
+        let piece_ns = (stream_ps.saturating_sub(byte_ps).saturating_mul(piece) / 1_000).max(word_ns / 2);
         Speed { message_ns: word_ns.max(1), byte_ps, piece_ns }
     }
 }
@@ -97,7 +101,9 @@ impl Facts {
         let estimates = candidates.iter().map(|algorithm| self.estimate(collective, *algorithm, bytes));
         let best = estimates.min().unwrap_or(0);
         let hope = |algorithm: &Algorithm| self.estimate(collective, *algorithm, bytes) <= HOPELESS * best;
-        candidates.iter().copied().filter(hope).collect()
+        // The first is what is usually best: a few measurements do not tell the contrary.
+        let is_usual = |algorithm: &Algorithm| candidates.first() == Some(algorithm);
+        candidates.iter().copied().filter(|algorithm| is_usual(algorithm) || hope(algorithm)).collect()
     }
 }
 
@@ -157,10 +163,29 @@ mod tests {
     #[test]
     fn a_speed_is_what_was_measured_and_never_nothing() {
         let fast = Speed::measured(1_000, 1_400, 500);
-        assert_eq!(fast, Speed { message_ns: 1_000, byte_ps: 195, piece_ns: 0 });
+        assert_eq!(fast, Speed { message_ns: 1_000, byte_ps: 195, piece_ns: 500 });
         let slow = Speed::measured(50_000, 850_000, 512);
         assert_eq!(slow, Speed { message_ns: 50_000, byte_ps: 1_000, piece_ns: 199_488 });
         assert_eq!(Speed::measured(0, 0, 0), Speed { message_ns: 1, byte_ps: 1, piece_ns: 0 });
         assert_eq!(Speed::measured(900, 100, 8).byte_ps, 1);
+        // What no clock of anybody's can have shown.
+        let wrong = Facts {
+            ranks: 1 << 20,
+            nodes: 1 << 20,
+            piece: 1,
+            half: 1,
+            speed: Speed::measured(u64::MAX, u64::MAX, u64::MAX),
+        };
+        wrong.promising("allreduce", &[Algorithm::Ring, Algorithm::Direct, Algorithm::Doubling], 1 << 30);
+    }
+
+    #[test]
+    fn noise_in_two_measurements_dropped_the_one_that_long_data_need() {
+        let all = [Algorithm::Direct, Algorithm::Ring, Algorithm::Doubling];
+        for ranks in [2, 4, 8] {
+            let speed = Speed::measured(50_000, 49_000, 2048);
+            let facts = Facts { ranks, nodes: ranks, piece: 2048, half: 3000, speed };
+            assert!(facts.promising("allreduce", &all, 1 << 22).contains(&Algorithm::Direct));
+        }
     }
 }

@@ -285,7 +285,6 @@ impl Group<'_> {
     /// Keeps the one whose slowest member was the fastest.
     fn decide(&self, class: Class, turns: &[Algorithm], own_ns: [u64; ALGORITHMS]) -> Result<Algorithm> {
         let slowest = self.slowest(own_ns)?;
-        if self.me == 0 {}
         let fastest = turns.iter().copied().min_by_key(|algorithm| slowest[*algorithm as usize]);
         let algorithm = fastest.unwrap_or(Algorithm::Tree);
         let slowest_ns = slowest[algorithm as usize];
