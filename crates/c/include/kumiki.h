@@ -279,7 +279,8 @@ int kumiki_segments_counts(kumiki_segments *segments, uint64_t *head, uint64_t *
 /* Frees an end, when everything that it has sent or given back is where it belongs. A destination is freed when nobody sends any more. */
 int kumiki_segments_free(kumiki_segments *segments);
 
-/* Write, read and change many words; those of other nodes travel together. Of a word that is named twice the order is kept. */
+/* Write, read and change many words; those of other nodes travel together. Of a word that is named twice the order is kept. What is
+   written to must not overlap `words`; `old` may be `first` or `second`. */
 int kumiki_put_many_u32(const kumiki_world *world, const kumiki_address *words, const uint32_t *values, size_t count);
 int kumiki_put_many_u64(const kumiki_world *world, const kumiki_address *words, const uint64_t *values, size_t count);
 int kumiki_get_many_u32(const kumiki_world *world, uint32_t *into, const kumiki_address *words, size_t count);

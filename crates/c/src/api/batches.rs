@@ -201,10 +201,14 @@ macro_rules! batches {
                 // SAFETY: as the caller promises.
                 let second = unsafe { list(second, seconds, "second") }?;
                 let bytes = count.saturating_mul(size_of::<$word>());
-                let (was, others) = ((old.cast_const().cast(), bytes), [first, second]);
-                others
-                    .iter()
-                    .try_for_each(|other| apart((other.as_ptr().cast(), size_of_val(*other)), was))?;
+                let was = (old.cast_const().cast(), bytes);
+                // What each word held may go where a value came from.
+                let copied = [first, second].map(|values| {
+                    let meets = apart((values.as_ptr().cast(), size_of_val(values)), was).is_err();
+                    meets.then(|| values.to_vec())
+                });
+                let first = copied[0].as_deref().unwrap_or(first);
+                let second = copied[1].as_deref().unwrap_or(second);
                 apart((words.as_ptr().cast(), size_of_val(words)), was)?;
                 let old = match old.is_null() {
                     true => None,
