@@ -102,8 +102,6 @@ pub(super) struct Link {
     torn: bool,
     /// Whether its transport knows that it was given messages which go out together.
     pub(super) fed: bool,
-    /// How often, of the last times, what it waited for was answered and its user has asked again at once.
-    pub(super) habit: u8,
     /// Whether the payload of the first message is not there yet: the sink is asked for it again at a later poll.
     pub(super) waits_for_sink: bool,
     /// Whether the peer has opened another, which is enough for both.
@@ -154,7 +152,6 @@ impl Link {
             drop_next: false,
             torn: false,
             fed: false,
-            habit: 0,
             waits_for_sink: false,
             surplus: false,
         }

@@ -11,7 +11,6 @@
 //! | `buffers.rs` | memory that all connections share |
 //! | `admission.rs` | who may come in |
 //! | `callers.rs` | sockets of callers, on their way from the agent |
-//! | `habit.rs` | two ranks that ask each other, and answer with the next question |
 //! | `in_place.rs` | a frame that is sent without a copy |
 //! | `sending.rs` | which connection a message goes on, and what goes out together |
 //! | `pacing.rs` | large payloads that meet, and how they give way |
@@ -24,7 +23,6 @@
 mod admission;
 mod buffers;
 mod callers;
-mod habit;
 #[cfg(test)]
 mod handshakes;
 mod in_place;
@@ -135,8 +133,6 @@ pub struct Tcp {
     unsettled: Vec<u32>,
     /// Links that were given messages which go out together, when all of them are there.
     fed: Vec<u32>,
-    /// The link on which the latest poll has brought the last answer that was awaited there, until something is asked again.
-    answered: Option<u32>,
     next_deadline_ms: Option<u64>,
     /// When the machines of peers are looked at that owe us an answer; none while none does.
     check_at_ms: Option<u64>,
@@ -180,7 +176,6 @@ impl Tcp {
             called: 0,
             unsettled: Vec::new(),
             fed: Vec::new(),
-            answered: None,
             next_deadline_ms: None,
             check_at_ms: None,
             draining: false,
@@ -256,7 +251,6 @@ impl Tcp {
         link.close_books(&mut self.buffers);
         self.setup.accounts.unbook(BOOKED_BYTES);
         self.hot = self.hot.filter(|&hot| hot != index);
-        self.answered = self.answered.filter(|&answered| answered != index);
         self.hushed = self.hushed.filter(|&hushed| hushed != index);
         let _ = self.sleeper.epoll.remove(link.fd.as_fd());
         if let Some(peer) = link.peer {
@@ -344,9 +338,8 @@ impl Tcp {
         link.used = self.tick;
         self.heat(index);
         let Some(link) = self.links[index as usize].as_ref() else { return 0 };
-        let (was_established, awaited) = (link.established, link.unanswered);
+        let was_established = link.established;
         let received = self.receive(index, sink, out);
-        self.note_answered(index, awaited, out);
         self.received(index, was_established, received, sink, out)
     }
 
@@ -530,15 +523,11 @@ impl Tcp {
     /// Reads from a link on which nothing else is to be done. Most turns of a wait end here, with nothing.
     fn receive_plain(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
         let looks = if self.hushed == Some(index) { LOOKS_PER_POLL } else { 1 };
-        let awaited = self.links[index as usize].as_ref().map_or(0, |link| link.unanswered);
         for _ in 0..looks {
             match self.receive(index, sink, out) {
                 // Each look counts: the other links must not wait the longer for it.
                 Some(Received::Bytes(0)) => self.polls += 1,
-                received => {
-                    self.note_answered(index, awaited, out);
-                    return self.received(index, true, received, sink, out);
-                }
+                received => return self.received(index, true, received, sink, out),
             }
         }
         0
@@ -595,7 +584,6 @@ impl Transport for Tcp {
     }
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
-        self.asks_again(to);
         let mut out = std::mem::take(&mut self.outbox);
         let sent = self.send_inner(to, message, More::No, sink, &mut out);
         self.settle_outbox(&mut out, sink);
@@ -627,7 +615,6 @@ impl Transport for Tcp {
         if !self.fed.is_empty() {
             self.flush(sink);
         }
-        self.asks_no_more();
         let slept = self.sleeper.slept.load(Ordering::Relaxed);
         if slept {
             self.sleeper.slept.store(false, Ordering::Relaxed);
