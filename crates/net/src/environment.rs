@@ -188,6 +188,11 @@ pub fn cache_folder() -> Option<PathBuf> {
     absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
 }
 
+/// Whether whoever started this process ends everything that it has started as soon as it has ended itself: an agent of ours, or Slurm.
+pub fn ends_with_its_launcher() -> bool {
+    ["KUMIKI_AGENT_FD", "SLURM_STEP_ID"].iter().any(|name| std::env::var_os(name).is_some())
+}
+
 /// A peer cannot be expected to answer sooner.
 pub const LEAST_PEER_TIMEOUT: Duration = Duration::from_millis(100);
 

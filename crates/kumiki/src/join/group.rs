@@ -202,7 +202,10 @@ impl<'j> JoinGroup<'j> {
     /// Gives back what the members have made for their collectives. Collective, if they have; those who only drop the group keep it until they leave.
     pub fn free(mut self) -> Result<()> {
         match self.made.take() {
-            Some(Ok((team, group))) => group.free().and(team.free()),
+            Some(Ok((team, group))) => {
+                self.join.forget(self.context);
+                group.free().and(team.free())
+            }
             _ => Ok(()),
         }
     }
@@ -211,6 +214,8 @@ impl<'j> JoinGroup<'j> {
 impl Drop for JoinGroup<'_> {
     /// Others may be in the last collective for a while: nobody leaves them alone in it.
     fn drop(&mut self) {
-        std::mem::forget(self.made.take());
+        if let Some(Ok((team, group))) = self.made.take() {
+            self.join.keep(group.end_quietly().into_iter().chain([team]));
+        }
     }
 }

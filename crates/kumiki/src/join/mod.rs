@@ -35,7 +35,7 @@ mod group;
 pub use group::JoinGroup;
 
 use crate::services::SERVICES;
-use crate::{Error, Members, Rank, Result, World};
+use crate::{Error, Members, Rank, Result, Team, World};
 use kumiki_mem::{Attachment, Hosting, Summons};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -54,6 +54,8 @@ pub struct Join {
     block: u32,
     /// Groups that have had collectives, by their contexts.
     met: Mutex<BTreeMap<u32, Members>>,
+    /// Teams of groups that were dropped: this process leaves them when it leaves.
+    kept: Mutex<Vec<Team>>,
 }
 
 /// How this process joins: from [`Join::options`]. What is not said the environment says.
@@ -149,7 +151,7 @@ impl Join {
             Some(*sum)
         }));
         let block = firsts.partition_point(|&first| first <= world.rank()) as u32 - 1;
-        Join { world, firsts, ranks, block, met: Mutex::default() }
+        Join { world, firsts, ranks, block, met: Mutex::default(), kept: Mutex::default() }
     }
 
     /// How many processes each block has.
@@ -214,14 +216,43 @@ impl Join {
 
     /// The same for a process that has no time.
     pub fn depart_within(self, limit: Duration) -> (Result<()>, Hosting) {
+        self.go(limit)
+    }
+
+    fn go(&self, limit: Duration) -> (Result<()>, Hosting) {
+        if self.world.memory.sleeps_at_once() {
+            // On simulated ranks, whose time is not ours, all leave together.
+            let left = self.world.memory.finalize_in_place(|| self.world.end_messages());
+            return (left, Hosting::default());
+        }
         let until = Instant::now() + limit;
         self.close(until);
+        drop(std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner)));
         self.world.depart(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Keeps teams until this process leaves.
+    fn keep(&self, teams: impl Iterator<Item = Team>) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(teams);
+    }
+
+    /// A group has ended for all its members.
+    fn forget(&self, context: u32) {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
     }
 
     /// The members of a group have met.
     fn met(&self, context: u32, members: Members) {
         self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(context, members);
+    }
+}
+
+impl Drop for Join {
+    /// As [`leave`](Join::leave), if that was not called and the program goes on.
+    fn drop(&mut self) {
+        if !std::thread::panicking() && self.world.is_in() {
+            self.go(LEAVING).1.wait();
+        }
     }
 }
 

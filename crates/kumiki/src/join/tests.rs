@@ -9,7 +9,7 @@ fn on_blocks(blocks: &[u32], program: impl Fn(&Join) -> Result<()> + Sync) {
     let outcome = Cluster::new(ranks, Network::torus(&[ranks])).run(|attachment| {
         let join = Join::attach(attachment, blocks)?;
         program(&join)?;
-        join.world.finalize()
+        join.leave()
     });
     assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), vec![Ok(()); ranks as usize]);
 }

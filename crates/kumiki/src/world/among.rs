@@ -4,7 +4,10 @@ use super::{Team, World};
 use crate::comm::Messages;
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Rank, Result};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+/// How long to wait before something is tried again.
+const AGAIN: Duration = Duration::from_millis(2);
 /// The messages of those who make a team: no program has this number.
 const CONTEXT: u32 = 0x8000_0002;
 
@@ -74,11 +77,13 @@ impl Tree<'_> {
         let all = self.agree(prepared.is_ok());
         let memory = match (prepared, all) {
             (Ok(memory), Ok(true)) => memory,
-            (Ok(memory), all) => {
+            (Ok(memory), Ok(false)) => {
                 // Nobody joins it.
                 memory.abandon();
-                return Err(all.err().unwrap_or_else(not_all));
+                return Err(not_all());
             }
+            // Others may join it.
+            (Ok(_), Err(error)) => return Err(error),
             (Err(error), _) => return Err(error),
         };
         let joined = memory.join();
@@ -100,7 +105,7 @@ impl Tree<'_> {
         }
         if self.me != 0 {
             // Whoever does not hear it is gone, and nothing is heard of it either.
-            let _ = self.send(self.parent(), [u64::from(all), 0, 0, 0]);
+            self.tell(self.parent(), [u64::from(all), 0, 0, 0]);
         }
         self.spread([u64::from(all), 0, 0, 0]).map(|words| words[0] == 1)
     }
@@ -110,7 +115,7 @@ impl Tree<'_> {
         let heard = if self.me == 0 { Ok(words) } else { self.receive(self.parent()) };
         for child in self.children() {
             // Who is gone is missed in the end.
-            let _ = self.send(child, *heard.as_ref().unwrap_or(&[0; 4]));
+            self.tell(child, *heard.as_ref().unwrap_or(&[0; 4]));
         }
         heard
     }
@@ -123,8 +128,14 @@ impl Tree<'_> {
         children(self.me, self.members.len())
     }
 
-    fn send(&self, member: Rank, words: Words) -> Result<()> {
-        self.mail.send(self.member(member), self.name, &words)
+    /// Tells a member something, unless it is gone: it waits for that, so what is only in the way of this rank is tried again.
+    fn tell(&self, member: Rank, words: Words) {
+        while let Err(error) = self.mail.send(self.member(member), self.name, &words) {
+            if !matches!(error, Error::OutOfMemory { .. } | Error::Timeout { .. }) {
+                return;
+            }
+            std::thread::sleep(AGAIN);
+        }
     }
 
     fn receive(&self, member: Rank) -> Result<Words> {

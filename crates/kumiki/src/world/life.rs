@@ -127,10 +127,15 @@ impl World {
         self.memory.finalize_in_place(|| self.end_messages()).and(saved)
     }
 
+    /// Whether this process is in the world, and not a child that it has forked.
+    pub(crate) fn is_in(&self) -> bool {
+        self.memory.is_attached() && self.local().can_touch(self.rank())
+    }
+
     /// Leaves without the others, who go on: what waits to be sent is sent, but nobody is waited for longer than the limit. What this process still does for others.
     pub(crate) fn depart(&self, limit: Duration) -> (Result<()>, Hosting) {
         self.tell_later();
-        self.memory.depart_in_place(limit, || self.end_messages())
+        self.memory.depart_in_place(limit, || self.wait_for_lent() || self.end_messages())
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

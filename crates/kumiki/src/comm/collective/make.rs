@@ -12,7 +12,7 @@ use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result, Team, World};
 use kumiki_mem::Span;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
 use std::sync::{Mutex, PoisonError};
 
 /// How a group is made: the argument of [`World::group_with`].
@@ -263,6 +263,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         holder: AtomicUsize::new(0),
         state: Mutex::new(State { team: Some(team), ..state }),
         forced: AtomicU8::new(0),
+        is_quiet: AtomicBool::new(false),
         tuner: Mutex::new(Tuner::new(options.is_fixed)),
         nodes: placing.leaders.len() as u32,
         options,

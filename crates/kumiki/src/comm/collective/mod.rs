@@ -70,7 +70,7 @@ use lanes::Lane;
 use operation::Aligned;
 pub(super) use others::{hash, mix};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tune::Tuner;
 
@@ -134,6 +134,8 @@ pub struct Group<'w> {
     state: Mutex<State>,
     /// The number of an algorithm, from 1 on; 0 if none is forced.
     forced: AtomicU8,
+    /// Whether the others are not told when this member goes.
+    is_quiet: AtomicBool,
     tuner: Mutex<Tuner>,
     nodes: u32,
     options: GroupOptions,
@@ -281,6 +283,15 @@ impl<'w> Group<'w> {
         };
         let team = team.team_split(self.world, colour, key)?;
         team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
+    }
+
+    /// Ends this member's part without a word to the others, who may be in the last call; gives the teams in which it is still one of them.
+    pub(crate) fn end_quietly(self) -> Vec<Team> {
+        self.is_quiet.store(true, Ordering::Relaxed);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let teams = [state.node_team.take(), state.team.take()];
+        drop(state);
+        teams.into_iter().flatten().collect()
     }
 
     fn address(&self) -> GlobalAddress {
@@ -518,7 +529,10 @@ impl Drop for Group<'_> {
                 guests
             }
         };
-        let _ = block::close(self.world.local(), self.block);
+        // Whoever is in the last call may look at the block, which is kept for that.
+        if !self.is_quiet.load(Ordering::Relaxed) {
+            let _ = block::close(self.world.local(), self.block);
+        }
         if let Some((block, booked)) = memory {
             self.world.retire(Retired { block, guests, booked });
         }

@@ -63,7 +63,7 @@ fn end(ticket: Ticket<'_>, from: Option<Rank>) -> Result<MessageInfo> {
     let request = ticket.request;
     let delivery = world.wait_message(request, from);
     // After an error another thread may be fetching it all the same. It fails, too.
-    while delivery.is_err() && world.comm().with_post(|post| post.is_landing(request)) {
+    while delivery.is_err() && world.comm().with_post(|post| post.is_under_way(request)) {
         std::thread::sleep(Duration::from_micros(50));
     }
     match ticket.end(delivery)? {

@@ -99,8 +99,8 @@ pub(crate) struct Post {
     /// Requests that nobody will ask for.
     pub(super) forgotten: HashSet<u64>,
     pub(super) fetches: Vec<Fetch>,
-    /// Requests whose message somebody is fetching into memory of the program.
-    pub(super) landing: Vec<u64>,
+    /// Requests whose message somebody is fetching.
+    pub(super) under_way: Vec<u64>,
     pub(super) outs: BTreeMap<Rank, Out>,
     /// Messages in mailboxes of others of which is not known that they were received.
     pub(super) debts: BTreeMap<Rank, u8>,
@@ -213,15 +213,23 @@ impl Post {
 
     pub(crate) fn next_fetch(&mut self) -> Option<Fetch> {
         let fetch = self.fetches.pop()?;
-        if fetch.room.is_some() {
-            self.landing.push(fetch.request);
-        }
+        self.under_way.push(fetch.request);
         Some(fetch)
     }
 
-    /// Whether somebody is writing to memory that the program has given for a request.
-    pub(super) fn is_landing(&self, request: u64) -> bool {
-        self.landing.contains(&request)
+    /// Whether somebody fetches the message of a request.
+    pub(super) fn is_under_way(&self, request: u64) -> bool {
+        self.under_way.contains(&request)
+    }
+
+    /// Whether messages are being fetched, or are to be.
+    pub(super) fn is_fetching(&self) -> bool {
+        !self.fetches.is_empty() || !self.under_way.is_empty()
+    }
+
+    /// Somebody who is there and has not fetched what was lent to it.
+    pub(super) fn lends_to(&self, world: &World) -> Option<Rank> {
+        self.lent.values().map(|lending| lending.to).find(|&to| self.check_there(world, to).is_ok())
     }
 
     pub(crate) fn has_fetches(&self) -> bool {

@@ -44,14 +44,21 @@ impl Post {
             }
             Some(_) => {}
             None if self.withdraw(request) => {}
-            None => drop(self.forgotten.insert(request)),
+            None => {
+                self.forgotten.insert(request);
+                // What nobody has begun to fetch nobody shall: its memory is the program's again.
+                if let Some(at) = self.fetches.iter().position(|fetch| fetch.request == request) {
+                    let fetch = self.fetches.swap_remove(at);
+                    self.fetched(fetch, Err(Error::Closed("nobody waits for it".into())));
+                }
+            }
         }
     }
 
     /// A message was fetched, or could not be.
     pub(crate) fn fetched(&mut self, fetch: Fetch, fetched: Result<Option<Vec<u8>>>) {
         let Fetch { request, envelope, number, .. } = fetch;
-        self.landing.retain(|landing| *landing != request);
+        self.under_way.retain(|under_way| *under_way != request);
         self.say(envelope.source, Note::Fetched { number });
         let outcome = fetched.map(|bytes| match bytes {
             Some(bytes) => Some(Delivery::Here { envelope, bytes: Bytes::Many(bytes) }),

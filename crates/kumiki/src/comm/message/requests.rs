@@ -269,7 +269,11 @@ impl World {
                     if looks.get().is_multiple_of(LOOKS_BEFORE_ASKING) {
                         post.ask_about(self, whom);
                     }
-                    post.check_there(self, whom).err().map(Err)
+                    // What it sent before it went comes first.
+                    match post.is_fetching() {
+                        true => None,
+                        false => post.check_there(self, whom).err().map(Err),
+                    }
                 }
                 found => found.map(Ok),
             };
@@ -420,6 +424,14 @@ impl World {
 
     pub(super) fn set_message_options(&self, options: MessageOptions) {
         self.comm().with_post(|post| post.options = options);
+    }
+
+    /// What a rank that leaves alone does first: it waits a moment for a message that it has lent to be fetched. False if none is, by anybody who
+    /// is there.
+    pub(crate) fn wait_for_lent(&self) -> bool {
+        self.go_on_with_all();
+        let to = self.comm().with_post(|post| post.lends_to(self));
+        to.is_some_and(|peer| self.has_moved_on(peer))
     }
 
     /// What a rank that ends does until all others have come to that, too: it sends what waits to be sent, and drops what nobody has asked

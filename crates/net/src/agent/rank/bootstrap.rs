@@ -138,6 +138,10 @@ pub fn attach_block(
     deadline_ms: Option<u64>,
     starter_bytes: u64,
 ) -> Result<(Attachment, Vec<u32>)> {
+    if process::is_forked_child() {
+        return Err(Error::Misuse("a child made by fork joins nothing: start it by exec".into()));
+    }
+    summons.check()?;
     if summons.is_alone() {
         return Ok((alone(starter_bytes)?, vec![1]));
     }
@@ -294,8 +298,15 @@ pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Resu
 
 /// Joins together with processes that no launcher of ours started.
 fn meet(call: &strangers::Call, mut hosted: Hosted, deadline_ms: Option<u64>) -> Result<Attachment> {
-    let membership = Membership::begin(Door::Met(call.job))?;
-    let limit_ms = deadline_ms.map_or_else(usual_limit_ms, Ok)?;
+    let begun = Membership::begin(Door::Met(call.job));
+    let begun = begun.and_then(|membership| Ok((membership, deadline_ms.map_or_else(usual_limit_ms, Ok)?)));
+    let (membership, limit_ms) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            hosted.abandon();
+            return Err(error);
+        }
+    };
     loop {
         let (channel, agent) = match strangers::meet(call, &mut hosted, limit_ms) {
             Ok(met) => met,

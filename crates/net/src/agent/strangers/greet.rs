@@ -100,9 +100,20 @@ impl Greeting {
 
 /// Calls the hub or an agent, and proves who we are.
 pub(super) fn call(socket: OwnedFd, job: JobId, secret: &Secret, me: Identity) -> Result<Greeted> {
+    call_within(socket, job, secret, me, u64::MAX)
+}
+
+/// The same, for whoever has not so long.
+pub(super) fn call_within(
+    socket: OwnedFd,
+    job: JobId,
+    secret: &Secret,
+    me: Identity,
+    limit_ms: u64,
+) -> Result<Greeted> {
     let now_ms = time::now_ms();
     let mut connection = Connection::initiate(job, secret, me, ANSWERER, Purpose::Control, nonce()?, now_ms);
-    connection.set_deadline(now_ms + patience_ms());
+    connection.set_deadline(now_ms + patience_ms().min(limit_ms));
     let mut greeting = Greeting::new(socket, connection)?;
     while !greeting.advance(secret)? {
         descriptor::poll(&[(greeting.as_fd(), false)], 50)?;

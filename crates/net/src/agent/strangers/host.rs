@@ -25,9 +25,10 @@ use std::sync::Arc;
 const VERSION: &str = concat!("host 1 of ", env!("CARGO_PKG_VERSION"));
 /// How long the process may take to say that it is there.
 const START_MS: i32 = 5_000;
-/// "There", and "all have come".
+/// "There", "begin", and "all have come".
 const THERE: u8 = 1;
-const GO: u8 = 2;
+const BEGIN: u8 = 2;
+const GO: u8 = 3;
 
 /// What a process keeps for others.
 pub(super) enum Role<'a> {
@@ -54,7 +55,9 @@ impl Host {
 
 /// Starts a process that keeps something for others; nothing where that cannot be.
 pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
+    // Some launchers end what their ranks have started as soon as those have ended: there a thread is better, for which the rank waits.
     if !call.joins_programs
+        || environment::ends_with_its_launcher()
         || environment::choice("KUMIKI_HOSTING", &["auto", "thread"]).ok()? == Some("thread")
     {
         return None;
@@ -63,7 +66,8 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
     let mut command = Command::new(file::own_command()?);
     command.args(["agent", "--host"]).stdin(Stdio::from(OwnedFd::from(theirs)));
     command.stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
-    let mut child = process::spawn(command, process::ChildSetup::default()).ok()?;
+    // Nothing is to be done between the two steps of starting it: so the memory of a large program is not copied, not even its tables.
+    let mut child = command.spawn().ok()?;
     let (passed, terms) = match role {
         Role::Agent(listener) => (listener.as_fd(), None),
         Role::Hub(listener, terms) => (listener.as_fd(), Some(*terms)),
@@ -78,6 +82,8 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
         sent && descriptor::poll(&[(line.as_fd(), false)], START_MS).is_ok_and(|ready| ready[0].readable);
     let mut byte = [0];
     let there = heard && socket::receive(line.as_fd(), &mut byte, false) == Ok(1) && byte == [THERE];
+    // Only now it begins: if it had taken too long, threads of this process would do the same.
+    let there = there && socket::send(line.as_fd(), &[BEGIN]) == Ok(1);
     if !there {
         let _ = child.kill();
     }
@@ -87,6 +93,8 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
 
 /// What `kumiki agent --host` does: keeps what is handed over by standard input, until nobody needs it.
 pub fn serve() -> Result<i32> {
+    // What the program had open is none of ours: others may wait for its end.
+    descriptor::close_from(3);
     let line = crate::os::memory::duplicate(std::io::stdin().as_fd())?;
     let mut message = [0; 1024];
     let wrong = || Error::Refused("agents of this kind are started by the ranks that need one".into());
@@ -125,23 +133,31 @@ pub fn serve() -> Result<i32> {
         let agent = HostedAgent::new(&call, UnixListener::from(passed), stop.clone())?;
         Box::new(move || agent.run())
     };
-    let thread = super::start_thread("kumiki-host", body)?;
     socket::send(line.as_fd(), &[THERE])?;
-    let mut byte = [0];
-    let released = loop {
-        match socket::receive(line.as_fd(), &mut byte, false) {
-            Ok(1) if byte == [GO] => break true,
-            // It may end before that, because it is told to.
-            Err(error) if error.would_block() && !thread.is_finished() => {
-                descriptor::poll(&[(line.as_fd(), false)], 500)?;
-            }
-            _ => break false,
-        }
-    };
+    if !hears(&line, BEGIN, || false)? {
+        return Ok(1);
+    }
+    let thread = super::start_thread("kumiki-host", body)?;
+    // It may end before that, because it is told to.
+    let released = hears(&line, GO, || thread.is_finished())?;
     if !released {
         stop.raise();
     }
     drop(line);
     let _ = thread.join();
     Ok(0)
+}
+
+/// Waits for a word of the rank. False if it says something else, is gone, or need not say anything any more.
+fn hears(line: &OwnedFd, word: u8, is_over: impl Fn() -> bool) -> Result<bool> {
+    let mut byte = [0];
+    loop {
+        match socket::receive(line.as_fd(), &mut byte, false) {
+            Ok(1) => return Ok(byte == [word]),
+            Err(error) if error.would_block() && !is_over() => {
+                descriptor::poll(&[(line.as_fd(), false)], 500)?;
+            }
+            _ => return Ok(false),
+        }
+    }
 }

@@ -10,20 +10,22 @@ use crate::os::descriptor::{self, Event};
 use crate::os::{process, socket, time};
 use crate::terms::Terms;
 use crate::{Error, Result};
-use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The most handshakes at a time, and the most who wait here; others come again.
 const MAX_GREETINGS: usize = 64;
 const MOST_WAITING: usize = 256;
-/// How long those shall stay away.
-const LATER_MS: u32 = 500;
+/// How long those shall stay away: so long, and longer if there are many of them. Who stays away for so many times as long has gone.
+const LATER_MS: u64 = 500;
+const LATER_EACH: usize = 10;
+const SILENT_TIMES: u64 = 10;
 /// How often those who wait are told who is missing, if that has changed.
 const TELL_MS: u64 = 200;
 /// How long those who have come may take to fetch the answer, once all have.
 const ENDING_MS: u64 = 60_000;
-/// How long somebody who was refused may take to read why.
+/// How long somebody who was refused may take to read why, and somebody who has proven to know the secret to say who it is.
 const READING_MS: u64 = 2_000;
+const SAYING_MS: u64 = 5_000;
 
 /// The answer to all who have come.
 pub(super) struct Answer {
@@ -39,8 +41,6 @@ pub(super) struct Caller {
     roll: Roll,
     greetings: Vec<Greeting>,
     guests: Vec<Guest>,
-    /// Tokens of those who know that all have come.
-    told: BTreeSet<u64>,
     missing: String,
     tell_at_ms: u64,
     /// When all had come.
@@ -52,8 +52,10 @@ struct Guest {
     link: Link,
     /// Who it is, once it has said so and was noted.
     here: Option<Here>,
-    /// When it is sent away, if it has been refused or told all.
+    /// When it is sent away, if it has not said so, has been refused, or told all.
     until_ms: Option<u64>,
+    /// Whether it has said something.
+    has_spoken: bool,
 }
 
 impl Caller {
@@ -66,7 +68,6 @@ impl Caller {
             roll: Roll::new(blocks),
             greetings: Vec::new(),
             guests: Vec::new(),
-            told: BTreeSet::new(),
             missing: String::new(),
             tell_at_ms: 0,
             complete_ms: None,
@@ -113,15 +114,16 @@ impl Caller {
             let over = guest.until_ms.is_some_and(|until_ms| until_ms <= now_ms);
             !over && !guest.link.is_ended()
         });
-        let Some(complete_ms) = self.complete_ms else { return Ok(false) };
-        let all = self.roll.complete().map_or(0, |ranks| ranks.iter().map(|&ranks| ranks as usize).sum());
-        let done = self.told.len() >= all && self.guests.is_empty() && self.greetings.is_empty();
-        Ok(done || now_ms >= complete_ms + ENDING_MS)
+        // Whoever missed the answer comes again; that all have met is known elsewhere, and ends this.
+        Ok(self.complete_ms.is_some_and(|complete_ms| now_ms >= complete_ms + ENDING_MS))
     }
 
     fn accept(&mut self) {
-        while self.greetings.len() < MAX_GREETINGS {
-            let Some(socket) = self.ear.accept() else { return };
+        while let Some(socket) = self.ear.accept() {
+            // Strangers who say nothing must not keep others out.
+            if self.greetings.len() >= MAX_GREETINGS {
+                self.greetings.remove(0);
+            }
             self.greetings.extend(Greeting::accept(socket, self.job).ok());
         }
     }
@@ -136,7 +138,13 @@ impl Caller {
                     let _ =
                         Terms::peer_timeout_ms().and_then(|ms| socket::tune_tcp(greeted.socket.as_fd(), ms));
                     let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
-                    self.guests.extend(link.ok().map(|link| Guest { link, here: None, until_ms: None }));
+                    let until_ms = Some(time::now_ms() + SAYING_MS);
+                    self.guests.extend(link.ok().map(|link| Guest {
+                        link,
+                        here: None,
+                        until_ms,
+                        has_spoken: false,
+                    }));
                 }
                 Err(_) => {}
             }
@@ -150,25 +158,33 @@ impl Caller {
             guest.link.flush();
             let said = guest.link.receive();
             let gone = guest.link.is_ended();
-            if guest.here.is_none() && guest.until_ms.is_none() {
-                let first = said.ok().and_then(|messages| messages.into_iter().next());
-                match first.map(|message| Here::decode(&message)) {
-                    Some(Ok(here)) => self.note(index, here),
-                    Some(Err(_)) => self.guests[index].until_ms = Some(0),
-                    None => {}
+            let first = said.ok().and_then(|messages| messages.into_iter().next());
+            if let Some(message) = first.filter(|_| !guest.has_spoken) {
+                guest.has_spoken = true;
+                match Here::decode(&message) {
+                    Ok(here) => self.note(index, here),
+                    Err(_) => self.guests[index].until_ms = Some(0),
                 }
-            } else if let (true, None, Some(here)) = (gone, self.complete_ms, &guest.here) {
-                // It went before all had come.
-                let Here { block, rank, token, .. } = *here;
-                self.roll.forget(block, rank, token);
             }
+            if gone && self.complete_ms.is_none() {
+                self.gone(index);
+            }
+        }
+    }
+
+    /// A guest went before all had come. It may be here once more, by another way.
+    fn gone(&mut self, index: usize) {
+        let Some(Here { block, rank, token, .. }) = self.guests[index].here.take() else { return };
+        let is_it = |guest: &Guest| guest.here.as_ref().is_some_and(|here| here.token == token);
+        if !self.guests.iter().any(is_it) {
+            self.roll.forget(block, rank, token);
         }
     }
 
     fn note(&mut self, index: usize, here: Here) {
         let now_ms = time::now_ms();
         let waiting = self.guests.iter().filter(|guest| guest.here.is_some()).count();
-        let noted = self.roll.note(&here);
+        let noted = self.roll.note(&here, now_ms);
         let guest = &mut self.guests[index];
         if let Err(why) = noted {
             guest.link.send(&Told::Refused { why }.encode());
@@ -181,11 +197,12 @@ impl Caller {
                 self.tell_one(index, &ranks, now_ms);
             }
             None if waiting >= MOST_WAITING => {
-                guest.link.send(&Told::Later { ms: LATER_MS, missing: self.missing.clone() }.encode());
+                let ms = later_ms(self.roll.len()) as u32;
+                guest.link.send(&Told::Later { ms, missing: self.missing.clone() }.encode());
                 guest.until_ms = Some(now_ms + READING_MS);
             }
             None => {
-                guest.here = Some(here);
+                (guest.here, guest.until_ms) = (Some(here), None);
                 guest.link.send(&Told::Waiting { missing: self.missing.clone() }.encode());
             }
         }
@@ -204,11 +221,13 @@ impl Caller {
         let guest = &mut self.guests[index];
         guest.link.send(&Told::All { ranks: ranks.to_vec(), port: port.into(), nonce }.encode());
         guest.until_ms = Some(now_ms + READING_MS);
-        self.told.extend(guest.here.as_ref().map(|here| here.token));
     }
 
     fn tell_missing(&mut self, now_ms: u64) {
         self.tell_at_ms = now_ms + TELL_MS;
+        let since_ms = now_ms.saturating_sub(SILENT_TIMES * later_ms(self.roll.len()));
+        let is_it = |guest: &Guest, token| guest.here.as_ref().is_some_and(|here| here.token == token);
+        self.roll.forget_silent(since_ms, |token| self.guests.iter().any(|guest| is_it(guest, token)));
         let missing = self.roll.missing();
         if missing != self.missing {
             let told = Told::Waiting { missing: missing.clone() }.encode();
@@ -217,6 +236,11 @@ impl Caller {
             self.missing = missing;
         }
     }
+}
+
+/// How long whoever cannot wait here shall stay away, if so many have come.
+fn later_ms(count: usize) -> u64 {
+    (LATER_MS + (count / LATER_EACH) as u64).min(super::MOST_PAUSE_MS)
 }
 
 impl Ear {

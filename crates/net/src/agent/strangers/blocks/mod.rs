@@ -40,6 +40,8 @@ use std::time::Duration;
 
 /// How long to wait before the next call to whoever calls the roll, at first and at last.
 const RETRY_MS: (u64, u64) = (5, 200);
+/// Whoever calls the roll may want that many wait for longer: at most for so long.
+const MOST_PAUSE_MS: u64 = 10_000;
 /// When a block says on standard error that it waits; then each time after twice as long.
 const FIRST_WORD_MS: u64 = 3_000;
 
@@ -107,7 +109,7 @@ impl Summons {
         Ok(Summons { block, rank, master: (host, port), secret: secret()? })
     }
 
-    fn check(&self) -> Result<()> {
+    pub(in crate::agent) fn check(&self) -> Result<()> {
         let Summons { block: (block, blocks), rank: (rank, ranks), .. } = self;
         if block >= blocks || *blocks > MOST_BLOCKS {
             return Err(Error::Misuse(format!(
@@ -117,6 +119,12 @@ impl Summons {
         if rank >= ranks {
             return Err(Error::Misuse(format!(
                 "rank {rank} of {ranks} cannot be: ranks go from 0 to one less"
+            )));
+        }
+        if let Some(secret) = self.secret.as_ref().filter(|secret| secret.len() < LEAST_SECRET) {
+            return Err(Error::Refused(format!(
+                "a secret of {} letters can be guessed; it has {LEAST_SECRET} or more (WAITIO_SECRET, WAITIO_SECRET_FILE)",
+                secret.len()
             )));
         }
         Ok(())
@@ -193,23 +201,13 @@ impl Summons {
 
 /// The secret of the environment, or of the file that it names.
 fn secret() -> Result<Option<Vec<u8>>> {
-    let short = |name: &str, bytes: Vec<u8>| match bytes.len() < LEAST_SECRET {
-        true => Err(Error::Refused(format!(
-            "{name}: a secret of {} letters can be guessed; it has {LEAST_SECRET} or more",
-            bytes.len()
-        ))),
-        false => Ok(Some(bytes)),
+    let Some(path) = environment::text("WAITIO_SECRET_FILE")? else {
+        return Ok(environment::text("WAITIO_SECRET")?.map(String::into_bytes));
     };
-    if let Some(path) = environment::text("WAITIO_SECRET_FILE")? {
-        let read = read_private(Path::new(&path), super::SECRET_FILE_BYTES);
-        let bytes = read.map_err(|why| Error::Refused(format!("WAITIO_SECRET_FILE={path}: {why}")))?;
-        // An editor may have put the end of a line behind it.
-        return short("WAITIO_SECRET_FILE", bytes.trim_ascii_end().to_vec());
-    }
-    match environment::text("WAITIO_SECRET")? {
-        Some(text) => short("WAITIO_SECRET", text.into_bytes()),
-        None => Ok(None),
-    }
+    let read = read_private(Path::new(&path), super::SECRET_FILE_BYTES);
+    let bytes = read.map_err(|why| Error::Refused(format!("WAITIO_SECRET_FILE={path}: {why}")))?;
+    // An editor may have put the end of a line behind it.
+    Ok(Some(bytes.trim_ascii_end().to_vec()))
 }
 
 /// All have come: what a process needs to meet them, and how many processes each block has.
@@ -219,7 +217,6 @@ pub(in crate::agent) fn answer(
     hosted: &mut Hosted,
     deadline_ms: u64,
 ) -> Result<(Call, Vec<u32>)> {
-    summons.check()?;
     if summons.rank.0 == 0 {
         warn_of_links();
     }
@@ -348,7 +345,7 @@ impl<'a> Guest<'a> {
                 }
             }
             self.say()?;
-            std::thread::sleep(Duration::from_millis(pause_ms.min(1_000)));
+            std::thread::sleep(Duration::from_millis(pause_ms.min(MOST_PAUSE_MS)));
         }
     }
 
@@ -388,7 +385,8 @@ impl<'a> Guest<'a> {
         let key = self.summons.key();
         let (secret, job) = (Secret::from_bytes(key), job_id(&key, "roll call"));
         let me = Identity { rank: self.here.rank, incarnation: self.here.block };
-        let greeted = greet::call(socket, job, &secret, me)?;
+        let patience_ms = self.deadline_ms.saturating_sub(time::now_ms());
+        let greeted = greet::call_within(socket, job, &secret, me, patience_ms)?;
         let mut link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest)?;
         link.send(&self.here.encode());
         loop {
@@ -450,6 +448,7 @@ mod tests {
 
     /// Has a process come, and gives what it was told.
     fn come(summons: &Summons, limit_ms: u64) -> Result<(Call, Vec<u32>)> {
+        summons.check()?;
         let mut hosted = Hosted::new()?;
         let told = answer(summons, 4096, &mut hosted, time::now_ms() + limit_ms);
         if told.is_ok() && summons.calls() {

@@ -13,8 +13,16 @@ pub(super) struct Roll {
     blocks: u32,
     /// Processes of each block, once one of it has come.
     ranks: Vec<Option<u32>>,
-    /// Who has come: its token, and its name.
-    came: BTreeMap<(u32, u32), (u64, String)>,
+    /// Who has come.
+    came: BTreeMap<(u32, u32), Came>,
+}
+
+#[derive(Debug)]
+struct Came {
+    token: u64,
+    name: String,
+    /// When it was heard of last.
+    heard_ms: u64,
 }
 
 impl Roll {
@@ -23,7 +31,7 @@ impl Roll {
     }
 
     /// Notes who has come, or says why it cannot be one of us.
-    pub(super) fn note(&mut self, here: &Here) -> Result<(), String> {
+    pub(super) fn note(&mut self, here: &Here, now_ms: u64) -> Result<(), String> {
         let Here { version, block, blocks, rank, ranks, token, name } = here;
         if *version != VERSION {
             return Err(format!(
@@ -44,9 +52,12 @@ impl Roll {
         if *ranks == 0 || rank >= ranks {
             return Err(format!("rank {rank} of {ranks} cannot be: ranks go from 0 to one less"));
         }
-        if let Some((other, who)) = self.came.get(&(*block, *rank)) {
+        if let Some(Came { token: other, name: who, heard_ms }) = self.came.get_mut(&(*block, *rank)) {
             return match other == token {
-                true => Ok(()),
+                true => {
+                    *heard_ms = now_ms;
+                    Ok(())
+                }
                 false => Err(format!(
                     "rank {rank} of block {block} has come already ({who}): two programs have WAITIO_PBID={block}, or this one was started twice"
                 )),
@@ -59,13 +70,25 @@ impl Roll {
             ));
         }
         *known = Some(*ranks);
-        self.came.insert((*block, *rank), (*token, name.clone()));
+        self.came.insert((*block, *rank), Came { token: *token, name: name.clone(), heard_ms: now_ms });
         Ok(())
+    }
+
+    /// How many have come.
+    pub(super) fn len(&self) -> usize {
+        self.came.len()
+    }
+
+    /// Those who are not here and were not heard of since then have gone.
+    pub(super) fn forget_silent(&mut self, since_ms: u64, is_here: impl Fn(u64) -> bool) {
+        let silent = self.came.iter().filter(|(_, came)| came.heard_ms < since_ms && !is_here(came.token));
+        let silent: Vec<_> = silent.map(|((block, rank), came)| (*block, *rank, came.token)).collect();
+        silent.into_iter().for_each(|(block, rank, token)| self.forget(block, rank, token));
     }
 
     /// A process went before everybody had come: another may come in its place.
     pub(super) fn forget(&mut self, block: u32, rank: u32, token: u64) {
-        if self.came.get(&(block, rank)).is_some_and(|(known, _)| *known == token) {
+        if self.came.get(&(block, rank)).is_some_and(|came| came.token == token) {
             self.came.remove(&(block, rank));
             if self.came.range((block, 0)..=(block, u32::MAX)).next().is_none() {
                 self.ranks[block as usize] = None;
@@ -129,10 +152,10 @@ mod tests {
     fn those_who_are_missing_are_named() {
         let mut roll = Roll::new(3);
         assert_eq!(roll.missing(), "blocks 0, 1, 2");
-        roll.note(&here(1, 1, 4)).unwrap();
-        roll.note(&here(0, 0, 1)).unwrap();
+        roll.note(&here(1, 1, 4), 0).unwrap();
+        roll.note(&here(0, 0, 1), 0).unwrap();
         assert_eq!(roll.missing(), "block 2, ranks 0, 2, 3 of block 1");
-        roll.note(&here(2, 19, 20)).unwrap();
+        roll.note(&here(2, 19, 20), 0).unwrap();
         assert_eq!(
             roll.missing(),
             "ranks 0, 2, 3 of block 1, ranks 0, 1, 2, 3, 4, 5, 6, 7 and 11 more of block 2"
@@ -143,8 +166,8 @@ mod tests {
     #[test]
     fn who_cannot_be_one_of_us_is_told_why() {
         let mut roll = Roll::new(3);
-        roll.note(&here(1, 0, 2)).unwrap();
-        roll.note(&here(1, 0, 2)).unwrap();
+        roll.note(&here(1, 0, 2), 0).unwrap();
+        roll.note(&here(1, 0, 2), 0).unwrap();
         let strange = [
             (Here { version: 9, ..here(0, 0, 1) }, "version 9"),
             (Here { blocks: 2, ..here(0, 0, 1) }, "WAITIO_NPB"),
@@ -155,7 +178,7 @@ mod tests {
             (Here { token: 77, ..here(1, 0, 2) }, "has come already (host 1.0)"),
         ];
         for (here, why) in strange {
-            let refused = roll.note(&here).unwrap_err();
+            let refused = roll.note(&here, 0).unwrap_err();
             assert!(refused.contains(why), "{refused}");
         }
         assert_eq!(roll.missing(), "blocks 0, 2, rank 1 of block 1");
@@ -165,12 +188,23 @@ mod tests {
     fn who_went_leaves_its_place_to_another() {
         let mut roll = Roll::new(1);
         let one = |token, ranks| Here { blocks: 1, token, ..here(0, 0, ranks) };
-        roll.note(&one(5, 2)).unwrap();
+        roll.note(&one(5, 2), 0).unwrap();
         roll.forget(0, 0, 6);
-        assert!(roll.note(&one(7, 1)).is_err());
+        assert!(roll.note(&one(7, 1), 0).is_err());
         roll.forget(0, 0, 5);
-        roll.note(&one(7, 1)).unwrap();
+        roll.note(&one(7, 1), 0).unwrap();
         assert_eq!(roll.complete(), Some(vec![1]));
+    }
+
+    #[test]
+    fn who_is_silent_for_long_and_not_here_has_gone() {
+        let mut roll = Roll::new(3);
+        roll.note(&here(1, 0, 3), 10).unwrap();
+        roll.note(&here(1, 1, 3), 10).unwrap();
+        roll.note(&here(1, 2, 3), 10).unwrap();
+        roll.note(&here(1, 2, 3), 50).unwrap();
+        roll.forget_silent(50, |token| token == here(1, 1, 3).token);
+        assert_eq!((roll.len(), roll.missing().as_str()), (2, "blocks 0, 2, rank 0 of block 1"));
     }
 
     proptest! {
@@ -187,7 +221,7 @@ mod tests {
                 if rank >= ranks { continue }
                 let here = here(block, rank, ranks);
                 if comes {
-                    roll.note(&here).unwrap();
+                    roll.note(&here, 0).unwrap();
                     model.insert((block, rank));
                 } else {
                     roll.forget(block, rank, here.token);
