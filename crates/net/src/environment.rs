@@ -102,6 +102,14 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_PORTFILE", "none", Rank, "The file in which the parts of a job find each other, when several launchers start one world (`macprun`): mode 0600."),
     variable("KUMIKI_OFFSET_RANK", "0", Rank, "The number of the first rank of this process's part of the job."),
     variable("KUMIKI_NODE", "the machine", Rank, "Name that tells apart nodes which are one machine, when ranks are started without `kumiki run`."),
+    variable("WAITIO_MASTER_HOST", "localhost", Rank, "Host where rank 0 of block 0 calls the roll, when several programs join ([join.md](join.md)): the same in every block."),
+    variable("WAITIO_MASTER_PORT", "7100", Rank, "Port where it does."),
+    variable("WAITIO_PBID", "0", Rank, "The number of this program's block."),
+    variable("WAITIO_NPB", "1", Rank, "How many blocks join."),
+    variable("WAITIO_SECRET", "none", Rank, "What all blocks know, and nobody else: 16 letters or more. Without it, and without a file, blocks join on one machine and of one user only. A file is better: other users may see the environment of a process."),
+    variable("WAITIO_SECRET_FILE", "none", Rank, "File with that secret: mode 0600."),
+    variable("WAITIO_PORT_RANGE", "any", Rank, "Ports to listen on, besides the master's, for instance `30000-30100`; as `KUMIKI_PORTS`, which goes before it."),
+    variable("WAITIO_TIMEOUT", "what the program says", Rank, "How long a block waits for the others, for instance `90s`: goes before what the program says to `waitio_init`."),
     variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
     variable("KUMIKI_AGENT_FD", "none", Internal, "Descriptor of the line to the node agent."),
@@ -133,6 +141,13 @@ pub fn bytes(name: &'static str) -> Result<Option<u64>> {
         .ok_or_else(|| wrong(name, &value.into(), "a size such as 65536, 64K, 4M or 1G"))
 }
 
+/// Reads a port.
+pub fn port(name: &'static str) -> Result<Option<u16>> {
+    let Some(value) = text(name)? else { return Ok(None) };
+    let port = value.trim().parse().ok().filter(|&port: &u16| port > 0);
+    port.map(Some).ok_or_else(|| wrong(name, &value.into(), "a port such as 7100"))
+}
+
 /// Reads a span of time.
 pub fn duration(name: &'static str) -> Result<Option<Duration>> {
     let Some(value) = text(name)? else { return Ok(None) };
@@ -151,13 +166,17 @@ pub fn choice(name: &'static str, words: &[&'static str]) -> Result<Option<&'sta
     found.map(Some).ok_or_else(|| wrong(name, &value.into(), &words.join(" or ")))
 }
 
-/// `KUMIKI_PORTS`: the lowest and the highest port.
+/// `KUMIKI_PORTS` or `WAITIO_PORT_RANGE`: the lowest and the highest port.
 pub fn ports() -> Result<Option<(u16, u16)>> {
-    let Some(value) = text("KUMIKI_PORTS")? else { return Ok(None) };
+    let names = ["KUMIKI_PORTS", "WAITIO_PORT_RANGE"].into_iter();
+    let set = names.map(|name| text(name).map(|value| value.map(|value| (name, value))));
+    let Some((name, value)) = set.collect::<Result<Vec<_>>>()?.into_iter().flatten().next() else {
+        return Ok(None);
+    };
     let (low, high) = value.split_once('-').unwrap_or((&value, &value));
     match (low.trim().parse(), high.trim().parse()) {
         (Ok(low), Ok(high)) if 0 < low && low <= high => Ok(Some((low, high))),
-        _ => Err(wrong("KUMIKI_PORTS", &value.into(), "a range such as 30000-30100")),
+        _ => Err(wrong(name, &value.into(), "a range such as 30000-30100")),
     }
 }
 

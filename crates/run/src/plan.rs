@@ -160,10 +160,10 @@ pub fn is_here(name: &str) -> bool {
 }
 
 fn is_one_of(name: &str, own_addresses: &[IpAddr]) -> bool {
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let own = kumiki_net::os::process::host_name();
     match name.parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || own_addresses.contains(&address),
-        Err(_) => name.eq_ignore_ascii_case("localhost") || name == own.trim(),
+        Err(_) => name.eq_ignore_ascii_case("localhost") || name == own,
     }
 }
 

@@ -15,6 +15,11 @@ pub fn open_pidfd(pid: i32) -> Result<OwnedFd> {
     named("pidfd_open", pidfd_open(of, PidfdFlags::empty()))
 }
 
+/// The name of this machine.
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
 /// The user that this process acts for.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | under `kumiki run` | `KUMIKI_AGENT_FD`: an inherited line to the node agent |
 //! | in one part of a job | a portfile (an argument, or `KUMIKI_PORTFILE`), and a rank in the part |
+//! | in one block of several programs | a summons: [`attach_block`] |
 //! | started by hand or by another launcher | `KUMIKI_MASTER` and `KUMIKI_SECRET_FILE`, and a rank and size |
 //! | alone | nothing of that: a world of one, in this process |
 
+use crate::agent::blocks::{self, Summons};
 use crate::agent::channel::{Channel, FromAgent, ToAgent};
 use crate::agent::portfile::Part;
 use crate::agent::strangers::{self, Hosted};
@@ -120,14 +122,39 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
         return Ok(Attachment { membership: Some(membership), ..attachment });
     }
     match strangers::call_from_environment(starter_bytes)? {
-        Some(call) => meet(&call, deadline_ms),
+        Some(call) => meet(&call, Hosted::new()?, deadline_ms),
         None => alone(starter_bytes),
     }
 }
 
 /// Joins as [`attach`] does, the world of a job that several launchers start.
 pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
-    meet(&strangers::call_of_part(part, starter_bytes)?, deadline_ms)
+    meet(&strangers::call_of_part(part, starter_bytes)?, Hosted::new()?, deadline_ms)
+}
+
+/// Joins, as a process of a block, the world that the programs of all blocks make: the place in it, and how many processes each block has.
+pub fn attach_block(
+    summons: &Summons,
+    deadline_ms: Option<u64>,
+    starter_bytes: u64,
+) -> Result<(Attachment, Vec<u32>)> {
+    if summons.is_alone() {
+        return Ok((alone(starter_bytes)?, vec![1]));
+    }
+    let limit_ms = deadline_ms.map_or_else(usual_limit_ms, Ok)?;
+    let mut hosted = Hosted::new()?;
+    match blocks::answer(summons, starter_bytes, &mut hosted, limit_ms) {
+        Ok((call, ranks)) => Ok((meet(&call, hosted, Some(limit_ms))?, ranks)),
+        Err(error) => {
+            hosted.abandon();
+            Err(error)
+        }
+    }
+}
+
+/// Rank and size as the launcher of this process says; a process that nobody has counted is the only one.
+pub fn place_by_launcher() -> Result<(u32, u32)> {
+    Ok(strangers::foreign_place()?.map_or((0, 1), |(_, rank, ranks)| (rank, ranks)))
 }
 
 /// Whether somebody has given this process a place among several: a launcher of ours, or another one, which may not have
@@ -243,11 +270,9 @@ pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Resu
 }
 
 /// Joins together with processes that no launcher of ours started.
-fn meet(call: &strangers::Call, deadline_ms: Option<u64>) -> Result<Attachment> {
+fn meet(call: &strangers::Call, mut hosted: Hosted, deadline_ms: Option<u64>) -> Result<Attachment> {
     let membership = Membership::begin(Door::Met(call.job))?;
-    let limit = environment::duration("KUMIKI_INIT_TIMEOUT")?.map_or(120_000, |time| time.as_millis() as u64);
-    let limit_ms = deadline_ms.unwrap_or_else(|| time::now_ms().saturating_add(limit));
-    let mut hosted = Hosted::new()?;
+    let limit_ms = deadline_ms.map_or_else(usual_limit_ms, Ok)?;
     loop {
         let (channel, agent) = match strangers::meet(call, &mut hosted, limit_ms) {
             Ok(met) => met,
@@ -258,6 +283,7 @@ fn meet(call: &strangers::Call, deadline_ms: Option<u64>) -> Result<Attachment> 
         };
         match join(channel, Some(limit_ms)) {
             Ok(mut attachment) => {
+                hosted.end_roll();
                 attachment.hosted = Some(hosted);
                 attachment.membership = Some(membership);
                 return Ok(attachment);
@@ -277,6 +303,12 @@ fn meet(call: &strangers::Call, deadline_ms: Option<u64>) -> Result<Attachment> 
             }
         }
     }
+}
+
+/// Until when those who meet wait for each other if nobody says so.
+fn usual_limit_ms() -> Result<u64> {
+    let limit = environment::duration("KUMIKI_INIT_TIMEOUT")?.map_or(120_000, |time| time.as_millis() as u64);
+    Ok(time::now_ms().saturating_add(limit))
 }
 
 fn wait_until_ready(attachment: &Attachment, start_ms: u64, limit_ms: u64) -> Result<()> {

@@ -52,6 +52,8 @@ fn stranger(rank: u32, master: SocketAddr, secret: &Secret, job: JobId) -> Call 
         secret: secret.duplicate(),
         job,
         hub_apart: true,
+        hub: None,
+        joins_programs: false,
         starter_bytes: 4096,
         meeting_point: *blake3::hash(&node).as_bytes(),
     }

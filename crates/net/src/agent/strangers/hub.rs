@@ -9,6 +9,7 @@ use crate::agent::link::{Link, Shared};
 use crate::agent::protocol::{Launch, ToHub, ToNode};
 use crate::agent::report;
 use crate::auth::{JobId, Secret};
+use crate::environment;
 use crate::os::descriptor::{self, Event};
 use crate::os::{socket, time};
 use crate::terms::Terms;
@@ -36,7 +37,10 @@ pub(in crate::agent) struct Gathering {
 impl Gathering {
     /// As the environment of rank 0 says.
     pub(super) fn from_environment(call: &Call) -> Result<Gathering> {
-        let terms = Terms::from_environment(call.starter_bytes)?;
+        let mut terms = Terms::from_environment(call.starter_bytes)?;
+        if call.joins_programs && environment::text("KUMIKI_ON_LOSS")?.is_none() {
+            terms.continue_on_loss = 1;
+        }
         Ok(Gathering { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, terms })
     }
 }

@@ -13,8 +13,10 @@
 //! | `greet.rs` | the handshake of control connections |
 //! | `meeting.rs` | the hub in a process that starts several launchers |
 //! | `portfile.rs` | the file in which the parts of a job find each other |
+//! | `blocks/` | programs that do not know how many processes the others have |
 
 mod agent;
+pub mod blocks;
 mod greet;
 mod hub;
 pub mod meeting;
@@ -58,8 +60,12 @@ pub(super) struct Call {
     pub(super) master: SocketAddr,
     pub(super) secret: Secret,
     pub(super) job: JobId,
-    /// Whether the hub is there already; otherwise rank 0 hosts it.
+    /// Whether the hub is there already; otherwise rank 0 hosts it…
     pub(super) hub_apart: bool,
+    /// …and listens here, if it does not have to bind the master's address.
+    pub(super) hub: Option<TcpListener>,
+    /// Whether this is a world of several programs: what one of them loses does not end the others.
+    pub(super) joins_programs: bool,
     /// Starter memory of each rank, if this process decides.
     pub(super) starter_bytes: u64,
     pub(super) meeting_point: [u8; 32],
@@ -71,6 +77,8 @@ pub(super) struct Hosted {
     stop: Arc<Event>,
     hub: Option<JoinHandle<()>>,
     agent: Option<JoinHandle<()>>,
+    /// The roll call of the blocks, and what ends it.
+    roll: Option<(JoinHandle<()>, Arc<Event>)>,
 }
 
 /// The part of a job that the environment says this process belongs to.
@@ -139,6 +147,8 @@ fn call(
         job: job_id(&secret, master),
         secret: Secret::from_bytes(secret),
         hub_apart,
+        hub: None,
+        joins_programs: false,
         starter_bytes,
         meeting_point: *meeting_point.as_bytes(),
     })
@@ -151,7 +161,7 @@ pub(super) fn job_id(secret: &[u8; 32], master: &str) -> JobId {
 }
 
 /// Rank and size as whoever started us says: (who, rank, ranks).
-fn foreign_place() -> Result<Option<(&'static str, u32, u32)>> {
+pub(in crate::agent) fn foreign_place() -> Result<Option<(&'static str, u32, u32)>> {
     if let Some(rank) = environment::number("KUMIKI_RANK")? {
         let ranks = environment::number("KUMIKI_RANKS")?;
         let ranks = ranks.ok_or_else(|| Error::Refused("KUMIKI_RANK is set, but not KUMIKI_RANKS".into()))?;
@@ -242,7 +252,11 @@ pub(super) fn meet(call: &Call, hosted: &mut Hosted, deadline_ms: u64) -> Result
 
 fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentProcess)>> {
     if call.rank == 0 && !call.hub_apart && !is_running(&hosted.hub) {
-        let hub = HostedHub::new(bind(call.master)?, Gathering::from_environment(call)?)?;
+        let listener = match &call.hub {
+            Some(listener) => listener.try_clone().map_err(|error| Error::from_io("dup", &error))?,
+            None => bind(call.master)?,
+        };
+        let hub = HostedHub::new(listener, Gathering::from_environment(call)?)?;
         let stop = hosted.stop.clone();
         hosted.hub = Some(start_thread("kumiki-hub", move || hub.run(&stop))?);
     }
@@ -315,11 +329,20 @@ fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<Join
 
 impl Hosted {
     pub(super) fn new() -> Result<Hosted> {
-        Ok(Hosted { stop: Arc::new(Event::new()?), hub: None, agent: None })
+        Ok(Hosted { stop: Arc::new(Event::new()?), hub: None, agent: None, roll: None })
+    }
+
+    /// Everybody has come, or nobody need come any more: the roll is not called any longer.
+    pub(super) fn end_roll(&mut self) {
+        if let Some((thread, stop)) = self.roll.take() {
+            stop.raise();
+            let _ = thread.join();
+        }
     }
 
     /// Waits until nobody needs our threads any more. They watch the others, so a death does not make us wait.
     pub(super) fn wait(mut self) {
+        self.end_roll();
         for thread in [self.agent.take(), self.hub.take()].into_iter().flatten() {
             let _ = thread.join();
         }
