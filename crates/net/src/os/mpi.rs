@@ -145,7 +145,9 @@ mod tests {
 
     #[test]
     fn libraries_of_mpi_are_known_by_their_names() {
-        for name in ["libmpi.so.40", "libmpich.so.12", "libmpi_abi.so.0", "libmpi_cray.so.12", "libmpifort.so"] {
+        for name in
+            ["libmpi.so.40", "libmpich.so.12", "libmpi_abi.so.0", "libmpi_cray.so.12", "libmpifort.so"]
+        {
             assert!(is_of_mpi(name.as_bytes()), "{name}");
         }
         for name in ["libmpfr.so.6", "libmpi", "mpi.so", "", "libwaitio_mpi.so"] {
