@@ -203,6 +203,7 @@
 
 pub mod comm;
 pub mod data;
+pub mod join;
 pub mod prelude;
 pub mod raw;
 mod services;

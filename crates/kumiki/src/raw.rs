@@ -4,7 +4,8 @@
 
 use crate::World;
 
-pub use kumiki_mem::{Attachment, Booking, RegionKey, Vouched, SLOT_BITS};
+pub use crate::comm::ends::Room;
+pub use kumiki_mem::{Attachment, Booking, Hosting, RegionKey, Vouched, SLOT_BITS};
 
 /// The global memory that a world stands on: raw registrations, operations that keep their turn, pointers to own memory.
 #[inline]
@@ -55,6 +56,36 @@ pub mod messages {
     /// Waits until one of several requests is done, or has failed: which one.
     pub fn wait_any(world: &World, names: &[Name]) -> Result<usize> {
         world.wait_any_named(names)
+    }
+}
+
+/// Messages of joined programs, with memory that the binding vouches for.
+pub mod join {
+    use crate::comm::{MessageLanding, MessageSending, Tag};
+    use crate::join::JoinGroup;
+    use crate::raw::Room;
+    use crate::{Rank, Result};
+    use kumiki_mem::Vouched;
+
+    /// Begins to send a message to a member: a short one is copied, and the memory of a long one vouched for.
+    pub fn start_send<'j>(
+        group: &JoinGroup<'j>,
+        to: Rank,
+        tag: Tag,
+        message: &[u8],
+        vouch: impl FnOnce() -> Result<Vouched>,
+    ) -> Result<MessageSending<'j>> {
+        group.messages().start_send_vouched(group.peer(to)?, tag, message, vouch)
+    }
+
+    /// Begins to receive a message of a member into memory that the caller vouches for.
+    pub fn start_receive<'j>(
+        group: &JoinGroup<'j>,
+        from: Rank,
+        tag: Tag,
+        room: Box<dyn Room>,
+    ) -> Result<MessageLanding<'j>> {
+        group.messages().start_landing(group.peer(from)?, tag, room)
     }
 }
 
@@ -175,9 +206,9 @@ pub fn halo<'w>(
 
 /// Channels by number, with memory that the binding vouches for.
 pub mod channels {
-    pub use crate::comm::ends::Room;
     pub use crate::comm::state::{ChannelEnd, Received, Request};
     use crate::comm::{Sender, Sending};
+    pub use crate::raw::Room;
     use crate::{GlobalAddress, Rank, Result, World};
     use kumiki_mem::Vouched;
     use std::time::Duration;

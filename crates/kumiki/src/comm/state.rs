@@ -430,10 +430,10 @@ impl World {
             if inner.done.contains_key(&request.number) {
                 return true;
             }
-            if let Some(fetch) = inner.post.next_fetch() {
+            if let Some(mut fetch) = inner.post.next_fetch() {
                 drop(inner);
                 let fetched = fetch.run(self);
-                self.comm().with_post(|post| post.fetched(&fetch, fetched));
+                self.comm().with_post(|post| post.fetched(fetch, fetched));
                 // Another thread may wait for it.
                 self.memory.wake_own();
                 continue;
@@ -524,6 +524,7 @@ impl World {
     /// No message is written to memory of the program any more: what it has asked to receive is dropped.
     pub(crate) fn abandon_receives(&self) {
         let mut inner = self.comm().lock();
+        inner.post.abandon_rooms();
         let Inner { ends, fetches, done, .. } = &mut *inner;
         for fetch in fetches.drain(..) {
             if let Some(End::Receive(receiver)) = ends.get_mut(&fetch.end) {

@@ -3,7 +3,7 @@
 use super::World;
 use crate::services::SERVICES;
 use crate::{Error, Part, Result};
-use kumiki_mem::Attachment;
+use kumiki_mem::{Attachment, Hosting};
 use std::time::Duration;
 
 /// How long a rank that waits for the others does nothing else, while it has messages under way.
@@ -125,6 +125,12 @@ impl World {
         self.tell_later();
         let saved = self.save_tuning();
         self.memory.finalize_in_place(|| self.end_messages()).and(saved)
+    }
+
+    /// Leaves without the others, who go on: what waits to be sent is sent, but nobody is waited for longer than the limit. What this process still does for others.
+    pub(crate) fn depart(&self, limit: Duration) -> (Result<()>, Hosting) {
+        self.tell_later();
+        self.memory.depart_in_place(limit, || self.end_messages())
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

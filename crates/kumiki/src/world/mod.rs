@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `life.rs` | joining, meeting, ending: init, sync, reset, finalize, abort |
 //! | `ranks.rs` | who is who |
-//! | `teams.rs` | some of the ranks, with a barrier of their own |
+//! | `teams.rs`, `among.rs` | some of the ranks, with a barrier of their own: made by all, or by themselves |
 //! | `memory.rs` | memory that others can address, and what it costs |
 //! | `operations.rs` | reading, writing and copying |
 //! | `atomics.rs` | changing a word |
@@ -15,6 +15,7 @@
 //! | `completion.rs` | operations that are under way |
 //! | `inside.rs` | what the structures of this crate need of the memory below |
 
+mod among;
 mod atomics;
 mod completion;
 mod inside;
@@ -31,6 +32,7 @@ pub use life::WorldOptions;
 pub use teams::Team;
 
 use crate::{comm, data};
+use std::sync::atomic::AtomicU64;
 use std::sync::Mutex;
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
@@ -62,6 +64,8 @@ pub struct World {
     tables: data::Directories,
     /// How many times this rank has come to an agreement with all others.
     agreements: Mutex<u64>,
+    /// How many teams this rank was the first to make without the others.
+    founded: AtomicU64,
     /// Its channels, and what it knows of those of others.
     comm: comm::State,
     /// What it keeps of groups that it has left.
@@ -88,11 +92,12 @@ impl Drop for World {
 }
 
 impl World {
-    fn over(memory: kumiki_mem::World) -> World {
+    pub(crate) fn over(memory: kumiki_mem::World) -> World {
         World {
             memory,
             tables: data::Directories::default(),
             agreements: Mutex::new(0),
+            founded: AtomicU64::new(0),
             comm: comm::State::default(),
             groups: comm::Groups::default(),
         }

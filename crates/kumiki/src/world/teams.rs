@@ -158,6 +158,15 @@ impl Team {
         Ok(Circle { world, team: Some(self) })
     }
 
+    /// A team that all members have joined, and where they agree.
+    pub(super) fn of_parts(
+        memory: kumiki_mem::Team,
+        record: GlobalPtr<Record>,
+        kept: Option<Region<Record>>,
+    ) -> Team {
+        Team { memory, record, _record: kept, agreements: Mutex::new(0) }
+    }
+
     pub(crate) fn record(&self) -> GlobalPtr<Record> {
         self.record
     }
@@ -421,7 +430,7 @@ impl Prepared {
         memory.join()?;
         let [address, registration] = world.get(note)?;
         let place = GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration);
-        Ok(Team { memory, record: place, _record: record, agreements: Mutex::new(0) })
+        Ok(Team::of_parts(memory, place, record))
     }
 }
 
@@ -433,10 +442,14 @@ fn in_world(circle: Circle<'_>, members: &Members) -> Members {
 /// The number of a team: the same on all members, and no other team's that any of them is in. What it is made of is different for
 /// each: the circle that made it, how often that had agreed on something, and the colour.
 fn number(circle: Circle<'_>, turn: u64, colour: u64) -> u64 {
-    let parent = circle.team.map_or(0, Team::number);
-    [turn, colour]
+    mixed(circle.team.map_or(0, Team::number), &[turn, colour])
+}
+
+/// A number that all of these go into; never 0.
+pub(super) fn mixed(first: u64, parts: &[u64]) -> u64 {
+    parts
         .iter()
-        .fold(parent, |number, part| {
+        .fold(first, |number, part| {
             let mixed =
                 (number ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_add(0xd1b5_4a32_d192_ed03);
             let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

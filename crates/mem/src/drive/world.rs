@@ -11,7 +11,8 @@ use crate::node::ledger::{Entry, Ledger, Purpose};
 use crate::node::region::RECORD_BYTES;
 use crate::node::{neighbours, Node};
 use crate::{Error, Result};
-use kumiki_net::agent::bootstrap::{self, Attachment};
+use kumiki_net::agent::blocks::Summons;
+use kumiki_net::agent::bootstrap::{self, Attachment, Hosting};
 use kumiki_net::agent::channel::{Channel, FromAgent, ToAgent};
 use kumiki_net::agent::portfile::Part;
 use kumiki_net::agent::report;
@@ -101,6 +102,18 @@ impl World {
             measure.finish(&world)?;
         }
         Ok(world)
+    }
+
+    /// Joins, as a process of a block, the world of the programs of all blocks, and gives how many processes each block has. Waits for the
+    /// others for so long, or for as long as is usual.
+    pub fn init_block(
+        summons: &Summons,
+        limit: Option<Duration>,
+        services: &'static [Service],
+    ) -> Result<(World, Vec<u32>)> {
+        let deadline_ms = limit.map(deadline_after);
+        let (attachment, ranks) = bootstrap::attach_block(summons, deadline_ms, bootstrap::STARTER_BYTES)?;
+        Ok((World::attach(attachment, services)?, ranks))
     }
 
     /// The world of an attachment that somebody else made.
@@ -357,6 +370,24 @@ impl World {
         completed.and(met)
     }
 
+    /// Leaves without waiting for the others, who may go on: to them this rank has left. `work` is called again and again while it has
+    /// something left to do, but not for longer than the limit. Of this world nothing is left to do but to drop it.
+    pub fn depart_in_place(&self, limit: Duration, mut work: impl FnMut() -> bool) -> (Result<()>, Hosting) {
+        let closed = self.core.check_not_forked().and_then(|()| {
+            let completed = self.complete_all();
+            let until_ms = deadline_after(limit);
+            while work() && time::now_ms() < until_ms {}
+            Ok((completed, self.close(true)?))
+        });
+        match closed {
+            Ok((completed, mut seat)) => {
+                let (left, hosting) = seat.attachment.depart();
+                (completed.and(left.map_err(Error::from)), hosting)
+            }
+            Err(error) => (Err(error), Hosting::default()),
+        }
+    }
+
     /// Ends the engine and the service thread; what is left is the seat. What waits to be sent has the peer timeout for it if
     /// all ranks close together, `met`; else others may go on to ask for ever, and are left to their agents soon.
     fn close(&self, met: bool) -> Result<Seat> {
@@ -602,6 +633,11 @@ impl Drive {
 /// An environment variable of the table in `kumiki-net`; an empty one counts as not set.
 pub fn variable(name: &'static str) -> Result<Option<String>> {
     Ok(environment::text(name)?)
+}
+
+/// Rank and size of this process in its job, as whoever started it says.
+pub fn place_in_job() -> Result<(u32, u32)> {
+    Ok(bootstrap::place_in_job()?)
 }
 
 /// Whether somebody else is the reason that a world could not be joined.

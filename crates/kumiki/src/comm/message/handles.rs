@@ -44,7 +44,7 @@ impl Drop for Fetching<'_> {
     }
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 

@@ -133,7 +133,7 @@ impl<'w> Messages<'w> {
         To { rank, context: self.context, tag }
     }
 
-    fn selector(self, from: impl Into<Option<Rank>>, tag: impl Into<Option<Tag>>) -> Selector {
+    pub(super) fn selector(self, from: impl Into<Option<Rank>>, tag: impl Into<Option<Tag>>) -> Selector {
         Selector { context: self.context, source: from.into(), tag: tag.into() }
     }
 
@@ -247,7 +247,9 @@ impl<'w> Messages<'w> {
                 let _fetching = Fetching { world, source: envelope.source, number };
                 Ok((envelope, long(envelope, place)?))
             }
-            None => Err(Error::Misuse("a receive that was a send".into())),
+            Some(Delivery::Landed { .. }) | None => {
+                Err(Error::Misuse("a receive that was something else".into()))
+            }
         }
     }
 

@@ -23,7 +23,7 @@
 //! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
 //! | `requests.rs` | asking for messages, and waiting for them |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
-//! | `vouched.rs` | and as bindings do |
+//! | `vouched.rs`, `landing.rs` | and as bindings do |
 
 mod arrivals;
 #[cfg(test)]
@@ -31,6 +31,7 @@ mod between_tests;
 mod bytes;
 mod handles;
 mod incoming;
+mod landing;
 mod matching;
 mod messages;
 mod outgoing;
@@ -46,6 +47,7 @@ mod tests;
 mod vouched;
 
 pub use handles::{MessageReceiving, MessageRequest, MessageSending};
+pub use landing::MessageLanding;
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::Post;
 pub(crate) use vouched::Name;
@@ -121,6 +123,8 @@ type Outcome = Result<Option<Delivery>>;
 enum Delivery {
     /// It is here.
     Here { envelope: Envelope, bytes: Bytes },
+    /// It is where the program wants it.
+    Landed { envelope: Envelope },
     /// Whoever waited for it fetches it.
     Lent { envelope: Envelope, place: Place, number: u64 },
 }

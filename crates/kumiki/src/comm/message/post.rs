@@ -9,6 +9,7 @@ use super::outgoing::{Item, Out};
 use super::record::Note;
 use super::ring::{closed, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
+use crate::comm::ends::Room;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::any::Any;
@@ -21,11 +22,12 @@ const TABLE_BYTES: u64 = 2048;
 const TABLE_ENTRIES: usize = 32;
 
 /// A receive that is posted.
-#[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) request: u64,
     /// Whoever waits for it fetches a message that was lent itself.
     pub(super) fetches: bool,
+    /// Where the message goes, if the program has given memory for it.
+    pub(super) room: Option<Box<dyn Room>>,
 }
 
 /// A message that nobody has asked for.
@@ -66,18 +68,23 @@ pub(super) struct Lending {
 }
 
 /// A message that is to be fetched: whoever waits does it, and [says so](Post::fetched).
-#[derive(Debug)]
 pub(crate) struct Fetch {
     pub(super) request: u64,
     pub(super) envelope: Envelope,
     pub(super) place: Place,
     pub(super) number: u64,
+    /// Where it goes, if the program has given memory for it; there is enough.
+    pub(super) room: Option<Box<dyn Room>>,
 }
 
 impl Fetch {
-    /// Fetches it. Nothing of this is held meanwhile.
-    pub(crate) fn run(&self, world: &World) -> Result<Vec<u8>> {
-        world.get_vec(self.place.ptr(), self.envelope.bytes as usize)
+    /// Fetches it: the bytes, unless they go to memory of the program. Nothing of this is held meanwhile.
+    pub(crate) fn run(&mut self, world: &World) -> Result<Option<Vec<u8>>> {
+        let (place, bytes) = (self.place.ptr(), self.envelope.bytes as usize);
+        match &mut self.room {
+            Some(room) => world.get_slice(place, &mut room.bytes()[..bytes]).map(|()| None),
+            None => world.get_vec(place, bytes).map(Some),
+        }
     }
 }
 
@@ -92,6 +99,8 @@ pub(crate) struct Post {
     /// Requests that nobody will ask for.
     pub(super) forgotten: HashSet<u64>,
     pub(super) fetches: Vec<Fetch>,
+    /// Requests whose message somebody is fetching into memory of the program.
+    pub(super) landing: Vec<u64>,
     pub(super) outs: BTreeMap<Rank, Out>,
     /// Messages in mailboxes of others of which is not known that they were received.
     pub(super) debts: BTreeMap<Rank, u8>,
@@ -203,7 +212,16 @@ impl Post {
     }
 
     pub(crate) fn next_fetch(&mut self) -> Option<Fetch> {
-        self.fetches.pop()
+        let fetch = self.fetches.pop()?;
+        if fetch.room.is_some() {
+            self.landing.push(fetch.request);
+        }
+        Some(fetch)
+    }
+
+    /// Whether somebody is writing to memory that the program has given for a request.
+    pub(super) fn is_landing(&self, request: u64) -> bool {
+        self.landing.contains(&request)
     }
 
     pub(crate) fn has_fetches(&self) -> bool {

@@ -5,7 +5,7 @@ use super::matching::{Envelope, Selector};
 use super::post::{Body, Fetch, Kept, Post, Wanted, Way};
 use super::record::Note;
 use super::Delivery;
-use crate::{Rank, Result};
+use crate::{Error, Rank, Result};
 
 /// Buffers for short messages that are kept for the next ones, and the longest of them.
 const SPARE_BUFFERS: usize = 4;
@@ -49,14 +49,31 @@ impl Post {
     }
 
     /// A message was fetched, or could not be.
-    pub(crate) fn fetched(&mut self, fetch: &Fetch, fetched: Result<Vec<u8>>) {
-        let Fetch { request, envelope, number, .. } = *fetch;
+    pub(crate) fn fetched(&mut self, fetch: Fetch, fetched: Result<Option<Vec<u8>>>) {
+        let Fetch { request, envelope, number, .. } = fetch;
+        self.landing.retain(|landing| *landing != request);
         self.say(envelope.source, Note::Fetched { number });
-        let outcome = fetched.map(|bytes| Some(Delivery::Here { envelope, bytes: Bytes::Many(bytes) }));
+        let outcome = fetched.map(|bytes| match bytes {
+            Some(bytes) => Some(Delivery::Here { envelope, bytes: Bytes::Many(bytes) }),
+            None => Some(Delivery::Landed { envelope }),
+        });
         if !self.forgotten.remove(&request) {
             self.done.insert(request, outcome);
         }
         self.moves += 1;
+    }
+
+    /// Memory of the program that messages would be written to is gone: what it has asked to receive there is dropped.
+    pub(crate) fn abandon_rooms(&mut self) {
+        let ended = || Error::Closed("the program has ended".into());
+        while let Some(wanted) = self.matching.withdraw(|wanted| wanted.room.is_some()) {
+            self.done.insert(wanted.request, Err(ended()));
+        }
+        let (given, others) =
+            std::mem::take(&mut self.fetches).into_iter().partition(|fetch| fetch.room.is_some());
+        self.fetches = others;
+        let given: Vec<Fetch> = given;
+        given.into_iter().for_each(|fetch| self.fetched(fetch, Err(ended())));
     }
 
     /// A message that whoever waited for it has fetched.
@@ -74,12 +91,30 @@ impl Post {
     }
 
     pub(super) fn hand_over(&mut self, wanted: Wanted, envelope: Envelope, body: Body) {
-        let Wanted { request, fetches } = wanted;
+        let Wanted { request, fetches, mut room } = wanted;
+        if let Some(room) = &mut room {
+            let (bytes, room) = (envelope.bytes, room.bytes().len());
+            if bytes > room as u64 {
+                let wrong = format!("a message of {bytes} bytes, and room for {room}");
+                self.done.insert(request, Err(Error::Misuse(wrong)));
+                if let Body::Lent(_, number) = body {
+                    self.say(envelope.source, Note::Fetched { number });
+                }
+                return;
+            }
+        }
         let delivery = match body {
-            Body::Here(bytes) => Delivery::Here { envelope, bytes },
+            Body::Here(bytes) => match room {
+                Some(mut room) => {
+                    room.bytes()[..envelope.bytes as usize].copy_from_slice(bytes.as_slice());
+                    self.reuse(bytes);
+                    Delivery::Landed { envelope }
+                }
+                None => Delivery::Here { envelope, bytes },
+            },
             Body::Lent(place, number) if fetches => Delivery::Lent { envelope, place, number },
             Body::Lent(place, number) => {
-                return self.fetches.push(Fetch { request, envelope, place, number });
+                return self.fetches.push(Fetch { request, envelope, place, number, room });
             }
         };
         self.done.insert(request, Ok(Some(delivery)));

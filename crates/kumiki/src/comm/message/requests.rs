@@ -5,6 +5,7 @@ use super::matching::{Envelope, Selector};
 use super::post::{Post, Wanted};
 use super::record::Note;
 use super::{Delivery, MessageOptions, Outcome, Place};
+use crate::comm::ends::Room;
 use crate::comm::state::Poll;
 use crate::{Error, Fate, Rank, Result, Wait, World};
 use std::any::Any;
@@ -157,24 +158,36 @@ impl World {
     /// Begins to receive.
     pub(super) fn start_receiving(&self, selector: Selector) -> Result<u64> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
-        self.comm().with_post(|post| self.begin_receiving(post, selector, false))
+        self.comm().with_post(|post| self.begin_receiving(post, selector, false, None))
+    }
+
+    /// The same, into memory of the program.
+    pub(super) fn start_landing(&self, selector: Selector, room: Box<dyn Room>) -> Result<u64> {
+        selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
+        self.comm().with_post(|post| self.begin_receiving(post, selector, false, Some(room)))
     }
 
     /// Receives what has come, or begins to receive: the request, or what became of it.
     pub(super) fn receive_now(&self, selector: Selector) -> Result<std::result::Result<Outcome, u64>> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
         self.comm().with_post(|post| {
-            let request = self.begin_receiving(post, selector, true)?;
+            let request = self.begin_receiving(post, selector, true, None)?;
             Ok(post.done.remove(request).ok_or(request))
         })
     }
 
     /// Whoever `fetches` is told where a long message lies, and says when it was fetched.
-    fn begin_receiving(&self, post: &mut Post, selector: Selector, fetches: bool) -> Result<u64> {
+    fn begin_receiving(
+        &self,
+        post: &mut Post,
+        selector: Selector,
+        fetches: bool,
+        room: Option<Box<dyn Room>>,
+    ) -> Result<u64> {
         post.enter(self)?;
         let request = post.number();
         // Before what has come is looked at: then nothing of that need be kept.
-        post.receive(selector, Wanted { request, fetches });
+        post.receive(selector, Wanted { request, fetches, room });
         self.advance_post(post);
         Ok(request)
     }

@@ -153,7 +153,7 @@ pub fn attach_block(
 }
 
 /// Rank and size as the MPI in this process says, or else its launcher; a process that nobody has counted is the only one.
-pub fn place_by_launcher() -> Result<(u32, u32)> {
+pub fn place_in_job() -> Result<(u32, u32)> {
     if let Some(place) = crate::os::mpi::place() {
         return Ok(place);
     }
@@ -201,14 +201,37 @@ impl Attachment {
     /// A process that hosts the agent of its node, or the hub, waits until the ranks that need it have left too, or
     /// are gone.
     pub fn leave(&mut self) -> Result<()> {
+        let (left, hosting) = self.depart();
+        hosting.wait();
+        left
+    }
+
+    /// The same, and waits for nobody: what this process does for others goes on meanwhile.
+    pub fn depart(&mut self) -> (Result<()>, Hosting) {
         let left = self.channel.take().map_or(Ok(()), |channel| channel.send(&ToAgent::Leave));
         if let Some(departure) = self.departure.take() {
             departure();
         }
-        if let Some(hosted) = self.hosted.take() {
+        (left, Hosting(self.hosted.take()))
+    }
+}
+
+/// What a process does for others after it has left: it keeps the agent of its node, or the hub. They miss it if it ends.
+#[derive(Debug, Default)]
+#[must_use = "others may need what this process does for them: wait before it ends"]
+pub struct Hosting(Option<Hosted>);
+
+impl Hosting {
+    /// Waits until nobody needs it any more: the others have left, or are gone.
+    pub fn wait(self) {
+        if let Some(hosted) = self.0 {
             hosted.wait();
         }
-        left
+    }
+
+    /// Whether somebody needs it.
+    pub fn is_needed(&self) -> bool {
+        self.0.as_ref().is_some_and(Hosted::is_needed)
     }
 }
 

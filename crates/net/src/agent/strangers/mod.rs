@@ -348,6 +348,11 @@ impl Hosted {
         }
     }
 
+    /// Whether somebody needs our threads.
+    pub(super) fn is_needed(&self) -> bool {
+        is_running(&self.agent) || is_running(&self.hub)
+    }
+
     /// Ends our threads at once, because we could not join.
     pub(super) fn abandon(self) {
         self.stop.raise();

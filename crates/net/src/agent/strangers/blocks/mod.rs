@@ -81,10 +81,13 @@ const PORT: u16 = 7100;
 const LEAST_SECRET: usize = 16;
 
 impl Summons {
-    /// As the variables of the environment say, for this rank of a block.
-    pub fn from_environment(rank: (u32, u32)) -> Result<Summons> {
-        let block = (environment::number("WAITIO_PBID")?, environment::number("WAITIO_NPB")?);
-        let block = match block {
+    /// As the variables of the environment say, for this rank of a block; which block it is may be known already.
+    pub fn from_environment(rank: (u32, u32), block: Option<(u32, u32)>) -> Result<Summons> {
+        let said = match block {
+            Some((block, blocks)) => (Some(block), Some(blocks)),
+            None => (environment::number("WAITIO_PBID")?, environment::number("WAITIO_NPB")?),
+        };
+        let block = match said {
             (Some(block), Some(blocks)) => (block, blocks),
             (None, None | Some(1)) => (0, 1),
             (Some(0), None) => (0, 1),
