@@ -34,9 +34,10 @@ pub mod tables;
 pub mod types;
 pub mod workspace;
 
+use crate::complaints;
 use crate::guard::guard;
 use crate::place::Place;
-use crate::complaints;
+pub(crate) use ending::flush_output;
 use kumiki::Error;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 

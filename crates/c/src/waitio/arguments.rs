@@ -11,7 +11,7 @@ use kumiki::Result;
 use std::ffi::{c_int, c_ulong, c_void};
 
 /// An argument of a function, in both languages.
-pub(super) trait Argument: Sized {
+pub trait Argument: Sized {
     /// As C passes it.
     type C;
     /// As Fortran passes it.
@@ -41,7 +41,7 @@ macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident($kept:ty) of $c:ty, $make:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $name(pub(super) $kept);
+        pub struct $name(pub(super) $kept);
 
         impl Argument for $name {
             type C = $c;
@@ -109,7 +109,7 @@ macro_rules! pointers {
     ($($(#[$doc:meta])* $name:ident($pointer:ty);)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
-        pub(super) struct $name(pub(super) $pointer);
+        pub struct $name(pub(super) $pointer);
 
         impl Argument for $name {
             type C = $pointer;
@@ -162,7 +162,7 @@ impl BytesOut {
 
 /// Where indices go: from 0 in C, from 1 in Fortran; one less is none.
 #[derive(Clone, Copy)]
-pub(super) struct IndexOut {
+pub struct IndexOut {
     at: *mut c_int,
     first: c_int,
 }
@@ -192,7 +192,7 @@ impl IndexOut {
 
 /// Where it is told which requests failed: an int for each in C, four in Fortran.
 #[derive(Clone, Copy)]
-pub(super) struct Statuses {
+pub struct Statuses {
     at: *mut c_int,
     each: usize,
 }
@@ -227,7 +227,7 @@ impl Statuses {
 
 /// Where a handle of a group goes, or is: a pointer in C, four bytes in Fortran.
 #[derive(Clone, Copy)]
-pub(super) enum GroupPlace {
+pub enum GroupPlace {
     C(*mut *mut WaitioGroup),
     Fortran(*mut c_int),
 }
@@ -342,3 +342,12 @@ macro_rules! face {
     };
 }
 pub(super) use face;
+
+/// As [`face`], for functions that C has in another form.
+macro_rules! face_in_fortran {
+    ($($(#[$doc:meta])* $told:ident, $name:ident $again:ident = $body:ident $arguments:tt;)*) => {$(
+        $crate::waitio::arguments::face_of_fortran! { [$(#[$doc])*] $told $name $body $arguments }
+        $crate::waitio::arguments::face_of_fortran! { [$(#[$doc])*] $told $again $body $arguments }
+    )*};
+}
+pub(super) use face_in_fortran;

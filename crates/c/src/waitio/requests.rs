@@ -1,7 +1,7 @@
 //! What was started and is not waited for. The caller has the memory of a request, 88 bytes that nobody has cleared; three words of it say which
 //! request it is, and that it is one.
 
-use super::arguments::{face, IndexOut, Out, Number, Requests};
+use super::arguments::{face, IndexOut, Number, Out, Requests};
 use super::collectives::Underway;
 use super::session::{self, Here};
 use crate::guard::misuse;
@@ -260,7 +260,11 @@ fn count_of(count: Number, requests: Requests) -> Result<usize> {
 ///
 /// # Safety
 /// There must be so many.
-pub(super) unsafe fn wait_all(count: Number, requests: Requests, mut tell: impl FnMut(usize, bool)) -> Result<()> {
+pub(super) unsafe fn wait_all(
+    count: Number,
+    requests: Requests,
+    mut tell: impl FnMut(usize, bool),
+) -> Result<()> {
     let mut first: Option<Error> = None;
     for index in 0..count_of(count, requests)? {
         // SAFETY: as the caller promises.
@@ -346,7 +350,7 @@ unsafe fn names_of(open: &[usize], requests: Requests) -> Result<Option<Vec<Name
     let mut names = Vec::with_capacity(open.len());
     for &index in open {
         // SAFETY: as the caller promises.
-        let State::Started(number) = (unsafe { requests.at(index).state() }?) else { return Ok(None) };
+        let State::Started(number) = unsafe { requests.at(index).state() }? else { return Ok(None) };
         let name = session::with(|_| Ok(borrow(number)?.get().name()))?;
         names.extend(name);
     }
@@ -397,7 +401,7 @@ pub(super) unsafe fn wait(request: Requests) -> Result<()> {
 /// It must be writable, or NULL.
 pub(super) unsafe fn cancel(request: Requests) -> Result<()> {
     // SAFETY: as the caller promises.
-    let State::Started(number) = (unsafe { request.state() }?) else { return Ok(()) };
+    let State::Started(number) = unsafe { request.state() }? else { return Ok(()) };
     session::with(|_| {
         if !matches!(borrow(number)?.get(), Asked::Receiving(_)) {
             return Err(misuse("the request cannot be cancelled: only a receive can"));
@@ -431,4 +435,3 @@ face! {
     /// Gives a receive up, or takes what it has got.
     waitio_cancel, waitio_cancel_ waitio_cancel_f_ = cancel(req: Requests);
 }
-

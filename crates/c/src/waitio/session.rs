@@ -5,7 +5,8 @@
 
 use super::{ending, groups, requests};
 use crate::guard::misuse;
-use kumiki::join::{Hosting, Join};
+use kumiki::join::Join;
+use kumiki::raw::Hosting;
 use kumiki::{Error, Result};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
@@ -53,7 +54,9 @@ pub(super) fn with<R>(work: impl FnOnce(&Here<'_>) -> Result<R>) -> Result<R> {
         Stage::Joined(join) => work(&Here { join }),
         Stage::Before => Err(Error::Closed("waitio_init has not been called: call it first".into())),
         Stage::Failed(why) => Err(Error::Closed(format!("waitio_init has failed: {why}"))),
-        Stage::Left => Err(Error::Closed("waitio_finalize has been called: nothing can be done any more".into())),
+        Stage::Left => {
+            Err(Error::Closed("waitio_finalize has been called: nothing can be done any more".into()))
+        }
     }
 }
 
@@ -107,14 +110,16 @@ pub(super) fn leave() -> Result<()> {
             // Those that were made of others first.
             requests::end_all();
             groups::end_all();
-            let hosting = join.leave()?;
+            let (left, hosting) = join.depart();
             HOSTING.lock().unwrap_or_else(PoisonError::into_inner).push(hosting);
-            Ok(())
+            left
         }
         Stage::Left => Ok(()),
         before => {
             *stage = before;
-            Err(Error::Closed("there is nothing to finalize: waitio_init has not been called, or has failed".into()))
+            Err(Error::Closed(
+                "there is nothing to finalize: waitio_init has not been called, or has failed".into(),
+            ))
         }
     }
 }
