@@ -78,7 +78,7 @@ fn chosen() -> Check {
 
 fn host_name() -> Check {
     const NAME: &str = "host name";
-    let name = kumiki_net::os::process::host_name();
+    let name = kumiki_run::system::host_name();
     match resolve(&name) {
         Ok(addresses) => judge_addresses(NAME, &name, &addresses),
         Err(why) => Check::warn(
