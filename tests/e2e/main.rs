@@ -4,6 +4,7 @@ mod bench;
 mod cli;
 mod examples;
 mod job;
+mod join;
 mod launch;
 #[path = "../loopback.rs"]
 mod loopback;

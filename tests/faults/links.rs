@@ -76,17 +76,39 @@ fn cut(job: &Job, cable: &str) {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Waits until the connection between the ranks goes over the second network, too.
+/// Waits until what connects the ranks goes over the second network, too: each connection, for two that call each other at the same
+/// moment have two of them for a while.
 fn await_second_network(job: &Job) {
-    // Our address there ends in these bytes, in the order of this machine; and 01 is a connection that stands.
-    let stands = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        matches!(words[..], [_, own, _, "01", ..] if own.split(':').next().is_some_and(|ip| ip.ends_with("4E0A")))
-    };
     let table = format!("/proc/{}/net/tcp", job.rank(0));
+    let count = || {
+        let table = std::fs::read_to_string(&table).expect("a table of connections");
+        let mut counts = [0, 0, 0];
+        for line in table.lines().skip(1) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [_, own, _, state, ..] = words[..] else { continue };
+            // The addresses here end in these bytes, in the order of this machine. 01 is a connection that stands, 06 and 07 are none
+            // any more, and 0A is a port.
+            let network = ["4D0A", "4E0A"]
+                .iter()
+                .position(|end| own.split(':').next().is_some_and(|ip| ip.ends_with(end)));
+            match (network, state) {
+                (Some(network), "01") => counts[network] += 1,
+                (Some(_), "06" | "07" | "0A") | (None, _) => {}
+                (Some(_), _) => counts[2] += 1,
+            }
+        }
+        counts
+    };
     let began = Instant::now();
-    while !std::fs::read_to_string(&table).expect("a table of connections").lines().any(stands) {
-        assert!(began.elapsed() < Duration::from_secs(20), "no connection over the second network");
+    loop {
+        let counts @ [first, second, others] = count();
+        if first > 0 && first == second && others == 0 {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(20),
+            "not all goes over the second network: {counts:?}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }

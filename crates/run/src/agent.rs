@@ -24,6 +24,11 @@ pub fn serve(inherited: Option<i32>) -> Result<i32> {
     Ok(kumiki_net::agent::process::serve(secret, input, output))
 }
 
+/// Keeps the agent or the hub of programs that join, which a rank hands over by standard input. Returns when nobody needs it.
+pub fn host() -> Result<i32> {
+    Ok(kumiki_net::agent::host::serve()?)
+}
+
 /// Reads the secret, and not a byte of what comes behind it.
 fn read_secret(input: BorrowedFd<'_>) -> Result<Secret> {
     let mut bytes = [0; 32];

@@ -46,7 +46,7 @@ pub mod system {
     };
     pub use kumiki_net::os::memory::create_sealed;
     pub use kumiki_net::os::process::{
-        allowed_cores, become_subreaper, children, host_name, signal, signal_group, user,
+        allowed_cores, become_subreaper, children, signal, signal_group, user,
     };
     pub use kumiki_net::os::random_bytes;
     pub use kumiki_net::os::socket::avoid_pacing;

@@ -21,5 +21,5 @@ mod talk;
 
 pub use node::process;
 pub use rank::bootstrap;
-pub use strangers::{blocks, meeting, portfile};
+pub use strangers::{blocks, host, meeting, portfile};
 pub use talk::{channel, link, protocol};

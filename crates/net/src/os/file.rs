@@ -87,6 +87,45 @@ pub fn is_own_program(path: &Path) -> bool {
     })
 }
 
+/// The `kumiki` command that belongs to the library or program that this code is in, if there is one beside it, in the `bin` of its
+/// installation, or on the `PATH`; only if nobody but this user and root can change it.
+pub fn own_command() -> Option<PathBuf> {
+    let object = own_object().and_then(|path| path.canonicalize().ok());
+    let folder = object.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let beside = folder
+        .into_iter()
+        .flat_map(|folder| ["", "..", "../bin"].map(|step| folder.join(step).join("kumiki")));
+    let found = beside.chain(find_program("kumiki")).filter_map(|path| path.canonicalize().ok());
+    found.into_iter().find(|path| {
+        let is_good = |folder| trusted_folder(folder).is_ok();
+        let data = path.symlink_metadata();
+        is_program(path)
+            && path.parent().is_some_and(is_good)
+            && data.is_ok_and(|data| is_trusted(data.uid()) && data.mode() & OTHERS_WRITE == 0)
+    })
+}
+
+/// The file of the library or program that this code is in.
+fn own_object() -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    // SAFETY: all zeros are one of its values, and `dladdr` is given a place for it and an address of this very code; the name that it finds lives as
+    // long as the object, which we are in.
+    let name = unsafe {
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(own_object as *const libc::c_void, &mut found) == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        std::ffi::CStr::from_ptr(found.dli_fname)
+    };
+    let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
+    // A program is called as it was started, perhaps without its folder.
+    if path.is_absolute() {
+        Some(path)
+    } else {
+        std::env::current_exe().ok()
+    }
+}
+
 /// The bytes of a file of this user that nobody else can read; otherwise why not.
 pub fn read_private(path: &Path, most_bytes: u64) -> std::result::Result<Vec<u8>, String> {
     // A pipe that nobody writes to must not hold us up.

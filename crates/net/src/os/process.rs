@@ -334,6 +334,17 @@ pub struct ChildSetup<'a> {
     pub own_network: bool,
 }
 
+/// Goes on in a child, in a session of its own, while this process ends. No other thread may be there.
+pub fn go_on_in_background() -> Result<()> {
+    // SAFETY: the process has one thread, so the child is as whole as its parent; that ends without running anything.
+    match unsafe { libc::fork() } {
+        0 => super::named("setsid", rustix::process::setsid()).map(drop),
+        -1 => Err(crate::Error::from_io("fork", &std::io::Error::last_os_error())),
+        // SAFETY: ends this process, and nothing else.
+        _ => unsafe { libc::_exit(0) },
+    }
+}
+
 /// Starts a child in a process group of its own, with no signal blocked.
 pub fn spawn(
     mut command: std::process::Command,

@@ -309,7 +309,7 @@ fn meet(call: &strangers::Call, mut hosted: Hosted, deadline_ms: Option<u64>) ->
         };
         match join(channel, Some(limit_ms)) {
             Ok(mut attachment) => {
-                hosted.end_roll();
+                hosted.release();
                 attachment.hosted = Some(hosted);
                 attachment.membership = Some(membership);
                 return Ok(attachment);

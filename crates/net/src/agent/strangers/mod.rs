@@ -10,6 +10,7 @@
 //! | `mod.rs` | what a stranger knows of its job, and how it meets the others |
 //! | `agent.rs` | the agent as a thread of the first stranger of a node |
 //! | `hub.rs` | the hub of strangers, as a thread of the process of rank 0 |
+//! | `host.rs` | both in a process of their own, where programs join |
 //! | `greet.rs` | the handshake of control connections |
 //! | `meeting.rs` | the hub in a process that starts several launchers |
 //! | `portfile.rs` | the file in which the parts of a job find each other |
@@ -18,6 +19,7 @@
 mod agent;
 pub mod blocks;
 mod greet;
+pub mod host;
 mod hub;
 pub mod meeting;
 pub mod portfile;
@@ -32,6 +34,7 @@ use crate::os::{process, socket, time};
 use crate::terms::Terms;
 use crate::{Error, Result};
 use agent::HostedAgent;
+use host::{Host, Role};
 pub(in crate::agent) use hub::{Gathering, HostedHub};
 use portfile::{Part, Portfile};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -75,10 +78,26 @@ pub(super) struct Call {
 #[derive(Debug)]
 pub(super) struct Hosted {
     stop: Arc<Event>,
-    hub: Option<JoinHandle<()>>,
-    agent: Option<JoinHandle<()>>,
+    hub: Option<Running>,
+    agent: Option<Running>,
     /// The roll call of the blocks, and what ends it.
     roll: Option<(JoinHandle<()>, Arc<Event>)>,
+}
+
+/// Something that this process does for others, in a thread or in a process that it has started.
+#[derive(Debug)]
+enum Running {
+    Thread(JoinHandle<()>),
+    Process(Host),
+}
+
+impl Running {
+    fn is_running(&self) -> bool {
+        match self {
+            Running::Thread(thread) => !thread.is_finished(),
+            Running::Process(host) => host.is_running(),
+        }
+    }
 }
 
 /// The part of a job that the environment says this process belongs to.
@@ -256,9 +275,14 @@ fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentPro
             Some(listener) => listener.try_clone().map_err(|error| Error::from_io("dup", &error))?,
             None => bind(call.master)?,
         };
-        let hub = HostedHub::new(listener, Gathering::from_environment(call)?)?;
-        let stop = hosted.stop.clone();
-        hosted.hub = Some(start_thread("kumiki-hub", move || hub.run(&stop))?);
+        let gathering = Gathering::from_environment(call)?;
+        hosted.hub = Some(match host::start(call, &Role::Hub(&listener, gathering.terms)) {
+            Some(host) => Running::Process(host),
+            None => {
+                let (hub, stop) = (HostedHub::new(listener, gathering)?, hosted.stop.clone());
+                Running::Thread(start_thread("kumiki-hub", move || hub.run(&stop))?)
+            }
+        });
     }
     let name = [b"kumiki-".as_slice(), &call.meeting_point[..16]].concat();
     let address =
@@ -268,8 +292,13 @@ fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentPro
         Err(_) if !is_running(&hosted.agent) => {
             // Nobody is there: host it ourselves, unless somebody else is quicker.
             if let Ok(listener) = UnixListener::bind_addr(&address) {
-                let agent = HostedAgent::new(call, listener, hosted.stop.clone())?;
-                hosted.agent = Some(start_thread("kumiki-agent", move || agent.run())?);
+                hosted.agent = Some(match host::start(call, &Role::Agent(&listener)) {
+                    Some(host) => Running::Process(host),
+                    None => {
+                        let agent = HostedAgent::new(call, listener, hosted.stop.clone())?;
+                        Running::Thread(start_thread("kumiki-agent", move || agent.run())?)
+                    }
+                });
             }
             Ok(None)
         }
@@ -318,8 +347,8 @@ fn introduce(call: &Call, stream: UnixStream) -> Result<(Channel, AgentProcess)>
     }
 }
 
-fn is_running(thread: &Option<JoinHandle<()>>) -> bool {
-    thread.as_ref().is_some_and(|thread| !thread.is_finished())
+fn is_running(running: &Option<Running>) -> bool {
+    running.as_ref().is_some_and(Running::is_running)
 }
 
 fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
@@ -343,14 +372,27 @@ impl Hosted {
     /// Waits until nobody needs our threads any more. They watch the others, so a death does not make us wait.
     pub(super) fn wait(mut self) {
         self.end_roll();
-        for thread in [self.agent.take(), self.hub.take()].into_iter().flatten() {
-            let _ = thread.join();
+        for running in [self.agent.take(), self.hub.take()].into_iter().flatten() {
+            if let Running::Thread(thread) = running {
+                let _ = thread.join();
+            }
+        }
+    }
+
+    /// Everybody has come: what other processes do goes on without this one.
+    pub(super) fn release(&mut self) {
+        self.end_roll();
+        for running in [&self.agent, &self.hub].into_iter().flatten() {
+            if let Running::Process(host) = running {
+                host.release();
+            }
         }
     }
 
     /// Whether somebody needs our threads.
     pub(super) fn is_needed(&self) -> bool {
-        is_running(&self.agent) || is_running(&self.hub)
+        let is_needed = |running: &Running| matches!(running, Running::Thread(_)) && running.is_running();
+        [&self.agent, &self.hub].into_iter().flatten().any(is_needed)
     }
 
     /// Ends our threads at once, because we could not join.

@@ -1,0 +1,251 @@
+//! Separate programs that join: real processes of several blocks, on one machine and as if on several.
+
+use crate::job::rank_command;
+use crate::loopback;
+use kumiki::comm::Sum;
+use kumiki::join::Join;
+use kumiki::{Error, Result};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a process of a block does.
+const ROLE: &str = "E2E_JOIN";
+
+/// The body of a process of a block. In a normal test run it does nothing.
+#[test]
+fn join_body() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let join = match Join::from_env() {
+        Ok(join) => join,
+        Err(error) => {
+            println!("not joined: {error}");
+            std::process::exit(9);
+        }
+    };
+    let done = match role.as_str() {
+        "ring" => ring(&join),
+        "early" => early(&join),
+        "killed" => killed(&join),
+        "collective" => collective(&join),
+        role => panic!("{role}"),
+    };
+    match done.and_then(|()| join.leave()) {
+        Ok(()) => std::process::exit(0),
+        Err(error) => {
+            println!("failed: {error}");
+            std::process::exit(9);
+        }
+    }
+}
+
+/// Everybody sends to the next, in several sizes at once, and all add up what they got.
+fn ring(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let (me, size) = (all.rank().expect("a member"), all.size());
+    let lengths = [1usize, 100, 1_000, 100_000, 500_000];
+    for turn in 0..3u64 {
+        let sendings: Vec<_> = lengths
+            .iter()
+            .map(|&length| all.start_send((me + 1) % size, turn, vec![u64::from(me) + turn; length]))
+            .collect::<Result<_>>()?;
+        for &length in &lengths {
+            let from = (me + size - 1) % size;
+            assert_eq!(all.receive::<u64>(from, turn)?, vec![u64::from(from) + turn; length]);
+        }
+        sendings.into_iter().try_for_each(|sending| sending.wait())?;
+    }
+    let mut sum = [u64::from(me)];
+    all.collectives()?.allreduce(&mut sum, Sum)?;
+    let mut mine = [1u32];
+    join.of_block(join.block())?.collectives()?.allreduce(&mut mine, Sum)?;
+    println!("block {} rank {}: {} in all, {} here", join.block(), join.rank(), sum[0], mine[0]);
+    Ok(())
+}
+
+/// Block 1 sends and leaves; block 0 comes later for what was sent, and finds that there is no more.
+fn early(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    if join.block() == 1 {
+        return (0..100u64).try_for_each(|number| all.send(0, number % 3, &[number; 20]));
+    }
+    for number in (0..100u64).filter(|number| number % 3 == 1) {
+        assert_eq!(all.receive::<u64>(1, 1)?, [number; 20]);
+        // It may have to wait for credit.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for tag in [0, 2] {
+        for number in (0..100u64).filter(|number| number % 3 == tag) {
+            assert_eq!(all.receive::<u64>(1, tag)?, [number; 20]);
+        }
+    }
+    let gone = all.receive::<u64>(1, 0).expect_err("it has left");
+    println!("then: {}", join.explain(&gone));
+    Ok(())
+}
+
+/// Block 1 is killed while block 0 waits for it.
+fn killed(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    if join.block() == 0 {
+        println!("waits");
+        let gone = all.receive::<u64>(1, 0).expect_err("it is killed");
+        println!("then: {}", join.explain(&gone));
+        assert!(matches!(all.send(1, 0, &[1]), Err(Error::PeerLost { rank: 1, .. })));
+        return Ok(());
+    }
+    println!("waits");
+    std::thread::sleep(Duration::from_secs(100));
+    Ok(())
+}
+
+fn collective(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let group = all.collectives()?;
+    group.barrier()?;
+    println!("waits");
+    if join.block() == 1 {
+        std::thread::sleep(Duration::from_secs(100));
+    }
+    let gone = group.allreduce(&mut [1], Sum).expect_err("it is killed");
+    println!("then: {}", join.explain(&gone));
+    Ok(())
+}
+
+/// How the blocks of a test reach each other.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// On one machine, of one user.
+    Machine,
+    /// The same, with a secret.
+    Secret,
+    /// As if each block were on a machine of its own.
+    Apart,
+}
+
+const WAYS: [Way; 3] = [Way::Machine, Way::Secret, Way::Apart];
+
+fn process(
+    role: &str,
+    way: Way,
+    master: SocketAddr,
+    (block, blocks): (usize, usize),
+    (rank, ranks): (u32, u32),
+) -> Command {
+    let body: Vec<String> =
+        rank_command().iter().map(|word| word.replace("rank::rank_body", "join::join_body")).collect();
+    let mut command = Command::new(&body[0]);
+    command.args(&body[1..]).env(ROLE, role).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("WAITIO_MASTER_HOST", master.ip().to_string())
+        .env("WAITIO_MASTER_PORT", master.port().to_string());
+    command
+        .env("WAITIO_PBID", block.to_string())
+        .env("WAITIO_NPB", blocks.to_string())
+        .env("WAITIO_TIMEOUT", "40s");
+    command.env("KUMIKI_RANK", rank.to_string()).env("KUMIKI_RANKS", ranks.to_string());
+    if !matches!(way, Way::Machine) {
+        command.env("WAITIO_SECRET", "a secret of all blocks");
+    }
+    if matches!(way, Way::Apart) {
+        command.env("KUMIKI_NODE", format!("block {block}"));
+    }
+    command
+}
+
+fn start(role: &str, way: Way, sizes: &[u32]) -> Vec<Vec<Child>> {
+    let master = loopback::address();
+    let block = |(block, &ranks): (usize, &u32)| {
+        let start = |rank| {
+            process(role, way, master, (block, sizes.len()), (rank, ranks)).spawn().expect("a process")
+        };
+        (0..ranks).map(start).collect()
+    };
+    sizes.iter().enumerate().map(block).collect()
+}
+
+/// What a process said, and its code.
+fn ended(child: Child) -> (Option<i32>, String) {
+    let output = child.wait_with_output().expect("its output");
+    let text = [&output.stdout[..], &output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn processes_of_several_blocks_exchange_messages_and_have_collectives() {
+    for way in WAYS {
+        let sizes = [2, 1, 2];
+        for (block, children) in start("ring", way, &sizes).into_iter().enumerate() {
+            for (rank, child) in children.into_iter().enumerate() {
+                let (code, text) = ended(child);
+                let line = format!("block {block} rank {rank}: 10 in all, {} here", sizes[block]);
+                assert!(
+                    code == Some(0) && text.contains(&line),
+                    "{way:?}, block {block}, rank {rank}: {text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_block_sent_before_it_left_is_received_and_then_it_is_gone() {
+    for way in WAYS {
+        let texts: Vec<_> = start("early", way, &[1, 1]).into_iter().flatten().map(ended).collect();
+        for (code, text) in &texts {
+            assert_eq!(*code, Some(0), "{way:?}: {text}");
+        }
+        assert!(texts[0].1.contains("then: rank 0 of block 1 is lost"), "{way:?}: {}", texts[0].1);
+    }
+}
+
+#[test]
+fn a_block_that_is_killed_is_an_error_with_its_name() {
+    for role in ["killed", "collective"] {
+        for way in WAYS {
+            let mut children: Vec<Child> = start(role, way, &[1, 1]).into_iter().flatten().collect();
+            let mut victim = children.pop().expect("block 1");
+            await_line(&mut victim, "waits");
+            // Block 0 may just be about to wait.
+            std::thread::sleep(Duration::from_millis(50));
+            let killed = Instant::now();
+            victim.kill().expect("it runs");
+            victim.wait().expect("its end");
+            let (code, text) = ended(children.pop().expect("block 0"));
+            assert!(
+                code == Some(0) && text.contains("then: rank 0 of block 1 is lost"),
+                "{role}, {way:?}: {text}"
+            );
+            // The promise is a second; the machine may be busy.
+            assert!(killed.elapsed() < Duration::from_secs(20), "{role}, {way:?}: {:?}", killed.elapsed());
+        }
+    }
+}
+
+/// Reads what a process says until it has said a line.
+fn await_line(child: &mut Child, line: &str) {
+    use std::io::{BufRead, BufReader};
+    let output = child.stdout.take().expect("its output");
+    let found =
+        BufReader::new(output).lines().map_while(std::result::Result::ok).any(|said| said.contains(line));
+    assert!(found, "it ended without {line:?}");
+}
+
+#[test]
+fn blocks_that_do_not_fit_are_told_why() {
+    let master = loopback::address();
+    let alone = |pairs: &[(&str, &str)]| {
+        let mut command = process("ring", Way::Machine, master, (1, 2), (0, 1));
+        let (code, text) = ended(command.envs(pairs.iter().copied()).spawn().expect("a process"));
+        assert_eq!(code, Some(9), "{text}");
+        text
+    };
+    let late = alone(&[("WAITIO_TIMEOUT", "300ms")]);
+    assert!(late.contains("nobody answers") && late.contains("rank 0 of block 0"), "{late}");
+    assert!(alone(&[("WAITIO_PBID", "2")]).contains("block 2 of 2 cannot be"));
+    assert!(alone(&[("WAITIO_NPB", "")]).contains("WAITIO_NPB"));
+    assert!(alone(&[("WAITIO_MASTER_HOST", "192.0.2.1")]).contains("WAITIO_SECRET_FILE"));
+    assert!(alone(&[("WAITIO_SECRET", "short")]).contains("can be guessed"));
+    assert!(alone(&[("WAITIO_MASTER_PORT", "none")]).contains("a port such as 7100"));
+    assert!(alone(&[("WAITIO_TIMEOUT", "soon")]).contains("a time such as"));
+}
