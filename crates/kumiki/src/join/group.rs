@@ -194,7 +194,23 @@ impl<'j> JoinGroup<'j> {
     fn make(&self) -> Result<(Team, Group<'j>)> {
         let world = self.join.world();
         let team = world.team_among(self.members.clone(), u64::from(self.context))?;
+        self.join.met(self.context, self.members.clone());
         let group = team.group(world)?;
         Ok((team, group))
+    }
+
+    /// Gives back what the members have made for their collectives. Collective, if they have; those who only drop the group keep it until they leave.
+    pub fn free(mut self) -> Result<()> {
+        match self.made.take() {
+            Some(Ok((team, group))) => group.free().and(team.free()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for JoinGroup<'_> {
+    /// Others may be in the last collective for a while: nobody leaves them alone in it.
+    fn drop(&mut self) {
+        std::mem::forget(self.made.take());
     }
 }

@@ -27,15 +27,19 @@
 //! |---|---|
 //! | `mod.rs` | joining and leaving, who is who |
 //! | `group.rs` | messages and collectives of some processes |
+//! | `closing.rs` | how those who leave find out that nobody is in a collective with them |
 
+mod closing;
 mod group;
 
 pub use group::JoinGroup;
 
 use crate::services::SERVICES;
-use crate::{Error, Rank, Result, World};
+use crate::{Error, Members, Rank, Result, World};
 use kumiki_mem::{Attachment, Hosting, Summons};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How long whoever leaves waits for those who do not take what it has sent them.
 const LEAVING: Duration = Duration::from_secs(15);
@@ -48,6 +52,8 @@ pub struct Join {
     firsts: Vec<Rank>,
     ranks: Vec<u32>,
     block: u32,
+    /// Groups that have had collectives, by their contexts.
+    met: Mutex<BTreeMap<u32, Members>>,
 }
 
 /// How this process joins: from [`Join::options`]. What is not said the environment says.
@@ -143,7 +149,7 @@ impl Join {
             Some(*sum)
         }));
         let block = firsts.partition_point(|&first| first <= world.rank()) as u32 - 1;
-        Join { world, firsts, ranks, block }
+        Join { world, firsts, ranks, block, met: Mutex::default() }
     }
 
     /// How many processes each block has.
@@ -192,8 +198,9 @@ impl Join {
         }
     }
 
-    /// Sends what waits to be sent, and leaves. The others go on without this process; it waits for them only if it keeps the agent of its machine or the
-    /// hub of all, as the first process of a machine and the first of block 0 do. A process that ends without this is lost to the others.
+    /// Sends what waits to be sent, and leaves; the others go on without this process. Those with whom it has had collectives it waits for until they leave,
+    /// too, but not for longer than 15 s: one of them may still be in the last one. And where it keeps the agent of its machine or the hub of all (`KUMIKI_HOSTING`)
+    /// it waits until nobody needs them. A process that ends without this is lost to the others.
     pub fn leave(self) -> Result<()> {
         let (left, hosting) = self.depart();
         hosting.wait();
@@ -202,7 +209,19 @@ impl Join {
 
     /// As [`leave`](Self::leave), but what this process does for others is to be waited for by itself, before the process ends.
     pub fn depart(self) -> (Result<()>, Hosting) {
-        self.world.depart(LEAVING)
+        self.depart_within(LEAVING)
+    }
+
+    /// The same for a process that has no time.
+    pub fn depart_within(self, limit: Duration) -> (Result<()>, Hosting) {
+        let until = Instant::now() + limit;
+        self.close(until);
+        self.world.depart(until.saturating_duration_since(Instant::now()))
+    }
+
+    /// The members of a group have met.
+    fn met(&self, context: u32, members: Members) {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(context, members);
     }
 }
 

@@ -116,12 +116,11 @@ impl Tree<'_> {
     }
 
     fn parent(&self) -> Rank {
-        self.me & (self.me - 1)
+        parent(self.me)
     }
 
-    fn children(&self) -> impl Iterator<Item = Rank> + '_ {
-        let powers = if self.me == 0 { u32::BITS } else { self.me.trailing_zeros() };
-        (0..powers).map(|power| self.me | 1 << power).filter(|&child| child < self.members.len())
+    fn children(&self) -> impl Iterator<Item = Rank> {
+        children(self.me, self.members.len())
     }
 
     fn send(&self, member: Rank, words: Words) -> Result<()> {
@@ -142,6 +141,17 @@ impl Tree<'_> {
     }
 }
 
+/// Whom a member that is not the first is below.
+pub(crate) fn parent(me: Rank) -> Rank {
+    me & (me - 1)
+}
+
+/// Those that are below a member.
+pub(crate) fn children(me: Rank, count: u32) -> impl Iterator<Item = Rank> {
+    let powers = if me == 0 { u32::BITS } else { me.trailing_zeros() };
+    (0..powers).map(move |power| me | 1 << power).filter(move |&child| child < count)
+}
+
 fn not_all() -> Error {
     Error::Refused("a member could not be in the team; its own error says why".into())
 }
@@ -150,6 +160,17 @@ fn not_all() -> Error {
 mod tests {
     use super::*;
     use kumiki_sim::{Cluster, Network};
+
+    #[test]
+    fn everybody_is_below_somebody_and_the_first_above_all() {
+        for count in 1..40 {
+            let mut seen = vec![0];
+            (0..count).for_each(|me| seen.extend(children(me, count)));
+            seen.sort_unstable();
+            assert_eq!(seen, (0..count).collect::<Vec<_>>());
+            assert!((1..count).all(|me| children(parent(me), count).any(|child| child == me)));
+        }
+    }
 
     #[test]
     fn members_make_teams_without_the_others_and_several_at_a_time() {

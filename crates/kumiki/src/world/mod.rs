@@ -15,7 +15,7 @@
 //! | `completion.rs` | operations that are under way |
 //! | `inside.rs` | what the structures of this crate need of the memory below |
 
-mod among;
+pub(crate) mod among;
 mod atomics;
 mod completion;
 mod inside;
