@@ -32,10 +32,10 @@ typedef unsigned long waitio_tag_t;
 /* Whether a group takes this rank of this block. */
 typedef int (*waitio_filter_func_t)(int pbid, int rank);
 
-/* Waits until all processes of all blocks have come, for so many seconds; 0 or less: as long as WAITIO_TIMEOUT says, or 60. It may be
-   called again. */
+/* Waits until all processes of all blocks have come, for so many seconds; 0 or less: 120. (WAITIO_TIMEOUT goes before it.) It may be called
+   again. */
 int waitio_init(int timeout_seconds);
-/* Leaves: what was sent arrives, and nobody is waited for. Programs may do without; then the end of the process does it. */
+/* Leaves: what was sent arrives. Programs may do without; then the end of the process does it, if its exit code is 0. */
 int waitio_finalize(void);
 
 /* How many blocks there are, and which one this is. */

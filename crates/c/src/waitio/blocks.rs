@@ -9,13 +9,16 @@ use kumiki::{Error, Result};
 use std::ffi::{c_char, c_int, CStr};
 use std::time::Duration;
 
+/// How long `waitio_finalize` waits for those who may be in a collective with this process. They may be waiting for it, in `MPI_Finalize`.
+const OTHERS: Duration = Duration::from_secs(2);
+
 unsafe fn init(timeout_seconds: Number) -> Result<()> {
     let seconds = u64::try_from(timeout_seconds.0).ok().filter(|&seconds| seconds > 0);
     session::join(seconds.map(Duration::from_secs))
 }
 
 unsafe fn finalize() -> Result<()> {
-    session::leave()
+    session::leave(OTHERS)
 }
 
 unsafe fn pb_size(size: Out) -> Result<()> {

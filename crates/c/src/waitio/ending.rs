@@ -7,6 +7,10 @@ use super::{edge, session};
 use crate::acp::flush_output;
 use std::ffi::{c_int, c_void};
 use std::sync::Once;
+use std::time::Duration;
+
+/// Longer than leaving takes.
+const LONGEST: Duration = Duration::from_secs(60);
 
 extern "C" {
     /// Of the C library: what is called at `exit`, with its code.
@@ -32,7 +36,7 @@ extern "C" fn leave_at_exit(code: c_int, process: *mut c_void) {
     edge("the end of the process", || {
         // What was printed must not wait for the others.
         flush_output();
-        let left = session::leave();
+        let left = session::leave(LONGEST);
         session::host();
         left
     });

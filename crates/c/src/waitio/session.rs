@@ -8,7 +8,7 @@ use crate::guard::misuse;
 use kumiki::join::Join;
 use kumiki::raw::Hosting;
 use kumiki::{Error, Result};
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+use std::sync::{mpsc, Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long leaving waits for other threads that are inside a call.
@@ -29,6 +29,8 @@ static STAGE: RwLock<Stage> = RwLock::new(Stage::Before);
 static TURN: Mutex<()> = Mutex::new(());
 /// What this process does for others, who may go on when it has left.
 static HOSTING: Mutex<Vec<Hosting>> = Mutex::new(Vec::new());
+/// Who tells that this process has left.
+static DEPARTING: Mutex<Option<mpsc::Receiver<Result<()>>>> = Mutex::new(None);
 /// Which block and rank this is, for messages.
 static NAME: OnceLock<String> = OnceLock::new();
 
@@ -101,8 +103,9 @@ fn join_unless(is_done: impl Fn(&Stage) -> bool, limit: Option<Duration>) -> Res
     }
 }
 
-/// Leaves: what was sent arrives, and nobody is waited for. Whoever has left is there.
-pub(super) fn leave() -> Result<()> {
+/// Leaves: what was sent arrives. Others are waited for, who may be in a collective with this process, for `limit` at most; what takes longer
+/// goes on behind the program's back. Whoever has left is there.
+pub(super) fn leave(limit: Duration) -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut stage = exclusive()?;
     match std::mem::replace(&mut *stage, Stage::Left) {
@@ -110,17 +113,49 @@ pub(super) fn leave() -> Result<()> {
             // Those that were made of others first.
             requests::end_all();
             groups::end_all();
-            let (left, hosting) = join.depart();
-            HOSTING.lock().unwrap_or_else(PoisonError::into_inner).push(hosting);
-            left
+            drop(stage);
+            depart(join);
         }
-        Stage::Left => Ok(()),
+        Stage::Left => {}
         before => {
             *stage = before;
-            Err(Error::Closed(
+            return Err(Error::Closed(
                 "there is nothing to finalize: waitio_init has not been called, or has failed".into(),
-            ))
+            ));
         }
+    }
+    departed(limit)
+}
+
+/// Leaves in a thread, if there can be one.
+fn depart(join: Box<Join>) {
+    let (told, end) = mpsc::channel();
+    *DEPARTING.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
+    let join = Arc::new(Mutex::new(Some(join)));
+    let work = {
+        let join = join.clone();
+        move || {
+            let Some(join) = join.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+            let (left, hosting) = join.depart();
+            HOSTING.lock().unwrap_or_else(PoisonError::into_inner).push(hosting);
+            // Nobody may want to know.
+            let _ = told.send(left);
+        }
+    };
+    if std::thread::Builder::new().name("waitio".into()).spawn(work.clone()).is_err() {
+        work();
+    }
+}
+
+/// Waits until this process has left: what became of it, if that is known by then.
+fn departed(limit: Duration) -> Result<()> {
+    let mut departing = DEPARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    match departing.as_ref().map(|end| end.recv_timeout(limit)) {
+        Some(Ok(left)) => {
+            *departing = None;
+            left
+        }
+        _ => Ok(()),
     }
 }
 
@@ -131,7 +166,8 @@ pub(super) fn is_needed() -> bool {
         Err(TryLockError::Poisoned(poisoned)) => matches!(&**poisoned.get_ref(), Stage::Joined(_)),
         Err(TryLockError::WouldBlock) => true,
     };
-    is_in || !HOSTING.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    let is_leaving = DEPARTING.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+    is_in || is_leaving || !HOSTING.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
 }
 
 /// Waits until nobody needs this process.
