@@ -1,4 +1,6 @@
 //! What all members of a group do together.
+// As many arguments as MPI has.
+#![allow(clippy::too_many_arguments)]
 
 use super::arguments::{face, Group, Memory, Number, Numbers, Requests};
 use super::elements::{bytes_for, bytes_of, how};
