@@ -10,6 +10,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("headers::every_standard", every_standard),
         test("headers::the_library_exports_what_they_declare_and_nothing_else", exports),
         test("headers::pkg_config", pkg_config),
+        test("headers::waitio_is_found_by_all_its_names", waitio_names),
         test("headers::what_is_installed_carries_nothing_for_debuggers", stripped),
     ]
 }
@@ -35,11 +36,20 @@ pub(crate) fn declared(header: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(repository().join("crates/c/include").join(header)).expect("a header");
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut names = BTreeSet::new();
-    for line in text.lines().filter(|line| !line.starts_with(['#', ' ', '/', '}'])) {
+    let declares = |line: &&str| !line.starts_with(['#', ' ', '/', '}']) && !line.starts_with("typedef");
+    for line in text.lines().filter(declares) {
         let Some((before, _)) = line.split_once('(') else { continue };
         names.extend(before.rsplit(|letter| !is_name(letter)).next().map(str::to_owned));
     }
     names
+}
+
+/// The names of the routines that the module of Fortran has.
+fn subroutines() -> BTreeSet<String> {
+    let module = repository().join("crates/c/fortran/waitio_mpif90.f90");
+    let text = std::fs::read_to_string(module).expect("a module");
+    let name = |line: &str| Some(line.trim().strip_prefix("subroutine ")?.split('(').next()?.to_owned());
+    text.lines().filter_map(name).collect()
 }
 
 fn exports(stage: &Stage) {
@@ -50,6 +60,12 @@ fn exports(stage: &Stage) {
     let mut wanted = declared("kumiki.h");
     assert!(wanted.len() > 30, "{wanted:?}");
     wanted.extend(declared("acp.h"));
+    wanted.extend(declared("waitio.h"));
+    wanted.extend(declared("waitio_mpi.h"));
+    let fortran = subroutines();
+    assert!(fortran.len() > 50 && fortran.iter().all(|name| wanted.contains(name)), "{fortran:?}");
+    wanted.extend(fortran.iter().flat_map(|name| [format!("{name}_"), format!("{name}_f_")]));
+    wanted.insert("truef_".into());
     let missing: Vec<_> = wanted.difference(&exported).collect();
     let surplus: Vec<_> = exported.difference(&wanted).collect();
     assert!(missing.is_empty() && surplus.is_empty(), "missing: {missing:?}\nsurplus: {surplus:?}");
@@ -62,6 +78,42 @@ fn stripped(stage: &Stage) {
     for file in ["lib/libkumiki.so", "lib/libkumiki.a"] {
         let sections = succeed(Command::new("readelf").args(["-S", "--wide"]).arg(stage.path(file)));
         assert!(sections.contains(".text") && !sections.contains(".debug_info"), "{file}");
+    }
+}
+
+/// What programs of WaitIO link, by every name, dynamically and, with a `truef` of their own, statically.
+fn waitio_names(stage: &Stage) {
+    let source = repository().join("tests/c/waitio/ring.c");
+    let program = stage.path("built/by-name");
+    let names =
+        ["waitio", "waitio_mpi", "waitio_intel", "waitio_mpi_intel", "waitio_a64fx", "waitio_mpi_a64fx"];
+    let ask = |name: &str| {
+        let mut command = Command::new("pkg-config");
+        command.env("PKG_CONFIG_PATH", stage.path("lib/pkgconfig")).args(["--cflags", "--libs", name]);
+        succeed(&mut command)
+    };
+    let by_hand = |name: &str| {
+        let (include, lib) = (stage.path("include"), stage.path("lib"));
+        format!("-I{} -L{lib} -Wl,-rpath,{lib} -l{name}", include.display(), lib = lib.display())
+    };
+    let archive = stage.path("lib/libwaitio.a");
+    let inside = format!(
+        "-I{} {} -lpthread -lm -ldl -lrt -DOWN_TRUEF",
+        stage.path("include").display(),
+        archive.display()
+    );
+    let ways = names.map(by_hand).into_iter().chain([ask("waitio"), ask("waitio_mpi"), inside]);
+    for flags in ways {
+        succeed(Command::new("gcc").arg(&source).args(flags.split_whitespace()).arg("-o").arg(&program));
+        let mut alone = stage.command("kumiki");
+        alone = {
+            let mut direct = Command::new(&program);
+            alone.get_envs().filter(|(_, value)| value.is_none()).for_each(|(name, _)| {
+                direct.env_remove(name);
+            });
+            direct
+        };
+        assert!(succeed(&mut alone).contains("ok 0 0 of 1"));
     }
 }
 

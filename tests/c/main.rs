@@ -8,8 +8,10 @@
 //! | `examples.rs` | the examples in C, with their expected output |
 //! | `launcher.rs` | `acprun` and its options |
 //! | `parts.rs` | `macprun`: several launchers, one world |
+//! | `waitio.rs` | programs of WaitIO in several languages, under several MPI libraries |
 //! | `memory_checkers.rs` | AddressSanitizer and valgrind |
 //! | `programs/` | the programs, each in the common part of C and C++ |
+//! | `waitio/` | those of WaitIO |
 
 mod examples;
 mod headers;
@@ -20,6 +22,7 @@ mod memory_checkers;
 mod parts;
 mod stage;
 mod suites;
+mod waitio;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         .chain(examples::tests())
         .chain(launcher::tests())
         .chain(parts::tests())
+        .chain(waitio::tests())
         .chain(memory_checkers::tests());
     let trials = tests.map(|(name, body): Test| {
         let stage = stage.clone();

@@ -228,7 +228,7 @@ fn signals(stage: &Stage) {
 }
 
 /// The processes that have this word in their environment.
-fn marked(mark: &str) -> Vec<i32> {
+pub(crate) fn marked(mark: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let has = |pid: &i32| {

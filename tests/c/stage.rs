@@ -74,8 +74,11 @@ impl Stage {
     /// A command of the installation, without the variables of whoever runs the tests.
     pub(crate) fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.path("bin").join(name));
-        let foreign =
-            |name: &str| name.starts_with("KUMIKI_") || ["CC", "CXX", "LD_LIBRARY_PATH"].contains(&name);
+        let foreign = |name: &str| {
+            name.starts_with("KUMIKI_")
+                || name.starts_with("WAITIO_")
+                || ["CC", "CXX", "LD_LIBRARY_PATH"].contains(&name)
+        };
         for (name, _) in std::env::vars_os().filter(|(name, _)| foreign(&name.to_string_lossy())) {
             command.env_remove(name);
         }

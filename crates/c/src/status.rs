@@ -51,11 +51,16 @@ pub(crate) fn name(number: c_int) -> &'static CStr {
 
 /// Keeps the message of a failure for `kumiki_last_error`, and gives its code.
 pub(crate) fn keep(failure: &Failure) -> c_int {
-    let text: Vec<u8> = failure.to_string().bytes().filter(|&byte| byte != 0).collect();
+    keep_text(&failure.to_string());
+    code(failure)
+}
+
+/// Keeps a message for `kumiki_last_error` and `waitio_error`.
+pub(crate) fn keep_text(text: &str) {
+    let text: Vec<u8> = text.bytes().filter(|&byte| byte != 0).collect();
     let text = CString::new(text).unwrap_or_default();
     // A thread that is ending has no place for it.
     let _ = LAST.try_with(|last| last.try_borrow_mut().map(|mut last| *last = text));
-    code(failure)
 }
 
 /// The message of the last failure of this thread; good until the next one.

@@ -12,6 +12,7 @@ mod progress;
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{
     acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, run, selftest, sim,
+    waitio_serv,
 };
 use std::process::ExitCode;
 
@@ -37,6 +38,7 @@ enum Command {
     Sim(sim::Arguments),
     Acprun(acprun::Arguments),
     Macprun(macprun::Arguments),
+    WaitioServ(waitio_serv::Arguments),
     Cc(cc::Arguments),
     #[command(name = "c++")]
     Cxx(cc::CxxArguments),
@@ -97,8 +99,10 @@ fn foreign() -> Option<commands::Outcome> {
     match called.as_str() {
         "acprun" => Some(acprun::run(&words)),
         "macprun" => Some(macprun::run(&words)),
+        "waitio-serv" => Some(waitio_serv::run(&words)),
         _ if asked("acprun") => Some(acprun::run(&words[1..])),
         _ if asked("macprun") => Some(macprun::run(&words[1..])),
+        _ if asked("waitio-serv") => Some(waitio_serv::run(&words[1..])),
         _ if asked("cc") => Some(cc::run(cc::Wrapper::new(cc::Language::C), &words[1..])),
         _ if asked("c++") => Some(cc::run(cc::Wrapper::new(cc::Language::Cxx), &words[1..])),
         _ => None,
@@ -122,6 +126,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Acprun(arguments) => acprun::run(&arguments.words),
         Command::Macprun(arguments) => macprun::run(&arguments.words),
+        Command::WaitioServ(arguments) => waitio_serv::run(&arguments.words),
         Command::Cc(arguments) => cc::run(cc::Wrapper::new(cc::Language::C), &arguments.words),
         Command::Cxx(arguments) => cc::run(cc::Wrapper::new(cc::Language::Cxx), &arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),

@@ -110,6 +110,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_SECRET_FILE", "none", Rank, "File with that secret: mode 0600."),
     variable("WAITIO_PORT_RANGE", "any", Rank, "Ports to listen on, besides the master's, for instance `30000-30100`; as `KUMIKI_PORTS`, which goes before it."),
     variable("WAITIO_TIMEOUT", "what the program says", Rank, "How long a block waits for the others, for instance `90s`: goes before what the program says to `waitio_init`."),
+    variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0."),
+    variable("COUPLER_JOB_ID", "`PBS_JOBID`, `SLURM_JOB_ID` or `PJM_JOBID`, or `default`", Rank, "The name of the job that the blocks make up."),
     variable("WAITIO_COMM_TYPE", "socket", Rank, "How blocks exchange messages: sockets, and shared memory on a machine. What else existing scripts say (`file`, `hybrid`, `verbs`) is answered with one warning, and sockets."),
     variable("KUMIKI_HOSTING", "auto", Rank, "Who keeps the agent of a machine and the hub when programs join: auto (processes of the `kumiki` command, if it is beside the library or on the `PATH`) or thread (of the process that comes first)."),
     variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
@@ -166,6 +168,16 @@ pub fn choice(name: &'static str, words: &[&'static str]) -> Result<Option<&'sta
     let word = said.filter(|said| words.contains(said)).unwrap_or(value.trim());
     let found = words.iter().find(|known| known.eq_ignore_ascii_case(word)).copied();
     found.map(Some).ok_or_else(|| wrong(name, &value.into(), &words.join(" or ")))
+}
+
+/// The name of the job, as whoever started it says: `COUPLER_JOB_ID`, or that of the batch system, or `default`.
+pub fn job_name() -> Result<String> {
+    let given = text("COUPLER_JOB_ID")?;
+    let by_batch = || {
+        let names = ["PBS_JOBID", "SLURM_JOB_ID", "PJM_JOBID"].into_iter();
+        names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
+    };
+    Ok(given.or_else(by_batch).unwrap_or_else(|| "default".into()))
 }
 
 /// `KUMIKI_PORTS` or `WAITIO_PORT_RANGE`: the lowest and the highest port.

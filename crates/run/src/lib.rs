@@ -41,8 +41,8 @@ pub mod system {
     pub use kumiki_net::os::bare::SharedWords;
     pub use kumiki_net::os::descriptor::set_close_on_exec;
     pub use kumiki_net::os::file::{
-        can_replace, command, find_program, is_own_program, private_folder, read_bytes, read_text,
-        read_text_from, replace, trusted_folder,
+        can_replace, command, find_program, is_own_program, private_folder, read_bytes, read_private,
+        read_text, read_text_from, replace, trusted_folder,
     };
     pub use kumiki_net::os::memory::create_sealed;
     pub use kumiki_net::os::process::{

@@ -1,8 +1,11 @@
 /* The headers in every C and C++ that compilers speak, included twice, and every macro for containers. */
 #include <acp.h>
 #include <kumiki.h>
+#include <waitio_mpi.h>
 #include <acp.h>
 #include <kumiki.h>
+#include <waitio.h>
+#include <waitio_mpi.h>
 
 static acp_ga_t null_address = ACP_GA_NULL;
 static acp_atkey_t null_key = ACP_ATKEY_NULL;

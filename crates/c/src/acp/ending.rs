@@ -70,7 +70,7 @@ fn main_stack() -> Option<Range<usize>> {
 }
 
 /// Writes what standard output has gathered, unless another thread is at it.
-fn flush_output() {
+pub(crate) fn flush_output() {
     // SAFETY: a stream of the C library, which lives until after the last function of `on_exit`. Trying its lock does not
     // wait; flushing takes it once more, as its holder may.
     unsafe {

@@ -2,7 +2,6 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `complaints.rs` | what is said on standard error, and how often |
 //! | `streams.rs` | output of the program that is on its way |
 //! | `options.rs` | the `--acp-…` arguments that the launcher of ACP adds |
 //! | `infrastructure.rs` | start, end, barrier, who is who |
@@ -21,7 +20,6 @@
 //! the value that stands for failure.
 
 pub mod channels;
-mod complaints;
 mod ending;
 pub mod heap;
 pub mod infrastructure;
@@ -36,9 +34,10 @@ pub mod tables;
 pub mod types;
 pub mod workspace;
 
+use crate::complaints;
 use crate::guard::guard;
 use crate::place::Place;
-use complaints::complain;
+pub(crate) use ending::flush_output;
 use kumiki::Error;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
@@ -66,6 +65,13 @@ pub(crate) fn begin_again(rank: Option<u32>) {
         infrastructure::note_reset();
     }
     RANK.store(rank.map_or(-1, i64::from), Ordering::Relaxed);
+}
+
+/// A line on standard error, with the rank.
+fn complain(message: &str) {
+    let rank = RANK.load(Ordering::Relaxed);
+    let who = if rank < 0 { String::new() } else { format!("rank {rank}: ") };
+    complaints::complain(&format!("acp: {who}{message}"));
 }
 
 /// The body of a function of `acp.h`: says why it failed, and gives `failed` then.

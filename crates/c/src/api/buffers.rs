@@ -5,7 +5,7 @@ use kumiki::Result;
 use std::ffi::c_void;
 
 /// `KUMIKI_IN_PLACE`: what this member has is where it belongs already.
-pub(super) fn is_in_place(memory: *const c_void) -> bool {
+pub(crate) fn is_in_place(memory: *const c_void) -> bool {
     memory as usize == usize::MAX
 }
 
@@ -24,7 +24,7 @@ fn check(memory: *const c_void, bytes: usize, name: &str) -> Result<()> {
 ///
 /// # Safety
 /// `from` must be readable for `bytes`, and nobody may change them before the call returns.
-pub(super) unsafe fn readable<'a>(from: *const c_void, bytes: usize, name: &str) -> Result<&'a [u8]> {
+pub(crate) unsafe fn readable<'a>(from: *const c_void, bytes: usize, name: &str) -> Result<&'a [u8]> {
     check(from, bytes, name)?;
     match bytes {
         0 => Ok(&[]),
@@ -37,7 +37,7 @@ pub(super) unsafe fn readable<'a>(from: *const c_void, bytes: usize, name: &str)
 ///
 /// # Safety
 /// `into` must be writable for `bytes`, and nobody else may touch them before the call returns.
-pub(super) unsafe fn writable<'a>(into: *mut c_void, bytes: usize, name: &str) -> Result<&'a mut [u8]> {
+pub(crate) unsafe fn writable<'a>(into: *mut c_void, bytes: usize, name: &str) -> Result<&'a mut [u8]> {
     check(into, bytes, name)?;
     match bytes {
         0 => Ok(&mut []),
@@ -50,7 +50,7 @@ pub(super) unsafe fn writable<'a>(into: *mut c_void, bytes: usize, name: &str) -
 ///
 /// # Safety
 /// `from` must be NULL, or aligned and readable for `count` values that nobody changes before the call returns.
-pub(super) unsafe fn list<'a, T>(from: *const T, count: usize, name: &str) -> Result<&'a [T]> {
+pub(crate) unsafe fn list<'a, T>(from: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     let bytes = size_for(count, size_of::<T>(), name)?;
     check(from.cast(), bytes, name)?;
     match count {
@@ -64,7 +64,7 @@ pub(super) unsafe fn list<'a, T>(from: *const T, count: usize, name: &str) -> Re
 ///
 /// # Safety
 /// `into` must be NULL, or aligned and writable for `count` values that nobody else touches before the call returns.
-pub(super) unsafe fn list_mut<'a, T>(into: *mut T, count: usize, name: &str) -> Result<&'a mut [T]> {
+pub(crate) unsafe fn list_mut<'a, T>(into: *mut T, count: usize, name: &str) -> Result<&'a mut [T]> {
     let bytes = size_for(count, size_of::<T>(), name)?;
     check(into.cast(), bytes, name)?;
     match count {
@@ -75,14 +75,14 @@ pub(super) unsafe fn list_mut<'a, T>(into: *mut T, count: usize, name: &str) -> 
 }
 
 /// Bytes of so many elements.
-pub(super) fn size_for(count: usize, element: usize, name: &str) -> Result<usize> {
+pub(crate) fn size_for(count: usize, element: usize, name: &str) -> Result<usize> {
     count
         .checked_mul(element)
         .ok_or_else(|| misuse(format!("{name}: {count} times {element} bytes cannot be")))
 }
 
 /// Refuses memory that is read and written at the same time.
-pub(super) fn apart(
+pub(crate) fn apart(
     (from, from_bytes): (*const c_void, usize),
     (into, into_bytes): (*const c_void, usize),
 ) -> Result<()> {
@@ -95,7 +95,7 @@ pub(super) fn apart(
 }
 
 /// Memory of the program that it has promised to leave alone until a request has ended.
-pub(super) struct Promised {
+pub(crate) struct Promised {
     start: *mut c_void,
     bytes: usize,
 }
@@ -105,11 +105,11 @@ unsafe impl Send for Promised {}
 
 impl Promised {
     /// Memory that will be written when the request is waited for.
-    pub(super) fn new(start: *mut c_void, bytes: usize, name: &str) -> Result<Promised> {
+    pub(crate) fn new(start: *mut c_void, bytes: usize, name: &str) -> Result<Promised> {
         check(start, bytes, name).map(|()| Promised { start, bytes })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes
     }
 
@@ -117,7 +117,7 @@ impl Promised {
     ///
     /// # Safety
     /// The program must have kept its promise: the memory is writable, and nobody else touches it meanwhile.
-    pub(super) unsafe fn fill(self, came: &[u8]) {
+    pub(crate) unsafe fn fill(self, came: &[u8]) {
         assert!(came.len() <= self.bytes, "{} bytes for {}", came.len(), self.bytes);
         if !came.is_empty() {
             // SAFETY: as the caller promises; there is room for it, and what came is memory of our own.

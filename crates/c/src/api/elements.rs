@@ -65,12 +65,19 @@ unsafe impl Sync for Own {}
 
 /// How elements are combined.
 #[derive(Clone, Copy)]
-pub(super) struct How(Kind);
+pub(crate) struct How(Kind);
 
 #[derive(Clone, Copy)]
 enum Kind {
     Known(Known),
     Own(Own),
+}
+
+impl How {
+    /// An operation on elements of a type, both known here.
+    pub(crate) fn of<T: Pod, O: Operation<T> + Default>() -> How {
+        How(Kind::Known(Known::of::<T, O>()))
+    }
 }
 
 impl Combination for How {
@@ -219,7 +226,7 @@ fn on_pair<P: Pair>(operation: c_int) -> Option<Known> {
 }
 
 /// What elements of a type and an operation come to.
-pub(super) fn how(element: c_int, operation: c_int) -> Result<How> {
+pub(crate) fn how(element: c_int, operation: c_int) -> Result<How> {
     if operation >= FIRST_OWN || element == OWN {
         return own(element, operation);
     }

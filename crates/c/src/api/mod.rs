@@ -17,7 +17,7 @@
 //! | `ledger.rs` | what it costs |
 
 pub mod batches;
-mod buffers;
+pub(crate) mod buffers;
 pub mod channels;
 pub mod collectives;
 pub mod elements;

@@ -17,6 +17,7 @@ pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod sim;
 mod touch;
+pub(crate) mod waitio_serv;
 
 use std::io::{ErrorKind, Write};
 

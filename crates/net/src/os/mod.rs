@@ -15,6 +15,7 @@ pub mod futex;
 pub(crate) mod heap;
 pub mod machine;
 pub mod memory;
+pub mod mpi;
 pub mod multipath;
 pub mod network;
 pub mod probe;

@@ -156,8 +156,11 @@ pub fn attach_block(
     }
 }
 
-/// Rank and size as the launcher of this process says; a process that nobody has counted is the only one.
+/// Rank and size as the MPI in this process says, or else its launcher; a process that nobody has counted is the only one.
 pub fn place_in_job() -> Result<(u32, u32)> {
+    if let Some(place) = crate::os::mpi::place() {
+        return Ok(place);
+    }
     Ok(strangers::foreign_place()?.map_or((0, 1), |(_, rank, ranks)| (rank, ranks)))
 }
 

@@ -3,12 +3,10 @@
 //! A program that does not look at what its calls return may fail millions of times. Two lines are alike when they differ in
 //! numbers only. Of those that are alike the 1st, 10th, 100th and so on are told, and at the end of the process how many there were.
 
-use super::{is_forked_child, RANK};
 use std::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// So many kinds of lines are told apart; what comes after them is one more kind.
 const KINDS: usize = 64;
@@ -22,19 +20,16 @@ extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-/// One line with the rank, unless enough like it were told. Nothing is done about a standard error that is closed.
-pub(super) fn complain(message: &str) {
-    let rank = RANK.load(Ordering::Relaxed);
-    let who = if rank < 0 { String::new() } else { format!("rank {rank}: ") };
-    let line = counted(|counted| counted.note(&format!("acp: {who}{message}")));
-    match line {
+/// One line, unless enough like it were told. Nothing is done about a standard error that is closed.
+pub(crate) fn complain(line: &str) {
+    match counted(|counted| counted.note(line)) {
         Some(line) => print(&line),
         None => tell_at_exit(),
     }
 }
 
 /// Tells how often lines came that were counted only.
-pub(super) fn tell_rest() {
+pub(crate) fn tell_rest() {
     counted(Counted::rest).iter().for_each(|line| print(line));
 }
 
@@ -47,16 +42,18 @@ fn print(line: &str) {
 }
 
 fn tell_at_exit() {
+    /// The process that counts.
+    static PROCESS: OnceLock<u32> = OnceLock::new();
     extern "C" fn at_exit() {
         // What was counted before a fork is for the parent to tell.
-        if !is_forked_child() {
+        if PROCESS.get() == Some(&std::process::id()) {
             let _ = std::panic::catch_unwind(tell_rest);
         }
     }
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    PROCESS.get_or_init(|| {
         // SAFETY: the function stays where it is as long as the process: the library is never unloaded.
         let _ = unsafe { atexit(at_exit) };
+        std::process::id()
     });
 }
 

@@ -1,0 +1,164 @@
+//! The MPI that is loaded in this process, if one is: which rank this is, and of how many. Nothing here links an MPI.
+//!
+//! A library of MPI is found among those that the process has loaded, also where Python loaded it for itself alone. Its
+//! functions have the same names in every MPI, but `MPI_COMM_WORLD` is something else in each family; symbols tell them apart.
+
+use std::ffi::{c_int, c_void, CStr, CString};
+
+/// `MPI_COMM_WORLD` of MPICH and what descends from it, which is a number.
+const MPICH_WORLD: usize = 0x4400_0000;
+/// `MPI_COMM_WORLD` of the ABI that MPI itself defines, since 5.0.
+const STANDARD_WORLD: usize = 0x101;
+
+/// The rank of this process in `MPI_COMM_WORLD`, and its size: `None` if no MPI is loaded that we know, or if it has not been
+/// initialised, or has been finalized.
+///
+/// ```
+/// assert_eq!(kumiki_net::os::mpi::place(), None, "there is no MPI in this test");
+/// ```
+pub fn place() -> Option<(u32, u32)> {
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: the function below is called for every object while the call lasts, and the list outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(note), std::ptr::from_mut(&mut names).cast()) };
+    // What the program itself was linked with comes first: it may lie in the program, or behind a tool that looks at every call.
+    let is_standard = names.iter().any(|name| has_standard_abi(name.as_c_str()));
+    let whole = Library { handle: libc::RTLD_DEFAULT, is_standard };
+    let loaded = names.iter().filter_map(|name| Library::open(name));
+    std::iter::once(whole).chain(loaded).find_map(|library| library.place())
+}
+
+/// Notes the path of a loaded object if it is one of an MPI. Called by the loader, which holds its lock: nothing is loaded here.
+unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, names: *mut c_void) -> c_int {
+    // SAFETY: the loader gives what it knows of an object, whose name is a text or NULL; the list is that of `place`.
+    let (name, names) = unsafe { ((*info).dlpi_name, &mut *names.cast::<Vec<CString>>()) };
+    if !name.is_null() {
+        // SAFETY: not NULL, so it is a text.
+        let name = unsafe { CStr::from_ptr(name) };
+        if is_of_mpi(file_name(name)) {
+            names.push(name.to_owned());
+        }
+    }
+    0
+}
+
+fn file_name(path: &CStr) -> &[u8] {
+    path.to_bytes().rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+/// `libmpi.so.40`, `libmpich.so.12`, `libmpi_abi.so.0`, `libmpi_cray.so.12` and so on.
+fn is_of_mpi(file: &[u8]) -> bool {
+    file.starts_with(b"libmpi") && file.windows(3).any(|part| part == b".so")
+}
+
+fn has_standard_abi(path: &CStr) -> bool {
+    file_name(path).starts_with(b"libmpi_abi.")
+}
+
+/// A library that is loaded.
+struct Library {
+    handle: *mut c_void,
+    /// Whether its name says that it has the ABI of MPI 5.0.
+    is_standard: bool,
+}
+
+impl Library {
+    /// One that is loaded already; nothing is loaded for it.
+    fn open(path: &CStr) -> Option<Library> {
+        // SAFETY: a path that ends with 0; it is not loaded if it is not there.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+        (!handle.is_null()).then(|| Library { handle, is_standard: has_standard_abi(path) })
+    }
+
+    /// Where something of this name lies, in the library or in what it needs.
+    fn find(&self, name: &CStr) -> Option<*mut c_void> {
+        // SAFETY: a handle of the loader, and a name that ends with 0.
+        let found = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    }
+
+    /// The answer of a function that tells a number.
+    fn ask(&self, name: &CStr) -> Option<c_int> {
+        let function = self.find(name)?;
+        // SAFETY: every MPI has functions of these names, with this one argument.
+        let function: unsafe extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(function) };
+        let mut answer = 0;
+        // SAFETY: it may be called at any time, and writes one number.
+        (unsafe { function(&mut answer) } == 0).then_some(answer)
+    }
+
+    /// What a function of `MPI_COMM_WORLD` tells.
+    fn ask_world(&self, name: &CStr, world: usize) -> Option<u32> {
+        let function = self.find(name)?;
+        // SAFETY: every MPI has functions of these names. A handle is a pointer or a number of 4 bytes; both are passed in the same
+        // place on x86-64 and aarch64, and who wants 4 bytes looks at no more.
+        let function: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            unsafe { std::mem::transmute(function) };
+        let mut answer = 0;
+        // SAFETY: MPI is initialised, and the handle is the one of this library.
+        let code = unsafe { function(world, &mut answer) };
+        (code == 0).then(|| u32::try_from(answer).ok()).flatten()
+    }
+
+    /// `MPI_COMM_WORLD`. A wrong one would end the process, so whoever is not known is left alone.
+    fn world(&self) -> Option<usize> {
+        if self.is_standard {
+            return Some(STANDARD_WORLD);
+        }
+        if let Some(world) = self.find(c"ompi_mpi_comm_world") {
+            return Some(world as usize);
+        }
+        // Its header names it, so that every library with this ABI has it.
+        if self.find(c"MPIR_Dup_fn").is_some() {
+            return Some(MPICH_WORLD);
+        }
+        let version = self.find(c"MPI_Abi_get_version")?;
+        // SAFETY: the function of MPI 5.0 of this name has these two arguments, and may be called at any time.
+        let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
+            unsafe { std::mem::transmute(version) };
+        let (mut major, mut minor): (c_int, c_int) = (-1, -1);
+        // SAFETY: as above.
+        let code = unsafe { version(&mut major, &mut minor) };
+        (code == 0 && major >= 1).then_some(STANDARD_WORLD)
+    }
+
+    fn place(&self) -> Option<(u32, u32)> {
+        let is_running = self.ask(c"MPI_Initialized")? != 0 && self.ask(c"MPI_Finalized")? == 0;
+        let world = self.world().filter(|_| is_running)?;
+        let (rank, size) =
+            (self.ask_world(c"MPI_Comm_rank", world)?, self.ask_world(c"MPI_Comm_size", world)?);
+        (rank < size).then_some((rank, size))
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if self.handle != libc::RTLD_DEFAULT {
+            // SAFETY: `open` got it from the loader, which counts those who have it.
+            unsafe { libc::dlclose(self.handle) };
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_mpi_are_known_by_their_names() {
+        for name in
+            ["libmpi.so.40", "libmpich.so.12", "libmpi_abi.so.0", "libmpi_cray.so.12", "libmpifort.so"]
+        {
+            assert!(is_of_mpi(name.as_bytes()), "{name}");
+        }
+        for name in ["libmpfr.so.6", "libmpi", "mpi.so", "", "libwaitio_mpi.so"] {
+            assert!(!is_of_mpi(name.as_bytes()), "{name}");
+        }
+        assert_eq!(file_name(c"/usr/lib/libmpi.so.40"), b"libmpi.so.40");
+        assert_eq!(file_name(c""), b"");
+    }
+
+    #[test]
+    fn a_process_without_mpi_has_no_place() {
+        assert_eq!(place(), None);
+    }
+}
