@@ -1,7 +1,7 @@
 //! A rank of `kumiki bench comm --memory`: one message to every other rank, and what that cost this one, as the kernel counts it.
 
 use crate::commands::Outcome;
-use kumiki::comm::MessageOptions;
+use kumiki::comm::{MessageOptions, MessageReceiving, MessageSending};
 use kumiki::World;
 use serde_json::json;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// What `kumiki rank` is given to do this, in front of the descriptor for the figures.
+/// What `kumiki rank` is given to do this, in front of the descriptor for the figures and the number of ranks.
 pub(crate) const WORK: &str = "crowd";
 /// Bytes of the file for each rank.
 pub(super) const LINE_BYTES: u64 = 512;
@@ -21,27 +21,32 @@ const ARENA: &str = "/memfd:kumiki-arena";
 
 /// The work of a rank.
 pub(crate) fn rank(words: &[OsString]) -> Outcome {
-    let descriptor = words.first().and_then(|word| word.to_str()?.parse::<u32>().ok());
-    let descriptor = descriptor.ok_or("`kumiki rank crowd` is started by `kumiki bench comm --memory`")?;
+    let number = |at: usize| words.get(at).and_then(|word: &OsString| word.to_str()?.parse::<u32>().ok());
+    let (Some(descriptor), Some(ranks)) = (number(0), number(1)) else {
+        return Err("`kumiki rank crowd` is started by `kumiki bench comm --memory`".into());
+    };
     // The descriptor is inherited; by its name nothing must be vouched for. And what is opened anew can be locked against the others.
     let file = std::fs::OpenOptions::new().write(true).open(format!("/proc/self/fd/{descriptor}"));
     let file = file.map_err(|error| format!("cannot open the file for the measurements: {error}"))?;
-    work(&file).map(|()| 0)
+    work(&file, ranks).map(|()| 0)
 }
 
-fn work(file: &File) -> Result<(), String> {
+fn work(file: &File, ranks: u32) -> Result<(), String> {
+    // Where the program keeps its requests is its own memory, as it is that of the peers' program: it is there before anything is measured.
+    let requests = Requests::new(ranks);
     let mut reader = Reader::new();
     // The first reading touches what reading touches; the second is the one that counts.
     reader.figures()?;
     let before = reader.figures()?;
     let world = World::init().map_err(text)?;
-    exchange(&world).map_err(text)?;
+    let requests = exchange(&world, requests).map_err(text)?;
     world.sync().map_err(text)?;
     // One after the other: a process that reads its mappings holds up those that change theirs.
     file.lock().map_err(|error| format!("cannot wait for my turn: {error}"))?;
     let after = reader.figures();
     file.unlock().map_err(|error| format!("cannot end my turn: {error}"))?;
     let after = after?;
+    drop(requests);
     let arena = (world.node_ranks().first() == Some(&world.rank())).then(arena_bytes).flatten();
     let line = json!({
         "private": after.private.saturating_sub(before.anonymous),
@@ -55,20 +60,41 @@ fn work(file: &File) -> Result<(), String> {
 }
 
 /// As the peers do it: all receives, all sends, and then all of them are waited for.
-fn exchange(world: &World) -> kumiki::Result<()> {
+fn exchange<'w>(world: &'w World, mut requests: Requests<'w>) -> kumiki::Result<Requests<'w>> {
     let (me, ranks, messages) = (world.rank(), world.ranks(), world.messages());
     messages.set_options(MessageOptions { fast_pairs: FAST_PAIRS, ..MessageOptions::default() })?;
-    let receives = (1..ranks).map(|step| messages.start_receive::<u64>((me + ranks - step) % ranks, TAG));
-    let receives = receives.collect::<kumiki::Result<Vec<_>>>()?;
-    let sends = (1..ranks).map(|step| messages.start_send((me + step) % ranks, TAG, [u64::from(me)]));
-    let sends = sends.collect::<kumiki::Result<Vec<_>>>()?;
-    for receive in receives {
+    for (step, place) in (1..ranks).zip(&mut requests.receives) {
+        *place = Some(messages.start_receive((me + ranks - step) % ranks, TAG)?);
+    }
+    for (step, place) in (1..ranks).zip(&mut requests.sends) {
+        *place = Some(messages.start_send((me + step) % ranks, TAG, [u64::from(me)])?);
+    }
+    let mut came = 0;
+    for receive in requests.receives.iter_mut().filter_map(Option::take) {
         let message = receive.wait()?;
+        came += 1;
         if message.elements != [u64::from(message.from)] {
             world.abort("a message was wrong");
         }
     }
-    messages.wait_all(sends).map(drop)
+    if came + 1 != ranks {
+        world.abort("there are more ranks than places for their messages");
+    }
+    requests.sends.iter_mut().filter_map(Option::take).try_for_each(|send| send.wait())?;
+    Ok(requests)
+}
+
+/// The requests of the program.
+struct Requests<'w> {
+    receives: Vec<Option<MessageReceiving<'w, u64>>>,
+    sends: Vec<Option<MessageSending<'w>>>,
+}
+
+impl Requests<'_> {
+    fn new(ranks: u32) -> Self {
+        let places = || 0..ranks;
+        Requests { receives: places().map(|_| None).collect(), sends: places().map(|_| None).collect() }
+    }
 }
 
 fn text(error: kumiki::Error) -> String {

@@ -207,7 +207,7 @@ fn verdict(rows: &[Row]) -> String {
 fn ours(ranks: u32) -> Result<Taken, String> {
     let file = Lines::new(c"kumiki-crowd", LINE_BYTES, ranks)?;
     let descriptor = file.descriptor().to_string();
-    let command = launch::job(Place::Shm, ranks, &["rank", crowd::WORK, &descriptor])?;
+    let command = launch::job(Place::Shm, ranks, &["rank", crowd::WORK, &descriptor, &ranks.to_string()])?;
     let (_, seconds) = launch::output(command, LIMIT, true)?;
     Taken::new(&file.read()?, ranks, seconds)
 }

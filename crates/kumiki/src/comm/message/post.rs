@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits: it goes on when somebody of the process makes it ([`advance`](Post::advance)).
 
+use super::by_rank::ByRank;
 use super::bytes::Bytes;
 use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
@@ -16,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Bytes of the tables for a message that nobody has asked for, and for a message that is lent.
 const KEPT_BYTES: u64 = 128;
-/// Bytes of the tables for so many ranks that this one sends to or receives from.
+/// Bytes of the tables for so many entries: a rank to which something waits to be sent, and sixteen neighbours of which something is known,
+/// are four.
 const TABLE_BYTES: u64 = 2048;
 const TABLE_ENTRIES: usize = 32;
 
@@ -92,9 +94,10 @@ pub(crate) struct Post {
     /// Requests that nobody will ask for.
     pub(super) forgotten: HashSet<u64>,
     pub(super) fetches: Vec<Fetch>,
-    pub(super) outs: BTreeMap<Rank, Out>,
+    /// Each by itself: nodes of a tree are half empty, and these are large.
+    pub(super) outs: BTreeMap<Rank, Box<Out>>,
     /// Messages in mailboxes of others of which is not known that they were received.
-    pub(super) debts: BTreeMap<Rank, u8>,
+    pub(super) debts: ByRank<u8>,
     /// Whether one of them is to be asked again for what it could not take.
     pub(crate) asks_again: bool,
     /// Ranks to which nothing can be sent any more, though they may be there.
@@ -289,14 +292,12 @@ impl Post {
             return Ok(sent);
         }
         self.book_tables(world)?;
-        let mut debt = self.debts.get(&to).copied().unwrap_or(0);
+        let mut debt = self.debts.get(to);
         let sent = match self.outs.get_mut(&to) {
             Some(out) => out.send_now(world, to, &mut debt, note, body)?,
             None => Out::default().send_now(world, to, &mut debt, note, body)?,
         };
-        if debt > 0 {
-            self.debts.insert(to, debt);
-        }
+        self.debts.set(to, debt);
         self.moves += u64::from(sent);
         Ok(sent)
     }
@@ -348,7 +349,7 @@ impl Post {
 
     /// The longest message to a rank that need not be lent.
     pub(super) fn longest_short(&self, to: Rank) -> u64 {
-        self.outs.get(&to).map_or(super::EAGER_BYTES, Out::longest_short)
+        self.outs.get(&to).map_or(super::EAGER_BYTES, |out| out.longest_short())
     }
 
     fn check_torn(&self, to: Rank) -> Result<()> {
@@ -362,7 +363,8 @@ impl Post {
     /// Books the tables before they grow.
     pub(super) fn book_tables(&mut self, world: &World) -> Result<()> {
         let names = self.asked.len() + self.awaited_by.len();
-        let entries = self.debts.len() + 4 * self.outs.len() + self.incoming.entries() + names / 4;
+        let rows = self.debts.rows() + self.incoming.rows();
+        let entries = 4 * (rows + self.outs.len()) + names / 4;
         while entries >= self.booked.len() * TABLE_ENTRIES {
             self.booked.push(world.memory.book(Purpose::Comm, TABLE_BYTES)?);
         }
@@ -371,18 +373,16 @@ impl Post {
 
     fn send(&mut self, world: &World) {
         self.asks_again = false;
-        if !self.outs.values().any(Out::is_busy) {
+        if !self.outs.values().any(|out| out.is_busy()) {
             return;
         }
         let Post { outs, debts, done, moves, .. } = self;
         let mut failed = Vec::new();
         outs.retain(|to, out| {
             if out.is_busy() {
-                let mut debt = debts.remove(to).unwrap_or(0);
+                let mut debt = debts.get(*to);
                 let advanced = out.advance(world, *to, &mut debt, done);
-                if debt > 0 {
-                    debts.insert(*to, debt);
-                }
+                debts.set(*to, debt);
                 match advanced {
                     Ok(moved) => *moves += moved,
                     // It is tried again.
@@ -392,7 +392,7 @@ impl Post {
             }
             !out.is_empty()
         });
-        self.asks_again = outs.values().any(Out::asks_again);
+        self.asks_again = outs.values().any(|out| out.asks_again());
         for (to, error) in failed {
             match error {
                 // It takes nothing, and so sends nothing.
@@ -454,7 +454,7 @@ impl Post {
 
     /// Whether something is under way that other ranks may wait for.
     pub(crate) fn is_active(&self) -> bool {
-        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(Out::is_busy)
+        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(|out| out.is_busy())
     }
 
     /// Whether there ever were messages.
