@@ -396,7 +396,7 @@ impl Post {
 
     fn fail_receives(&mut self, source: Rank, error: &Error) {
         for wanted in self.matching.withdraw_source(source) {
-            self.done.insert(wanted.request, Err(error.clone()));
+            self.done.insert(wanted.request(), Err(error.clone()));
         }
     }
 

@@ -25,9 +25,22 @@ const TABLE_ENTRIES: usize = 32;
 /// A receive that is posted.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    pub(super) request: u64,
-    /// Whoever waits for it fetches a message that was lent itself.
-    pub(super) fetches: bool,
+    /// The request, and in the lowest bit whether whoever waits for it fetches a message that was lent itself: one word, as there may be many.
+    bits: u64,
+}
+
+impl Wanted {
+    pub(super) fn new(request: u64, fetches: bool) -> Wanted {
+        Wanted { bits: request << 1 | u64::from(fetches) }
+    }
+
+    pub(super) fn request(&self) -> u64 {
+        self.bits >> 1
+    }
+
+    pub(super) fn fetches(&self) -> bool {
+        self.bits & 1 != 0
+    }
 }
 
 /// A message that nobody has asked for.
@@ -172,7 +185,7 @@ impl Post {
         if self.broken.is_none() && self.blocked.is_none() && !self.keeps_much() {
             return None;
         }
-        if let Some(selector) = self.matching.find(|wanted| wanted.request == request) {
+        if let Some(selector) = self.matching.find(|wanted| wanted.request() == request) {
             return self.trouble(selector.source);
         }
         let waits = peer.and_then(|to| self.outs.get(&to)).is_some_and(|out| out.holds(request));

@@ -18,7 +18,7 @@ impl Post {
             let refused =
                 selector.source.and_then(|source| self.refused.get(&source).or(self.closed.get(&source)));
             match refused {
-                Some(error) => self.done.insert(wanted.request, Err(error.clone())),
+                Some(error) => self.done.insert(wanted.request(), Err(error.clone())),
                 None => self.matching.post(selector, wanted),
             }
             return;
@@ -33,7 +33,7 @@ impl Post {
 
     /// Takes back a receive that has got nothing.
     pub(super) fn withdraw(&mut self, request: u64) -> bool {
-        self.matching.withdraw(|wanted| wanted.request == request).is_some()
+        self.matching.withdraw(|wanted| wanted.request() == request).is_some()
     }
 
     /// Nobody will ask for a request. A receive that has got nothing is taken back; a send goes on all the same.
@@ -74,7 +74,7 @@ impl Post {
     }
 
     pub(super) fn hand_over(&mut self, wanted: Wanted, envelope: Envelope, body: Body) {
-        let Wanted { request, fetches } = wanted;
+        let (request, fetches) = (wanted.request(), wanted.fetches());
         let delivery = match body {
             Body::Here(bytes) => Delivery::Here { envelope, bytes },
             Body::Lent(place, number) if fetches => Delivery::Lent { envelope, place, number },

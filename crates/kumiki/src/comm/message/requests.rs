@@ -174,7 +174,7 @@ impl World {
         post.enter(self)?;
         let request = post.number();
         // Before what has come is looked at: then nothing of that need be kept.
-        post.receive(selector, Wanted { request, fetches });
+        post.receive(selector, Wanted::new(request, fetches));
         self.advance_post(post);
         Ok(request)
     }
