@@ -119,3 +119,24 @@ pub(super) fn memory(ranks: u32) -> Result<[f64; 3], String> {
         _ => Err("kumiki mem did not say what joining cost".into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_job_that_does_not_end_is_ended_with_its_group() {
+        // The shell waits for its child: both are in the group, and nothing of them holds the pipe afterwards.
+        let hangs = output(shell("sleep 1000; true"), Duration::from_millis(50), false);
+        assert!(hangs.unwrap_err().contains("did not end"));
+        let (text, _) = output(shell("echo said"), LIMIT, false).unwrap();
+        assert_eq!(text, "said\n");
+        assert!(output(shell("exit 3"), LIMIT, false).unwrap_err().contains('3'));
+    }
+}

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// What private memory and the arena may take, together, for each rank.
 const BOUND_BYTES: u64 = 256 << 10;
-/// The most ranks with which peers are started: more take them minutes and most of the machine's memory.
+/// The most ranks with which peers are started: that takes them most of a minute on two cores already, and megabytes each.
 const PEER_MOST_RANKS: u32 = 256;
 /// How long a job may take from its start to its end.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -214,8 +214,11 @@ fn ours(ranks: u32) -> Result<Taken, String> {
 
 /// A job of a peer, unless one with fewer ranks came to nothing.
 fn of_peer(peer: &dyn Rival, ranks: u32, rows: &[Row]) -> Result<Taken, String> {
-    if ranks > PEER_MOST_RANKS || !peer.is_for(Place::Shm, ranks) {
-        return Err("not started: with so many ranks it takes minutes and gigabytes, or dies".into());
+    if ranks > PEER_MOST_RANKS {
+        return Err(format!("not started: peers are tried with {PEER_MOST_RANKS} ranks at most"));
+    }
+    if !peer.is_for(Place::Shm, ranks) {
+        return Err("not started: it is known to hang or die with so many ranks".into());
     }
     let failed = rows.iter().find(|row| row.name == peer.name() && row.taken.is_err());
     if let Some(failed) = failed {
