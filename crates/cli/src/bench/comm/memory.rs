@@ -288,7 +288,7 @@ mod tests {
         let more = [line(0, 3000, Some(12_000)), line(0, 3000, None)];
         assert_eq!(Taken::new(&more, 2, 1.0).unwrap().shared, 6000);
         assert!(Taken::new(&lines, 4, 1.0).unwrap_err().contains("3 of 4"));
-        assert!(Taken::new(&[json!({})], 1, 1.0).unwrap_err().contains("private"));
+        assert!(Taken::new(&[json!({})], 1, 1.0).unwrap_err().contains("shared"));
     }
 
     #[test]
