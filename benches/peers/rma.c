@@ -2,6 +2,10 @@
  *
  *   rma         read `METRIC REPS` lines on rank 0's standard input and answer each with one line of JSON
  *   rma init    initialise, one barrier, finalise: to time start-up from outside
+ *   rma memory  every rank sends one word to every other; one line of JSON with what that cost each of them, in bytes:
+ *               {"private":[..],"shared":[..],"page_tables":[..]} by rank. `private`: Private_Clean and Private_Dirty after it less
+ *               Anonymous before MPI_Init, of mappings that are not shared; `shared`: Pss of those that are, so that their sum
+ *               over all ranks has every page once; all by /proc/self/smaps
  *
  * Rank 0 first prints `ready VERSION`. While it waits for a line, every rank is blocked in read(2): other
  * contenders can be measured in between. Answers:
@@ -32,6 +36,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +44,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -765,6 +771,85 @@ static void measure_memory(const struct request *r, long mine)
     free(samples);
 }
 
+/* ---- one message from every rank to every other ---- */
+
+enum { CROWD = 4096 };
+
+/* What the kernel counts for this process, in bytes. */
+struct figures { long private, anonymous, shared, page_tables; };
+
+static struct figures figures_now(void)
+{
+    char line[512], modes[8];
+    long kib;
+    int is_shared = 0;
+    struct figures sum = {0, 0, 0, 0};
+    FILE *f = fopen("/proc/self/smaps", "r");
+    if (!f) die("/proc/self/smaps");
+    while (fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%*[0-9a-f]-%*[0-9a-f] %7s", modes) == 1) is_shared = strchr(modes, 's') != NULL;
+        else if (is_shared) { if (sscanf(line, "Pss: %ld", &kib) == 1) sum.shared += 1024 * kib; }
+        else if (sscanf(line, "Private_Clean: %ld", &kib) == 1 || sscanf(line, "Private_Dirty: %ld", &kib) == 1) sum.private += 1024 * kib;
+        else if (sscanf(line, "Anonymous: %ld", &kib) == 1) sum.anonymous += 1024 * kib;
+    }
+    fclose(f);
+    f = fopen("/proc/self/status", "r");
+    if (!f) die("/proc/self/status");
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "VmPTE: %ld", &kib) == 1) sum.page_tables = 1024 * kib;
+    fclose(f);
+    return sum;
+}
+
+/* Where the program itself keeps things: touched before anything is measured. */
+static MPI_Request requests[2 * CROWD];
+static uint64_t words[CROWD], sent;
+static long gathered[CROWD];
+
+static void print_gathered(const char *name, long mine, const char *before, const char *after)
+{
+    MPI_Gather(&mine, 1, MPI_LONG, gathered, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    if (rank != 0) return;
+    printf("%s\"%s\":[", before, name);
+    for (int i = 0; i < ranks; i++) printf("%s%ld", i ? "," : "", gathered[i]);
+    printf("]%s", after);
+}
+
+static int crowd(int *argc, char ***argv)
+{
+    memset(requests, 1, sizeof requests);
+    memset(words, 1, sizeof words);
+    memset(gathered, 1, sizeof gathered);
+    figures_now(); /* the first reading touches what reading touches */
+    struct figures before = figures_now();
+    MPI_Init(argc, argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks > CROWD) die("too many ranks");
+    int n = 0;
+    sent = (uint64_t)rank;
+    for (int i = 1; i < ranks; i++) {
+        int from = (rank + ranks - i) % ranks;
+        MPI_Irecv(&words[from], 1, MPI_UINT64_T, from, 7, MPI_COMM_WORLD, &requests[n++]);
+    }
+    for (int i = 1; i < ranks; i++)
+        MPI_Isend(&sent, 1, MPI_UINT64_T, (rank + i) % ranks, 7, MPI_COMM_WORLD, &requests[n++]);
+    MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < ranks; i++)
+        if (i != rank && words[i] != (uint64_t)i) die("a message was wrong");
+    MPI_Barrier(MPI_COMM_WORLD);
+    /* One after the other: a process that reads its mappings holds up those that change theirs. */
+    int turn = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (turn < 0 || flock(turn, LOCK_EX) != 0) die("cannot wait for my turn");
+    struct figures after = figures_now();
+    flock(turn, LOCK_UN);
+    print_gathered("private", after.private - before.anonymous, "{", ",");
+    print_gathered("shared", after.shared, "", ",");
+    print_gathered("page_tables", after.page_tables - before.page_tables, "", "}\n");
+    fflush(stdout);
+    return MPI_Finalize() != MPI_SUCCESS;
+}
+
 /* ---- */
 
 static void greet(void)
@@ -797,6 +882,7 @@ static void serve(long memory)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "memory") == 0) return crowd(&argc, &argv);
     MPI_Init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD);
     if (argc > 1 && strcmp(argv[1], "init") == 0) return MPI_Finalize() != MPI_SUCCESS;

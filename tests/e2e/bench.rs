@@ -105,6 +105,28 @@ fn the_structures_are_measured_and_right() {
     assert!(String::from_utf8_lossy(&peer.stderr).contains("std, redis"));
 }
 
+#[test]
+fn a_rank_that_sends_to_every_other_stays_within_its_memory() {
+    let words = ["--memory", "--ranks", "8,32", "--peers", "none", "--json"];
+    let output = bench_of("comm", &words);
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{errors}");
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ranks: Vec<u64> = rows.iter().filter_map(|row| row["ranks"].as_u64()).collect();
+    assert_eq!(ranks, [8, 32], "{text}");
+    for row in &rows {
+        let most = row["bytes_per_rank"]["max"].as_u64().unwrap_or_else(|| panic!("{row}"));
+        let (private, shared) = (&row["private_bytes"]["max"], &row["shared_bytes_per_rank"]);
+        assert_eq!(Some(most), private.as_u64().zip(shared.as_u64()).map(|(a, b)| a + b), "{row}");
+        assert!(most <= 256 << 10 && row["holds"] == true && row["bound_bytes"] == 256 << 10, "{row}");
+        // A mailbox and what every rank has in the arena.
+        assert!(shared.as_u64().is_some_and(|bytes| bytes >= 28 << 10), "{row}");
+        assert!(row["page_table_bytes"]["median"].as_u64().is_some_and(|bytes| bytes > 0), "{row}");
+    }
+    let alone = bench_of("comm", &["--ranks", "8"]);
+    assert_eq!(alone.status.code(), Some(2), "--ranks is for --memory");
+}
+
 /// A program of a stranger where one of ours is expected, beside the very source that ours would be built from.
 fn plant(folder: &Path, witness: &Path) {
     std::fs::create_dir_all(folder).unwrap();

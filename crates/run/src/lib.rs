@@ -6,7 +6,7 @@
 //! | `plan.rs` | which rank goes where |
 //! | `agents.rs` | starting the agent of each node, here or by ssh |
 //! | `launcher.rs` | the loop that carries the messages of the hub |
-//! | `parts.rs` | several launchers, one world |
+//! | `parts/` | several launchers, one world |
 //! | `streams.rs` | standard input and output |
 //! | `trace.rs` | the file of a trace |
 //! | `netns.rs` | one network namespace for each virtual node |

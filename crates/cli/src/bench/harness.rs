@@ -188,7 +188,7 @@ impl<'p> Stage<'p> {
 }
 
 /// Kills the children of this process that nobody knows: ranks whose launcher has gone without them.
-fn end_orphans(known: Option<i32>) {
+pub(super) fn end_orphans(known: Option<i32>) {
     for pid in kumiki_run::system::children() {
         if Some(pid) != known {
             let _ = kumiki_run::system::signal(pid, SIGKILL);

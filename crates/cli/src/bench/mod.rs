@@ -16,7 +16,7 @@
 
 mod between;
 mod catalogue;
-mod comm;
+pub(crate) mod comm;
 mod contender;
 mod data;
 mod floor;

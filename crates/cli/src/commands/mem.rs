@@ -104,25 +104,25 @@ pub(crate) fn picture_line(path: &Path) -> String {
 }
 
 /// A file in memory with a place for the line of each rank, which they inherit.
-struct Lines {
+pub(crate) struct Lines {
     file: File,
     bytes: u64,
 }
 
 impl Lines {
-    fn new(name: &std::ffi::CStr, line_bytes: u64, ranks: u32) -> Result<Lines, String> {
+    pub(crate) fn new(name: &std::ffi::CStr, line_bytes: u64, ranks: u32) -> Result<Lines, String> {
         let bytes = line_bytes * ranks.max(1) as u64;
         let file = system::create_sealed(name, bytes).map_err(|error| error.to_string())?;
         system::set_close_on_exec(file.as_fd(), false).map_err(|error| error.to_string())?;
         Ok(Lines { file: File::from(file), bytes })
     }
 
-    fn descriptor(&self) -> i32 {
+    pub(crate) fn descriptor(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
     /// What the ranks have written.
-    fn read(&self) -> Result<Vec<Value>, String> {
+    pub(crate) fn read(&self) -> Result<Vec<Value>, String> {
         let mut text = vec![0; self.bytes as usize];
         let read = self.file.read_exact_at(&mut text, 0);
         read.map_err(|error| format!("cannot read the measurements: {error}"))?;
@@ -135,17 +135,21 @@ impl Lines {
 
 /// The least, the middle and the most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Spread {
-    min: u64,
-    median: u64,
-    max: u64,
+pub(crate) struct Spread {
+    pub(crate) min: u64,
+    pub(crate) median: u64,
+    pub(crate) max: u64,
 }
 
 impl Spread {
-    fn new(mut values: Vec<u64>) -> Spread {
+    pub(crate) fn new(mut values: Vec<u64>) -> Spread {
         values.sort_unstable();
         let at = |index: usize| values.get(index).copied().unwrap_or(0);
         Spread { min: at(0), median: at(values.len() / 2), max: at(values.len().saturating_sub(1)) }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({"min": self.min, "median": self.median, "max": self.max})
     }
 
     fn row(&self, name: &str, budget: Option<u64>) -> String {
@@ -221,9 +225,7 @@ impl Summary {
     fn json(&self) -> Value {
         let mut report = json!({
             "ranks": self.ranks,
-            "added_private_bytes": {
-                "min": self.added.min, "median": self.added.median, "max": self.added.max,
-            },
+            "added_private_bytes": self.added.json(),
             "arena_bytes_per_rank": self.arena.median,
             "page_table_bytes_per_rank": self.page_tables.median,
             "node_pss_bytes": self.node_pss_bytes,

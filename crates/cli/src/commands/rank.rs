@@ -1,9 +1,10 @@
-//! `kumiki rank`: what the ranks of `kumiki demo`, `kumiki mem` and `kumiki sim predict` do. These commands start it; it is of no use by hand.
+//! `kumiki rank`: what the ranks of `kumiki demo`, `kumiki mem`, `kumiki bench comm --memory` and `kumiki sim predict` do. These commands start it; it is of no use by hand.
 //!
 //! It is recognised before the command line is parsed: what a parser leaves free in the heap would be taken again by
 //! init, and hide what that costs.
 
 use super::{demo, sim, touch, Outcome};
+use crate::bench::comm::crowd;
 use kumiki::World;
 use std::ffi::OsString;
 
@@ -17,6 +18,7 @@ pub(crate) fn early() -> Option<Outcome> {
     Some(match work.to_str() {
         Some("probe") => probe().map(|()| 0).map_err(|error| error.to_string()),
         Some("touch") => touch::rank(words.collect()),
+        Some(crowd::WORK) => crowd::rank(&words.collect::<Vec<_>>()),
         Some("demo") => demo::rank(words.collect()),
         Some("sim") => sim::rank(words.collect()),
         _ => Err("`kumiki rank` is started by other commands, such as `kumiki demo`".into()),

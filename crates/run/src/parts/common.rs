@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 /// How the parts of a job belong together.
 pub(super) enum Common {
     /// They are one world, whose hub is here.
-    World(Meeting),
+    World(Box<Meeting>),
     /// They are blocks, which meet by themselves.
     Blocks {
         /// Whether the others go on when one has failed.

@@ -69,7 +69,7 @@ pub fn run(job: &Parts) -> Result<i32> {
     let meeting =
         Meeting::new(Settings { ranks, starter_bytes: job.starter_bytes, pool_bytes: job.pool_bytes })?;
     let file = Held::new(job.portfile.as_deref(), &meeting.portfile().text())?;
-    let mut starter = Starter::new(job, Common::World(meeting), false)?;
+    let mut starter = Starter::new(job, Common::World(Box::new(meeting)), false)?;
     let mut offset = 0;
     for part in &job.parts {
         starter.start(command_line(part, offset, file.path()))?;

@@ -3,7 +3,6 @@
 use super::bytes::Bytes;
 use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
-use super::outgoing::Out;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{Reading, Ring, FRAME_BYTES};
@@ -58,10 +57,8 @@ impl Post {
                     && self.message(world, record, reading, way)?)
             }
             Note::Received { count } => {
-                let debt = self.debts.remove(&from).map_or(0, u64::from).saturating_sub(count);
-                if debt > 0 {
-                    self.debts.insert(from, debt as u8);
-                }
+                let debt = u64::from(self.debts.get(from)).saturating_sub(count);
+                self.debts.set(from, debt as u8);
             }
             Note::Fetched { number } => {
                 if let Some(lending) = self.lent.get(&number).filter(|lending| lending.to == from) {
@@ -394,12 +391,13 @@ impl Post {
             self.leaving.push(rank);
         }
         self.fail_out(world, rank, error);
-        self.debts.remove(&rank);
+        self.debts.set(rank, 0);
     }
 
     fn fail_receives(&mut self, source: Rank, error: &Error) {
         for wanted in self.matching.withdraw_source(source) {
-            self.done.insert(wanted.request, Err(error.clone()));
+            self.take_room(wanted.request());
+            self.done.insert(wanted.request(), Err(error.clone()));
         }
     }
 
@@ -418,7 +416,7 @@ impl Post {
         if std::mem::replace(&mut self.is_closing, true) {
             return;
         }
-        self.outs.values_mut().for_each(Out::close);
+        self.outs.values_mut().for_each(|out| out.close());
         let kept: Vec<_> = self.matching.drain().collect();
         self.kept_bytes = 0;
         self.incoming.lanes.iter_mut().for_each(|lane| lane.kept_bytes = 0);

@@ -1,12 +1,13 @@
 //! The bytes of a short message: those of a very short one need no memory of their own.
 
-/// Bytes that need none.
-const FEW: usize = 32;
+/// Bytes that need none: with their count and the kind they are four words, for there may be many messages that nobody has asked for yet.
+const FEW: usize = 30;
+const _: () = assert!(size_of::<Bytes>() == 32);
 
 /// The bytes of a message.
 #[derive(Debug)]
 pub(super) enum Bytes {
-    Few([u8; FEW], usize),
+    Few([u8; FEW], u8),
     Many(Vec<u8>),
 }
 
@@ -14,7 +15,7 @@ impl Bytes {
     /// So many zeros; in a buffer of `spare`, if there is one and it takes one.
     pub(super) fn zeros(count: usize, spare: &mut Vec<Vec<u8>>) -> Bytes {
         if count <= FEW {
-            return Bytes::Few([0; FEW], count);
+            return Bytes::Few([0; FEW], count as u8);
         }
         let mut bytes = spare.pop().unwrap_or_default();
         bytes.resize(count, 0);
@@ -23,14 +24,14 @@ impl Bytes {
 
     pub(super) fn as_slice(&self) -> &[u8] {
         match self {
-            Bytes::Few(bytes, count) => &bytes[..*count],
+            Bytes::Few(bytes, count) => &bytes[..usize::from(*count)],
             Bytes::Many(bytes) => bytes,
         }
     }
 
     pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
-            Bytes::Few(bytes, count) => &mut bytes[..*count],
+            Bytes::Few(bytes, count) => &mut bytes[..usize::from(*count)],
             Bytes::Many(bytes) => bytes,
         }
     }

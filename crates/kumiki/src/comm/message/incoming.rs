@@ -5,11 +5,12 @@
 //! mailbox again. Only then, or when the sender is gone, is its memory freed. Whatever is found in the mailbox behind that end is
 //! later than everything in the lane: so no message is lost, and none overtakes another.
 
+use super::by_rank::ByRank;
 use super::post::Way;
 use super::ring::Ring;
 use super::{MessageWay, CREDIT};
 use crate::Rank;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Messages that a source has sent lately, at which it gets a lane.
 const MUCH: u16 = 4;
@@ -71,7 +72,7 @@ pub(super) enum Step {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
-    sources: BTreeMap<Rank, Source>,
+    sources: ByRank<Source>,
     /// Those that have no more credit.
     hungry: BTreeSet<Rank>,
     pub(super) lanes: Vec<Lane>,
@@ -81,7 +82,7 @@ pub(super) struct Incoming {
 
 impl Incoming {
     pub(super) fn source(&mut self, source: Rank) -> &mut Source {
-        self.sources.entry(source).or_default()
+        self.sources.of(source)
     }
 
     pub(super) fn lane_of(&self, source: Rank) -> Option<usize> {
@@ -125,12 +126,12 @@ impl Incoming {
     /// Nothing comes from a source any more.
     pub(super) fn forget(&mut self, source: Rank) {
         self.hungry.remove(&source);
-        self.sources.remove(&source);
+        self.sources.set(source, Source::default());
     }
 
-    /// Entries of its tables.
-    pub(super) fn entries(&self) -> usize {
-        self.sources.len()
+    /// Rows of its tables.
+    pub(super) fn rows(&self) -> usize {
+        self.sources.rows()
     }
 
     /// A message that came through the mailbox was received: the credit that its source is to be told of now.
@@ -215,10 +216,7 @@ impl Incoming {
     /// What was lately is longer ago. A lane that was not used for long, if there is one.
     fn halve(&mut self) -> Option<usize> {
         self.since = 0;
-        self.sources.retain(|_, source| {
-            source.recent /= 2;
-            *source != Source::default()
-        });
+        self.sources.change(|source| source.recent /= 2);
         self.lanes.iter_mut().for_each(|lane| lane.recent /= 2);
         self.lanes.iter().position(|lane| lane.recent == 0 && !lane.is_asked_back)
     }
@@ -291,10 +289,10 @@ mod tests {
         for from in 0..200 {
             incoming.count(from, MessageWay::Automatic, 0);
         }
-        assert_eq!(incoming.entries(), 200);
+        assert_eq!(incoming.rows(), 13);
         for _ in 0..HALVING {
             incoming.count(1000, MessageWay::Automatic, 0);
         }
-        assert_eq!(incoming.entries(), 1);
+        assert_eq!(incoming.rows(), 1);
     }
 }

@@ -6,6 +6,9 @@
 
 use std::collections::VecDeque;
 
+/// Places of a queue that are kept.
+const FEW: usize = 64;
+
 /// What is known of a message before it is received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Envelope {
@@ -52,7 +55,9 @@ impl<R, M> Matching<R, M> {
     /// message, or has it arrive later, with all that come behind it from its source.
     pub(crate) fn arrive(&mut self, envelope: &Envelope) -> Option<R> {
         let at = self.posted.iter().position(|(selector, _)| selector.fits(envelope))?;
-        self.posted.remove(at).map(|(_, receive)| receive)
+        let receive = self.posted.remove(at).map(|(_, receive)| receive);
+        give_back(&mut self.posted);
+        receive
     }
 
     /// Keeps a message that [nobody has asked for](Self::arrive).
@@ -63,7 +68,9 @@ impl<R, M> Matching<R, M> {
     /// The first message that is kept and fits: it is kept no more.
     pub(crate) fn take(&mut self, selector: &Selector) -> Option<(Envelope, M)> {
         let at = self.unexpected.iter().position(|(envelope, _)| selector.fits(envelope))?;
-        self.unexpected.remove(at)
+        let message = self.unexpected.remove(at);
+        give_back(&mut self.unexpected);
+        message
     }
 
     /// Posts a receive for which there was [nothing to take](Self::take).
@@ -119,6 +126,13 @@ impl<R, M> Matching<R, M> {
     #[cfg(test)]
     pub(crate) fn kept_count(&self) -> usize {
         self.unexpected.len()
+    }
+}
+
+/// Gives memory back that was taken when there was much more.
+fn give_back<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > FEW && queue.len() < queue.capacity() / 2 {
+        queue.shrink_to((queue.len() + queue.len() / 4).max(FEW));
     }
 }
 

@@ -16,18 +16,19 @@
 //! | file | what |
 //! |---|---|
 //! | `matching.rs` | messages and receives: which goes to which |
-//! | `bytes.rs` | the bytes of a short message |
+//! | `bytes.rs`, `by_rank.rs` | the bytes of a short message; a value for each of some ranks |
 //! | `record.rs`, `ring.rs` | what stands in a mailbox or a lane, and how it gets there |
 //! | `outgoing.rs` | what a rank has to send to one other |
 //! | `incoming.rs` | who sends to a rank, and who gets a lane |
 //! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
-//! | `requests.rs` | asking for messages, and waiting for them |
+//! | `requests.rs`, `results.rs` | asking for messages, waiting for them, and what has come of that |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
 //! | `vouched.rs`, `landing.rs` | and as bindings do |
 
 mod arrivals;
 #[cfg(test)]
 mod between_tests;
+mod by_rank;
 mod bytes;
 mod handles;
 mod incoming;
@@ -39,6 +40,7 @@ mod post;
 mod receipts;
 mod record;
 mod requests;
+mod results;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
@@ -59,8 +61,8 @@ use kumiki_mem::codec::Reader;
 use kumiki_mem::Local;
 use matching::Envelope;
 use record::Record;
+use results::Results;
 use ring::Ring;
-use std::collections::BTreeMap;
 
 /// Messages of one sender that are in a mailbox, or were taken out of it and not received.
 const CREDIT: u8 = 8;
@@ -69,51 +71,6 @@ const EAGER_BYTES: u64 = 1024;
 /// …or of so many where there is a long lane: but a mailbox must have room for it, too, if the lane is left.
 const LONGEST_SHORT: u64 = 8000;
 const _: () = assert!(LONGEST_SHORT <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
-
-/// What became of requests that nobody has asked for yet: a receive has got something. There are few as a rule.
-#[derive(Debug, Default)]
-struct Results {
-    few: Vec<(u64, Outcome)>,
-    /// When there are many.
-    many: BTreeMap<u64, Outcome>,
-}
-
-/// So many results are looked through.
-const FEW: usize = 16;
-
-impl Results {
-    fn len(&self) -> usize {
-        self.few.len() + self.many.len()
-    }
-
-    fn get(&self, request: u64) -> Option<&Outcome> {
-        let few = self.few.iter().find(|(known, _)| *known == request).map(|(_, outcome)| outcome);
-        few.or_else(|| self.many.get(&request))
-    }
-
-    fn insert(&mut self, request: u64, outcome: Outcome) {
-        // A message that is lent may fail twice.
-        self.remove(request);
-        match self.few.len() < FEW {
-            true => self.few.push((request, outcome)),
-            false => drop(self.many.insert(request, outcome)),
-        }
-    }
-
-    fn remove(&mut self, request: u64) -> Option<Outcome> {
-        match self.few.iter().position(|(known, _)| *known == request) {
-            Some(at) => Some(self.few.swap_remove(at).1),
-            None if self.many.is_empty() => None,
-            None => self.many.remove(&request),
-        }
-    }
-
-    /// Keeps those requests of which this is said.
-    fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
-        self.few.retain(|(request, _)| keeps(*request));
-        self.many.retain(|request, _| keeps(*request));
-    }
-}
 
 /// What became of a request.
 type Outcome = Result<Option<Delivery>>;

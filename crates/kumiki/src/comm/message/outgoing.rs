@@ -121,6 +121,10 @@ impl Out {
     }
 
     pub(super) fn send(&mut self, item: Item) {
+        // As a rule it is the only one, and there may be many ranks.
+        if self.queue.is_empty() {
+            self.queue.reserve_exact(1);
+        }
         self.queue.push_back(item);
     }
 

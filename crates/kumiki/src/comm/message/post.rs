@@ -2,6 +2,7 @@
 //!
 //! Nothing here waits: it goes on when somebody of the process makes it ([`advance`](Post::advance)).
 
+use super::by_rank::ByRank;
 use super::bytes::Bytes;
 use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
@@ -17,17 +18,29 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Bytes of the tables for a message that nobody has asked for, and for a message that is lent.
 const KEPT_BYTES: u64 = 128;
-/// Bytes of the tables for so many ranks that this one sends to or receives from.
+/// Bytes of the tables for so many entries: a rank to which something waits to be sent, and sixteen neighbours of which something is known,
+/// are four.
 const TABLE_BYTES: u64 = 2048;
 const TABLE_ENTRIES: usize = 32;
 
 /// A receive that is posted.
 pub(super) struct Wanted {
-    pub(super) request: u64,
-    /// Whoever waits for it fetches a message that was lent itself.
-    pub(super) fetches: bool,
-    /// Where the message goes, if the program has given memory for it.
-    pub(super) room: Option<Box<dyn Room>>,
+    /// The request, and in the lowest bit whether whoever waits for it fetches a message that was lent itself: one word, as there may be many.
+    bits: u64,
+}
+
+impl Wanted {
+    pub(super) fn new(request: u64, fetches: bool) -> Wanted {
+        Wanted { bits: request << 1 | u64::from(fetches) }
+    }
+
+    pub(super) fn request(&self) -> u64 {
+        self.bits >> 1
+    }
+
+    pub(super) fn fetches(&self) -> bool {
+        self.bits & 1 != 0
+    }
 }
 
 /// A message that nobody has asked for.
@@ -101,9 +114,12 @@ pub(crate) struct Post {
     pub(super) fetches: Vec<Fetch>,
     /// Requests whose message somebody is fetching.
     pub(super) under_way: Vec<u64>,
-    pub(super) outs: BTreeMap<Rank, Out>,
+    /// Where the messages of requests go, if the program has given memory for them.
+    pub(super) rooms: HashMap<u64, Box<dyn Room>>,
+    /// Each by itself: nodes of a tree are half empty, and these are large.
+    pub(super) outs: BTreeMap<Rank, Box<Out>>,
     /// Messages in mailboxes of others of which is not known that they were received.
-    pub(super) debts: BTreeMap<Rank, u8>,
+    pub(super) debts: ByRank<u8>,
     /// Whether one of them is to be asked again for what it could not take.
     pub(crate) asks_again: bool,
     /// Ranks to which nothing can be sent any more, though they may be there.
@@ -178,7 +194,7 @@ impl Post {
         if self.broken.is_none() && self.blocked.is_none() && !self.keeps_much() {
             return None;
         }
-        if let Some(selector) = self.matching.find(|wanted| wanted.request == request) {
+        if let Some(selector) = self.matching.find(|wanted| wanted.request() == request) {
             return self.trouble(selector.source);
         }
         let waits = peer.and_then(|to| self.outs.get(&to)).is_some_and(|out| out.holds(request));
@@ -315,14 +331,12 @@ impl Post {
             return Ok(sent);
         }
         self.book_tables(world)?;
-        let mut debt = self.debts.get(&to).copied().unwrap_or(0);
+        let mut debt = self.debts.get(to);
         let sent = match self.outs.get_mut(&to) {
             Some(out) => out.send_now(world, to, &mut debt, note, body)?,
             None => Out::default().send_now(world, to, &mut debt, note, body)?,
         };
-        if debt > 0 {
-            self.debts.insert(to, debt);
-        }
+        self.debts.set(to, debt);
         self.moves += u64::from(sent);
         Ok(sent)
     }
@@ -374,7 +388,7 @@ impl Post {
 
     /// The longest message to a rank that need not be lent.
     pub(super) fn longest_short(&self, to: Rank) -> u64 {
-        self.outs.get(&to).map_or(super::EAGER_BYTES, Out::longest_short)
+        self.outs.get(&to).map_or(super::EAGER_BYTES, |out| out.longest_short())
     }
 
     fn check_torn(&self, to: Rank) -> Result<()> {
@@ -388,7 +402,8 @@ impl Post {
     /// Books the tables before they grow.
     pub(super) fn book_tables(&mut self, world: &World) -> Result<()> {
         let names = self.asked.len() + self.awaited_by.len();
-        let entries = self.debts.len() + 4 * self.outs.len() + self.incoming.entries() + names / 4;
+        let rows = self.debts.rows() + self.incoming.rows();
+        let entries = 4 * (rows + self.outs.len()) + names / 4;
         while entries >= self.booked.len() * TABLE_ENTRIES {
             self.booked.push(world.memory.book(Purpose::Comm, TABLE_BYTES)?);
         }
@@ -397,18 +412,16 @@ impl Post {
 
     fn send(&mut self, world: &World) {
         self.asks_again = false;
-        if !self.outs.values().any(Out::is_busy) {
+        if !self.outs.values().any(|out| out.is_busy()) {
             return;
         }
         let Post { outs, debts, done, moves, .. } = self;
         let mut failed = Vec::new();
         outs.retain(|to, out| {
             if out.is_busy() {
-                let mut debt = debts.remove(to).unwrap_or(0);
+                let mut debt = debts.get(*to);
                 let advanced = out.advance(world, *to, &mut debt, done);
-                if debt > 0 {
-                    debts.insert(*to, debt);
-                }
+                debts.set(*to, debt);
                 match advanced {
                     Ok(moved) => *moves += moved,
                     // It is tried again.
@@ -418,7 +431,7 @@ impl Post {
             }
             !out.is_empty()
         });
-        self.asks_again = outs.values().any(Out::asks_again);
+        self.asks_again = outs.values().any(|out| out.asks_again());
         for (to, error) in failed {
             match error {
                 // It takes nothing, and so sends nothing.
@@ -480,7 +493,7 @@ impl Post {
 
     /// Whether something is under way that other ranks may wait for.
     pub(crate) fn is_active(&self) -> bool {
-        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(Out::is_busy)
+        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(|out| out.is_busy())
     }
 
     /// Whether there ever were messages.

@@ -5,6 +5,7 @@ use super::matching::{Envelope, Selector};
 use super::post::{Body, Fetch, Kept, Post, Wanted, Way};
 use super::record::Note;
 use super::Delivery;
+use crate::comm::ends::Room;
 use crate::{Error, Rank, Result};
 
 /// Buffers for short messages that are kept for the next ones, and the longest of them.
@@ -18,7 +19,11 @@ impl Post {
             let refused =
                 selector.source.and_then(|source| self.refused.get(&source).or(self.closed.get(&source)));
             match refused {
-                Some(error) => self.done.insert(wanted.request, Err(error.clone())),
+                Some(error) => {
+                    let error = error.clone();
+                    self.take_room(wanted.request());
+                    self.done.insert(wanted.request(), Err(error));
+                }
                 None => self.matching.post(selector, wanted),
             }
             return;
@@ -33,7 +38,19 @@ impl Post {
 
     /// Takes back a receive that has got nothing.
     pub(super) fn withdraw(&mut self, request: u64) -> bool {
-        self.matching.withdraw(|wanted| wanted.request == request).is_some()
+        let is_withdrawn = self.matching.withdraw(|wanted| wanted.request() == request).is_some();
+        if is_withdrawn {
+            self.take_room(request);
+        }
+        is_withdrawn
+    }
+
+    /// The memory that the program has given for a request.
+    pub(super) fn take_room(&mut self, request: u64) -> Option<Box<dyn Room>> {
+        match self.rooms.is_empty() {
+            true => None,
+            false => self.rooms.remove(&request),
+        }
     }
 
     /// Nobody will ask for a request. A receive that has got nothing is taken back; a send goes on all the same.
@@ -73,8 +90,11 @@ impl Post {
     /// Memory of the program that messages would be written to is gone: what it has asked to receive there is dropped.
     pub(crate) fn abandon_rooms(&mut self) {
         let ended = || Error::Closed("the program has ended".into());
-        while let Some(wanted) = self.matching.withdraw(|wanted| wanted.room.is_some()) {
-            self.done.insert(wanted.request, Err(ended()));
+        // Those of requests that wait for their message; others have theirs with them.
+        for request in std::mem::take(&mut self.rooms).into_keys() {
+            if self.withdraw(request) {
+                self.done.insert(request, Err(ended()));
+            }
         }
         let (given, others) =
             std::mem::take(&mut self.fetches).into_iter().partition(|fetch| fetch.room.is_some());
@@ -98,7 +118,8 @@ impl Post {
     }
 
     pub(super) fn hand_over(&mut self, wanted: Wanted, envelope: Envelope, body: Body) {
-        let Wanted { request, fetches, mut room } = wanted;
+        let (request, fetches) = (wanted.request(), wanted.fetches());
+        let mut room = self.take_room(request);
         if let Some(room) = &mut room {
             let (bytes, room) = (envelope.bytes, room.bytes().len());
             if bytes > room as u64 {

@@ -187,7 +187,10 @@ impl World {
         post.enter(self)?;
         let request = post.number();
         // Before what has come is looked at: then nothing of that need be kept.
-        post.receive(selector, Wanted { request, fetches, room });
+        if let Some(room) = room {
+            post.rooms.insert(request, room);
+        }
+        post.receive(selector, Wanted::new(request, fetches));
         self.advance_post(post);
         Ok(request)
     }

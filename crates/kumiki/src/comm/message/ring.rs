@@ -7,7 +7,7 @@
 //! writer leaves bytes behind the tail that nobody reads, and a lock that the next one takes over.
 
 use super::record::{Record, HEAD_BYTES, HEAD_WORDS};
-use crate::data::heap;
+use crate::data::heap::{self, Heap};
 use crate::{Error, Fate, GlobalAddress, Result};
 use kumiki_mem::{Local, Locked, Span};
 use std::sync::atomic::{fence, Ordering};
@@ -62,9 +62,8 @@ impl Ring {
         }
     }
 
-    /// Makes one in the memory of a rank of this node, for one writer or for all.
-    fn make(local: Local<'_>, rank: u32, bytes: u64, from: Option<u32>) -> Result<Ring> {
-        let address = heap::allocate(local, rank, FRAME_BYTES + bytes)?;
+    /// Makes one of new memory of a rank of this node, for one writer or for all.
+    fn make(local: Local<'_>, address: GlobalAddress, bytes: u64, from: Option<u32>) -> Result<Ring> {
         let span = local.span(address, FRAME_BYTES)?;
         span.clear(0, FRAME_BYTES)?;
         span.store(BYTES_AT, bytes)?;
@@ -75,7 +74,8 @@ impl Ring {
 
     /// Makes a lane of this rank for a writer.
     pub(super) fn lane(local: Local<'_>, from: u32, bytes: u64) -> Result<Ring> {
-        Ring::make(local, local.rank(), bytes, Some(from))
+        let address = heap::allocate(local, local.rank(), FRAME_BYTES + bytes)?;
+        Ring::make(local, address, bytes, Some(from))
     }
 
     /// Gives the memory of a lane back: nobody writes to it any more.
@@ -105,10 +105,16 @@ impl Ring {
         if local.is_finalizing(rank) {
             return Err(closed(rank));
         }
-        let made = Ring::make(local, rank, MAILBOX_BYTES, None)?;
+        // Many may come at once. Whoever waits here for another finds what that has made: memory for two would stay with the pool.
+        let mut heap = Heap::open(local, rank)?;
+        if let Some(ring) = Ring::mailbox(local, rank)? {
+            return Ok(ring);
+        }
+        let made = Ring::make(local, heap.allocate(FRAME_BYTES + MAILBOX_BYTES)?, MAILBOX_BYTES, None)?;
         let place = local.span(heap::mailbox(local, rank), 8)?.word(0)?;
         match place.compare_exchange(0, made.address.bits(), Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => {
+                drop(heap);
                 // It may have looked for a mailbox for the last time: but then it has begun to finalize before.
                 fence(Ordering::SeqCst);
                 if local.is_finalizing(rank) {
@@ -118,7 +124,7 @@ impl Ring {
                 Ok(made)
             }
             Err(other) => {
-                heap::release(local, made.address)?;
+                heap.free(made.address)?;
                 if other == NEVER {
                     return Err(closed(rank));
                 }

@@ -56,7 +56,9 @@ pub(super) const LENGTH_BITS: u64 = ((1 << 44) - 1) & !7;
 /// The word, two links and, at its end, the length: what a free block holds.
 pub(super) const SHORTEST: u64 = 32;
 
-/// The first piece of memory of a pool; what an empty heap keeps. All of the near part: that costs the fewest page tables.
+/// The first piece of memory of a pool, if that is enough for what is asked for: a mailbox, say. There may be a thousand pools on a node.
+const FIRST_PIECE: u64 = 32 << 10;
+/// What it has from the second piece on, and what an empty heap keeps. All of the near part: that costs the fewest page tables.
 pub(super) const FIRST_BYTES: u64 = Pool::BORDER;
 /// The word in front of the border.
 pub(super) const GUARD_AT: u64 = Pool::BORDER - WORD;
@@ -346,7 +348,8 @@ impl<'a> Heap<'a> {
         let room = length + length / 8 + SHORTEST;
         let start = if end + room <= Pool::BORDER { end } else { end.max(Pool::BORDER) };
         let needed = start + room;
-        let wished = needed.max(end + end / 8).max(FIRST_BYTES).min(self.pool.limit());
+        let least = if needed <= FIRST_PIECE { FIRST_PIECE } else { FIRST_BYTES };
+        let wished = needed.max(end + end / 8).max(least).min(self.pool.limit());
         if wished < end + SHORTEST && !self.is_made() {
             // The lists alone are more than the pool may have.
             return Err(Error::OutOfMemory { asked: length - WORD, left: 0, what: "the pool of a rank" });
