@@ -28,6 +28,8 @@ fn join_body() {
         "early" => early(&join),
         "killed" => killed(&join),
         "collective" => collective(&join),
+        "fails" if join.block() == 1 => std::process::exit(7),
+        "fails" => killed(&join).map(|()| std::thread::sleep(Duration::from_secs(100))),
         role => panic!("{role}"),
     };
     match done.and_then(|()| join.leave()) {
@@ -220,6 +222,40 @@ fn a_block_that_is_killed_is_an_error_with_its_name() {
             assert!(killed.elapsed() < Duration::from_secs(20), "{role}, {way:?}: {:?}", killed.elapsed());
         }
     }
+}
+
+/// What `kumiki run --join` makes of a file.
+fn run_joined(role: &str, file: &str) -> (Option<i32>, String) {
+    let folder = crate::strangers::Folder::new(&format!("join-{role}"));
+    let path = folder.0.join("blocks");
+    std::fs::write(&path, file).expect("a file");
+    let mut command = Command::new(crate::job::kumiki());
+    command.args(["run", "--timeout", "60s", "--join"]).arg(&path).env(ROLE, role);
+    ended(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("kumiki"))
+}
+
+fn body() -> String {
+    let words = rank_command().into_iter().map(|word| word.replace("rank::rank_body", "join::join_body"));
+    words.map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn one_command_starts_all_blocks_and_tells_their_lines_apart() {
+    let body = body();
+    let (code, text) = run_joined("ring", &format!("# two blocks\n2\nnone\nnone\n2\n1\n{body}\n{body}\n"));
+    assert_eq!(code, Some(0), "{text}");
+    for line in [
+        "[0] block 0 rank 0: 3 in all, 2 here",
+        "[0] block 0 rank 1: 3 in all, 2 here",
+        "[1] block 1 rank 0: 3 in all, 1 here",
+    ] {
+        assert!(text.lines().any(|said| said == line), "{line}: {text}");
+    }
+    let (code, text) = run_joined("fails", &format!("2\nnone\nnone\n1\n1\n{body}\n{body}\n"));
+    assert_eq!(code, Some(7), "{text}");
+    assert!(text.contains("block 1 (line 3 of") && text.contains("ended with code 7"), "{text}");
+    let (code, text) = run_joined("ring", "2\nnone\n");
+    assert!(code == Some(2) && text.contains("ends too early"), "{code:?} {text}");
 }
 
 /// Reads what a process says until it has said a line.

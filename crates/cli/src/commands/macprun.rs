@@ -119,7 +119,7 @@ fn read(wanted: &Wanted) -> Result<Parts, String> {
         false => (name.to_string_lossy().into_owned(), read_text(Path::new(name), FILE_BYTES)),
     };
     let text = text.map_err(|error| format!("cannot read {shown}: {error}"))?;
-    let mut described = parse_job(&text, &shown)?;
+    let mut described = parse_job(&text, &shown, false)?;
     let ranks = described.parts.iter().map(|part| u64::from(part.ranks)).sum::<u64>();
     if let Some(said) = wanted.processes.filter(|&said| u64::from(said) != ranks) {
         say(&format!(
@@ -165,6 +165,17 @@ fn give_hosts(wanted: &Wanted, parts: &mut [Part]) {
     }
 }
 
+/// The blocks that a file describes, for `kumiki run --join`: as the parts of macprun; but a launcher may be `none`, and starter memory plays no part.
+pub(crate) fn read_blocks(path: &Path) -> Result<Vec<Part>, String> {
+    let shown = path.to_string_lossy();
+    let text = read_text(path, FILE_BYTES).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let mut parts = parse_job(&text, &shown, true)?.parts;
+    for part in parts.iter_mut().filter(|part| !part.launcher.is_empty()) {
+        find_launcher(part)?;
+    }
+    Ok(parts)
+}
+
 /// What a file says.
 #[derive(Debug)]
 struct Described {
@@ -177,7 +188,7 @@ struct Described {
 /// A line with its number.
 type Line<'a> = (usize, &'a str);
 
-fn parse_job(text: &str, name: &str) -> Result<Described, String> {
+fn parse_job(text: &str, name: &str, are_blocks: bool) -> Result<Described, String> {
     let lines = text.lines().enumerate();
     let lines = lines.map(|(at, line)| (at + 1, line.split('#').next().unwrap_or_default().trim()));
     let mut lines = lines.filter(|(_, line)| !line.is_empty()).peekable();
@@ -214,12 +225,18 @@ fn parse_job(text: &str, name: &str) -> Result<Described, String> {
     let mut described = Described { parts: Vec::new(), starter_bytes: None, pool_bytes: None };
     for (index, ((launcher, ranks), program)) in launchers.iter().zip(counts).zip(programs).enumerate() {
         let words_of = |(at, line): Line| words(line).map_err(|why| wrong(at, why));
-        let title = format!("part {} (line {} of {name}: {})", index + 1, launcher.0, launcher.1);
+        let title = match are_blocks {
+            true => format!("block {index} (line {} of {name}: {})", launcher.0, launcher.1),
+            false => format!("part {} (line {} of {name}: {})", index + 1, launcher.0, launcher.1),
+        };
         let processes = ranks.1.parse().ok().filter(|&processes: &u32| processes > 0);
         let processes = processes.ok_or_else(|| {
             wrong(ranks.0, format!("`{}` should be the number of processes of part {}", ranks.1, index + 1))
         })?;
         let mut launcher_words = words_of(*launcher)?;
+        if are_blocks && launcher_words == ["none"] {
+            launcher_words.clear();
+        }
         let own = own_launcher(&launcher_words);
         if let Some(at) = own {
             let asked =
@@ -332,12 +349,12 @@ acprun -smemsize 4K
 ";
 
     fn said(text: &str) -> String {
-        parse_job(text, "F").unwrap_err()
+        parse_job(text, "F", false).unwrap_err()
     }
 
     #[test]
     fn a_file_has_launchers_counts_and_programs() {
-        let described = parse_job(JOB, "F").unwrap();
+        let described = parse_job(JOB, "F", false).unwrap();
         let [first, second] = &described.parts[..] else { panic!("two parts") };
         assert_eq!(first.launcher, ["mpirun", "-mca", "btl", "self"]);
         assert_eq!((first.ranks, first.is_ours), (3, false));
@@ -369,9 +386,9 @@ acprun -smemsize 4K
 
     #[test]
     fn a_count_that_a_launcher_repeats_is_taken_once() {
-        let described = parse_job(&JOB.replace("mpirun", "mpirun -np 3"), "F").unwrap();
+        let described = parse_job(&JOB.replace("mpirun", "mpirun -np 3"), "F", false).unwrap();
         assert_eq!(described.parts[0].launcher, ["mpirun", "-mca", "btl", "self"]);
-        let one_line = parse_job(&JOB.replace("3\n1\n", "3 1\n"), "F").unwrap();
+        let one_line = parse_job(&JOB.replace("3\n1\n", "3 1\n"), "F", false).unwrap();
         assert_eq!(one_line.parts[1].ranks, 1);
         assert!(said(&JOB.replace("3\n1\n", "3 1 2\n")).contains("line 6 of F: `2` is a number too many"));
     }
@@ -400,11 +417,11 @@ acprun -smemsize 4K
         let words: Vec<OsString> = "-np 4 -host x,y -ssh z f".split(' ').map(OsString::from).collect();
         let wanted = parse(&words).unwrap();
         assert_eq!(wanted.processes, Some(4));
-        let mut described = parse_job(JOB, "F").unwrap();
+        let mut described = parse_job(JOB, "F", false).unwrap();
         give_hosts(&wanted, &mut described.parts);
         assert_eq!(described.parts[0].launcher, ["mpirun", "-mca", "btl", "self"], "not ours");
         assert_eq!(described.parts[1].launcher, ["acprun", "-smemsize", "4K", "-host", "x,y", "-ssh", "z"]);
-        let mut own = parse_job(&JOB.replace("-smemsize 4K", "-host a"), "F").unwrap();
+        let mut own = parse_job(&JOB.replace("-smemsize 4K", "-host a"), "F", false).unwrap();
         give_hosts(&wanted, &mut own.parts);
         assert_eq!(own.parts[1].launcher, ["acprun", "-host", "a", "-ssh", "z"], "its own hosts stay");
     }

@@ -3,10 +3,11 @@
 use super::Outcome;
 use clap::ValueEnum;
 use kumiki_run::environment::{self, parse_bytes, parse_duration, parse_yes_or_no};
+use kumiki_run::parts::{self, MeetingPlace, Parts};
 use kumiki_run::terms::{self, Terms};
 use kumiki_run::{Bind, Cable, Cables, Options};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const EXAMPLES: &str = "\
@@ -15,6 +16,7 @@ Examples:
   kumiki run -n 4 --virtual-nodes 2 ./heat      the same on two nodes made of this machine
   kumiki run --host alpha:8,beta:8 ./heat       sixteen ranks on two hosts, reached by ssh
   kumiki run -n 4 --timeout 60s --tag-output ./heat --size 512
+  kumiki run --join blocks                      the programs that the file `blocks` describes, each under its own launcher (docs/join.md)
 
 The exit code is 0 if every rank ended well; otherwise that of the first rank that did not, 128 plus the signal \
 that killed it, 124 after --timeout, 127 if there is no such program. Every option has an environment form. \
@@ -96,8 +98,18 @@ pub(crate) struct Arguments {
     /// Command that reaches another host.
     #[arg(long, value_name = "CMD", default_value = "ssh", env = "KUMIKI_SSH")]
     ssh: String,
+    /// Start the programs of a file, each under its own launcher, as blocks that join: the number of blocks, then on lines of their own their launchers (`none`: the
+    /// processes are started by this command), their numbers of processes, and the programs. Each line of output gets the number of its block; when one fails the others are ended.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "hosts", "hostfile", "virtual_nodes", "netns"])]
+    join: Option<PathBuf>,
+    /// Host (and port, `HOST:PORT`) of the first process of the first block, for --join, if it is not this machine.
+    #[arg(long, value_name = "HOST", requires = "join", value_parser = meeting_place)]
+    join_master: Option<MeetingPlace>,
+    /// File to make for the secret of the blocks, for --join, if they are on several machines: all must see it.
+    #[arg(long, value_name = "PATH", requires = "join")]
+    join_secret: Option<PathBuf>,
     /// The program, and its arguments.
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present = "join", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -118,7 +130,42 @@ enum LossChoice {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Outcome {
+    if let Some(file) = &arguments.join {
+        return run_blocks(file, &arguments);
+    }
     kumiki_run::run(&options(arguments)).map_err(|error| error.to_string())
+}
+
+/// Several programs, each under its own launcher.
+fn run_blocks(file: &Path, arguments: &Arguments) -> Outcome {
+    super::warn_of_unknown_variables();
+    let job = Parts {
+        parts: super::macprun::read_blocks(file)?,
+        starter_bytes: 0,
+        pool_bytes: None,
+        portfile: arguments.join_secret.clone(),
+        timeout: arguments.timeout,
+        forward_input: true,
+    };
+    let nowhere = MeetingPlace { host: None, port: None };
+    let place = arguments.join_master.clone().unwrap_or(nowhere);
+    let goes_on = matches!(arguments.on_loss, LossChoice::Continue);
+    parts::run_blocks(&job, &place, goes_on).map_err(|error| error.to_string())
+}
+
+fn meeting_place(text: &str) -> Result<MeetingPlace, String> {
+    let (host, port) = match text.rsplit_once(':') {
+        // An address of version 6 has more of them, and none behind its brackets.
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => {
+            let number = port.parse().ok().filter(|&port: &u16| port > 0);
+            (host, Some(number.ok_or_else(|| format!("`{port}` should be a port such as 7100"))?))
+        }
+        _ => (text, None),
+    };
+    match host.is_empty() {
+        true => Err("the host is missing".into()),
+        false => Ok(MeetingPlace { host: Some(host.trim_matches(['[', ']']).to_owned()), port }),
+    }
 }
 
 /// As `kumiki run` with these words behind it: so every option has its environment form here, too.

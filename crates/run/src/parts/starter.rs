@@ -1,23 +1,18 @@
-//! Several launchers, one world: starts the parts of a job, is the place where their ranks meet, and ends with them.
-//!
-//! A part is a launcher, ours or `mpirun` or the like, with its program. Its ranks find the others by a portfile. That is a
-//! descriptor of this process, which goes with it, unless the user wants a file that other machines see.
+//! Starting the launchers of a job, and ending with them.
 
+use super::common::Common;
+use super::tagged::Tagged;
+use super::{Part, Parts};
 use crate::{Result, RunError};
-use kumiki_net::agent::meeting::{Meeting, Settings};
 use kumiki_net::agent::report;
 use kumiki_net::environment;
 use kumiki_net::os::process::{self, ChildSetup, Signals};
-use kumiki_net::os::{file, memory, time};
+use kumiki_net::os::{file, time};
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{IsTerminal, Write};
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
-use std::time::Duration;
 
 /// How long a part whose rank was lost may take to tell how it ended.
 const PATIENCE_MS: u64 = 4_000;
@@ -29,119 +24,11 @@ const GRACE_MS: u64 = 5_000;
 /// How long what was killed may take to be gone.
 const BURIAL_MS: u64 = 2_000;
 
-/// One part of a job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// What it is called when something is wrong with it.
-    pub title: String,
-    /// The launcher and its options.
-    pub launcher: Vec<OsString>,
-    /// Whether the launcher is ours, and so takes the options of a part.
-    pub is_ours: bool,
-    /// How many ranks it has.
-    pub ranks: u32,
-    /// The program and its arguments.
-    pub program: Vec<OsString>,
-}
-
-/// A job in parts.
-#[derive(Clone, Debug)]
-pub struct Parts {
-    /// The parts; ranks are numbered through all of them.
-    pub parts: Vec<Part>,
-    /// Starter memory of each rank.
-    pub starter_bytes: u64,
-    /// The most memory of a rank for `malloc` and data structures.
-    pub pool_bytes: Option<u64>,
-    /// Where the portfile shall be, if other machines must see it.
-    pub portfile: Option<PathBuf>,
-    /// End the job after this time.
-    pub timeout: Option<Duration>,
-    /// Whether the first part gets our standard input.
-    pub forward_input: bool,
-}
-
-/// Runs a job in parts to its end. Returns the exit code: that of the part whose rank failed first.
-pub fn run(job: &Parts) -> Result<i32> {
-    environment::check()?;
-    let ranks = job.parts.iter().try_fold(0u32, |sum, part| sum.checked_add(part.ranks));
-    let ranks = ranks.ok_or_else(|| RunError::Options("there are too many ranks".into()))?;
-    let meeting =
-        Meeting::new(Settings { ranks, starter_bytes: job.starter_bytes, pool_bytes: job.pool_bytes })?;
-    let file = Held::new(job.portfile.as_deref(), &meeting.portfile().text())?;
-    let mut starter = Starter::new(job, meeting)?;
-    starter.start(&file)?;
-    starter.run()
-}
-
-/// The portfile while the job runs.
-enum Held {
-    /// In memory, open here: other processes of the user on this machine get at it by our number.
-    Memory(File),
-    Path(PathBuf),
-}
-
-impl Held {
-    fn new(path: Option<&Path>, text: &str) -> Result<Held> {
-        let Some(path) = path else {
-            let mut file = File::from(memory::create_sealed(c"kumiki-portfile", text.len() as u64)?);
-            let written = file.write_all(text.as_bytes());
-            return written.map(|()| Held::Memory(file)).map_err(|error| wrong("the portfile", &error));
-        };
-        let shown = format!("the portfile {}", path.display());
-        let path = std::path::absolute(path).map_err(|error| wrong(&shown, &error))?;
-        let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
-        let mut file = file.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                RunError::Options(format!("{shown} exists already: another job may use it; name another"))
-            }
-            _ => wrong(&shown, &error),
-        })?;
-        let held = Held::Path(path);
-        file.write_all(text.as_bytes()).map_err(|error| wrong(&shown, &error))?;
-        Ok(held)
-    }
-
-    fn path(&self) -> OsString {
-        match self {
-            Held::Memory(file) => format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into(),
-            Held::Path(path) => path.clone().into(),
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Held::Path(path) = self {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-fn wrong(what: &str, error: &std::io::Error) -> RunError {
-    RunError::Options(format!("cannot write {what}: {error}"))
-}
-
-/// The whole command line of a part.
-fn command_line(part: &Part, offset: u32, portfile: OsString) -> Vec<OsString> {
-    let mut line = part.launcher.clone();
-    line.extend(["-n".into(), part.ranks.to_string().into()]);
-    if part.is_ours {
-        line.extend(["-multirun".into(), "-portfile".into(), portfile]);
-        line.extend(["-offsetrank".into(), offset.to_string().into()]);
-    } else {
-        // Not every launcher hands its environment on to other machines.
-        let mut file = OsString::from("KUMIKI_PORTFILE=");
-        file.push(portfile);
-        line.extend(["env".into(), file, format!("KUMIKI_OFFSET_RANK={offset}").into()]);
-    }
-    line.extend(part.program.iter().cloned());
-    line
-}
-
 /// A launcher that was started.
 struct Running {
     child: Child,
+    /// Its part.
+    part: usize,
     /// The exit code, when it has ended.
     code: Option<i32>,
     /// When it shall be told to end.
@@ -163,9 +50,9 @@ impl Running {
     }
 }
 
-struct Starter<'a> {
+pub(super) struct Starter<'a> {
     job: &'a Parts,
-    meeting: Meeting,
+    meeting: Common,
     signals: Signals,
     running: Vec<Running>,
     /// When everything is killed, because the job is being ended.
@@ -181,10 +68,12 @@ struct Starter<'a> {
     init_limit_ms: u64,
     end_at_ms: Option<u64>,
     children_before: Vec<i32>,
+    /// The output of the parts, if each line gets the number of its part.
+    tagged: Option<Tagged>,
 }
 
 impl<'a> Starter<'a> {
-    fn new(job: &'a Parts, meeting: Meeting) -> Result<Starter<'a>> {
+    pub(super) fn new(job: &'a Parts, meeting: Common, tags: bool) -> Result<Starter<'a>> {
         let signals = Signals::new(&[
             libc::SIGINT,
             libc::SIGTERM,
@@ -210,32 +99,41 @@ impl<'a> Starter<'a> {
             init_limit_ms: limit.saturating_sub(1_000).max(limit / 2),
             end_at_ms: job.timeout.map(|timeout| time::now_ms() + timeout.as_millis() as u64),
             children_before: process::children(),
+            tagged: tags.then(Tagged::default),
         })
     }
 
-    fn start(&mut self, file: &Held) -> Result<()> {
-        let mut offset = 0;
-        for (index, part) in self.job.parts.iter().enumerate() {
-            let line = command_line(part, offset, file.path());
-            offset += part.ranks;
-            let missing = || RunError::Options(format!("{}: there is no {}", part.title, line[0].display()));
-            let mut command = file::command(&line[0]).ok_or_else(missing)?;
-            command.args(&line[1..]);
-            // A launcher in the background that reads a terminal would be stopped.
-            if index > 0 || !self.job.forward_input || std::io::stdin().is_terminal() {
-                command.stdin(Stdio::null());
-            }
-            let setup = ChildSetup { parent_death: Some(libc::SIGTERM), ..ChildSetup::default() };
-            let child = process::spawn(command, setup).map_err(|error| {
-                let launcher = line[0].to_string_lossy();
-                RunError::Options(format!("{}: cannot start `{launcher}`: {error}", part.title))
-            })?;
-            self.running.push(Running { child, code: None, tell_at_ms: None, told: false });
+    /// Starts the next part.
+    pub(super) fn start(&mut self, line: Vec<OsString>) -> Result<()> {
+        self.start_of(self.running.len(), line)
+    }
+
+    /// Starts something of a part.
+    pub(super) fn start_of(&mut self, index: usize, line: Vec<OsString>) -> Result<()> {
+        let part = &self.job.parts[index];
+        let missing = || RunError::Options(format!("{}: there is no {}", part.title, line[0].display()));
+        let mut command = file::command(&line[0]).ok_or_else(missing)?;
+        command.args(&line[1..]);
+        // A launcher in the background that reads a terminal would be stopped.
+        if !self.running.is_empty() || !self.job.forward_input || std::io::stdin().is_terminal() {
+            command.stdin(Stdio::null());
         }
+        if self.tagged.is_some() {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let setup = ChildSetup { parent_death: Some(libc::SIGTERM), ..ChildSetup::default() };
+        let mut child = process::spawn(command, setup).map_err(|error| {
+            let launcher = line[0].to_string_lossy();
+            RunError::Options(format!("{}: cannot start `{launcher}`: {error}", part.title))
+        })?;
+        if let Some(tagged) = &mut self.tagged {
+            tagged.follow(index, &mut child)?;
+        }
+        self.running.push(Running { child, part: index, code: None, tell_at_ms: None, told: false });
         Ok(())
     }
 
-    fn run(&mut self) -> Result<i32> {
+    pub(super) fn run(&mut self) -> Result<i32> {
         loop {
             if self.meeting.serve(self.signals.as_fd(), self.wake_up_at())? {
                 self.read_signals();
@@ -244,6 +142,9 @@ impl<'a> Starter<'a> {
             self.reap();
             self.look_at_clock();
             if self.running.iter().all(|part| part.code.is_some()) {
+                if let Some(tagged) = self.tagged.take() {
+                    tagged.finish();
+                }
                 return Ok(self.exit_code());
             }
         }
@@ -296,7 +197,8 @@ impl<'a> Starter<'a> {
     /// Takes note of launchers that have ended.
     fn reap(&mut self) {
         let mut failed = false;
-        for (part, running) in self.job.parts.iter().zip(&mut self.running) {
+        for running in &mut self.running {
+            let part = &self.job.parts[running.part];
             if running.code.is_some() {
                 continue;
             }
@@ -321,9 +223,9 @@ impl<'a> Starter<'a> {
     fn end(&mut self, courtesy_ms: u64) {
         let now_ms = time::now_ms();
         self.kill_at_ms.get_or_insert(now_ms + PATIENCE_MS + GRACE_MS);
-        for (index, (running, part)) in self.running.iter_mut().zip(&self.job.parts).enumerate() {
-            let wait_ms = match part.is_ours {
-                _ if self.blamed == Some(index) => PATIENCE_MS,
+        for running in &mut self.running {
+            let wait_ms = match self.job.parts[running.part].is_ours {
+                _ if self.blamed == Some(running.part) => PATIENCE_MS,
                 true => 0,
                 false => courtesy_ms,
             };
@@ -426,45 +328,4 @@ impl Drop for Starter<'_> {
 
 fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn part(launcher: &str, is_ours: bool, ranks: u32) -> Part {
-        let words = |line: &str| line.split(' ').map(OsString::from).collect();
-        Part { title: "it".into(), launcher: words(launcher), is_ours, ranks, program: words("./a -x") }
-    }
-
-    #[test]
-    fn a_part_is_told_its_ranks_and_where_the_others_are() {
-        let line = |part: &Part| {
-            let line = command_line(part, 3, "/f".into());
-            line.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
-        };
-        assert_eq!(
-            line(&part("mpirun -q", false, 2)),
-            "mpirun -q -n 2 env KUMIKI_PORTFILE=/f KUMIKI_OFFSET_RANK=3 ./a -x"
-        );
-        assert_eq!(line(&part("acprun", true, 1)), "acprun -n 1 -multirun -portfile /f -offsetrank 3 ./a -x");
-    }
-
-    #[test]
-    fn a_portfile_is_private_and_goes_with_its_owner() {
-        use std::os::unix::fs::PermissionsExt;
-        let path = std::env::temp_dir().join(format!("kumiki-parts-{}", std::process::id()));
-        for place in [None, Some(path.as_path())] {
-            let held = Held::new(place, "text").unwrap();
-            let file = held.path();
-            assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
-            assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-            if place.is_some() {
-                assert!(Held::new(place, "other").is_err());
-                assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
-            }
-            drop(held);
-            assert!(!Path::new(&file).exists());
-        }
-    }
 }
