@@ -113,6 +113,8 @@ pub(crate) fn converse(stage: &Stage, blocks: &[Block], more: &[(&str, &str)]) -
     let (mark_name, mark_value) = mark.split_once('=').expect("a name");
     let clean = stage.command("kumiki");
     let mut children: Vec<Child> = Vec::new();
+    // Of two of Open MPI's launchers that begin at the same time one may find that it cannot make the folder that both want. By a short name: there are sockets in it.
+    let folder = std::env::temp_dir().join(format!("kumiki-{}-{port}", std::process::id()));
     for (id, block) in blocks.iter().enumerate() {
         for mut command in block.commands() {
             for (name, value) in clean.get_envs() {
@@ -120,7 +122,10 @@ pub(crate) fn converse(stage: &Stage, blocks: &[Block], more: &[(&str, &str)]) -
                     command.env_remove(name);
                 }
             }
+            let own = folder.join(id.to_string());
+            std::fs::create_dir_all(&own).expect("a folder");
             command
+                .env("OMPI_MCA_orte_tmpdir_base", own)
                 .env("WAITIO_MASTER_HOST", "localhost")
                 .env("WAITIO_MASTER_PORT", &port)
                 .env("WAITIO_PBID", id.to_string())
@@ -138,6 +143,7 @@ pub(crate) fn converse(stage: &Stage, blocks: &[Block], more: &[(&str, &str)]) -
     }
     let until = Instant::now() + LONGEST;
     let ended: Vec<Ended> = children.into_iter().map(|child| finish(child, until)).collect();
+    let _ = std::fs::remove_dir_all(&folder);
     let until = Instant::now() + CLEAN;
     while !marked(&mark).is_empty() {
         assert!(Instant::now() < until, "left behind: {:?}", marked(&mark));

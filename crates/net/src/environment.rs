@@ -112,6 +112,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_TIMEOUT", "what the program says", Rank, "How long a block waits for the others, for instance `90s`: goes before what the program says to `waitio_init`."),
     variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0."),
     variable("COUPLER_JOB_ID", "`PBS_JOBID`, `SLURM_JOB_ID` or `PJM_JOBID`, or `default`", Rank, "The name of the job that the blocks make up."),
+    variable("WAITIO_COMM_TYPE", "socket", Rank, "How blocks exchange messages: sockets, and shared memory on a machine. What else existing scripts say (`file`, `hybrid`, `verbs`) is answered with one warning, and sockets."),
     variable("KUMIKI_HOSTING", "auto", Rank, "Who keeps the agent of a machine and the hub when programs join: auto (processes of the `kumiki` command, if it is beside the library or on the `PATH`) or thread (of the process that comes first)."),
     variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),

@@ -152,11 +152,12 @@ impl BytesOut {
     /// # Safety
     /// It must be writable, or NULL.
     pub(super) unsafe fn give(self, value: usize) -> Result<()> {
-        match self.0.is_null() {
-            true => Err(misuse("the place for the bytes is NULL")),
-            // SAFETY: as the caller promises; Fortran may have aligned it for smaller numbers.
-            false => Ok(unsafe { self.0.write_unaligned(value) }),
+        if self.0.is_null() {
+            return Err(misuse("the place for the bytes is NULL"));
         }
+        // SAFETY: as the caller promises; Fortran may have aligned it for smaller numbers.
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
     }
 }
 

@@ -1,4 +1,6 @@
 //! What all members of a group do together.
+// As many arguments as MPI has.
+#![allow(clippy::too_many_arguments)]
 
 use super::arguments::{face, Group, Memory, Number, Numbers, Requests};
 use super::elements::{bytes_for, bytes_of, how};
@@ -312,15 +314,13 @@ unsafe fn scatterv(
             None => (&[][..], Vec::new()),
         };
         let mut unused = if keeps { vec![0; own] } else { Vec::new() };
-        let into = match (keeps, is_root) {
-            (true, _) => &mut unused[..],
-            // The root takes what it has for itself: there may be more room.
+        let room = if keeps { own } else { bytes_for(recvcount.0, recvtype.0)? };
+        // The root takes what it has for itself: there may be more room.
+        let room = if is_root { own.min(room) } else { room };
+        let into = match keeps {
+            true => &mut unused[..],
             // SAFETY: as the caller promises.
-            (false, true) => {
-                unsafe { writable(recv.0, own.min(bytes_for(recvcount.0, recvtype.0)?), "recv") }?
-            }
-            // SAFETY: as the caller promises.
-            (false, false) => unsafe { writable(recv.0, bytes_for(recvcount.0, recvtype.0)?, "recv") }?,
+            false => unsafe { writable(recv.0, room, "recv") }?,
         };
         members.scatterv(root, &data, counts, into)
     })

@@ -83,7 +83,7 @@ impl Join {
     }
 
     fn group_in(&self, context: u32, members: Members) -> Result<JoinGroup<'_>> {
-        if members.len() > 0 {
+        if !members.is_empty() {
             members.check(self.world().ranks())?;
         }
         let me = members.position(self.world().rank());

@@ -220,6 +220,9 @@ pub(in crate::agent) fn answer(
     deadline_ms: u64,
 ) -> Result<(Call, Vec<u32>)> {
     summons.check()?;
+    if summons.rank.0 == 0 {
+        warn_of_links();
+    }
     let way = summons.way()?;
     let hub = if summons.calls() { Some(call_roll(summons, &way, hosted)?) } else { None };
     let (reached, told) = Guest::new(summons, &way, deadline_ms)?.attend()?;
@@ -251,6 +254,21 @@ pub(in crate::agent) fn answer(
         meeting_point: *meeting_point.as_bytes(),
     };
     Ok((call, ranks))
+}
+
+/// Says once a block that blocks exchange messages by sockets and shared memory, if something else was asked for. What is said elsewhere than in programs is no reason
+/// to fail.
+fn warn_of_links() {
+    let asked = environment::text("WAITIO_COMM_TYPE").ok().flatten().unwrap_or_default();
+    if !["", "socket", "verbs", "file", "hybrid"].iter().any(|known| asked.eq_ignore_ascii_case(known)) {
+        report::print(&format!(
+            "WAITIO_COMM_TYPE={asked} is not known (socket, file, hybrid, verbs are): sockets are used"
+        ));
+    } else if !asked.is_empty() && !asked.eq_ignore_ascii_case("socket") {
+        report::print(&format!(
+            "WAITIO_COMM_TYPE={asked} is not there: sockets are used, and shared memory on a machine"
+        ));
+    }
 }
 
 /// Calls the roll from now on, in a thread; the hub will listen at what this gives.
