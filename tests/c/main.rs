@@ -9,12 +9,15 @@
 //! | `launcher.rs` | `acprun` and its options |
 //! | `parts.rs` | `macprun`: several launchers, one world |
 //! | `waitio.rs` | programs of WaitIO in several languages, under several MPI libraries |
+//! | `joined.rs` | whole programs over WaitIO: a solver under one MPI and under two, and the example of a simulation and its analysis |
 //! | `memory_checkers.rs` | AddressSanitizer and valgrind |
 //! | `programs/` | the programs, each in the common part of C and C++ |
 //! | `waitio/` | those of WaitIO |
+//! | `heat3d/` | the solver, and the names that turn it from MPI to WaitIO |
 
 mod examples;
 mod headers;
+mod joined;
 mod launcher;
 #[path = "../loopback.rs"]
 mod loopback;
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         .chain(launcher::tests())
         .chain(parts::tests())
         .chain(waitio::tests())
+        .chain(joined::tests())
         .chain(memory_checkers::tests());
     let trials = tests.map(|(name, body): Test| {
         let stage = stage.clone();

@@ -46,7 +46,7 @@ pub(crate) fn tests() -> Vec<Test> {
 
 /// Who starts the processes of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+pub(crate) enum Way {
     /// Nobody: each is told its rank.
     Plain,
     OpenMpi,
@@ -54,13 +54,13 @@ enum Way {
 }
 
 /// A block: who starts it, how many processes it has, and what each runs.
-struct Block {
+pub(crate) struct Block {
     way: Way,
     ranks: u32,
     words: Vec<String>,
 }
 
-fn block(way: Way, ranks: u32, program: &Path, words: &[&str]) -> Block {
+pub(crate) fn block(way: Way, ranks: u32, program: &Path, words: &[&str]) -> Block {
     let program = program.display().to_string();
     let words = std::iter::once(program).chain(words.iter().map(ToString::to_string));
     Block { way, ranks, words: words.collect() }
@@ -96,9 +96,9 @@ impl Block {
 }
 
 /// What became of a process: its exit code, and what it printed.
-struct Ended {
-    code: Option<i32>,
-    said: String,
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) said: String,
 }
 
 /// A port that nobody has.
@@ -107,7 +107,7 @@ fn port() -> u16 {
 }
 
 /// Runs blocks to their ends. Nothing is left of them then.
-fn converse(stage: &Stage, blocks: &[Block], more: &[(&str, &str)]) -> Vec<Ended> {
+pub(crate) fn converse(stage: &Stage, blocks: &[Block], more: &[(&str, &str)]) -> Vec<Ended> {
     let port = port().to_string();
     let mark = format!("WAITIO_TEST_MARK={}-{port}", std::process::id());
     let (mark_name, mark_value) = mark.split_once('=').expect("a name");
