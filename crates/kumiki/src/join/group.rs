@@ -1,7 +1,7 @@
 //! Some processes of joined programs, their messages and their collectives.
 
 use super::Join;
-use crate::comm::{Group, MessageInfo, MessageReceiving, MessageSending, Messages, Tag};
+use crate::comm::{Group, GroupOptions, MessageInfo, MessageReceiving, MessageSending, Messages, Tag};
 use crate::{Error, Members, Pod, Rank, Result, Team};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -195,7 +195,8 @@ impl<'j> JoinGroup<'j> {
         let world = self.join.world();
         let team = world.team_among(self.members.clone(), u64::from(self.context))?;
         self.join.met(self.context, self.members.clone());
-        let group = team.group(world)?;
+        // The same algorithm each time: sums of floating-point numbers are the same from call to call and from run to run.
+        let group = team.group_with(world, GroupOptions::default().fixed())?;
         Ok((team, group))
     }
 
