@@ -154,6 +154,7 @@ int WAITIO_MPI_Allgatherv(const void *send, int sendcount, WAITIO_MPI_Datatype s
     const int displs[], WAITIO_MPI_Datatype recvtype, WAITIO_MPI_Comm comm);
 
 /* Collectives that are started, and waited for with the functions above. */
+/* These do not wait for the others; but the first collective of a group, whichever it is, returns when all members have come to it. */
 int waitio_mpi_ibarrier(WAITIO_MPI_Comm comm, WAITIO_MPI_Request *request);
 int WAITIO_MPI_Ibarrier(WAITIO_MPI_Comm comm, WAITIO_MPI_Request *request);
 int waitio_mpi_ibcast(void *buf, int count, WAITIO_MPI_Datatype type, int root, WAITIO_MPI_Comm comm, WAITIO_MPI_Request *request);

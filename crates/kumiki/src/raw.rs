@@ -48,6 +48,11 @@ pub mod messages {
         world.end_sending(sending)
     }
 
+    /// Gives up a message that is being sent: nobody reads its memory afterwards. Whoever comes to fetch it gets an error.
+    pub fn abandon_sending(world: &World, sending: MessageSending<'_>) {
+        world.abandon_sending(sending);
+    }
+
     /// What a request is known by.
     pub fn name_of(request: &impl MessageRequest) -> Name {
         request.name()

@@ -174,7 +174,10 @@ pub fn choice(name: &'static str, words: &[&'static str]) -> Result<Option<&'sta
 pub fn job_name() -> Result<String> {
     let given = text("COUPLER_JOB_ID")?;
     let by_batch = || {
-        let names = ["PBS_JOBID", "SLURM_JOB_ID", "PJM_JOBID"].into_iter();
+        // Blocks that are jobs of their own have names in common, not numbers.
+        let names =
+            ["PBS_JOBNAME", "SLURM_JOB_NAME", "PJM_JOBNAME", "PBS_JOBID", "SLURM_JOB_ID", "PJM_JOBID"]
+                .into_iter();
         names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
     };
     Ok(given.or_else(by_batch).unwrap_or_else(|| "default".into()))

@@ -70,7 +70,7 @@ numbers! {
     /// Bytes.
     Length(usize) of usize, |given| given;
     /// The handle of a group; 0 is NULL.
-    Group(usize) of *mut WaitioGroup, |given| given as usize;
+    Group(usize) of *mut WaitioGroup, |given| given as usize as u32 as usize;
 }
 
 impl Number {

@@ -18,7 +18,8 @@ use std::ffi::c_void;
 
 /// `WAITIO_MPI_IN_PLACE`: what this member has is where it belongs already.
 fn is_in_place(memory: Memory) -> bool {
-    memory.0 as usize == 1
+    // That of Open MPI, and that of MPICH, which a program may have left.
+    [1, usize::MAX].contains(&(memory.0 as usize))
 }
 
 /// Does something with the collectives of a group, and its root.
@@ -203,13 +204,17 @@ impl Layout {
         // SAFETY: as the caller promises.
         let (counts, displs) =
             unsafe { (list(counts.0, ranks, "counts")?, list(displs.0, ranks, "displs")?) };
-        let in_bytes = |number: &i32| {
-            let number = usize::try_from(*number)
+        let in_bytes = |number: i32| {
+            let number = usize::try_from(number)
                 .map_err(|_| misuse(format!("counts and displs: {number} cannot be")))?;
             Ok(number * element)
         };
-        let all = |numbers: &[i32]| numbers.iter().map(in_bytes).collect::<Result<Vec<usize>>>();
-        Ok(Layout { counts: all(counts)?, places: all(displs)? })
+        // The place of what has no elements need not be one.
+        let places = counts.iter().zip(displs).map(|(&count, &place)| if count == 0 { 0 } else { place });
+        Ok(Layout {
+            counts: counts.iter().copied().map(in_bytes).collect::<Result<_>>()?,
+            places: places.map(in_bytes).collect::<Result<_>>()?,
+        })
     }
 
     /// Bytes of all members.

@@ -46,6 +46,11 @@ unsafe fn send(
     tag: IntTag,
     comm: Group,
 ) -> Result<()> {
+    if requests::any_underway() {
+        // Collectives that are under way go on while it is waited for.
+        // SAFETY: as the caller promises; the request is waited for here.
+        return unsafe { requests::at_once(|request| isend(buf, count, datatype, dest, tag, comm, request)) };
+    }
     // SAFETY: as the caller promises.
     let message = unsafe { readable(buf.0, bytes_for(count.0, datatype.0)?, "buf") }?;
     groups::with(comm, |_, group| group.send(peer_of(group, dest.0)?, tag.0, message))
@@ -59,6 +64,12 @@ unsafe fn recv(
     tag: IntTag,
     comm: Group,
 ) -> Result<()> {
+    if requests::any_underway() {
+        // SAFETY: as the caller promises; the request is waited for here.
+        return unsafe {
+            requests::at_once(|request| irecv(buf, count, datatype, source, tag, comm, request))
+        };
+    }
     // SAFETY: as the caller promises.
     let into = unsafe { writable(buf.0, bytes_for(count.0, datatype.0)?, "buf") }?;
     groups::with(comm, |_, group| group.receive_into(into, peer_of(group, source.0)?, tag.0).map(drop))

@@ -8,7 +8,7 @@ use crate::guard::misuse;
 use kumiki::join::{Join, JoinGroup};
 use kumiki::{Rank, Result};
 use std::ffi::c_int;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What a `waitio_group_t` points to, as far as programs know.
 #[repr(C)]
@@ -28,13 +28,26 @@ pub(super) type Shared = Arc<JoinGroup<'static>>;
 /// The groups, by their handles, which begin at 1; None where one was freed.
 static TABLE: RwLock<Vec<Option<Shared>>> = RwLock::new(Vec::new());
 
+/// Groups by their ids and members: one that is made again is the same, so that its members agree on what they have for their collectives, however often each
+/// has made it.
+static KNOWN: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
+
 /// Keeps a group for the program: its handle.
 fn keep(group: JoinGroup<'static>) -> Result<usize> {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if table.len() >= c_int::MAX as usize {
         return Err(misuse("there are no more numbers for groups"));
     }
-    table.push(Some(Arc::new(group)));
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let group = match known.iter().find(|known| known.is_same(&group)) {
+        Some(known) => known.clone(),
+        None => {
+            let group = Arc::new(group);
+            known.push(group.clone());
+            group
+        }
+    };
+    table.push(Some(group));
     Ok(table.len())
 }
 
@@ -43,6 +56,7 @@ pub(super) fn end_all() {
     let ended: Vec<Option<Shared>> =
         TABLE.write().unwrap_or_else(PoisonError::into_inner).iter_mut().map(Option::take).collect();
     drop(ended);
+    drop(std::mem::take(&mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
 fn gone(handle: usize) -> kumiki::Error {
@@ -95,7 +109,8 @@ unsafe fn make(
 /// # Safety
 /// `ranks` must be a list that is ended so, or longer than the block.
 unsafe fn listed(ranks: *const c_int, block: u32, count: u32) -> Result<(Vec<u32>, *const c_int)> {
-    let (mut found, mut at) = (Vec::new(), ranks);
+    let (mut found, mut at): (Vec<u32>, _) = (Vec::new(), ranks);
+    let mut seen = vec![false; count as usize];
     loop {
         // SAFETY: as the caller promises.
         let rank = unsafe { at.read_unaligned() };
@@ -106,7 +121,7 @@ unsafe fn listed(ranks: *const c_int, block: u32, count: u32) -> Result<(Vec<u32
                 "ranks: there is no rank {rank} in block {block}, which has {count} processes"
             )));
         }
-        if found.contains(&rank) {
+        if std::mem::replace(&mut seen[rank as usize], true) {
             return Err(misuse(format!(
                 "ranks: rank {rank} of block {block} comes twice, or a negative number should end the list"
             )));
@@ -276,6 +291,10 @@ unsafe fn free_group(group: GroupPlace) -> Result<()> {
         let slot = handle.0.checked_sub(1).and_then(|at| table.get_mut(at));
         let freed = slot.and_then(Option::take).ok_or_else(|| gone(handle.0))?;
         drop(table);
+        // One that has had collectives the others may still use: it is there until this process leaves.
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|known| known.has_met() || !Arc::ptr_eq(known, &freed) || Arc::strong_count(known) > 2);
+        drop(known);
         drop(freed);
         Ok(())
     })?;

@@ -2,7 +2,7 @@
 
 use super::arguments::{face, BytesOut, Group, Length, Number, Out, Requests, Tag};
 use super::groups;
-use super::requests::Asked;
+use super::requests::{self, Asked};
 use crate::api::buffers::readable;
 use crate::guard::misuse;
 use kumiki::join::JoinGroup;
@@ -101,7 +101,16 @@ pub(super) unsafe fn start_receive(
 /// # Safety
 /// It must be writable, or NULL.
 pub(super) unsafe fn probe(group: Group, peer: Number, tag: Tag, len: BytesOut) -> Result<()> {
-    let bytes = groups::with(group, |_, group| group.probe(peer_of(group, peer.0)?, tag.0))?;
+    let bytes = groups::with(group, |_, group| {
+        let (from, mut looks) = (peer_of(group, peer.0)?, 0);
+        while requests::any_underway() {
+            if let Some(bytes) = group.try_probe(from, tag.0)? {
+                return Ok(bytes);
+            }
+            requests::move_on(&mut looks);
+        }
+        group.probe(from, tag.0)
+    })?;
     // SAFETY: as the caller promises.
     unsafe { len.give(bytes) }
 }

@@ -9,8 +9,9 @@ use kumiki::comm::{MessageLanding, MessageSending};
 use kumiki::raw::messages::{self, Name};
 use kumiki::{Error, Result};
 use std::ffi::c_ulong;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `waitio_req_t`.
 #[repr(C)]
@@ -77,6 +78,8 @@ struct Table {
     free: Vec<u32>,
 }
 
+/// How many collectives are under way.
+static UNDERWAY: AtomicUsize = AtomicUsize::new(0);
 static TABLE: Mutex<Table> = Mutex::new(Table { entries: Vec::new(), free: Vec::new() });
 
 fn table() -> MutexGuard<'static, Table> {
@@ -85,6 +88,7 @@ fn table() -> MutexGuard<'static, Table> {
 
 impl Table {
     fn keep(&mut self, asked: Asked) -> u64 {
+        UNDERWAY.fetch_add(usize::from(matches!(asked, Asked::Underway(_))), Ordering::Relaxed);
         let at = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry { generation: 0, asked: None });
             self.entries.len() as u32 - 1
@@ -103,14 +107,16 @@ impl Table {
     fn take(&mut self, number: u64) -> Option<Asked> {
         let entry = self.entry(number)?;
         let asked = entry.asked.take()?;
+        UNDERWAY.fetch_sub(usize::from(matches!(asked, Asked::Underway(_))), Ordering::Relaxed);
         entry.generation = entry.generation.wrapping_add(1);
         self.free.push(number as u32);
         Some(asked)
     }
 }
 
-/// All requests are given up: nobody touches memory of the program for them any more. Messages that are being sent go on.
-pub(super) fn end_all() {
+/// All requests are given up: nobody touches memory of the program for them any more. Long messages that are being sent may be fetched for so long; whoever
+/// comes later gets an error.
+pub(super) fn end_all(join: &kumiki::join::Join, until: Instant) {
     let asked: Vec<Asked> = {
         let mut table = table();
         let numbers = 0..table.entries.len() as u32;
@@ -118,7 +124,41 @@ pub(super) fn end_all() {
         let numbers: Vec<u64> = numbers.map(|at| of(&table.entries[at as usize], at)).collect();
         numbers.into_iter().filter_map(|number| table.take(number)).collect()
     };
-    drop(asked);
+    for asked in asked {
+        while matches!(asked, Asked::Sending(_)) && !asked.is_done() && Instant::now() < until {
+            std::thread::sleep(NAP);
+        }
+        match asked {
+            Asked::Sending(sending) => messages::abandon_sending(join.world(), sending),
+            other => drop(other),
+        }
+    }
+}
+
+/// Whether collectives are under way, which go on only when somebody looks at them.
+pub(super) fn any_underway() -> bool {
+    UNDERWAY.load(Ordering::Relaxed) > 0
+}
+
+/// Makes collectives that are under way go on, and lets others have a turn.
+pub(super) fn move_on(looks: &mut u32) {
+    let numbers: Vec<u64> = {
+        let table = table();
+        let entries = (0u64..).zip(&table.entries);
+        let underway = entries.filter(|(_, entry)| matches!(entry.asked, Some(Asked::Underway(_))));
+        underway.map(|(at, entry)| u64::from(entry.generation) << 32 | at).collect()
+    };
+    for number in numbers {
+        // Another thread may have it.
+        if let Ok(mut asked) = borrow(number) {
+            let _ = asked.get().is_done();
+        }
+    }
+    *looks += 1;
+    match *looks < LOOKS {
+        true => std::thread::yield_now(),
+        false => std::thread::sleep(NAP),
+    }
 }
 
 /// What the memory of a request says.
@@ -173,7 +213,9 @@ impl Requests {
         }
         // SAFETY: as the caller promises. Whoever waits for it all the same learns that nothing was started.
         unsafe { self.write(FAILED, 0) };
-        let number = table().keep(begin()?);
+        // The table is free meanwhile: to begin may take long.
+        let asked = begin()?;
+        let number = table().keep(asked);
         // SAFETY: as the caller promises.
         unsafe { self.write(STARTED, number) };
         Ok(())
@@ -192,8 +234,27 @@ impl Requests {
                 let asked = table().take(number).ok_or_else(gone)?;
                 // SAFETY: as the caller promises.
                 unsafe { self.write(DONE, 0) };
+                let mut looks = 0;
+                while any_underway() && !asked.is_done() {
+                    move_on(&mut looks);
+                }
                 asked.finish(here)
             }),
+        }
+    }
+
+    /// The same for whoever looks for the next one that is done: what could not be started is told once.
+    ///
+    /// # Safety
+    /// As [`wait`](Self::wait).
+    unsafe fn wait_once(self) -> Result<()> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let ended = self.wait();
+            if matches!(self.state(), Ok(State::Failed)) {
+                self.write(DONE, 0);
+            }
+            ended
         }
     }
 
@@ -212,6 +273,18 @@ impl Requests {
             State::Done | State::Failed => Ok(true),
         }
     }
+}
+
+/// Starts something, and waits for it.
+///
+/// # Safety
+/// `start` makes of what it is given a request, or says why not.
+pub(super) unsafe fn at_once(start: impl FnOnce(Requests) -> Result<()>) -> Result<()> {
+    let mut memory = WaitioReq { words: [0; 11] };
+    let request = Requests(&raw mut memory);
+    start(request)?;
+    // SAFETY: as the caller promises.
+    unsafe { request.wait() }
 }
 
 fn gone() -> Error {
@@ -326,19 +399,18 @@ pub(super) unsafe fn wait_any(count: Number, requests: Requests, index: IndexOut
         }
         // SAFETY: as the caller promises.
         match unsafe { names_of(&open, requests) }? {
-            Some(names) => break open[session::with(|here| messages::wait_any(here.join.world(), &names))?],
-            // Those of groups go on when somebody looks.
-            None if looks < LOOKS => {
-                looks += 1;
-                std::thread::yield_now();
+            Some(names) if !any_underway() => {
+                break open[session::with(|here| messages::wait_any(here.join.world(), &names))?]
             }
-            None => std::thread::sleep(NAP),
+            // Those of groups go on when somebody looks.
+            Some(_) => move_on(&mut looks),
+            None => move_on(&mut looks),
         }
     };
     // SAFETY: as the caller promises.
     unsafe {
         index.give(Some(done))?;
-        requests.at(done).wait()
+        requests.at(done).wait_once()
     }
 }
 
@@ -372,7 +444,7 @@ pub(super) unsafe fn test_any(count: Number, requests: Requests, index: IndexOut
             done.give("the answer", 1)?;
         }
         index.give(found)?;
-        found.map_or(Ok(()), |found| requests.at(found).wait())
+        found.map_or(Ok(()), |found| requests.at(found).wait_once())
     }
 }
 

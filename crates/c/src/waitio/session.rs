@@ -111,7 +111,7 @@ pub(super) fn leave(limit: Duration) -> Result<()> {
     match std::mem::replace(&mut *stage, Stage::Left) {
         Stage::Joined(join) => {
             // Those that were made of others first.
-            requests::end_all();
+            requests::end_all(&join, Instant::now() + limit);
             groups::end_all();
             drop(stage);
             depart(join);
@@ -166,8 +166,9 @@ pub(super) fn is_needed() -> bool {
         Err(TryLockError::Poisoned(poisoned)) => matches!(&**poisoned.get_ref(), Stage::Joined(_)),
         Err(TryLockError::WouldBlock) => true,
     };
-    let is_leaving = DEPARTING.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-    is_in || is_leaving || !HOSTING.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    // A handler of a signal may have come in the middle of leaving: it does not wait for what it has interrupted.
+    let is_leaving = DEPARTING.try_lock().is_ok_and(|departing| departing.is_some());
+    is_in || is_leaving || HOSTING.try_lock().is_ok_and(|hosting| !hosting.is_empty())
 }
 
 /// Waits until nobody needs this process.

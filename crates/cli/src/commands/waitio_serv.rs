@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 usage: waitio-serv [-d] -m HOST    publish HOST for the other blocks of this job
-       waitio-serv -c [-t SECONDS] wait until it is there, 600 seconds if not told otherwise, and print it
+       waitio-serv -c [-t SECONDS] wait until it is there, a day at most, and print it
        waitio-serv -r              take it back
        waitio-serv -h, -v          this text; the version
 
@@ -31,7 +31,7 @@ Examples:
 /// The most bytes of a host's name.
 const HOST_BYTES: usize = 255;
 /// How long the others wait, if nobody says, and how often they look.
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Publish the host of block 0 for programs that join, or wait for it.
@@ -158,7 +158,7 @@ fn publish(file: &Path, host: &str) -> Result<(), String> {
 }
 
 fn wait(file: &Path, longest: Duration) -> Result<String, String> {
-    let until = Instant::now() + longest;
+    let until = Instant::now() + longest.min(LONGEST);
     loop {
         // Looked for by its name first, because a file that is refused is not one that is missing.
         if file.symlink_metadata().is_ok() {

@@ -112,6 +112,16 @@ impl<'j> JoinGroup<'j> {
         self.members.get(member)
     }
 
+    /// Whether another one has the same id and the same members.
+    pub fn is_same(&self, other: &JoinGroup<'_>) -> bool {
+        self.context == other.context && self.members == other.members
+    }
+
+    /// Whether its members have had collectives.
+    pub fn has_met(&self) -> bool {
+        self.made.get().is_some()
+    }
+
     /// The messages of its members, by their ranks in the world.
     pub(crate) fn messages(&self) -> Messages<'j> {
         self.join.world().messages().context(self.context)

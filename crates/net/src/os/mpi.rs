@@ -21,8 +21,7 @@ pub fn place() -> Option<(u32, u32)> {
     // SAFETY: the function below is called for every object while the call lasts, and the list outlives it.
     unsafe { libc::dl_iterate_phdr(Some(note), std::ptr::from_mut(&mut names).cast()) };
     // What the program itself was linked with comes first: it may lie in the program, or behind a tool that looks at every call.
-    let is_standard = names.iter().any(|name| has_standard_abi(name.as_c_str()));
-    let whole = Library { handle: libc::RTLD_DEFAULT, is_standard };
+    let whole = Library { handle: libc::RTLD_DEFAULT };
     let loaded = names.iter().filter_map(|name| Library::open(name));
     std::iter::once(whole).chain(loaded).find_map(|library| library.place())
 }
@@ -57,8 +56,18 @@ fn has_standard_abi(path: &CStr) -> bool {
 /// A library that is loaded.
 struct Library {
     handle: *mut c_void,
-    /// Whether its name says that it has the ABI of MPI 5.0.
-    is_standard: bool,
+}
+
+/// The path of the object that something lies in.
+fn object_of(place: *mut c_void) -> Option<CString> {
+    // SAFETY: all zeros are one of its values, and there is room for it; the name lives as long as the object, which is loaded.
+    unsafe {
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(place, &mut found) == 0 || found.dli_fname.is_null() {
+            return None;
+        }
+        Some(CStr::from_ptr(found.dli_fname).to_owned())
+    }
 }
 
 impl Library {
@@ -66,7 +75,7 @@ impl Library {
     fn open(path: &CStr) -> Option<Library> {
         // SAFETY: a path that ends with 0; it is not loaded if it is not there.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
-        (!handle.is_null()).then(|| Library { handle, is_standard: has_standard_abi(path) })
+        (!handle.is_null()).then_some(Library { handle })
     }
 
     /// Where something of this name lies, in the library or in what it needs.
@@ -101,17 +110,23 @@ impl Library {
 
     /// `MPI_COMM_WORLD`. A wrong one would end the process, so whoever is not known is left alone.
     fn world(&self) -> Option<usize> {
-        if self.is_standard {
+        // There may be two MPIs in a process: only the object in which the functions lie says which family they are of. (Those with P are never of a
+        // tool.) One that is part of the program cannot be opened, and is asked as a whole.
+        let path = object_of(self.find(c"PMPI_Comm_rank")?)?;
+        let object = Library::open(&path);
+        let object = object.as_ref().unwrap_or(self);
+        if has_standard_abi(&path) {
             return Some(STANDARD_WORLD);
         }
-        if let Some(world) = self.find(c"ompi_mpi_comm_world") {
-            return Some(world as usize);
+        if let Some(own) = object.find(c"ompi_mpi_comm_world") {
+            // A program that was linked with it may have it in itself, and then everybody means that one.
+            return Some(self.find(c"ompi_mpi_comm_world").unwrap_or(own) as usize);
         }
         // Its header names it, so that every library with this ABI has it.
-        if self.find(c"MPIR_Dup_fn").is_some() {
+        if object.find(c"MPIR_Dup_fn").is_some() {
             return Some(MPICH_WORLD);
         }
-        let version = self.find(c"MPI_Abi_get_version")?;
+        let version = object.find(c"MPI_Abi_get_version")?;
         // SAFETY: the function of MPI 5.0 of this name has these two arguments, and may be called at any time.
         let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
             unsafe { std::mem::transmute(version) };
@@ -122,10 +137,10 @@ impl Library {
     }
 
     fn place(&self) -> Option<(u32, u32)> {
-        let is_running = self.ask(c"MPI_Initialized")? != 0 && self.ask(c"MPI_Finalized")? == 0;
+        let is_running = self.ask(c"PMPI_Initialized")? != 0 && self.ask(c"PMPI_Finalized")? == 0;
         let world = self.world().filter(|_| is_running)?;
         let (rank, size) =
-            (self.ask_world(c"MPI_Comm_rank", world)?, self.ask_world(c"MPI_Comm_size", world)?);
+            (self.ask_world(c"PMPI_Comm_rank", world)?, self.ask_world(c"PMPI_Comm_size", world)?);
         (rank < size).then_some((rank, size))
     }
 }

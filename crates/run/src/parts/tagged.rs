@@ -3,6 +3,8 @@
 use crate::{Result, RunError};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Child;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The threads that read it.
 #[derive(Default)]
-pub(super) struct Tagged(Vec<JoinHandle<()>>);
+pub(super) struct Tagged {
+    threads: Vec<JoinHandle<()>>,
+    /// How often something was read or printed, and how many threads are printing.
+    moves: Arc<AtomicUsize>,
+    printing: Arc<AtomicUsize>,
+}
 
 impl Tagged {
     /// Prints what a program of a block writes from now on.
@@ -21,9 +28,10 @@ impl Tagged {
         let output = child.stdout.take().map(|stream| (Box::new(stream) as Box<dyn Read + Send>, false));
         let errors = child.stderr.take().map(|stream| (Box::new(stream) as Box<dyn Read + Send>, true));
         for (stream, is_error) in [output, errors].into_iter().flatten() {
-            let body = move || copy(block, stream, is_error);
+            let (moves, printing) = (self.moves.clone(), self.printing.clone());
+            let body = move || copy(block, stream, is_error, (&moves, &printing));
             let thread = std::thread::Builder::new().name("kumiki-output".into()).spawn(body);
-            self.0
+            self.threads
                 .push(thread.map_err(|error| RunError::Options(format!("cannot start a thread: {error}")))?);
         }
         Ok(())
@@ -31,15 +39,25 @@ impl Tagged {
 
     /// Prints what is left.
     pub(super) fn finish(self) {
-        let began = Instant::now();
-        while !self.0.iter().all(JoinHandle::is_finished) && began.elapsed() < PATIENCE {
+        let (mut since, mut moves) = (Instant::now(), 0);
+        while !self.threads.iter().all(JoinHandle::is_finished) && since.elapsed() < PATIENCE {
+            let now = self.moves.load(Ordering::Relaxed);
+            // Whoever reads what we print may take as long as it likes.
+            if now != moves || self.printing.load(Ordering::Relaxed) > 0 {
+                (since, moves) = (Instant::now(), now);
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
 /// Until the stream ends, or nobody reads what we print: then it is only read, so that the program goes on.
-fn copy(block: usize, stream: Box<dyn Read + Send>, is_error: bool) {
+fn copy(
+    block: usize,
+    stream: Box<dyn Read + Send>,
+    is_error: bool,
+    (moves, printing): (&AtomicUsize, &AtomicUsize),
+) {
     let mut stream = BufReader::new(stream);
     let mut line = Vec::new();
     loop {
@@ -53,6 +71,8 @@ fn copy(block: usize, stream: Box<dyn Read + Send>, is_error: bool) {
         if line.last() != Some(&b'\n') {
             line.push(b'\n');
         }
+        moves.fetch_add(1, Ordering::Relaxed);
+        printing.fetch_add(1, Ordering::Relaxed);
         // Whole lines, so that those of two blocks never mix.
         let _ = match is_error {
             true => std::io::stderr().lock().write_all(&line),
@@ -61,5 +81,6 @@ fn copy(block: usize, stream: Box<dyn Read + Send>, is_error: bool) {
                 output.write_all(&line).and_then(|()| output.flush())
             }
         };
+        printing.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -243,6 +243,11 @@ impl Post {
         !self.fetches.is_empty() || !self.under_way.is_empty()
     }
 
+    /// Whether a message is lent.
+    pub(super) fn is_lent(&self, request: u64) -> bool {
+        self.lent.contains_key(&request)
+    }
+
     /// Somebody who is there and has not fetched what was lent to it.
     pub(super) fn lends_to(&self, world: &World) -> Option<Rank> {
         self.lent.values().map(|lending| lending.to).find(|&to| self.check_there(world, to).is_ok())

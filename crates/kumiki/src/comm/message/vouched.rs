@@ -44,6 +44,16 @@ impl World {
         waited
     }
 
+    /// Gives up a message that is being sent: nobody reads its memory afterwards.
+    pub(crate) fn abandon_sending(&self, sending: MessageSending<'_>) {
+        let (request, to) = (MessageRequest::name(&sending).0, sending.to);
+        // A short one goes on all the same.
+        drop(sending);
+        if request != 0 && self.comm().with_post(|post| post.is_lent(request)) {
+            self.end_lending(to, request);
+        }
+    }
+
     /// Waits until one of several requests is done, or has failed: which one.
     pub(crate) fn wait_any_named(&self, names: &[Name]) -> Result<usize> {
         match names.iter().position(|(request, _)| *request == 0) {

@@ -158,7 +158,9 @@ pub fn attach_block(
 
 /// Rank and size as the MPI in this process says, or else its launcher; a process that nobody has counted is the only one.
 pub fn place_in_job() -> Result<(u32, u32)> {
-    if let Some(place) = crate::os::mpi::place() {
+    // An MPI that was started without a launcher counts each process as the only one; whoever started them may know better.
+    let said = environment::number("KUMIKI_RANK")?.is_some();
+    if let Some(place) = crate::os::mpi::place().filter(|&(_, ranks)| ranks > 1 || !said) {
         return Ok(place);
     }
     Ok(strangers::foreign_place()?.map_or((0, 1), |(_, rank, ranks)| (rank, ranks)))
