@@ -23,6 +23,8 @@ pub fn note<T>(world: &World, result: crate::Result<T>) -> crate::Result<T> {
     world.note(result)
 }
 
+pub use kumiki_mem::variable;
+
 /// Messages out of memory that the binding vouches for, and requests of any kind.
 pub mod messages {
     use crate::comm::{MessageRequest, MessageSending, Messages, Tag};

@@ -113,6 +113,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0."),
     variable("COUPLER_JOB_ID", "`PBS_JOBID`, `SLURM_JOB_ID` or `PJM_JOBID`, or `default`", Rank, "The name of the job that the blocks make up."),
     variable("WAITIO_COMM_TYPE", "socket", Rank, "How blocks exchange messages: sockets, and shared memory on a machine. What else existing scripts say (`file`, `hybrid`, `verbs`) is answered with one warning, and sockets."),
+    variable("WAITIO_PROGRESS", "in calls", Rank, "`thread`: a thread of each WaitIO process makes messages go on while the program computes. Otherwise calls do, and long messages between machines are served in any case."),
     variable("KUMIKI_HOSTING", "auto", Rank, "Who keeps the agent of a machine and the hub when programs join: auto (processes of the `kumiki` command, if it is beside the library or on the `PATH`) or thread (of the process that comes first)."),
     variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
@@ -174,10 +175,7 @@ pub fn choice(name: &'static str, words: &[&'static str]) -> Result<Option<&'sta
 pub fn job_name() -> Result<String> {
     let given = text("COUPLER_JOB_ID")?;
     let by_batch = || {
-        // Blocks that are jobs of their own have names in common, not numbers.
-        let names =
-            ["PBS_JOBNAME", "SLURM_JOB_NAME", "PJM_JOBNAME", "PBS_JOBID", "SLURM_JOB_ID", "PJM_JOBID"]
-                .into_iter();
+        let names = ["PBS_JOBID", "SLURM_JOB_ID", "PJM_JOBID"].into_iter();
         names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
     };
     Ok(given.or_else(by_batch).unwrap_or_else(|| "default".into()))

@@ -59,6 +59,13 @@ pub(super) fn end_all() {
     drop(std::mem::take(&mut *KNOWN.lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
+/// Carries on with collectives of all groups that were started. Whether some are under way. (For whoever is in the join.)
+pub(super) fn look_after_all() -> bool {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // Each has its turn, whatever the others say.
+    known.iter().filter(|group| group.look_after()).count() > 0
+}
+
 fn gone(handle: usize) -> kumiki::Error {
     match handle {
         0 => misuse("the group is NULL"),

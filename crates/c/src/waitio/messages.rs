@@ -30,7 +30,9 @@ impl Room for Buffer {
 }
 
 fn check(memory: *const c_void, bytes: usize) -> Result<()> {
-    match memory.is_null() && bytes > 0 || bytes > isize::MAX as usize {
+    // What stands for "in place" is no memory.
+    let is_none = memory.is_null() || [1, usize::MAX].contains(&(memory as usize));
+    match is_none && bytes > 0 || bytes > isize::MAX as usize {
         true => Err(misuse(format!("buf: {bytes} bytes at {memory:p}"))),
         false => Ok(()),
     }
@@ -101,13 +103,15 @@ pub(super) unsafe fn start_receive(
 /// # Safety
 /// It must be writable, or NULL.
 pub(super) unsafe fn probe(group: Group, peer: Number, tag: Tag, len: BytesOut) -> Result<()> {
-    let bytes = groups::with(group, |_, group| {
+    let bytes = groups::with(group, |here, group| {
         let (from, mut looks) = (peer_of(group, peer.0)?, 0);
         while requests::any_underway() {
             if let Some(bytes) = group.try_probe(from, tag.0)? {
                 return Ok(bytes);
             }
-            requests::move_on(&mut looks);
+            if !requests::move_on(here, &mut looks) {
+                break;
+            }
         }
         group.probe(from, tag.0)
     })?;
@@ -120,7 +124,10 @@ pub(super) unsafe fn probe(group: Group, peer: Number, tag: Tag, len: BytesOut) 
 pub(super) unsafe fn iprobe(group: Group, peer: Number, tag: Tag, found: Out, len: BytesOut) -> Result<()> {
     // SAFETY: as the caller promises.
     unsafe { found.give("the answer", 0) }?;
-    let bytes = groups::with(group, |_, group| group.try_probe(peer_of(group, peer.0)?, tag.0))?;
+    let bytes = groups::with(group, |_, group| {
+        requests::glance();
+        group.try_probe(peer_of(group, peer.0)?, tag.0)
+    })?;
     if let Some(bytes) = bytes {
         // SAFETY: as the caller promises.
         unsafe {

@@ -3,6 +3,7 @@
 
 use super::arguments::{face, IndexOut, Number, Out, Requests};
 use super::collectives::Underway;
+use super::groups;
 use super::session::{self, Here};
 use crate::guard::misuse;
 use kumiki::comm::{MessageLanding, MessageSending};
@@ -135,29 +136,28 @@ pub(super) fn end_all(join: &kumiki::join::Join, until: Instant) {
     }
 }
 
-/// Whether collectives are under way, which go on only when somebody looks at them.
+/// Whether the program has started collectives that it has not waited for: they go on only when somebody looks at them.
 pub(super) fn any_underway() -> bool {
     UNDERWAY.load(Ordering::Relaxed) > 0
 }
 
-/// Makes collectives that are under way go on, and lets others have a turn.
-pub(super) fn move_on(looks: &mut u32) {
-    let numbers: Vec<u64> = {
-        let table = table();
-        let entries = (0u64..).zip(&table.entries);
-        let underway = entries.filter(|(_, entry)| matches!(entry.asked, Some(Asked::Underway(_))));
-        underway.map(|(at, entry)| u64::from(entry.generation) << 32 | at).collect()
-    };
-    for number in numbers {
-        // Another thread may have it.
-        if let Ok(mut asked) = borrow(number) {
-            let _ = asked.get().is_done();
-        }
+/// Makes collectives that are under way go on, and lets others have a turn. False if there are none, or nothing goes on any more: then whoever waits need not look.
+pub(super) fn move_on(here: &Here<'_>, looks: &mut u32) -> bool {
+    if !any_underway() || !groups::look_after_all() || here.join.world().progress().is_err() {
+        return false;
     }
     *looks += 1;
     match *looks < LOOKS {
         true => std::thread::yield_now(),
         false => std::thread::sleep(NAP),
+    }
+    true
+}
+
+/// The same for whoever only looks.
+pub(super) fn glance() {
+    if any_underway() {
+        groups::look_after_all();
     }
 }
 
@@ -235,9 +235,7 @@ impl Requests {
                 // SAFETY: as the caller promises.
                 unsafe { self.write(DONE, 0) };
                 let mut looks = 0;
-                while any_underway() && !asked.is_done() {
-                    move_on(&mut looks);
-                }
+                while any_underway() && !asked.is_done() && move_on(here, &mut looks) {}
                 asked.finish(here)
             }),
         }
@@ -403,8 +401,10 @@ pub(super) unsafe fn wait_any(count: Number, requests: Requests, index: IndexOut
                 break open[session::with(|here| messages::wait_any(here.join.world(), &names))?]
             }
             // Those of groups go on when somebody looks.
-            Some(_) => move_on(&mut looks),
-            None => move_on(&mut looks),
+            Some(_) => {}
+            // One that has ended, or never will go on, is found at the next look.
+            None if moves(&mut looks)? => {}
+            None => std::thread::sleep(NAP),
         }
     };
     // SAFETY: as the caller promises.
@@ -412,6 +412,11 @@ pub(super) unsafe fn wait_any(count: Number, requests: Requests, index: IndexOut
         index.give(Some(done))?;
         requests.at(done).wait_once()
     }
+}
+
+/// As [`move_on`], for whoever is in no call.
+fn moves(looks: &mut u32) -> Result<bool> {
+    session::with(|here| Ok(move_on(here, looks)))
 }
 
 /// What requests are known by, if all are messages.
@@ -440,6 +445,9 @@ pub(super) unsafe fn test_any(count: Number, requests: Requests, index: IndexOut
         done.give("the answer", 0)?;
         let open = open(count, requests)?;
         let found = find_done(&open, requests)?;
+        if found.is_none() {
+            session::with(|_| Ok(glance()))?;
+        }
         if open.is_empty() || found.is_some() {
             done.give("the answer", 1)?;
         }
@@ -457,6 +465,8 @@ pub(super) unsafe fn test(request: Requests, done: Out) -> Result<()> {
         if request.is_done()? {
             done.give("the answer", 1)?;
             request.wait()?;
+        } else {
+            session::with(|_| Ok(glance()))?;
         }
     }
     Ok(())

@@ -11,6 +11,9 @@ use kumiki::{Error, Result};
 use std::sync::{mpsc, Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+/// How often the thread that makes progress looks, if something is under way, and if nothing is.
+const BUSY: Duration = Duration::from_micros(50);
+const IDLE: Duration = Duration::from_millis(1);
 /// How long leaving waits for other threads that are inside a call.
 const OTHERS: Duration = Duration::from_secs(10);
 
@@ -94,13 +97,32 @@ fn join_unless(is_done: impl Fn(&Stage) -> bool, limit: Option<Duration>) -> Res
             let _ = NAME.set(format!("block {} rank {}: ", join.block(), join.rank()));
             *stage = Stage::Joined(Box::new(join));
             ending::watch();
-            Ok(())
+            drop(stage);
+            make_progress()
         }
         Err(error) => {
             *stage = Stage::Failed(error.to_string());
             Err(error)
         }
     }
+}
+
+/// Starts a thread that makes messages go on while the program computes, if it wants one (`WAITIO_PROGRESS=thread`).
+fn make_progress() -> Result<()> {
+    let wanted = kumiki::raw::variable("WAITIO_PROGRESS")?.unwrap_or_default();
+    if !wanted.eq_ignore_ascii_case("thread") {
+        return Ok(());
+    }
+    // Until this process has left. A call that needs the join alone comes in between.
+    let work = || {
+        while let Ok(is_busy) = with(|here| Ok(kumiki::raw::channels::look_after(here.join.world()))) {
+            std::thread::sleep(if is_busy { BUSY } else { IDLE });
+        }
+    };
+    let started = std::thread::Builder::new().name("waitio-progress".into()).spawn(work);
+    started.map(drop).map_err(|error| {
+        Error::Refused(format!("WAITIO_PROGRESS=thread: there cannot be another thread ({error})"))
+    })
 }
 
 /// Leaves: what was sent arrives. Others are waited for, who may be in a collective with this process, for `limit` at most; what takes longer

@@ -49,6 +49,7 @@ pub(crate) mod state;
 
 pub use batch::Stream;
 pub use channel::{Receiver, Receiving, Sender, Sending, Slots};
+pub(crate) use collective::Remains;
 pub(crate) use collective::{merge, serve as serve_collective, Groups, Merger, Reduction};
 pub use collective::{
     Algorithm, And, Cartesian, Combine, Decision, Group, GroupOptions, Integer, Max, MaxAt, Min, MinAt,

@@ -122,6 +122,11 @@ impl<'j> JoinGroup<'j> {
         self.made.get().is_some()
     }
 
+    /// Carries on with collectives of it that were started, without waiting. Whether some are under way.
+    pub fn look_after(&self) -> bool {
+        matches!(self.made.get(), Some(Ok((_, group))) if group.look_after())
+    }
+
     /// The messages of its members, by their ranks in the world.
     pub(crate) fn messages(&self) -> Messages<'j> {
         self.join.world().messages().context(self.context)
@@ -226,7 +231,7 @@ impl Drop for JoinGroup<'_> {
     /// Others may be in the last collective for a while: nobody leaves them alone in it.
     fn drop(&mut self) {
         if let Some(Ok((team, group))) = self.made.take() {
-            self.join.keep(group.end_quietly().into_iter().chain([team]));
+            self.join.keep(team, group.end_quietly());
         }
     }
 }

@@ -34,6 +34,7 @@ mod group;
 
 pub use group::JoinGroup;
 
+use crate::comm::Remains;
 use crate::services::SERVICES;
 use crate::{Error, Members, Rank, Result, Team, World};
 use kumiki_mem::{Attachment, Hosting, Summons};
@@ -54,8 +55,8 @@ pub struct Join {
     block: u32,
     /// Groups that have had collectives, by their contexts.
     met: Mutex<BTreeMap<u32, Members>>,
-    /// Teams of groups that were dropped: this process leaves them when it leaves.
-    kept: Mutex<Vec<Team>>,
+    /// What is left of groups that were dropped: this process leaves them when it leaves.
+    kept: Mutex<Vec<(Team, Remains)>>,
 }
 
 /// How this process joins: from [`Join::options`]. What is not said the environment says.
@@ -227,13 +228,17 @@ impl Join {
         }
         let until = Instant::now() + limit;
         self.close(until);
-        drop(std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner)));
+        for (team, remains) in std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            remains.end(&self.world);
+            drop(team);
+        }
         self.world.depart(until.saturating_duration_since(Instant::now()))
     }
 
-    /// Keeps teams until this process leaves.
-    fn keep(&self, teams: impl Iterator<Item = Team>) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).extend(teams);
+    /// Keeps what is left of a group until this process leaves.
+    fn keep(&self, team: Team, remains: Remains) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push((team, remains));
     }
 
     /// A group has ended for all its members.

@@ -131,7 +131,9 @@ impl Tree<'_> {
     /// Tells a member something, unless it is gone: it waits for that, so what is only in the way of this rank is tried again.
     fn tell(&self, member: Rank, words: Words) {
         while let Err(error) = self.mail.send(self.member(member), self.name, &words) {
-            if !matches!(error, Error::OutOfMemory { .. } | Error::Timeout { .. }) {
+            let is_passing = matches!(error, Error::OutOfMemory { .. } | Error::Timeout { .. });
+            let is_there = self.world.local().check_alive(self.member(member)).is_ok();
+            if !is_passing || !is_there || self.world.progress().is_err() {
                 return;
             }
             std::thread::sleep(AGAIN);

@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 const LINE_BYTES: u64 = 64 << 10;
 /// How long output may take that nobody closes, when all launchers have ended.
 const PATIENCE: Duration = Duration::from_secs(1);
+const SLOW_READER: Duration = Duration::from_secs(30);
+/// How long somebody may go on printing whom no launcher has ended.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// The threads that read it.
 #[derive(Default)]
@@ -40,11 +43,16 @@ impl Tagged {
     /// Prints what is left.
     pub(super) fn finish(self) {
         let (mut since, mut moves) = (Instant::now(), 0);
-        while !self.threads.iter().all(JoinHandle::is_finished) && since.elapsed() < PATIENCE {
+        let began = since;
+        while !self.threads.iter().all(JoinHandle::is_finished) {
             let now = self.moves.load(Ordering::Relaxed);
-            // Whoever reads what we print may take as long as it likes.
-            if now != moves || self.printing.load(Ordering::Relaxed) > 0 {
+            if now != moves {
                 (since, moves) = (Instant::now(), now);
+            }
+            // Whoever reads what we print may take longer.
+            let patience = if self.printing.load(Ordering::Relaxed) > 0 { SLOW_READER } else { PATIENCE };
+            if since.elapsed() >= patience || began.elapsed() >= LONGEST {
+                return;
             }
             std::thread::sleep(Duration::from_millis(2));
         }

@@ -71,7 +71,7 @@ use operation::Aligned;
 pub(super) use others::{hash, mix};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use tune::Tuner;
 
 /// What is as long as this goes straight between the memories of members, where it can.
@@ -285,13 +285,15 @@ impl<'w> Group<'w> {
         team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
     }
 
-    /// Ends this member's part without a word to the others, who may be in the last call; gives the teams in which it is still one of them.
-    pub(crate) fn end_quietly(self) -> Vec<Team> {
+    /// Ends this member's part without a word to the others, who may be in the last call: what they may need is kept until it is [ended](Remains::end).
+    pub(crate) fn end_quietly(mut self) -> Remains {
         self.is_quiet.store(true, Ordering::Relaxed);
+        let (memory, block) = (self.memory.take(), self.block);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let teams = [state.node_team.take(), state.team.take()];
+        let teams = [state.node_team.take(), state.team.take()].into_iter().flatten().collect();
+        let guests = Talk { group: &self, state: &mut state, mark: 0, call: 0 }.guests();
         drop(state);
-        teams.into_iter().flatten().collect()
+        Remains { teams, memory, guests, block }
     }
 
     fn address(&self) -> GlobalAddress {
@@ -309,6 +311,17 @@ impl<'w> Group<'w> {
         let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         holder.store(me, Ordering::Relaxed);
         Ok(Turn { holder, _turn: turn })
+    }
+
+    /// The same, if no other thread does.
+    fn enter_if_free(&self) -> Option<Turn<'_>> {
+        let turn = match self.turn.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.holder.store(this_thread(), Ordering::Relaxed);
+        Some(Turn { holder: &self.holder, _turn: turn })
     }
 
     fn has(&self, world_rank: Rank) -> bool {
@@ -369,6 +382,32 @@ impl<'w> Group<'w> {
                 self.world.note(Err(error))
             }
         }
+    }
+}
+
+/// What is left of a group that a member has ended quietly.
+pub(crate) struct Remains {
+    teams: Vec<Team>,
+    memory: Option<(Region<u64>, Booking)>,
+    guests: Vec<(u64, Rank)>,
+    block: GlobalAddress,
+}
+
+impl std::fmt::Debug for Remains {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Remains({:?})", self.block)
+    }
+}
+
+impl Remains {
+    /// The others need nothing of it any more, or are not waited for.
+    pub(crate) fn end(self, world: &World) {
+        let Remains { teams, memory, guests, block } = self;
+        let _ = block::close(world.local(), block);
+        if let Some((block, booked)) = memory {
+            world.retire(Retired { block, guests, booked });
+        }
+        drop(teams);
     }
 }
 

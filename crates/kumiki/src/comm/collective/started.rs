@@ -189,6 +189,16 @@ struct Start<T> {
 }
 
 impl<'w> Group<'w> {
+    /// Carries on with what was started, without waiting: not even for another thread that is in a call of the group, and does the same. Whether something is
+    /// under way.
+    pub(crate) fn look_after(&self) -> bool {
+        let Some(_turn) = self.enter_if_free() else { return true };
+        let _ = self.world.progress();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.carry_on(&mut state, |_| false);
+        !state.jobs.is_empty()
+    }
+
     /// Starts a [`barrier`](Self::barrier). Gives no elements.
     pub fn start_barrier(&self) -> Result<Started<'_, 'w, u8>> {
         let steps = Ok(plan::barrier(self.all));

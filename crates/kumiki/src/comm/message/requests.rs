@@ -434,7 +434,10 @@ impl World {
     pub(crate) fn wait_for_lent(&self) -> bool {
         self.go_on_with_all();
         let to = self.comm().with_post(|post| post.lends_to(self));
-        to.is_some_and(|peer| self.has_moved_on(peer))
+        if let Some(peer) = to {
+            self.has_moved_on(peer);
+        }
+        to.is_some()
     }
 
     /// What a rank that ends does until all others have come to that, too: it sends what waits to be sent, and drops what nobody has asked
