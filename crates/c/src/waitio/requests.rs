@@ -414,6 +414,14 @@ pub(super) unsafe fn wait_any(count: Number, requests: Requests, index: IndexOut
     }
 }
 
+/// As [`glance`], for whoever is in no call.
+fn look() -> Result<()> {
+    session::with(|_| {
+        glance();
+        Ok(())
+    })
+}
+
 /// As [`move_on`], for whoever is in no call.
 fn moves(looks: &mut u32) -> Result<bool> {
     session::with(|here| Ok(move_on(here, looks)))
@@ -446,7 +454,7 @@ pub(super) unsafe fn test_any(count: Number, requests: Requests, index: IndexOut
         let open = open(count, requests)?;
         let found = find_done(&open, requests)?;
         if found.is_none() {
-            session::with(|_| Ok(glance()))?;
+            look()?;
         }
         if open.is_empty() || found.is_some() {
             done.give("the answer", 1)?;
@@ -466,7 +474,7 @@ pub(super) unsafe fn test(request: Requests, done: Out) -> Result<()> {
             done.give("the answer", 1)?;
             request.wait()?;
         } else {
-            session::with(|_| Ok(glance()))?;
+            look()?;
         }
     }
     Ok(())
