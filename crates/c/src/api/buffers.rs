@@ -12,7 +12,7 @@ pub(crate) fn is_in_place(memory: *const c_void) -> bool {
 fn check(memory: *const c_void, bytes: usize, name: &str) -> Result<()> {
     // That of WaitIO is 1.
     if is_in_place(memory) || memory as usize == 1 && bytes > 0 {
-        return Err(misuse(format!("{name}: it cannot be IN_PLACE here")));
+        return Err(misuse(format!("{name}: it cannot be KUMIKI_IN_PLACE (or that of WaitIO) here")));
     }
     match (memory.is_null(), isize::try_from(bytes)) {
         (_, Ok(0)) | (false, Ok(_)) => Ok(()),
