@@ -29,7 +29,9 @@ fn commands() -> Vec<Vec<String>> {
     let mut names: Vec<Vec<String>> = std::fs::read_dir(&folder.0)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .map(|name| name.trim_end_matches(".1").split('-').skip(1).map(str::to_owned).collect())
+        // The name of one command has such a letter itself.
+        .map(|name| name.trim_end_matches(".1").replace("waitio-serv", "waitio_serv"))
+        .map(|name| name.split('-').skip(1).map(|word| word.replace('_', "-")).collect())
         .filter(|words: &Vec<String>| !words.is_empty())
         .collect();
     names.sort();

@@ -16,7 +16,7 @@ Examples:
   kumiki run -n 4 --virtual-nodes 2 ./heat      the same on two nodes made of this machine
   kumiki run --host alpha:8,beta:8 ./heat       sixteen ranks on two hosts, reached by ssh
   kumiki run -n 4 --timeout 60s --tag-output ./heat --size 512
-  kumiki run --join blocks                      the programs that the file `blocks` describes, each under its own launcher (docs/join.md)
+  kumiki run --join blocks                      programs under their own launchers: share/doc/kumiki/docs/join.md
 
 The exit code is 0 if every rank ended well; otherwise that of the first rank that did not, 128 plus the signal \
 that killed it, 124 after --timeout, 127 if there is no such program. Every option has an environment form. \
