@@ -6,6 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `buffer.rs` | memory of the program that a message is written to |
 //! | `complaints.rs` | what is said on standard error, and how often |
 //! | `guard.rs` | the wrapper around every function: a panic never crosses |
 //! | `place.rs` | where a world is kept between the calls of a C program |
@@ -19,6 +20,7 @@
 
 pub mod acp;
 pub mod api;
+mod buffer;
 mod complaints;
 mod guard;
 mod place;

@@ -5,8 +5,9 @@
 
 use super::types::rank_of;
 use super::{complain, edge, WORLD};
+use crate::buffer::Buffer;
 use crate::guard::misuse;
-use kumiki::raw::channels::{self, ChannelEnd, Received, Request, Room};
+use kumiki::raw::channels::{self, ChannelEnd, Received, Request};
 use kumiki::{Error, GlobalAddress, Result, World};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -125,25 +126,6 @@ pub(super) fn finish(world: &World) {
     }
 }
 
-/// Memory of the program that it has promised to leave alone until it has waited.
-struct Buffer {
-    start: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the program has given the memory away until it waits for the request, which may be in another thread.
-unsafe impl Send for Buffer {}
-
-impl Room for Buffer {
-    fn bytes(&mut self) -> &mut [u8] {
-        if self.bytes == 0 {
-            return &mut [];
-        }
-        // SAFETY: memory of the program, as `acp_nbrecv_ch` demands; nobody else touches it meanwhile.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
-    }
-}
-
 fn check_buffer(buf: *const c_void, size: usize) -> Result<()> {
     match buf.is_null() && size > 0 || size > isize::MAX as usize {
         true => Err(misuse(format!("a buffer of {size} bytes at {buf:p}"))),
@@ -256,7 +238,8 @@ pub unsafe extern "C" fn acp_nbrecv_ch(
         check_buffer(buf, size)?;
         ask(ch as usize, Kind::Receive, size, |world, ends| {
             let end = ends.receiver.ok_or_else(|| misuse("this process is the sender of the channel"))?;
-            let room = Box::new(Buffer { start: buf.cast(), bytes: size });
+            // SAFETY: memory of the program, as this function demands; nobody else touches it meanwhile.
+            let room = Box::new(unsafe { Buffer::new(buf.cast(), size) });
             Ok((vec![channels::start_receive(world, end, room)?], None))
         })
     })

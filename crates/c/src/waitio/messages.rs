@@ -4,30 +4,12 @@ use super::arguments::{face, BytesOut, Group, Length, Number, Out, Requests, Tag
 use super::groups;
 use super::requests::{self, Asked};
 use crate::api::buffers::readable;
+use crate::buffer::Buffer;
 use crate::guard::misuse;
 use kumiki::join::JoinGroup;
-use kumiki::raw::{self, Room};
+use kumiki::raw;
 use kumiki::{Rank, Result};
 use std::ffi::{c_char, c_int, c_void};
-
-/// Memory of the program that a message is written to when it comes.
-struct Buffer {
-    start: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the program has given the memory away until it has waited for the request, which may be in another thread.
-unsafe impl Send for Buffer {}
-
-impl Room for Buffer {
-    fn bytes(&mut self) -> &mut [u8] {
-        if self.bytes == 0 {
-            return &mut [];
-        }
-        // SAFETY: memory of the program, which leaves it alone until it has waited, as `waitio_irecv` demands.
-        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes) }
-    }
-}
 
 fn check(memory: *const c_void, bytes: usize) -> Result<()> {
     // What stands for "in place" is no memory.
@@ -90,7 +72,8 @@ pub(super) unsafe fn start_receive(
     let begin = || {
         let bytes = bytes?;
         check(memory, bytes)?;
-        let room = Box::new(Buffer { start: memory.cast(), bytes });
+        // SAFETY: as the caller promises.
+        let room = Box::new(unsafe { Buffer::new(memory.cast(), bytes) });
         groups::with(group, |_, group| {
             let from = peer_of(group, peer)?;
             raw::join::start_receive(group, from, tag, room).map(Asked::Receiving)

@@ -378,7 +378,8 @@ impl World {
             let until_ms = deadline_after(limit);
             while work() && time::now_ms() < until_ms && self.core.check_usable().is_ok() {}
             let left_ms = until_ms.saturating_sub(time::now_ms());
-            Ok((completed, self.close_within(left_ms.max(CLOSE_MS), false)?))
+            kumiki_net::event!(info, rank = self.core.rank.0, together = false, "leaves the world");
+            Ok((completed, self.close_within(left_ms.max(CLOSE_MS))?))
         });
         match closed {
             Ok((completed, mut seat)) => {
@@ -392,12 +393,12 @@ impl World {
     /// Ends the engine and the service thread; what is left is the seat. What waits to be sent has the peer timeout for it if
     /// all ranks close together, `met`; else others may go on to ask for ever, and are left to their agents soon.
     fn close(&self, met: bool) -> Result<Seat> {
-        self.close_within(if met { self.core.arena.config().peer_timeout_ms.into() } else { CLOSE_MS }, met)
+        kumiki_net::event!(info, rank = self.core.rank.0, together = met, "leaves the world");
+        self.close_within(if met { self.core.arena.config().peer_timeout_ms.into() } else { CLOSE_MS })
     }
 
     /// The same; what waits to be sent has so long for it.
-    fn close_within(&self, longest_ms: u64, together: bool) -> Result<Seat> {
-        kumiki_net::event!(info, rank = self.core.rank.0, together = together, "leaves the world");
+    fn close_within(&self, longest_ms: u64) -> Result<Seat> {
         let seat = self.attachment.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         let seat = seat.ok_or_else(|| Error::Closed("the world has been finalized".into()))?;
         self.close_transport(longest_ms);
