@@ -22,7 +22,7 @@ pub const MAGIC: [u8; 4] = *b"KMKI";
 /// The protocol version as a literal, so that the contexts below are made from the same number.
 macro_rules! protocol_version {
     () => {
-        7
+        8
     };
 }
 /// The protocol version that this build speaks. It speaks no other.
@@ -177,15 +177,25 @@ pub enum Purpose {
     Data = 1,
     /// Agent to hub: frames of the launcher. Ranks in the handshake are then node indices.
     Control = 2,
+    /// Rank to rank, as [`Data`](Self::Data): both sides keep what they send until it is acknowledged, so that the stream can go on
+    /// over another connection when this one breaks.
+    KeptData = 3,
+    /// Rank to rank: a stream of [`KeptData`](Self::KeptData) whose connection broke goes on here.
+    MendData = 4,
+    /// Agent to hub: the stream of a control connection that broke goes on here.
+    MendControl = 5,
 }
 
 impl Purpose {
+    const ALL: [Self; 5] = [Self::Data, Self::Control, Self::KeptData, Self::MendData, Self::MendControl];
+
     fn from_code(code: u8) -> Option<Self> {
-        match code {
-            1 => Some(Self::Data),
-            2 => Some(Self::Control),
-            _ => None,
-        }
+        Self::ALL.into_iter().find(|&purpose| purpose as u8 == code)
+    }
+
+    /// Whether ranks call for this, or agents.
+    pub fn is_data(self) -> bool {
+        matches!(self, Self::Data | Self::KeptData | Self::MendData)
     }
 }
 
@@ -194,6 +204,9 @@ impl fmt::Display for Purpose {
         formatter.write_str(match self {
             Self::Data => "data",
             Self::Control => "control",
+            Self::KeptData => "data that is kept",
+            Self::MendData => "data that goes on",
+            Self::MendControl => "control that goes on",
         })
     }
 }
@@ -471,7 +484,7 @@ pub fn check_hello(bytes: &[u8], secret: &Secret, job: JobId) -> Result<Hello, R
         return Err(Refusal::Secret);
     }
     let purpose = Purpose::from_code(record[PREFIX_BYTES - 1])
-        .ok_or(Refusal::Malformed { what: "the purpose is neither data (1) nor control (2)" })?;
+        .ok_or(Refusal::Malformed { what: "the purpose is none of the five that there are" })?;
     Ok(Hello {
         purpose,
         from: Identity { rank: number(record, 16), incarnation: number(record, 24) },

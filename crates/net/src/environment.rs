@@ -85,6 +85,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_CONNECTIONS", "256", Launcher, "The most TCP connections of a rank (`--connections`); the least recently used is closed first."),
     variable("KUMIKI_OPERATIONS", "4096", Launcher, "The most operations of a rank that are under way at once (`--operations`), 16 at least; issuing one more waits for the oldest. Each takes 192 bytes of the budget while it is under way."),
     variable("KUMIKI_PROCESS_VM", "auto", Launcher, "Use `process_vm_readv` and `process_vm_writev` for private regions on a node: auto or off."),
+    variable("KUMIKI_MEND", "on where programs join, otherwise off", Launcher, "Whether a connection that breaks is mended: both sides keep what they send until it is acknowledged, and go on over another connection; a peer is lost when that does not come about within the peer timeout. on or off."),
     variable("KUMIKI_PACING", "auto", Rank, "Whether large payloads between machines give way where several meet: auto, on (a single sender, too) or off."),
     variable("KUMIKI_MULTIPATH", "auto", Rank, "Whether connections between machines go over several networks at once (Multipath TCP): auto (if the machine has endpoints for it, see `ip mptcp endpoint`), on or off. Node agents read it too."),
     variable("KUMIKI_TRACE", "none", Rank, "File for a trace that Perfetto and Chrome read (`--trace`)."),

@@ -32,6 +32,8 @@ pub struct Terms {
     pub continue_on_loss: u32,
     /// 1 if `process_vm_*` may be used between ranks of the node.
     pub allow_process_vm: u32,
+    /// 1 if connections that break are mended.
+    pub mend_links: u32,
 }
 
 impl Default for Terms {
@@ -45,6 +47,7 @@ impl Default for Terms {
             operation_cap: 4096,
             continue_on_loss: 0,
             allow_process_vm: 1,
+            mend_links: 0,
         }
     }
 }
@@ -63,8 +66,9 @@ impl Terms {
             operation_cap: environment::operations()?.unwrap_or(usual.operation_cap),
             continue_on_loss: (on_loss == Some("continue")).into(),
             allow_process_vm: usual.allow_process_vm,
+            mend_links: usual.mend_links,
         };
-        terms.within_bounds().with_process_vm()
+        terms.within_bounds().as_environment_says()
     }
 
     /// These, with what nobody could work with raised or lowered to what somebody can: whoever starts a job from a program may say
@@ -78,10 +82,14 @@ impl Terms {
         }
     }
 
-    /// Of these, whether `process_vm_*` may be used is said by the environment alone: it is no option.
-    pub fn with_process_vm(self) -> Result<Terms> {
+    /// Of these, whether `process_vm_*` may be used, and whether connections are mended, is said by the environment alone: they are
+    /// no options.
+    pub fn as_environment_says(self) -> Result<Terms> {
         let off = environment::choice("KUMIKI_PROCESS_VM", &["auto", "off"])? == Some("off");
-        Ok(Terms { allow_process_vm: if off { 0 } else { self.allow_process_vm }, ..self })
+        let allow_process_vm = if off { 0 } else { self.allow_process_vm };
+        let mend = environment::choice("KUMIKI_MEND", &["off", "on"])?;
+        let mend_links = mend.map_or(self.mend_links, |mend| (mend == "on").into());
+        Ok(Terms { allow_process_vm, mend_links, ..self })
     }
 
     /// How long a peer may be silent, as the environment says; for those who do not know the terms yet.
@@ -106,6 +114,7 @@ impl Terms {
             .word(self.operation_cap)
             .word(self.continue_on_loss)
             .word(self.allow_process_vm)
+            .word(self.mend_links)
     }
 
     /// Reads what [`write`](Self::write) wrote.
@@ -119,6 +128,7 @@ impl Terms {
             operation_cap: reader.word()?,
             continue_on_loss: reader.word()?,
             allow_process_vm: reader.word()?,
+            mend_links: reader.word()?,
         })
     }
 }
@@ -135,7 +145,7 @@ pub(crate) mod tests {
 
     /// Any terms.
     pub(crate) fn terms() -> impl Strategy<Value = Terms> {
-        (any::<[u64; 3]>(), any::<[u32; 5]>()).prop_map(|(longs, words)| Terms {
+        (any::<[u64; 3]>(), any::<[u32; 6]>()).prop_map(|(longs, words)| Terms {
             starter_bytes: longs[0],
             budget_bytes: longs[1],
             pool_bytes: longs[2],
@@ -144,6 +154,7 @@ pub(crate) mod tests {
             operation_cap: words[2],
             continue_on_loss: words[3],
             allow_process_vm: words[4],
+            mend_links: words[5],
         })
     }
 

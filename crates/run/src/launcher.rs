@@ -54,7 +54,7 @@ fn launches(options: &Options, nodes: &[PlannedNode], trace: Option<&TraceFile>)
     random_bytes(&mut random)?;
     let job = u64::from_le_bytes(random);
     let ranks: u32 = nodes.iter().map(|node| node.ranks.len() as u32).sum();
-    let terms = options.terms.within_bounds().with_process_vm()?;
+    let terms = options.terms.within_bounds().as_environment_says()?;
     let on_machine = |node: &PlannedNode, other: &PlannedNode| node.host == other.host;
     let launch = |(index, node): (usize, &PlannedNode)| {
         let here = |other: &&PlannedNode| on_machine(node, other);

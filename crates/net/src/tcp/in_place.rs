@@ -42,6 +42,16 @@ impl InPlace {
         self.sent
     }
 
+    /// Bytes of header and payload.
+    pub(super) fn bytes(&self) -> usize {
+        FRAME_HEADER_BYTES + self.bytes
+    }
+
+    /// It goes on behind so many bytes.
+    pub(super) fn rewind(&mut self, sent: usize) {
+        self.sent = sent;
+    }
+
     /// Sends as much as the socket takes. Returns whether all has gone.
     pub(super) fn send(&mut self, fd: BorrowedFd<'_>, sink: &mut dyn Sink) -> Result<bool> {
         while self.sent < FRAME_HEADER_BYTES + self.bytes {

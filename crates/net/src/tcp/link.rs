@@ -1,8 +1,10 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it. What comes in on it is in
-//! `link/receiving.rs`, and headers that go together in one frame in `link/bundling.rs`.
+//! `link/receiving.rs`, headers that go together in one frame in `link/bundling.rs`, and a stream that outlives its connection in
+//! `link/stream.rs`.
 
 mod bundling;
 mod receiving;
+mod stream;
 
 use super::buffers::{fill, is_frame, Buffers, LEAD_BYTES};
 use super::in_place::{self, InPlace};
@@ -18,6 +20,7 @@ use crate::wire::{Connection, Header, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYT
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+pub(super) use stream::{Broken, Mending, Stream};
 
 /// A rest of a payload that is shorter than this is not worth a place of its own.
 const LEAST_IN_PLACE_BYTES: usize = 16 * 1024;
@@ -58,6 +61,12 @@ pub(super) struct Link {
     unsent: Option<Box<Unsent>>,
     /// What has come of the headers of a bundle, while some are missing.
     unbundled: Vec<u8>,
+    /// What is kept of what was sent, if the link is to outlive its connection.
+    pub(super) stream: Option<Box<Stream>>,
+    /// That it is there for the stream of another link.
+    pub(super) mending: Option<Box<Mending>>,
+    /// How long the peer may take.
+    patience_ms: u64,
     /// When this link was last used, in ticks of its transport.
     pub(super) used: u64,
     /// Until when it plays dead, for fault injection.
@@ -104,6 +113,8 @@ pub(super) struct Link {
     pub(super) fed: bool,
     /// Whether the payload of the first message is not there yet: the sink is asked for it again at a later poll.
     pub(super) waits_for_sink: bool,
+    /// Whether the peer must acknowledge what is kept before more is sent.
+    pub(super) waits_for_peer: bool,
     /// Whether the peer has opened another, which is enough for both.
     pub(super) surplus: bool,
 }
@@ -121,13 +132,22 @@ pub(super) enum Received {
 
 impl Link {
     /// A link to a peer that we call, or of a caller that has not said who it is.
-    pub(super) fn new(fd: OwnedFd, wire: Connection, peer: Option<Rank>, attempt: Attempt) -> Link {
+    pub(super) fn new(
+        fd: OwnedFd,
+        wire: Connection,
+        peer: Option<Rank>,
+        attempt: Attempt,
+        patience_ms: u64,
+    ) -> Link {
         Link {
             wire,
             incoming: Header::default(),
             queue: VecDeque::new(),
             unsent: None,
             unbundled: Vec::new(),
+            stream: None,
+            mending: None,
+            patience_ms,
             used: 0,
             stalled_until_ms: 0,
             owed_since_ms: None,
@@ -153,6 +173,7 @@ impl Link {
             torn: false,
             fed: false,
             waits_for_sink: false,
+            waits_for_peer: false,
             surplus: false,
         }
     }
@@ -168,8 +189,13 @@ impl Link {
         if message.payload != Payload::None {
             return Ok(None);
         }
-        let is_next = self.established && self.queue.is_empty() && self.unsent.is_none();
-        if !is_next || self.stalled_until_ms != 0 || !self.may_go_on(message) {
+        let is_next = self.established && self.queue.is_empty() && !self.has_unsent();
+        if !is_next
+            || self.is_broken()
+            || self.stream_is_full()
+            || self.stalled_until_ms != 0
+            || !self.may_go_on(message)
+        {
             return Ok(None);
         }
         self.send_bare(message).map(Some)
@@ -182,22 +208,24 @@ impl Link {
 
     /// Whether closing it now would lose nothing.
     pub(super) fn is_idle(&self) -> bool {
-        self.established && self.unanswered == 0 && !self.has_output() && self.wire.is_between_frames()
+        let settled = self.established && self.unanswered == 0 && !self.has_output();
+        settled && !self.is_broken() && self.wire.is_between_frames()
     }
 
     /// Whether the machine of the peer must show that it lives: something is under way to it, through a network.
     pub(super) fn owes_life(&self) -> bool {
-        !self.is_here && self.established && !self.is_idle()
+        !self.is_here && self.established && !self.is_broken() && !self.is_idle()
     }
 
     /// Whether all that can be done here is to read: nothing to send, no goodbye, no fault.
     pub(super) fn is_plain(&self) -> bool {
-        self.established && !self.has_output() && !self.parting && self.stalled_until_ms == 0
+        let has_nothing_to_do = self.established && !self.has_output() && !self.parting;
+        has_nothing_to_do && self.stalled_until_ms == 0 && !self.is_broken()
     }
 
     /// Whether all that keeps messages from being sent is that others are to go with them.
     pub(super) fn takes_more(&self) -> bool {
-        self.established && self.unsent.is_none() && !self.parting && self.stalled_until_ms == 0
+        self.established && !self.has_unsent() && !self.parting && self.stalled_until_ms == 0
     }
 
     /// How many messages wait here.
@@ -222,12 +250,12 @@ impl Link {
 
     /// Whether something waits to be sent.
     pub(super) fn has_output(&self) -> bool {
-        self.unsent.is_some() || self.wire.has_output() || (self.established && !self.queue.is_empty())
+        self.has_unsent() || self.wire.has_output() || (self.established && !self.queue.is_empty())
     }
 
     /// Whether a message waits here, or a part of one.
     pub(super) fn has_messages(&self) -> bool {
-        !self.queue.is_empty() || self.unsent.is_some()
+        !self.queue.is_empty() || self.has_unsent()
     }
 
     /// Bytes that are booked for what waits here, beside frames, which the buffers have booked.
@@ -244,7 +272,8 @@ impl Link {
             Some(_) => std::mem::size_of::<Unsent>(),
             None => 0,
         };
-        unsent + self.unbundled.capacity() + self.queue.capacity() * std::mem::size_of::<Message>()
+        let kept = self.stream.as_ref().map_or(0, |stream| stream.bytes());
+        unsent + kept + self.unbundled.capacity() + self.queue.capacity() * std::mem::size_of::<Message>()
     }
 
     /// Books what waits here. It cannot be refused: questions wait because an operation was booked that asks them, answers
@@ -262,6 +291,7 @@ impl Link {
     /// The link is closed: what it held is given back. What waits to be sent stays, for another link.
     pub(super) fn close_books(&mut self, buffers: &mut Buffers) {
         buffers.unbook(u64::from(std::mem::take(&mut self.booked_bytes)));
+        self.close_stream(buffers);
         match self.unsent.take().map(|unsent| *unsent) {
             Some(Unsent::Copied { bytes, .. }) if is_frame(&bytes) => buffers.give(bytes),
             // The last word of a handshake that was refused is still to be sent.
@@ -279,17 +309,20 @@ impl Link {
 
     /// Whether both sides have said goodbye and nothing is left to send.
     pub(super) fn is_finished(&self) -> bool {
-        self.wire.is_finished() && self.unsent.is_none()
+        self.wire.is_finished() && !self.has_unsent()
     }
 
     /// When it must be looked at even if nothing comes.
     pub(super) fn wake_up_at(&self) -> Option<u64> {
-        self.wire.wake_up_at()
+        self.wire.wake_up_at().or(self.unconfirmed_until())
     }
 
     /// Gives the handshake until then.
     pub(super) fn set_deadline(&mut self, at_ms: u64) {
         self.wire.set_deadline(at_ms);
+        if let Some(stream) = &mut self.stream {
+            stream.confirm_by_ms = at_ms;
+        }
     }
 
     /// Who the caller says it is, until it has proven it.
@@ -305,14 +338,15 @@ impl Link {
             return Ok(());
         }
         match self.wire.take_output() {
-            Some(hello) => self.send_bytes(&hello).map(drop),
+            Some(hello) => self.send_record(&hello).map(drop),
             None => Ok(()),
         }
     }
 
     /// Fails if the handshake has taken too long.
     pub(super) fn check_time(&mut self, now_ms: u64) -> Result<()> {
-        self.wire.expired(now_ms).map_err(|error| self.broken(&error))
+        self.wire.expired(now_ms).map_err(|error| self.broken(&error))?;
+        self.check_confirmation(now_ms)
     }
 
     /// Sends what the socket takes, up to a bound: the engine is held meanwhile, and others have to be served. Returns whether
@@ -325,18 +359,29 @@ impl Link {
     ) -> Result<bool> {
         self.burst_bytes = 0;
         self.waits_for_sink = false;
+        self.waits_for_peer = false;
         while self.burst_bytes < BURST_BYTES {
             if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);
             }
+            let is_record = self.wire.has_record();
             if let Some(output) = self.wire.take_output() {
-                if !self.send_bytes(&output)? {
+                let sent = if is_record { self.send_record(&output)? } else { self.send_bytes(&output)? };
+                if !sent {
                     return Ok(false);
                 }
                 continue;
             }
+            if let Some(sealed) = self.take_resumption() {
+                let sealed = sealed.map_err(|error| self.broken(&error))?;
+                return self.send_record(&sealed);
+            }
+            if self.established && !self.queue.is_empty() && self.stream_is_full() {
+                self.waits_for_peer = true;
+                return Ok(false);
+            }
             if !self.established || self.queue.is_empty() || !self.send_front(buffers, sink, out)? {
-                return Ok(self.unsent.is_none() && (!self.established || self.queue.is_empty()));
+                return Ok(!self.has_unsent() && (!self.established || self.queue.is_empty()));
             }
         }
         Ok(!self.has_output())
@@ -456,7 +501,12 @@ impl Link {
         // A source of no kind is lent by nobody.
         let source = if std::mem::take(&mut buffers.tear_next) { Source::default() } else { source };
         let mut frame = InPlace::new(sealed, source, offset, piece);
-        let sent = self.send_frame(&mut frame, sink)?;
+        let sent = self.send_frame(&mut frame, sink);
+        if self.stream.is_some() {
+            self.keep_in_place(frame);
+            return sent.map(Some);
+        }
+        let sent = sent?;
         if !sent {
             self.unsent = Some(Box::new(Unsent::InPlace(frame)));
         }
@@ -631,6 +681,14 @@ impl Link {
         } else {
             bytes
         };
+        match self.send_on_stream(bytes) {
+            Some(sent) => Ok(sent),
+            None => self.send_record(bytes),
+        }
+    }
+
+    /// Sends bytes that are not part of the stream, if it is kept: those of handshakes. Otherwise as [`send_bytes`](Self::send_bytes).
+    fn send_record(&mut self, bytes: &[u8]) -> Result<bool> {
         let sent = self.try_send(bytes)?;
         if sent == bytes.len() {
             return Ok(true);
@@ -655,6 +713,9 @@ impl Link {
         if std::mem::take(&mut self.corrupt_next) {
             bytes[(start + end) / 2] ^= 1;
         }
+        if self.stream.is_some() {
+            return Ok(self.send_buffer_on_stream(bytes, start, end, buffers));
+        }
         let start = match self.try_send(&bytes[start..end]) {
             Ok(sent) => start + sent,
             Err(error) => {
@@ -672,7 +733,7 @@ impl Link {
     }
 
     fn flush_unsent(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<bool> {
-        let Some(mut unsent) = self.unsent.take() else { return Ok(true) };
+        let Some(mut unsent) = self.unsent.take() else { return self.flush_stream(sink) };
         let all = match &mut *unsent {
             Unsent::Copied { bytes, start, end } => {
                 match self.try_send(&bytes[*start..*end]) {
@@ -691,8 +752,9 @@ impl Link {
         };
         if !all {
             self.unsent = Some(unsent);
+            return Ok(false);
         }
-        Ok(all)
+        self.flush_stream(sink)
     }
 
     fn send_frame(&mut self, frame: &mut InPlace, sink: &mut dyn Sink) -> Result<bool> {

@@ -16,6 +16,7 @@
 //! | `pacing.rs` | large payloads that meet, and how they give way |
 //! | `routes.rs` | which connection questions to a rank go on |
 //! | `surplus.rs` | two ranks that have called each other at once, and need one connection |
+//! | `mending.rs` | connections that break, and streams that go on over another |
 //! | `reach.rs` | calling, calling again, and when a peer is lost |
 //! | `room.rs` | how many connections there may be |
 //! | `sleeper.rs` | how a thread sleeps until something comes |
@@ -24,9 +25,12 @@ mod admission;
 mod buffers;
 mod callers;
 #[cfg(test)]
+mod cuts;
+#[cfg(test)]
 mod handshakes;
 mod in_place;
 mod link;
+mod mending;
 mod pacing;
 mod reach;
 mod room;
@@ -282,16 +286,17 @@ impl Tcp {
 
     fn flush_link(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
         let done = self.with_link(index, sink, out, |link, buffers, _, sink, out| {
-            if link.is_stalled() {
+            if link.is_stalled() || link.is_broken() {
                 return Ok(None);
             }
             link.flush(buffers, sink, out).map(Some)
         });
         match done {
             Some(Some(all_sent)) => {
-                let waits_for_sink =
-                    self.links[index as usize].as_ref().is_some_and(|link| link.waits_for_sink);
-                self.watch_writes(index, !all_sent && !waits_for_sink);
+                let link = self.links[index as usize].as_ref();
+                let waits_for_sink = link.is_some_and(|link| link.waits_for_sink);
+                let waits_for_peer = link.is_some_and(|link| link.waits_for_peer);
+                self.watch_writes(index, !all_sent && !waits_for_sink && !waits_for_peer);
                 if waits_for_sink {
                     self.settle_later(index);
                 }
@@ -307,6 +312,7 @@ impl Tcp {
                 }
                 self.expect_life(index);
             }
+            Some(None) if self.links[index as usize].as_ref().is_some_and(|link| link.is_broken()) => {}
             Some(None) => self.settle_later(index),
             None => {}
         }
@@ -330,6 +336,9 @@ impl Tcp {
 
     fn readable(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) -> usize {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return 0 };
+        if link.is_broken() {
+            return 0;
+        }
         if link.is_stalled() {
             self.settle_later(index);
             return 0;
@@ -376,6 +385,7 @@ impl Tcp {
                 self.remove(index);
                 1
             }
+            Some(Received::Bytes(_)) if self.take_over(index, sink, out) => 1,
             Some(Received::Bytes(got)) => {
                 let link = self.links[index as usize].as_ref();
                 if got > 0 && link.is_some_and(|link| link.takes_large_payload()) {
@@ -452,6 +462,7 @@ impl Tcp {
                 self.check_time(index, now_ms, sink, out);
             }
             self.make_retries(now_ms, sink, out);
+            self.tend_broken(now_ms, sink, out);
             self.check_peers(now_ms, sink, out);
         }
         if self.open > self.setup.connection_cap {
@@ -670,6 +681,9 @@ impl Transport for Tcp {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
             if link.has_messages() {
                 sending = true;
+                continue;
+            }
+            if link.mending.is_some() {
                 continue;
             }
             if !link.established {

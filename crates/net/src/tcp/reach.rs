@@ -6,14 +6,13 @@
 
 use super::link::Link;
 use super::{fresh_nonce, Tcp};
-use crate::auth::Purpose;
 use crate::contract::{Message, Outbox, Sink};
 use crate::os::{multipath, socket, time};
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// How long to wait before a failed call is made again, at first; twice as long each time, up to the second figure.
 const RETRY_MS: u64 = 20;
@@ -45,17 +44,17 @@ impl Attempt {
         self.since_ms
     }
 
-    fn next(self, since_ms: u64) -> Attempt {
+    pub(super) fn next(self, since_ms: u64) -> Attempt {
         Attempt { since_ms, failed: self.failed + 1 }
     }
 
-    fn pause_ms(self) -> u64 {
+    pub(super) fn pause_ms(self) -> u64 {
         (RETRY_MS << self.failed.min(10)).min(MOST_RETRY_MS)
     }
 }
 
 impl Tcp {
-    fn patience_ms(&self) -> u64 {
+    pub(super) fn patience_ms(&self) -> u64 {
         self.setup.arena.config().peer_timeout_ms as u64
     }
 
@@ -89,18 +88,24 @@ impl Tcp {
         self.call(peer, Attempt::first(time::now_ms())).map(Some)
     }
 
-    /// Opens a link to `peer`.
-    pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
+    /// Begins to connect to the node of a peer: the socket, and whether it is on this machine.
+    pub(super) fn dial(&self, peer: Rank) -> Result<(OwnedFd, bool)> {
         let address = self.address(peer)?;
         let fd = socket::start_connect(&address, self.setup.multipath)?;
         let is_here = socket::is_here(fd.as_fd(), &address);
         socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
+        Ok((fd, is_here))
+    }
+
+    /// Opens a link to `peer`.
+    pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
+        let (fd, is_here) = self.dial(peer)?;
         let now_ms = time::now_ms();
-        let me = self.identity();
-        let (job, secret) = (self.setup.job, &self.setup.secret);
-        let mut wire = Connection::initiate(job, secret, me, peer.0, Purpose::Data, fresh_nonce()?, now_ms);
-        wire.set_deadline(now_ms + self.patience_ms());
-        let mut link = Link::new(fd, wire, Some(peer), attempt);
+        let (me, patience_ms) = (self.identity(), self.patience_ms());
+        let (job, secret, nonce) = (self.setup.job, &self.setup.secret, fresh_nonce()?);
+        let mut wire = Connection::initiate(job, secret, me, peer.0, self.purpose(), nonce, now_ms);
+        wire.set_deadline(now_ms + patience_ms);
+        let mut link = Link::new(fd, wire, Some(peer), attempt, patience_ms);
         link.watching_writes = true;
         link.is_here = is_here;
         // On this machine the connection stands already. The agent at the other end should see who calls before this
@@ -133,14 +138,26 @@ impl Tcp {
         self.note_deadline(Some(at_ms));
     }
 
-    /// A link broke: tries again if it never stood, tells the sink otherwise.
+    /// A link broke: its stream goes on over another connection if it can.
     pub(super) fn fail(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
+        if !self.suspend(index) {
+            self.give_up(index, error, sink, out);
+        }
+    }
+
+    /// A link is over: tries again if it never stood, tells the sink otherwise.
+    pub(super) fn give_up(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
         let Some(mut link) = self.remove(index) else { return };
+        if let Some(mending) = link.mending.take() {
+            return self.mending_failed(&link, &mending);
+        }
         if !link.established {
             // The last word of a refused handshake tells the peer why.
             let _ = link.flush(&mut self.buffers, sink, out);
         }
-        let Some(peer) = link.peer else { return };
+        // A caller that has not shown that it has the stream has been asked nothing, and calls again.
+        let is_unconfirmed = !link.initiated && !link.established;
+        let Some(peer) = link.peer.filter(|_| !is_unconfirmed) else { return };
         let gone = self.address(peer).err();
         let refused = matches!(error, Error::Refused(_));
         if link.initiated && !link.established && !refused && gone.is_none() {

@@ -141,11 +141,40 @@ fn transport(arena: &Arc<Arena>, rank: u32, cap: usize, most: usize) -> Tcp {
     Tcp::new(setup, None).unwrap()
 }
 
+/// A rank of a world in which each rank is on a node of its own, at these addresses, and in which connections are mended or not.
+pub(super) fn rank_of(rank: u32, addresses: &[SocketAddr], peer_timeout_ms: u32, mend_links: u32) -> Tcp {
+    let ranks = addresses.len() as u32;
+    let config = Config {
+        job: JOB.0,
+        ranks,
+        nodes: ranks,
+        node: rank,
+        local_ranks: 1,
+        machine_ranks: ranks,
+        machine_cores: 1,
+        terms: Terms {
+            peer_timeout_ms,
+            starter_bytes: 1024,
+            allow_process_vm: 0,
+            mend_links,
+            ..Terms::default()
+        },
+    };
+    let arena = Arena::create(config).unwrap();
+    arena.prepare_rank(0).unwrap();
+    for (other, address) in (0..).zip(addresses) {
+        let place = Place { node: other, local: 0, status: Status::Alive, cause: Cause::UNKNOWN };
+        arena.place(Rank(other)).unwrap().store(place, arena.changes());
+        arena.node(other).unwrap().store(*address);
+    }
+    transport(&Arc::new(arena), rank, 8, 8)
+}
+
 fn secret() -> Secret {
     Secret::from_bytes([3; 32])
 }
 
-fn listener() -> TcpListener {
+pub(super) fn listener() -> TcpListener {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
     listener

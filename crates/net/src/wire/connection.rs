@@ -6,7 +6,8 @@
 
 use super::bundle::{self, HASH_BYTES};
 use super::frame::{
-    self, Header, FIRST_USER_KIND, FLAG_UNSTEADY, FRAME_HEADER_BYTES, KIND_BUNDLE, KIND_GOODBYE,
+    self, Header, FIRST_USER_KIND, FLAG_UNSTEADY, FRAME_HEADER_BYTES, KIND_ACKNOWLEDGE, KIND_BUNDLE,
+    KIND_GOODBYE, KIND_RESUME,
 };
 use super::WireError;
 use crate::auth::{self, FrameKey, Hello, Identity, JobId, Purpose, Record, Refusal, Secret, Transcript};
@@ -73,13 +74,15 @@ pub struct Connection {
     buffer: [u8; BUFFER_BYTES],
     filled_bytes: u8,
     buffer_is_output: bool,
+    /// What it is for: as we said, or, once its HELLO has come, as the caller said.
+    purpose: Purpose,
 }
 
 enum Phase {
     /// Initiator: HELLO is made, CHALLENGE must come.
     AwaitChallenge { hello_digest: [u8; 32], deadline_ms: u64 },
     /// Responder: HELLO must come.
-    AwaitHello { job: JobId, purpose: Purpose, nonce: [u8; auth::NONCE_BYTES], deadline_ms: u64 },
+    AwaitHello { job: JobId, nonce: [u8; auth::NONCE_BYTES], deadline_ms: u64 },
     /// Responder: CHALLENGE is made, PROOF must come.
     AwaitProof { transcript: Transcript, deadline_ms: u64 },
     /// Both sides are proven; frames go both ways.
@@ -99,6 +102,8 @@ struct Open {
     payload_is: Sort,
     my_goodbye: MyGoodbye,
     peer_said_goodbye: bool,
+    /// Whether ours is the key of the initiator.
+    is_forward: bool,
 }
 
 /// What comes behind a header.
@@ -146,6 +151,21 @@ pub enum Event {
     Goodbye,
     /// Both sides have said goodbye. Send what [`Connection::take_output`] still gives, then close.
     Closed,
+    /// So many bytes have come of what was sent on this stream since the handshake.
+    Acknowledged(u64),
+    /// The stream of another connection is to go on, or goes on, behind this frame.
+    Resume(Resumption),
+}
+
+/// What both sides of a stream must agree on when it goes on over another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resumption {
+    /// Which stream: see [`Connection::session`].
+    pub session: u64,
+    /// So many bytes of it have come to whoever says this, since the handshake.
+    pub received: u64,
+    /// Whether that side knows the stream at all.
+    pub known: bool,
 }
 
 /// Bytes that must be sent. Dereferences to a slice.
@@ -195,12 +215,13 @@ impl Connection {
             hello_digest: auth::hello_digest(&hello),
             deadline_ms: now_ms.saturating_add(HANDSHAKE_TIMEOUT_MS),
         };
-        let mut connection = Self::new(me, Identity { rank: peer, incarnation: 0 }, phase);
+        let mut connection = Self::new(me, Identity { rank: peer, incarnation: 0 }, phase, purpose);
         connection.put_output(&hello);
         connection
     }
 
-    /// The side that was connected to. Feed it everything the initiator sent, its HELLO included.
+    /// The side that was connected to. Feed it everything the initiator sent, its HELLO included. Of the purposes of ranks and of
+    /// those of agents, the initiator may have any that is of the same sort as `purpose`; [`purpose`](Self::purpose) tells which.
     ///
     /// `nonce` must be fresh from the system's random source, `now_ms` from a monotonic clock.
     pub fn accept(
@@ -211,7 +232,68 @@ impl Connection {
         now_ms: u64,
     ) -> Self {
         let deadline_ms = now_ms.saturating_add(ANSWER_TIMEOUT_MS);
-        Self::new(me, Identity::default(), Phase::AwaitHello { job, purpose, nonce, deadline_ms })
+        Self::new(me, Identity::default(), Phase::AwaitHello { job, nonce, deadline_ms }, purpose)
+    }
+
+    /// What the connection is for.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// The name that both sides have for this stream and nobody else can guess; none before the handshake is done.
+    pub fn session(&self) -> Option<u64> {
+        let Phase::Open(open) = &self.phase else { return None };
+        let forward = if open.is_forward { &open.send_key } else { &open.receive_key };
+        forward.hash(b"session").as_bytes().first_chunk().map(|word| u64::from_le_bytes(*word))
+    }
+
+    /// Whether a handshake record, which is no part of the stream, is what [`take_output`](Self::take_output) gives next.
+    pub fn has_record(&self) -> bool {
+        self.buffer_is_output
+    }
+
+    /// Says how many bytes of the stream have come.
+    ///
+    /// # Errors
+    /// As [`seal_reply`](Self::seal_reply).
+    pub fn acknowledge(&mut self, received: u64) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
+        let header = Header { kind: KIND_ACKNOWLEDGE, a: received, ..Header::default() };
+        self.seal_own(&header)
+    }
+
+    /// Says how far the stream of another connection has come, to go on with it here.
+    ///
+    /// # Errors
+    /// As [`seal_reply`](Self::seal_reply).
+    pub fn resume(&mut self, resumption: Resumption) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
+        let Resumption { session, received, known } = resumption;
+        let header =
+            Header { kind: KIND_RESUME, a: session, b: received, c: known.into(), ..Header::default() };
+        self.seal_own(&header)
+    }
+
+    /// Numbers and authenticates a frame of the wire itself.
+    fn seal_own(&mut self, header: &Header) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
+        match &mut self.phase {
+            Phase::Failed { error, .. } => Err(*error),
+            Phase::Open(open) if !self.buffer_is_output => open.seal(header),
+            _ => Err(WireError::Misuse("the handshake is not done")),
+        }
+    }
+
+    /// Ends the connection because of what an authentic frame has said.
+    pub fn refuse(&mut self, what: &'static str) -> WireError {
+        self.fail(WireError::BadHeader { what })
+    }
+
+    /// How many bytes are missing of the record or header that comes; of a payload, all.
+    pub fn missing(&self) -> usize {
+        let filled = if self.buffer_is_output { 0 } else { usize::from(self.filled_bytes) };
+        match (&self.phase, self.expected_record()) {
+            (_, Some(record)) => record.bytes() - filled,
+            (Phase::Open(open), _) if open.payload_left_bytes > 0 => open.payload_left_bytes as usize,
+            _ => FRAME_HEADER_BYTES - filled,
+        }
     }
 
     /// Bytes that must be sent now, before any further frame: a handshake record or a goodbye.
@@ -498,6 +580,11 @@ impl Connection {
         }
     }
 
+    /// Whether the peer has said goodbye.
+    pub fn peer_said_goodbye(&self) -> bool {
+        matches!(&self.phase, Phase::Open(open) if open.peer_said_goodbye)
+    }
+
     /// Whether nothing of a frame has come that is not complete.
     pub fn is_between_frames(&self) -> bool {
         matches!(&self.phase, Phase::Open(open) if open.payload_left_bytes == 0) && self.filled_bytes == 0
@@ -522,8 +609,9 @@ impl Connection {
         }
     }
 
-    fn new(me: Identity, peer: Identity, phase: Phase) -> Self {
-        Self { me, peer, phase, buffer: [0; BUFFER_BYTES], filled_bytes: 0, buffer_is_output: false }
+    fn new(me: Identity, peer: Identity, phase: Phase, purpose: Purpose) -> Self {
+        let buffer = [0; BUFFER_BYTES];
+        Self { me, peer, phase, buffer, filled_bytes: 0, buffer_is_output: false, purpose }
     }
 
     fn put_output(&mut self, record: &[u8]) {
@@ -590,14 +678,15 @@ impl Connection {
     /// Acts on the complete handshake record in the buffer.
     fn finish_record(&mut self, secret: &Secret) -> Result<Event, Refusal> {
         match &self.phase {
-            Phase::AwaitHello { job, purpose, nonce, deadline_ms } => {
+            Phase::AwaitHello { job, nonce, deadline_ms } => {
                 let record = self.buffered();
                 let hello = auth::check_hello(&record, secret, *job)?;
-                welcome(&hello, *purpose, self.me.rank)?;
+                welcome(&hello, self.purpose, self.me.rank)?;
                 let digest = auth::hello_digest(&record);
                 let (challenge, transcript) = auth::challenge(&digest, self.me, nonce, secret);
                 self.phase = Phase::AwaitProof { transcript, deadline_ms: *deadline_ms };
                 self.peer = hello.from;
+                self.purpose = hello.purpose;
                 self.put_output(&challenge);
                 Ok(Event::NeedMore)
             }
@@ -607,14 +696,14 @@ impl Connection {
                     auth::check_challenge(&record, hello_digest, self.peer.rank, secret)?;
                 let keys = auth::frame_keys(&transcript, secret);
                 self.peer = peer;
-                self.phase = Phase::Open(Open::new(keys.forward, keys.backward));
+                self.phase = Phase::Open(Open::new(keys.forward, keys.backward, true));
                 self.put_output(&auth::proof(&transcript, secret));
                 Ok(Event::Established(peer))
             }
             Phase::AwaitProof { transcript, .. } => {
                 auth::check_proof(&self.buffered(), transcript, secret)?;
                 let keys = auth::frame_keys(transcript, secret);
-                self.phase = Phase::Open(Open::new(keys.backward, keys.forward));
+                self.phase = Phase::Open(Open::new(keys.backward, keys.forward, false));
                 self.clear_buffer();
                 Ok(Event::Established(self.peer))
             }
@@ -654,9 +743,9 @@ impl Connection {
     ) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
         match &mut self.phase {
             Phase::Failed { error, .. } => Err(*error),
-            Phase::Open(_) if matches!(header.kind, KIND_GOODBYE | KIND_BUNDLE) => {
-                Err(WireError::Misuse("the kind belongs to the wire: call goodbye, or seal_bundle"))
-            }
+            Phase::Open(_) if header.kind < FIRST_USER_KIND => Err(WireError::Misuse(
+                "the kind belongs to the wire: call goodbye, seal_bundle, acknowledge or resume",
+            )),
             Phase::Open(open) if allowed => open.seal(&header),
             _ => Err(WireError::Misuse(otherwise)),
         }
@@ -680,7 +769,7 @@ impl fmt::Debug for Connection {
 }
 
 impl Open {
-    fn new(send_key: FrameKey, receive_key: FrameKey) -> Self {
+    fn new(send_key: FrameKey, receive_key: FrameKey, is_forward: bool) -> Self {
         Self {
             send_key,
             receive_key,
@@ -692,6 +781,7 @@ impl Open {
             payload_is: Sort::Steady,
             my_goodbye: MyGoodbye::Unsaid,
             peer_said_goodbye: false,
+            is_forward,
         }
     }
 
@@ -731,6 +821,13 @@ impl Open {
             self.payload_is = Sort::Bundle;
             return Ok((Event::Bundle, Some(bundle::promised(&header))));
         }
+        if header.kind == KIND_ACKNOWLEDGE {
+            return Ok((Event::Acknowledged(header.a), None));
+        }
+        if header.kind == KIND_RESUME {
+            let (session, received, known) = (header.a, header.b, header.c == 1);
+            return Ok((Event::Resume(Resumption { session, received, known }), None));
+        }
         if self.peer_said_goodbye {
             return Err(WireError::BadHeader { what: "a second goodbye" });
         }
@@ -741,7 +838,7 @@ impl Open {
 
 /// Whether an authentic HELLO is for us.
 fn welcome(hello: &Hello, purpose: Purpose, rank: u32) -> Result<(), Refusal> {
-    if hello.purpose != purpose {
+    if hello.purpose.is_data() != purpose.is_data() {
         return Err(Refusal::Purpose { theirs: hello.purpose, ours: purpose });
     }
     if hello.to != rank {

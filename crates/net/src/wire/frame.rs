@@ -20,9 +20,16 @@ pub const FIRST_USER_KIND: u8 = 16;
 pub const KIND_GOODBYE: u8 = 1;
 /// The kind of a frame that holds many headers: see [`bundle`].
 pub const KIND_BUNDLE: u8 = 2;
+/// The kind of the frame with which a side says how many bytes of a stream that is kept have come.
+pub const KIND_ACKNOWLEDGE: u8 = 3;
+/// The kind of the frame with which a stream whose connection broke goes on over another.
+pub const KIND_RESUME: u8 = 4;
 /// On a frame with a payload: it is sent from memory that may have changed since its checksum was taken. A checksum that is
 /// wrong then does not end the connection; the receiver is told that the payload is torn.
 pub const FLAG_UNSTEADY: u8 = 0x40;
+
+const ACKNOWLEDGE_FIELDS: &str = "an acknowledgement has fields that are not 0";
+const RESUME_FIELDS: &str = "a resumption has fields that are not 0, or knows its stream more than once";
 
 /// A sequence number and a header are whole words: SipHash takes eight bytes at a time.
 const _: () = assert!((8 + HEADER_BYTES).is_multiple_of(8));
@@ -87,6 +94,16 @@ impl Header {
         }
         if self.kind == KIND_BUNDLE {
             return self.check_bundle();
+        }
+        if self.kind == KIND_ACKNOWLEDGE {
+            let a = self.a;
+            let right = *self == Self { kind: KIND_ACKNOWLEDGE, a, ..Self::default() };
+            return if right { Ok(()) } else { Err(WireError::BadHeader { what: ACKNOWLEDGE_FIELDS }) };
+        }
+        if self.kind == KIND_RESUME {
+            let Self { a, b, c, .. } = *self;
+            let right = c <= 1 && *self == Self { kind: KIND_RESUME, a, b, c, ..Self::default() };
+            return if right { Ok(()) } else { Err(WireError::BadHeader { what: RESUME_FIELDS }) };
         }
         if self.kind < FIRST_USER_KIND && self.kind != KIND_GOODBYE {
             return Err(WireError::BadHeader {

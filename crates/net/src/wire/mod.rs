@@ -13,10 +13,14 @@ pub mod bundle;
 mod connection;
 mod error;
 pub mod frame;
+mod kept;
 
-pub use connection::{Connection, Event, Landed, Output, ANSWER_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS};
+pub use connection::{
+    Connection, Event, Landed, Output, Resumption, ANSWER_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS,
+};
 pub use error::WireError;
 pub use frame::{Header, FIRST_USER_KIND, FLAG_UNSTEADY, FRAME_HEADER_BYTES, MAX_PAYLOAD_BYTES};
+pub use kept::Kept;
 
 #[cfg(test)]
 mod tests;

@@ -235,6 +235,11 @@ impl Hub {
         self.nodes.get(node as usize).is_some_and(|entry| !entry.state.is_over())
     }
 
+    /// Where the port of a node is, once it has one.
+    pub fn address(&self, node: u32) -> Option<SocketAddr> {
+        self.nodes.get(node as usize).and_then(|entry| entry.address)
+    }
+
     /// The ranks that have no place, while others that came wait for them.
     pub fn missing(&self) -> Vec<u32> {
         let missing: Vec<u32> = (0..self.plan.ranks).filter(|&rank| !self.members.is_placed(rank)).collect();

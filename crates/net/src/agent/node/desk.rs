@@ -8,7 +8,9 @@ use crate::agent::protocol::ToHub;
 use crate::os::descriptor::{Epoll, Readiness};
 use crate::os::time;
 use crate::terms::Terms;
+use crate::wire::Resumption;
 use crate::Result;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// How long an agent that always has something to do may put its timers off.
@@ -20,6 +22,8 @@ pub(in crate::agent) struct Desk {
     /// `None` while the hub has not been reached, and once it is gone.
     pub(in crate::agent) link: Option<Link>,
     link_watched_for_room: bool,
+    /// Whether the connection broke, and the line may go on over another.
+    is_interrupted: bool,
     /// The node watches its ranks with the same.
     pub(in crate::agent) epoll: Arc<Epoll>,
     /// Present from the launch message on.
@@ -47,6 +51,7 @@ impl Desk {
         Ok(Desk {
             link: None,
             link_watched_for_room: false,
+            is_interrupted: false,
             epoll: Arc::new(Epoll::new()?),
             node: None,
             heard_ms: now_ms,
@@ -66,6 +71,26 @@ impl Desk {
     /// Whether the hub has closed the line, and we have not hung up yet.
     pub(in crate::agent) fn is_cut_off(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_ended)
+    }
+
+    /// The connection broke: what is to be said waits until the line goes on.
+    pub(in crate::agent) fn interrupt(&mut self) {
+        let Some(link) = self.link.as_ref().filter(|_| !self.is_interrupted) else { return };
+        self.is_interrupted = true;
+        let _ = self.epoll.remove(link.input());
+        if std::mem::take(&mut self.link_watched_for_room) {
+            let _ = self.epoll.remove(link.output());
+        }
+    }
+
+    /// The line goes on over this connection.
+    pub(in crate::agent) fn resume(&mut self, socket: OwnedFd, theirs: Resumption) -> Result<()> {
+        let Some(link) = &mut self.link else { return Ok(()) };
+        link.go_on(socket, theirs)?;
+        self.epoll.add(link.input(), token::LINK, false)?;
+        self.is_interrupted = false;
+        self.heard_ms = time::now_ms();
+        Ok(())
     }
 
     /// Bytes that wait for the hub.
@@ -164,6 +189,9 @@ impl Desk {
         });
         let Some(link) = &mut self.link else { return };
         messages.unwrap_or_default().iter().for_each(|message| link.send(&message.encode()));
+        if self.is_interrupted {
+            return;
+        }
         link.flush();
         let wants_room = link.backlog_bytes() > 0;
         if wants_room != std::mem::replace(&mut self.link_watched_for_room, wants_room) {

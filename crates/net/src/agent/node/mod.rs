@@ -216,9 +216,7 @@ impl Node {
         let local = place.filter(|place| place.node == self.launch.node).map(|place| place.local);
         let seat = local.and_then(|local| self.seats.get_mut(local as usize));
         let refusal = match seat.filter(|seat| seat.rank == hello.to) {
-            _ if hello.purpose != Purpose::Data => {
-                Refusal::Purpose { theirs: hello.purpose, ours: Purpose::Data }
-            }
+            _ if !hello.purpose.is_data() => Refusal::Purpose { theirs: hello.purpose, ours: Purpose::Data },
             None => Refusal::Target { asked: hello.to, ours: self.seats.first().map_or(0, |seat| seat.rank) },
             Some(seat) => {
                 if seat.standing == Standing::In {

@@ -5,6 +5,7 @@
 //! stack is small: buffers are on the heap.
 
 use super::greet::{self, Greeting};
+use super::returning;
 use super::Call;
 use crate::agent::channel::{FromAgent, Packet};
 use crate::agent::link::Link;
@@ -34,6 +35,10 @@ const GREETINGS: u64 = 18;
 const MAX_GREETINGS: usize = 64;
 /// How often to try to reach the hub, which may not be there yet.
 const RETRY_MS: u64 = 10;
+/// How often to call it again, when the connection broke.
+const RETURN_MS: u64 = 100;
+/// So often nobody listens where it was before it counts as gone.
+const MOST_REFUSED: u32 = 5;
 
 /// The agent before and while it runs.
 pub(super) struct HostedAgent {
@@ -52,6 +57,9 @@ pub(super) struct HostedAgent {
     /// The address by which we reached the hub, and so others reach us.
     own_address: Option<IpAddr>,
     arrivals: Vec<Arrival>,
+    /// When the hub is called again, and how often nobody listened there.
+    return_at_ms: u64,
+    refused: u32,
 }
 
 /// A stranger that has come before it was known who else would.
@@ -90,6 +98,8 @@ impl HostedAgent {
             desk,
             own_address: None,
             arrivals: Vec::new(),
+            return_at_ms: 0,
+            refused: 0,
         })
     }
 
@@ -111,7 +121,7 @@ impl HostedAgent {
             self.handle_event(token, readiness)?;
         }
         self.advance_greetings();
-        if self.desk.is_cut_off() {
+        if self.desk.is_cut_off() && !self.returns() {
             self.desk.link = None;
             self.give_up("the process of rank 0, which holds the job together, is gone");
         }
@@ -156,6 +166,30 @@ impl HostedAgent {
         }
         self.own_address = own.ok();
         self.desk.connect(link).map_err(|error| error.to_string())
+    }
+
+    /// The connection to the hub broke. If connections are mended in this job the hub is called again, until it was silent for too long;
+    /// whether it may still come to that.
+    fn returns(&mut self) -> bool {
+        let mends = self.desk.node.as_ref().is_some_and(|node| node.launch.terms.mend_links != 0);
+        let Some(ours) = self.desk.link.as_ref().and_then(Link::resumption).filter(|_| mends) else {
+            return false;
+        };
+        self.desk.interrupt();
+        let now_ms = time::now_ms();
+        if now_ms < self.return_at_ms {
+            return true;
+        }
+        let me = Identity { rank: self.rank, incarnation: 0 };
+        let called = returning::call(self.master, self.job, &self.secret, me, ours);
+        match called.and_then(|(socket, theirs)| self.desk.resume(socket, theirs)) {
+            Ok(()) => self.refused = 0,
+            Err(Error::System { errno: libc::ECONNREFUSED, .. }) => self.refused += 1,
+            Err(Error::Refused(_)) => return false,
+            Err(_) => self.refused = 0,
+        }
+        self.return_at_ms = time::now_ms() + RETURN_MS;
+        self.refused < MOST_REFUSED
     }
 
     /// Tells those who have come why the world does not begin, whenever that changes.
@@ -357,7 +391,8 @@ impl HostedAgent {
             return time::now_ms() + RETRY_MS;
         }
         let greeting = if self.greetings.is_empty() { u64::MAX } else { time::now_ms() + 100 };
-        self.desk.wake_up_at().min(greeting)
+        let back = if self.desk.is_cut_off() { self.return_at_ms } else { u64::MAX };
+        self.desk.wake_up_at().min(greeting).min(back)
     }
 
     fn tick(&mut self) {

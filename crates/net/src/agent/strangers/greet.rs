@@ -111,8 +111,20 @@ pub(super) fn call_within(
     me: Identity,
     limit_ms: u64,
 ) -> Result<Greeted> {
+    call_for(Purpose::Control, socket, job, secret, me, limit_ms)
+}
+
+/// The same, for another purpose.
+pub(super) fn call_for(
+    purpose: Purpose,
+    socket: OwnedFd,
+    job: JobId,
+    secret: &Secret,
+    me: Identity,
+    limit_ms: u64,
+) -> Result<Greeted> {
     let now_ms = time::now_ms();
-    let mut connection = Connection::initiate(job, secret, me, ANSWERER, Purpose::Control, nonce()?, now_ms);
+    let mut connection = Connection::initiate(job, secret, me, ANSWERER, purpose, nonce()?, now_ms);
     connection.set_deadline(now_ms + patience_ms().min(limit_ms));
     let mut greeting = Greeting::new(socket, connection)?;
     while !greeting.advance(secret)? {

@@ -2,25 +2,33 @@
 //!
 //! [`Meeting`]: super::meeting::Meeting
 
-use super::greet::Greeting;
+use super::greet::{Greeted, Greeting};
+use super::returning::Returning;
 use super::Call;
 use crate::agent::hub::{Effect, Hub, Plan};
 use crate::agent::link::{Link, Shared};
 use crate::agent::protocol::{Launch, ToHub, ToNode};
 use crate::agent::report;
-use crate::auth::{JobId, Secret};
+use crate::auth::{JobId, Purpose, Secret};
 use crate::environment;
 use crate::os::descriptor::{self, Event};
 use crate::os::{socket, time};
 use crate::terms::Terms;
+use crate::wire::Resumption;
 use crate::{Error, Result};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// The most handshakes at a time.
 const MAX_GREETINGS: usize = 64;
 /// How often agents are told who is missing, if that has changed.
 const TELL_MS: u64 = 100;
+/// How often it is looked whether an agent that is to come back is still there, and how long that may take.
+const LOOK_MS: u64 = 300;
+const LOOK_LIMIT: Duration = Duration::from_millis(100);
+/// So often nobody listens at its port before it counts as gone.
+const MOST_REFUSED: u32 = 3;
 /// How many of the missing ranks are named.
 const SHOWN_RANKS: usize = 8;
 
@@ -41,6 +49,9 @@ impl Gathering {
         if call.joins_programs && environment::text("KUMIKI_ON_LOSS")?.is_none() {
             terms.continue_on_loss = 1;
         }
+        if call.joins_programs && environment::text("KUMIKI_MEND")?.is_none() {
+            terms.mend_links = 1;
+        }
         Ok(Gathering { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, terms })
     }
 }
@@ -51,12 +62,23 @@ pub(in crate::agent) struct HostedHub {
     listener: Option<TcpListener>,
     gathering: Gathering,
     greetings: Vec<(SocketAddr, Greeting)>,
+    /// Agents that come back.
+    returning: Vec<Returning>,
+    /// Those that are to: when it is looked whether they are there, and how often nobody was.
+    interrupted: Vec<Interrupted>,
     pub(super) hub: Hub,
     /// One an agent, in the order of the hub's nodes.
     links: Vec<Link>,
     /// Whom the agents know to be missing, and when they are told again.
     missing: Vec<u32>,
     tell_at_ms: u64,
+}
+
+/// A node whose agent is to come back.
+struct Interrupted {
+    node: u32,
+    look_at_ms: u64,
+    refused: u32,
 }
 
 impl HostedHub {
@@ -66,6 +88,8 @@ impl HostedHub {
         Ok(HostedHub {
             listener: Some(listener),
             greetings: Vec::new(),
+            returning: Vec::new(),
+            interrupted: Vec::new(),
             hub: Hub::new(plan(&gathering), time::now_ms()),
             links: Vec::new(),
             missing: Vec::new(),
@@ -78,6 +102,7 @@ impl HostedHub {
     pub(super) fn renew(&mut self) {
         self.hub = Hub::new(plan(&self.gathering), time::now_ms());
         self.links.clear();
+        self.interrupted.clear();
         self.missing.clear();
     }
 
@@ -89,10 +114,15 @@ impl HostedHub {
                 Ok(_) => return,
                 Err(error) => return report::print(&format!("the hub of the job fails: {error}")),
             }
-            if self.hub.is_complete() {
+            if self.hub.is_complete() && !self.mends() {
                 self.listener = None;
             }
         }
+    }
+
+    /// Whether agents whose connections broke may come back.
+    fn mends(&self) -> bool {
+        self.gathering.terms.mend_links != 0
     }
 
     /// Waits until something happens here, to the other descriptor, or it is so late; and deals with it. Tells whether
@@ -101,6 +131,7 @@ impl HostedHub {
         let other = self.wait(other, until_ms)?;
         let now_ms = time::now_ms();
         self.hub.tick(now_ms);
+        self.look_after_interrupted(now_ms);
         if !self.hub.is_complete() && self.tell_at_ms <= now_ms {
             self.tell_at_ms = now_ms + TELL_MS;
             self.tell_missing();
@@ -127,12 +158,16 @@ impl HostedHub {
 
     fn wait(&mut self, other: BorrowedFd<'_>, until_ms: u64) -> Result<bool> {
         let mut timeout_ms = self.hub.wake_up_at().min(until_ms).saturating_sub(time::now_ms());
-        if !self.greetings.is_empty() || !self.hub.is_complete() {
+        if !self.greetings.is_empty() || !self.returning.is_empty() || !self.hub.is_complete() {
             timeout_ms = timeout_ms.min(100);
+        }
+        for interrupted in &self.interrupted {
+            timeout_ms = timeout_ms.min(interrupted.look_at_ms.saturating_sub(time::now_ms()));
         }
         let mut watched = vec![(other, false)];
         watched.extend(self.listener.iter().map(|listener| (listener.as_fd(), false)));
         watched.extend(self.greetings.iter().map(|(_, greeting)| (greeting.as_fd(), false)));
+        watched.extend(self.returning.iter().map(|returning| (returning.as_fd(), false)));
         let first_link = watched.len();
         let mut nodes = Vec::new();
         for (node, link) in self.links.iter().enumerate().filter(|(_, link)| !link.is_ended()) {
@@ -142,6 +177,7 @@ impl HostedHub {
         let ready = descriptor::poll(&watched, timeout_ms.min(60_000) as i32)?;
         self.accept();
         self.advance_greetings();
+        self.advance_returning();
         for (entry, &node) in ready[first_link..].iter().zip(&nodes) {
             if entry.readable || entry.writable || entry.hung_up {
                 self.read(node);
@@ -160,7 +196,7 @@ impl HostedHub {
                 Err(_) => return std::thread::sleep(std::time::Duration::from_millis(10)),
             };
             // Whoever comes early for the next world tries again.
-            if self.greetings.len() < MAX_GREETINGS && !self.hub.is_complete() {
+            if self.greetings.len() < MAX_GREETINGS && (self.mends() || !self.hub.is_complete()) {
                 let greeting = Greeting::accept(stream.into(), self.gathering.job).ok();
                 self.greetings.extend(greeting.map(|new| (from, new)));
             }
@@ -168,7 +204,7 @@ impl HostedHub {
     }
 
     fn advance_greetings(&mut self) {
-        if self.hub.is_complete() {
+        if self.hub.is_complete() && !self.mends() {
             self.greetings.clear();
         }
         for (from, mut greeting) in std::mem::take(&mut self.greetings) {
@@ -177,16 +213,47 @@ impl HostedHub {
                 Ok(true) => {
                     let Some(greeted) = greeting.finish() else { continue };
                     let _ = socket::tune_tcp(greeted.socket.as_fd(), self.gathering.terms.peer_timeout_ms);
-                    let secret = self.gathering.secret.duplicate();
-                    let link = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest);
-                    if let Ok(link) = link {
-                        let rank = greeted.peer.rank;
-                        let name = format!("the node of rank {rank} at {}", from.ip());
-                        self.hub.add_node(name, rank, time::now_ms());
-                        self.links.push(link);
+                    if greeted.connection.purpose() == Purpose::MendControl {
+                        self.returning.push(Returning::new(greeted));
+                    } else if !self.hub.is_complete() {
+                        self.welcome(from, greeted);
                     }
                 }
                 Err(_) => {}
+            }
+        }
+    }
+
+    /// An agent has proven that it belongs to the job.
+    fn welcome(&mut self, from: SocketAddr, greeted: Greeted) {
+        let secret = self.gathering.secret.duplicate();
+        let rank = greeted.peer.rank;
+        if let Ok(link) = Link::sealed(greeted.socket, greeted.connection, secret, greeted.rest) {
+            let name = format!("the node of rank {rank} at {}", from.ip());
+            self.hub.add_node(name, rank, time::now_ms());
+            self.links.push(link);
+        }
+    }
+
+    /// Hears those who come back: the stream of each goes on, if the agent was not given up meanwhile.
+    fn advance_returning(&mut self) {
+        for mut returning in std::mem::take(&mut self.returning) {
+            let theirs = match returning.hear(&self.gathering.secret) {
+                Ok(None) => {
+                    self.returning.push(returning);
+                    continue;
+                }
+                Ok(Some(theirs)) => theirs,
+                Err(_) => continue,
+            };
+            let node = self.links.iter().position(|link| link.session() == Some(theirs.session));
+            let node = node.filter(|&node| self.hub.listens(node as u32));
+            let ours = node.and_then(|node| self.links[node].resumption());
+            let said = returning.say(ours.unwrap_or(Resumption { known: false, ..theirs }));
+            if let (Some(node), Ok(())) = (node.filter(|_| ours.is_some()), said) {
+                if let Err(error) = self.links[node].go_on(returning.into_socket(), theirs) {
+                    self.hub.node_gone(node as u32, &error.to_string(), time::now_ms());
+                }
             }
         }
     }
@@ -201,13 +268,37 @@ impl HostedHub {
         let messages = link.receive().and_then(|messages| {
             messages.iter().map(|message| ToHub::decode(message)).collect::<Result<Vec<_>>>()
         });
-        let ended = link.is_ended();
+        // One that can go on is waited for: silence is judged like that of any other.
+        let can_go_on = self.gathering.terms.mend_links != 0 && link.resumption().is_some();
+        let ended = link.is_ended() && !(can_go_on && self.hub.is_complete());
         match messages {
             Ok(messages) => messages.into_iter().for_each(|message| self.hub.receive(node, message, now_ms)),
             Err(error) => self.hub.node_gone(node, &error.to_string(), now_ms),
         }
         if ended {
             self.hub.node_gone(node, "its connection was closed", now_ms);
+        } else if self.links[node as usize].is_ended() {
+            self.interrupted.push(Interrupted { node, look_at_ms: now_ms, refused: 0 });
+        }
+    }
+
+    /// An agent that died does not come back: then nobody listens at its port any more.
+    fn look_after_interrupted(&mut self, now_ms: u64) {
+        let (links, hub) = (&self.links, &self.hub);
+        self.interrupted.retain(|it| links[it.node as usize].is_ended() && hub.listens(it.node));
+        for it in self.interrupted.iter_mut().filter(|it| it.look_at_ms <= now_ms) {
+            it.look_at_ms = now_ms + LOOK_MS;
+            let Some(address) = self.hub.address(it.node) else { continue };
+            let refused = TcpStream::connect_timeout(&address, LOOK_LIMIT)
+                .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+            it.refused = if refused { it.refused + 1 } else { 0 };
+            if it.refused >= MOST_REFUSED {
+                self.hub.node_gone(
+                    it.node,
+                    "its connection was closed, and nobody listens at its port",
+                    now_ms,
+                );
+            }
         }
     }
 

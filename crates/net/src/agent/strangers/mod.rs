@@ -12,6 +12,7 @@
 //! | `hub.rs` | the hub of strangers, as a thread of the process of rank 0 |
 //! | `host.rs` | both in a process of their own, where programs join |
 //! | `greet.rs` | the handshake of control connections |
+//! | `returning.rs` | an agent whose connection to the hub broke, and who comes back |
 //! | `meeting.rs` | the hub in a process that starts several launchers |
 //! | `portfile.rs` | the file in which the parts of a job find each other |
 //! | `blocks/` | programs that do not know how many processes the others have |
@@ -23,6 +24,7 @@ pub mod host;
 mod hub;
 pub mod meeting;
 pub mod portfile;
+mod returning;
 
 use crate::agent::channel::Channel;
 

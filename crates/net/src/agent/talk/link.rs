@@ -3,15 +3,15 @@
 //! Each message goes behind its length in four bytes. The stream of an agent that a launcher started opens with
 //! [`GREETING`]; it runs over an inherited socket or ssh. A stream over a bare network is *sealed*: its bytes travel
 //! in the authenticated frames of [`crate::wire`], after the handshake. The header of each frame holds the hash of its payload
-//! and vouches for it. Nothing of a frame is looked at before all of it has been checked.
+//! and vouches for it. Nothing of a frame is looked at before all of it has been checked. What was sent on a sealed stream is kept until
+//! the other side has acknowledged it, so that the stream can go on over another connection ([`Link::go_on`]).
 
 use super::protocol::{GREETING, MAX_MESSAGE_BYTES};
 use crate::auth::Secret;
 use crate::os::descriptor;
 use crate::wire::frame::FIRST_USER_KIND;
-use crate::wire::{Connection, Event, Header, Landed, WireError};
+use crate::wire::{Connection, Event, Header, Kept, Landed, Resumption, WireError};
 use crate::{Error, Result};
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
@@ -20,6 +20,11 @@ use std::sync::{Arc, OnceLock};
 const MAX_NOISE_BYTES: usize = 64 << 10;
 /// The most payload of a frame of a sealed stream.
 const FRAME_BYTES: usize = 256 << 10;
+
+/// Messages are put into pieces of about so many bytes.
+const PIECE_BYTES: usize = 16 << 10;
+/// The other side of a sealed stream is told how much has come after so many bytes.
+const ACKNOWLEDGE_BYTES: u64 = 16 << 10;
 
 /// A message for many agents that is shorter is copied for each: to share it would take as much.
 const LEAST_SHARED_BYTES: usize = 1024;
@@ -71,10 +76,9 @@ pub struct Link {
     input: OwnedFd,
     output: OwnedFd,
     received: Vec<u8>,
-    queue: VecDeque<Piece>,
-    /// Bytes of the first piece that have been written.
-    sent_bytes: usize,
-    backlog_bytes: usize,
+    queue: Kept<Piece>,
+    /// Memory of a piece that has gone, for the next.
+    spare: Vec<u8>,
     expects_greeting: bool,
     ended: bool,
     seal: Option<Box<Seal>>,
@@ -106,9 +110,8 @@ impl Link {
             input,
             output,
             received: Vec::new(),
-            queue: VecDeque::new(),
-            sent_bytes: 0,
-            backlog_bytes: 0,
+            queue: Kept::default(),
+            spare: Vec::new(),
             expects_greeting,
             ended: false,
             seal: None,
@@ -123,6 +126,7 @@ impl Link {
     pub fn sealed(socket: OwnedFd, connection: Connection, secret: Secret, raw: Vec<u8>) -> Result<Link> {
         let mut link = Link::new(crate::os::memory::duplicate(socket.as_fd())?, socket, true)?;
         link.expects_greeting = false;
+        link.queue.took(raw.len() as u64);
         link.seal =
             Some(Box::new(Seal { connection, secret, raw, frame: Header::default(), partial: Vec::new() }));
         Ok(link)
@@ -145,7 +149,31 @@ impl Link {
 
     /// Bytes that wait to be written.
     pub fn backlog_bytes(&self) -> usize {
-        self.backlog_bytes
+        self.queue.unsent_bytes() as usize
+    }
+
+    /// How both sides name a sealed stream.
+    pub fn session(&self) -> Option<u64> {
+        self.seal.as_ref().and_then(|seal| seal.connection.session())
+    }
+
+    /// How far the stream has come, if it can go on over another connection.
+    pub fn resumption(&self) -> Option<Resumption> {
+        let session = self.session()?;
+        Some(Resumption { session, received: self.queue.received(), known: true })
+    }
+
+    /// The stream goes on over another socket, behind what the other side says that it has.
+    pub fn go_on(&mut self, socket: OwnedFd, theirs: Resumption) -> Result<()> {
+        let refuse = || Error::Refused("the control stream: the other side has what was not sent".into());
+        descriptor::set_nonblocking(socket.as_fd(), true)?;
+        let input = crate::os::memory::duplicate(socket.as_fd())?;
+        if Some(theirs.session) != self.session() || !self.queue.rewind(theirs.received) {
+            return Err(refuse());
+        }
+        (self.input, self.output, self.ended) = (input, socket, false);
+        self.flush();
+        Ok(())
     }
 
     /// Queues a message and writes what fits.
@@ -175,8 +203,8 @@ impl Link {
                 self.queue_header(message.headers()[index]);
             }
             let range = start..bytes.min(start + frame_bytes);
-            self.backlog_bytes += range.len();
-            self.queue.push_back(Piece::Shared(message.clone(), range));
+            let count = range.len() as u64;
+            self.queue.push(Piece::Shared(message.clone(), range), count);
         }
         self.flush();
     }
@@ -191,41 +219,57 @@ impl Link {
     }
 
     fn queue_bytes(&mut self, bytes: &[u8]) {
-        self.backlog_bytes += bytes.len();
-        match self.queue.back_mut() {
-            Some(Piece::Own(last)) => last.extend_from_slice(bytes),
-            _ => self.queue.push_back(Piece::Own(bytes.to_vec())),
+        match self.queue.last() {
+            Some(Piece::Own(last)) if last.len() < PIECE_BYTES => {
+                last.extend_from_slice(bytes);
+                self.queue.grow(bytes.len() as u64);
+            }
+            _ => {
+                // Most messages are short: the memory of one serves the next.
+                let mut piece = std::mem::take(&mut self.spare);
+                piece.extend_from_slice(bytes);
+                self.queue.push(Piece::Own(piece), bytes.len() as u64);
+            }
         }
     }
 
-    /// Writes what fits. When nobody reads any more the bytes are dropped; what the other side has said before can
-    /// still be read, so only reading finds the end.
+    /// Writes what fits. When nobody reads any more the bytes are dropped, or, on a sealed stream, kept; what the other side has said
+    /// before can still be read, so only reading finds the end.
     pub fn flush(&mut self) {
-        while let Some(piece) = self.queue.front_mut() {
-            let left = &piece.bytes()[self.sent_bytes..];
-            if left.is_empty() {
-                self.sent_bytes = 0;
-                match piece {
-                    // Most messages are short: their memory serves the next.
-                    Piece::Own(bytes) if self.backlog_bytes == 0 => return bytes.clear(),
-                    _ => drop(self.queue.pop_front()),
-                }
-                continue;
-            }
-            match descriptor::write(self.output.as_fd(), left) {
-                Ok(count) => {
-                    self.sent_bytes += count;
-                    self.backlog_bytes -= count;
-                }
+        while let Some((piece, from)) = self.queue.unsent() {
+            match descriptor::write(self.output.as_fd(), &piece.bytes()[from as usize..]) {
+                Ok(count) => self.queue.sent(count as u64),
                 Err(error) if error.would_block() => break,
-                Err(_) => {
-                    self.queue.clear();
-                    (self.sent_bytes, self.backlog_bytes) = (0, 0);
+                Err(_) if self.seal.is_some() => break,
+                Err(_) => self.queue.clear().for_each(drop),
+            }
+        }
+        if self.seal.is_none() {
+            self.queue.acknowledge_sent();
+        }
+        self.release();
+    }
+
+    /// Gives back the memory of what the other side has.
+    fn release(&mut self) {
+        while let Some(piece) = self.queue.release() {
+            if let Piece::Own(mut bytes) = piece {
+                bytes.clear();
+                if bytes.capacity() <= 2 * PIECE_BYTES {
+                    self.spare = bytes;
                 }
             }
         }
-        if let Some(Piece::Own(bytes)) = self.queue.front_mut().filter(|_| self.sent_bytes > 1 << 20) {
-            bytes.drain(..std::mem::take(&mut self.sent_bytes));
+    }
+
+    /// Tells the other side of a sealed stream how much has come, if that is due.
+    fn acknowledge(&mut self) {
+        let Some(seal) = self.seal.as_mut().filter(|_| self.queue.untold() >= ACKNOWLEDGE_BYTES) else {
+            return;
+        };
+        if let Ok(sealed) = seal.connection.acknowledge(self.queue.tell()) {
+            self.queue_bytes(&sealed);
+            self.flush();
         }
     }
 
@@ -239,6 +283,7 @@ impl Link {
                 Ok(count) => {
                     let place = self.seal.as_mut().map_or(&mut self.received, |seal| &mut seal.raw);
                     place.extend_from_slice(&buffer[..count]);
+                    self.queue.took(count as u64);
                     if count == buffer.len() {
                         continue;
                     }
@@ -249,10 +294,12 @@ impl Link {
             break;
         }
         if let Some(seal) = &mut self.seal {
-            if let Err(error) = seal.open(&mut self.received) {
+            if let Err(error) = seal.open(&mut self.received, &mut self.queue) {
                 self.ended = true;
                 return Err(error);
             }
+            self.release();
+            self.acknowledge();
         }
         if self.expects_greeting && !self.find_greeting()? {
             return Ok(Vec::new());
@@ -304,8 +351,8 @@ fn header(part: &[u8]) -> Header {
 }
 
 impl Seal {
-    /// Checks what has come, and appends what whole frames hold to `plain`.
-    fn open(&mut self, plain: &mut Vec<u8>) -> Result<()> {
+    /// Checks what has come, and appends what whole frames hold to `plain`. What the other side has is noted.
+    fn open(&mut self, plain: &mut Vec<u8>, queue: &mut Kept<Piece>) -> Result<()> {
         let refuse = |error: WireError| Error::Refused(format!("the control stream: {error}"));
         let mut start = 0;
         while start < self.raw.len() {
@@ -328,10 +375,13 @@ impl Seal {
                 Event::NeedMore if used == 0 => break,
                 Event::Frame(header) if header.payload_bytes > 0 => self.frame = header,
                 Event::NeedMore => {}
+                Event::Acknowledged(bytes) if queue.acknowledge(bytes) => {}
                 _ => {
+                    // It cannot go on elsewhere either.
+                    self.connection.refuse("no hub and no agent sends this");
                     return Err(Error::Refused(
                         "the control stream: a frame that no hub and no agent sends".into(),
-                    ))
+                    ));
                 }
             }
         }

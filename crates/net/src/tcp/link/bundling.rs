@@ -79,6 +79,7 @@ impl Link {
 
     /// Does with each header of a bundle as if it had come by itself.
     fn unpack(&mut self, packed: &[u8], sink: &mut dyn Sink, out: &mut Outbox) -> Result<()> {
+        self.expects_frames()?;
         self.wire.bundle(packed).map_err(|error| self.broken(&error))?;
         self.torn = false;
         for header in bundle::headers(packed) {

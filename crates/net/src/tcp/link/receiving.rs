@@ -30,6 +30,10 @@ impl Link {
     ) -> Result<Received> {
         let was_established = self.established;
         let read = match self.read(buffers, sink) {
+            // What was sent is kept: the wire need not hear of it before it is clear that nobody calls again.
+            Ok(Read { bytes: 0, .. }) if self.can_be_mended() => {
+                return Err(Error::Closed("the other side closed it, or something in between did".into()));
+            }
             Ok(Read { bytes: 0, .. }) => {
                 return match self.wire.end_of_input() {
                     Ok(()) => Ok(Received::Finished),
@@ -41,12 +45,20 @@ impl Link {
             Err(error) => return Err(error),
         };
         if let Some(landed) = read.landed {
+            self.took(read.bytes - read.staged);
             self.land(landed, sink, out);
         }
         let mut at = 0;
         while at < read.staged {
-            at += self.digest(admission, &buffers.scratch[at..read.staged], sink, out)?;
+            // The handshake is not part of the stream.
+            let is_stream = self.stream.is_some();
+            let taken = self.digest(admission, &buffers.scratch[at..read.staged], sink, out)?;
+            if is_stream {
+                self.took(taken);
+            }
+            at += taken;
         }
+        self.keep_books_of_stream(buffers)?;
         if self.wire.is_finished() {
             return Ok(Received::Finished);
         }
@@ -79,7 +91,12 @@ impl Link {
         if !self.wire.awaits_bundle() {
             buffers.expect(left);
         }
-        let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch, false)?;
+        let most = match &self.mending {
+            // What comes behind belongs to another link.
+            Some(_) => self.wire.missing().min(buffers.scratch.len()),
+            None => buffers.scratch.len(),
+        };
+        let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch[..most], false)?;
         Ok(Read { landed: None, staged: bytes, bytes })
     }
 
@@ -136,9 +153,12 @@ impl Link {
             Event::Established(identity) => {
                 (admission.admit)(identity)?;
                 self.peer = Some(Rank(identity.rank));
-                self.established = true;
+                self.established = self.begin_stream()?;
             }
+            Event::Acknowledged(bytes) => self.acknowledged(bytes)?,
+            Event::Resume(resumption) => self.resumed(resumption)?,
             Event::Frame(header) => {
+                self.expects_frames()?;
                 self.incoming = header;
                 // A message may end in the middle, when its memory is gone: what begins anew is not torn by it.
                 self.torn &= header.payload_bytes > 0 && header.d > 0;

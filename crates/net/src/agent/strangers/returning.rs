@@ -1,0 +1,102 @@
+//! An agent whose connection to the hub broke comes back: both prove once more who they are, and say how much of the stream has come
+//! to them. Then it goes on where it was cut.
+
+use super::greet::{self, Greeted};
+use crate::auth::{Identity, JobId, Purpose, Secret};
+use crate::os::{descriptor, socket, time};
+use crate::wire::{Connection, Event, Resumption};
+use crate::{Error, Result};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// How long one try may take: the agent serves nobody meanwhile.
+const CONNECT_MS: u64 = 500;
+const ANSWER_MS: u64 = 1_000;
+
+/// A connection on which a stream is to go on.
+pub(super) struct Returning {
+    socket: OwnedFd,
+    connection: Connection,
+    rest: Vec<u8>,
+    until_ms: u64,
+}
+
+impl Returning {
+    /// The handshake is done.
+    pub(super) fn new(greeted: Greeted) -> Returning {
+        let Greeted { socket, connection, rest, .. } = greeted;
+        Returning { socket, connection, rest, until_ms: time::now_ms() + ANSWER_MS }
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Says how far the stream has come here.
+    pub(super) fn say(&mut self, ours: Resumption) -> Result<()> {
+        let sealed = self.connection.resume(ours).map_err(|error| Error::Closed(error.to_string()))?;
+        // It is far smaller than the buffer of a new socket, so it goes whole or not at all.
+        match socket::send(self.socket.as_fd(), &sealed)? {
+            sent if sent == sealed.len() => Ok(()),
+            _ => Err(Error::Closed("the other side takes no bytes".into())),
+        }
+    }
+
+    /// What the other side says, if it has. Nothing is read that comes behind it.
+    pub(super) fn hear(&mut self, secret: &Secret) -> Result<Option<Resumption>> {
+        loop {
+            let event = if self.rest.is_empty() {
+                let mut frame = [0; 128];
+                let most = self.connection.missing().min(frame.len());
+                match socket::receive(self.socket.as_fd(), &mut frame[..most], false) {
+                    Ok(0) => return Err(Error::Closed("the other side has hung up".into())),
+                    Ok(count) => self.feed(secret, &frame[..count])?.1,
+                    Err(error) if error.would_block() && time::now_ms() < self.until_ms => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+            } else {
+                let rest = std::mem::take(&mut self.rest);
+                let (used, event) = self.feed(secret, &rest)?;
+                self.rest = rest[used..].to_vec();
+                event
+            };
+            match event {
+                Event::NeedMore => {}
+                Event::Resume(theirs) if self.rest.is_empty() => return Ok(Some(theirs)),
+                _ => return Err(Error::Refused("a stream was to go on, and something else came".into())),
+            }
+        }
+    }
+
+    fn feed(&mut self, secret: &Secret, bytes: &[u8]) -> Result<(usize, Event)> {
+        self.connection.feed(secret, bytes).map_err(|error| Error::Refused(error.to_string()))
+    }
+
+    /// The socket, on which the stream goes on.
+    pub(super) fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+}
+
+/// Calls the hub again. What it says of the stream, and the socket on which that goes on.
+pub(super) fn call(
+    hub: SocketAddr,
+    job: JobId,
+    secret: &Secret,
+    me: Identity,
+    ours: Resumption,
+) -> Result<(OwnedFd, Resumption)> {
+    let stream = TcpStream::connect_timeout(&hub, Duration::from_millis(CONNECT_MS))
+        .map_err(|error| Error::from_io("connect", &error))?;
+    let greeted = greet::call_for(Purpose::MendControl, stream.into(), job, secret, me, ANSWER_MS)?;
+    let mut returning = Returning::new(greeted);
+    returning.say(ours)?;
+    loop {
+        match returning.hear(secret)? {
+            Some(theirs) if theirs.known => return Ok((returning.into_socket(), theirs)),
+            Some(_) => return Err(Error::Refused("the hub has given this node up".into())),
+            None => descriptor::poll(&[(returning.as_fd(), false)], 50).map(drop)?,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Tests of connections that somebody in between cuts, and of streams that go on.
+
+use super::tests::{listener, rank_of};
+use super::*;
+use crate::contract::{Filled, Path, Payload, Source};
+use crate::shm::world::{Cause, Status};
+use crate::wire::Header;
+use crate::Error;
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+const KIND: u8 = 40;
+/// Longer than any of these tests takes to mend a connection, on a machine that has other things to do.
+const PATIENCE_MS: u32 = 20_000;
+
+/// Numbers that look random, the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// The byte at this place of the payload of a message.
+fn byte(op: u64, at: u64) -> u8 {
+    (op.wrapping_mul(31) ^ at ^ (at >> 8)) as u8
+}
+
+/// A layer above that checks what comes.
+#[derive(Default)]
+struct Checked {
+    /// Messages that have come whole.
+    next: u64,
+    /// Bytes of the payload of the one that is coming.
+    landed: u64,
+    lost: Vec<String>,
+}
+
+impl Sink for Checked {
+    fn part(&mut self, _: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        assert_eq!(header.op, self.next, "one was lost, or came before its turn");
+        let start = header.d + u64::from(at);
+        assert_eq!(start, self.landed, "a part was lost, or came twice");
+        assert!(bytes.iter().zip(start..).all(|(&got, at)| got == byte(header.op, at)));
+        self.landed += bytes.len() as u64;
+    }
+
+    fn frame(&mut self, _: Rank, _: u32, header: &Header, _: &mut Outbox) -> bool {
+        assert_eq!(header.op, self.next, "one was lost, or came before its turn");
+        if header.flags & crate::contract::FLAG_MORE == 0 {
+            assert_eq!(self.landed, header.a, "its payload came whole");
+            (self.next, self.landed) = (self.next + 1, 0);
+        }
+        false
+    }
+
+    fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Filled {
+        place.iter_mut().zip(offset..).for_each(|(place, at)| *place = byte(source.place, at));
+        Filled::Whole
+    }
+
+    fn torn(&mut self, _: Rank, _: u32, _: &Header, _: &mut Outbox) -> bool {
+        panic!("nothing was sent in place");
+    }
+
+    fn withdrawn(&mut self, _: Rank, _: &Header, _: &mut Outbox) {}
+
+    fn lost(&mut self, _: Rank, error: Error, _: &mut Outbox) {
+        self.lost.push(error.to_string());
+    }
+
+    fn unsent(&mut self, _: Rank, error: Error, _: bool, _: &mut Outbox) {
+        self.lost.push(error.to_string());
+    }
+
+    fn agent(&mut self, _: &mut Outbox) {}
+}
+
+fn message(op: u64, bytes: u64) -> Message {
+    let header = Header { kind: KIND, op, a: bytes, ..Header::default() };
+    let payload = match bytes {
+        0 => Payload::None,
+        bytes => Payload::Lazy(Source { place: op, kind: 1 }, bytes),
+    };
+    Message { header, payload, expects_answer: false, path: Path::Route, may_wait: false }
+}
+
+/// Whoever is between the ranks: carries what it likes, and cuts when it likes.
+struct Between {
+    front: TcpListener,
+    back: std::net::SocketAddr,
+    carried: Vec<[(TcpStream, VecDeque<u8>); 2]>,
+    cuts: u32,
+}
+
+impl Between {
+    fn new(behind: &TcpListener) -> Between {
+        Between { front: listener(), back: behind.local_addr().unwrap(), carried: Vec::new(), cuts: 0 }
+    }
+
+    /// Carries up to so many bytes of each connection each way.
+    fn carry(&mut self, most: usize) {
+        while let Ok((caller, _)) = self.front.accept() {
+            let called = TcpStream::connect(self.back).unwrap();
+            let sides = [caller, called].map(|side| {
+                side.set_nonblocking(true).unwrap();
+                side.set_nodelay(true).unwrap();
+                (side, VecDeque::new())
+            });
+            self.carried.push(sides);
+        }
+        self.carried.retain_mut(|[one, other]| pump(one, other, most) && pump(other, one, most));
+    }
+
+    /// Cuts all connections: what is on its way is gone.
+    fn cut(&mut self) {
+        self.cuts += !self.carried.is_empty() as u32;
+        self.carried.clear();
+    }
+}
+
+/// Carries bytes from one side to the other. Whether both are still there.
+fn pump(from: &mut (TcpStream, VecDeque<u8>), to: &mut (TcpStream, VecDeque<u8>), most: usize) -> bool {
+    let (source, held) = from;
+    let mut buffer = vec![0; most];
+    if held.len() < most {
+        match source.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(count) => held.extend(&buffer[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(_) => return false,
+        }
+    }
+    let (front, _) = held.as_slices();
+    match to.0.write(front) {
+        Ok(count) => drop(held.drain(..count)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        Err(_) => return false,
+    }
+    true
+}
+
+struct Pair {
+    ranks: Vec<(Tcp, Checked)>,
+    ports: Vec<TcpListener>,
+    between: Vec<Between>,
+}
+
+/// Two ranks whose links outlive their connections, and somebody between them.
+fn pair(patience_ms: u32) -> Pair {
+    let ports = vec![listener(), listener()];
+    let between: Vec<Between> = ports.iter().map(Between::new).collect();
+    let fronts = [0, 1].map(|rank: usize| between[rank].front.local_addr().unwrap());
+    let ranks = [0, 1].map(|rank| (rank_of(rank, &fronts, patience_ms, 1), Checked::default()));
+    Pair { ranks: ranks.into(), ports, between }
+}
+
+impl Pair {
+    fn step(&mut self, most: usize) {
+        self.between.iter_mut().for_each(|between| between.carry(most));
+        for ((tcp, checked), port) in self.ranks.iter_mut().zip(&self.ports) {
+            while let Ok((socket, _)) = port.accept() {
+                tcp.take_in(socket.into()).unwrap();
+            }
+            tcp.poll(checked).unwrap();
+        }
+    }
+
+    fn cut(&mut self) {
+        self.between.iter_mut().for_each(Between::cut);
+    }
+
+    fn cuts(&self) -> u32 {
+        self.between.iter().map(|between| between.cuts).sum()
+    }
+}
+
+/// Sends messages of all sizes both ways while everything is cut again and again.
+fn survive(seed: u64, messages: u64, both: bool) -> u32 {
+    let mut dice = Dice(seed);
+    let mut pair = pair(PATIENCE_MS);
+    let (mut sent, mut steps) = ([0, 0], 0u64);
+    let goals = [messages, if both { messages } else { 0 }];
+    // What rank 0 sends comes to rank 1.
+    while pair.ranks[1].1.next < goals[0] || pair.ranks[0].1.next < goals[1] {
+        for rank in 0..2 {
+            if sent[rank] < goals[rank] && dice.below(3) == 0 {
+                let bytes = [0, 8, 3_000, 70_000, 500_000][dice.below(5) as usize];
+                let (tcp, checked) = &mut pair.ranks[rank];
+                tcp.send(Rank(1 - rank as u32), message(sent[rank], bytes), checked).unwrap();
+                sent[rank] += 1;
+            }
+        }
+        pair.step(1 + dice.below(200_000) as usize);
+        if dice.below(25) == 0 && pair.cuts() < 60 {
+            pair.cut();
+        }
+        for (_, checked) in &pair.ranks {
+            assert_eq!(checked.lost, Vec::<String>::new(), "seed {seed}");
+        }
+        steps += 1;
+        assert!(
+            steps < 5_000_000,
+            "seed {seed}: it hangs; {:?}",
+            pair.ranks.iter().map(|(_, c)| c.next).collect::<Vec<_>>()
+        );
+    }
+    // And they part as if nothing had happened.
+    let end_ms = time::now_ms() + u64::from(PATIENCE_MS);
+    while pair.ranks.iter_mut().map(|(tcp, checked)| tcp.close(checked)).any(|state| state != Closing::Closed)
+    {
+        pair.step(100_000);
+        assert!(time::now_ms() < end_ms, "seed {seed}: they do not part");
+    }
+    for (tcp, checked) in &pair.ranks {
+        assert_eq!(checked.lost, Vec::<String>::new());
+        assert_eq!(tcp.footprint().connected, 0);
+    }
+    pair.cuts()
+}
+
+#[test]
+fn whatever_is_cut_everything_comes_once_and_in_its_order() {
+    let cuts: u32 = (1..=8).map(|seed| survive(seed, 200, false)).sum();
+    assert!(cuts > 20, "{cuts}");
+}
+
+#[test]
+fn two_that_call_each_other_and_are_cut_lose_nothing() {
+    let cuts: u32 = (11..=18).map(|seed| survive(seed, 150, true)).sum();
+    assert!(cuts > 20, "{cuts}");
+}
+
+/// Two ranks of which the first has sent something to the second.
+fn speaking(patience_ms: u32) -> Pair {
+    let mut pair = pair(patience_ms);
+    let (tcp, checked) = &mut pair.ranks[0];
+    tcp.send(Rank(1), message(0, 8), checked).unwrap();
+    while pair.ranks[1].1.next == 0 {
+        pair.step(100_000);
+    }
+    pair
+}
+
+#[test]
+fn a_peer_that_is_known_to_be_gone_is_not_waited_for() {
+    let mut pair = speaking(PATIENCE_MS);
+    let begun_ms = time::now_ms();
+    let arena = pair.ranks[0].0.setup.arena.clone();
+    pair.cut();
+    pair.between.clear();
+    arena.place(Rank(1)).unwrap().set_status(Status::Lost, Cause::EXITED, arena.changes());
+    while pair.ranks[0].1.lost.is_empty() {
+        pair.step(100_000);
+        os::process::yield_now();
+    }
+    assert!(time::now_ms() - begun_ms < u64::from(PATIENCE_MS) / 2);
+    assert!(pair.ranks[0].1.lost[0].contains("rank 1"), "{:?}", pair.ranks[0].1.lost);
+}
+
+#[test]
+fn a_connection_that_cannot_be_mended_is_a_loss_on_both_sides_after_the_peer_timeout() {
+    let mut pair = speaking(200);
+    pair.cut();
+    pair.between.clear();
+    while pair.ranks.iter().any(|(_, checked)| checked.lost.is_empty()) {
+        pair.step(100_000);
+        os::process::yield_now();
+    }
+    for (_, checked) in &pair.ranks {
+        assert_eq!(checked.lost.len(), 1, "{:?}", checked.lost);
+        assert!(
+            checked.lost[0].contains("mended") || checked.lost[0].contains("reached"),
+            "{:?}",
+            checked.lost
+        );
+    }
+}
+
+#[test]
+fn a_stream_that_the_peer_does_not_know_any_more_is_a_loss() {
+    let mut pair = speaking(PATIENCE_MS);
+    // The other side forgets the link, as after an error of its own.
+    let tcp = &mut pair.ranks[1].0;
+    let index = tcp.links.iter().flatten().next().unwrap().index;
+    tcp.remove(index);
+    while pair.ranks[0].1.lost.is_empty() {
+        pair.step(100_000);
+    }
+    assert!(pair.ranks[0].1.lost[0].contains("the peer has given it up"), "{:?}", pair.ranks[0].1.lost);
+}
+
+#[test]
+fn buffers_with_little_in_them_filled_a_stream_that_the_peer_saw_no_reason_to_acknowledge() {
+    let mut pair = speaking(PATIENCE_MS);
+    for op in 1..2_000 {
+        // Three at a time go out together, in one buffer.
+        for rank in 0..2 {
+            let (tcp, checked) = &mut pair.ranks[rank];
+            let op = if rank == 0 { op } else { op - 1 };
+            tcp.send(Rank(1 - rank as u32), message(op, 16), checked).unwrap();
+        }
+        if op % 3 == 0 {
+            pair.step(100_000);
+        }
+    }
+    while pair.ranks[1].1.next < 2_000 || pair.ranks[0].1.next < 1_999 {
+        pair.step(100_000);
+    }
+}
+
+#[test]
+fn what_is_kept_is_let_go_when_it_has_come_and_is_bounded_while_it_has_not() {
+    let mut pair = speaking(PATIENCE_MS);
+    let (tcp, checked) = &mut pair.ranks[0];
+    for op in 1..200 {
+        tcp.send(Rank(1), message(op, 400_000), checked).unwrap();
+    }
+    // The other side reads nothing.
+    for _ in 0..1_000 {
+        pair.between.iter_mut().for_each(|between| between.carry(1 << 20));
+        let (tcp, checked) = &mut pair.ranks[0];
+        tcp.poll(checked).unwrap();
+    }
+    let held = pair.ranks[0].0.footprint().queued_bytes;
+    assert!(held < 4 << 20, "{held} bytes are kept of 80,000,000");
+    while pair.ranks[1].1.next < 200 {
+        pair.step(1 << 20);
+    }
+    for _ in 0..100 {
+        pair.step(1 << 20);
+    }
+    let held = pair.ranks[0].0.footprint().queued_bytes;
+    assert!(held < 1 << 20, "{held} bytes are kept although all has come");
+}

@@ -1,0 +1,366 @@
+//! The stream of a link that outlives its connection: what was sent is kept until the peer has acknowledged it.
+//!
+//! Small frames are copied, and large payloads keep the buffer in which they were sent; what was sent in place is kept as where it
+//! lies, and read once more if it must be sent again (it may be torn then, as ever). The link is established only when each side
+//! knows that the other has the stream, too: until then it carries nothing, and can be given up like a call that failed.
+
+use super::{Link, Unsent};
+use crate::auth::Purpose;
+use crate::os::time;
+use crate::tcp::buffers::{is_frame, Buffers};
+use crate::tcp::in_place::InPlace;
+use crate::tcp::reach::Attempt;
+use crate::wire::{Kept, Resumption, WireError};
+use crate::{Error, Result};
+
+/// The peer is told how much has come after so many bytes.
+const ACKNOWLEDGE_BYTES: u64 = 64 * 1024;
+/// Small frames are copied into chunks of so many bytes.
+const CHUNK_BYTES: usize = 4 * 1024;
+/// The most buffers of large frames that are kept, and bytes of small ones: then the stream waits for the peer.
+const MOST_FRAMES: u32 = 16;
+const MOST_COPIED_BYTES: usize = 512 * 1024;
+/// A buffer in which there is less is not kept for it.
+const LEAST_KEPT_BYTES: usize = 16 * 1024;
+/// When a stream is full its peer has more than it needs to acknowledge, or will have: otherwise both would wait for ever. (At least every
+/// second chunk of copies is half full.)
+const _: () = assert!(LEAST_KEPT_BYTES as u64 * MOST_FRAMES as u64 > 2 * ACKNOWLEDGE_BYTES);
+const _: () = assert!(MOST_COPIED_BYTES as u64 / 4 >= 2 * ACKNOWLEDGE_BYTES);
+/// The most frames that are kept altogether: those in place take no memory but their own.
+const MOST_CHUNKS: usize = 4096;
+
+/// A stream, and how its connections come and go.
+pub(in crate::tcp) struct Stream {
+    kept: Kept<Unsent>,
+    /// How both sides name it.
+    pub(in crate::tcp) session: u64,
+    /// Until when the peer must show that it has the stream, before the link is established.
+    pub(in crate::tcp) confirm_by_ms: u64,
+    /// Since when its connection is broken, and how calling again goes.
+    pub(in crate::tcp) broken: Option<Broken>,
+    /// Buffers of large frames that are kept, and bytes of copies.
+    frames: u32,
+    copied_bytes: usize,
+}
+
+/// A connection that broke.
+#[derive(Clone, Copy)]
+pub(in crate::tcp) struct Broken {
+    pub(in crate::tcp) since_ms: u64,
+    /// When it is called next; nobody calls while a call is under way.
+    pub(in crate::tcp) call_at_ms: Option<u64>,
+    pub(in crate::tcp) attempt: Attempt,
+}
+
+/// A link that is there to carry the stream of another one on.
+#[derive(Default)]
+pub(in crate::tcp) struct Mending {
+    /// Which link, if we are calling, and its stream.
+    pub(in crate::tcp) link: u32,
+    pub(in crate::tcp) session: u64,
+    /// What we say of it, until it is said.
+    pub(in crate::tcp) ours: Option<Resumption>,
+    /// What the peer has said of it.
+    pub(in crate::tcp) theirs: Option<Resumption>,
+}
+
+impl Stream {
+    fn new(session: u64, confirm_by_ms: u64) -> Stream {
+        let kept = Kept::default();
+        Stream { kept, session, confirm_by_ms, broken: None, frames: 0, copied_bytes: 0 }
+    }
+
+    /// What has come, and what we know, for the peer.
+    pub(in crate::tcp) fn resumption(&self) -> Resumption {
+        Resumption { session: self.session, received: self.kept.received(), known: true }
+    }
+
+    /// Whether so much is kept that the peer must acknowledge some of it first.
+    fn is_full(&self) -> bool {
+        self.frames >= MOST_FRAMES
+            || self.copied_bytes >= MOST_COPIED_BYTES
+            || self.kept.chunks() >= MOST_CHUNKS
+    }
+
+    /// Bytes that are kept here, beside buffers of frames.
+    pub(super) fn bytes(&self) -> usize {
+        self.copied_bytes + std::mem::size_of::<Stream>() + self.kept.chunks() * std::mem::size_of::<Unsent>()
+    }
+
+    /// Keeps a copy of bytes of which the socket has taken so many.
+    fn copy(&mut self, bytes: &[u8], sent: usize) {
+        let room = |chunk: &Unsent| match chunk {
+            Unsent::Copied { bytes, .. } if !is_frame(bytes) => bytes.capacity() - bytes.len(),
+            _ => 0,
+        };
+        match self.kept.last() {
+            Some(last) if room(last) >= bytes.len() => {
+                if let Unsent::Copied { bytes: chunk, end, .. } = last {
+                    chunk.extend_from_slice(bytes);
+                    *end = chunk.len();
+                }
+                self.kept.grow(bytes.len() as u64);
+            }
+            _ => {
+                let mut chunk = Vec::with_capacity(CHUNK_BYTES.max(bytes.len()));
+                chunk.extend_from_slice(bytes);
+                self.copied_bytes += chunk.capacity();
+                self.kept
+                    .push(Unsent::Copied { end: chunk.len(), bytes: chunk, start: 0 }, bytes.len() as u64);
+            }
+        }
+        self.kept.sent(sent as u64);
+    }
+
+    /// Keeps the buffer of a frame of which the socket has taken so many bytes.
+    fn keep(&mut self, bytes: Vec<u8>, start: usize, end: usize, sent: usize) {
+        self.frames += 1;
+        self.kept.push(Unsent::Copied { bytes, start, end }, (end - start) as u64);
+        self.kept.sent(sent as u64);
+    }
+
+    /// Gives back the memory of what the peer has.
+    fn release(&mut self, buffers: &mut Buffers) {
+        while let Some(chunk) = self.kept.release() {
+            self.let_go(chunk, buffers);
+        }
+    }
+
+    fn let_go(&mut self, chunk: Unsent, buffers: &mut Buffers) {
+        let Unsent::Copied { bytes, .. } = chunk else { return };
+        if is_frame(&bytes) {
+            self.frames -= 1;
+            buffers.give(bytes);
+        } else {
+            self.copied_bytes -= bytes.capacity();
+        }
+    }
+}
+
+impl Link {
+    /// Whether its connection is broken, and may be mended.
+    pub(in crate::tcp) fn is_broken(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.broken.is_some())
+    }
+
+    /// Whether its stream may go on over another connection.
+    pub(in crate::tcp) fn can_be_mended(&self) -> bool {
+        // A caller may have taken it for established before it broke.
+        (self.established || !self.initiated)
+            && self.stream.is_some()
+            && self.wire.error().is_none()
+            && !self.wire.peer_said_goodbye()
+            && !self.wire.is_finished()
+    }
+
+    /// The handshake is done: a stream that is kept begins, or another one goes on here. Whether the link is established already.
+    pub(super) fn begin_stream(&mut self) -> Result<bool> {
+        match self.wire.purpose() {
+            Purpose::KeptData => {
+                let session = self.wire.session().unwrap_or_default();
+                let confirm_by_ms = time::now_ms() + self.patience_ms;
+                self.stream = Some(Box::new(Stream::new(session, confirm_by_ms)));
+                if !self.initiated {
+                    self.acknowledge()?;
+                }
+                Ok(false)
+            }
+            Purpose::MendData => {
+                self.mending.get_or_insert_default();
+                Ok(false)
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// So many bytes of ours have come to the peer, and it has the stream.
+    pub(super) fn acknowledged(&mut self, bytes: u64) -> Result<()> {
+        let right = self.stream.as_mut().is_some_and(|stream| stream.kept.acknowledge(bytes));
+        if !right {
+            let error = self.wire.refuse("an acknowledgement of what was not sent");
+            return Err(self.broken(&error));
+        }
+        if !self.established {
+            self.established = true;
+            if self.initiated {
+                self.acknowledge()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A user's frame has come: not before both sides know that they have the stream.
+    pub(super) fn expects_frames(&mut self) -> Result<()> {
+        if self.established {
+            return Ok(());
+        }
+        let error = self.wire.refuse("a frame of a stream that has not begun");
+        Err(self.broken(&error))
+    }
+
+    /// The peer says how far a stream has come that is to go on here.
+    pub(super) fn resumed(&mut self, resumption: Resumption) -> Result<()> {
+        match &mut self.mending {
+            Some(mending) if mending.theirs.is_none() => {
+                mending.theirs = Some(resumption);
+                Ok(())
+            }
+            _ => {
+                let error = self.wire.refuse("a resumption of nothing");
+                Err(self.broken(&error))
+            }
+        }
+    }
+
+    /// Tells the peer how much has come.
+    pub(super) fn acknowledge(&mut self) -> Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        // Both have said goodbye: there is nothing to be kept any more.
+        let Ok(sealed) = self.wire.acknowledge(stream.kept.received()) else { return Ok(()) };
+        stream.kept.tell();
+        stream.copy(&sealed, 0);
+        Ok(())
+    }
+
+    /// After bytes were taken: tells the peer if it is time, and gives back what it has told us that it has.
+    pub(super) fn keep_books_of_stream(&mut self, buffers: &mut Buffers) -> Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.release(buffers);
+        if self.established && stream.kept.untold() >= ACKNOWLEDGE_BYTES && !self.wire.is_finished() {
+            self.acknowledge()?;
+        }
+        Ok(())
+    }
+
+    /// So many bytes of the stream have come.
+    #[inline]
+    pub(super) fn took(&mut self, bytes: usize) {
+        if let Some(stream) = &mut self.stream {
+            stream.kept.took(bytes as u64);
+        }
+    }
+
+    /// Whether bytes of the stream wait for the socket.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.unsent.is_some() || self.stream.as_ref().is_some_and(|stream| stream.kept.has_unsent())
+    }
+
+    /// Whether so much is kept that nothing more may be sent before some of it is acknowledged.
+    pub(super) fn stream_is_full(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_full())
+    }
+
+    /// Sends bytes on the stream, and keeps them. `None` if this link keeps nothing; otherwise whether all went.
+    pub(super) fn send_on_stream(&mut self, bytes: &[u8]) -> Option<bool> {
+        let waits = self.stream.as_ref()?.kept.has_unsent();
+        // Once it is kept it is as good as sent. If the connection is broken, that is found by whoever reads, or sends the rest.
+        let sent = if waits { 0 } else { self.try_send(bytes).unwrap_or(0) };
+        if let Some(stream) = &mut self.stream {
+            stream.copy(bytes, sent);
+        }
+        Some(sent == bytes.len())
+    }
+
+    /// The same for the buffer of a frame, which is kept as it is unless there is little in it: so many buffers are kept at most that
+    /// they must be worth an acknowledgement.
+    pub(super) fn send_buffer_on_stream(
+        &mut self,
+        bytes: Vec<u8>,
+        start: usize,
+        end: usize,
+        buffers: &mut Buffers,
+    ) -> bool {
+        if end - start < LEAST_KEPT_BYTES {
+            let sent = self.send_on_stream(&bytes[start..end]);
+            buffers.give(bytes);
+            return sent == Some(true);
+        }
+        let sent = self.try_send(&bytes[start..end]).unwrap_or(0);
+        if let Some(stream) = &mut self.stream {
+            stream.keep(bytes, start, end, sent);
+        }
+        sent == end - start
+    }
+
+    /// Keeps a frame in place of which the socket has taken some.
+    pub(super) fn keep_in_place(&mut self, frame: InPlace) {
+        if let Some(stream) = &mut self.stream {
+            let (bytes, sent) = (frame.bytes(), frame.sent());
+            stream.kept.push(Unsent::InPlace(frame), bytes as u64);
+            stream.kept.sent(sent as u64);
+        }
+    }
+
+    /// Sends what is kept and has not been sent on this connection. Returns whether all went.
+    pub(super) fn flush_stream(&mut self, sink: &mut dyn crate::contract::Sink) -> Result<bool> {
+        let Some(mut stream) = self.stream.take() else { return Ok(true) };
+        let sent = self.flush_kept(&mut stream.kept, sink);
+        self.stream = Some(stream);
+        sent
+    }
+
+    fn flush_kept(&mut self, kept: &mut Kept<Unsent>, sink: &mut dyn crate::contract::Sink) -> Result<bool> {
+        while let Some((chunk, from)) = kept.unsent() {
+            let (sent, all) = match chunk {
+                Unsent::Copied { bytes, start, end } => {
+                    let left = &bytes[*start + from as usize..*end];
+                    let sent = self.try_send(left)?;
+                    (sent as u64, Ok(sent == left.len()))
+                }
+                Unsent::InPlace(frame) => {
+                    frame.rewind(from as usize);
+                    let all = self.send_frame(frame, sink);
+                    (frame.sent() as u64 - from, all)
+                }
+            };
+            // What went before an error went.
+            kept.sent(sent);
+            if !all? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The stream goes on over this socket, from where the peer says. False if that cannot be.
+    #[must_use]
+    pub(in crate::tcp) fn go_on(&mut self, socket: std::os::fd::OwnedFd, theirs: Resumption) -> bool {
+        let Some(stream) = &mut self.stream else { return false };
+        if !stream.kept.rewind(theirs.received) {
+            return false;
+        }
+        stream.broken = None;
+        self.fd = socket;
+        true
+    }
+
+    /// Gives all that is kept back: the link is closed.
+    pub(super) fn close_stream(&mut self, buffers: &mut Buffers) {
+        let Some(mut stream) = self.stream.take() else { return };
+        let chunks: Vec<Unsent> = stream.kept.clear().collect();
+        chunks.into_iter().for_each(|chunk| stream.let_go(chunk, buffers));
+    }
+
+    /// The frame that says which stream is to go on, if it has not been said.
+    pub(super) fn take_resumption(&mut self) -> Option<std::result::Result<[u8; 72], WireError>> {
+        self.wire.peer()?;
+        let ours = self.mending.as_mut()?.ours.take()?;
+        Some(self.wire.resume(ours))
+    }
+
+    /// Why a link is given up whose stream was not confirmed in time.
+    pub(super) fn check_confirmation(&self, now_ms: u64) -> Result<()> {
+        match self.unconfirmed_until() {
+            Some(at_ms) if now_ms >= at_ms => {
+                let after_ms = self.patience_ms;
+                Err(Error::Timeout { what: "waiting for the peer to begin the stream".into(), after_ms })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Until when the peer must show that it has the stream, if it has not.
+    pub(super) fn unconfirmed_until(&self) -> Option<u64> {
+        self.stream.as_ref().filter(|_| !self.established).map(|stream| stream.confirm_by_ms)
+    }
+}
