@@ -739,7 +739,7 @@ mod tests {
     #[test]
     fn an_unknown_purpose_is_malformed_even_with_the_right_secret() {
         let mut record = some_record();
-        record[7] = 3;
+        record[7] = 6;
         let tag = secret().derive(HELLO_CONTEXT).tag(&record[..HELLO_BODY_BYTES]);
         record[HELLO_BODY_BYTES..].copy_from_slice(&tag);
         assert!(matches!(check_hello(&record, &secret(), JOB), Err(Refusal::Malformed { .. })));

@@ -312,8 +312,15 @@ mod tests {
             Header { kind: KIND_BUNDLE, payload_bytes: 3073, ..Header::default() },
             Header { kind: KIND_BUNDLE, payload_bytes: 48, payload_crc: 1, ..Header::default() },
             Header { kind: KIND_BUNDLE, payload_bytes: 48, c: 1, ..Header::default() },
+            Header { kind: KIND_ACKNOWLEDGE, a: 1, b: 1, ..Header::default() },
+            Header { kind: KIND_ACKNOWLEDGE, payload_bytes: 1, ..Header::default() },
+            Header { kind: KIND_RESUME, c: 2, ..Header::default() },
+            Header { kind: KIND_RESUME, d: 1, ..Header::default() },
         ];
-        wrong.extend((0..FIRST_USER_KIND).filter(|k| *k != KIND_GOODBYE).map(|kind| Header { kind, ..user }));
+        let defined = [KIND_GOODBYE, KIND_ACKNOWLEDGE, KIND_RESUME];
+        wrong.extend(
+            (0..FIRST_USER_KIND).filter(|k| !defined.contains(k)).map(|kind| Header { kind, ..user }),
+        );
         for header in wrong {
             assert!(decode(&encode(&header)).is_err(), "{header:?}");
             assert!(seal(&header, &key, 0).is_err(), "{header:?}");
