@@ -294,6 +294,26 @@ fn a_stream_that_the_peer_does_not_know_any_more_is_a_loss() {
 }
 
 #[test]
+fn a_rank_that_was_closing_hung_up_on_whoever_came_to_mend_its_connection() {
+    for closing in [0, 1] {
+        let mut pair = speaking(PATIENCE_MS);
+        let end_ms = time::now_ms() + u64::from(PATIENCE_MS) / 2;
+        pair.cut();
+        loop {
+            let (tcp, checked) = &mut pair.ranks[closing];
+            let state = tcp.close(checked);
+            if state == Closing::Closed && pair.ranks[1 - closing].0.footprint().connected == 0 {
+                break;
+            }
+            // Each step carries little, so that there are many looks while somebody comes.
+            pair.step(10);
+            assert!(time::now_ms() < end_ms, "rank {closing} closes: they do not part");
+        }
+        assert!(pair.ranks.iter().all(|(_, checked)| checked.lost.is_empty()));
+    }
+}
+
+#[test]
 fn buffers_with_little_in_them_filled_a_stream_that_the_peer_saw_no_reason_to_acknowledge() {
     let mut pair = speaking(PATIENCE_MS);
     for op in 1..2_000 {

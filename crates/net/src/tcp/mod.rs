@@ -677,13 +677,15 @@ impl Transport for Tcp {
         self.watch();
         let mut out = Outbox::default();
         let mut sending = !self.retries.is_empty() || !self.waiting.is_empty();
+        // Who has not said yet what it calls for may be there to mend one.
+        let mends = self.links.iter().flatten().any(|link| link.is_broken());
         for index in 0..self.links.len() as u32 {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
             if link.has_messages() {
                 sending = true;
                 continue;
             }
-            if link.mending.is_some() {
+            if link.mending.is_some() || mends && !link.established {
                 continue;
             }
             if !link.established {
