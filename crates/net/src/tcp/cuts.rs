@@ -209,7 +209,7 @@ fn survive(seed: u64, messages: u64, both: bool) -> u32 {
         );
     }
     // And they part as if nothing had happened.
-    let end_ms = time::now_ms() + u64::from(PATIENCE_MS);
+    let end_ms = time::now_ms() + u64::from(PATIENCE_MS) / 2;
     while pair.ranks.iter_mut().map(|(tcp, checked)| tcp.close(checked)).any(|state| state != Closing::Closed)
     {
         pair.step(100_000);

@@ -83,6 +83,25 @@ impl Tcp {
         }
     }
 
+    /// A caller stands: what broke of its calls before it had shown that it has the stream is of no use any more, for it has called anew.
+    pub(super) fn forget_calls_before(&mut self, index: u32) {
+        let Some(link) = self.links[index as usize].as_deref().filter(|link| !link.initiated) else { return };
+        let peer = link.peer;
+        let is_old = |link: &&Link| link.peer == peer && link.is_unconfirmed() && link.is_broken();
+        let old: Vec<u32> =
+            self.links.iter().flatten().map(|link| &**link).filter(is_old).map(|link| link.index).collect();
+        for index in old {
+            self.remove(index);
+        }
+    }
+
+    /// We are closing: a call that broke before it stood is not waited for for long.
+    pub(super) fn is_hopeless(&self, index: u32) -> bool {
+        let link = self.links[index as usize].as_deref().filter(|link| link.is_unconfirmed());
+        let broken = link.and_then(|link| link.stream.as_ref()?.broken);
+        broken.is_some_and(|broken| time::now_ms() >= broken.since_ms + 2 * LEAVE_MS)
+    }
+
     /// Opens a connection on which the stream of a link is to go on.
     fn call_again(&mut self, index: u32, peer: Rank) -> Result<()> {
         let (fd, is_here) = self.dial(peer)?;

@@ -411,6 +411,7 @@ impl Tcp {
                 crate::event!(debug, peer = peer.0, "connected");
                 self.routes.entry(peer.0).or_insert(index);
                 self.note_surplus(peer);
+                self.forget_calls_before(index);
             }
             self.flush_link(index, sink, out);
         } else if link.has_output() {
@@ -685,11 +686,10 @@ impl Transport for Tcp {
                 sending = true;
                 continue;
             }
-            if link.mending.is_some() || mends && !link.established {
-                continue;
-            }
             if !link.established {
-                self.remove(index);
+                if link.mending.is_none() && !mends || self.is_hopeless(index) {
+                    self.remove(index);
+                }
                 continue;
             }
             link.goodbye();

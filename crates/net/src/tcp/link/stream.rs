@@ -143,6 +143,11 @@ impl Link {
         self.stream.as_ref().is_some_and(|stream| stream.broken.is_some())
     }
 
+    /// Whether a caller has not shown yet that it has the stream.
+    pub(in crate::tcp) fn is_unconfirmed(&self) -> bool {
+        !self.initiated && !self.established && self.stream.is_some()
+    }
+
     /// Whether its stream may go on over another connection.
     pub(in crate::tcp) fn can_be_mended(&self) -> bool {
         // A caller may have taken it for established before it broke.
