@@ -109,6 +109,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_SECRET", "none", Rank, "What all blocks know, and nobody else: 16 letters or more. Without it, and without a file, blocks join on one machine and of one user only. A file is better: other users may see the environment of a process."),
     variable("WAITIO_SECRET_FILE", "none", Rank, "File with that secret: mode 0600."),
     variable("WAITIO_PORT_RANGE", "any", Rank, "Ports to listen on, besides the master's, for instance `30000-30100`; as `KUMIKI_PORTS`, which goes before it."),
+    variable("WAITIO_RELAY", "none", Rank, "`host:port` of a relay (`kumiki relay`) through which blocks on other machines are reached, where no direct connection can be. Addresses in the networks of this machine are called directly. It knows the secret of the blocks."),
     variable("WAITIO_TIMEOUT", "what the program says", Rank, "How long a block waits for the others, for instance `90s`: goes before what the program says to `waitio_init`."),
     variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0."),
     variable("COUPLER_JOB_ID", "`PBS_JOBID`, `SLURM_JOB_ID` or `PJM_JOBID`, or `default`", Rank, "The name of the job that the blocks make up."),

@@ -42,6 +42,18 @@ impl Epoll {
         named("epoll_ctl", epoll::modify(&self.0, fd, data, interest(writable)))
     }
 
+    /// Starts to watch `fd` for reading, for writing, or both.
+    pub fn add_for(&self, fd: BorrowedFd<'_>, token: u64, readable: bool, writable: bool) -> Result<()> {
+        let data = epoll::EventData::new_u64(token);
+        named("epoll_ctl", epoll::add(&self.0, fd, data, interests(readable, writable)))
+    }
+
+    /// Changes what `fd` is watched for, likewise.
+    pub fn change_for(&self, fd: BorrowedFd<'_>, token: u64, readable: bool, writable: bool) -> Result<()> {
+        let data = epoll::EventData::new_u64(token);
+        named("epoll_ctl", epoll::modify(&self.0, fd, data, interests(readable, writable)))
+    }
+
     /// Stops to watch `fd`.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> Result<()> {
         named("epoll_ctl", epoll::delete(&self.0, fd))
@@ -70,8 +82,12 @@ impl Epoll {
 }
 
 fn interest(writable: bool) -> epoll::EventFlags {
-    let out = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-    epoll::EventFlags::IN | out
+    interests(true, writable)
+}
+
+fn interests(readable: bool, writable: bool) -> epoll::EventFlags {
+    let wanted = |is: bool, flag| if is { flag } else { epoll::EventFlags::empty() };
+    wanted(readable, epoll::EventFlags::IN) | wanted(writable, epoll::EventFlags::OUT)
 }
 
 /// So many milliseconds; `None`, which is for ever, if they are negative.

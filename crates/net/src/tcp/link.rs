@@ -14,6 +14,7 @@ use crate::contract::{
 };
 use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
+use crate::route::Opening;
 use crate::wire::{Connection, Header, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
@@ -56,6 +57,8 @@ pub(super) struct Link {
     incoming: Header,
     queue: VecDeque<Message>,
     unsent: Option<Box<Unsent>>,
+    /// What has to be done before the bytes of the socket are the peer's.
+    pub(super) opening: Option<Box<Opening>>,
     /// What has come of the headers of a bundle, while some are missing.
     unbundled: Vec<u8>,
     /// When this link was last used, in ticks of its transport.
@@ -127,6 +130,7 @@ impl Link {
             incoming: Header::default(),
             queue: VecDeque::new(),
             unsent: None,
+            opening: None,
             unbundled: Vec::new(),
             used: 0,
             stalled_until_ms: 0,
@@ -304,10 +308,25 @@ impl Link {
         if !descriptor::poll(&[(self.fd.as_fd(), true)], 0)?.iter().all(stands) {
             return Ok(());
         }
+        if !self.is_open()? {
+            return Ok(());
+        }
         match self.wire.take_output() {
             Some(hello) => self.send_bytes(&hello).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// Whether what is said here is heard by the peer; before that, does what must be done for it.
+    fn is_open(&mut self) -> Result<bool> {
+        let Some(opening) = self.opening.as_mut() else { return Ok(true) };
+        let opened = opening.advance(self.fd.as_fd());
+        // Whoever stands between us does not speak for the peer's machine.
+        self.turned_away |= opened.is_err();
+        if opened == Ok(true) {
+            self.opening = None;
+        }
+        opened
     }
 
     /// Fails if the handshake has taken too long.
@@ -325,6 +344,9 @@ impl Link {
     ) -> Result<bool> {
         self.burst_bytes = 0;
         self.waits_for_sink = false;
+        if !self.is_open()? {
+            return Ok(!self.opening.as_ref().is_some_and(|opening| opening.has_output()));
+        }
         while self.burst_bytes < BURST_BYTES {
             if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);

@@ -43,6 +43,7 @@ use crate::contract::{
 };
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
+use crate::route::Route;
 use crate::shm::arena::Arena;
 use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
@@ -105,6 +106,8 @@ pub struct Setup {
     pub pacing: Pacing,
     /// Whether connections go over several networks.
     pub multipath: bool,
+    /// The way to other machines.
+    pub route: Route,
     /// Where the memory of connections is booked.
     pub accounts: Arc<dyn Accounts>,
     /// Where the sockets of callers come in: when the agent has sent something, and before the first poll.

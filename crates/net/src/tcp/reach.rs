@@ -9,6 +9,7 @@ use super::{fresh_nonce, Tcp};
 use crate::auth::Purpose;
 use crate::contract::{Message, Outbox, Sink};
 use crate::os::{multipath, socket, time};
+use crate::route::Started;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
@@ -92,8 +93,8 @@ impl Tcp {
     /// Opens a link to `peer`.
     pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
         let address = self.address(peer)?;
-        let fd = socket::start_connect(&address, self.setup.multipath)?;
-        let is_here = socket::is_here(fd.as_fd(), &address);
+        let Started { socket: fd, opening } = self.setup.route.start(&address, self.setup.multipath)?;
+        let is_here = opening.is_none() && socket::is_here(fd.as_fd(), &address);
         socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
         let now_ms = time::now_ms();
         let me = self.identity();
@@ -102,7 +103,7 @@ impl Tcp {
         wire.set_deadline(now_ms + self.patience_ms());
         let mut link = Link::new(fd, wire, Some(peer), attempt);
         link.watching_writes = true;
-        link.is_here = is_here;
+        (link.is_here, link.opening) = (is_here, opening);
         // On this machine the connection stands already. The agent at the other end should see who calls before this
         // process has to wait for its next turn.
         let _ = link.say_hello();

@@ -17,10 +17,11 @@ use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::{Event, Readiness};
 use crate::os::{process, socket, time};
+use crate::route::Route;
 use crate::shm::world::Cause;
 use crate::terms::Terms;
 use crate::{Error, Result};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ const RETRY_MS: u64 = 10;
 pub(super) struct HostedAgent {
     rank: u32,
     master: SocketAddr,
+    route: Route,
     secret: Secret,
     job: JobId,
     listener: UnixListener,
@@ -80,6 +82,7 @@ impl HostedAgent {
         Ok(HostedAgent {
             rank: call.rank,
             master: call.master,
+            route: call.route.clone(),
             secret: call.secret.duplicate(),
             job: call.job,
             listener,
@@ -136,14 +139,14 @@ impl HostedAgent {
     /// One call to the hub. The error says why it cannot be reached.
     fn call_hub(&mut self) -> std::result::Result<(), String> {
         let master = self.master;
-        let stream = TcpStream::connect_timeout(&master, Duration::from_millis(1_000)).map_err(|error| {
+        let stream = self.route.connect(&master).map_err(|error| {
             format!("nobody answers at {master}, where rank 0 should listen (KUMIKI_MASTER, or the portfile): {error}")
         })?;
-        let own = stream.local_addr().map(|address| address.ip());
+        let own = socket::own_address(stream.as_fd());
         // Until the launch says what counts for all.
         let _ = Terms::peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
         let me = Identity { rank: self.rank, incarnation: 0 };
-        let greeted = greet::call(stream.into(), self.job, &self.secret, me).map_err(|error| {
+        let greeted = greet::call(stream, self.job, &self.secret, me).map_err(|error| {
             format!(
                 "{master} does not take us ({error}); all ranks need the same KUMIKI_SECRET_FILE, and KUMIKI_MASTER written \
                  in the same way"
@@ -154,7 +157,7 @@ impl HostedAgent {
         for arrival in &self.arrivals {
             link.send(&ToHub::Arrived { rank: arrival.rank, ranks: arrival.ranks }.encode());
         }
-        self.own_address = own.ok();
+        self.own_address = own;
         self.desk.connect(link).map_err(|error| error.to_string())
     }
 

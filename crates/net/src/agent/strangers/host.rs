@@ -13,6 +13,7 @@ use crate::codec::{Reader, Writer};
 use crate::environment;
 use crate::os::descriptor::{self, Event};
 use crate::os::{file, process, socket};
+use crate::route::Route;
 use crate::terms::Terms;
 use crate::{Error, Result};
 use std::net::TcpListener;
@@ -22,7 +23,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// What the two speak, for the release that they are of.
-const VERSION: &str = concat!("host 1 of ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!("host 2 of ", env!("CARGO_PKG_VERSION"));
 /// How long the process may take to say that it is there.
 const START_MS: i32 = 5_000;
 /// "There", "begin", and "all have come".
@@ -74,6 +75,7 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
     };
     let writer = Writer::new(u8::from(terms.is_some())).text(VERSION).word(call.rank).word(call.ranks);
     let writer = writer.address(&call.master).long(call.job.0).fixed(call.secret.expose());
+    let writer = call.route.write(writer);
     let message = terms.unwrap_or_default().write(writer).finish();
     let sent =
         socket::send_message(line.as_fd(), &message, &[passed]).is_ok_and(|sent| sent == message.len());
@@ -108,6 +110,7 @@ pub fn serve() -> Result<i32> {
     }
     let (rank, ranks, master) = (reader.word()?, reader.word()?, reader.address()?);
     let (job, secret) = (JobId(reader.long()?), Secret::from_bytes(reader.fixed()?));
+    let route = Route::read(&mut reader)?;
     let terms = Terms::read(&mut reader)?;
     reader.end()?;
     process::go_on_in_background()?;
@@ -129,6 +132,7 @@ pub fn serve() -> Result<i32> {
             joins_programs: true,
             starter_bytes: terms.starter_bytes,
             meeting_point: [0; 32],
+            route,
         };
         let agent = HostedAgent::new(&call, UnixListener::from(passed), stop.clone())?;
         Box::new(move || agent.run())

@@ -31,6 +31,7 @@ use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
 use crate::os::{process, socket, time};
+use crate::route::Route;
 use crate::terms::Terms;
 use crate::{Error, Result};
 use agent::HostedAgent;
@@ -72,6 +73,8 @@ pub(super) struct Call {
     /// Starter memory of each rank, if this process decides.
     pub(super) starter_bytes: u64,
     pub(super) meeting_point: [u8; 32],
+    /// The way to other machines.
+    pub(super) route: Route,
 }
 
 /// The threads that this process runs for others. They end by themselves once nobody needs them.
@@ -170,6 +173,7 @@ fn call(
         joins_programs: false,
         starter_bytes,
         meeting_point: *meeting_point.as_bytes(),
+        route: Route::Direct,
     })
 }
 

@@ -28,6 +28,9 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<Received> {
+        if !self.is_open()? {
+            return Ok(Received::Bytes(0));
+        }
         let was_established = self.established;
         let read = match self.read(buffers, sink) {
             Ok(Read { bytes: 0, .. }) => {

@@ -27,10 +27,11 @@ use crate::auth::{Identity, Secret};
 use crate::os::descriptor::{self, Event};
 use crate::os::file::read_private;
 use crate::os::{self, process, socket, time};
+use crate::route::Route;
 use crate::{environment, Error, Result};
 use caller::{Answer, Caller};
 use notes::{Here, Told, MOST_BLOCKS, VERSION};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
@@ -55,6 +56,8 @@ pub struct Summons {
     pub master: (String, u16),
     /// What all blocks know, and nobody else; without it they must be on one machine and of one user.
     pub secret: Option<Vec<u8>>,
+    /// `host:port` of a relay through which other machines are reached, if they cannot be reached otherwise.
+    pub relay: Option<String>,
 }
 
 impl std::fmt::Debug for Summons {
@@ -106,7 +109,13 @@ impl Summons {
         };
         let host = environment::text("WAITIO_MASTER_HOST")?.unwrap_or_else(|| "localhost".into());
         let port = environment::port("WAITIO_MASTER_PORT")?.unwrap_or(PORT);
-        Ok(Summons { block, rank, master: (host, port), secret: secret()? })
+        Ok(Summons {
+            block,
+            rank,
+            master: (host, port),
+            secret: secret(None)?,
+            relay: environment::text("WAITIO_RELAY")?,
+        })
     }
 
     pub(in crate::agent) fn check(&self) -> Result<()> {
@@ -121,13 +130,15 @@ impl Summons {
                 "rank {rank} of {ranks} cannot be: ranks go from 0 to one less"
             )));
         }
-        if let Some(secret) = self.secret.as_ref().filter(|secret| secret.len() < LEAST_SECRET) {
-            return Err(Error::Refused(format!(
-                "a secret of {} letters can be guessed; it has {LEAST_SECRET} or more (WAITIO_SECRET, WAITIO_SECRET_FILE)",
-                secret.len()
-            )));
+        self.secret.as_ref().map_or(Ok(()), |secret| check_secret(secret))
+    }
+
+    /// The way to other machines. Without a secret there are none.
+    fn route(&self) -> Result<Route> {
+        match (&self.relay, &self.secret) {
+            (Some(relay), Some(secret)) => Route::through(relay, secret),
+            _ => Ok(Route::Direct),
         }
-        Ok(())
     }
 
     /// Whether this process is alone in the world.
@@ -199,9 +210,21 @@ impl Summons {
     }
 }
 
-/// The secret of the environment, or of the file that it names.
-fn secret() -> Result<Option<Vec<u8>>> {
-    let Some(path) = environment::text("WAITIO_SECRET_FILE")? else {
+/// Refuses a secret that can be guessed.
+pub fn check_secret(secret: &[u8]) -> Result<()> {
+    if secret.len() >= LEAST_SECRET {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "a secret of {} letters can be guessed; it has {LEAST_SECRET} or more (WAITIO_SECRET, WAITIO_SECRET_FILE)",
+        secret.len()
+    )))
+}
+
+/// The secret in a file, or in that which the environment names, or in the environment.
+pub fn secret(file: Option<String>) -> Result<Option<Vec<u8>>> {
+    let said = environment::text("WAITIO_SECRET_FILE")?;
+    let Some(path) = file.or(said) else {
         return Ok(environment::text("WAITIO_SECRET")?.map(String::into_bytes));
     };
     let read = read_private(Path::new(&path), super::SECRET_FILE_BYTES);
@@ -220,9 +243,9 @@ pub(in crate::agent) fn answer(
     if summons.rank.0 == 0 {
         warn_of_links();
     }
-    let way = summons.way()?;
+    let (way, route) = (summons.way()?, summons.route()?);
     let hub = if summons.calls() { Some(call_roll(summons, &way, hosted)?) } else { None };
-    let (reached, told) = Guest::new(summons, &way, deadline_ms)?.attend()?;
+    let (reached, told) = Guest::new(summons, (&way, &route), deadline_ms)?.attend()?;
     let Told::All { ranks, port, nonce } = told else {
         return Err(Error::Closed("the roll call ended without an answer".into()));
     };
@@ -249,6 +272,7 @@ pub(in crate::agent) fn answer(
         joins_programs: true,
         starter_bytes,
         meeting_point: *meeting_point.as_bytes(),
+        route,
     };
     Ok((call, ranks))
 }
@@ -306,6 +330,7 @@ fn call_roll(summons: &Summons, way: &Way, hosted: &mut Hosted) -> Result<TcpLis
 struct Guest<'a> {
     summons: &'a Summons,
     way: &'a Way,
+    route: &'a Route,
     here: Here,
     started_ms: u64,
     deadline_ms: u64,
@@ -315,11 +340,11 @@ struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    fn new(summons: &'a Summons, way: &'a Way, deadline_ms: u64) -> Result<Guest<'a>> {
+    fn new(summons: &'a Summons, (way, route): (&'a Way, &'a Route), deadline_ms: u64) -> Result<Guest<'a>> {
         let started_ms = time::now_ms();
         let why = format!("nobody answers at {}, where rank 0 of block 0 should listen", summons.name());
         let said_at_ms = started_ms + FIRST_WORD_MS;
-        Ok(Guest { summons, way, here: summons.here()?, started_ms, deadline_ms, why, said_at_ms })
+        Ok(Guest { summons, way, route, here: summons.here()?, started_ms, deadline_ms, why, said_at_ms })
     }
 
     /// Waits until all have come: the address at which the caller was reached, and the answer.
@@ -421,9 +446,10 @@ impl<'a> Guest<'a> {
             Way::Network(addresses) => {
                 let mut last = Error::Closed("it has no address".into());
                 for address in addresses {
-                    match TcpStream::connect_timeout(address, Duration::from_millis(1_000)) {
-                        Ok(stream) => return Ok((stream.into(), address.ip())),
-                        Err(error) => last = Error::from_io("connect", &error),
+                    match self.route.connect(address) {
+                        Ok(stream) => return Ok((stream, address.ip())),
+                        Err(error @ Error::Refused(_)) => return Err(error),
+                        Err(error) => last = error,
                     }
                 }
                 Err(last)
@@ -443,7 +469,7 @@ mod tests {
 
     fn summons(block: (u32, u32), rank: (u32, u32), port: u16, secret: Option<&str>) -> Summons {
         let secret = secret.map(|secret| secret.as_bytes().to_vec());
-        Summons { block, rank, master: ("127.0.0.1".into(), port), secret }
+        Summons { block, rank, master: ("127.0.0.1".into(), port), secret, relay: None }
     }
 
     /// Has a process come, and gives what it was told.
@@ -507,7 +533,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(300));
             assert!(Guest::new(
                 &summons((0, 2), (0, 1), port, None),
-                &summons((0, 2), (0, 1), port, None).way().unwrap(),
+                (&summons((0, 2), (0, 1), port, None).way().unwrap(), &Route::Direct),
                 u64::MAX
             )
             .unwrap()
