@@ -33,7 +33,7 @@ impl Machine {
     /// A cable to another machine, and the addresses of its ends.
     fn plug(&self, name: &str, address: &str, other: &Machine, other_address: &str) -> bool {
         let pid = other.keeper.id().to_string();
-        self.does(&["ip", "link", "add", name, "type", "veth", "peer", "name", name, "netns", &pid])
+        self.does(&["ip", "link", "add", "name", name, "type", "veth", "peer", "name", name, "netns", &pid])
             && self.does(&["ip", "address", "add", address, "dev", name])
             && self.does(&["ip", "link", "set", name, "up"])
             && other.does(&["ip", "address", "add", other_address, "dev", name])
@@ -86,8 +86,8 @@ struct Valley {
 impl Valley {
     fn new() -> Option<Valley> {
         let (left, gateway, right) = (Machine::new()?, Machine::new()?, Machine::new()?);
-        let plugged = left.plug("l", "10.77.1.2/24", &gateway, "10.77.1.1/24")
-            && right.plug("r", "10.77.2.2/24", &gateway, "10.77.2.1/24")
+        let plugged = left.plug("left0", "10.77.1.2/24", &gateway, "10.77.1.1/24")
+            && right.plug("right0", "10.77.2.2/24", &gateway, "10.77.2.1/24")
             // The way is known, and leads nowhere: who calls hears nothing.
             && left.does(&["ip", "route", "add", "default", "via", "10.77.1.1"])
             && right.does(&["ip", "route", "add", "default", "via", "10.77.2.1"]);
@@ -200,7 +200,7 @@ fn a_relay_serves_only_those_who_know_its_secret() {
     let mut shell = Command::new("bash");
     let (_, text) = ended(valley.right.runs(shell.args(["-c", garbage])).spawn().expect("a shell"));
     assert_eq!(text.trim(), "0");
-    let (code, text) = relay.signal(libc::SIGINT);
+    let (code, text) = relay.signal(libc::SIGTERM);
     assert!(
         code == Some(0) && text.contains("0 connections made") && text.contains("refused 10.77.2.2"),
         "{text}"

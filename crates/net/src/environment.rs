@@ -182,6 +182,29 @@ pub fn job_name() -> Result<String> {
     Ok(given.or_else(by_batch).unwrap_or_else(|| "default".into()))
 }
 
+/// Where something of the job lies that all its blocks see: `WAITIO_SCRATCH_DIR`, or `.kumiki` in the home folder; named by the user and the job.
+pub fn job_place(what: &str) -> Result<PathBuf> {
+    let folder = match text("WAITIO_SCRATCH_DIR")? {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+            let none = || Error::Refused("there is no folder for it: set WAITIO_SCRATCH_DIR, or HOME".into());
+            PathBuf::from(home.ok_or_else(none)?).join(".kumiki")
+        }
+    };
+    Ok(folder.join(format!("{what}.{}.{}", crate::os::process::user(), plain(&job_name()?))))
+}
+
+/// A name that can be part of one of a file: what is no plain letter becomes its number.
+fn plain(job: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let letter = |byte: u8| match is_plain(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02x}"),
+    };
+    job.bytes().take(100).map(letter).collect()
+}
+
 /// `KUMIKI_PORTS` or `WAITIO_PORT_RANGE`: the lowest and the highest port.
 pub fn ports() -> Result<Option<(u16, u16)>> {
     let names = ["KUMIKI_PORTS", "WAITIO_PORT_RANGE"].into_iter();
@@ -416,6 +439,12 @@ mod tests {
         let cases =
             [("run", "run"), ("rnu", "run"), ("rn", "run"), ("runn", "run"), ("", "run"), ("abc", "cab")];
         assert_eq!(cases.map(|(one, other)| strsim::osa_distance(one, other)), [0, 1, 1, 1, 3, 2]);
+    }
+
+    #[test]
+    fn no_job_leads_out_of_its_folder() {
+        assert_eq!(plain("../1234.host[7]"), "%2e%2e%2f1234%2ehost%5b7%5d");
+        assert_eq!(plain("run_7-a"), "run_7-a");
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub fn serve(options: Options) -> Result<()> {
     };
     let mut say = |text: &str| report::print(text);
     let done = Relay::new(settings, &mut say)?.run(signals.as_fd())?;
+    // What was not fetched would come after all, as soon as nobody collects it.
+    while signals.next().is_some() {}
     report::print(&format!(
         "relay: ends; {} connections made, {} bytes carried, {} calls came to nothing, {} callers refused",
         done.made, done.bytes, done.failed, done.refused

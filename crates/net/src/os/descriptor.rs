@@ -8,6 +8,7 @@ use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::{setrlimit, Resource, Rlimit};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// What to wait for on a descriptor, and what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -144,10 +145,20 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
 
 /// Waits until one of the descriptors is readable, or (where the flag is set) writable; or the timeout.
 pub fn poll(fds: &[(BorrowedFd<'_>, bool)], timeout_ms: i32) -> Result<Vec<Readiness>> {
+    poll_until(fds, timeout(timeout_ms))
+}
+
+/// The same, for a shorter time.
+pub fn poll_within(fds: &[(BorrowedFd<'_>, bool)], longest: Duration) -> Result<Vec<Readiness>> {
+    let (tv_sec, tv_nsec) = (longest.as_secs() as i64, i64::from(longest.subsec_nanos()));
+    poll_until(fds, Some(Timespec { tv_sec, tv_nsec }))
+}
+
+fn poll_until(fds: &[(BorrowedFd<'_>, bool)], timeout: Option<Timespec>) -> Result<Vec<Readiness>> {
     let wanted = |writable: bool| if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut list: Vec<PollFd<'_>> =
         fds.iter().map(|(fd, writable)| PollFd::from_borrowed_fd(*fd, wanted(*writable))).collect();
-    match rustix::event::poll(&mut list, timeout(timeout_ms).as_ref()) {
+    match rustix::event::poll(&mut list, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
         Err(errno) => return named("poll", Err(errno)),
     }

@@ -6,10 +6,12 @@
 //! | file | what |
 //! |---|---|
 //! | `mod.rs` | the ways |
+//! | `files/` | through files, where a folder is all that the machines share |
 //! | `gate.rs` | through a relay, as those see it who use one |
 //! | `relay.rs` | the relay |
 //! | `words.rs` | what the two say to each other: values |
 
+pub mod files;
 mod gate;
 pub mod relay;
 #[cfg(test)]

@@ -368,11 +368,14 @@ impl<'a> Relay<'a> {
         }
         let (mut moved, mut turn) = (1, 0);
         while moved > 0 && turn < TURNS {
-            let carried = there
-                .carry(&call.caller, callee)
-                .and_then(|there| back.carry(callee, &call.caller).map(|back| there + back));
+            let carried = there.carry(&call.caller, callee).and_then(|there| {
+                back.carry(callee, &call.caller).map(|back| (there.0 + back.0, there.1 + back.1))
+            });
             moved = match carried {
-                Ok(moved) => moved,
+                Ok((moved, carried)) => {
+                    self.counts.bytes += carried as u64;
+                    moved
+                }
                 Err(_) => {
                     // As it broke here it breaks there.
                     let _ = socket::reset_on_close(call.caller.socket.as_fd());
@@ -380,7 +383,6 @@ impl<'a> Relay<'a> {
                     return false;
                 }
             };
-            self.counts.bytes += moved as u64;
             turn += 1;
         }
         if turn > 1 {
@@ -539,9 +541,10 @@ impl Pipe {
         !self.has_ended && !self.has_bytes()
     }
 
-    /// Carries what can be carried now. An end of the one side goes to the other when all bytes before it have.
-    fn carry(&mut self, from: &End, to: &End) -> Result<usize> {
-        let mut moved = 0;
+    /// Carries what can be carried now: bytes taken and given, and those that were given. An end of the one side goes to the other when all
+    /// bytes before it have.
+    fn carry(&mut self, from: &End, to: &End) -> Result<(usize, usize)> {
+        let (mut moved, mut carried) = (0, 0);
         if self.has_room() {
             self.bytes.resize(KEPT_BYTES, 0);
             self.start = 0;
@@ -562,6 +565,7 @@ impl Pipe {
                 Ok(sent) => {
                     self.start += sent;
                     moved += sent;
+                    carried += sent;
                 }
                 Err(error) if error.would_block() => {}
                 Err(error) => return Err(error),
@@ -574,6 +578,6 @@ impl Pipe {
             // A quiet connection keeps no memory.
             self.bytes = Vec::new();
         }
-        Ok(moved)
+        Ok((moved, carried))
     }
 }
