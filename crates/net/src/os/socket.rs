@@ -287,9 +287,12 @@ const UNANSWERED_REPEATS: u8 = 1;
 const MAX_KEEPALIVE_SECONDS: i32 = 32_767;
 const MAX_KEEPALIVE_COUNT: u32 = 127;
 
-/// Makes a TCP socket fit for us: no delay of small frames, no pacing, and an error, not silence, when the peer's
+/// Makes a TCP socket fit for us (what is none needs nothing of it): no delay of small frames, no pacing, and an error, not silence, when the peer's
 /// machine has been unreachable for `timeout_ms`.
 pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    if own_address(fd).is_none() {
+        return Ok(());
+    }
     avoid_pacing(fd);
     let (idle, interval) = keepalive_seconds(timeout_ms);
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
@@ -312,6 +315,9 @@ fn keepalive_seconds(timeout_ms: u32) -> (i32, i32) {
 pub fn tune_data(fd: BorrowedFd<'_>, timeout_ms: u32, is_here: bool) -> Result<()> {
     if !is_here {
         return tune_tcp(fd, timeout_ms);
+    }
+    if own_address(fd).is_none() {
+        return Ok(());
     }
     avoid_pacing(fd);
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")

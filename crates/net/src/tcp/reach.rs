@@ -93,8 +93,9 @@ impl Tcp {
     /// Opens a link to `peer`.
     pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
         let address = self.address(peer)?;
-        let Started { socket: fd, opening } = self.setup.route.start(&address, self.setup.multipath)?;
-        let is_here = opening.is_none() && socket::is_here(fd.as_fd(), &address);
+        let started = self.setup.route.start(&address, self.setup.multipath)?;
+        let Started { socket: fd, opening, is_local } = started;
+        let is_here = is_local || opening.is_none() && socket::is_here(fd.as_fd(), &address);
         socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
         let now_ms = time::now_ms();
         let me = self.identity();

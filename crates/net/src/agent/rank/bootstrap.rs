@@ -222,6 +222,7 @@ impl Attachment {
         if let Some(departure) = self.departure.take() {
             departure();
         }
+        self.route.settle(false);
         (left, Hosting(self.hosted.take()))
     }
 }

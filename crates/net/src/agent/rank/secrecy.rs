@@ -57,6 +57,7 @@ fn stranger(rank: u32, master: SocketAddr, secret: &Secret, job: JobId) -> Call 
         starter_bytes: 4096,
         meeting_point: *blake3::hash(&node).as_bytes(),
         route: crate::route::Route::Direct,
+        hub_in_files: None,
     }
 }
 

@@ -17,11 +17,12 @@ use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::{Event, Readiness};
 use crate::os::{process, socket, time};
+use crate::route::files::Listening;
 use crate::route::Route;
 use crate::shm::world::Cause;
 use crate::terms::Terms;
 use crate::{Error, Result};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -53,6 +54,8 @@ pub(super) struct HostedAgent {
     desk: Desk,
     /// The address by which we reached the hub, and so others reach us.
     own_address: Option<IpAddr>,
+    /// What leads others to our port through files.
+    ear: Option<Listening>,
     arrivals: Vec<Arrival>,
 }
 
@@ -92,6 +95,7 @@ impl HostedAgent {
             waiting: String::new(),
             desk,
             own_address: None,
+            ear: None,
             arrivals: Vec::new(),
         })
     }
@@ -116,7 +120,7 @@ impl HostedAgent {
         self.advance_greetings();
         if self.desk.is_cut_off() {
             self.desk.link = None;
-            self.give_up("the process of rank 0, which holds the job together, is gone");
+            self.give_up(&format!("{} is gone", self.hub_name()));
         }
         if self.desk.is_time(busy) {
             self.tick();
@@ -259,9 +263,11 @@ impl HostedAgent {
 
     /// Everybody has come: the strangers take their seats.
     fn launch(&mut self, launch: Launch) -> Result<()> {
-        let ip = match environment::text("KUMIKI_NET")? {
-            Some(_) => environment::reached_address()?,
-            None => self.own_address.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
+        let ip = match (environment::text("KUMIKI_NET")?, self.own_address) {
+            // Whoever came through files needs no address.
+            (_, None) if self.route.has_files() => Ipv4Addr::LOCALHOST.into(),
+            (Some(_), _) => environment::reached_address()?,
+            (None, own) => own.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
         };
         if self.desk.node.is_some() {
             return Ok(());
@@ -270,7 +276,8 @@ impl HostedAgent {
             socket::tune_tcp(link.input(), launch.terms.peer_timeout_ms)?;
         }
         let port = Port::bind(ip, token::PORT, token::STRANGER)?;
-        let address = port.address();
+        let (address, ear) = self.route.announce(port.address())?;
+        self.ear = ear;
         let mut node = Node::new(launch, self.secret.duplicate(), self.desk.epoll.clone(), port)?;
         for arrival in self.arrivals.drain(..) {
             node.add_seat(arrival.rank, arrival.channel)?;
@@ -371,8 +378,14 @@ impl HostedAgent {
         }
         if self.desk.link.is_some() && now_ms >= self.desk.heard_ms + tick.timeout_ms {
             self.desk.link = None;
-            self.give_up("the process of rank 0, which holds the job together, does not answer");
+            self.give_up(&format!("{} does not answer", self.hub_name()));
         }
+    }
+
+    /// Who is missed when the hub is.
+    fn hub_name(&self) -> String {
+        let between = self.route.relay().map(|name| format!(", or the relay {name} on the way there,"));
+        format!("the process of rank 0, which holds the job together{}", between.unwrap_or(",".into()))
     }
 
     fn is_over(&self) -> bool {

@@ -75,6 +75,7 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
     };
     let writer = Writer::new(u8::from(terms.is_some())).text(VERSION).word(call.rank).word(call.ranks);
     let writer = writer.address(&call.master).long(call.job.0).fixed(call.secret.expose());
+    let writer = call.hub_in_files.iter().fold(writer.flag(call.hub_in_files.is_some()), Writer::address);
     let writer = call.route.write(writer);
     let message = terms.unwrap_or_default().write(writer).finish();
     let sent =
@@ -110,6 +111,7 @@ pub fn serve() -> Result<i32> {
     }
     let (rank, ranks, master) = (reader.word()?, reader.word()?, reader.address()?);
     let (job, secret) = (JobId(reader.long()?), Secret::from_bytes(reader.fixed()?));
+    let hub_in_files = if reader.flag()? { Some(reader.address()?) } else { None };
     let route = Route::read(&mut reader)?;
     let terms = Terms::read(&mut reader)?;
     reader.end()?;
@@ -117,9 +119,14 @@ pub fn serve() -> Result<i32> {
     process::set_name(if is_hub { c"kumiki-hub" } else { c"kumiki-agent" });
     let stop = Arc::new(Event::new()?);
     let body: Box<dyn FnOnce() + Send> = if is_hub {
-        let hub = HostedHub::new(TcpListener::from(passed), Gathering { ranks, secret, job, terms })?;
+        let listener = TcpListener::from(passed);
+        let ear = super::find_hub(&route, hub_in_files, &listener)?;
+        let hub = HostedHub::new(listener, Gathering { ranks, secret, job, terms })?;
         let stop = stop.clone();
-        Box::new(move || hub.run(&stop))
+        Box::new(move || {
+            hub.run(&stop);
+            drop(ear);
+        })
     } else {
         let call = Call {
             rank,
@@ -132,7 +139,8 @@ pub fn serve() -> Result<i32> {
             joins_programs: true,
             starter_bytes: terms.starter_bytes,
             meeting_point: [0; 32],
-            route,
+            route: route.clone(),
+            hub_in_files,
         };
         let agent = HostedAgent::new(&call, UnixListener::from(passed), stop.clone())?;
         Box::new(move || agent.run())
@@ -149,6 +157,7 @@ pub fn serve() -> Result<i32> {
     }
     drop(line);
     let _ = thread.join();
+    route.settle(true);
     Ok(0)
 }
 

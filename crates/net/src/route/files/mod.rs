@@ -50,6 +50,8 @@ const LEAST_BYTES: u64 = 1 << 20;
 const STACK_BYTES: usize = 128 << 10;
 /// How long it is looked whether somebody else calls the roll in the same folder.
 const OTHER_MS: u64 = 1_500;
+/// How long it may take to let go of streams.
+const PART_MS: u64 = 1_000;
 /// Where addresses of listeners come from: numbers that nobody has in a network.
 const PREFIX: u8 = 0xfd;
 
@@ -118,6 +120,12 @@ impl Desk {
 impl std::fmt::Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Files({})", self.path.display())
+    }
+}
+
+impl std::fmt::Display for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.path.display().fmt(f)
     }
 }
 
@@ -233,7 +241,7 @@ impl Files {
     fn refuse_if_alive(&self, other: &SocketAddr) -> Result<()> {
         let pulse = || {
             let folder = self.root.open(&folder_name(other)).ok()?;
-            stream::read_pulse(&folder, "pulse").ok().flatten()
+            stream::read_pulse(&folder, "pulse").ok()?.pulse()
         };
         let before = pulse();
         let until_ms = time::now_ms() + OTHER_MS;
@@ -281,13 +289,26 @@ impl Files {
     pub fn settle(&self, with_callers: bool, longest: Duration) {
         let mut state = self.desk.state();
         let until_ms = time::now_ms() + longest.as_millis() as u64;
+        let is_obeyed = |state: &State| state.progress.orders >= state.given;
         let is_done = |state: &State| {
-            let Progress { orders, calling, called } = state.progress;
-            orders >= state.given && calling == 0 && !(with_callers && called > 0)
+            let Progress { calling, called, .. } = state.progress;
+            is_obeyed(state) && calling == 0 && !(with_callers && called > 0)
+        };
+        let wait = |state| {
+            let waited = self.desk.changed.wait_timeout(state, Duration::from_millis(20));
+            waited.unwrap_or_else(PoisonError::into_inner).0
         };
         while state.given > 0 && !is_done(&state) && time::now_ms() < until_ms {
-            let waited = self.desk.changed.wait_timeout(state, Duration::from_millis(20));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = wait(state);
+        }
+        if state.given == 0 {
+            return;
+        }
+        drop(state);
+        self.desk.order(Order::Part);
+        let mut state = self.desk.state();
+        while !is_obeyed(&state) && time::now_ms() < until_ms + PART_MS {
+            state = wait(state);
         }
     }
 }

@@ -41,6 +41,8 @@ pub(super) enum Order {
     Listen(String, Folder, Target),
     /// No longer.
     Hush(String),
+    /// Let go of streams that the program has ended.
+    Part,
 }
 
 /// How far the pump is.
@@ -48,7 +50,7 @@ pub(super) enum Order {
 pub(super) struct Progress {
     /// Orders that it has taken.
     pub(super) orders: u64,
-    /// Streams that we have begun, and such as others have, which are not over.
+    /// Streams that we have begun and the program has not ended, and such as others have begun and have not read to the end.
     pub(super) calling: usize,
     pub(super) called: usize,
 }
@@ -137,6 +139,11 @@ impl Pump {
                     listener.is_open = false;
                 }
             }
+            Order::Part => self
+                .calls
+                .iter_mut()
+                .filter(|stream| stream.has_ended())
+                .for_each(|stream| stream.end(true, now_ms)),
         }
     }
 
@@ -189,7 +196,7 @@ impl Pump {
         }
         let called = self.listeners.values().flat_map(|one| one.streams.values());
         self.progress.called = called.filter(|stream| !stream.may_go(now_ms)).count();
-        self.progress.calling = self.calls.len();
+        self.progress.calling = self.calls.iter().filter(|stream| !stream.has_ended()).count();
         moved
     }
 
@@ -204,7 +211,7 @@ impl Pump {
             let watch = self.others.entry(name.clone()).or_insert_with(|| Watch::new(now_ms));
             let folder = self.root.open(&name);
             let found = folder.and_then(|folder| stream::read_pulse(&folder, PULSE));
-            watch.note(found.ok().flatten(), now_ms);
+            watch.note(found.ok().and_then(stream::Look::pulse), now_ms);
             if watch.is_lost(now_ms) {
                 self.root.remove_whole(&name);
             }

@@ -78,7 +78,7 @@ impl Stream {
     /// Takes up a stream that somebody has begun; without a socket it is told that nobody is there.
     pub(super) fn answer(folder: Folder, socket: Option<OwnedFd>, now_ms: u64) -> Result<Stream> {
         let mut watch = Watch::new(now_ms);
-        watch.note(look(&folder, 'a')?, now_ms);
+        watch.note(look(&folder, 'a')?.pulse(), now_ms);
         let said = watch.last.and_then(|pulse| Cut::new(pulse.segment_bytes));
         let cut = said.ok_or_else(|| Error::Refused("a stream that does not begin as one".into()))?;
         Stream::new(Side::Called, folder, socket, cut, watch, now_ms)
@@ -123,6 +123,11 @@ impl Stream {
         self.over_ms.is_some()
     }
 
+    /// Whether the program has ended its direction, and all that it has sent lies in files.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// Whether the folder may be removed: the other has read all, or will not.
     pub(super) fn may_go(&self, now_ms: u64) -> bool {
         let is_read = || self.watch.stage() == Stage::Gone || self.watch.taken() >= self.writing.position();
@@ -162,7 +167,12 @@ impl Stream {
         if now_ms >= self.look_at_ms || waits && !self.is_over() {
             self.look_at_ms = now_ms + LOOK_MS;
             let found = look(&self.folder, self.side.letters().1)?;
-            self.watch.note(found, now_ms);
+            if found == Look::Missing && self.watch.last.is_some() {
+                // Who was called has removed it all, because all was read or it ended.
+                self.end(true, now_ms);
+                return Ok(0);
+            }
+            self.watch.note(found.pulse(), now_ms);
             if self.watch.is_lost(now_ms) {
                 return Err(Error::Closed("the other side is silent".into()));
             }
@@ -324,14 +334,32 @@ impl Stream {
     }
 }
 
+/// What is found of a pulse.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Look {
+    Missing,
+    /// It is just being written.
+    Unreadable,
+    Found(Pulse),
+}
+
+impl Look {
+    pub(super) fn pulse(self) -> Option<Pulse> {
+        match self {
+            Look::Found(pulse) => Some(pulse),
+            Look::Missing | Look::Unreadable => None,
+        }
+    }
+}
+
 /// What a side says of itself.
-pub(super) fn look(folder: &Folder, letter: char) -> Result<Option<Pulse>> {
+fn look(folder: &Folder, letter: char) -> Result<Look> {
     read_pulse(folder, &format!("{letter}.pulse"))
 }
 
-pub(super) fn read_pulse(folder: &Folder, name: &str) -> Result<Option<Pulse>> {
-    let Some(file) = folder.read(name)? else { return Ok(None) };
+pub(super) fn read_pulse(folder: &Folder, name: &str) -> Result<Look> {
+    let Some(file) = folder.read(name)? else { return Ok(Look::Missing) };
     let mut bytes = [0; PULSE_BYTES];
     let got = folder::read_at(&file, &mut bytes, 0)?;
-    Ok(Pulse::decode(&bytes[..got]))
+    Ok(Pulse::decode(&bytes[..got]).map_or(Look::Unreadable, Look::Found))
 }
