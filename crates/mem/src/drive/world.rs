@@ -421,7 +421,7 @@ impl World {
             let now_ms = time::now_ms();
             let over = match closing {
                 Closing::Closed => return,
-                Closing::Parting => now_ms > sent_ms + CLOSE_MS,
+                Closing::Parting => now_ms > sent_ms + self.route.longer(CLOSE_MS),
                 Closing::Sending => {
                     sent_ms = now_ms;
                     now_ms > started_ms + longest_ms

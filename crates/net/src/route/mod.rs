@@ -136,6 +136,15 @@ impl Route {
         Ok((address, Some(listening)))
     }
 
+    /// How long an answer may take on this way that takes so long on a direct one.
+    pub fn longer(&self, direct_ms: u64) -> u64 {
+        match self {
+            Route::Direct => direct_ms,
+            Route::Relay(_) => direct_ms * 5,
+            Route::Files(..) => direct_ms * 15,
+        }
+    }
+
     /// The relay on the way, if there is one.
     pub fn relay(&self) -> Option<&str> {
         match self {

@@ -166,8 +166,10 @@ impl Stream {
         let waits = self.room(means.window) == 0 || !self.has_ended && self.watch.written().is_some();
         if now_ms >= self.look_at_ms || waits && !self.is_over() {
             self.look_at_ms = now_ms + LOOK_MS;
-            let found = look(&self.folder, self.side.letters().1)?;
-            if found == Look::Missing && self.watch.last.is_some() {
+            let (own, other) = self.side.letters();
+            let found = look(&self.folder, other)?;
+            let was_there = || Ok(self.watch.last.is_some() || look(&self.folder, own)? == Look::Missing);
+            if found == Look::Missing && was_there()? {
                 // Who was called has removed it all, because all was read or it ended.
                 self.end(true, now_ms);
                 return Ok(0);
