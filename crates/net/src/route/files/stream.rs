@@ -131,7 +131,8 @@ impl Stream {
     /// Whether the folder may be removed: the other has read all, or will not.
     pub(super) fn may_go(&self, now_ms: u64) -> bool {
         let is_read = || self.watch.stage() == Stage::Gone || self.watch.taken() >= self.writing.position();
-        self.over_ms.is_some_and(|over_ms| is_read() || now_ms >= over_ms + KEEP_MS)
+        self.over_ms
+            .is_some_and(|over_ms| is_read() || self.watch.is_lost(now_ms) || now_ms >= over_ms + KEEP_MS)
     }
 
     /// The socket, if what it has to say could be written now.
