@@ -1,4 +1,4 @@
-//! The stateless decoders: a HELLO from anybody, and a frame header from an authenticated peer.
+//! The stateless decoders: a HELLO from anybody, and a frame header from an authenticated peer. And both sides of a relay's handshake.
 //!
 //! What must hold: nothing panics; no HELLO but the real one is believed; what decodes encodes to the same bytes;
 //! no header without the right tag is believed.
@@ -7,6 +7,7 @@
 use kumiki_net::auth::{
     check_hello, refused_record, FrameKey, Identity, JobId, Purpose, Secret, HELLO_BYTES,
 };
+use kumiki_net::route::words::{Asked, Asking};
 use kumiki_net::wire::frame::{self, FRAME_HEADER_BYTES, HEADER_BYTES};
 use kumiki_net::wire::Connection;
 use libfuzzer_sys::fuzz_target;
@@ -19,6 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     damaged(bytes, &secret);
     honest(bytes, &secret);
     header(bytes);
+    relay(bytes, &secret);
 });
 
 /// The input as it is.
@@ -66,6 +68,19 @@ fn header(bytes: &[u8]) {
     }
     if let Some(sealed) = bytes.first_chunk::<FRAME_HEADER_BYTES>() {
         assert!(frame::open(sealed, &key, 0).is_err());
+    }
+}
+
+/// Strangers reach nobody through a relay, and no relay but one that knows the secret is believed.
+fn relay(bytes: &[u8], secret: &Secret) {
+    let split = bytes.first().map_or(0, |&first| usize::from(first) % bytes.len());
+    let (mut asked, wanted) = (Asked::new([2; 32], 0), ([10, 0, 0, 1], 7100).into());
+    let mut asking = Asking::new(secret, wanted, [1; 32], 0);
+    while asking.take_output().is_some() {}
+    for piece in [&bytes[..split], &bytes[split..]] {
+        assert!(!matches!(asked.feed(secret, piece), Ok((_, Some(_)))));
+        assert!(!matches!(asking.feed(secret, piece), Ok((_, Some(_)))));
+        while asked.take_output().is_some() {}
     }
 }
 

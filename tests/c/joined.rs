@@ -17,7 +17,7 @@ pub(crate) fn tests() -> Vec<Test> {
 fn compiled(stage: &Stage, way: Way, source: &str, name: &str, waitio: &[&str]) -> PathBuf {
     let (compiler, tag) = match way {
         Way::Mpich => ("mpicc.mpich", "mpich"),
-        Way::OpenMpi | Way::Plain => ("mpicc.openmpi", "openmpi"),
+        Way::OpenMpi | Way::Plain | Way::Island => ("mpicc.openmpi", "openmpi"),
     };
     let program = stage.path("built").join(format!("{name}-{tag}"));
     let lib = stage.path("lib");

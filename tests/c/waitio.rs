@@ -40,6 +40,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("waitio::open_mpi_and_open_mpi", |stage| same_mpi(stage, Way::OpenMpi)));
     tests.push(test("waitio::mpich_and_mpich", |stage| same_mpi(stage, Way::Mpich)));
     tests.push(test("waitio::every_mpi_and_every_language", everybody));
+    tests.push(test("waitio::blocks_that_only_a_folder_joins", by_folder));
     tests.push(test("waitio::serv_publishes_the_host_of_block_0", serv));
     tests
 }
@@ -49,6 +50,8 @@ pub(crate) fn tests() -> Vec<Test> {
 pub(crate) enum Way {
     /// Nobody: each is told its rank.
     Plain,
+    /// The same, each on a machine of its own that has no network at all.
+    Island,
     OpenMpi,
     Mpich,
 }
@@ -79,9 +82,13 @@ impl Block {
         match self.way {
             Way::OpenMpi => vec![under("mpirun.openmpi", &["--oversubscribe"])],
             Way::Mpich => vec![under("mpirun.mpich", &[])],
-            Way::Plain => (0..self.ranks)
+            Way::Plain | Way::Island => (0..self.ranks)
                 .map(|rank| {
                     let mut command = Command::new(&self.words[0]);
+                    if self.way == Way::Island {
+                        command = Command::new(ISLAND[0]);
+                        command.args(&ISLAND[1..]).arg(&self.words[0]);
+                    }
                     command.args(&self.words[1..]);
                     if self.ranks > 1 {
                         command
@@ -242,6 +249,38 @@ fn behaviour(stage: &Stage, what: &str) {
     }
 }
 
+/// Runs what follows in a network namespace of its own.
+const ISLAND: &[&str] = &["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh"];
+
+/// A shared folder is all that the machines of the processes have in common.
+fn by_folder(stage: &Stage) {
+    let may = Command::new(ISLAND[0]).args(&ISLAND[1..]).arg("true").output();
+    if !may.is_ok_and(|output| output.status.success()) {
+        return println!("  skipped: no network namespaces can be made here");
+    }
+    let folder = std::env::temp_dir().join(format!("kumiki-scratch-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let scratch = folder.display().to_string();
+    let variables = [("WAITIO_COMM_TYPE", "file"), ("WAITIO_SCRATCH_DIR", &scratch), ("COUPLER_JOB_ID", "7")];
+    let program = compiled(stage, "gcc", "behaviours.c", C);
+    for what in ["order", "progress", "survival", "kill", "exit", "many", "beyond"] {
+        let blocks = [block(Way::Island, 2, &program, &[what]), block(Way::Island, 1, &program, &[what])];
+        let ended = converse(stage, &blocks, &variables);
+        let said: String = ended.iter().map(|one| one.said.as_str()).collect();
+        let last = match what {
+            "kill" => None,
+            "exit" => Some(7),
+            _ => Some(0),
+        };
+        assert_eq!(codes(&ended), [Some(0), Some(0), last], "{what}: {said}");
+        let left: Vec<_> = std::fs::read_dir(&folder).expect("the folder").collect();
+        assert!(left.is_empty(), "{what}: {left:?}");
+    }
+    let program = compiled(stage, "gcc", "collectives.c", C);
+    agree(stage, &[block(Way::Island, 2, &program, &[]), block(Way::Island, 2, &program, &[])], &variables);
+    std::fs::remove_dir(&folder).expect("nothing is left");
+}
+
 /// Block 0 never comes: whoever waits for it says so, and goes on to its own end.
 fn failed_init(stage: &Stage) {
     let program = compiled(stage, "gcc", "behaviours.c", C);
@@ -269,7 +308,7 @@ const MPI: &[&str] = &["-DWITH_MPI", "-std=gnu99", "-Wall", "-x", "c"];
 
 fn ring_of(stage: &Stage, way: Way) -> PathBuf {
     match way {
-        Way::Plain => compiled(stage, "gcc", "ring.c", C),
+        Way::Plain | Way::Island => compiled(stage, "gcc", "ring.c", C),
         Way::OpenMpi => compiled(stage, "mpicc.openmpi", "ring.c", MPI),
         Way::Mpich => compiled(stage, "mpicc.mpich", "ring.c", MPI),
     }

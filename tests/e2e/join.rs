@@ -25,6 +25,8 @@ fn join_body() {
     };
     let done = match role.as_str() {
         "ring" => ring(&join),
+        "sizes" => sizes(&join),
+        "steady" => steady(&join),
         "early" => early(&join),
         "killed" => killed(&join),
         "collective" => collective(&join),
@@ -63,6 +65,44 @@ fn ring(join: &Join) -> Result<()> {
     join.of_block(join.block())?.collectives()?.allreduce(&mut mine, Sum)?;
     println!("block {} rank {}: {} in all, {} here", join.block(), join.rank(), sum[0], mine[0]);
     Ok(())
+}
+
+/// Messages of 4 bytes to 8 MiB both ways at once between the first two, and a collective of all.
+fn sizes(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    if me < 2 {
+        for (tag, power) in (2..=23).enumerate() {
+            let bytes = |rank: u32| (0..1u32 << power).map(|at| (at ^ rank) as u8).collect::<Vec<u8>>();
+            let sending = all.start_send(1 - me, tag as u64, bytes(me))?;
+            assert!(all.receive::<u8>(1 - me, tag as u64)? == bytes(1 - me), "{power}");
+            sending.wait()?;
+        }
+    }
+    let mut sum = [u64::from(me) + 1];
+    all.collectives()?.allreduce(&mut sum, Sum)?;
+    println!("block {} rank {}: all came, {}", join.block(), join.rank(), sum[0]);
+    Ok(())
+}
+
+/// The first two talk to each other until that is not possible any more.
+fn steady(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    all.send(1 - me, 0, &[0u64])?;
+    all.receive::<u64>(1 - me, 0)?;
+    println!("talks");
+    let talk = || -> Result<()> {
+        loop {
+            let sending = all.start_send(1 - me, 1, vec![1u64; 10_000])?;
+            all.receive::<u64>(1 - me, 1)?;
+            sending.wait()?;
+        }
+    };
+    let gone = talk().expect_err("it cannot go on");
+    println!("then: {}", join.explain(&gone));
+    // In good order or not: nobody is there to say goodbye to.
+    std::process::exit(0)
 }
 
 /// Block 1 sends and leaves; block 0 comes later for what was sent, and finds that there is no more.
@@ -116,7 +156,7 @@ fn collective(join: &Join) -> Result<()> {
 
 /// How the blocks of a test reach each other.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     /// On one machine, of one user.
     Machine,
     /// The same, with a secret.
@@ -127,7 +167,7 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Machine, Way::Secret, Way::Apart];
 
-fn process(
+pub(crate) fn process(
     role: &str,
     way: Way,
     master: SocketAddr,
@@ -167,7 +207,7 @@ fn start(role: &str, way: Way, sizes: &[u32]) -> Vec<Vec<Child>> {
 }
 
 /// What a process said, and its code.
-fn ended(child: Child) -> (Option<i32>, String) {
+pub(crate) fn ended(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("its output");
     let text = [&output.stdout[..], &output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())
@@ -259,7 +299,7 @@ fn one_command_starts_all_blocks_and_tells_their_lines_apart() {
 }
 
 /// Reads what a process says until it has said a line.
-fn await_line(child: &mut Child, line: &str) {
+pub(crate) fn await_line(child: &mut Child, line: &str) {
     use std::io::{BufRead, BufReader};
     let output = child.stdout.take().expect("its output");
     let found =

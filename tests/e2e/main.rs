@@ -10,6 +10,7 @@ mod launch;
 mod loopback;
 mod pages;
 mod rank;
+mod routes;
 mod sim;
 mod ssh;
 mod strangers;

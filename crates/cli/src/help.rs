@@ -8,7 +8,7 @@ use std::ffi::OsString;
 /// The commands by what a user wants. A command that is in none of the groups is shown under the last heading.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["demo", "doctor", "selftest"]),
-    ("Run programs", &["run", "acprun", "macprun", "waitio-serv"]),
+    ("Run programs", &["run", "acprun", "macprun", "waitio-serv", "relay"]),
     ("Compile C and C++", &["cc", "c++"]),
     ("Look and measure", &["info", "mem", "bench", "sim", "top"]),
     ("Set up", &["completions", "man"]),

@@ -11,7 +11,7 @@ mod progress;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{
-    acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, run, selftest, sim,
+    acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, relay, run, selftest, sim,
     waitio_serv,
 };
 use std::process::ExitCode;
@@ -39,6 +39,7 @@ enum Command {
     Acprun(acprun::Arguments),
     Macprun(macprun::Arguments),
     WaitioServ(waitio_serv::Arguments),
+    Relay(relay::Arguments),
     Cc(cc::Arguments),
     #[command(name = "c++")]
     Cxx(cc::CxxArguments),
@@ -127,6 +128,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Acprun(arguments) => acprun::run(&arguments.words),
         Command::Macprun(arguments) => macprun::run(&arguments.words),
         Command::WaitioServ(arguments) => waitio_serv::run(&arguments.words),
+        Command::Relay(arguments) => relay::run(arguments),
         Command::Cc(arguments) => cc::run(cc::Wrapper::new(cc::Language::C), &arguments.words),
         Command::Cxx(arguments) => cc::run(cc::Wrapper::new(cc::Language::Cxx), &arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),

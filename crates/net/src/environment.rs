@@ -110,10 +110,13 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_SECRET", "none", Rank, "What all blocks know, and nobody else: 16 letters or more. Without it, and without a file, blocks join on one machine and of one user only. A file is better: other users may see the environment of a process."),
     variable("WAITIO_SECRET_FILE", "none", Rank, "File with that secret: mode 0600."),
     variable("WAITIO_PORT_RANGE", "any", Rank, "Ports to listen on, besides the master's, for instance `30000-30100`; as `KUMIKI_PORTS`, which goes before it."),
+    variable("WAITIO_RELAY", "none", Rank, "`host:port` of a relay (`kumiki relay`) through which blocks on other machines are reached, where no direct connection can be. Addresses in the networks of this machine are called directly. It knows the secret of the blocks."),
     variable("WAITIO_TIMEOUT", "what the program says", Rank, "How long a block waits for the others, for instance `90s`: goes before what the program says to `waitio_init`."),
-    variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0."),
+    variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0, and `WAITIO_COMM_TYPE=file` what is under way."),
     variable("COUPLER_JOB_ID", "`PBS_JOBID`, `SLURM_JOB_ID` or `PJM_JOBID`, or `default`", Rank, "The name of the job that the blocks make up."),
-    variable("WAITIO_COMM_TYPE", "socket", Rank, "How blocks exchange messages: sockets, and shared memory on a machine. What else existing scripts say (`file`, `hybrid`, `verbs`) is answered with one warning, and sockets."),
+    variable("WAITIO_COMM_TYPE", "socket", Rank, "What links the machines of the blocks: `socket` (their networks), `file` (a folder that all see, see `WAITIO_SCRATCH_DIR`), or `hybrid` (their networks where they reach each other, and otherwise the folder). `verbs` and what is not known is answered with one warning, and sockets. On a machine it is shared memory in any case."),
+    variable("WAITIO_MAXFILE_SIZE_PER_PROC", "64M", Rank, "With `file` and `hybrid`: how many bytes of a process may lie unread in files, 1M at least."),
+    variable("WAITIO_HYBRID_THRESHOULD", "none", Rank, "Bytes from which on the original sends messages through files. It is read, so that a mistake in it is found, and changes nothing: `hybrid` decides by machine."),
     variable("WAITIO_PROGRESS", "in calls", Rank, "`thread`: a thread of each WaitIO process makes messages go on while the program computes. Otherwise calls do, and long messages between machines are served in any case."),
     variable("KUMIKI_HOSTING", "auto", Rank, "Who keeps the agent of a machine and the hub when programs join: auto (processes of the `kumiki` command, if it is beside the library or on the `PATH`) or thread (of the process that comes first)."),
     variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
@@ -180,6 +183,29 @@ pub fn job_name() -> Result<String> {
         names.filter_map(|name| std::env::var(name).ok()).find(|name| !name.is_empty())
     };
     Ok(given.or_else(by_batch).unwrap_or_else(|| "default".into()))
+}
+
+/// Where something of the job lies that all its blocks see: `WAITIO_SCRATCH_DIR`, or `.kumiki` in the home folder; named by the user and the job.
+pub fn job_place(what: &str) -> Result<PathBuf> {
+    let folder = match text("WAITIO_SCRATCH_DIR")? {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+            let none = || Error::Refused("there is no folder for it: set WAITIO_SCRATCH_DIR, or HOME".into());
+            PathBuf::from(home.ok_or_else(none)?).join(".kumiki")
+        }
+    };
+    Ok(folder.join(format!("{what}.{}.{}", crate::os::process::user(), plain(&job_name()?))))
+}
+
+/// A name that can be part of one of a file: what is no plain letter becomes its number.
+fn plain(job: &str) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let letter = |byte: u8| match is_plain(&byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02x}"),
+    };
+    job.bytes().take(100).map(letter).collect()
 }
 
 /// `KUMIKI_PORTS` or `WAITIO_PORT_RANGE`: the lowest and the highest port.
@@ -416,6 +442,12 @@ mod tests {
         let cases =
             [("run", "run"), ("rnu", "run"), ("rn", "run"), ("runn", "run"), ("", "run"), ("abc", "cab")];
         assert_eq!(cases.map(|(one, other)| strsim::osa_distance(one, other)), [0, 1, 1, 1, 3, 2]);
+    }
+
+    #[test]
+    fn no_job_leads_out_of_its_folder() {
+        assert_eq!(plain("../1234.host[7]"), "%2e%2e%2f1234%2ehost%5b7%5d");
+        assert_eq!(plain("run_7-a"), "run_7-a");
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub mod hook;
 pub mod loopback;
 #[cfg(not(loom))]
 pub mod os;
+#[cfg(not(loom))]
+pub mod route;
 pub mod shm;
 #[cfg(not(loom))]
 pub mod stub;

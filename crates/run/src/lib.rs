@@ -11,6 +11,7 @@
 //! | `trace.rs` | the file of a trace |
 //! | `netns.rs` | one network namespace for each virtual node |
 //! | `agent.rs` | being the agent of a node |
+//! | `relay.rs` | being a relay between programs that join |
 //! | `figures.rs` | sizes and limits, for `kumiki info` and the documentation |
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod netns;
 mod options;
 pub mod parts;
 mod plan;
+pub mod relay;
 mod streams;
 mod trace;
 

@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod mem;
 mod objects;
 pub(crate) mod rank;
+pub(crate) mod relay;
 pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod sim;

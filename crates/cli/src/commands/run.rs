@@ -108,6 +108,9 @@ pub(crate) struct Arguments {
     /// File to make for the secret of the blocks, for --join, if they are on several machines: all must see it.
     #[arg(long, value_name = "PATH", requires = "join")]
     join_secret: Option<PathBuf>,
+    /// `HOST:PORT` of a relay (`kumiki relay`), for --join, if blocks cannot reach each other. It and the blocks take their secret from WAITIO_SECRET_FILE.
+    #[arg(long, value_name = "HOST:PORT", requires = "join", conflicts_with = "join_secret")]
+    join_relay: Option<String>,
     /// The program, and its arguments.
     #[arg(required_unless_present = "join", trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -147,8 +150,9 @@ fn run_blocks(file: &Path, arguments: &Arguments) -> Outcome {
         timeout: arguments.timeout,
         forward_input: true,
     };
-    let nowhere = MeetingPlace { host: None, port: None };
+    let nowhere = MeetingPlace { host: None, port: None, relay: None };
     let place = arguments.join_master.clone().unwrap_or(nowhere);
+    let place = MeetingPlace { relay: arguments.join_relay.clone(), ..place };
     let goes_on = matches!(arguments.on_loss, LossChoice::Continue);
     parts::run_blocks(&job, &place, goes_on).map_err(|error| error.to_string())
 }
@@ -164,7 +168,7 @@ fn meeting_place(text: &str) -> Result<MeetingPlace, String> {
     };
     match host.is_empty() {
         true => Err("the host is missing".into()),
-        false => Ok(MeetingPlace { host: Some(host.trim_matches(['[', ']']).to_owned()), port }),
+        false => Ok(MeetingPlace { host: Some(host.trim_matches(['[', ']']).to_owned()), port, relay: None }),
     }
 }
 

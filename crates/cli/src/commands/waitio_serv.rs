@@ -4,7 +4,7 @@
 //! to put in the background.
 
 use super::Outcome;
-use kumiki_run::system::{read_private, user};
+use kumiki_run::system::read_private;
 use kumiki_run::{environment, say};
 use std::ffi::OsString;
 use std::io::Write;
@@ -114,27 +114,7 @@ fn checked(host: &str) -> Result<&str, String> {
 
 /// Where the host of this job is kept.
 fn file() -> Result<PathBuf, String> {
-    let scratch = environment::text("WAITIO_SCRATCH_DIR").map_err(|error| error.to_string())?;
-    let folder = match scratch {
-        Some(folder) => PathBuf::from(folder),
-        None => {
-            let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-            let home = home.ok_or("there is no folder for it: set WAITIO_SCRATCH_DIR, or HOME")?;
-            Path::new(&home).join(".kumiki")
-        }
-    };
-    let job = environment::job_name().map_err(|error| error.to_string())?;
-    Ok(folder.join(format!("waitio-serv.{}.{}", user(), plain(&job))))
-}
-
-/// A name that can be part of one of a file: what is no plain letter becomes its number.
-fn plain(job: &str) -> String {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
-    let letter = |byte: u8| match is_plain(&byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02x}"),
-    };
-    job.bytes().take(100).map(letter).collect()
+    environment::job_place("waitio-serv").map_err(|error| error.to_string())
 }
 
 fn publish(file: &Path, host: &str) -> Result<(), String> {
@@ -213,11 +193,5 @@ mod tests {
         ] {
             assert!(parsed(wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn no_job_leads_out_of_the_folder() {
-        assert_eq!(plain("../1234.host[7]"), "%2e%2e%2f1234%2ehost%5b7%5d");
-        assert_eq!(plain("run_7-a"), "run_7-a");
     }
 }

@@ -68,6 +68,7 @@ pub struct JoinOptions {
     rank: Option<(u32, u32)>,
     master: Option<(String, u16)>,
     secret: Option<Vec<u8>>,
+    relay: Option<String>,
 }
 
 impl JoinOptions {
@@ -101,13 +102,21 @@ impl JoinOptions {
         self
     }
 
+    /// `host:port` of a relay (`kumiki relay`) through which machines are reached that are in none of the networks of this one: `WAITIO_RELAY`. It
+    /// knows the same secret.
+    pub fn relay(mut self, relay: &str) -> Self {
+        self.relay = Some(relay.to_string());
+        self
+    }
+
     /// Joins. Returns when every process of every block has come.
     pub fn init(self) -> Result<Join> {
-        let JoinOptions { timeout, block, rank, master, secret } = self;
+        let JoinOptions { timeout, block, rank, master, secret, relay } = self;
         let rank = rank.map_or_else(kumiki_mem::place_in_job, Ok)?;
         let mut summons = Summons::from_environment(rank, block)?;
         summons.master = master.unwrap_or(summons.master);
         summons.secret = secret.or(summons.secret);
+        summons.relay = relay.or(summons.relay);
         let said = kumiki_mem::variable("WAITIO_TIMEOUT")?;
         let timeout = match said {
             Some(text) => Some(kumiki_mem::parse_duration(&text).ok_or_else(|| {

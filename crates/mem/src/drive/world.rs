@@ -20,6 +20,7 @@ use kumiki_net::auth::{JobId, Secret};
 use kumiki_net::contract::{Capabilities, Closing, Footprint, Server, Sleeper, Transport};
 use kumiki_net::os::descriptor;
 use kumiki_net::os::{futex, machine, multipath, process, time};
+use kumiki_net::route::Route;
 use kumiki_net::shm::arena::Phase;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::world::Cause;
@@ -63,6 +64,7 @@ pub struct World {
     service: Mutex<Option<std::thread::JoinHandle<()>>>,
     secret: Arc<Secret>,
     job: JobId,
+    route: Route,
     /// A transport that came with the attachment, until it is installed.
     given: Mutex<Option<Box<dyn Transport>>>,
 }
@@ -135,12 +137,14 @@ impl World {
         let given = attachment.transport.take();
         let core = drive_for(&attachment, services, given.as_deref().map(Transport::capabilities))?;
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
+        let route = attachment.route.clone();
         Ok(World {
             core,
             attachment: Mutex::new(Some(Seat { attachment })),
             service: Mutex::new(None),
             secret: Arc::new(secret),
             job,
+            route,
             given: Mutex::new(given),
         })
     }
@@ -417,7 +421,7 @@ impl World {
             let now_ms = time::now_ms();
             let over = match closing {
                 Closing::Closed => return,
-                Closing::Parting => now_ms > sent_ms + CLOSE_MS,
+                Closing::Parting => now_ms > sent_ms + self.route.longer(CLOSE_MS),
                 Closing::Sending => {
                     sent_ms = now_ms;
                     now_ms > started_ms + longest_ms
@@ -485,6 +489,7 @@ impl World {
             most_connections,
             pacing: Pacing::from_environment()?,
             multipath: multipath::is_wanted()?,
+            route: self.route.clone(),
             accounts: Arc::new(Connections(Arc::downgrade(&self.core))),
             callers: machine.callers.clone(),
         };

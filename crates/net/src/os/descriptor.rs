@@ -8,6 +8,7 @@ use rustix::fs::{fcntl_getfl, fcntl_setfl, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::{setrlimit, Resource, Rlimit};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// What to wait for on a descriptor, and what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,6 +43,18 @@ impl Epoll {
         named("epoll_ctl", epoll::modify(&self.0, fd, data, interest(writable)))
     }
 
+    /// Starts to watch `fd` for reading, for writing, or both.
+    pub fn add_for(&self, fd: BorrowedFd<'_>, token: u64, readable: bool, writable: bool) -> Result<()> {
+        let data = epoll::EventData::new_u64(token);
+        named("epoll_ctl", epoll::add(&self.0, fd, data, interests(readable, writable)))
+    }
+
+    /// Changes what `fd` is watched for, likewise.
+    pub fn change_for(&self, fd: BorrowedFd<'_>, token: u64, readable: bool, writable: bool) -> Result<()> {
+        let data = epoll::EventData::new_u64(token);
+        named("epoll_ctl", epoll::modify(&self.0, fd, data, interests(readable, writable)))
+    }
+
     /// Stops to watch `fd`.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> Result<()> {
         named("epoll_ctl", epoll::delete(&self.0, fd))
@@ -70,8 +83,12 @@ impl Epoll {
 }
 
 fn interest(writable: bool) -> epoll::EventFlags {
-    let out = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::empty() };
-    epoll::EventFlags::IN | out
+    interests(true, writable)
+}
+
+fn interests(readable: bool, writable: bool) -> epoll::EventFlags {
+    let wanted = |is: bool, flag| if is { flag } else { epoll::EventFlags::empty() };
+    wanted(readable, epoll::EventFlags::IN) | wanted(writable, epoll::EventFlags::OUT)
 }
 
 /// So many milliseconds; `None`, which is for ever, if they are negative.
@@ -128,10 +145,20 @@ pub fn write(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize> {
 
 /// Waits until one of the descriptors is readable, or (where the flag is set) writable; or the timeout.
 pub fn poll(fds: &[(BorrowedFd<'_>, bool)], timeout_ms: i32) -> Result<Vec<Readiness>> {
+    poll_until(fds, timeout(timeout_ms))
+}
+
+/// The same, for a shorter time.
+pub fn poll_within(fds: &[(BorrowedFd<'_>, bool)], longest: Duration) -> Result<Vec<Readiness>> {
+    let (tv_sec, tv_nsec) = (longest.as_secs() as i64, i64::from(longest.subsec_nanos()));
+    poll_until(fds, Some(Timespec { tv_sec, tv_nsec }))
+}
+
+fn poll_until(fds: &[(BorrowedFd<'_>, bool)], timeout: Option<Timespec>) -> Result<Vec<Readiness>> {
     let wanted = |writable: bool| if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut list: Vec<PollFd<'_>> =
         fds.iter().map(|(fd, writable)| PollFd::from_borrowed_fd(*fd, wanted(*writable))).collect();
-    match rustix::event::poll(&mut list, timeout(timeout_ms).as_ref()) {
+    match rustix::event::poll(&mut list, timeout.as_ref()) {
         Ok(_) | Err(Errno::INTR | Errno::AGAIN) => {}
         Err(errno) => return named("poll", Err(errno)),
     }

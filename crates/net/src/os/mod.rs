@@ -10,6 +10,7 @@ pub mod bare;
 pub mod descriptor;
 pub mod file;
 pub mod flow;
+pub mod folder;
 pub mod futex;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod heap;

@@ -53,6 +53,22 @@ pub fn interface_addresses() -> Result<Vec<IpAddr>> {
 
 /// As [`interface_addresses`], each with the name of its interface.
 pub fn named_addresses() -> Result<Vec<(String, IpAddr)>> {
+    Ok(interfaces()?.into_iter().map(|(name, address, _)| (name, address)).collect())
+}
+
+/// The networks that this machine is in, each as its own address there and how many bits of that are the network's. Those of which
+/// every machine has one, for itself and for its cable, are left out.
+pub fn attached_networks() -> Result<Vec<(IpAddr, u8)>> {
+    let is_own = |address: &IpAddr| match address {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unicast_link_local(),
+    };
+    let networks = interfaces()?.into_iter().map(|(_, address, prefix)| (address, prefix));
+    Ok(networks.filter(|(address, _)| !is_own(address)).collect())
+}
+
+/// The interfaces that are up: their names, addresses, and how many bits of those are the network's.
+fn interfaces() -> Result<Vec<(String, IpAddr, u8)>> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `list` is valid for writes; it is freed below.
     unsafe { check("getifaddrs", libc::getifaddrs(&mut list) as i64)? };
@@ -66,15 +82,27 @@ pub fn named_addresses() -> Result<Vec<(String, IpAddr)>> {
             let address = interface.ifa_addr;
             if !address.is_null() && interface.ifa_flags & libc::IFF_UP as u32 != 0 {
                 let name = || std::ffi::CStr::from_ptr(interface.ifa_name).to_string_lossy().into_owned();
-                addresses.extend(address_at(address).map(|address| (name(), address)));
+                let mask = interface.ifa_netmask;
+                let mask = if mask.is_null() { None } else { address_at(mask) };
+                addresses.extend(address_at(address).map(|address| (name(), address, prefix(address, mask))));
             }
             entry = interface.ifa_next;
         }
     }
     // SAFETY: `list` came from getifaddrs and is not used any more.
     unsafe { libc::freeifaddrs(list) };
-    addresses.sort_by_key(|(_, address)| address.is_loopback());
+    addresses.sort_by_key(|(_, address, _)| address.is_loopback());
     Ok(addresses)
+}
+
+/// How many bits a mask sets; without one the network is the address alone.
+fn prefix(address: IpAddr, mask: Option<IpAddr>) -> u8 {
+    match mask {
+        Some(IpAddr::V4(mask)) => mask.to_bits().count_ones() as u8,
+        Some(IpAddr::V6(mask)) => mask.to_bits().count_ones() as u8,
+        None if address.is_ipv4() => 32,
+        None => 128,
+    }
 }
 
 /// The address of the internet that a socket address holds, if it is of that family.
@@ -231,13 +259,18 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8], peek: bool) -> Result<usiz
 
 /// Whether a socket that connects to this address stays on this machine.
 pub fn is_here(fd: BorrowedFd<'_>, to: &SocketAddr) -> bool {
-    to.ip().is_loopback() || getsockname(fd).ok().and_then(internet) == Some(to.ip())
+    to.ip().is_loopback() || own_address(fd) == Some(to.ip())
 }
 
 /// Whether a connected socket has its other end on this machine.
 pub fn is_from_here(fd: BorrowedFd<'_>) -> bool {
     let other = getpeername(fd).ok().flatten().and_then(internet);
     other.is_some_and(|other| is_here(fd, &(other, 0).into()))
+}
+
+/// The address of this machine that a connected socket has.
+pub fn own_address(fd: BorrowedFd<'_>) -> Option<IpAddr> {
+    getsockname(fd).ok().and_then(internet)
 }
 
 /// The address of the internet that a socket has, if it is of that family.
@@ -254,9 +287,12 @@ const UNANSWERED_REPEATS: u8 = 1;
 const MAX_KEEPALIVE_SECONDS: i32 = 32_767;
 const MAX_KEEPALIVE_COUNT: u32 = 127;
 
-/// Makes a TCP socket fit for us: no delay of small frames, no pacing, and an error, not silence, when the peer's
+/// Makes a TCP socket fit for us (what is none needs nothing of it): no delay of small frames, no pacing, and an error, not silence, when the peer's
 /// machine has been unreachable for `timeout_ms`.
 pub fn tune_tcp(fd: BorrowedFd<'_>, timeout_ms: u32) -> Result<()> {
+    if own_address(fd).is_none() {
+        return Ok(());
+    }
     avoid_pacing(fd);
     let (idle, interval) = keepalive_seconds(timeout_ms);
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")?;
@@ -279,6 +315,9 @@ fn keepalive_seconds(timeout_ms: u32) -> (i32, i32) {
 pub fn tune_data(fd: BorrowedFd<'_>, timeout_ms: u32, is_here: bool) -> Result<()> {
     if !is_here {
         return tune_tcp(fd, timeout_ms);
+    }
+    if own_address(fd).is_none() {
+        return Ok(());
     }
     avoid_pacing(fd);
     option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1, "setsockopt(TCP_NODELAY)")
@@ -373,6 +412,11 @@ pub fn reset_on_close(fd: BorrowedFd<'_>) -> Result<()> {
 /// Ends both directions of a connection; the descriptor stays open.
 pub fn shut_down(fd: BorrowedFd<'_>) -> Result<()> {
     named("shutdown", shutdown(fd, Shutdown::Both))
+}
+
+/// Ends our direction of a connection; the other goes on.
+pub fn end_output(fd: BorrowedFd<'_>) -> Result<()> {
+    named("shutdown", shutdown(fd, Shutdown::Write))
 }
 
 fn read_option(fd: BorrowedFd<'_>, level: i32, name: i32, call: &'static str) -> Result<i32> {

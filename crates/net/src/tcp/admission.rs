@@ -9,6 +9,8 @@ use crate::{Error, Rank, Result};
 pub(super) struct Admission<'a> {
     pub(super) secret: &'a Secret,
     pub(super) admit: &'a dyn Fn(Identity) -> Result<()>,
+    /// How long it may take.
+    pub(super) patience_ms: u64,
 }
 
 /// A rank of an earlier life of the world, or one that was given up, is not let in again.

@@ -76,6 +76,7 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
         most_connections: 4,
         pacing: Pacing::Auto,
         multipath: false,
+        route: crate::route::Route::Direct,
         accounts: Arc::new(super::tests::Unlimited),
         callers: Arc::default(),
     };

@@ -16,6 +16,7 @@ use crate::contract::{
 };
 use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
+use crate::route::Opening;
 use crate::wire::{Connection, Header, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
@@ -59,14 +60,14 @@ pub(super) struct Link {
     incoming: Header,
     queue: VecDeque<Message>,
     unsent: Option<Box<Unsent>>,
+    /// What has to be done before the bytes of the socket are the peer's.
+    pub(super) opening: Option<Box<Opening>>,
     /// What has come of the headers of a bundle, while some are missing.
     unbundled: Vec<u8>,
     /// What is kept of what was sent, if the link is to outlive its connection.
     pub(super) stream: Option<Box<Stream>>,
     /// That it is there for the stream of another link.
     pub(super) mending: Option<Box<Mending>>,
-    /// How long the peer may take.
-    patience_ms: u64,
     /// When this link was last used, in ticks of its transport.
     pub(super) used: u64,
     /// Until when it plays dead, for fault injection.
@@ -132,22 +133,16 @@ pub(super) enum Received {
 
 impl Link {
     /// A link to a peer that we call, or of a caller that has not said who it is.
-    pub(super) fn new(
-        fd: OwnedFd,
-        wire: Connection,
-        peer: Option<Rank>,
-        attempt: Attempt,
-        patience_ms: u64,
-    ) -> Link {
+    pub(super) fn new(fd: OwnedFd, wire: Connection, peer: Option<Rank>, attempt: Attempt) -> Link {
         Link {
             wire,
             incoming: Header::default(),
             queue: VecDeque::new(),
             unsent: None,
+            opening: None,
             unbundled: Vec::new(),
             stream: None,
             mending: None,
-            patience_ms,
             used: 0,
             stalled_until_ms: 0,
             owed_since_ms: None,
@@ -337,10 +332,25 @@ impl Link {
         if !descriptor::poll(&[(self.fd.as_fd(), true)], 0)?.iter().all(stands) {
             return Ok(());
         }
+        if !self.is_open()? {
+            return Ok(());
+        }
         match self.wire.take_output() {
             Some(hello) => self.send_record(&hello).map(drop),
             None => Ok(()),
         }
+    }
+
+    /// Whether what is said here is heard by the peer; before that, does what must be done for it.
+    fn is_open(&mut self) -> Result<bool> {
+        let Some(opening) = self.opening.as_mut() else { return Ok(true) };
+        let opened = opening.advance(self.fd.as_fd());
+        // Whoever stands between us does not speak for the peer's machine.
+        self.turned_away |= opened.is_err();
+        if opened == Ok(true) {
+            self.opening = None;
+        }
+        opened
     }
 
     /// Fails if the handshake has taken too long.
@@ -360,6 +370,9 @@ impl Link {
         self.burst_bytes = 0;
         self.waits_for_sink = false;
         self.waits_for_peer = false;
+        if !self.is_open()? {
+            return Ok(!self.opening.as_ref().is_some_and(|opening| opening.has_output()));
+        }
         while self.burst_bytes < BURST_BYTES {
             if !self.flush_unsent(buffers, sink)? {
                 return Ok(false);

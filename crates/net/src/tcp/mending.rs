@@ -104,7 +104,7 @@ impl Tcp {
 
     /// Opens a connection on which the stream of a link is to go on.
     fn call_again(&mut self, index: u32, peer: Rank) -> Result<()> {
-        let (fd, is_here) = self.dial(peer)?;
+        let (fd, is_here, opening) = self.dial(peer)?;
         let now_ms = time::now_ms();
         let (me, patience_ms) = (self.identity(), self.patience_ms());
         let (job, secret, nonce) = (self.setup.job, &self.setup.secret, fresh_nonce()?);
@@ -112,14 +112,14 @@ impl Tcp {
         wire.set_deadline(now_ms + patience_ms);
         let broken = self.links[index as usize].as_deref_mut().and_then(|link| link.stream.as_deref_mut());
         let Some(stream) = broken else { return Ok(()) };
-        let mut link = Link::new(fd, wire, Some(peer), Attempt::first(now_ms), patience_ms);
+        let mut link = Link::new(fd, wire, Some(peer), Attempt::first(now_ms));
         let ours = Some(stream.resumption());
         link.mending = Some(Box::new(Mending { link: index, session: stream.session, ours, theirs: None }));
         if let Some(broken) = &mut stream.broken {
             broken.call_at_ms = None;
         }
         link.watching_writes = true;
-        link.is_here = is_here;
+        (link.is_here, link.opening) = (is_here, opening);
         let _ = link.say_hello();
         self.insert(link).map(drop)
     }

@@ -47,6 +47,7 @@ use crate::contract::{
 };
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
+use crate::route::Route;
 use crate::shm::arena::Arena;
 use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
@@ -109,6 +110,8 @@ pub struct Setup {
     pub pacing: Pacing,
     /// Whether connections go over several networks.
     pub multipath: bool,
+    /// The way to other machines.
+    pub route: Route,
     /// Where the memory of connections is booked.
     pub accounts: Arc<dyn Accounts>,
     /// Where the sockets of callers come in: when the agent has sent something, and before the first poll.
@@ -360,8 +363,9 @@ impl Tcp {
             }
             let admit = |identity| admit(&setup.arena, identity);
             let held = link.holds_part_of_bundle();
-            let received =
-                link.receive(&Admission { secret: &setup.secret, admit: &admit }, buffers, sink, out);
+            let patience_ms = setup.arena.config().peer_timeout_ms.into();
+            let admission = Admission { secret: &setup.secret, admit: &admit, patience_ms };
+            let received = link.receive(&admission, buffers, sink, out);
             if held || link.holds_part_of_bundle() {
                 link.balance(&*setup.accounts);
             }

@@ -8,6 +8,7 @@ use super::link::Link;
 use super::{fresh_nonce, Tcp};
 use crate::contract::{Message, Outbox, Sink};
 use crate::os::{multipath, socket, time};
+use crate::route::{Opening, Started};
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
@@ -88,26 +89,27 @@ impl Tcp {
         self.call(peer, Attempt::first(time::now_ms())).map(Some)
     }
 
-    /// Begins to connect to the node of a peer: the socket, and whether it is on this machine.
-    pub(super) fn dial(&self, peer: Rank) -> Result<(OwnedFd, bool)> {
+    /// Begins to connect to the node of a peer: the socket, whether the peer is on this machine, and what has to be done first.
+    pub(super) fn dial(&self, peer: Rank) -> Result<(OwnedFd, bool, Option<Box<Opening>>)> {
         let address = self.address(peer)?;
-        let fd = socket::start_connect(&address, self.setup.multipath)?;
-        let is_here = socket::is_here(fd.as_fd(), &address);
+        let started = self.setup.route.start(&address, self.setup.multipath)?;
+        let Started { socket: fd, opening, is_local } = started;
+        let is_here = is_local || opening.is_none() && socket::is_here(fd.as_fd(), &address);
         socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
-        Ok((fd, is_here))
+        Ok((fd, is_here, opening))
     }
 
     /// Opens a link to `peer`.
     pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
-        let (fd, is_here) = self.dial(peer)?;
+        let (fd, is_here, opening) = self.dial(peer)?;
         let now_ms = time::now_ms();
         let (me, patience_ms) = (self.identity(), self.patience_ms());
         let (job, secret, nonce) = (self.setup.job, &self.setup.secret, fresh_nonce()?);
         let mut wire = Connection::initiate(job, secret, me, peer.0, self.purpose(), nonce, now_ms);
         wire.set_deadline(now_ms + patience_ms);
-        let mut link = Link::new(fd, wire, Some(peer), attempt, patience_ms);
+        let mut link = Link::new(fd, wire, Some(peer), attempt);
         link.watching_writes = true;
-        link.is_here = is_here;
+        (link.is_here, link.opening) = (is_here, opening);
         // On this machine the connection stands already. The agent at the other end should see who calls before this
         // process has to wait for its next turn.
         let _ = link.say_hello();

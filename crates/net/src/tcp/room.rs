@@ -107,7 +107,7 @@ impl Tcp {
         let mut wire = Connection::accept(job, me, Purpose::Data, fresh_nonce()?, now_ms);
         // Longer than the caller gives itself: what that sends behind its PROOF must not be lost.
         wire.set_deadline(now_ms + patience_ms as u64 * 3 / 2);
-        let mut link = Link::new(socket, wire, None, Attempt::first(now_ms), patience_ms.into());
+        let mut link = Link::new(socket, wire, None, Attempt::first(now_ms));
         link.is_here = is_here;
         self.insert(link).map(drop)
     }

@@ -135,6 +135,7 @@ fn transport(arena: &Arc<Arena>, rank: u32, cap: usize, most: usize) -> Tcp {
         most_connections: most,
         pacing: Pacing::Auto,
         multipath: false,
+        route: crate::route::Route::Direct,
         accounts: Arc::new(Unlimited),
         callers: Arc::default(),
     };

@@ -85,6 +85,8 @@ pub struct MeetingPlace {
     pub host: Option<String>,
     /// The port where it listens; some free one if nothing is said.
     pub port: Option<u16>,
+    /// `host:port` of a relay for blocks that cannot reach each other.
+    pub relay: Option<String>,
 }
 
 /// Runs the parts of a job to their end as blocks that join: each is told its number, where all meet, and their secret. When one fails the others are
@@ -93,11 +95,7 @@ pub fn run_blocks(job: &Parts, place: &MeetingPlace, goes_on: bool) -> Result<i3
     environment::check()?;
     let host = place.host.clone().unwrap_or_else(|| "localhost".into());
     let port = place.port.map_or_else(free_port, Ok)?;
-    let mut secret = [0; 32];
-    kumiki_net::os::random_bytes(&mut secret)?;
-    let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Blocks of other machines cannot read what this process has.
-    let file = Held::new(job.portfile.as_deref(), &digits)?;
+    let file = secret_of(job, place)?;
     let mut starter = Starter::new(job, Common::Blocks { goes_on }, true)?;
     for (block, part) in job.parts.iter().enumerate() {
         let mut variables = vec![
@@ -106,12 +104,30 @@ pub fn run_blocks(job: &Parts, place: &MeetingPlace, goes_on: bool) -> Result<i3
             format!("WAITIO_MASTER_HOST={host}").into(),
             format!("WAITIO_MASTER_PORT={port}").into(),
         ];
+        variables.extend(place.relay.as_ref().map(|relay| format!("WAITIO_RELAY={relay}").into()));
         let mut path = OsString::from("WAITIO_SECRET_FILE=");
         path.push(file.path());
         variables.push(path);
         block_lines(part, &variables).into_iter().try_for_each(|line| starter.start_of(block, line))?;
     }
     starter.run()
+}
+
+/// The file of the blocks' secret: a fresh one, unless a relay has to know it beforehand.
+fn secret_of(job: &Parts, place: &MeetingPlace) -> Result<Held> {
+    if let Some(relay) = &place.relay {
+        let said = environment::text("WAITIO_SECRET_FILE")?.map(|path| Held::Given(path.into()));
+        return said.ok_or_else(|| {
+            RunError::Options(format!(
+                "the relay {relay} and the blocks need the same secret: make a file of it, and set WAITIO_SECRET_FILE for both"
+            ))
+        });
+    }
+    let mut secret = [0; 32];
+    kumiki_net::os::random_bytes(&mut secret)?;
+    let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Blocks of other machines cannot read what this process has.
+    Held::new(job.portfile.as_deref(), &digits)
 }
 
 /// A port of this machine that is free at the moment.
@@ -140,6 +156,8 @@ enum Held {
     /// In memory, open here: other processes of the user on this machine get at it by our number.
     Memory(File),
     Path(PathBuf),
+    /// A file that was there before, and stays.
+    Given(PathBuf),
 }
 
 impl Held {
@@ -166,7 +184,7 @@ impl Held {
     fn path(&self) -> OsString {
         match self {
             Held::Memory(file) => format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into(),
-            Held::Path(path) => path.clone().into(),
+            Held::Path(path) | Held::Given(path) => path.clone().into(),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::auth::{JobId, Secret};
 use crate::contract::Transport;
 use crate::environment;
 use crate::os::{self, descriptor, futex, process, time};
+use crate::route::Route;
 use crate::shm::arena::{Arena, Config, Phase};
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
@@ -45,6 +46,8 @@ pub struct Attachment {
     pub transport: Option<Box<dyn Transport>>,
     /// Told when it leaves in an orderly way, where there is no agent to tell.
     pub departure: Option<Box<dyn FnOnce() + Send>>,
+    /// The way to other machines.
+    pub route: Route,
     /// What this process does for others, when no launcher of ours started it.
     hosted: Option<Hosted>,
     /// That this process is in a world of several, for as long as it is.
@@ -192,6 +195,7 @@ impl Attachment {
             channel: None,
             transport,
             departure: None,
+            route: Route::Direct,
             hosted: None,
             membership: None,
         }
@@ -218,6 +222,7 @@ impl Attachment {
         if let Some(departure) = self.departure.take() {
             departure();
         }
+        self.route.settle(false);
         (left, Hosting(self.hosted.take()))
     }
 }
@@ -276,6 +281,7 @@ pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Resu
                     channel: Some(channel),
                     transport: None,
                     departure: None,
+                    route: Route::Direct,
                     hosted: None,
                     membership: None,
                 };
@@ -324,6 +330,7 @@ fn meet(call: &strangers::Call, mut hosted: Hosted, deadline_ms: Option<u64>) ->
             Ok(mut attachment) => {
                 hosted.release();
                 attachment.hosted = Some(hosted);
+                attachment.route = call.route.clone();
                 attachment.membership = Some(membership);
                 return Ok(attachment);
             }

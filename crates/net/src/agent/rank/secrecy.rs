@@ -56,6 +56,8 @@ fn stranger(rank: u32, master: SocketAddr, secret: &Secret, job: JobId) -> Call 
         joins_programs: false,
         starter_bytes: 4096,
         meeting_point: *blake3::hash(&node).as_bytes(),
+        route: crate::route::Route::Direct,
+        hub_in_files: None,
     }
 }
 
@@ -78,7 +80,7 @@ fn a_hosted_start_up_writes_no_secret_to_a_network() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (master, record) = listen_in(listener.local_addr().unwrap());
     let terms = Terms::from_environment(4096).unwrap();
-    let gathering = Gathering { ranks: 2, secret: secret.duplicate(), job, terms };
+    let gathering = Gathering { ranks: 2, secret: secret.duplicate(), job, terms, is_direct: true };
     let hub = HostedHub::new(listener, gathering).unwrap();
     let stop = Event::new().unwrap();
     std::thread::scope(|scope| {

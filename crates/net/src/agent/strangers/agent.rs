@@ -18,10 +18,12 @@ use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::{Event, Readiness};
 use crate::os::{process, socket, time};
+use crate::route::files::Listening;
+use crate::route::Route;
 use crate::shm::world::Cause;
 use crate::terms::Terms;
 use crate::{Error, Result};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
@@ -44,6 +46,7 @@ const MOST_REFUSED: u32 = 5;
 pub(super) struct HostedAgent {
     rank: u32,
     master: SocketAddr,
+    route: Route,
     secret: Secret,
     job: JobId,
     listener: UnixListener,
@@ -56,6 +59,8 @@ pub(super) struct HostedAgent {
     desk: Desk,
     /// The address by which we reached the hub, and so others reach us.
     own_address: Option<IpAddr>,
+    /// What leads others to our port through files.
+    ear: Option<Listening>,
     arrivals: Vec<Arrival>,
     /// When the hub is called again, and how often nobody listened there.
     return_at_ms: u64,
@@ -88,6 +93,7 @@ impl HostedAgent {
         Ok(HostedAgent {
             rank: call.rank,
             master: call.master,
+            route: call.route.clone(),
             secret: call.secret.duplicate(),
             job: call.job,
             listener,
@@ -97,6 +103,7 @@ impl HostedAgent {
             waiting: String::new(),
             desk,
             own_address: None,
+            ear: None,
             arrivals: Vec::new(),
             return_at_ms: 0,
             refused: 0,
@@ -123,7 +130,7 @@ impl HostedAgent {
         self.advance_greetings();
         if self.desk.is_cut_off() && !self.returns() {
             self.desk.link = None;
-            self.give_up("the process of rank 0, which holds the job together, is gone");
+            self.give_up(&format!("{} is gone", self.hub_name()));
         }
         if self.desk.is_time(busy) {
             self.tick();
@@ -146,14 +153,14 @@ impl HostedAgent {
     /// One call to the hub. The error says why it cannot be reached.
     fn call_hub(&mut self) -> std::result::Result<(), String> {
         let master = self.master;
-        let stream = TcpStream::connect_timeout(&master, Duration::from_millis(1_000)).map_err(|error| {
+        let stream = self.route.connect(&master).map_err(|error| {
             format!("nobody answers at {master}, where rank 0 should listen (KUMIKI_MASTER, or the portfile): {error}")
         })?;
-        let own = stream.local_addr().map(|address| address.ip());
+        let own = socket::own_address(stream.as_fd());
         // Until the launch says what counts for all.
         let _ = Terms::peer_timeout_ms().and_then(|timeout_ms| socket::tune_tcp(stream.as_fd(), timeout_ms));
         let me = Identity { rank: self.rank, incarnation: 0 };
-        let greeted = greet::call(stream.into(), self.job, &self.secret, me).map_err(|error| {
+        let greeted = greet::call(stream, self.job, &self.secret, me).map_err(|error| {
             format!(
                 "{master} does not take us ({error}); all ranks need the same KUMIKI_SECRET_FILE, and KUMIKI_MASTER written \
                  in the same way"
@@ -164,7 +171,7 @@ impl HostedAgent {
         for arrival in &self.arrivals {
             link.send(&ToHub::Arrived { rank: arrival.rank, ranks: arrival.ranks }.encode());
         }
-        self.own_address = own.ok();
+        self.own_address = own;
         self.desk.connect(link).map_err(|error| error.to_string())
     }
 
@@ -181,7 +188,7 @@ impl HostedAgent {
             return true;
         }
         let me = Identity { rank: self.rank, incarnation: 0 };
-        let called = returning::call(self.master, self.job, &self.secret, me, ours);
+        let called = returning::call(&self.route, self.master, self.job, &self.secret, me, ours);
         match called.and_then(|(socket, theirs)| self.desk.resume(socket, theirs)) {
             Ok(()) => self.refused = 0,
             Err(Error::System { errno: libc::ECONNREFUSED, .. }) => self.refused += 1,
@@ -290,9 +297,11 @@ impl HostedAgent {
 
     /// Everybody has come: the strangers take their seats.
     fn launch(&mut self, launch: Launch) -> Result<()> {
-        let ip = match environment::text("KUMIKI_NET")? {
-            Some(_) => environment::reached_address()?,
-            None => self.own_address.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
+        let ip = match (environment::text("KUMIKI_NET")?, self.own_address) {
+            // Whoever came through files needs no address.
+            (_, None) if self.route.has_files() => Ipv4Addr::LOCALHOST.into(),
+            (Some(_), _) => environment::reached_address()?,
+            (None, own) => own.ok_or_else(|| Error::Closed("the hub is not connected".into()))?,
         };
         if self.desk.node.is_some() {
             return Ok(());
@@ -301,7 +310,8 @@ impl HostedAgent {
             socket::tune_tcp(link.input(), launch.terms.peer_timeout_ms)?;
         }
         let port = Port::bind(ip, token::PORT, token::STRANGER)?;
-        let address = port.address();
+        let (address, ear) = self.route.announce(port.address())?;
+        self.ear = ear;
         let mut node = Node::new(launch, self.secret.duplicate(), self.desk.epoll.clone(), port)?;
         for arrival in self.arrivals.drain(..) {
             node.add_seat(arrival.rank, arrival.channel)?;
@@ -403,8 +413,14 @@ impl HostedAgent {
         }
         if self.desk.link.is_some() && now_ms >= self.desk.heard_ms + tick.timeout_ms {
             self.desk.link = None;
-            self.give_up("the process of rank 0, which holds the job together, does not answer");
+            self.give_up(&format!("{} does not answer", self.hub_name()));
         }
+    }
+
+    /// Who is missed when the hub is.
+    fn hub_name(&self) -> String {
+        let between = self.route.relay().map(|name| format!(", or the relay {name} on the way there,"));
+        format!("the process of rank 0, which holds the job together{}", between.unwrap_or(",".into()))
     }
 
     fn is_over(&self) -> bool {

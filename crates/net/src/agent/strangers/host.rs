@@ -13,6 +13,7 @@ use crate::codec::{Reader, Writer};
 use crate::environment;
 use crate::os::descriptor::{self, Event};
 use crate::os::{file, process, socket};
+use crate::route::Route;
 use crate::terms::Terms;
 use crate::{Error, Result};
 use std::net::TcpListener;
@@ -22,7 +23,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 /// What the two speak, for the release that they are of.
-const VERSION: &str = concat!("host 1 of ", env!("CARGO_PKG_VERSION"));
+const VERSION: &str = concat!("host 2 of ", env!("CARGO_PKG_VERSION"));
 /// How long the process may take to say that it is there.
 const START_MS: i32 = 5_000;
 /// "There", "begin", and "all have come".
@@ -74,6 +75,8 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
     };
     let writer = Writer::new(u8::from(terms.is_some())).text(VERSION).word(call.rank).word(call.ranks);
     let writer = writer.address(&call.master).long(call.job.0).fixed(call.secret.expose());
+    let writer = call.hub_in_files.iter().fold(writer.flag(call.hub_in_files.is_some()), Writer::address);
+    let writer = call.route.write(writer);
     let message = terms.unwrap_or_default().write(writer).finish();
     let sent =
         socket::send_message(line.as_fd(), &message, &[passed]).is_ok_and(|sent| sent == message.len());
@@ -108,15 +111,23 @@ pub fn serve() -> Result<i32> {
     }
     let (rank, ranks, master) = (reader.word()?, reader.word()?, reader.address()?);
     let (job, secret) = (JobId(reader.long()?), Secret::from_bytes(reader.fixed()?));
+    let hub_in_files = if reader.flag()? { Some(reader.address()?) } else { None };
+    let route = Route::read(&mut reader)?;
     let terms = Terms::read(&mut reader)?;
     reader.end()?;
     process::go_on_in_background()?;
     process::set_name(if is_hub { c"kumiki-hub" } else { c"kumiki-agent" });
     let stop = Arc::new(Event::new()?);
     let body: Box<dyn FnOnce() + Send> = if is_hub {
-        let hub = HostedHub::new(TcpListener::from(passed), Gathering { ranks, secret, job, terms })?;
+        let listener = TcpListener::from(passed);
+        let ear = super::find_hub(&route, hub_in_files, &listener)?;
+        let is_direct = matches!(route, Route::Direct);
+        let hub = HostedHub::new(listener, Gathering { ranks, secret, job, terms, is_direct })?;
         let stop = stop.clone();
-        Box::new(move || hub.run(&stop))
+        Box::new(move || {
+            hub.run(&stop);
+            drop(ear);
+        })
     } else {
         let call = Call {
             rank,
@@ -129,6 +140,8 @@ pub fn serve() -> Result<i32> {
             joins_programs: true,
             starter_bytes: terms.starter_bytes,
             meeting_point: [0; 32],
+            route: route.clone(),
+            hub_in_files,
         };
         let agent = HostedAgent::new(&call, UnixListener::from(passed), stop.clone())?;
         Box::new(move || agent.run())
@@ -145,6 +158,7 @@ pub fn serve() -> Result<i32> {
     }
     drop(line);
     let _ = thread.join();
+    route.settle(true);
     Ok(0)
 }
 

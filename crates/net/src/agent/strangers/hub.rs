@@ -13,6 +13,7 @@ use crate::auth::{JobId, Purpose, Secret};
 use crate::environment;
 use crate::os::descriptor::{self, Event};
 use crate::os::{socket, time};
+use crate::route::Route;
 use crate::terms::Terms;
 use crate::wire::Resumption;
 use crate::{Error, Result};
@@ -40,6 +41,8 @@ pub(in crate::agent) struct Gathering {
     pub(in crate::agent) job: JobId,
     /// What every rank is told.
     pub(in crate::agent) terms: Terms,
+    /// Whether all machines are reached directly: then a port at which nobody listens says that its agent is gone.
+    pub(in crate::agent) is_direct: bool,
 }
 
 impl Gathering {
@@ -52,7 +55,8 @@ impl Gathering {
         if call.joins_programs && environment::text("KUMIKI_MEND")?.is_none() {
             terms.mend_links = 1;
         }
-        Ok(Gathering { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, terms })
+        let is_direct = matches!(call.route, Route::Direct);
+        Ok(Gathering { ranks: call.ranks, secret: call.secret.duplicate(), job: call.job, terms, is_direct })
     }
 }
 
@@ -288,7 +292,9 @@ impl HostedHub {
         self.interrupted.retain(|it| links[it.node as usize].is_ended() && hub.listens(it.node));
         for it in self.interrupted.iter_mut().filter(|it| it.look_at_ms <= now_ms) {
             it.look_at_ms = now_ms + LOOK_MS;
-            let Some(address) = self.hub.address(it.node) else { continue };
+            let Some(address) = self.hub.address(it.node).filter(|_| self.gathering.is_direct) else {
+                continue;
+            };
             let refused = TcpStream::connect_timeout(&address, LOOK_LIMIT)
                 .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
             it.refused = if refused { it.refused + 1 } else { 0 };

@@ -67,6 +67,7 @@ impl Meeting {
             secret: Secret::from_bytes(key),
             job: job_id(&key, &portfile.master),
             terms,
+            is_direct: true,
         };
         let continues_on_loss = terms.continues_on_loss();
         let hosted = HostedHub::new(listener, gathering)?;

@@ -33,6 +33,8 @@ use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
 use crate::os::{process, socket, time};
+use crate::route::files::{Listening, Target};
+use crate::route::Route;
 use crate::terms::Terms;
 use crate::{Error, Result};
 use agent::HostedAgent;
@@ -74,6 +76,10 @@ pub(super) struct Call {
     /// Starter memory of each rank, if this process decides.
     pub(super) starter_bytes: u64,
     pub(super) meeting_point: [u8; 32],
+    /// The way to other machines.
+    pub(super) route: Route,
+    /// Where the hub is found in files, if it is hosted here and there are such.
+    pub(super) hub_in_files: Option<SocketAddr>,
 }
 
 /// The threads that this process runs for others. They end by themselves once nobody needs them.
@@ -82,8 +88,10 @@ pub(super) struct Hosted {
     stop: Arc<Event>,
     hub: Option<Running>,
     agent: Option<Running>,
-    /// The roll call of the blocks, and what ends it.
-    roll: Option<(JoinHandle<()>, Arc<Event>)>,
+    /// The roll call of the blocks, what ends it, and what leads there through files.
+    roll: Option<(JoinHandle<()>, Arc<Event>, Option<Listening>)>,
+    /// The way to other machines.
+    route: Route,
 }
 
 /// Something that this process does for others, in a thread or in a process that it has started.
@@ -172,6 +180,8 @@ fn call(
         joins_programs: false,
         starter_bytes,
         meeting_point: *meeting_point.as_bytes(),
+        route: Route::Direct,
+        hub_in_files: None,
     })
 }
 
@@ -281,8 +291,13 @@ fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentPro
         hosted.hub = Some(match host::start(call, &Role::Hub(&listener, gathering.terms)) {
             Some(host) => Running::Process(host),
             None => {
+                let ear = find_hub(&call.route, call.hub_in_files, &listener)?;
                 let (hub, stop) = (HostedHub::new(listener, gathering)?, hosted.stop.clone());
-                Running::Thread(start_thread("kumiki-hub", move || hub.run(&stop))?)
+                let body = move || {
+                    hub.run(&stop);
+                    drop(ear);
+                };
+                Running::Thread(start_thread("kumiki-hub", body)?)
             }
         });
     }
@@ -306,6 +321,13 @@ fn attempt(call: &Call, hosted: &mut Hosted) -> Result<Option<(Channel, AgentPro
         }
         Err(_) => Ok(None),
     }
+}
+
+/// Lets others find the hub through files, if that is how they come.
+fn find_hub(route: &Route, place: Option<SocketAddr>, hub: &TcpListener) -> Result<Option<Listening>> {
+    let (Some(place), Route::Files(files, _)) = (place, route) else { return Ok(None) };
+    let port = hub.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
+    files.listen(place, Target::Port(port)).map(Some)
 }
 
 /// Listens at the address where the others look for rank 0.
@@ -360,14 +382,15 @@ fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<Join
 
 impl Hosted {
     pub(super) fn new() -> Result<Hosted> {
-        Ok(Hosted { stop: Arc::new(Event::new()?), hub: None, agent: None, roll: None })
+        Ok(Hosted { stop: Arc::new(Event::new()?), hub: None, agent: None, roll: None, route: Route::Direct })
     }
 
     /// Everybody has come, or nobody need come any more: the roll is not called any longer.
     pub(super) fn end_roll(&mut self) {
-        if let Some((thread, stop)) = self.roll.take() {
+        if let Some((thread, stop, ear)) = self.roll.take() {
             stop.raise();
             let _ = thread.join();
+            drop(ear);
         }
     }
 
@@ -379,6 +402,7 @@ impl Hosted {
                 let _ = thread.join();
             }
         }
+        self.route.settle(true);
     }
 
     /// Everybody has come: what other processes do goes on without this one.

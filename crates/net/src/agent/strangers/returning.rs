@@ -4,14 +4,13 @@
 use super::greet::{self, Greeted};
 use crate::auth::{Identity, JobId, Purpose, Secret};
 use crate::os::{descriptor, socket, time};
+use crate::route::Route;
 use crate::wire::{Connection, Event, Resumption};
 use crate::{Error, Result};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
-/// How long one try may take: the agent serves nobody meanwhile.
-const CONNECT_MS: u64 = 500;
+/// How long the answer may take: the agent serves nobody meanwhile.
 const ANSWER_MS: u64 = 1_000;
 
 /// A connection on which a stream is to go on.
@@ -81,15 +80,15 @@ impl Returning {
 
 /// Calls the hub again. What it says of the stream, and the socket on which that goes on.
 pub(super) fn call(
+    route: &Route,
     hub: SocketAddr,
     job: JobId,
     secret: &Secret,
     me: Identity,
     ours: Resumption,
 ) -> Result<(OwnedFd, Resumption)> {
-    let stream = TcpStream::connect_timeout(&hub, Duration::from_millis(CONNECT_MS))
-        .map_err(|error| Error::from_io("connect", &error))?;
-    let greeted = greet::call_for(Purpose::MendControl, stream.into(), job, secret, me, ANSWER_MS)?;
+    let stream = route.connect(&hub)?;
+    let greeted = greet::call_for(Purpose::MendControl, stream, job, secret, me, ANSWER_MS)?;
     let mut returning = Returning::new(greeted);
     returning.say(ours)?;
     loop {

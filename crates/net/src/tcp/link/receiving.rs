@@ -28,6 +28,9 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<Received> {
+        if !self.is_open()? {
+            return Ok(Received::Bytes(0));
+        }
         let was_established = self.established;
         let read = match self.read(buffers, sink) {
             // What was sent is kept: the wire need not hear of it before it is clear that nobody calls again.
@@ -153,7 +156,7 @@ impl Link {
             Event::Established(identity) => {
                 (admission.admit)(identity)?;
                 self.peer = Some(Rank(identity.rank));
-                self.established = self.begin_stream()?;
+                self.established = self.begin_stream(admission.patience_ms)?;
             }
             Event::Acknowledged(bytes) => self.acknowledged(bytes)?,
             Event::Resume(resumption) => self.resumed(resumption)?,

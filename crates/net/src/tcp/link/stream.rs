@@ -159,11 +159,11 @@ impl Link {
     }
 
     /// The handshake is done: a stream that is kept begins, or another one goes on here. Whether the link is established already.
-    pub(super) fn begin_stream(&mut self) -> Result<bool> {
+    pub(super) fn begin_stream(&mut self, patience_ms: u64) -> Result<bool> {
         match self.wire.purpose() {
             Purpose::KeptData => {
                 let session = self.wire.session().unwrap_or_default();
-                let confirm_by_ms = time::now_ms() + self.patience_ms;
+                let confirm_by_ms = time::now_ms() + patience_ms;
                 self.stream = Some(Box::new(Stream::new(session, confirm_by_ms)));
                 if !self.initiated {
                     self.acknowledge()?;
@@ -357,7 +357,7 @@ impl Link {
     pub(super) fn check_confirmation(&self, now_ms: u64) -> Result<()> {
         match self.unconfirmed_until() {
             Some(at_ms) if now_ms >= at_ms => {
-                let after_ms = self.patience_ms;
+                let after_ms = now_ms.saturating_sub(self.attempt.since_ms());
                 Err(Error::Timeout { what: "waiting for the peer to begin the stream".into(), after_ms })
             }
             _ => Ok(()),

@@ -27,10 +27,12 @@ use crate::auth::{Identity, Secret};
 use crate::os::descriptor::{self, Event};
 use crate::os::file::read_private;
 use crate::os::{self, process, socket, time};
+use crate::route::files::{Files, Listening, Target};
+use crate::route::{Route, Sockets};
 use crate::{environment, Error, Result};
 use caller::{Answer, Caller};
 use notes::{Here, Told, MOST_BLOCKS, VERSION};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener, UnixStream};
@@ -55,6 +57,22 @@ pub struct Summons {
     pub master: (String, u16),
     /// What all blocks know, and nobody else; without it they must be on one machine and of one user.
     pub secret: Option<Vec<u8>>,
+    /// `host:port` of a relay through which other machines are reached, if they cannot be reached otherwise.
+    pub relay: Option<String>,
+    /// What links machines.
+    pub links: Links,
+}
+
+/// What links the machines of the blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Links {
+    /// Their networks.
+    #[default]
+    Sockets,
+    /// A folder that all see.
+    Files,
+    /// Their networks where they reach each other by them, and otherwise such a folder.
+    Both,
 }
 
 impl std::fmt::Debug for Summons {
@@ -75,6 +93,9 @@ enum Ear {
 enum Way {
     Network(Vec<SocketAddr>),
     Machine(UnixAddr),
+    Files(Arc<Files>),
+    /// Over the network, or through files where that cannot be.
+    Both(Vec<SocketAddr>, Arc<Files>),
 }
 
 /// The customary port.
@@ -106,7 +127,14 @@ impl Summons {
         };
         let host = environment::text("WAITIO_MASTER_HOST")?.unwrap_or_else(|| "localhost".into());
         let port = environment::port("WAITIO_MASTER_PORT")?.unwrap_or(PORT);
-        Ok(Summons { block, rank, master: (host, port), secret: secret()? })
+        Ok(Summons {
+            block,
+            rank,
+            master: (host, port),
+            secret: secret(None)?,
+            relay: environment::text("WAITIO_RELAY")?,
+            links: links(),
+        })
     }
 
     pub(in crate::agent) fn check(&self) -> Result<()> {
@@ -121,13 +149,18 @@ impl Summons {
                 "rank {rank} of {ranks} cannot be: ranks go from 0 to one less"
             )));
         }
-        if let Some(secret) = self.secret.as_ref().filter(|secret| secret.len() < LEAST_SECRET) {
-            return Err(Error::Refused(format!(
-                "a secret of {} letters can be guessed; it has {LEAST_SECRET} or more (WAITIO_SECRET, WAITIO_SECRET_FILE)",
-                secret.len()
-            )));
+        self.secret.as_ref().map_or(Ok(()), |secret| check_secret(secret))
+    }
+
+    /// The way to other machines. Without a secret there are none, but by a folder that is this user's alone.
+    fn route(&self) -> Result<Route> {
+        match (self.links, &self.relay, &self.secret) {
+            (Links::Sockets, Some(relay), Some(secret)) => Route::through(relay, secret),
+            (Links::Sockets, _, _) => Ok(Route::Direct),
+            (links, _, secret) => {
+                Ok(Route::by_files(Files::from_environment()?, links == Links::Both && secret.is_some()))
+            }
         }
-        Ok(())
     }
 
     /// Whether this process is alone in the world.
@@ -148,7 +181,19 @@ impl Summons {
     }
 
     /// How whoever calls the roll is reached.
-    fn way(&self) -> Result<Way> {
+    fn way(&self, route: &Route) -> Result<Way> {
+        match route {
+            Route::Files(files, Sockets::Never) => Ok(Way::Files(files.clone())),
+            // A host that has no name here, or no address, may still be found in the folder.
+            Route::Files(files, Sockets::Tried(_)) => Ok(match self.way_by_sockets() {
+                Ok(Way::Network(addresses)) => Way::Both(addresses, files.clone()),
+                _ => Way::Files(files.clone()),
+            }),
+            Route::Direct | Route::Relay(_) => self.way_by_sockets(),
+        }
+    }
+
+    fn way_by_sockets(&self) -> Result<Way> {
         let (host, port) = &self.master;
         let wrong = |why: String| {
             Error::Refused(format!("{} (WAITIO_MASTER_HOST, WAITIO_MASTER_PORT): {why}", self.name()))
@@ -179,12 +224,13 @@ impl Summons {
         address.map(Way::Machine).map_err(|error| Error::from_io("abstract socket name", &error))
     }
 
-    /// The key under which the roll is called.
-    fn key(&self) -> [u8; 32] {
-        match &self.secret {
-            Some(secret) => blake3::derive_key("kumiki roll call secret version 1", secret),
+    /// The key under which the roll is called; where a folder leads there, it has a number that only those know who can look into it.
+    fn key(&self, folder: Option<[u8; 32]>) -> [u8; 32] {
+        match (&self.secret, folder) {
+            (Some(secret), _) => blake3::derive_key("kumiki roll call secret version 1", secret),
+            (None, Some(number)) => blake3::derive_key("kumiki roll call of one folder version 1", &number),
             // Everybody knows it: here the kernel vouches for both sides.
-            None => {
+            (None, None) => {
                 blake3::derive_key("kumiki roll call of one user version 1", &process::user().to_le_bytes())
             }
         }
@@ -199,9 +245,21 @@ impl Summons {
     }
 }
 
-/// The secret of the environment, or of the file that it names.
-fn secret() -> Result<Option<Vec<u8>>> {
-    let Some(path) = environment::text("WAITIO_SECRET_FILE")? else {
+/// Refuses a secret that can be guessed.
+pub fn check_secret(secret: &[u8]) -> Result<()> {
+    if secret.len() >= LEAST_SECRET {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "a secret of {} letters can be guessed; it has {LEAST_SECRET} or more (WAITIO_SECRET, WAITIO_SECRET_FILE)",
+        secret.len()
+    )))
+}
+
+/// The secret in a file, or in that which the environment names, or in the environment.
+pub fn secret(file: Option<String>) -> Result<Option<Vec<u8>>> {
+    let said = environment::text("WAITIO_SECRET_FILE")?;
+    let Some(path) = file.or(said) else {
         return Ok(environment::text("WAITIO_SECRET")?.map(String::into_bytes));
     };
     let read = read_private(Path::new(&path), super::SECRET_FILE_BYTES);
@@ -220,9 +278,13 @@ pub(in crate::agent) fn answer(
     if summons.rank.0 == 0 {
         warn_of_links();
     }
-    let way = summons.way()?;
+    let route = summons.route()?;
+    hosted.route = route.clone();
+    let way = summons.way(&route)?;
     let hub = if summons.calls() { Some(call_roll(summons, &way, hosted)?) } else { None };
-    let (reached, told) = Guest::new(summons, &way, deadline_ms)?.attend()?;
+    let (hub, hub_in_files) = hub.map_or((None, None), |(hub, place)| (Some(hub), place));
+    let (Reached { ip: reached, key, .. }, told) =
+        Guest::new(summons, (&way, &route), deadline_ms)?.attend()?;
     let Told::All { ranks, port, nonce } = told else {
         return Err(Error::Closed("the roll call ended without an answer".into()));
     };
@@ -235,7 +297,8 @@ pub(in crate::agent) fn answer(
     let (Ok(all), Ok(rank)) = (u32::try_from(all), u32::try_from(first + u64::from(summons.rank.0))) else {
         return Err(Error::Misuse(format!("{all} processes in all blocks are too many")));
     };
-    let key = *blake3::keyed_hash(&summons.key(), &nonce).as_bytes();
+    let key = *blake3::keyed_hash(&key, &nonce).as_bytes();
+    let reached = if Files::is_listener(&(reached, port).into()) { Files::beside(reached) } else { reached };
     let node = environment::text("KUMIKI_NODE")?.unwrap_or_default();
     let meeting_point = blake3::keyed_hash(&key, format!("meeting point of blocks\0{node}").as_bytes());
     let call = Call {
@@ -249,63 +312,120 @@ pub(in crate::agent) fn answer(
         joins_programs: true,
         starter_bytes,
         meeting_point: *meeting_point.as_bytes(),
+        route,
+        hub_in_files,
     };
     Ok((call, ranks))
 }
 
-/// Says once a block that blocks exchange messages by sockets and shared memory, if something else was asked for. What is said elsewhere than in programs is no reason
-/// to fail.
-fn warn_of_links() {
-    let asked = environment::text("WAITIO_COMM_TYPE").ok().flatten().unwrap_or_default();
-    if !["", "socket", "verbs", "file", "hybrid"].iter().any(|known| asked.eq_ignore_ascii_case(known)) {
-        report::print(&format!(
-            "WAITIO_COMM_TYPE={asked} is not known (socket, file, hybrid, verbs are): sockets are used"
-        ));
-    } else if !asked.is_empty() && !asked.eq_ignore_ascii_case("socket") {
-        report::print(&format!(
-            "WAITIO_COMM_TYPE={asked} is not there: sockets are used, and shared memory on a machine"
-        ));
+/// What `WAITIO_COMM_TYPE` asks for. What is not there is sockets: see [`warn_of_links`].
+fn links() -> Links {
+    match asked_links().to_ascii_lowercase().as_str() {
+        "file" => Links::Files,
+        "hybrid" => Links::Both,
+        _ => Links::Sockets,
     }
 }
 
-/// Calls the roll from now on, in a thread; the hub will listen at what this gives.
-fn call_roll(summons: &Summons, way: &Way, hosted: &mut Hosted) -> Result<TcpListener> {
+fn asked_links() -> String {
+    environment::text("WAITIO_COMM_TYPE").ok().flatten().unwrap_or_default()
+}
+
+/// Says once a block that blocks exchange messages by sockets and shared memory, if something was asked for that is not there. What is said elsewhere than in programs is no reason
+/// to fail.
+fn warn_of_links() {
+    let asked = asked_links();
+    match asked.to_ascii_lowercase().as_str() {
+        "" | "socket" | "file" => {}
+        "hybrid" => {
+            if let Err(error) = environment::bytes("WAITIO_HYBRID_THRESHOULD") {
+                report::print(&format!("{error}; it changes nothing here"));
+            }
+        }
+        "verbs" => report::print(&format!(
+            "WAITIO_COMM_TYPE={asked} is not there: sockets are used, and shared memory on a machine"
+        )),
+        _ => report::print(&format!(
+            "WAITIO_COMM_TYPE={asked} is not known (socket, file, hybrid, verbs are): sockets are used"
+        )),
+    }
+}
+
+/// Calls the roll from now on, in a thread; the hub will listen at what this gives, and be found in files there.
+fn call_roll(summons: &Summons, way: &Way, hosted: &mut Hosted) -> Result<(TcpListener, Option<SocketAddr>)> {
+    let (ear, ip) = listen(summons, way)?;
+    let hub = port::listen(ip)?;
+    let port = hub.local_addr().map_err(|error| Error::from_io("getsockname", &error))?.port();
+    let mut nonce = [0; 32];
+    os::random_bytes(&mut nonce)?;
+    let (listening, number) = publish(way, &ear)?;
+    let key = summons.key(number);
+    let (secret, job) = (Secret::from_bytes(key), job_id(&key, "roll call"));
+    let caller = Caller::new(ear, summons.block.1, secret, job, Answer { port, nonce });
+    let stop = Arc::new(Event::new()?);
+    let stopped = stop.clone();
+    let place = listening.as_ref().map(|ear| SocketAddr::new(Files::beside(ear.address.ip()), port));
+    hosted.roll = Some((start_thread("kumiki-roll", move || caller.run(&stopped))?, stop, listening));
+    Ok((hub, place))
+}
+
+/// Where the roll is called, and the address of this machine that it has.
+fn listen(summons: &Summons, way: &Way) -> Result<(Ear, IpAddr)> {
     let taken = |error: &std::io::Error| {
         Error::Refused(format!(
             "rank 0 of block 0 cannot listen at {} (WAITIO_MASTER_HOST, WAITIO_MASTER_PORT): {error}; it must be a free port of this machine",
             summons.name()
         ))
     };
-    let (ear, ip) = match way {
-        Way::Machine(address) => {
-            let listener = UnixListener::bind_addr(address).map_err(|error| taken(&error))?;
-            listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
-            (Ear::Machine(listener), IpAddr::V4(Ipv4Addr::LOCALHOST))
+    let on_machine = |address: &UnixAddr| {
+        let listener = UnixListener::bind_addr(address).map_err(|error| taken(&error))?;
+        listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
+        Ok((Ear::Machine(listener), IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    };
+    match way {
+        Way::Machine(address) => on_machine(address),
+        Way::Files(_) => {
+            let mut name = [0; 16];
+            os::random_bytes(&mut name)?;
+            let address = UnixAddr::from_abstract_name([b"kumiki-".as_slice(), &name].concat());
+            on_machine(&address.map_err(|error| Error::from_io("abstract socket name", &error))?)
         }
-        Way::Network(addresses) => {
+        Way::Network(addresses) | Way::Both(addresses, _) => {
             let listener = TcpListener::bind(&addresses[..]).map_err(|error| taken(&error))?;
             listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
             let address = listener.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
-            (Ear::Network(listener), address.ip())
+            Ok((Ear::Network(listener), address.ip()))
         }
+    }
+}
+
+/// Says in the folder, where there is one, how the roll call is reached through it; and the number for those who can look into it.
+fn publish(way: &Way, ear: &Ear) -> Result<(Option<Listening>, Option<[u8; 32]>)> {
+    let (Way::Files(files) | Way::Both(_, files)) = way else { return Ok((None, None)) };
+    let unnamed = |error: std::io::Error| Error::from_io("getsockname", &error);
+    let target = match ear {
+        Ear::Network(listener) => Target::Port(listener.local_addr().map_err(unnamed)?),
+        Ear::Machine(listener) => Target::Machine(listener.local_addr().map_err(unnamed)?),
     };
-    let hub = port::listen(ip)?;
-    let port = hub.local_addr().map_err(|error| Error::from_io("getsockname", &error))?.port();
-    let mut nonce = [0; 32];
-    os::random_bytes(&mut nonce)?;
-    let key = summons.key();
-    let (secret, job) = (Secret::from_bytes(key), job_id(&key, "roll call"));
-    let caller = Caller::new(ear, summons.block.1, secret, job, Answer { port, nonce });
-    let stop = Arc::new(Event::new()?);
-    let stopped = stop.clone();
-    hosted.roll = Some((start_thread("kumiki-roll", move || caller.run(&stopped))?, stop));
-    Ok(hub)
+    let mut listening = files.listen((Files::fresh_address()?, 1).into(), target)?;
+    let number = files.publish(&mut listening)?;
+    Ok((Some(listening), Some(number)))
+}
+
+/// How the caller was reached.
+struct Reached {
+    socket: Option<OwnedFd>,
+    ip: IpAddr,
+    key: [u8; 32],
 }
 
 /// A process that is called.
 struct Guest<'a> {
     summons: &'a Summons,
+    /// Where the caller should be, for a message.
+    name: String,
     way: &'a Way,
+    route: &'a Route,
     here: Here,
     started_ms: u64,
     deadline_ms: u64,
@@ -315,15 +435,30 @@ struct Guest<'a> {
 }
 
 impl<'a> Guest<'a> {
-    fn new(summons: &'a Summons, way: &'a Way, deadline_ms: u64) -> Result<Guest<'a>> {
+    fn new(summons: &'a Summons, (way, route): (&'a Way, &'a Route), deadline_ms: u64) -> Result<Guest<'a>> {
         let started_ms = time::now_ms();
-        let why = format!("nobody answers at {}, where rank 0 of block 0 should listen", summons.name());
+        let name = match way {
+            Way::Files(files) => format!("{files}"),
+            Way::Both(_, files) => format!("{} and in {files}", summons.name()),
+            Way::Network(_) | Way::Machine(_) => summons.name(),
+        };
+        let why = format!("nobody answers at {name}, where rank 0 of block 0 should listen");
         let said_at_ms = started_ms + FIRST_WORD_MS;
-        Ok(Guest { summons, way, here: summons.here()?, started_ms, deadline_ms, why, said_at_ms })
+        Ok(Guest {
+            summons,
+            name,
+            way,
+            route,
+            here: summons.here()?,
+            started_ms,
+            deadline_ms,
+            why,
+            said_at_ms,
+        })
     }
 
     /// Waits until all have come: the address at which the caller was reached, and the answer.
-    fn attend(mut self) -> Result<(IpAddr, Told)> {
+    fn attend(mut self) -> Result<(Reached, Told)> {
         let mut pause_ms = RETRY_MS.0;
         loop {
             match self.visit() {
@@ -351,7 +486,7 @@ impl<'a> Guest<'a> {
 
     /// Why a call failed, for a message.
     fn trouble(&self, error: &Error) -> String {
-        let name = self.summons.name();
+        let name = &self.name;
         match error {
             Error::Refused(why) => format!(
                 "{name} does not take us ({why}): all blocks need the same WAITIO_SECRET or WAITIO_SECRET_FILE, and the same release of the library"
@@ -380,9 +515,10 @@ impl<'a> Guest<'a> {
     }
 
     /// One call: what became of it.
-    fn visit(&mut self) -> Result<(IpAddr, Told)> {
-        let (socket, reached) = self.connect()?;
-        let key = self.summons.key();
+    fn visit(&mut self) -> Result<(Reached, Told)> {
+        let mut reached = self.connect()?;
+        let socket = reached.socket.take().ok_or_else(|| Error::Closed("there is no connection".into()))?;
+        let key = reached.key;
         let (secret, job) = (Secret::from_bytes(key), job_id(&key, "roll call"));
         let me = Identity { rank: self.here.rank, incarnation: self.here.block };
         let patience_ms = self.deadline_ms.saturating_sub(time::now_ms());
@@ -404,7 +540,7 @@ impl<'a> Guest<'a> {
         }
     }
 
-    fn connect(&self) -> Result<(OwnedFd, IpAddr)> {
+    fn connect(&self) -> Result<Reached> {
         match self.way {
             Way::Machine(address) => {
                 let stream =
@@ -416,19 +552,40 @@ impl<'a> Guest<'a> {
                         self.summons.name()
                     )));
                 }
-                Ok((stream.into(), IpAddr::V4(Ipv4Addr::LOCALHOST)))
+                let (ip, key) = (IpAddr::V4(Ipv4Addr::LOCALHOST), self.summons.key(None));
+                Ok(Reached { socket: Some(stream.into()), ip, key })
             }
-            Way::Network(addresses) => {
-                let mut last = Error::Closed("it has no address".into());
-                for address in addresses {
-                    match TcpStream::connect_timeout(address, Duration::from_millis(1_000)) {
-                        Ok(stream) => return Ok((stream.into(), address.ip())),
-                        Err(error) => last = Error::from_io("connect", &error),
-                    }
-                }
-                Err(last)
+            Way::Network(addresses) => self.connect_by_network(addresses),
+            Way::Files(files) => self.connect_by_files(files),
+            Way::Both(addresses, files) => {
+                self.connect_by_network(addresses).or_else(|_| self.connect_by_files(files))
             }
         }
+    }
+
+    fn connect_by_network(&self, addresses: &[SocketAddr]) -> Result<Reached> {
+        let mut last = Error::Closed("it has no address".into());
+        for address in addresses {
+            // Where there are files, too, they are asked next.
+            let way = if self.route.has_files() { &Route::Direct } else { self.route };
+            match way.connect(address) {
+                Ok(stream) => {
+                    let (ip, key) = (address.ip(), self.summons.key(None));
+                    return Ok(Reached { socket: Some(stream), ip, key });
+                }
+                Err(error @ Error::Refused(_)) => return Err(error),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn connect_by_files(&self, files: &Files) -> Result<Reached> {
+        let Some((address, number)) = files.master()? else {
+            return Err(Error::Closed("nobody calls the roll there".into()));
+        };
+        let (ip, key) = (address.ip(), self.summons.key(Some(number)));
+        Ok(Reached { socket: Some(files.open(&address)?), ip, key })
     }
 }
 
@@ -443,7 +600,14 @@ mod tests {
 
     fn summons(block: (u32, u32), rank: (u32, u32), port: u16, secret: Option<&str>) -> Summons {
         let secret = secret.map(|secret| secret.as_bytes().to_vec());
-        Summons { block, rank, master: ("127.0.0.1".into(), port), secret }
+        Summons {
+            block,
+            rank,
+            master: ("127.0.0.1".into(), port),
+            secret,
+            relay: None,
+            links: Links::Sockets,
+        }
     }
 
     /// Has a process come, and gives what it was told.
@@ -507,11 +671,12 @@ mod tests {
             std::thread::sleep(Duration::from_millis(300));
             assert!(Guest::new(
                 &summons((0, 2), (0, 1), port, None),
-                &summons((0, 2), (0, 1), port, None).way().unwrap(),
+                (&summons((0, 2), (0, 1), port, None).way(&Route::Direct).unwrap(), &Route::Direct),
                 u64::MAX
             )
             .unwrap()
             .attend()
+            .map(drop)
             .unwrap_err()
             .to_string()
             .contains("two programs have WAITIO_PBID=0"));

@@ -1,0 +1,163 @@
+//! Streams through a folder of this machine.
+
+use super::*;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::UnixListener;
+use std::time::Instant;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        Scratch(std::env::temp_dir().join(format!("kumiki-files-{name}-{}", std::process::id())))
+    }
+
+    fn files(&self) -> Files {
+        Files::at(&self.0, LEAST_BYTES).unwrap()
+    }
+
+    /// Nothing is left, soon.
+    fn is_empty(&self) -> bool {
+        let until = Instant::now() + Duration::from_secs(20);
+        while self.0.exists() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        !self.0.exists()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn address() -> SocketAddr {
+    (Files::fresh_address().unwrap(), 1).into()
+}
+
+fn ear() -> (TcpListener, Target) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let target = Target::Port(listener.local_addr().unwrap());
+    (listener, target)
+}
+
+#[test]
+fn bytes_go_both_ways_through_files_and_nothing_is_left() {
+    let scratch = Scratch::new("both");
+    let (here, there) = (scratch.files(), scratch.files());
+    let (listener, target) = ear();
+    let listening = there.listen(address(), target).unwrap();
+    let mut caller = UnixStream::from(here.open(&listening.address).unwrap());
+    let (mut callee, _) = listener.accept().unwrap();
+    // More than may lie unread.
+    let bytes: Vec<u8> = (0..8 << 20).map(|at: u32| (at ^ at >> 8) as u8).collect();
+    let mut writer = caller.try_clone().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            writer.write_all(&bytes).unwrap();
+            writer.shutdown(Shutdown::Write).unwrap();
+        });
+        scope.spawn(|| {
+            let mut back = callee.try_clone().unwrap();
+            std::io::copy(&mut callee, &mut back).unwrap();
+            back.shutdown(Shutdown::Write).unwrap();
+        });
+        let mut came = Vec::new();
+        caller.read_to_end(&mut came).unwrap();
+        assert!(came == bytes, "{} bytes came", came.len());
+    });
+    drop((caller, writer, listening));
+    here.settle(true, Duration::from_secs(10));
+    there.settle(true, Duration::from_secs(10));
+    drop((here, there));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn what_was_written_arrives_though_the_process_that_wrote_it_has_ended() {
+    let scratch = Scratch::new("survives");
+    let (here, there) = (scratch.files(), scratch.files());
+    let (listener, target) = ear();
+    let listening = there.listen(address(), target).unwrap();
+    let mut caller = UnixStream::from(here.open(&listening.address).unwrap());
+    caller.write_all(&[7; 100_000]).unwrap();
+    drop(caller);
+    here.settle(false, Duration::from_secs(10));
+    drop(here);
+    let mut came = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut came).unwrap();
+    assert_eq!(came, [7; 100_000]);
+    drop((listening, there));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn who_calls_where_nobody_listens_is_told_at_once() {
+    let scratch = Scratch::new("nobody");
+    let files = scratch.files();
+    let mut caller = UnixStream::from(files.open(&address()).unwrap());
+    assert_eq!(caller.read(&mut [0]).unwrap(), 0);
+    // A folder in which nobody takes up what comes, as somebody has left it who was killed.
+    let left = address();
+    let folder = files.root.make(&folder_name(&left)).unwrap();
+    folder.create("pulse").unwrap();
+    let begun = Instant::now();
+    let mut caller = UnixStream::from(files.open(&left).unwrap());
+    assert_eq!(caller.read(&mut [0]).unwrap(), 0);
+    assert!(begun.elapsed() > Duration::from_secs(4) && begun.elapsed() < Duration::from_secs(20));
+    // Whoever listens there sweeps it away.
+    let (_listener, target) = ear();
+    let listening = files.listen(address(), target).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while files.root.open(&folder_name(&left)).is_ok() {
+        assert!(Instant::now() < until, "it is still there");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    drop((listening, files));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn whoever_calls_the_roll_is_found_and_there_is_one_at_a_time() {
+    let scratch = Scratch::new("master");
+    let (here, there) = (scratch.files(), scratch.files());
+    assert_eq!(here.master().unwrap(), None);
+    let name = UnixAddr::from_abstract_name(format!("kumiki-files-{}", std::process::id())).unwrap();
+    let listener = UnixListener::bind_addr(&name).unwrap();
+    let mut listening = there.listen(address(), Target::Machine(name)).unwrap();
+    let key = there.publish(&mut listening).unwrap();
+    let (found, known) = here.master().unwrap().unwrap();
+    assert_eq!((found, known), (listening.address, key));
+    let mut caller = UnixStream::from(here.open(&found).unwrap());
+    caller.write_all(b"here").unwrap();
+    let mut came = [0; 4];
+    listener.accept().unwrap().0.read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"here");
+    let (_ear, target) = ear();
+    let mut second = here.listen(address(), target).unwrap();
+    let refused = here.publish(&mut second).unwrap_err().to_string();
+    assert!(refused.contains("COUPLER_JOB_ID"), "{refused}");
+    // What a run that was killed has left is no hindrance.
+    let folder = here.root.clone();
+    let stale = folder.create("stale").unwrap();
+    folder::write_at(&stale, format!("{} {}\n", address(), "ab".repeat(32)).as_bytes(), 0).unwrap();
+    drop(listening);
+    assert_eq!(here.master().unwrap(), None);
+    folder.rename("stale", MASTER).unwrap();
+    here.publish(&mut second).unwrap();
+    assert_eq!(here.master().unwrap().unwrap().0, second.address);
+    drop((second, caller, folder));
+    drop((here, there));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn a_master_is_read_whole_or_not_at_all() {
+    let good = format!("[fd00::2]:1 {}\n", "0f".repeat(32));
+    assert_eq!(parse_master(&good), Some(("[fd00::2]:1".parse().unwrap(), [15; 32])));
+    (0..good.len()).for_each(|cut| assert_eq!(parse_master(&good[..cut]), None));
+    assert_eq!(parse_master(&good.replace("0f0f", "0fég")), None);
+}
