@@ -28,6 +28,8 @@ fn join_body() {
         "early" => early(&join),
         "killed" => killed(&join),
         "collective" => collective(&join),
+        "chain" => chain(&join),
+        "circle" => circle(&join),
         "fails" if join.block() == 1 => std::process::exit(7),
         "fails" => killed(&join).map(|()| std::thread::sleep(Duration::from_secs(100))),
         role => panic!("{role}"),
@@ -114,9 +116,32 @@ fn collective(join: &Join) -> Result<()> {
     Ok(())
 }
 
+/// Each block waits for a message of the next; the last one for a line on its standard input.
+fn chain(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    if me + 1 == all.size() {
+        all.send(me - 1, 9, &[0u8; 100])?;
+        std::io::stdin().read_line(&mut String::new()).expect("a line");
+    } else {
+        all.receive::<u64>(me + 1, 1)?;
+    }
+    if me > 0 {
+        all.send(me - 1, 1, &[7u64; 3])?;
+    }
+    Ok(())
+}
+
+/// Each block waits for a message of the next, the last one for one of the first.
+fn circle(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    all.receive::<u64>((me + 1) % all.size(), 1).map(drop)
+}
+
 /// How the blocks of a test reach each other.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     /// On one machine, of one user.
     Machine,
     /// The same, with a secret.
@@ -127,7 +152,7 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Machine, Way::Secret, Way::Apart];
 
-fn process(
+pub(crate) fn process(
     role: &str,
     way: Way,
     master: SocketAddr,
@@ -167,7 +192,7 @@ fn start(role: &str, way: Way, sizes: &[u32]) -> Vec<Vec<Child>> {
 }
 
 /// What a process said, and its code.
-fn ended(child: Child) -> (Option<i32>, String) {
+pub(crate) fn ended(child: Child) -> (Option<i32>, String) {
     let output = child.wait_with_output().expect("its output");
     let text = [&output.stdout[..], &output.stderr].concat();
     (output.status.code(), String::from_utf8_lossy(&text).into_owned())

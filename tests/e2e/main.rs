@@ -14,3 +14,4 @@ mod sim;
 mod ssh;
 mod strangers;
 mod tools;
+mod top;

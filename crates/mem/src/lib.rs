@@ -37,6 +37,8 @@ pub use kumiki_net::agent::bootstrap::{Attachment, Hosting, STARTER_BYTES};
 pub use kumiki_net::agent::portfile::Part;
 pub use kumiki_net::codec;
 pub use kumiki_net::environment::parse_duration;
+pub use kumiki_net::shm::board::Traffic;
+pub use kumiki_net::shm::control::Activity;
 pub use kumiki_net::Rank;
 pub use node::address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use node::atomic::{AtomicOp, AtomicWord};

@@ -13,6 +13,7 @@ pub mod flow;
 pub mod futex;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod heap;
+pub mod holders;
 pub mod machine;
 pub mod memory;
 pub mod mpi;
@@ -23,6 +24,7 @@ pub mod process;
 pub mod rights;
 pub mod socket;
 mod sum;
+pub mod terminal;
 pub mod time;
 
 use crate::{Error, Result};
