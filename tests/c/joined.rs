@@ -98,6 +98,15 @@ fn by_our_interface(stage: &Stage) {
     end(&[], &[], [Some(0); 3]);
     end(&[], &[("WAITIO_SECRET", "known to both of these blocks")], [Some(0); 3]);
     end(&["kill"], &[], [Some(0), Some(0), None]);
+    // The program in the documentation compiles as it stands there.
+    let text = std::fs::read_to_string(repository().join("docs/join.md")).expect("the documentation");
+    let program = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+    let source = stage.path("built").join("documented-join.c");
+    std::fs::write(&source, program).expect("a file");
+    let mut compiler = stage.command("acpcc");
+    succeed(
+        compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(source.with_extension("out")).arg(&source),
+    );
 }
 
 /// The example as its README has it, in a folder that looks like the repository.

@@ -130,6 +130,9 @@ int main(int count, char **words)
     messages();
     OK(kumiki_join_leave(world));
     world = NULL;
+    /* Alone: whoever counted the processes of this block meant the other world. */
+    unsetenv("KUMIKI_RANK");
+    unsetenv("KUMIKI_RANKS");
     OK(kumiki_init(&world));
     CHECK(kumiki_join_blocks(world) == -1 && strstr(kumiki_last_error(), "kumiki_join_init") != NULL);
     MISUSE(kumiki_join_leave(world), "kumiki_finalize");

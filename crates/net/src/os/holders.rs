@@ -4,6 +4,7 @@ use super::process::user;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr};
 use std::fs::{read_dir, read_link, File, OpenOptions};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -52,6 +53,11 @@ fn look_at(process: &Path, pid: u32, link: &Path, found: &mut BTreeMap<(u64, u64
     let descriptors = read_dir(process.join("fd")).into_iter().flatten().flatten();
     for descriptor in descriptors.take(MOST_DESCRIPTORS) {
         let path = descriptor.path();
+        // What is only open here because it was found is held by others.
+        let is_ours = |held: &Held| path.ends_with(held.file.as_raw_fd().to_string());
+        if pid == std::process::id() && found.values().any(is_ours) {
+            continue;
+        }
         if read_link(&path).is_ok_and(|target| target == link) {
             // It may be another file by now: what is opened is asked who it is.
             let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
