@@ -16,6 +16,7 @@ handle! {
 }
 
 /// What a handle stands for. Grids and requests that were made of it have it, too.
+#[allow(clippy::large_enum_variant)] // Each is by itself behind its handle.
 pub(super) enum GroupThing {
     /// A group of a world.
     Own(Group<'static>),
