@@ -24,7 +24,7 @@ pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::team::Team;
 pub use drive::vouched::Vouched;
-pub use drive::word::{Is, Until, Wait};
+pub use drive::word::{Is, ShownWait, Until, Wait};
 pub use drive::world::World;
 pub use drive::world::{place_in_job, variable};
 pub use engine::calls::Service;

@@ -178,6 +178,12 @@ impl World {
         self.core().control().board.tell(traffic);
     }
 
+    /// Tells others that this rank waits for a rank, until what this gives is dropped: for whoever looks again and again by itself.
+    pub fn show_wait(&self, activity: Activity, rank: u32) -> ShownWait<'_> {
+        self.core().control().begin_wait(activity, rank, time::now_ms());
+        ShownWait(self)
+    }
+
     /// Wakes the threads of this rank that wait for a word: for whoever has written to its memory.
     #[inline]
     pub fn wake_own(&self) {
@@ -196,6 +202,17 @@ impl World {
             None => return core.note(Err(Error::misuse(format!("wake: there is no rank {rank}")))),
         }
         Ok(())
+    }
+}
+
+/// A wait that others are told of: from [`World::show_wait`].
+#[derive(Debug)]
+#[must_use]
+pub struct ShownWait<'w>(&'w World);
+
+impl Drop for ShownWait<'_> {
+    fn drop(&mut self) {
+        self.0.core().control().end_wait();
     }
 }
 

@@ -43,6 +43,8 @@ pub enum Activity {
     Halo = 12,
     /// It is in a barrier of a team.
     Team = 13,
+    /// It leaves joined programs, and waits for those with whom it had collectives.
+    Leave = 14,
 }
 
 impl Activity {
@@ -61,6 +63,7 @@ impl Activity {
             11 => Activity::Channel,
             12 => Activity::Halo,
             13 => Activity::Team,
+            14 => Activity::Leave,
             _ => Activity::Computing,
         }
     }
@@ -83,6 +86,7 @@ impl std::fmt::Display for Activity {
             Activity::Channel => "waits at a channel",
             Activity::Halo => "waits for cells of a halo",
             Activity::Team => "waits in a barrier of a team",
+            Activity::Leave => "waits to leave",
         })
     }
 }

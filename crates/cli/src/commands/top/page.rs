@@ -144,6 +144,7 @@ fn waits_for(world: &World, wait: &Wait) -> String {
         (Activity::Collective, whom) => format!("{whom}, in a collective"),
         (Activity::Channel, whom) => format!("{whom}, at a channel"),
         (Activity::Halo, whom) => format!("cells of {whom}"),
+        (Activity::Leave, whom) => format!("{whom}, to leave"),
         (Activity::Team, _) => "its team, in a barrier".into(),
         (Activity::Computing, _) => "nothing".into(),
     };

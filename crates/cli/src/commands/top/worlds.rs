@@ -207,6 +207,7 @@ pub(super) fn what(activity: Activity) -> &'static str {
         Activity::Channel => "channel",
         Activity::Halo => "halo",
         Activity::Team => "team barrier",
+        Activity::Leave => "leave",
     }
 }
 
