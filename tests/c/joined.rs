@@ -1,6 +1,6 @@
 //! Whole programs over WaitIO: a solver that was written for MPI, and the example of a simulation and its analysis.
 
-use crate::stage::{repository, succeed, Stage};
+use crate::stage::{repository, succeed, Language, Stage};
 use crate::waitio::{block, converse, Block, Ended, Way};
 use crate::{test, Test};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ pub(crate) fn tests() -> Vec<Test> {
     vec![
         test("joined::a_heat_solver_gives_under_two_mpis_what_it_gives_under_one", heat),
         test("joined::example_simulation_and_analysis", example),
+        test("joined::programs_join_by_kumiki_h", by_our_interface),
     ]
 }
 
@@ -81,6 +82,31 @@ fn heat(stage: &Stage) {
     let known = both([2, 2], &["12", "1x2x2", "uniform"]);
     let error = known.iter().find_map(|line| line.strip_prefix("error ")?.parse::<f64>().ok());
     assert!(error.is_some_and(|error| error < 1e-10), "{known:?}");
+}
+
+/// Two blocks of `kumiki.h`, in C and C++, in shared memory and as if each were on a machine of its own; and one that is killed.
+fn by_our_interface(stage: &Stage) {
+    let [c, cxx] = Language::BOTH.map(|language| stage.compile("kumiki_join", language, &[]));
+    let end = |words: &[&str], more: &[(&str, &str)], codes: [Option<i32>; 3]| {
+        let blocks = [block(Way::Plain, 2, &c, words), block(Way::Plain, 1, &cxx, words)];
+        let ended = converse(stage, &blocks, more);
+        for (one, code) in ended.iter().zip(codes) {
+            assert_eq!(one.code, code, "{words:?}: {}", one.said);
+            assert!(code.is_none() || one.said.contains("ok"), "{words:?}: {}", one.said);
+        }
+    };
+    end(&[], &[], [Some(0); 3]);
+    end(&[], &[("WAITIO_SECRET", "known to both of these blocks")], [Some(0); 3]);
+    end(&["kill"], &[], [Some(0), Some(0), None]);
+    // The program in the documentation compiles as it stands there.
+    let text = std::fs::read_to_string(repository().join("docs/join.md")).expect("the documentation");
+    let program = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+    let source = stage.path("built").join("documented-join.c");
+    std::fs::write(&source, program).expect("a file");
+    let mut compiler = stage.command("acpcc");
+    succeed(
+        compiler.args(["-Wall", "-Wextra", "-Werror", "-o"]).arg(source.with_extension("out")).arg(&source),
+    );
 }
 
 /// The example as its README has it, in a folder that looks like the repository.

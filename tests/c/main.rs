@@ -34,6 +34,15 @@ use std::process::ExitCode;
 type Test = (String, Box<dyn FnOnce(&stage::Stage) + Send>);
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(waitio::RUST_RING) {
+        return match waitio::ring_in_rust() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let arguments = Arguments::from_args();
     let stage = std::sync::Arc::new(stage::Stage::new());
     let tests = headers::tests()

@@ -41,6 +41,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("waitio::mpich_and_mpich", |stage| same_mpi(stage, Way::Mpich)));
     tests.push(test("waitio::every_mpi_and_every_language", everybody));
     tests.push(test("waitio::blocks_that_only_a_folder_joins", by_folder));
+    tests.push(test("waitio::one_to_four_ranks_of_every_mpi_and_of_rust_python_and_fortran", one_to_four));
     tests.push(test("waitio::serv_publishes_the_host_of_block_0", serv));
     tests
 }
@@ -360,6 +361,69 @@ fn everybody(stage: &Stage) {
     agree(stage, &blocks(), &[]);
     // Over TCP, with a secret.
     agree(stage, &blocks(), &[("WAITIO_SECRET", "known to all of these blocks")]);
+}
+
+/// This test program as a block in Rust: see `main`.
+pub(crate) const RUST_RING: &str = "ring-in-rust";
+
+/// What `ring.c` does, in Rust.
+pub(crate) fn ring_in_rust() -> kumiki::Result<()> {
+    use kumiki::comm::{Max, Sum};
+    const LONG: usize = 100_000;
+    let join = kumiki::join::Join::from_env()?;
+    let all = join.universe()?;
+    let (me, size) = (all.rank().expect("a member"), all.size());
+    let (before, behind) = ((me + size - 1) % size, (me + 1) % size);
+    let short = all.start_send(behind, -7i64 as u64, vec![me, join.block(), me * me])?;
+    let long =
+        all.start_send(behind, 8, (0..LONG).map(|at| (me as usize + at) as f64).collect::<Vec<_>>())?;
+    let got = all.receive::<u32>(before, -7i64 as u64)?;
+    assert_eq!((got[0], got[2]), (before, before * before));
+    let into = all.receive::<f64>(before, 8)?;
+    assert_eq!((into.len(), into[LONG - 1]), (LONG, (before as usize + LONG - 1) as f64));
+    short.wait()?;
+    long.wait()?;
+    let group = all.collectives()?;
+    let mut sum = [1i32];
+    group.allreduce(&mut sum, Sum)?;
+    let mut most = [f64::from(me)];
+    group.allreduce(&mut most, Max)?;
+    assert_eq!((sum[0], most[0]), (size as i32, f64::from(size - 1)));
+    // What moves is bytes to those who call from C.
+    let mut code = if me == size - 1 { 4242i32 } else { 0 }.to_le_bytes();
+    group.broadcast(size - 1, &mut code)?;
+    assert_eq!(i32::from_le_bytes(code), 4242);
+    let mut gathered = vec![0; if me == 0 { 4 * size as usize } else { 0 }];
+    group.gather(0, &me.to_le_bytes(), &mut gathered)?;
+    let heads = join.heads()?;
+    if heads.rank().is_some() {
+        let mut blocks = vec![0; 4 * join.blocks().len()];
+        heads.collectives()?.allgather(&join.block().to_le_bytes(), &mut blocks)?;
+        assert!((0u32..).zip(blocks.chunks(4)).all(|(block, bytes)| bytes == block.to_le_bytes()));
+    }
+    group.barrier()?;
+    println!("ok {} {} of {}", join.block(), join.rank(), join.blocks()[join.block() as usize]);
+    drop((all, heads));
+    join.leave()
+}
+
+/// As many as the machine can be asked for: who is many, and who is alone, changes.
+fn one_to_four(stage: &Stage) {
+    let library = stage.path("lib/libwaitio.so").display().to_string();
+    let script = repository().join("tests/c/waitio/ring.py").display().to_string();
+    let fortran = compiled(stage, "gfortran", "ring.f90", &["-cpp", "-Wall", "-Werror"]);
+    let own = std::env::current_exe().expect("this program");
+    for [open_mpi, mpich, rust, python, fortran_ranks] in [[4, 3, 3, 1, 2], [1, 2, 4, 3, 4]] {
+        let blocks = [
+            block(Way::OpenMpi, open_mpi, &ring_of(stage, Way::OpenMpi), &[]),
+            block(Way::Mpich, mpich, &ring_of(stage, Way::Mpich), &[]),
+            block(Way::Plain, rust, &own, &[RUST_RING]),
+            block(Way::Plain, python, Path::new("python3"), &[&script, &library]),
+            block(Way::Plain, fortran_ranks, &fortran, &[]),
+        ];
+        // So many may take a while to come.
+        agree(stage, &blocks, &[("WAITIO_TIMEOUT", "50s")]);
+    }
 }
 
 fn serv(stage: &Stage) {

@@ -30,6 +30,9 @@ fn join_body() {
         "early" => early(&join),
         "killed" => killed(&join),
         "collective" => collective(&join),
+        "transfer" => transfer(&join),
+        "chain" => chain(&join),
+        "circle" => circle(&join),
         "fails" if join.block() == 1 => std::process::exit(7),
         "fails" => killed(&join).map(|()| std::thread::sleep(Duration::from_secs(100))),
         role => panic!("{role}"),
@@ -154,6 +157,46 @@ fn collective(join: &Join) -> Result<()> {
     Ok(())
 }
 
+/// Both send and receive long messages all the time, until one is killed in the middle of that.
+fn transfer(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let other = 1 - all.rank().expect("a member");
+    let exchange = |turn: u64| {
+        let sending = all.start_send(other, 0, vec![turn; 1 << 19])?;
+        let got = all.receive::<u64>(other, 0)?;
+        assert!(got.iter().all(|word| *word == turn), "turn {turn}");
+        sending.wait()
+    };
+    (0..3).try_for_each(exchange)?;
+    println!("waits");
+    let gone = (3..).find_map(|turn| exchange(turn).err()).expect("it is killed");
+    println!("then: {}", join.explain(&gone));
+    Ok(())
+}
+
+/// Each block waits for a message of the next; the last one for a line on its standard input.
+fn chain(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    if me + 1 == all.size() {
+        all.send(me - 1, 9, &[0u8; 100])?;
+        std::io::stdin().read_line(&mut String::new()).expect("a line");
+    } else {
+        all.receive::<u64>(me + 1, 1)?;
+    }
+    if me > 0 {
+        all.send(me - 1, 1, &[7u64; 3])?;
+    }
+    Ok(())
+}
+
+/// Each block waits for a message of the next, the last one for one of the first.
+fn circle(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    all.receive::<u64>((me + 1) % all.size(), 1).map(drop)
+}
+
 /// How the blocks of a test reach each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
@@ -243,7 +286,7 @@ fn what_a_block_sent_before_it_left_is_received_and_then_it_is_gone() {
 
 #[test]
 fn a_block_that_is_killed_is_an_error_with_its_name() {
-    for role in ["killed", "collective"] {
+    for role in ["killed", "collective", "transfer"] {
         for way in WAYS {
             let mut children: Vec<Child> = start(role, way, &[1, 1]).into_iter().flatten().collect();
             let mut victim = children.pop().expect("block 1");
@@ -261,6 +304,41 @@ fn a_block_that_is_killed_is_an_error_with_its_name() {
             // The promise is a second; the machine may be busy.
             assert!(killed.elapsed() < Duration::from_secs(20), "{role}, {way:?}: {:?}", killed.elapsed());
         }
+    }
+}
+
+/// A block is killed while others wait for one that has not come: then it is missing, too, and whoever waits says so in time. Another process can come in
+/// its place.
+#[test]
+fn a_block_that_is_killed_at_init_is_missing_until_another_comes() {
+    for way in [Way::Machine, Way::Secret] {
+        let master = loopback::address();
+        let block = |block, timeout: &str| {
+            let mut command = process("ring", way, master, (block, 3), (0, 1));
+            command.env("WAITIO_TIMEOUT", timeout).spawn().expect("a process")
+        };
+        // Nobody takes its place: the others give up, and say for whom they have waited.
+        let (mut first, mut victim) = (block(0, "9s"), block(1, "40s"));
+        // It says so when it has waited for three seconds: both have come by then.
+        await_error(&mut first, "block 0 waits: block 2 not here yet");
+        victim.kill().expect("it runs");
+        victim.wait().expect("its end");
+        let last = block(2, "6s");
+        for (child, name) in [(first, "block 0"), (last, "block 2")] {
+            let (code, text) = ended(child);
+            assert!(code == Some(9) && text.contains("not joined"), "{way:?}, {name}: {text}");
+            assert!(text.contains("block 1 not here yet"), "{way:?}, {name}: {text}");
+        }
+    }
+    let master = loopback::address();
+    let block = |block| process("ring", Way::Machine, master, (block, 3), (0, 1)).spawn().expect("a process");
+    let (mut first, mut victim) = (block(0), block(1));
+    await_error(&mut first, "block 0 waits: block 2 not here yet");
+    victim.kill().expect("it runs");
+    victim.wait().expect("its end");
+    for (name, child) in [("2", block(2)), ("1", block(1)), ("0", first)] {
+        let (code, text) = ended(child);
+        assert_eq!(code, Some(0), "block {name}: {text}");
     }
 }
 
@@ -305,6 +383,17 @@ pub(crate) fn await_line(child: &mut Child, line: &str) {
     let found =
         BufReader::new(output).lines().map_while(std::result::Result::ok).any(|said| said.contains(line));
     assert!(found, "it ended without {line:?}");
+}
+
+/// The same of its standard error, of which the rest stays to be read.
+fn await_error(child: &mut Child, words: &str) {
+    use std::io::Read;
+    let errors = child.stderr.as_mut().expect("its errors");
+    let (mut said, mut byte) = (Vec::new(), [0]);
+    while !String::from_utf8_lossy(&said).contains(words) {
+        assert_eq!(errors.read(&mut byte).expect("a byte"), 1, "{}", String::from_utf8_lossy(&said));
+        said.push(byte[0]);
+    }
 }
 
 #[test]

@@ -15,3 +15,4 @@ mod sim;
 mod ssh;
 mod strangers;
 mod tools;
+mod top;

@@ -25,7 +25,8 @@ fn whoever_waits_for_messages_of_a_rank_that_was_killed_is_told() {
         let mut job = Setup::new("mail").ranks(ranks).nodes(nodes).continues().start();
         job.expect_all("ready", ranks);
         for rank in (0..ranks).filter(|rank| *rank != VICTIM) {
-            job.until_report(&format!("rank {rank} waits for a word of its memory for rank 1"));
+            let what = if rank == 0 { "waits for a message" } else { "waits for a message to be received" };
+            job.until_report(&format!("rank {rank} {what} for rank 1"));
         }
         job.signal(job.rank(VICTIM), libc::SIGKILL);
         job.tell("go");

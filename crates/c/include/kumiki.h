@@ -494,6 +494,44 @@ int kumiki_relay_send(kumiki_relay *relay, const void *data, size_t bytes);
 /* Ends the relay for this rank, and frees it. */
 int kumiki_relay_close(kumiki_relay *relay);
 
+/*
+ * Programs that join: separate ones, each under its own launcher and its own MPI library or none, become one world; share/doc/kumiki/docs/join.md
+ * says how they find each other. Each is a block. Everything else of this header is done with that world: kumiki_message_send and the like between
+ * any two ranks of it (the context is the id of a group, where both sides have one), and collectives in groups. A process that is lost is
+ * KUMIKI_PEER_LOST, with its block and rank in the message.
+ */
+
+/* How this process joins. kumiki_join_default_options fills in what leaves everything to the environment. */
+typedef struct kumiki_join_options {
+    int64_t block; /* the number of this program's block, and how many there are; -1: WAITIO_PBID and WAITIO_NPB say */
+    int64_t blocks;
+    int64_t rank; /* of this process in its block, and how many that has; -1: its MPI or its launcher says */
+    int64_t ranks;
+    const char *host; /* where rank 0 of block 0 listens; NULL: WAITIO_MASTER_HOST and WAITIO_MASTER_PORT say */
+    uint16_t port;
+    const void *secret; /* what all blocks know, and nobody else; NULL: WAITIO_SECRET_FILE or WAITIO_SECRET says, or there is none */
+    size_t secret_bytes;
+    uint64_t milliseconds; /* how long to wait for the others; 0 is 120 s. WAITIO_TIMEOUT goes before it */
+} kumiki_join_options;
+
+int kumiki_join_default_options(kumiki_join_options *options);
+/* Joins; returns when every process of every block has come, or says who is missing. `options` may be NULL. */
+int kumiki_join_init(const kumiki_join_options *options, kumiki_world **world);
+/* Sees to it that what was sent arrives, leaves and frees the world, whatever the status; but not while another thread is inside a call, as
+   kumiki_finalize. The others go on. Those with whom this process has had collectives are waited for, for 15 s at most. */
+int kumiki_join_leave(kumiki_world *world);
+/* How many blocks there are, which of them this is, this process's rank in it, and how many processes a block has; -1 on failure. */
+int64_t kumiki_join_blocks(const kumiki_world *world);
+int64_t kumiki_join_block(const kumiki_world *world);
+int64_t kumiki_join_rank(const kumiki_world *world);
+int64_t kumiki_join_ranks(const kumiki_world *world, uint32_t block);
+/* The rank in the world of a process, -1 if there is none; and the block and the rank there of a rank of the world. */
+int64_t kumiki_join_world_rank(const kumiki_world *world, uint32_t block, uint32_t rank);
+int kumiki_join_place_of(const kumiki_world *world, uint32_t world_rank, uint32_t *block, uint32_t *rank);
+/* A group of some ranks of the world, in this order. Those call it, and nobody else need: whoever does and is none of them gets NULL.
+   All give the same id, which no other group has that is not freed. */
+int kumiki_join_group(const kumiki_world *world, int32_t id, const uint32_t *members, size_t count, kumiki_group **group);
+
 /* What the library has taken for this rank. */
 typedef struct kumiki_ledger {
     uint64_t private_bytes;

@@ -2,6 +2,7 @@
 
 use crate::guard::misuse;
 use crate::things;
+use kumiki::join::Join;
 use kumiki::raw::{self, RegionKey};
 use kumiki::{Error, GlobalAddress, Region, Result, World};
 use std::collections::BTreeMap;
@@ -15,8 +16,47 @@ const OTHERS: Duration = Duration::from_secs(10);
 /// A world, while there is one. Calls share it; joining, leaving and renumbering need it alone.
 pub(crate) struct Place {
     /// In a box: what the program has made in it borrows it.
-    world: RwLock<Option<Box<World>>>,
+    world: RwLock<Option<Box<Inside>>>,
     held: Mutex<BTreeMap<u64, Held>>,
+}
+
+/// What a program has joined.
+pub(crate) enum Inside {
+    /// A world of one launch.
+    World(World),
+    /// Programs that have joined, which are a world, too.
+    Join(Join),
+}
+
+impl Inside {
+    pub(crate) fn world(&self) -> &World {
+        match self {
+            Inside::World(world) => world,
+            Inside::Join(join) => join.world(),
+        }
+    }
+
+    /// The joined programs, if it is these.
+    pub(crate) fn join(&self) -> Option<&Join> {
+        match self {
+            Inside::World(_) => None,
+            Inside::Join(join) => Some(join),
+        }
+    }
+
+    /// An error with block and rank, where programs have joined: they do not know each other by ranks of the world.
+    fn explain(&self, error: Error) -> Error {
+        match (self.join(), error) {
+            (Some(join), Error::PeerLost { rank, fate, why }) => {
+                let why = match join.place_of(rank) {
+                    Some((block, rank)) => format!("rank {rank} of block {block}: {why}"),
+                    None => why,
+                };
+                Error::PeerLost { rank, fate, why }
+            }
+            (_, error) => error,
+        }
+    }
 }
 
 /// Memory of this rank that the program has, by its first address.
@@ -42,15 +82,25 @@ impl Place {
 
     /// Does something in the world.
     pub(crate) fn with<T>(&self, body: impl FnOnce(&World) -> Result<T>) -> Result<T> {
+        self.with_inside(|inside| body(inside.world()))
+    }
+
+    /// The same for whoever must know whether programs have joined.
+    pub(crate) fn with_inside<T>(&self, body: impl FnOnce(&Inside) -> Result<T>) -> Result<T> {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         match world.as_ref() {
-            Some(world) => body(world),
+            Some(inside) => body(inside).map_err(|error| inside.explain(error)),
             None => Err(Error::Closed("there is no world: init has not been called, or finalize has".into())),
         }
     }
 
     /// Makes a world.
     pub(crate) fn enter(&self, join: impl FnOnce() -> Result<World>) -> Result<()> {
+        self.enter_inside(|| join().map(Inside::World))
+    }
+
+    /// Makes a world, or joins other programs.
+    pub(crate) fn enter_inside(&self, join: impl FnOnce() -> Result<Inside>) -> Result<()> {
         let mut world = self.exclusive()?;
         if world.is_some() {
             return Err(misuse("init was called twice without finalize"));
@@ -61,17 +111,49 @@ impl Place {
 
     /// Ends the world: what `end` gives is the next one.
     pub(crate) fn replace(&self, end: impl FnOnce(World) -> Result<Option<World>>) -> Result<()> {
+        self.end_if(
+            |inside| match inside {
+                Inside::World(_) => Ok(()),
+                Inside::Join(_) => Err(misuse("a world of joined programs ends with kumiki_join_leave")),
+            },
+            |inside| match inside {
+                Inside::World(world) => end(world),
+                Inside::Join(join) => join.leave().map(|()| None),
+            },
+        )
+    }
+
+    /// Leaves joined programs.
+    pub(crate) fn leave(&self, end: impl FnOnce(Join) -> Result<()>) -> Result<()> {
+        self.end_if(
+            |inside| match inside {
+                Inside::Join(_) => Ok(()),
+                Inside::World(_) => Err(misuse("a world of kumiki_init ends with kumiki_finalize")),
+            },
+            |inside| match inside {
+                Inside::Join(join) => end(join).map(|()| None),
+                Inside::World(world) => Ok(Some(world)),
+            },
+        )
+    }
+
+    fn end_if(
+        &self,
+        may: impl FnOnce(&Inside) -> Result<()>,
+        end: impl FnOnce(Inside) -> Result<Option<World>>,
+    ) -> Result<()> {
         let mut place = self.exclusive()?;
-        if place.is_some() {
+        if let Some(inside) = place.as_deref() {
+            may(inside)?;
             things::end_all(self);
         }
-        let Some(world) = place.take() else {
+        let Some(inside) = place.take() else {
             return Err(Error::Closed("there is no world: init has not been called, or finalize has".into()));
         };
-        let next = end(*world);
+        let next = end(*inside);
         // The others have come to the end, too: nobody touches this memory any more.
         self.held().clear();
-        *place = next?.map(Box::new);
+        *place = next?.map(|world| Box::new(Inside::World(world)));
         Ok(())
     }
 
@@ -85,7 +167,7 @@ impl Place {
     }
 
     /// The world alone. Other threads of the program may be inside a call, but not for ever.
-    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<Box<World>>>> {
+    fn exclusive(&self) -> Result<RwLockWriteGuard<'_, Option<Box<Inside>>>> {
         let until = Instant::now() + OTHERS;
         loop {
             // Never queues: a call that is made from within a call (a comparison, say) would wait for us, and we for it.

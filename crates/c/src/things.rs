@@ -5,7 +5,8 @@
 //! was made in it is dropped first. So a thing is touched only while its place lets somebody be in the world.
 
 use crate::guard::misuse;
-use crate::place::Place;
+use crate::place::{Inside, Place};
+use kumiki::join::Join;
 use kumiki::{Error, Result, World};
 use std::any::Any;
 use std::cell::RefCell;
@@ -33,6 +34,7 @@ impl Home {
 /// Somebody who is in the world of a handle.
 pub(crate) struct Here<'a> {
     pub(crate) world: &'a World,
+    join: Option<&'a Join>,
     home: &'a Home,
 }
 
@@ -45,6 +47,20 @@ impl Here<'_> {
         // SAFETY: the world is in a box, which its place does not touch while somebody is here, and gives up only when it has dropped
         // everything that is kept.
         unsafe { &*std::ptr::from_ref(self.world) }
+    }
+
+    /// The joined programs, for something that is made in them.
+    ///
+    /// # Safety
+    /// As [`lasting`](Self::lasting).
+    pub(crate) unsafe fn lasting_join(&self) -> Result<&'static Join> {
+        // SAFETY: it is in the same box as the world.
+        self.joined().map(|join| unsafe { &*std::ptr::from_ref(join) })
+    }
+
+    /// The joined programs; an error if the world is of one launch.
+    pub(crate) fn joined(&self) -> Result<&Join> {
+        self.join.ok_or_else(|| misuse("the world is not one of joined programs (kumiki_join_init)"))
     }
 
     /// Where the world is.
@@ -103,7 +119,9 @@ impl Entry {
 
     /// Lets somebody be in the world.
     fn enter<R>(&self, work: impl FnOnce(&Here<'_>) -> Result<R>) -> Result<R> {
-        self.home.place().with(|world| work(&Here { world, home: &self.home }))
+        let enter =
+            |inside: &Inside| work(&Here { world: inside.world(), join: inside.join(), home: &self.home });
+        self.home.place().with_inside(enter)
     }
 }
 
@@ -156,7 +174,8 @@ pub(crate) unsafe fn enter<R>(
 ) -> Result<R> {
     // SAFETY: as the caller promises.
     let home = unsafe { world.as_ref() }.map_or(Home::Acp, |world| Home::Own(world.0.clone()));
-    home.place().with(|world| work(&Here { world, home: &home }))
+    let enter = |inside: &Inside| work(&Here { world: inside.world(), join: inside.join(), home: &home });
+    home.place().with_inside(enter)
 }
 
 /// Does something with a thing, which nobody else uses meanwhile.

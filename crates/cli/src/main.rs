@@ -12,7 +12,7 @@ mod progress;
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{
     acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, relay, run, selftest, sim,
-    waitio_serv,
+    top, waitio_serv,
 };
 use std::process::ExitCode;
 
@@ -36,6 +36,7 @@ enum Command {
     Mem(mem::Arguments),
     Bench(bench::Arguments),
     Sim(sim::Arguments),
+    Top(top::Arguments),
     Acprun(acprun::Arguments),
     Macprun(macprun::Arguments),
     WaitioServ(waitio_serv::Arguments),
@@ -125,6 +126,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Acprun(arguments) => acprun::run(&arguments.words),
         Command::Macprun(arguments) => macprun::run(&arguments.words),
         Command::WaitioServ(arguments) => waitio_serv::run(&arguments.words),

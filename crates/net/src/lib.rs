@@ -38,3 +38,9 @@ pub mod terms;
 pub mod wire;
 
 pub use error::{Error, Rank, Result};
+
+/// What the fuzzer runs.
+#[cfg(fuzzing)]
+pub mod fuzzing {
+    pub use crate::agent::blocks::storm::run as roll_call;
+}

@@ -55,6 +55,20 @@ pub mod system {
     pub use kumiki_net::wire::frame::checksum;
 }
 
+/// What it takes to look at running worlds from outside, and to show them on a terminal.
+pub mod watch {
+    pub use kumiki_net::os::descriptor::{poll, read};
+    pub use kumiki_net::os::holders::{held, program, Held};
+    pub use kumiki_net::os::process::{stop_self, Signals};
+    pub use kumiki_net::os::terminal::{size, Keys};
+    pub use kumiki_net::os::time::now_ms;
+    pub use kumiki_net::shm::arena::{Phase, NAME};
+    pub use kumiki_net::shm::board::{Origin, Traffic};
+    pub use kumiki_net::shm::control::Activity;
+    pub use kumiki_net::shm::glance::{Glance, Member, Source, Strange, Whereabouts};
+    pub use kumiki_net::shm::world::Status;
+}
+
 /// Why a job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {

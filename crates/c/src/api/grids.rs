@@ -161,7 +161,7 @@ pub unsafe extern "C" fn kumiki_grid_part(
         with(grid, |here, grid| {
             let made = grid.view()?.part(dimensions)?;
             // SAFETY: it was written before.
-            unsafe { groups::keep(here, part, made) };
+            unsafe { groups::keep(here, part, GroupThing::Own(made)) };
             Ok(())
         })
     })

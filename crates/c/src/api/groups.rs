@@ -5,6 +5,7 @@ use super::{edge, edge_or, give, handle, KumikiWorld};
 use crate::guard::misuse;
 use crate::things::{self, Here};
 use kumiki::comm::{Algorithm, Group, GroupOptions};
+use kumiki::join::JoinGroup;
 use kumiki::Result;
 use std::ffi::{c_char, c_int, CStr};
 use std::sync::Arc;
@@ -15,7 +16,36 @@ handle! {
 }
 
 /// What a handle stands for. Grids and requests that were made of it have it, too.
-pub(super) type GroupThing = Group<'static>;
+#[allow(clippy::large_enum_variant)] // Each is by itself behind its handle.
+pub(super) enum GroupThing {
+    /// A group of a world.
+    Own(Group<'static>),
+    /// A group of joined programs, whose members have met.
+    Joined(JoinGroup<'static>),
+}
+
+impl std::ops::Deref for GroupThing {
+    type Target = Group<'static>;
+
+    fn deref(&self) -> &Group<'static> {
+        match self {
+            GroupThing::Own(group) => group,
+            GroupThing::Joined(group) => match group.collectives() {
+                Ok(group) => group,
+                Err(error) => unreachable!("its members have met: {error}"),
+            },
+        }
+    }
+}
+
+impl GroupThing {
+    fn free(self) -> Result<()> {
+        match self {
+            GroupThing::Own(group) => group.free(),
+            GroupThing::Joined(group) => group.free(),
+        }
+    }
+}
 
 const NAME: &str = "group";
 
@@ -90,7 +120,7 @@ pub unsafe extern "C" fn kumiki_group_create(
             // SAFETY: what borrows the world is kept.
             let made = unsafe { here.lasting() }.group_with(wanted)?;
             // SAFETY: it was written before.
-            unsafe { keep(here, group, made) };
+            unsafe { keep(here, group, GroupThing::Own(made)) };
             Ok(())
         };
         // SAFETY: as the caller promises.
@@ -108,7 +138,7 @@ fn split(
 ) -> Result<()> {
     if let Some(made) = group.split(colour, key)? {
         // SAFETY: whoever calls has written there.
-        unsafe { keep(here, part, made) };
+        unsafe { keep(here, part, GroupThing::Own(made)) };
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 //! | `groups.rs`, `grids.rs` | ranks that do things together, and lie in a grid |
 //! | `elements.rs` | types of elements, and how they are combined |
 //! | `collectives.rs`, `moves.rs`, `started.rs` | what they do: combining, moving bytes, and without waiting |
+//! | `join.rs` | programs that join |
 //! | `halos.rs`, `sparse.rs`, `relay.rs` | the cells around a piece of a field, sparse exchanges, relays |
 //! | `buffers.rs` | memory that C gives |
 //! | `ledger.rs` | what it costs |
@@ -24,6 +25,7 @@ pub mod elements;
 pub mod grids;
 pub mod groups;
 pub mod halos;
+pub mod join;
 pub mod ledger;
 pub mod memory;
 pub mod messages;

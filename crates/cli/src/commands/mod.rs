@@ -17,6 +17,7 @@ pub(crate) mod relay;
 pub(crate) mod run;
 pub(crate) mod selftest;
 pub(crate) mod sim;
+pub(crate) mod top;
 mod touch;
 pub(crate) mod waitio_serv;
 

@@ -3,7 +3,7 @@
 use super::ends::{Load, Now};
 use super::state::{ChannelEnd, Request};
 use crate::{Error, Pod, Rank, Result, Wait, World};
-use kumiki_mem::Vouched;
+use kumiki_mem::{Activity, Vouched};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::time::{Duration, Instant};
@@ -243,7 +243,10 @@ impl<'w, T: Pod> Receiver<'w, T> {
             taken => Some(taken),
         };
         loop {
-            match world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(self.from))? {
+            match world
+                .memory
+                .wait_for_quick_or_whole(look, Wait::FOREVER.from(self.from).doing(Activity::Channel))?
+            {
                 // Something else is to be fetched first: its sender waits for that.
                 Now::Nothing => drop(world.look_after_channels()),
                 now => return Ok(now),
@@ -271,7 +274,7 @@ impl<'w, T: Pod> Receiver<'w, T> {
         };
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match world.wait_for(look, Wait::at_most(left).from(self.from))? {
+            match world.wait_for(look, Wait::at_most(left).from(self.from).doing(Activity::Channel))? {
                 true => return self.receive(),
                 // Something else is to be fetched first: its sender waits for that.
                 false => drop(world.look_after_channels()),

@@ -7,6 +7,7 @@
 use super::door::{Knock, What};
 use super::left::{tell_near, Farewell, Left};
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Handle, Order, Rank, Region, Result, Wait, World};
+use kumiki_mem::Activity;
 use std::collections::VecDeque;
 
 /// The word that the other end writes, and the one that old values go to.
@@ -183,7 +184,7 @@ impl Segments {
 
     /// Waits until both ends know each other.
     pub fn connect(&mut self, world: &World) -> Result<()> {
-        self.meet(world, Wait::FOREVER.from(self.peer))
+        self.meet(world, Wait::FOREVER.from(self.peer).doing(Activity::Channel))
     }
 
     /// The same, as long as is said.
@@ -248,7 +249,7 @@ impl Segments {
         self.connect(world)?;
         let this = &*self;
         let look = || this.ready_or_left(world).transpose();
-        world.memory.wait_for(look, Wait::FOREVER.from(self.peer))
+        world.memory.wait_for(look, Wait::FOREVER.from(self.peer).doing(Activity::Channel))
     }
 
     /// Nothing as long as it must be waited.

@@ -8,6 +8,7 @@ use super::left::Left;
 use super::lobby::Lobby;
 use super::message::Post;
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, Wait, World};
+use kumiki_mem::Activity;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -489,7 +490,8 @@ impl World {
                 let is_over = done.contains_key(&request.number) || inner.has_fetches();
                 (is_over || !ends.contains_key(&request.end.0)).then_some(Ok(()))
             };
-            if let Err(error) = self.memory.wait_for(look, Wait::FOREVER.from(peer)) {
+            if let Err(error) = self.memory.wait_for(look, Wait::FOREVER.from(peer).doing(Activity::Channel))
+            {
                 // Whatever else this end was asked for fails with it.
                 self.comm().lock().fail(request.end.0, error);
             }
@@ -568,7 +570,7 @@ impl World {
                 let is_next = next(&mut inner).is_some_and(|(next, _)| next == id);
                 (!is_next || inner.has_fetches()).then_some(Ok(()))
             };
-            match self.memory.wait_for(look, Wait::at_most(limit).from(peer)) {
+            match self.memory.wait_for(look, Wait::at_most(limit).from(peer).doing(Activity::Channel)) {
                 Ok(()) => {}
                 Err(error @ Error::Timeout { .. }) => return Err(error),
                 Err(error) => self.comm().lock().fail(id, error),

@@ -6,7 +6,8 @@
 use super::Join;
 use crate::comm::Messages;
 use crate::world::among::{children, parent};
-use crate::{Members, Rank};
+use crate::{Members, Rank, World};
+use kumiki_mem::Activity;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ impl Join {
         let mail = self.world().messages().context(CONTEXT);
         for (context, members) in met {
             let Some(me) = members.position(self.world().rank()) else { continue };
-            let closing = Closing { mail, tag: u64::from(context), members, me, until };
+            let closing = Closing { world: self.world(), mail, tag: u64::from(context), members, me, until };
             // If not, there is nothing to be done about it.
             let _ = closing.hear();
         }
@@ -30,6 +31,7 @@ impl Join {
 }
 
 struct Closing<'a> {
+    world: &'a World,
     mail: Messages<'a>,
     tag: u64,
     members: Members,
@@ -60,7 +62,9 @@ impl Closing<'_> {
     fn await_word(&self, member: Rank) -> bool {
         let from = self.members.get(member).unwrap_or(Rank::MAX);
         let Ok(receiving) = self.mail.start_receive::<u8>(from, self.tag) else { return false };
+        let mut shown = None;
         while !receiving.is_done() {
+            shown.get_or_insert_with(|| self.world.memory.show_wait(Activity::Leave, from));
             if Instant::now() >= self.until {
                 let _ = receiving.cancel();
                 return false;

@@ -138,6 +138,10 @@ pub(crate) struct Waiting {
     pub(crate) crowd: u32,
     /// Whether the last look of a thread that waits for memory left answers that were kept.
     pub(crate) keeps: AtomicBool,
+    /// What a thread waited for last, for whom, since when, and until when it counts as the same wait if it is begun again.
+    pub(crate) paused: AtomicU64,
+    pub(crate) paused_since_ms: AtomicU64,
+    pub(crate) paused_until_ms: AtomicU64,
     /// Futures that wait for an operation.
     pub(crate) futures: Futures,
 }

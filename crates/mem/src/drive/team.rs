@@ -242,7 +242,7 @@ impl Team {
         };
         let barrier = self.state.barrier(&self.core)?;
         let gate = Room { core: &self.core, state: &self.state, barrier };
-        let passed = self.core.pass(&gate, &mut passage, Activity::Barrier, deadline_ms);
+        let passed = self.core.pass(&gate, &mut passage, Activity::Team, deadline_ms);
         if passed.is_err() {
             self.tell_who_left(passage.epoch);
         }

@@ -60,6 +60,7 @@ impl Drive {
             let started_ms = *since_ms.get_or_insert_with(|| {
                 let peer = self.machine().engine.operations.oldest_peer(u64::MAX);
                 self.control().begin_wait(activity, peer.map_or(NOBODY, |peer| peer.0), now_ms);
+                self.control().board.tell_operations(self.pending.load(Ordering::Relaxed));
                 nudge_at_ms = now_ms + nudge_every_ms;
                 now_ms
             });

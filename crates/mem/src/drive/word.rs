@@ -4,7 +4,7 @@
 
 use crate::drive::patience::Patience;
 use crate::drive::world::{deadline_after, World};
-use crate::drive::Drive;
+use crate::drive::{Drive, Waiting};
 use crate::error::Fate;
 use crate::node::access::Reach;
 use crate::node::address::GlobalPtr;
@@ -12,6 +12,7 @@ use crate::node::atomic::{self, AtomicWord};
 use crate::node::copy;
 use crate::{Error, Result};
 use kumiki_net::os::{futex, time};
+use kumiki_net::shm::board::Traffic;
 use kumiki_net::shm::control::{Activity, NOBODY};
 use kumiki_net::shm::world::Status;
 use kumiki_net::Rank;
@@ -68,25 +69,51 @@ impl<W, F: Fn(W) -> bool> Until<W> for F {
 }
 
 /// How long a word is waited for, and from whom it must come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Wait {
     from: Option<u32>,
     limit: Option<Duration>,
+    /// What others are told that this rank does, and whether it does so with anybody.
+    doing: Activity,
+    with_anybody: bool,
+}
+
+impl Default for Wait {
+    fn default() -> Wait {
+        Wait::FOREVER
+    }
 }
 
 impl Wait {
     /// As long as it takes, while no rank is lost.
-    pub const FOREVER: Wait = Wait { from: None, limit: None };
+    pub const FOREVER: Wait = Wait { from: None, limit: None, doing: Activity::Word, with_anybody: false };
 
     /// For at most so long; then the wait ends with [`Error::Timeout`].
     pub const fn at_most(limit: Duration) -> Wait {
-        Wait { from: None, limit: Some(limit) }
+        Wait { limit: Some(limit), ..Wait::FOREVER }
     }
 
     /// The word is written by this rank: the wait ends when that is lost or leaves, and goes on when another one is lost.
     pub const fn from(self, rank: u32) -> Wait {
         Wait { from: Some(rank), ..self }
+    }
+
+    /// What this is a part of, for reports and for whoever looks from outside.
+    #[doc(hidden)]
+    pub const fn doing(self, activity: Activity) -> Wait {
+        Wait { doing: activity, ..self }
+    }
+
+    /// The rank that is named is only one of those who could end it, and reports do not name it.
+    #[doc(hidden)]
+    pub const fn with_anybody(self) -> Wait {
+        Wait { with_anybody: true, ..self }
+    }
+
+    /// The rank that others are told is waited for.
+    fn shown(self) -> u32 {
+        self.from.filter(|_| !self.with_anybody).unwrap_or(NOBODY)
     }
 }
 
@@ -146,6 +173,17 @@ impl World {
         self.core().wait_for(&look, wait)
     }
 
+    /// Tells whoever looks from outside what the messages of this rank have come to.
+    pub fn tell(&self, traffic: &Traffic) {
+        self.core().control().board.tell(traffic);
+    }
+
+    /// Tells others that this rank waits for a rank, until what this gives is dropped: for whoever looks again and again by itself.
+    pub fn show_wait(&self, activity: Activity, rank: u32) -> ShownWait<'_> {
+        self.core().control().begin_wait(activity, rank, time::now_ms());
+        ShownWait(self)
+    }
+
     /// Wakes the threads of this rank that wait for a word: for whoever has written to its memory.
     #[inline]
     pub fn wake_own(&self) {
@@ -164,6 +202,17 @@ impl World {
             None => return core.note(Err(Error::misuse(format!("wake: there is no rank {rank}")))),
         }
         Ok(())
+    }
+}
+
+/// A wait that others are told of: from [`World::show_wait`].
+#[derive(Debug)]
+#[must_use]
+pub struct ShownWait<'w>(&'w World);
+
+impl Drop for ShownWait<'_> {
+    fn drop(&mut self) {
+        self.0.core().control().end_wait();
     }
 }
 
@@ -197,11 +246,11 @@ impl Drive {
         }
         let deadline_ms = wait.limit.map(deadline_after);
         if self.pace.sleeps_at_once() {
-            return self.wait_asleep(look, wait.from, deadline_ms);
+            return self.wait_asleep(look, wait, deadline_ms);
         }
         match self.spin_for(look) {
             Some(found) => found,
-            None => self.sleep_for(look, wait.from, deadline_ms),
+            None => self.sleep_for(look, wait, deadline_ms),
         }
     }
 
@@ -209,7 +258,7 @@ impl Drive {
     fn wait_asleep<T>(
         &self,
         look: &impl Fn(bool) -> Option<Result<T>>,
-        from: Option<u32>,
+        wait: Wait,
         deadline_ms: Option<u64>,
     ) -> Result<T> {
         loop {
@@ -217,8 +266,8 @@ impl Drive {
             if let Some(found) = look(false) {
                 return found;
             }
-            self.wait_until(Activity::Word, deadline_ms, |_| match self.pace.comings() == before {
-                true => self.missing_writer(from).err().map(Err),
+            self.wait_until(wait.doing, deadline_ms, |_| match self.pace.comings() == before {
+                true => self.missing_writer(wait.from).err().map(Err),
                 false => Some(Ok(())),
             })??;
         }
@@ -268,17 +317,19 @@ impl Drive {
     fn sleep_for<W>(
         &self,
         look: &impl Fn(bool) -> Option<Result<W>>,
-        from: Option<u32>,
+        wait: Wait,
         deadline_ms: Option<u64>,
     ) -> Result<W> {
         let since_ms = time::now_ms();
-        let _listening = Listening::begin(self, from, since_ms);
+        let mut listening = Listening::begin(self, wait, since_ms);
         if self.waiting.service_parked.load(Ordering::SeqCst) {
             // It kept out of our way while we polled.
             self.waiting.service.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&self.waiting.service);
         }
-        self.listen_for(look, from, deadline_ms, since_ms)
+        let found = self.listen_for(look, wait.from, deadline_ms, since_ms);
+        listening.goes_on = matches!(found, Err(Error::Timeout { .. }));
+        found
     }
 
     fn listen_for<W>(
@@ -339,22 +390,50 @@ impl Drive {
 }
 
 /// A thread that may sleep until its word is written; also if what it waits for panics.
-struct Listening<'a>(&'a Drive);
+struct Listening<'a> {
+    core: &'a Drive,
+    since_ms: u64,
+    /// Whether its time is over: who waits on for the same has waited all along.
+    goes_on: bool,
+}
+
+/// So soon after the end of its time a wait is gone on with.
+const GOES_ON_MS: u64 = 20;
 
 impl<'a> Listening<'a> {
-    fn begin(core: &'a Drive, from: Option<u32>, since_ms: u64) -> Listening<'a> {
-        core.control().begin_wait(Activity::Word, from.unwrap_or(NOBODY), since_ms);
+    fn begin(core: &'a Drive, wait: Wait, now_ms: u64) -> Listening<'a> {
+        let since_ms = core.waiting.goes_on_since(wait.doing, wait.shown(), now_ms);
+        core.control().begin_wait(wait.doing, wait.shown(), since_ms);
+        core.control().board.tell_operations(core.pending.load(Ordering::Relaxed));
         core.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
-        Listening(core)
+        Listening { core, since_ms, goes_on: false }
     }
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        self.0.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
+        let Listening { core, since_ms, goes_on } = *self;
+        core.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
         // Other threads of this rank may still listen: they announce themselves again.
-        self.0.ring(self.0.local);
-        self.0.control().end_wait();
+        core.ring(core.local);
+        let until_ms = if goes_on { time::now_ms() + GOES_ON_MS } else { 0 };
+        core.waiting.paused_since_ms.store(since_ms, Ordering::Relaxed);
+        core.waiting.paused_until_ms.store(until_ms, Ordering::Relaxed);
+        core.control().end_wait();
+    }
+}
+
+impl Waiting {
+    /// Since when a thread waits that begins now: from then on if it goes on with what its time was over for.
+    fn goes_on_since(&self, doing: Activity, shown: u32, now_ms: u64) -> u64 {
+        let what = u64::from(shown) << 32 | doing as u64;
+        let was = self.paused.swap(what, Ordering::Relaxed);
+        let is_same = was == what && now_ms < self.paused_until_ms.load(Ordering::Relaxed);
+        if is_same {
+            self.paused_since_ms.load(Ordering::Relaxed)
+        } else {
+            now_ms
+        }
     }
 }
 

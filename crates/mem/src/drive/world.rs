@@ -136,6 +136,7 @@ impl World {
         process::watch_forks();
         let given = attachment.transport.take();
         let core = drive_for(&attachment, services, given.as_deref().map(Transport::capabilities))?;
+        core.control().board.introduce(attachment.rank, attachment.origin);
         let (secret, job) = (Secret::from_bytes(*attachment.secret.expose()), attachment.job);
         let route = attachment.route.clone();
         Ok(World {

@@ -14,6 +14,7 @@ pub mod folder;
 pub mod futex;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod heap;
+pub mod holders;
 pub mod machine;
 pub mod memory;
 pub mod mpi;
@@ -24,6 +25,7 @@ pub mod process;
 pub mod rights;
 pub mod socket;
 mod sum;
+pub mod terminal;
 pub mod time;
 
 use crate::{Error, Result};

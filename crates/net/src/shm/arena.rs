@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x05");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x06");
 
 /// What the agent decides before the arena exists; the same words stand at the head of the arena.
 #[repr(C)]
@@ -65,12 +65,22 @@ pub enum Phase {
     Aborting = 2,
 }
 
+impl Phase {
+    pub(super) fn from_word(word: u32) -> Phase {
+        match word {
+            0 => Phase::Gathering,
+            1 => Phase::Ready,
+            _ => Phase::Aborting,
+        }
+    }
+}
+
 /// The changing words at the head of the arena.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Shared {
     /// A [`Phase`]; ranks sleep on it in init.
-    phase: AtomicU32,
+    pub(super) phase: AtomicU32,
     /// Goes up whenever a rank leaves or is lost.
     losses: AtomicU32,
     /// The rank lost first, plus one; 0 if none is.
@@ -86,15 +96,17 @@ pub struct Shared {
 }
 
 #[repr(C)]
-struct Head {
-    magic: u64,
-    slice_stride: u64,
-    arena_bytes: u64,
-    config: Config,
-    shared: Shared,
+pub(super) struct Head {
+    pub(super) magic: u64,
+    pub(super) slice_stride: u64,
+    pub(super) arena_bytes: u64,
+    pub(super) config: Config,
+    pub(super) shared: Shared,
 }
 
-const HEAD_BYTES: u64 = std::mem::size_of::<Head>() as u64;
+/// The name of the shared memory object, as the system shows it to whoever looks at the descriptors of a process.
+pub const NAME: &std::ffi::CStr = c"kumiki-arena";
+pub(super) const HEAD_BYTES: u64 = std::mem::size_of::<Head>() as u64;
 
 /// The stride of the slices: room for the machine's memory in both halves of every slice, as far as addresses go round;
 /// or what `KUMIKI_SLICE` says.
@@ -140,7 +152,7 @@ impl Arena {
     /// Makes a new arena; what the agent does. The world and node tables are still empty.
     pub fn create(config: Config) -> Result<Arena> {
         let layout = Layout::new(&config, HEAD_BYTES, choose_stride(&config)?)?;
-        let fd = memory::create_sealed(c"kumiki-arena", layout.total)?;
+        let fd = memory::create_sealed(NAME, layout.total)?;
         memory::commit(fd.as_fd(), 0, layout.controls)?;
         let mapping = Mapping::new(fd.as_fd(), layout.total)?;
         let arena = Arena::over(mapping, fd, config, layout);
@@ -432,11 +444,7 @@ impl Shared {
     /// What the world is doing.
     #[inline]
     pub fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Gathering,
-            1 => Phase::Ready,
-            _ => Phase::Aborting,
-        }
+        Phase::from_word(self.phase.load(Ordering::Acquire))
     }
 
     /// Changes the phase; only the agent does this. Aborting is final.

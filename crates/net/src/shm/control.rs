@@ -4,6 +4,7 @@
 //! old or new; the wait that a dead rank was in is shown as its last known one.
 
 use super::bell::Bell;
+use super::board::Board;
 use super::errand::Errands;
 use super::hazard::Hazards;
 use super::pin::Pins;
@@ -30,10 +31,24 @@ pub enum Activity {
     Unregister = 6,
     /// It waits for a word of its memory to be written.
     Word = 7,
+    /// It waits for a message to come.
+    Receive = 8,
+    /// It waits for a message that it has sent to be received.
+    Send = 9,
+    /// It waits for others in a collective.
+    Collective = 10,
+    /// It waits for the other end of a channel.
+    Channel = 11,
+    /// It waits for cells of a halo.
+    Halo = 12,
+    /// It is in a barrier of a team.
+    Team = 13,
+    /// It leaves joined programs, and waits for those with whom it had collectives.
+    Leave = 14,
 }
 
 impl Activity {
-    fn from_word(word: u32) -> Activity {
+    pub(super) fn from_word(word: u32) -> Activity {
         match word {
             1 => Activity::Init,
             2 => Activity::Barrier,
@@ -42,6 +57,13 @@ impl Activity {
             5 => Activity::Reset,
             6 => Activity::Unregister,
             7 => Activity::Word,
+            8 => Activity::Receive,
+            9 => Activity::Send,
+            10 => Activity::Collective,
+            11 => Activity::Channel,
+            12 => Activity::Halo,
+            13 => Activity::Team,
+            14 => Activity::Leave,
             _ => Activity::Computing,
         }
     }
@@ -58,6 +80,13 @@ impl std::fmt::Display for Activity {
             Activity::Reset => "waits in reset",
             Activity::Unregister => "waits to unregister a region",
             Activity::Word => "waits for a word of its memory",
+            Activity::Receive => "waits for a message",
+            Activity::Send => "waits for a message to be received",
+            Activity::Collective => "waits in a collective",
+            Activity::Channel => "waits at a channel",
+            Activity::Halo => "waits for cells of a halo",
+            Activity::Team => "waits in a barrier of a team",
+            Activity::Leave => "waits to leave",
         })
     }
 }
@@ -82,9 +111,9 @@ pub struct PoolWords {
 #[repr(C, align(4096))]
 #[derive(Debug)]
 pub struct Control {
-    activity: AtomicU32,
-    waits_for: AtomicU32,
-    since_ms: AtomicU64,
+    pub(super) activity: AtomicU32,
+    pub(super) waits_for: AtomicU32,
+    pub(super) since_ms: AtomicU64,
     /// The process id, for the same-node accelerator only; never used as proof of life.
     pub pid: AtomicU32,
     /// How many barriers the rank has come to.
@@ -96,6 +125,8 @@ pub struct Control {
     pub booked: AtomicU64,
     /// Rung by whoever writes to memory of the rank while it listens.
     pub bell: Bell,
+    /// For whoever looks from outside.
+    pub board: Board,
     /// What guards the rank's pool.
     pub pool: PoolWords,
     /// Regions that this rank touches in other ranks' private memory.

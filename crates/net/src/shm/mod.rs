@@ -6,6 +6,8 @@
 //! | `layout.rs` | where its parts are: side by side what a rank touches of many others |
 //! | `finder.rs` | the short way from the name of a region to a pointer |
 //! | `world.rs` | who is where and who is gone: one word a rank, 64 bytes a node |
+//! | `board.rs` | what a rank tells whoever looks from outside |
+//! | `glance.rs` | the look from outside: what stands in an arena that others use |
 //! | `control.rs` | the control block of a rank: what it waits for, which regions it has |
 //! | `region.rs` | one entry of a region table: published, read and retired without a lock |
 //! | `changes.rs` | how often something was taken away, so that what was found once need not be looked for again |
@@ -24,12 +26,16 @@
 pub mod arena;
 pub mod barrier;
 pub mod bell;
+#[cfg(not(loom))]
+pub mod board;
 pub mod changes;
 #[cfg(not(loom))]
 pub mod control;
 pub mod errand;
 #[cfg(not(loom))]
 pub mod finder;
+#[cfg(not(loom))]
+pub mod glance;
 pub mod hazard;
 #[cfg(not(loom))]
 mod layout;

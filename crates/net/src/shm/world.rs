@@ -116,6 +116,23 @@ impl Place {
     }
 }
 
+impl Place {
+    #[inline]
+    pub(super) fn from_word(word: u64) -> Place {
+        Place {
+            node: (word >> LOCAL_BITS & MASK) as u32,
+            local: (word & MASK) as u32,
+            status: match (word >> 48) as u8 {
+                1 => Status::Alive,
+                2 => Status::Left,
+                3 => Status::Lost,
+                _ => Status::Expected,
+            },
+            cause: Cause((word >> 56) as u8),
+        }
+    }
+}
+
 const LOCAL_BITS: u32 = 24;
 const MASK: u64 = (1 << LOCAL_BITS) - 1;
 /// The most nodes, and the most ranks on a node, that a world can have.
@@ -143,18 +160,7 @@ impl PlaceWord {
     /// Reads the whole word.
     #[inline]
     pub fn load(&self) -> Place {
-        let word = self.0.load(Ordering::Acquire);
-        Place {
-            node: (word >> LOCAL_BITS & MASK) as u32,
-            local: (word & MASK) as u32,
-            status: match (word >> 48) as u8 {
-                1 => Status::Alive,
-                2 => Status::Left,
-                3 => Status::Lost,
-                _ => Status::Expected,
-            },
-            cause: Cause((word >> 56) as u8),
-        }
+        Place::from_word(self.0.load(Ordering::Acquire))
     }
 
     /// The index of the rank among those of `node`, if it is there and alive.
@@ -220,9 +226,13 @@ impl NodeWord {
     /// The address of the node's port, if it has one.
     pub fn load(&self) -> Option<SocketAddr> {
         let first = self.words[0].load(Ordering::Acquire);
-        let low = self.words[1].load(Ordering::Relaxed) as u128;
-        let high = self.words[2].load(Ordering::Relaxed) as u128;
-        let v6 = Ipv6Addr::from((high << 64 | low).to_be_bytes());
+        let [low, high] = [1, 2].map(|at: usize| self.words[at].load(Ordering::Relaxed));
+        NodeWord::address_of([first, low, high])
+    }
+
+    /// What the first words say.
+    pub(super) fn address_of([first, low, high]: [u64; 3]) -> Option<SocketAddr> {
+        let v6 = Ipv6Addr::from((u128::from(high) << 64 | u128::from(low)).to_be_bytes());
         match first >> 32 {
             4 => Some(SocketAddr::new(
                 IpAddr::V4(v6.to_ipv4_mapped().unwrap_or(Ipv4Addr::LOCALHOST)),

@@ -13,7 +13,7 @@ use super::Talk;
 use crate::comm::COLLECTIVE;
 use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
-use kumiki_mem::{Local, Posted, Span};
+use kumiki_mem::{Activity, Local, Posted, Span};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -22,6 +22,8 @@ use std::time::Duration;
 const PIECE_HEAD_BYTES: u64 = 24;
 /// How long a member waits before it asks whom it waits for what that does.
 const SLOW: Duration = Duration::from_millis(200);
+const WAIT: Wait = Wait::FOREVER.doing(Activity::Collective);
+const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
 /// Calls to other nodes that may be under way.
 const MOST_CALLS: usize = 32;
 
@@ -420,7 +422,7 @@ impl<'w> Talk<'_, 'w> {
             found.set(answer.is_some());
             answer
         };
-        let answer = world.look_for(look, Wait::FOREVER.from(rank));
+        let answer = world.look_for(look, WAIT.from(rank));
         if !found.get() {
             world.memory.forget_call(posted);
         }
@@ -511,7 +513,7 @@ impl<'w> Talk<'_, 'w> {
                 word => Some(Ok(Event::Broken(word))),
             }
         };
-        let (mut ranks, wait) = (needs.lanes().map(|lane| lanes[lane].rank), Wait::at_most(SLOW));
+        let (mut ranks, wait) = (needs.lanes().map(|lane| lanes[lane].rank), WAIT_A_WHILE);
         let waited = match (ranks.next(), ranks.next()) {
             (Some(one), Some(other)) if one != other && !self.state.has_lost_strangers => {
                 self.group.world.look_for(look, wait)
@@ -600,7 +602,7 @@ impl<'w> Talk<'_, 'w> {
             (word, false) => Some(Ok(word)),
         };
         loop {
-            match self.group.world.look_for(look, Wait::at_most(SLOW).from(rank)) {
+            match self.group.world.look_for(look, WAIT_A_WHILE.from(rank)) {
                 Ok(0) => return Ok(()),
                 Ok(word) => return Err(self.heard(word)),
                 late => {

@@ -14,7 +14,7 @@ use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, PARTED_AT, SCRATCH_AT};
 use super::rows::{copy_inside, Section, LONG_ROW};
 use crate::comm::collective::{part, Broken, Cause, Untold};
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Pending, Rank, Result, Wait, World};
-use kumiki_mem::{Local, Span};
+use kumiki_mem::{Activity, Local, Span};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
@@ -287,7 +287,7 @@ impl<'w> Links<'w> {
             // Whoever has not got the cells of this member does not send its next ones, either.
             lost.or_else(|| self.links.iter().find_map(|link| link.failure().map(Err)))
         };
-        self.world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(link.rank))
+        self.world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(link.rank).doing(Activity::Halo))
     }
 
     /// Puts what has come into the ghost cells.

@@ -123,6 +123,8 @@ impl Post {
         } else if is_hungry {
             self.incoming.note_hungry(source);
         }
+        self.traffic.received += 1;
+        self.traffic.received_bytes += envelope.bytes;
         self.count(world, source);
         Ok(true)
     }

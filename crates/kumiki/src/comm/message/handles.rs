@@ -3,6 +3,7 @@
 use super::messages::elements_of;
 use super::{Delivery, Message};
 use crate::{Error, Pod, Rank, Result, World};
+use kumiki_mem::Activity;
 use std::marker::PhantomData;
 
 /// A request that is forgotten when this is dropped.
@@ -85,7 +86,7 @@ impl MessageSending<'_> {
     /// Waits until the message is on its way, and its memory free.
     pub fn wait(self) -> Result<()> {
         let Some(ticket) = self.ticket else { return Ok(()) };
-        let sent = ticket.world.wait_message(ticket.request, Some(self.to));
+        let sent = ticket.world.wait_message(Activity::Send, ticket.request, Some(self.to));
         ticket.end(sent).map(drop)
     }
 
@@ -109,7 +110,7 @@ impl<T: Pod> MessageReceiving<'_, T> {
     /// Waits for the message.
     pub fn wait(self) -> Result<Message<T>> {
         let (world, ticket) = (self.ticket.world, self.ticket);
-        let delivery = world.wait_message(ticket.request, self.from);
+        let delivery = world.wait_message(Activity::Receive, ticket.request, self.from);
         match ticket.end(delivery)? {
             Some(Delivery::Here { envelope, bytes }) => {
                 let elements = world.note(elements_of(envelope, bytes.as_slice()));

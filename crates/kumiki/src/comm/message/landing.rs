@@ -4,6 +4,7 @@ use super::handles::{sealed, Ticket};
 use super::{Delivery, MessageInfo, MessageRequest, Messages, Tag};
 use crate::comm::ends::Room;
 use crate::{Error, Rank, Result};
+use kumiki_mem::Activity;
 use std::time::Duration;
 
 /// A message that is waited for, and is written to memory that was given for it as soon as it comes.
@@ -61,7 +62,7 @@ impl MessageLanding<'_> {
 fn end(ticket: Ticket<'_>, from: Option<Rank>) -> Result<MessageInfo> {
     let world = ticket.world;
     let request = ticket.request;
-    let delivery = world.wait_message(request, from);
+    let delivery = world.wait_message(Activity::Receive, request, from);
     // After an error another thread may be fetching it all the same. It fails, too.
     while delivery.is_err() && world.comm().with_post(|post| post.is_under_way(request)) {
         std::thread::sleep(Duration::from_micros(50));

@@ -123,7 +123,6 @@ impl<R, M> Matching<R, M> {
     }
 
     /// How many messages are kept.
-    #[cfg(test)]
     pub(crate) fn kept_count(&self) -> usize {
         self.unexpected.len()
     }

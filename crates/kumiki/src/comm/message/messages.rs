@@ -6,6 +6,7 @@ use super::requests::{Started, To};
 use super::ring::{FRAME_BYTES, LARGEST_RING};
 use super::{Delivery, Place, EAGER_BYTES};
 use crate::{Error, Pod, Rank, Result, World};
+use kumiki_mem::Activity;
 use std::marker::PhantomData;
 
 /// What a message is told apart by, besides its sender.
@@ -145,14 +146,14 @@ impl<'w> Messages<'w> {
             Started::Gone => Ok(()),
             Started::Waits(request) => {
                 let ticket = Ticket { world, request };
-                let sent = world.wait_message(request, Some(to.rank));
+                let sent = world.wait_message(Activity::Send, request, Some(to.rank));
                 ticket.end(sent).map(drop)
             }
             Started::TooLong => world.memory.lend_to_read(bytes, |lent| {
                 let request =
                     world.note(world.start_lent(to, lent.ptr().into(), bytes.len() as u64, None))?;
                 let _end = Lending { world, request, to: to.rank };
-                world.note(world.wait_message(request, Some(to.rank)).map(drop))
+                world.note(world.wait_message(Activity::Send, request, Some(to.rank)).map(drop))
             })?,
         }
     }
@@ -233,7 +234,7 @@ impl<'w> Messages<'w> {
             Ok(outcome) => outcome,
             Err(request) => {
                 let ticket = Ticket { world, request };
-                let outcome = world.wait_message(request, selector.source);
+                let outcome = world.wait_message(Activity::Receive, request, selector.source);
                 ticket.end(outcome)
             }
         };

@@ -104,6 +104,11 @@ impl Out {
         says || self.has_messages() || self.control.iter().any(is_missed)
     }
 
+    /// How many short messages wait here.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.iter().filter(|item| matches!(item.note, Note::Short { .. })).count()
+    }
+
     /// Whether messages go into a lane.
     pub(super) fn has_lane(&self) -> bool {
         self.lane.is_some()

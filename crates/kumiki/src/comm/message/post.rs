@@ -12,7 +12,7 @@ use super::ring::{closed, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
 use crate::comm::ends::Room;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
-use kumiki_mem::Booking;
+use kumiki_mem::{Booking, Traffic};
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -101,6 +101,12 @@ impl Fetch {
     }
 }
 
+/// What of the messages somebody outside sees: while it is the same nothing is told. The moves, receives, messages that are kept, and those that are lent.
+type Shown = (u64, usize, usize, usize);
+
+/// While a rank is busy it tells how far it has come after so many moves.
+const MOVES_UNTOLD: u64 = 64;
+
 /// All of it.
 #[derive(Default)]
 pub(crate) struct Post {
@@ -156,6 +162,9 @@ pub(crate) struct Post {
     /// How many wait for a message without posting a receive: then as much comes as for one.
     pub(super) probes: u32,
     pub(super) moves: u64,
+    /// How many messages there were, and what of all this was told to whoever looks from outside.
+    pub(super) traffic: Traffic,
+    told: Shown,
     /// How often it has gone on, and the message that is lent whose peer was looked at last.
     pub(super) turn: (usize, u64),
 }
@@ -312,6 +321,9 @@ impl Post {
             let Post { done, forgotten, .. } = self;
             done.retain(|request| !forgotten.remove(&request));
         }
+        if self.moves.wrapping_sub(self.told.0) >= MOVES_UNTOLD {
+            self.tell(world);
+        }
         // What is to be fetched whoever waits for it fetches.
         self.done.len() + self.fetches.len() > before
     }
@@ -333,6 +345,7 @@ impl Post {
         if let Some(out) = self.outs.get_mut(&to).filter(|out| out.has_lane()) {
             let sent = out.send_now(world, to, &mut 0, note, body)?;
             self.moves += u64::from(sent);
+            self.count_sent(sent, body.len() as u64);
             return Ok(sent);
         }
         self.book_tables(world)?;
@@ -343,7 +356,31 @@ impl Post {
         };
         self.debts.set(to, debt);
         self.moves += u64::from(sent);
+        self.count_sent(sent, body.len() as u64);
         Ok(sent)
+    }
+
+    /// Counts a message that the program has sent.
+    #[inline]
+    fn count_sent(&mut self, sent: bool, bytes: u64) {
+        if sent {
+            self.traffic.sent += 1;
+            self.traffic.sent_bytes += bytes;
+        }
+    }
+
+    /// Tells whoever looks from outside what the messages of this rank have come to, if that is news.
+    pub(super) fn tell(&mut self, world: &World) {
+        let counts = [self.matching.posted_count(), self.matching.kept_count(), self.lent.len()];
+        let now = (self.moves, counts[0], counts[1], counts[2]);
+        if self.told == now {
+            return;
+        }
+        self.told = now;
+        let waiting: usize = self.outs.values().map(|out| out.waiting()).sum();
+        let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let [receives, unexpected, sends] = [counts[0], counts[1], counts[2] + waiting].map(small);
+        world.memory.tell(&Traffic { unexpected, receives, sends, ..self.traffic });
     }
 
     /// Sends a short message as soon as possible.
@@ -360,6 +397,7 @@ impl Post {
         self.book_tables(world)?;
         let item = Item { request, note, body: body.to_vec(), _booked: Some(booked) };
         self.outs.entry(to).or_default().send(item);
+        self.count_sent(true, body.len() as u64);
         Ok(())
     }
 
@@ -375,6 +413,9 @@ impl Post {
         self.check_torn(to)?;
         let booked = world.memory.book(Purpose::Comm, KEPT_BYTES)?;
         self.book_tables(world)?;
+        if let Note::Lent { bytes, .. } = note {
+            self.count_sent(true, bytes);
+        }
         self.lent.insert(request, Lending { request, to, _memory: memory, _booked: booked });
         let item = Item { request, note, body: registration.to_le_bytes().to_vec(), _booked: None };
         self.outs.entry(to).or_default().send(item);

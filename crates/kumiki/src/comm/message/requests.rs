@@ -8,6 +8,7 @@ use super::{Delivery, MessageOptions, Outcome, Place};
 use crate::comm::ends::Room;
 use crate::comm::state::Poll;
 use crate::{Error, Fate, Rank, Result, Wait, World};
+use kumiki_mem::Activity;
 use std::any::Any;
 use std::cell::Cell;
 use std::time::Duration;
@@ -51,10 +52,17 @@ impl Nap {
         Nap { is_short: world.comm().asks_again() }
     }
 
-    fn wait(self) -> Wait {
-        match self.is_short {
+    /// A wait for a rank, or for any: then for somebody who is there.
+    fn wait(self, doing: Activity, peer: Option<Rank>, somebody: Rank) -> Wait {
+        let wait = match self.is_short {
             true => Wait::at_most(Nap::SHORT),
             false => Wait::FOREVER,
+        };
+        let wait = wait.from(somebody).doing(doing);
+        if peer.is_none() {
+            wait.with_anybody()
+        } else {
+            wait
         }
     }
 
@@ -146,6 +154,7 @@ impl World {
             let note = Note::Lent { context: to.context, tag: to.tag, bytes, place: address, number };
             post.lend(self, to.rank, (number, note), registration, memory)?;
             self.advance_post(post);
+            post.tell(self);
             Ok(number)
         })
     }
@@ -196,8 +205,14 @@ impl World {
     }
 
     /// Waits until a request is done, and says what became of it. It can be asked once.
-    pub(super) fn wait_message(&self, request: u64, peer: Option<Rank>) -> Result<Option<Delivery>> {
-        self.wait_mail(peer, |post| post.outcome(request, peer), |post| post.give_up(request, peer))
+    pub(super) fn wait_message(
+        &self,
+        doing: Activity,
+        request: u64,
+        peer: Option<Rank>,
+    ) -> Result<Option<Delivery>> {
+        let look = |post: &mut Post| post.outcome(request, peer);
+        self.wait_mail(doing, peer, look, |post| post.give_up(request, peer))
     }
 
     /// Waits for the first message that fits, and leaves it where it is.
@@ -208,7 +223,7 @@ impl World {
             None => post.trouble(selector.source).map(Err),
             found => found.map(Ok),
         };
-        self.wait_mail(selector.source, look, |_| {})
+        self.wait_mail(Activity::Receive, selector.source, look, |_| {})
     }
 
     /// The first message that fits, if one has come.
@@ -248,6 +263,7 @@ impl World {
     /// meanwhile. If it cannot come, what was asked for is given up.
     fn wait_mail<T>(
         &self,
+        doing: Activity,
         peer: Option<Rank>,
         look: impl Fn(&mut Post) -> Option<Result<T>>,
         give_up: impl Fn(&mut Post),
@@ -268,6 +284,7 @@ impl World {
             let found = |post: &mut Post| match nap.look(post, &look) {
                 // Whoever waits for somebody who goes is not woken otherwise.
                 None => {
+                    post.tell(self);
                     looks.set(looks.get() + 1);
                     if looks.get().is_multiple_of(LOOKS_BEFORE_ASKING) {
                         post.ask_about(self, whom);
@@ -285,7 +302,7 @@ impl World {
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            match self.memory.look_for_quick_or_whole(turn, nap.wait().from(whom)) {
+            match self.memory.look_for_quick_or_whole(turn, nap.wait(doing, peer, whom)) {
                 Ok(Some(found)) => return found,
                 Ok(None) => drop(self.go_on_with_all()),
                 Err(Error::Timeout { .. }) if nap.is_short => {}
@@ -357,19 +374,28 @@ impl World {
             return self.note(Err(Error::Misuse("wait_any: there is no request".into())));
         }
         loop {
-            let whom = self.somebody_else().unwrap_or(self.rank());
+            // If all are with the same rank, that is waited for.
+            let peer = requests[0].1.filter(|_| requests.iter().all(|(_, peer)| *peer == requests[0].1));
+            let whom = peer.or_else(|| self.somebody_else()).unwrap_or(self.rank());
             self.ask_before_sleep(requests.iter().map(|(_, peer)| peer.unwrap_or(whom)));
             let look = |post: &mut Post| {
                 let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
                 requests.iter().position(ended)
             };
             let nap = Nap::now(self);
-            let turn = || match self.comm().poll(self, |post| nap.look(post, look)) {
+            let told = |post: &mut Post| {
+                let found = look(post);
+                if found.is_none() {
+                    post.tell(self);
+                }
+                found
+            };
+            let turn = || match self.comm().poll(self, |post| nap.look(post, told)) {
                 Poll::Ready(at) => Some(Ok(at)),
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            match self.memory.look_for(turn, nap.wait().from(whom)) {
+            match self.memory.look_for(turn, nap.wait(Activity::Receive, peer, whom)) {
                 Ok(Some(at)) => return Ok(at),
                 Ok(None) => drop(self.go_on_with_all()),
                 Err(Error::Timeout { .. }) if nap.is_short => {}
@@ -468,7 +494,7 @@ impl World {
             Poll::Ready(()) | Poll::Errand => Some(Ok(())),
             Poll::Pending => None,
         };
-        let moved = self.memory.look_for(turn, Wait::at_most(Nap::SHORT).from(peer));
+        let moved = self.memory.look_for(turn, Wait::at_most(Nap::SHORT).from(peer).doing(Activity::Send));
         match moved {
             Ok(()) => drop(self.go_on_with_all()),
             Err(error @ Error::PeerLost { rank, .. }) if rank == peer => {

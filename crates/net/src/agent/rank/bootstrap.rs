@@ -18,6 +18,7 @@ use crate::environment;
 use crate::os::{self, descriptor, futex, process, time};
 use crate::route::Route;
 use crate::shm::arena::{Arena, Config, Phase};
+use crate::shm::board::Origin;
 use crate::shm::control::{Activity, NOBODY};
 use crate::shm::world::{Cause, Place, Status};
 use crate::terms::Terms;
@@ -36,6 +37,8 @@ pub struct Attachment {
     pub rank: Rank,
     /// Its index on its node.
     pub local: u32,
+    /// How it came into the world.
+    pub origin: Origin,
     /// The job's secret.
     pub secret: Secret,
     /// The job.
@@ -121,18 +124,18 @@ pub fn attach(deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment
     }
     if let Some(channel) = inherited()? {
         let membership = Membership::begin(Door::Inherited)?;
-        let attachment = join(channel, deadline_ms)?;
+        let attachment = join(channel, Origin::Run, deadline_ms)?;
         return Ok(Attachment { membership: Some(membership), ..attachment });
     }
     match strangers::call_from_environment(starter_bytes)? {
-        Some(call) => meet(&call, Hosted::new()?, deadline_ms),
+        Some(call) => meet(&call, Hosted::new()?, Origin::Launcher, deadline_ms),
         None => alone(starter_bytes),
     }
 }
 
 /// Joins as [`attach`] does, the world of a job that several launchers start.
 pub fn attach_part(part: &Part, deadline_ms: Option<u64>, starter_bytes: u64) -> Result<Attachment> {
-    meet(&strangers::call_of_part(part, starter_bytes)?, Hosted::new()?, deadline_ms)
+    meet(&strangers::call_of_part(part, starter_bytes)?, Hosted::new()?, Origin::Part, deadline_ms)
 }
 
 /// Joins, as a process of a block, the world that the programs of all blocks make: the place in it, and how many processes each block has.
@@ -149,9 +152,10 @@ pub fn attach_block(
         return Ok((alone(starter_bytes)?, vec![1]));
     }
     let limit_ms = deadline_ms.map_or_else(usual_limit_ms, Ok)?;
+    let origin = Origin::Block { block: summons.block.0, rank: summons.rank.0 };
     let mut hosted = Hosted::new()?;
     match blocks::answer(summons, starter_bytes, &mut hosted, limit_ms) {
-        Ok((call, ranks)) => Ok((meet(&call, hosted, Some(limit_ms))?, ranks)),
+        Ok((call, ranks)) => Ok((meet(&call, hosted, origin, Some(limit_ms))?, ranks)),
         Err(error) => {
             hosted.abandon();
             Err(error)
@@ -190,6 +194,7 @@ impl Attachment {
             arena,
             rank,
             local: 0,
+            origin: Origin::Unknown,
             secret,
             job,
             channel: None,
@@ -263,7 +268,11 @@ fn inherited() -> Result<Option<Channel>> {
 }
 
 /// Joins by a line to the agent.
-pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Result<Attachment> {
+pub(in crate::agent) fn join(
+    channel: Channel,
+    origin: Origin,
+    deadline_ms: Option<u64>,
+) -> Result<Attachment> {
     channel.send(&ToAgent::Attach { pid: std::process::id() })?;
     let limit_ms = deadline_ms.unwrap_or(u64::MAX);
     let start_ms = time::now_ms();
@@ -276,6 +285,7 @@ pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Resu
                     arena,
                     rank,
                     local,
+                    origin,
                     secret,
                     job,
                     channel: Some(channel),
@@ -308,7 +318,12 @@ pub(in crate::agent) fn join(channel: Channel, deadline_ms: Option<u64>) -> Resu
 }
 
 /// Joins together with processes that no launcher of ours started.
-fn meet(call: &strangers::Call, mut hosted: Hosted, deadline_ms: Option<u64>) -> Result<Attachment> {
+fn meet(
+    call: &strangers::Call,
+    mut hosted: Hosted,
+    origin: Origin,
+    deadline_ms: Option<u64>,
+) -> Result<Attachment> {
     let begun = Membership::begin(Door::Met(call.job));
     let begun = begun.and_then(|membership| Ok((membership, deadline_ms.map_or_else(usual_limit_ms, Ok)?)));
     let (membership, limit_ms) = match begun {
@@ -326,7 +341,7 @@ fn meet(call: &strangers::Call, mut hosted: Hosted, deadline_ms: Option<u64>) ->
                 return Err(error);
             }
         };
-        match join(channel, Some(limit_ms)) {
+        match join(channel, origin, Some(limit_ms)) {
             Ok(mut attachment) => {
                 hosted.release();
                 attachment.hosted = Some(hosted);
@@ -360,6 +375,7 @@ fn usual_limit_ms() -> Result<u64> {
 fn wait_until_ready(attachment: &Attachment, start_ms: u64, limit_ms: u64) -> Result<()> {
     let control = attachment.arena.control(attachment.local);
     let control = control.ok_or_else(|| Error::Refused("the agent gave a wrong index".into()))?;
+    control.board.introduce(attachment.rank, attachment.origin);
     control.begin_wait(Activity::Init, NOBODY, start_ms);
     let done = wait_for_phase(attachment, start_ms, limit_ms);
     control.end_wait();
@@ -426,5 +442,6 @@ fn alone(starter_bytes: u64) -> Result<Attachment> {
     }
     arena.shared().set_phase(Phase::Ready);
     let secret = Secret::from_bytes(secret.try_into().unwrap_or_default());
-    Ok(Attachment { secret, ..Attachment::new(Arc::new(arena), Rank(0), None, JobId(job)) })
+    let attachment = Attachment::new(Arc::new(arena), Rank(0), None, JobId(job));
+    Ok(Attachment { secret, origin: Origin::Alone, ..attachment })
 }

@@ -66,7 +66,7 @@ fn visit(call: &Call) -> Result<[u8; 32]> {
     let deadline_ms = time::now_ms() + 60_000;
     let mut hosted = Hosted::new()?;
     let (channel, _) = meet(call, &mut hosted, deadline_ms)?;
-    let mut attachment = bootstrap::join(channel, Some(deadline_ms))?;
+    let mut attachment = bootstrap::join(channel, crate::shm::board::Origin::Launcher, Some(deadline_ms))?;
     attachment.leave()?;
     hosted.wait();
     Ok(*attachment.secret.expose())

@@ -14,10 +14,13 @@
 //! | `notes.rs` | what is said |
 //! | `caller.rs` | whoever calls the roll |
 //! | `mod.rs` | whoever is called |
+//! | `storm.rs` | anybody who says anything, for tests and the fuzzer |
 
 mod caller;
 mod notes;
 mod roll;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod storm;
 
 use super::{greet, job_id, start_thread, Call, Hosted};
 use crate::agent::link::Link;
