@@ -35,9 +35,14 @@ pub(super) trait Rival {
     fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String>;
 }
 
+/// How a job of ours is started that answers lines.
+pub(super) type Ours = fn(Session) -> Result<Command, String>;
+
 /// What to run.
 pub(super) struct Plan {
     pub(super) samples: u32,
+    /// The command that starts a job of ours for a session.
+    pub(super) ours: Ours,
     pub(super) peers: Vec<Box<dyn Rival>>,
     pub(super) startup_peers: bool,
 }
@@ -106,10 +111,10 @@ impl<'p> Stage<'p> {
         let session = group[0].session;
         let needs = |wanted: fn(&How) -> bool| group.iter().any(|metric| wanted(&metric.how));
         if floor.is_none() && needs(|how| matches!(how, How::Ask { floors, .. } if !floors.is_empty())) {
-            let command = launch::job(Place::Shm, 2, &["bench", "worker"])?;
+            let command = launch::worker(Session { place: Place::Shm, ranks: 2 })?;
             *floor = Some(Contender::start(command, true).map_err(|error| format!("the floor: {error}"))?);
         }
-        let command = launch::job(session.place, session.ranks, &["bench", "worker"])?;
+        let command = (plan.ours)(session)?;
         let ours = Contender::start(command, true)
             .map_err(|error| format!("kumiki with {} ranks: {error}", session.ranks))?;
         let mut stage = Stage { ours, peers: Vec::new(), absent: Vec::new() };

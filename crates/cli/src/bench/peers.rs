@@ -3,11 +3,15 @@
 //! `benches/peers/` has the table, the program and what is known of each library; both are built into this command.
 
 use super::catalogue::Place;
+use super::comm::FLAT;
 use super::harness::Rival;
+use super::join::apart::{self, NEXT, TALKS};
+use super::launch;
 use super::workshop::{self, Workshop};
 use kumiki_run::{report, system};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const TABLE: &str = include_str!("../../embedded/peers.tsv");
 const PROGRAM: &str = include_str!("../../embedded/rma.c");
@@ -17,6 +21,9 @@ const FOLDER: &str = "{peers}";
 
 /// Where libraries are: the folder that was given to `benches/peers/install`.
 const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
+
+/// How long a library may take to say whether it lets jobs connect.
+const PORT_LIMIT: Duration = Duration::from_secs(20);
 
 /// One library over one fabric.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +42,8 @@ pub(super) struct Peer {
     few_flags: Vec<String>,
     many_flags: Vec<String>,
     max_ranks: Option<u32>,
+    apart_flags: Vec<String>,
+    server: Vec<String>,
     program: PathBuf,
     scratch: PathBuf,
 }
@@ -46,6 +55,10 @@ impl Rival for Peer {
 
     fn is_for(&self, place: Place, ranks: u32) -> bool {
         self.tcp == (place == Place::Tcp) && self.max_ranks.is_none_or(|most| ranks <= most)
+    }
+
+    fn knows(&self, line: &str) -> bool {
+        !line.starts_with(FLAT)
     }
 
     fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String> {
@@ -62,6 +75,71 @@ impl Rival for Peer {
         }
         command.args(&self.flags).args(flags).arg("-n").arg(ranks.to_string());
         command.arg(&self.program).args(arguments).current_dir(&self.scratch);
+        Ok(command)
+    }
+}
+
+/// Two jobs of a peer that connect to each other.
+pub(super) struct Connected(Peer);
+
+impl Connected {
+    /// This peer as two jobs, if it lets them connect; else why not.
+    pub(super) fn of(peer: &Peer) -> Result<Connected, String> {
+        let mut connected = Connected(peer.clone());
+        connected.0.name = format!("{}-connect", peer.name);
+        let (text, _) = launch::output(peer.command(1, &["port"])?, PORT_LIMIT, false)?;
+        match text.lines().find_map(|line| line.strip_prefix("no ")) {
+            None => Ok(connected),
+            Some(why) => Err(why.rsplit("): ").next().unwrap_or(why).trim().to_string()),
+        }
+    }
+}
+
+impl Rival for Connected {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn is_for(&self, _place: Place, ranks: u32) -> bool {
+        ranks == 2
+    }
+
+    fn knows(&self, line: &str) -> bool {
+        self.0.knows(line)
+    }
+
+    fn command(&self, _ranks: u32, _arguments: &[&str]) -> Result<Command, String> {
+        let peer = &self.0;
+        let file = |name: &str| peer.scratch.join(format!("{name}-{}", std::process::id()));
+        let (address, port) = (file("address"), file("port"));
+        let mut words: Vec<String> = Vec::new();
+        for path in [&address, &port] {
+            let _ = std::fs::remove_file(path);
+        }
+        if !peer.server.is_empty() {
+            words.extend(peer.server.iter().cloned());
+            words.extend([address.display().to_string(), NEXT.into()]);
+        }
+        for side in ["accept", "connect"] {
+            if !peer.server.is_empty() {
+                words.push(format!("@{}", address.display()));
+            }
+            words.push(if side == "accept" { TALKS.into() } else { format!("@{}", port.display()) });
+            words.push(peer.mpirun.clone());
+            if !peer.server.is_empty() {
+                words.extend(["--ompi-server".into(), format!("file:{}", address.display())]);
+            }
+            let root = if system::user() == 0 { &peer.root_flags[..] } else { &[] };
+            words.extend([root, &peer.flags, &peer.apart_flags].concat());
+            words.extend(["-n".into(), "1".into(), peer.program.display().to_string(), side.into()]);
+            words.push(port.display().to_string());
+            if side == "accept" {
+                words.push(NEXT.into());
+            }
+        }
+        let mut command = apart::command(&words)?;
+        set_environment(&mut command, peer.common_environment.iter().chain(&peer.few_environment));
+        command.current_dir(&peer.scratch);
         Ok(command)
     }
 }
@@ -188,6 +266,8 @@ fn parse(table: &str, folder: &Path) -> Vec<Peer> {
             few_flags: words("few"),
             many_flags: words("many"),
             max_ranks: cell("max_ranks").parse().ok(),
+            apart_flags: words("apart"),
+            server: words("server"),
             ..Peer::default()
         }
     };
