@@ -145,6 +145,25 @@ impl Rival for Connected {
 }
 
 impl Peer {
+    /// Builds a program with its compiler, unless that has been done.
+    pub(super) fn compile(&self, workshop: &Workshop, name: &str, text: &str) -> Result<PathBuf, String> {
+        let mut command = workshop::tool(&self.mpicc)?;
+        set_environment(&mut command, self.common_environment.iter());
+        command.arg("-O2");
+        workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl"])
+    }
+
+    /// The words that start many processes, which share the processors with others: `-n N PROGRAM` comes behind them. The library chooses by itself how they
+    /// reach each other: what it was told in other comparisons may not go from job to job.
+    pub(super) fn crowded(&self) -> Vec<String> {
+        let root = if system::user() == 0 { &self.root_flags[..] } else { &[] };
+        let mut words = vec!["env".to_string()];
+        words.extend(self.common_environment.iter().chain(&self.many_environment).cloned());
+        words.push(self.mpirun.clone());
+        words.extend(root.iter().chain(&self.many_flags).cloned());
+        words
+    }
+
     /// Whether nobody else can have put its programs where they are. Those of the system are where `PATH` says.
     fn judge(&self) -> Result<(), String> {
         let programs = [&self.mpicc, &self.mpirun].into_iter().filter(|_| self.is_installed);
@@ -219,11 +238,7 @@ fn build(peers: &mut Vec<Peer>) -> Result<(), String> {
     let workshop = Workshop::open()?;
     let scratch = workshop.scratch()?;
     peers.retain_mut(|peer| {
-        let built = workshop::tool(&peer.mpicc).and_then(|mut command| {
-            set_environment(&mut command, peer.common_environment.iter());
-            command.arg("-O2");
-            workshop.build(&program_name(&peer.mpicc), ("c", PROGRAM), command, &[])
-        });
+        let built = peer.compile(&workshop, "rma", PROGRAM);
         match &built {
             Ok(program) => (peer.program, peer.scratch) = (program.clone(), scratch.clone()),
             Err(why) => report(&format!("{} is left out: {why}", peer.name)),
@@ -234,9 +249,9 @@ fn build(peers: &mut Vec<Peer>) -> Result<(), String> {
 }
 
 /// What our program is called that this compiler builds.
-fn program_name(mpicc: &str) -> String {
+fn program_name(name: &str, mpicc: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
-    format!("rma-{}", mpicc.chars().map(plain).collect::<String>())
+    format!("{name}-{}", mpicc.chars().map(plain).collect::<String>())
 }
 
 /// Reads the table: one row a line, one column a tab, `-` for nothing.
