@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <zmq.h>
 
 enum { WINDOW = 8, WARM_UPS = 2, MAX_REPS = 1000 };
@@ -137,5 +138,6 @@ int main(int argc, char **argv)
     zmq_send(line, &o, sizeof o, ZMQ_DONTWAIT);
     zmq_close(line);
     zmq_ctx_term(context);
+    if (strncmp(argv[2], "ipc://", 6) == 0) unlink(argv[2] + 6);
     return 0;
 }

@@ -95,6 +95,24 @@ impl Connected {
     }
 }
 
+impl Connected {
+    /// Where the address of the server is written to, and the name of the port.
+    fn files(&self) -> [PathBuf; 2] {
+        let own = std::process::id();
+        ["address", "port"].map(|name| self.0.scratch.join(format!("{name}-{}-{own}", self.0.name)))
+    }
+
+    fn clear(&self) {
+        self.files().iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 impl Rival for Connected {
     fn name(&self) -> &str {
         &self.0.name
@@ -110,21 +128,19 @@ impl Rival for Connected {
 
     fn command(&self, _ranks: u32, _arguments: &[&str]) -> Result<Command, String> {
         let peer = &self.0;
-        let file = |name: &str| peer.scratch.join(format!("{name}-{}", std::process::id()));
-        let (address, port) = (file("address"), file("port"));
+        let [address, port] = self.files();
+        self.clear();
         let mut words: Vec<String> = Vec::new();
-        for path in [&address, &port] {
-            let _ = std::fs::remove_file(path);
-        }
         if !peer.server.is_empty() {
             words.extend(peer.server.iter().cloned());
             words.extend([address.display().to_string(), NEXT.into()]);
         }
-        for side in ["accept", "connect"] {
+        for (side, core) in [("accept", 0), ("connect", 1)] {
             if !peer.server.is_empty() {
                 words.push(format!("@{}", address.display()));
             }
             words.push(if side == "accept" { TALKS.into() } else { format!("@{}", port.display()) });
+            words.extend(apart::on_core(core));
             words.push(peer.mpirun.clone());
             if !peer.server.is_empty() {
                 words.extend(["--ompi-server".into(), format!("file:{}", address.display())]);

@@ -94,6 +94,15 @@ pub(in crate::bench) fn stay_on_a_core(world: &World) {
     }
 }
 
+/// The words in front of a program that keep it on a core, if there are two or more: of two programs each gets one.
+pub(in crate::bench) fn on_core(number: usize) -> Vec<String> {
+    let cores = system::allowed_cores();
+    match (cores.len(), system::find_program("taskset"), cores.get(number)) {
+        (2.., Some(_), Some(core)) => ["taskset", "-c", &core.to_string()].map(String::from).into(),
+        _ => Vec::new(),
+    }
+}
+
 /// One program as the words have it.
 #[derive(Default, Debug, PartialEq)]
 struct Program<'a> {

@@ -27,8 +27,9 @@ const MISSED_CODE: i32 = 1;
 
 const COUNTED: &str = "\
 Private: Private_Clean + Private_Dirty of the whole process (/proc/self/smaps_rollup), when all is done and everybody is still there.
-Added to a root: Private_Dirty less what it was when MPI had been initialised and had broadcast once, the library of Kumiki, which is loaded then,
-included (its pages that the loader must change are `library`, the rest is what joining took). Of roots the largest figure counts.
+Added to a root: Anonymous less what it was when MPI had been initialised and had broadcast once, the library of Kumiki, which is loaded then,
+included (its pages that the loader must change are `library`, the rest is what joining took). What is shared, the arena and MPI's segments, is in
+neither. Of roots the largest figure counts.
 ";
 
 /// How the workers are grouped.
@@ -76,12 +77,12 @@ impl Taken {
     fn new(line: &Value) -> Result<Taken, String> {
         let figure = |when: &str, name: &str| line[when][name].as_u64().map(|kib| kib << 10);
         let both = |when: &str| Some(figure(when, "clean")? + figure(when, "dirty")?);
-        let (before, opened) = (figure("before", "dirty"), figure("opened", "dirty"));
+        let (before, opened) = (figure("before", "anonymous"), figure("opened", "anonymous"));
         let missing = || format!("a figure is missing in {line}");
-        let after = figure("after", "dirty").ok_or_else(missing)?;
+        let after = figure("after", "anonymous").ok_or_else(missing)?;
         Ok(Taken {
             private: both("after").ok_or_else(missing)?,
-            anonymous: figure("after", "anonymous").ok_or_else(missing)?,
+            anonymous: after,
             library: before.zip(opened).map(|(before, opened)| opened.saturating_sub(before)),
             added: before.map(|before| after.saturating_sub(before)),
         })
@@ -428,7 +429,7 @@ mod tests {
     fn the_largest_root_counts_and_none_may_be_missing() {
         let root = |kib: u64| {
             format!(
-                r#"{{"who":"root","before":{{"clean":9,"dirty":5,"anonymous":5}},"opened":{{"clean":0,"dirty":6,"anonymous":6}},"after":{{"clean":1,"dirty":{kib},"anonymous":7}}}}"#
+                r#"{{"who":"root","before":{{"clean":9,"dirty":5,"anonymous":5}},"opened":{{"clean":0,"dirty":6,"anonymous":6}},"after":{{"clean":1,"dirty":{kib},"anonymous":{kib}}}}}"#
             )
         };
         let master = r#"{"who":"master","after":{"clean":1,"dirty":2,"anonymous":3}}"#;

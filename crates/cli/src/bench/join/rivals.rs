@@ -95,7 +95,7 @@ pub(super) fn find(list: &str) -> Result<Vec<Box<dyn Rival>>, String> {
 
 /// Each MPI inside one job; and between two over TCP, which is what they have for that on one machine, too.
 fn mpi(list: &str, found: &mut Vec<Box<dyn Rival>>) -> Result<(), String> {
-    let peers = peers::find(list)?;
+    let peers = peers::find(list).map_err(|why| format!("{why}, {ZEROMQ}, {TREE}"))?;
     for peer in peers.iter().filter(|peer| peer.tcp) {
         match Connected::of(peer) {
             Ok(connected) => found.push(Box::new(connected)),
