@@ -63,7 +63,8 @@ pub(super) struct Plan {
     pub(super) png: Option<PathBuf>,
 }
 
-/// What a process took, in bytes.
+/// What a process took, in bytes. Pages of a file that was written a moment ago, as a library that was just built, are Private_Dirty in a process that has them
+/// alone: what is added is therefore told by Anonymous.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Taken {
     private: u64,
