@@ -131,7 +131,7 @@ fn wrong_questions_about_joining_are_answered() {
     let peer = bench_of("join", &["--peers", "zeromqq", "--only", "join8"]);
     assert_eq!(peer.status.code(), Some(2));
     let errors = String::from_utf8_lossy(&peer.stderr);
-    assert!(errors.contains("openmpi4") && errors.contains("zeromq, flat"), "{errors}");
+    assert!(errors.contains("openmpi4") && errors.contains("zeromq, waitio, flat"), "{errors}");
     for words in [&["--memory", "--groups", "32"][..], &["--groups", "2x2"], &["--memory", "--peers", "none"]]
     {
         assert_eq!(bench_of("join", words).status.code(), Some(2), "{words:?}");

@@ -12,7 +12,7 @@ use kumiki_run::system;
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -43,9 +43,14 @@ pub(in crate::bench) fn command(words: &[String]) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Two programs of ours that measure what the first process of the first one is told: on one node, or each on one of its own.
+/// Two programs of ours that measure what the first process of the first one is told.
 pub(super) fn joined(session: Session) -> Result<Command, String> {
     let program = launch::program()?.to_string_lossy().into_owned();
+    joined_as(session, &[&program, "bench", "worker", "--joined"])
+}
+
+/// The same of any program: on one node, or each on one of its own.
+pub(super) fn joined_as(session: Session, program: &[&str]) -> Result<Command, String> {
     let ranks = session.ranks / BLOCKS;
     let mut words = Vec::new();
     for (block, rank) in (0..BLOCKS).flat_map(|block| (0..ranks).map(move |rank| (block, rank))) {
@@ -60,7 +65,7 @@ pub(super) fn joined(session: Session) -> Result<Command, String> {
         if (block, rank) == (0, 0) {
             words.push(TALKS.into());
         }
-        words.extend([&program, "bench", "worker", "--joined"].map(String::from));
+        words.extend(program.iter().map(|word| word.to_string()));
     }
     let mut secret = [0; 16];
     system::random_bytes(&mut secret).map_err(|error| error.to_string())?;
@@ -101,6 +106,19 @@ pub(in crate::bench) fn on_core(number: usize) -> Vec<String> {
         (2.., Some(_), Some(core)) => ["taskset", "-c", &core.to_string()].map(String::from).into(),
         _ => Vec::new(),
     }
+}
+
+/// The library for C, where it is installed or was built.
+pub(super) fn library() -> Result<PathBuf, String> {
+    let program = launch::program()?;
+    let folder = program.parent().unwrap_or(Path::new("/"));
+    let places = ["../lib/libkumiki.so", "libkumiki_c.so", "deps/libkumiki_c.so"];
+    let found = places.iter().map(|place| folder.join(place)).filter(|path| path.is_file());
+    // One that was built long ago may lie beside a newer one.
+    found.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok()).ok_or_else(|| {
+        "the library for C is not there: `./x install --prefix P` installs it, and then use P/bin/kumiki"
+            .into()
+    })
 }
 
 /// One program as the words have it.

@@ -6,6 +6,7 @@
 use super::super::peers::{self, Peer};
 use super::super::workshop::{self, Workshop};
 use super::super::{harness, launch};
+use super::apart::library;
 use crate::chart::{bytes_text, Bars, Group, Scale, Unit};
 use crate::commands::mem::picture_line;
 use crate::commands::{print, Outcome};
@@ -324,7 +325,7 @@ impl Parts {
         compiler.args(["-O2", "-DWITHOUT_MPI"]);
         let master = workshop.build("join", ("c", PROGRAM), compiler, &["-ldl"])?;
         let program = launch::program()?;
-        let library = library(&program)?;
+        let library = library()?;
         let launcher = scratch.join("acprun");
         let _ = std::fs::remove_file(&launcher);
         let linked = std::os::unix::fs::symlink(&program, &launcher);
@@ -366,43 +367,26 @@ impl Drop for Parts {
     }
 }
 
-/// The library for C, where it is installed or was built.
-fn library(program: &Path) -> Result<PathBuf, String> {
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    let places = ["../lib/libkumiki.so", "libkumiki_c.so", "deps/libkumiki_c.so"];
-    let found = places.iter().map(|place| folder.join(place)).filter(|path| path.is_file());
-    // One that was built long ago may lie beside a newer one.
-    found.max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok()).ok_or_else(|| {
-        "the library for C is not there: `./x install --prefix P` installs it, and then use P/bin/kumiki"
-            .into()
-    })
-}
-
 fn chart(rows: &[Row]) -> Bars {
-    let mut series: Vec<String> = Vec::new();
-    let mut shapes: Vec<Shape> = Vec::new();
-    for row in rows {
-        for who in ["master", "root"] {
-            series.push(format!("{}: {who}", row.name()));
-        }
-        shapes.push(row.shape);
-    }
+    let good = || rows.iter().filter(|row| row.taken.is_ok());
+    let mut series: Vec<String> = good().map(Row::name).collect();
     series.sort();
     series.dedup();
+    let mut shapes: Vec<Shape> = rows.iter().map(|row| row.shape).collect();
     shapes.dedup();
-    let value = |name: &str, shape: Shape| {
-        let is_it = |row: &&Row| row.shape == shape && name.starts_with(&format!("{}: ", row.name()));
-        let (master, root) = rows.iter().find(is_it)?.taken.as_ref().ok()?;
-        Some(if name.ends_with("master") { master.private } else { root.private } as f64)
+    let value = |shape: Shape, is_master: bool, name: &String| {
+        let row = good().find(|row| row.shape == shape && row.name() == *name)?;
+        let (master, root) = row.taken.as_ref().ok()?;
+        Some(if is_master { master.private } else { root.private } as f64)
     };
-    let group = |&shape: &Shape| Group {
-        name: shape.to_string(),
-        values: series.iter().map(|name| value(name, shape)).collect(),
+    let group = |shape: Shape, who: &str| Group {
+        name: format!("{shape}, {who}"),
+        values: series.iter().map(|name| value(shape, who == "master", name)).collect(),
     };
     Bars {
         title: "One world of several MPI jobs, beside MPI_Comm_spawn".into(),
         subtitle: "private memory of the master and of the largest root, by groups and their size".into(),
-        groups: shapes.iter().map(group).collect(),
+        groups: shapes.iter().flat_map(|&shape| ["master", "root"].map(|who| group(shape, who))).collect(),
         series,
         unit: Unit::Bytes,
         scale: Scale::Logarithmic,

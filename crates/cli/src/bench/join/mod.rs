@@ -31,13 +31,13 @@ Examples:
 Two programs are started by themselves and join, on one node through shared memory (shm) and as if on two machines (tcp, on loopback). Beside them:
 bare sockets (the floor); MPI_Send and MPI_Recv inside one job; the same between two jobs (MPI_Comm_accept, `openmpi4-connect`); PAIR sockets
 of ZeroMQ (`apt-get install libzmq3-dev`). Collectives are of 2 programs with 8 processes each, beside a binomial tree of 16 over bare sockets
-(`flat`). `./x peers` installs what to compare with; what is not there is left out. Memory has bounds, and the command fails (1) if one is missed.";
+(`flat`). `waitio` is Kumiki again, by its C interface with eight messages under way, and is not compared with. `./x peers` installs what to compare with; what is not there is left out. Memory has bounds, and the command fails (1) if one is missed.";
 
 /// Separate programs that join: messages and collectives between them; memory of one world of several MPI jobs.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct JoinArguments {
-    /// What to compare with: auto (all found), none, or names such as openmpi4,mpich4,zeromq,flat.
+    /// What to compare with: auto (all found), none, or names such as openmpi4,mpich4,zeromq,waitio,flat.
     #[arg(long, value_name = "LIST", default_value = "auto")]
     peers: String,
     /// Measure no times, but the memory of a master and 32 workers in several MPI jobs.

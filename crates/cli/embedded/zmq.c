@@ -1,1 +1,0 @@
-../../../benches/peers/zmq.c
