@@ -2,6 +2,9 @@
  *
  *   rma         read `METRIC REPS` lines on rank 0's standard input and answer each with one line of JSON
  *   rma init    initialise, one barrier, finalise: to time start-up from outside
+ *   rma port    whether this library lets separate jobs connect: one line, `port NAME` or `no WHY`
+ *   rma accept FILE, rma connect FILE
+ *               two jobs of one process each: the first writes the name of its port into the file, and both are ranks 0 and 1 from then on
  *   rma memory  every rank sends one word to every other; one line of JSON with what that cost each of them, in bytes:
  *               {"private":[..],"shared":[..],"page_tables":[..]} by rank. `private`: Private_Clean and Private_Dirty after it less
  *               Anonymous before MPI_Init, of mappings that are not shared; `shared`: Pss of those that are, so that their sum
@@ -65,6 +68,7 @@ static const char *const PATTERN_NAME[PATTERNS] = {"pingpong", "bw", "rate", "bc
 static const char *const PATTERN_UNIT[PATTERNS] = {"ns", "MB/s", "ns", "us", "us", "us", "us", "us", "ns", "ns", "us", "us"};
 
 static int rank, ranks;
+static MPI_Comm everybody = MPI_COMM_WORLD; /* of this job, or of two that have connected */
 
 /* How fast two MiB are copied depends on which physical pages they happen to have: one and the same program differs by up to
  * 10 % from start to start. So every measurement of a bandwidth between private memories takes another place in them. */
@@ -124,7 +128,7 @@ static double now(void)
 static void die(const char *what)
 {
     fprintf(stderr, "rma: rank %d: %s: %s\n", rank, what, strerror(errno));
-    MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Abort(everybody, 1);
     exit(1);
 }
 
@@ -196,8 +200,8 @@ static void connect_ranks(void)
         if (listen(s, ranks) != 0) die("listen");
         if (getsockname(s, (struct sockaddr *)&name, &length) != 0) die("getsockname");
     }
-    MPI_Bcast(&name, sizeof name, MPI_BYTE, 0, MPI_COMM_WORLD);
-    MPI_Bcast(&length, sizeof length, MPI_BYTE, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&name, sizeof name, MPI_BYTE, 0, everybody);
+    MPI_Bcast(&length, sizeof length, MPI_BYTE, 0, everybody);
     if (rank != 0) {
         if (connect(s, (struct sockaddr *)&name, length) != 0) die("connect");
         teller = s;
@@ -313,20 +317,20 @@ static int open_window(enum kind kind, long bytes)
     if (w->bytes >= bytes) return MPI_SUCCESS;
     close_window(kind);
     if (kind == ALLOC) {
-        code = MPI_Win_allocate(mine, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w->base, &w->win);
+        code = MPI_Win_allocate(mine, 1, MPI_INFO_NULL, everybody, &w->base, &w->win);
     } else {
         w->base = allocate((size_t)mine);
-        code = MPI_Win_create(w->base, mine, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &w->win);
+        code = MPI_Win_create(w->base, mine, 1, MPI_INFO_NULL, everybody, &w->win);
     }
     int worst = code; /* every rank must agree that there is a window */
-    MPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    MPI_Allreduce(&code, &worst, 1, MPI_INT, MPI_MAX, everybody);
     if (worst != MPI_SUCCESS) return worst;
     MPI_Win_set_errhandler(w->win, MPI_ERRORS_RETURN);
     w->bytes = bytes;
     w->there = w->base;
     w->pid = getpid();
-    MPI_Bcast(&w->there, sizeof w->there, MPI_BYTE, TARGET, MPI_COMM_WORLD);
-    MPI_Bcast(&w->pid, 1, MPI_LONG, TARGET, MPI_COMM_WORLD);
+    MPI_Bcast(&w->there, sizeof w->there, MPI_BYTE, TARGET, everybody);
+    MPI_Bcast(&w->pid, 1, MPI_LONG, TARGET, everybody);
     return MPI_Win_lock_all(MPI_MODE_NOCHECK, w->win);
 }
 
@@ -448,7 +452,7 @@ static void sample_busy(const struct request *r, const struct window *w, struct 
 {
     const struct timespec lead = {0, (long)(BUSY_LEAD_SECONDS * 1e9)};
     for (long i = -1; i < r->reps; i++) { /* the first connects and warms up */
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(everybody);
         if (rank == TARGET) {
             compute(BUSY_SECONDS);
         } else if (rank == 0) {
@@ -459,7 +463,7 @@ static void sample_busy(const struct request *r, const struct window *w, struct 
                 samples[i] = t * 1e6;
             }
         }
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(everybody);
     }
 }
 
@@ -470,21 +474,21 @@ static void prepare_target(const struct request *r, struct window *w, long at)
         for (long i = 0; i < r->bytes / 8; i++) word[i] = r->op == GET ? SEED : 0;
         MPI_Win_sync(w->win);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(everybody);
 }
 
 /* Whether the target holds what the origin believes; known at every rank. */
 static int target_is_right(const struct request *r, struct window *w, long at, uint64_t count)
 {
     int right = 1;
-    MPI_Bcast(&count, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&count, 1, MPI_UINT64_T, 0, everybody);
     if (rank == TARGET) {
         MPI_Win_sync(w->win);
         uint64_t want = r->op == GET ? SEED : count;
         volatile uint64_t *word = (volatile uint64_t *)(w->base + at);
         right = word[0] == want && word[r->bytes / 8 - 1] == want;
     }
-    MPI_Bcast(&right, 1, MPI_INT, TARGET, MPI_COMM_WORLD);
+    MPI_Bcast(&right, 1, MPI_INT, TARGET, everybody);
     return right;
 }
 
@@ -513,7 +517,7 @@ static void measure_rma(const struct request *r)
     prepare_target(r, w, at);
     if (r->busy) sample_busy(r, w, &o, samples);
     else if (rank == 0) sample_waiting(r, w, &o, samples);
-    MPI_Barrier(MPI_COMM_WORLD); /* where the others wait, and drive their library */
+    MPI_Barrier(everybody); /* where the others wait, and drive their library */
     int right = target_is_right(r, w, at, o.count);
     if (o.mpi != MPI_SUCCESS) answer_error(r->metric, "%s", mpi_message(o.mpi));
     else if (o.wrong) answer_error(r->metric, "an operation returned a wrong value");
@@ -541,11 +545,11 @@ static void pingpong(struct pair *p, long n)
     int bytes = (int)p->bytes;
     for (long i = 0; i < n && rank < 2; i++) {
         if (rank == 0) *(volatile long *)p->from = i;
-        if (rank == 0) MPI_Send(p->from, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(p->to, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 0) MPI_Send(p->from, bytes, MPI_BYTE, 1, 0, everybody);
+        MPI_Recv(p->to, bytes, MPI_BYTE, 1 - rank, 0, everybody, MPI_STATUS_IGNORE);
         p->wrong += *(volatile long *)p->to != i;
         if (rank == 1) *(volatile long *)p->from = i;
-        if (rank == 1) MPI_Send(p->from, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+        if (rank == 1) MPI_Send(p->from, bytes, MPI_BYTE, 0, 0, everybody);
     }
 }
 
@@ -560,12 +564,12 @@ static void one_way(struct pair *p, long n, long flying)
         long now_flying = n - done < flying ? n - done : flying;
         for (long i = 0; i < now_flying; i++) {
             long at = places > 1 ? i % places * p->bytes : 0;
-            if (rank == 0) MPI_Isend(p->from + at, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[i]);
-            else MPI_Irecv(p->to + at, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[i]);
+            if (rank == 0) MPI_Isend(p->from + at, bytes, MPI_BYTE, 1, 0, everybody, &requests[i]);
+            else MPI_Irecv(p->to + at, bytes, MPI_BYTE, 0, 0, everybody, &requests[i]);
         }
         MPI_Waitall((int)now_flying, requests, statuses);
-        if (rank == 1) MPI_Send(p->from, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
-        else MPI_Recv(p->to, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 1) MPI_Send(p->from, 0, MPI_BYTE, 0, 1, everybody);
+        else MPI_Recv(p->to, 0, MPI_BYTE, 1, 1, everybody, MPI_STATUS_IGNORE);
     }
 }
 
@@ -573,10 +577,10 @@ static void collective(struct pair *p, enum pattern pattern, long n)
 {
     int bytes = (int)p->bytes, words = bytes / 8;
     for (long i = 0; i < n; i++) {
-        if (pattern == BCAST) MPI_Bcast(p->from, bytes, MPI_BYTE, (int)(i % ranks), MPI_COMM_WORLD);
-        else if (pattern == ALLREDUCE) MPI_Allreduce(p->from, p->to, words, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        else if (pattern == ALLGATHER) MPI_Allgather(p->from, bytes, MPI_BYTE, p->to, bytes, MPI_BYTE, MPI_COMM_WORLD);
-        else MPI_Alltoall(p->from, bytes, MPI_BYTE, p->to, bytes, MPI_BYTE, MPI_COMM_WORLD);
+        if (pattern == BCAST) MPI_Bcast(p->from, bytes, MPI_BYTE, (int)(i % ranks), everybody);
+        else if (pattern == ALLREDUCE) MPI_Allreduce(p->from, p->to, words, MPI_DOUBLE, MPI_SUM, everybody);
+        else if (pattern == ALLGATHER) MPI_Allgather(p->from, bytes, MPI_BYTE, p->to, bytes, MPI_BYTE, everybody);
+        else MPI_Alltoall(p->from, bytes, MPI_BYTE, p->to, bytes, MPI_BYTE, everybody);
     }
 }
 
@@ -596,14 +600,14 @@ static void sparse(struct pair *p, long n)
             counts[to[j]] = 1;
         }
         *(volatile long *)p->from = rank;
-        MPI_Reduce_scatter_block(counts, &due, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-        for (int j = 0; j < few; j++) MPI_Isend(p->from, bytes, MPI_BYTE, to[j], (int)(i & 1), MPI_COMM_WORLD, &requests[j]);
+        MPI_Reduce_scatter_block(counts, &due, 1, MPI_INT, MPI_SUM, everybody);
+        for (int j = 0; j < few; j++) MPI_Isend(p->from, bytes, MPI_BYTE, to[j], (int)(i & 1), everybody, &requests[j]);
         for (int j = 0; j < due; j++) {
             char *place = p->to + j * p->bytes;
-            MPI_Probe(MPI_ANY_SOURCE, (int)(i & 1), MPI_COMM_WORLD, &status);
+            MPI_Probe(MPI_ANY_SOURCE, (int)(i & 1), everybody, &status);
             MPI_Get_count(&status, MPI_BYTE, &got);
             if (got != bytes) die("a message of another length");
-            MPI_Recv(place, got, MPI_BYTE, status.MPI_SOURCE, (int)(i & 1), MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(place, got, MPI_BYTE, status.MPI_SOURCE, (int)(i & 1), everybody, MPI_STATUS_IGNORE);
             p->wrong += *(volatile long *)place != status.MPI_SOURCE;
         }
         MPI_Waitall(few, requests, MPI_STATUSES_IGNORE);
@@ -626,7 +630,7 @@ static void words_at_random(struct pair *p, enum pattern pattern, long n)
         if (i % 4096 == 4095) MPI_Win_flush_all(p->win);
     }
     MPI_Win_flush_all(p->win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(everybody);
 }
 
 /* A cube of `side` doubles each way, of which a rank has a part, with ghost cells around it: gives its doubles. */
@@ -652,10 +656,10 @@ static void exchange_faces(struct pair *p, long n)
     double *field = (double *)p->from;
     MPI_Request requests[4];
     for (long i = 0; i < n; i++) {
-        MPI_Irecv(field, 1, p->faces[0], below, 0, MPI_COMM_WORLD, &requests[0]);
-        MPI_Irecv(field, 1, p->faces[3], above, 1, MPI_COMM_WORLD, &requests[1]);
-        MPI_Isend(field, 1, p->faces[2], above, 0, MPI_COMM_WORLD, &requests[2]);
-        MPI_Isend(field, 1, p->faces[1], below, 1, MPI_COMM_WORLD, &requests[3]);
+        MPI_Irecv(field, 1, p->faces[0], below, 0, everybody, &requests[0]);
+        MPI_Irecv(field, 1, p->faces[3], above, 1, everybody, &requests[1]);
+        MPI_Isend(field, 1, p->faces[2], above, 0, everybody, &requests[2]);
+        MPI_Isend(field, 1, p->faces[1], below, 1, everybody, &requests[3]);
         MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     }
     p->wrong += field[p->ghost[0]] != below || field[p->ghost[1]] != above;
@@ -663,7 +667,7 @@ static void exchange_faces(struct pair *p, long n)
 
 static double patterns(struct pair *p, enum pattern pattern, long n)
 {
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(everybody);
     double start = now();
     if (pattern == PINGPONG) pingpong(p, n);
     else if (pattern == STREAM || pattern == RATE) one_way(p, n, pattern == STREAM ? WINDOW : FLYING);
@@ -672,7 +676,7 @@ static double patterns(struct pair *p, enum pattern pattern, long n)
     else if (pattern == SPARSE) sparse(p, n);
     else collective(p, pattern, n);
     double t = now() - start;
-    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, everybody);
     return t;
 }
 
@@ -695,7 +699,7 @@ static void measure_comm(const struct request *r)
     for (long i = 0; has_faces && i < each / 8; i++) ((double *)p.from)[i] = rank;
     if (over_table) {
         long share = r->bytes / ranks * 8;
-        MPI_Win_allocate(share, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &table, &p.win);
+        MPI_Win_allocate(share, 1, MPI_INFO_NULL, everybody, &table, &p.win);
         memset(table, 0, (size_t)share);
         MPI_Win_lock_all(MPI_MODE_NOCHECK, p.win);
     }
@@ -714,7 +718,7 @@ static void measure_comm(const struct request *r)
         MPI_Win_free(&p.win);
     }
     long wrong = 0;
-    MPI_Allreduce(&p.wrong, &wrong, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&p.wrong, &wrong, 1, MPI_LONG, MPI_SUM, everybody);
     if (wrong) answer_error(r->metric, "a message was wrong");
     else answer(r->metric, PATTERN_UNIT[pattern], 0, samples, r->reps);
     for (int face = 0; has_faces && face < 4; face++) MPI_Type_free(&p.faces[face]);
@@ -725,11 +729,11 @@ static void measure_comm(const struct request *r)
 
 static double barriers(long n)
 {
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(everybody);
     double start = now();
-    for (long i = 0; i < n; i++) MPI_Barrier(MPI_COMM_WORLD);
+    for (long i = 0; i < n; i++) MPI_Barrier(everybody);
     double t = now() - start;
-    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD); /* rank 0's clock decides for all */
+    MPI_Bcast(&t, 1, MPI_DOUBLE, 0, everybody); /* rank 0's clock decides for all */
     return t;
 }
 
@@ -763,7 +767,7 @@ static void measure_memory(const struct request *r, long mine)
 {
     double value = (double)mine, *samples = calloc((size_t)ranks, sizeof *samples);
     if (!samples) die("out of memory");
-    MPI_Gather(&value, 1, MPI_DOUBLE, samples, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    MPI_Gather(&value, 1, MPI_DOUBLE, samples, 1, MPI_DOUBLE, 0, everybody);
     int known = 1;
     for (int i = 0; i < ranks; i++) known &= samples[i] >= 0;
     if (known) answer(r->metric, "bytes", 0, samples, ranks);
@@ -808,7 +812,7 @@ static long gathered[CROWD];
 
 static void print_gathered(const char *name, long mine, const char *before, const char *after)
 {
-    MPI_Gather(&mine, 1, MPI_LONG, gathered, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+    MPI_Gather(&mine, 1, MPI_LONG, gathered, 1, MPI_LONG, 0, everybody);
     if (rank != 0) return;
     printf("%s\"%s\":[", before, name);
     for (int i = 0; i < ranks; i++) printf("%s%ld", i ? "," : "", gathered[i]);
@@ -823,21 +827,21 @@ static int crowd(int *argc, char ***argv)
     figures_now(); /* the first reading touches what reading touches */
     struct figures before = figures_now();
     MPI_Init(argc, argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_rank(everybody, &rank);
+    MPI_Comm_size(everybody, &ranks);
     if (ranks > CROWD) die("too many ranks");
     int n = 0;
     sent = (uint64_t)rank;
     for (int i = 1; i < ranks; i++) {
         int from = (rank + ranks - i) % ranks;
-        MPI_Irecv(&words[from], 1, MPI_UINT64_T, from, 7, MPI_COMM_WORLD, &requests[n++]);
+        MPI_Irecv(&words[from], 1, MPI_UINT64_T, from, 7, everybody, &requests[n++]);
     }
     for (int i = 1; i < ranks; i++)
-        MPI_Isend(&sent, 1, MPI_UINT64_T, (rank + i) % ranks, 7, MPI_COMM_WORLD, &requests[n++]);
+        MPI_Isend(&sent, 1, MPI_UINT64_T, (rank + i) % ranks, 7, everybody, &requests[n++]);
     MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < ranks; i++)
         if (i != rank && words[i] != (uint64_t)i) die("a message was wrong");
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(everybody);
     /* One after the other: a process that reads its mappings holds up those that change theirs. */
     int turn = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     if (turn < 0 || flock(turn, LOCK_EX) != 0) die("cannot wait for my turn");
@@ -880,16 +884,53 @@ static void serve(long memory)
     for (int k = 0; k < KINDS; k++) close_window((enum kind)k);
 }
 
+/* ---- two jobs that connect ---- */
+
+static int tell_port(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "";
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int code = MPI_Open_port(MPI_INFO_NULL, port);
+    printf("%s %s\n", code == MPI_SUCCESS ? "port" : "no", code == MPI_SUCCESS ? port : mpi_message(code));
+    fflush(stdout);
+    if (code == MPI_SUCCESS) MPI_Close_port(port);
+    return MPI_Finalize() != MPI_SUCCESS;
+}
+
+/* Makes one communicator of the processes of two jobs. The file with the name of the port is there when the second is started. */
+static void join_jobs(int accepts, const char *path)
+{
+    char port[MPI_MAX_PORT_NAME] = "", fresh[4096];
+    MPI_Comm between;
+    if (accepts) {
+        MPI_Open_port(MPI_INFO_NULL, port);
+        snprintf(fresh, sizeof fresh, "%s.new", path);
+        FILE *f = fopen(fresh, "w");
+        if (!f || fputs(port, f) < 0 || fclose(f) != 0 || rename(fresh, path) != 0) die(path);
+        MPI_Comm_accept(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &between);
+        unlink(path);
+    } else {
+        FILE *f = fopen(path, "r");
+        if (!f || !fgets(port, sizeof port, f)) die(path);
+        fclose(f);
+        MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_SELF, &between);
+    }
+    MPI_Intercomm_merge(between, !accepts, &everybody);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "memory") == 0) return crowd(&argc, &argv);
     MPI_Init(&argc, &argv);
-    MPI_Barrier(MPI_COMM_WORLD);
+    if (argc > 1 && strcmp(argv[1], "port") == 0) return tell_port();
+    if (argc > 2) join_jobs(strcmp(argv[1], "accept") == 0, argv[2]);
+    MPI_Barrier(everybody);
     if (argc > 1 && strcmp(argv[1], "init") == 0) return MPI_Finalize() != MPI_SUCCESS;
     long memory = private_bytes();
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Comm_set_errhandler(everybody, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(everybody, &rank);
+    MPI_Comm_size(everybody, &ranks);
     connect_ranks();
     if (rank == 0) greet();
     serve(memory);

@@ -106,6 +106,42 @@ fn the_structures_are_measured_and_right() {
 }
 
 #[test]
+fn programs_that_join_are_measured_on_one_node_and_between_two() {
+    let words = ["--samples", "1", "--only", "join8,joinbw.tcp.64K,bcast8.shm", "--peers", "none", "--json"];
+    let output = bench_of("join", &words);
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{text}{errors}");
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["metric"].as_str()).collect();
+    assert_eq!(names, ["join8.shm", "bcast8.shm.2x8", "join8.tcp", "joinbw.tcp.64K"]);
+    for row in &rows {
+        assert!(row.get("error").is_none(), "{row}");
+        assert!(row["kumiki"].as_f64().is_some_and(|value| value > 0.0), "{row}");
+        let is_between = row["metric"].as_str().unwrap().contains("tcp");
+        assert_eq!(
+            row["ratio_floor"].is_number() && row["bounds"][0]["holds"].is_boolean(),
+            is_between,
+            "{row}"
+        );
+    }
+}
+
+#[test]
+fn wrong_questions_about_joining_are_answered() {
+    let peer = bench_of("join", &["--peers", "zeromqq", "--only", "join8"]);
+    assert_eq!(peer.status.code(), Some(2));
+    let errors = String::from_utf8_lossy(&peer.stderr);
+    assert!(errors.contains("openmpi4") && errors.contains("zeromq, waitio, flat"), "{errors}");
+    for words in [&["--memory", "--groups", "32"][..], &["--groups", "2x2"], &["--memory", "--peers", "none"]]
+    {
+        assert_eq!(bench_of("join", words).status.code(), Some(2), "{words:?}");
+    }
+    let list = bench_of("join", &["--list"]);
+    let text = String::from_utf8_lossy(&list.stdout);
+    assert!(list.status.success() && text.contains("allreduce8.tcp.2x8"), "{text}");
+}
+
+#[test]
 fn a_rank_that_sends_to_every_other_stays_within_its_memory() {
     let words = ["--memory", "--ranks", "8,32", "--peers", "none", "--json"];
     let output = bench_of("comm", &words);

@@ -27,6 +27,10 @@ pub(super) trait Rival {
     fn is_for(&self, _place: Place, _ranks: u32) -> bool {
         true
     }
+    /// Whether it is ours by another interface: then it is shown, and not compared with.
+    fn is_ours(&self) -> bool {
+        false
+    }
     /// Whether it has an answer to this line.
     fn knows(&self, _line: &str) -> bool {
         true
@@ -35,9 +39,14 @@ pub(super) trait Rival {
     fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String>;
 }
 
+/// How a job of ours is started that answers lines.
+pub(super) type Ours = fn(Session) -> Result<Command, String>;
+
 /// What to run.
 pub(super) struct Plan {
     pub(super) samples: u32,
+    /// The command that starts a job of ours for a session.
+    pub(super) ours: Ours,
     pub(super) peers: Vec<Box<dyn Rival>>,
     pub(super) startup_peers: bool,
 }
@@ -106,10 +115,10 @@ impl<'p> Stage<'p> {
         let session = group[0].session;
         let needs = |wanted: fn(&How) -> bool| group.iter().any(|metric| wanted(&metric.how));
         if floor.is_none() && needs(|how| matches!(how, How::Ask { floors, .. } if !floors.is_empty())) {
-            let command = launch::job(Place::Shm, 2, &["bench", "worker"])?;
+            let command = launch::worker(Session { place: Place::Shm, ranks: 2 })?;
             *floor = Some(Contender::start(command, true).map_err(|error| format!("the floor: {error}"))?);
         }
-        let command = launch::job(session.place, session.ranks, &["bench", "worker"])?;
+        let command = (plan.ours)(session)?;
         let ours = Contender::start(command, true)
             .map_err(|error| format!("kumiki with {} ranks: {error}", session.ranks))?;
         let mut stage = Stage { ours, peers: Vec::new(), absent: Vec::new() };
@@ -132,9 +141,9 @@ impl<'p> Stage<'p> {
         row.floors = floors.iter().map(|(name, _)| (*name, Samples::default())).collect();
         if let Some(line) = peers {
             let here = self.peers.iter().filter(|(peer, _)| peer.knows(line));
-            row.peers.extend(here.map(|(peer, _)| PeerColumn::new(peer.name())));
+            row.peers.extend(here.map(|(peer, _)| PeerColumn::of(*peer)));
             let absent = self.absent.iter().filter(|(peer, _)| peer.knows(line));
-            row.peers.extend(absent.map(|(peer, error)| PeerColumn::failed(peer.name(), error)));
+            row.peers.extend(absent.map(|(peer, error)| PeerColumn::failed(*peer, error)));
         }
         // Ten seconds of waiting are one sample.
         let rounds = if metric.unit == "%" { 1 } else { samples };
@@ -203,7 +212,7 @@ fn start_up(plan: &Plan, metric: &Metric) -> Row {
     let peers: Vec<&dyn Rival> = plan.peers.iter().map(|peer| &**peer).collect();
     let peers: Vec<&dyn Rival> =
         peers.into_iter().filter(|peer| with_peers && peer.is_for(Place::Shm, ranks)).collect();
-    row.peers = peers.iter().map(|peer| PeerColumn::new(peer.name())).collect();
+    row.peers = peers.iter().map(|peer| PeerColumn::of(*peer)).collect();
     let rounds = if ranks >= MANY_RANKS { plan.samples.min(FEW_SAMPLES) } else { plan.samples };
     for round in 0..rounds {
         match launch::job(Place::Shm, ranks, &["rank", "probe"]).and_then(launch::time) {
@@ -240,7 +249,7 @@ fn memory(plan: &Plan, metric: &Metric) -> Row {
             contender.end();
             answer.map_err(|error| format!("{error:?}"))
         });
-        let mut column = PeerColumn::new(peer.name());
+        let mut column = PeerColumn::of(&**peer);
         match answer {
             Ok(answer) => answer.samples.into_iter().for_each(|bytes| column.samples.push(bytes / 1024.0)),
             Err(error) => column.error = Some(error),

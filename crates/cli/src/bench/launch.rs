@@ -1,6 +1,6 @@
 //! Metrics that need a job for each sample: start-up time and the memory that joining costs.
 
-use super::catalogue::Place;
+use super::catalogue::{Place, Session};
 use kumiki_run::system;
 use serde_json::Value;
 use std::io::Read;
@@ -30,8 +30,13 @@ pub(super) fn job(place: Place, ranks: u32, arguments: &[&str]) -> Result<Comman
     Ok(command)
 }
 
+/// A job that answers lines, under one launcher.
+pub(super) fn worker(session: Session) -> Result<Command, String> {
+    job(session.place, session.ranks, &["bench", "worker"])
+}
+
 /// Where this program is.
-fn program() -> Result<PathBuf, String> {
+pub(super) fn program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))
 }
 

@@ -10,6 +10,7 @@
 //! | `launch.rs` | start-up time and memory, which need a job for each sample |
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
 //! | `data/`, `comm/` | the same for data structures, and for patterns of communication |
+//! | `join/` | the same for separate programs that join |
 //! | `pacing.rs` | senders that meet at one receiver, in network namespaces with shaped cables |
 //! | `sim.rs` | the simulator, beside SimGrid |
 //! | `worker.rs`, `ours.rs`, `between.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
@@ -21,6 +22,7 @@ mod contender;
 mod data;
 mod floor;
 mod harness;
+mod join;
 mod launch;
 mod ours;
 mod pacing;
@@ -62,6 +64,7 @@ enum What {
     Mem(MemArguments),
     Data(data::DataArguments),
     Comm(comm::CommArguments),
+    Join(join::JoinArguments),
     Pacing(pacing::Arguments),
     Sim(sim::Arguments),
     /// A rank of `kumiki bench pacing`.
@@ -69,7 +72,10 @@ enum What {
     PacingRank(pacing::RankArguments),
     /// Measures what rank 0 reads from standard input; `kumiki bench mem` starts it.
     #[command(hide = true)]
-    Worker,
+    Worker(worker::Arguments),
+    /// Starts programs that know nothing of each other; `kumiki bench join` starts it.
+    #[command(hide = true)]
+    Apart(join::apart::Arguments),
 }
 
 /// Global memory: put, get, atomics, bandwidth, barrier, start-up, memory.
@@ -114,6 +120,7 @@ impl Options {
     fn compare(
         &self,
         metrics: &[catalogue::Metric],
+        ours: harness::Ours,
         peers: impl FnOnce() -> Result<Vec<Box<dyn harness::Rival>>, String>,
         startup_peers: bool,
     ) -> Outcome {
@@ -121,7 +128,7 @@ impl Options {
             return report::list(metrics);
         }
         let samples = self.samples.unwrap_or(if self.quick { 3 } else { 9 });
-        let plan = harness::Plan { samples, peers: peers()?, startup_peers };
+        let plan = harness::Plan { samples, ours, peers: peers()?, startup_peers };
         let mut report = report::Report::new(self.json);
         harness::run(&plan, metrics, &mut report)?;
         report.finish()?;
@@ -140,7 +147,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         What::Pacing(arguments) => pacing::run(arguments),
         What::PacingRank(arguments) => pacing::rank(arguments),
         What::Sim(arguments) => sim::run(arguments),
-        What::Worker => worker::serve(),
+        What::Join(arguments) => join::run(arguments),
+        What::Apart(arguments) => join::apart::run(arguments),
+        What::Worker(arguments) => worker::serve(arguments),
     }
 }
 
@@ -148,5 +157,5 @@ fn mem(arguments: &MemArguments) -> Outcome {
     crate::commands::warn_of_unknown_variables();
     let options = &arguments.options;
     let metrics = catalogue::select(options.only.as_deref(), options.quick)?;
-    options.compare(&metrics, || peers::rivals(&arguments.peers), arguments.startup_peers)
+    options.compare(&metrics, launch::worker, || peers::rivals(&arguments.peers), arguments.startup_peers)
 }

@@ -3,11 +3,15 @@
 //! `benches/peers/` has the table, the program and what is known of each library; both are built into this command.
 
 use super::catalogue::Place;
+use super::comm::FLAT;
 use super::harness::Rival;
+use super::join::apart::{self, NEXT, TALKS};
+use super::launch;
 use super::workshop::{self, Workshop};
 use kumiki_run::{report, system};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const TABLE: &str = include_str!("../../embedded/peers.tsv");
 const PROGRAM: &str = include_str!("../../embedded/rma.c");
@@ -17,6 +21,9 @@ const FOLDER: &str = "{peers}";
 
 /// Where libraries are: the folder that was given to `benches/peers/install`.
 const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
+
+/// How long a library may take to say whether it lets jobs connect.
+const PORT_LIMIT: Duration = Duration::from_secs(20);
 
 /// One library over one fabric.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +42,8 @@ pub(super) struct Peer {
     few_flags: Vec<String>,
     many_flags: Vec<String>,
     max_ranks: Option<u32>,
+    apart_flags: Vec<String>,
+    server: Vec<String>,
     program: PathBuf,
     scratch: PathBuf,
 }
@@ -46,6 +55,10 @@ impl Rival for Peer {
 
     fn is_for(&self, place: Place, ranks: u32) -> bool {
         self.tcp == (place == Place::Tcp) && self.max_ranks.is_none_or(|most| ranks <= most)
+    }
+
+    fn knows(&self, line: &str) -> bool {
+        !line.starts_with(FLAT)
     }
 
     fn command(&self, ranks: u32, arguments: &[&str]) -> Result<Command, String> {
@@ -66,7 +79,107 @@ impl Rival for Peer {
     }
 }
 
+/// Two jobs of a peer that connect to each other.
+pub(super) struct Connected(Peer);
+
+impl Connected {
+    /// This peer as two jobs, if it lets them connect; else why not.
+    pub(super) fn of(peer: &Peer) -> Result<Connected, String> {
+        let mut connected = Connected(peer.clone());
+        connected.0.name = format!("{}-connect", peer.name);
+        let (text, _) = launch::output(peer.command(1, &["port"])?, PORT_LIMIT, false)?;
+        match text.lines().find_map(|line| line.strip_prefix("no ")) {
+            None => Ok(connected),
+            Some(why) => Err(why.rsplit("): ").next().unwrap_or(why).trim().to_string()),
+        }
+    }
+}
+
+impl Connected {
+    /// Where the address of the server is written to, and the name of the port.
+    fn files(&self) -> [PathBuf; 2] {
+        let own = std::process::id();
+        ["address", "port"].map(|name| self.0.scratch.join(format!("{name}-{}-{own}", self.0.name)))
+    }
+
+    fn clear(&self) {
+        self.files().iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl Rival for Connected {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn is_for(&self, _place: Place, ranks: u32) -> bool {
+        ranks == 2
+    }
+
+    fn knows(&self, line: &str) -> bool {
+        self.0.knows(line)
+    }
+
+    fn command(&self, _ranks: u32, _arguments: &[&str]) -> Result<Command, String> {
+        let peer = &self.0;
+        let [address, port] = self.files();
+        self.clear();
+        let mut words: Vec<String> = Vec::new();
+        if !peer.server.is_empty() {
+            words.extend(peer.server.iter().cloned());
+            words.extend([address.display().to_string(), NEXT.into()]);
+        }
+        for (side, core) in [("accept", 0), ("connect", 1)] {
+            if !peer.server.is_empty() {
+                words.push(format!("@{}", address.display()));
+            }
+            words.push(if side == "accept" { TALKS.into() } else { format!("@{}", port.display()) });
+            words.extend(apart::on_core(core));
+            words.push(peer.mpirun.clone());
+            if !peer.server.is_empty() {
+                words.extend(["--ompi-server".into(), format!("file:{}", address.display())]);
+            }
+            let root = if system::user() == 0 { &peer.root_flags[..] } else { &[] };
+            words.extend([root, &peer.flags, &peer.apart_flags].concat());
+            words.extend(["-n".into(), "1".into(), peer.program.display().to_string(), side.into()]);
+            words.push(port.display().to_string());
+            if side == "accept" {
+                words.push(NEXT.into());
+            }
+        }
+        let mut command = apart::command(&words)?;
+        set_environment(&mut command, peer.common_environment.iter().chain(&peer.few_environment));
+        command.current_dir(&peer.scratch);
+        Ok(command)
+    }
+}
+
 impl Peer {
+    /// Builds a program with its compiler, unless that has been done.
+    pub(super) fn compile(&self, workshop: &Workshop, name: &str, text: &str) -> Result<PathBuf, String> {
+        let mut command = workshop::tool(&self.mpicc)?;
+        set_environment(&mut command, self.common_environment.iter());
+        command.arg("-O2");
+        workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl"])
+    }
+
+    /// The words that start many processes, which share the processors with others: `-n N PROGRAM` comes behind them. The library chooses by itself how they
+    /// reach each other: what it was told in other comparisons may not go from job to job.
+    pub(super) fn crowded(&self) -> Vec<String> {
+        let root = if system::user() == 0 { &self.root_flags[..] } else { &[] };
+        let mut words = vec!["env".to_string()];
+        words.extend(self.common_environment.iter().chain(&self.many_environment).cloned());
+        words.push(self.mpirun.clone());
+        words.extend(root.iter().chain(&self.many_flags).cloned());
+        words
+    }
+
     /// Whether nobody else can have put its programs where they are. Those of the system are where `PATH` says.
     fn judge(&self) -> Result<(), String> {
         let programs = [&self.mpicc, &self.mpirun].into_iter().filter(|_| self.is_installed);
@@ -141,11 +254,7 @@ fn build(peers: &mut Vec<Peer>) -> Result<(), String> {
     let workshop = Workshop::open()?;
     let scratch = workshop.scratch()?;
     peers.retain_mut(|peer| {
-        let built = workshop::tool(&peer.mpicc).and_then(|mut command| {
-            set_environment(&mut command, peer.common_environment.iter());
-            command.arg("-O2");
-            workshop.build(&program_name(&peer.mpicc), ("c", PROGRAM), command, &[])
-        });
+        let built = peer.compile(&workshop, "rma", PROGRAM);
         match &built {
             Ok(program) => (peer.program, peer.scratch) = (program.clone(), scratch.clone()),
             Err(why) => report(&format!("{} is left out: {why}", peer.name)),
@@ -156,9 +265,9 @@ fn build(peers: &mut Vec<Peer>) -> Result<(), String> {
 }
 
 /// What our program is called that this compiler builds.
-fn program_name(mpicc: &str) -> String {
+fn program_name(name: &str, mpicc: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
-    format!("rma-{}", mpicc.chars().map(plain).collect::<String>())
+    format!("{name}-{}", mpicc.chars().map(plain).collect::<String>())
 }
 
 /// Reads the table: one row a line, one column a tab, `-` for nothing.
@@ -188,6 +297,8 @@ fn parse(table: &str, folder: &Path) -> Vec<Peer> {
             few_flags: words("few"),
             many_flags: words("many"),
             max_ranks: cell("max_ranks").parse().ok(),
+            apart_flags: words("apart"),
+            server: words("server"),
             ..Peer::default()
         }
     };

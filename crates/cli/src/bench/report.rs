@@ -1,6 +1,7 @@
 //! Rows, ratios and verdicts, as tables, JSON and a chart.
 
 use super::catalogue::{Against, Bound, Metric};
+use super::harness::Rival;
 use super::ours::WINDOW;
 use super::statistics::Samples;
 use crate::chart::{Bars, Group, Lines, Scale, Series, Unit};
@@ -15,21 +16,28 @@ pub(super) struct PeerColumn {
     pub(super) samples: Samples,
     /// How often it reported an operation complete that was not: then its time is not that of a complete one.
     pub(super) incomplete: u64,
+    /// Whether it is ours by another interface.
+    is_ours: bool,
     pub(super) error: Option<String>,
 }
 
 impl PeerColumn {
-    pub(super) fn new(name: &str) -> PeerColumn {
-        PeerColumn { name: name.into(), samples: Samples::default(), incomplete: 0, error: None }
+    fn new(name: &str) -> PeerColumn {
+        let samples = Samples::default();
+        PeerColumn { name: name.into(), samples, incomplete: 0, is_ours: false, error: None }
     }
 
-    pub(super) fn failed(name: &str, error: &str) -> PeerColumn {
-        PeerColumn { error: Some(error.into()), ..PeerColumn::new(name) }
+    pub(super) fn of(peer: &dyn Rival) -> PeerColumn {
+        PeerColumn { is_ours: peer.is_ours(), ..PeerColumn::new(peer.name()) }
+    }
+
+    pub(super) fn failed(peer: &dyn Rival, error: &str) -> PeerColumn {
+        PeerColumn { error: Some(error.into()), ..PeerColumn::of(peer) }
     }
 
     /// The median, if it may be compared with.
     fn value(&self) -> Option<f64> {
-        self.samples.median().filter(|_| self.incomplete == 0)
+        self.samples.median().filter(|_| self.incomplete == 0 && !self.is_ours)
     }
 }
 
@@ -305,6 +313,10 @@ fn table(rows: &[Row]) -> String {
     if rows.iter().any(|row| row.peers.iter().any(|peer| peer.incomplete > 0)) {
         text.push_str("* reported complete before it was; not compared with.\n");
     }
+    let ours = rows.iter().flat_map(|row| &row.peers).find(|peer| peer.is_ours);
+    if let Some(peer) = ours {
+        text.push_str(&format!("{} is Kumiki by another interface; not compared with.\n", peer.name));
+    }
     for row in rows {
         if let Some(error) = &row.error {
             text.push_str(&format!("{}: {error}\n", row.metric.name));
@@ -418,6 +430,13 @@ mod tests {
         let row = row("put8.tcp.typed", 12.0, 10.0, &[("early", 4.0, 7), ("right", 16.0, 0)]);
         assert_eq!(row.best_peer(), Some(("right", 16.0)));
         assert_eq!(row.json()["incomplete_peers"], json!(["early"]));
+    }
+
+    #[test]
+    fn ours_by_another_interface_is_not_the_best_peer() {
+        let mut row = row("put8.tcp.typed", 12.0, 10.0, &[("other", 4.0, 0), ("peer", 16.0, 0)]);
+        row.peers[0].is_ours = true;
+        assert_eq!((row.best_peer(), &row.json()["peers"]["other"]), (Some(("peer", 16.0)), &json!(4.0)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::data::{Data, Redis};
 use super::floor::Floor;
 use super::ours::Ours;
 use crate::commands::Outcome;
+use kumiki::join::Join;
 use kumiki::World;
 use serde_json::{json, Value};
 use std::collections::HashMap;
@@ -105,9 +106,18 @@ impl Request {
     }
 }
 
+/// A process that measures.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// It joins others that were started like it, as the environment says.
+    #[arg(long)]
+    joined: bool,
+}
+
 /// The body of every rank of the job.
-pub(super) fn serve() -> Outcome {
-    match serve_lines() {
+pub(super) fn serve(arguments: &Arguments) -> Outcome {
+    let served = if arguments.joined { serve_joined() } else { serve_ranks() };
+    match served {
         Ok(()) => Ok(0),
         // Whoever measures has ended the job, and says why if there is something to say.
         Err(kumiki::Error::Closed(_)) => Ok(1),
@@ -115,17 +125,29 @@ pub(super) fn serve() -> Outcome {
     }
 }
 
-fn serve_lines() -> kumiki::Result<()> {
+fn serve_ranks() -> kumiki::Result<()> {
     let world = World::init()?;
+    serve_lines(&world, None)?;
+    world.finalize()
+}
+
+fn serve_joined() -> kumiki::Result<()> {
+    let join = Join::from_env()?;
+    super::join::stay_on_a_core(join.world());
+    serve_lines(join.world(), Some(&join))?;
+    join.leave()
+}
+
+fn serve_lines(world: &World, join: Option<&Join>) -> kumiki::Result<()> {
     if world.rank() == 0 {
         say(format_args!("ready kumiki {}", env!("CARGO_PKG_VERSION")));
     }
-    let mut ours = Ours::new(&world);
-    let mut floor = Floor::new(&world);
-    let mut data = Data::new(&world);
-    let mut comm = Comm::new(&world);
-    let mut redis = Redis::new(&world);
-    while let Some(line) = next_line(&world)? {
+    let mut ours = Ours::new(world);
+    let mut floor = Floor::new(world);
+    let mut data = Data::new(world);
+    let mut comm = Comm::new(world, join);
+    let mut redis = Redis::new(world);
+    while let Some(line) = next_line(world)? {
         let answer = match Request::parse(&line) {
             None => json!({"metric": line, "error": "not `METRIC REPS`"}),
             Some(request) => {
@@ -143,8 +165,7 @@ fn serve_lines() -> kumiki::Result<()> {
             say(format_args!("{answer}"));
         }
     }
-    drop((ours, floor, data, comm, redis));
-    world.finalize()
+    Ok(())
 }
 
 fn answer(request: &Request, unit: &str, measured: Measured) -> Value {

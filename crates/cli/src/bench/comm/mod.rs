@@ -4,14 +4,17 @@
 //! |---|---|
 //! | `catalogue.rs` | the metrics, and the bounds that must hold |
 //! | `ours.rs`, `halo.rs` | a job that measures Kumiki |
+//! | `flat.rs` | collectives over bare sockets, for `kumiki bench join` |
 //! | `memory.rs`, `crowd.rs` | memory of many ranks that send to each other, and what each of them does |
 
 mod catalogue;
 pub(crate) mod crowd;
+mod flat;
 mod halo;
 mod memory;
 mod ours;
 
+pub(super) use flat::FLAT;
 pub(super) use ours::Comm;
 
 use crate::commands::Outcome;
@@ -58,5 +61,10 @@ pub(super) fn run(arguments: &CommArguments) -> Outcome {
         });
     }
     let metrics = super::catalogue::choose(catalogue::all(), arguments.options.only.as_deref())?;
-    arguments.options.compare(&metrics, || super::peers::rivals(&arguments.peers), false)
+    arguments.options.compare(
+        &metrics,
+        super::launch::worker,
+        || super::peers::rivals(&arguments.peers),
+        false,
+    )
 }

@@ -1,8 +1,10 @@
 //! What patterns cost.
 
 use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use super::flat::Flat;
 use kumiki::comm::{Group, Messages, Receiver, Sender, Slots, SparseOptions, Sum};
 use kumiki::data::SharedArray;
+use kumiki::join::{Join, JoinGroup};
 use kumiki::World;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ enum Ends<'w> {
     Nobody,
     Channels(Box<(Sender<'w, u64>, Receiver<'w, u64>)>),
     Messages(Messages<'w>, u32),
+    /// Two programs that have joined.
+    Joined(Box<JoinGroup<'w>>, u32),
 }
 
 /// The tag of messages.
@@ -39,6 +43,7 @@ impl Ends<'_> {
             Ends::Nobody => Ok(()),
             Ends::Channels(ends) => ends.0.send(message).map_err(text),
             Ends::Messages(messages, peer) => messages.send(*peer, TAG, message).map_err(text),
+            Ends::Joined(all, peer) => all.send(*peer, TAG, message).map_err(text),
         }
     }
 
@@ -47,6 +52,7 @@ impl Ends<'_> {
             Ends::Nobody => Ok(()),
             Ends::Channels(ends) => ends.1.receive_into(into).map(drop).map_err(text),
             Ends::Messages(messages, peer) => messages.receive_into(into, *peer, TAG).map(drop).map_err(text),
+            Ends::Joined(all, peer) => all.receive_into(into, *peer, TAG).map(drop).map_err(text),
         }
     }
 
@@ -64,15 +70,20 @@ pub(super) fn text(error: kumiki::Error) -> String {
 
 /// Measures the patterns of a world.
 pub(in crate::bench) struct Comm<'a> {
-    world: &'a World,
+    pub(super) world: &'a World,
     sampler: Sampler,
     /// All ranks; made when first needed.
     group: Option<Group<'a>>,
+    /// The programs whose world this is, if it is of several, and all their processes.
+    join: Option<&'a Join>,
+    universe: Option<JoinGroup<'a>>,
+    /// Bare sockets to other ranks.
+    pub(super) flat: Option<Flat>,
 }
 
 impl<'a> Comm<'a> {
-    pub(in crate::bench) fn new(world: &'a World) -> Comm<'a> {
-        Comm { world, sampler: Sampler::default(), group: None }
+    pub(in crate::bench) fn new(world: &'a World, join: Option<&'a Join>) -> Comm<'a> {
+        Comm { world, sampler: Sampler::default(), group: None, join, universe: None, flat: None }
     }
 
     /// Every rank calls it; the answer of rank 0 counts. The first value is the unit.
@@ -80,13 +91,13 @@ impl<'a> Comm<'a> {
         let parts = request.parts();
         let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
         let (unit, measured) = match parts[1..] {
-            [way @ ("channel" | "message"), "pingpong", bytes] => {
+            [way @ ("channel" | "message" | "join"), "pingpong", bytes] => {
                 ("ns", number(bytes).and_then(|bytes| self.ping_pong(way, bytes, request)))
             }
             [way @ ("channel" | "message"), "rate", bytes] => {
                 ("ns", number(bytes).and_then(|bytes| self.one_way(way, bytes, FLYING, request)))
             }
-            [way @ ("channel" | "message"), "bw", bytes] => {
+            [way @ ("channel" | "message" | "join"), "bw", bytes] => {
                 let rate = |bytes| Ok(to_rate(bytes, &self.one_way(way, bytes, WINDOW, request)?));
                 ("MB/s", number(bytes).and_then(rate))
             }
@@ -100,6 +111,10 @@ impl<'a> Comm<'a> {
             [name @ ("bcast" | "allreduce" | "allgather" | "alltoall"), bytes] => {
                 ("us", number(bytes).and_then(|bytes| self.collective(name, bytes, request)))
             }
+            ["join", name @ ("bcast" | "allreduce"), bytes] => {
+                ("us", number(bytes).and_then(|bytes| self.joined_collective(name, bytes, request)))
+            }
+            ["flat", name @ ("bcast" | "allreduce"), "8"] => ("us", self.flat_collective(name, request)),
             _ => ("ns", Err(format!("{} is not a metric known here", request.metric))),
         };
         let met = self.world.sync().map_err(text);
@@ -149,9 +164,18 @@ impl<'a> Comm<'a> {
         if way == "message" {
             return Ok(Ends::Messages(world.messages(), peer));
         }
+        if way == "join" {
+            let all = self.joined()?.universe().map_err(text)?;
+            return Ok(Ends::Joined(Box::new(all), peer));
+        }
         let sender = world.sender::<u64>(peer).map_err(text)?;
         let receiver = world.receiver::<u64>(peer, slots).map_err(text)?;
         Ok(Ends::Channels(Box::new((sender, receiver))))
+    }
+
+    /// The programs that have joined.
+    fn joined(&self) -> Done<&'a Join> {
+        self.join.ok_or_else(|| "these are ranks of one launcher, not programs that have joined".into())
     }
 
     /// Half the time of a message there and one back.
@@ -227,6 +251,24 @@ impl<'a> Comm<'a> {
     /// Microseconds of a call that all ranks make, of so many bytes.
     fn collective(&mut self, name: &str, bytes: u64, request: &Request) -> Measured {
         let group = self.take_group()?;
+        let times = self.collective_of(&group, name, bytes, request);
+        self.give_group(group);
+        times
+    }
+
+    /// The same of all processes of all programs that have joined.
+    fn joined_collective(&mut self, name: &str, bytes: u64, request: &Request) -> Measured {
+        let all = match self.universe.take() {
+            Some(all) => all,
+            None => self.joined()?.universe().map_err(text)?,
+        };
+        let times =
+            all.collectives().map_err(text).and_then(|group| self.collective_of(group, name, bytes, request));
+        self.universe = Some(all);
+        times
+    }
+
+    fn collective_of(&mut self, group: &Group<'a>, name: &str, bytes: u64, request: &Request) -> Measured {
         let (ranks, words) = (group.ranks(), bytes as usize / 8);
         let whole = if matches!(name, "allgather" | "alltoall") { words * ranks as usize } else { words };
         let (mut from, mut into) = (vec![1.0f64; whole], vec![0.0f64; whole]);
@@ -255,7 +297,6 @@ impl<'a> Comm<'a> {
                 false => Err(format!("a value of {name} is wrong")),
             }
         });
-        self.give_group(group);
         Ok(times?.into_iter().map(|nanoseconds| nanoseconds / 1e3).collect())
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct DataArguments {
 pub(super) fn run(arguments: &DataArguments) -> Outcome {
     crate::commands::warn_of_unknown_variables();
     let metrics = super::catalogue::choose(catalogue::all(), arguments.options.only.as_deref())?;
-    arguments.options.compare(&metrics, || rivals::find(&arguments.peers), false)
+    arguments.options.compare(&metrics, super::launch::worker, || rivals::find(&arguments.peers), false)
 }
 
 /// The i-th key, the same for every contender.

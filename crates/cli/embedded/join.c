@@ -1,0 +1,1 @@
+../../../benches/peers/join.c
