@@ -46,6 +46,11 @@ impl<'a> Floor<'a> {
         let (unit, measured) = match parts[1..] {
             ["spin"] => ("ns", self.ping_pong(request, true)),
             ["block"] => ("ns", self.ping_pong(request, false)),
+            // Of messages, which go one way.
+            ["half", way @ ("spin" | "block")] => {
+                let halves = |times: Vec<f64>| times.into_iter().map(|time| time / 2.0).collect();
+                ("ns", self.ping_pong(request, way == "spin").map(halves))
+            }
             ["memcpy", bytes] => ("MB/s", self.memcpy(bytes, request)),
             ["stream", bytes] => ("MB/s", self.stream(bytes, request, false)),
             ["acked", bytes] => ("MB/s", self.stream(bytes, request, true)),

@@ -37,7 +37,8 @@ fn messages(list: &mut Vec<Metric>, place: Place) {
             bounds: vec![Bound { against, limit: if place == Place::Shm { 1.0 } else { limit } }],
         });
     };
-    let sockets = [("spinning socket", "floor.spin".into()), ("blocking socket", "floor.block".into())];
+    let sockets =
+        [("spinning socket", "floor.half.spin".into()), ("blocking socket", "floor.half.block".into())];
     add(format!("join8.{}", place.name()), "ns", "pingpong.8".into(), sockets, 1.2);
     for (bytes, size) in LONG {
         let streams = [
