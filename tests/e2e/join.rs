@@ -26,6 +26,7 @@ fn join_body() {
     let done = match role.as_str() {
         "ring" => ring(&join),
         "sizes" => sizes(&join),
+        "gibibyte" => gibibyte(&join),
         "steady" => steady(&join),
         "early" => early(&join),
         "killed" => killed(&join),
@@ -85,6 +86,40 @@ fn sizes(join: &Join) -> Result<()> {
     let mut sum = [u64::from(me) + 1];
     all.collectives()?.allreduce(&mut sum, Sum)?;
     println!("block {} rank {}: all came, {}", join.block(), join.rank(), sum[0]);
+    Ok(())
+}
+
+/// Block 0 sends a gibibyte to block 1, which answers each part with its sum.
+fn gibibyte(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    let me = all.rank().expect("a member");
+    let part = |number: u64| -> Vec<u64> {
+        let word = |at: u64| (at ^ number << 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..2 << 20).map(word).collect()
+    };
+    let sum = |words: &[u64]| words.iter().fold(0u64, |sum, word| sum.rotate_left(5) ^ word);
+    let parts = 64;
+    for number in 0..parts {
+        if me == 0 {
+            let words = part(number);
+            let expected = sum(&words);
+            // Small ones go beside it, in both directions.
+            let sending = all.start_send(1, 1, words)?;
+            (0..100u64).try_for_each(|small| all.send(1, 2, &[small]))?;
+            sending.wait()?;
+            assert_eq!(all.receive::<u64>(1, 3)?, [expected]);
+        } else {
+            for small in 0..100u64 {
+                assert_eq!(all.receive::<u64>(0, 2)?, [small]);
+            }
+            let words = all.receive::<u64>(0, 1)?;
+            assert!(words == part(number), "part {number} is not what was sent");
+            all.send(0, 3, &[sum(&words)])?;
+        }
+    }
+    let mut sums = [1u64];
+    all.collectives()?.allreduce(&mut sums, Sum)?;
+    println!("{parts} parts, {}", sums[0]);
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::job::kumiki;
 use crate::join::{await_line, ended, process, Way};
 use crate::strangers::Folder;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A machine: a network namespace, which lasts for as long as a process that waits for the end of its input.
@@ -161,11 +161,51 @@ fn blocks_that_only_a_relay_joins_exchange_messages_of_all_sizes() {
     assert!(code == Some(0) && text.contains("relay: ends"), "{code:?} {text}");
 }
 
+/// Starts the proxy that cuts everything after so many bytes, so many times, between the blocks and their relay.
+fn cutting_proxy(valley: &Valley, every: u64, times: u32) -> (Child, BufReader<ChildStdout>) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/e2e/cutting_proxy.py");
+    let mut command = Command::new("python3");
+    command.arg(script).arg(every.to_string()).arg(times.to_string());
+    command.args(["10.77.1.1:7300:7200", "10.77.2.1:7300:7200"]);
+    let mut proxy = valley.gateway.runs(&command).spawn().expect("python3");
+    let mut said = BufReader::new(proxy.stdout.take().expect("its output"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("a line");
+    assert_eq!(line, "listening\n");
+    (proxy, said)
+}
+
+#[test]
+fn a_link_that_is_cut_twenty_times_in_a_gibibyte_loses_nothing() {
+    let Some(valley) = Valley::new() else { return };
+    let _relay = valley.relay(SECRET);
+    let (mut proxy, mut said) = cutting_proxy(&valley, 45 << 20, 20);
+    let start = |block: usize| {
+        let mut command = valley.block("gibibyte", block, (0, 1));
+        command.env("WAITIO_RELAY", if block == 0 { "10.77.1.1:7300" } else { "10.77.2.1:7300" });
+        command.spawn().expect("a process")
+    };
+    let children: Vec<Child> = (0..2).map(start).collect();
+    for child in children {
+        let (code, text) = ended(child);
+        assert!(code == Some(0) && text.contains("64 parts, 2"), "{code:?} {text}");
+    }
+    proxy.kill().expect("it runs");
+    proxy.wait().expect("its end");
+    let mut cuts = String::new();
+    said.read_to_string(&mut cuts).expect("its output");
+    assert!(cuts.contains("cut 20\n"), "{cuts}");
+}
+
 #[test]
 fn a_relay_that_is_killed_is_an_error_that_names_the_peer() {
     let Some(valley) = Valley::new() else { return };
     let mut relay = valley.relay(SECRET);
-    let start = |block| valley.block("steady", block, (0, 1)).spawn().expect("a process");
+    let start = |block| {
+        let mut command = valley.block("steady", block, (0, 1));
+        // A relay that comes back in time is no loss.
+        command.env("KUMIKI_PEER_TIMEOUT", "3s").spawn().expect("a process")
+    };
     let mut children: Vec<Child> = (0..2).map(start).collect();
     let mut outputs = Vec::new();
     for child in &mut children {

@@ -189,10 +189,13 @@ impl HostedAgent {
         }
         let me = Identity { rank: self.rank, incarnation: 0 };
         let called = returning::call(&self.route, self.master, self.job, &self.secret, me, ours);
-        match called.and_then(|(socket, theirs)| self.desk.resume(socket, theirs)) {
-            Ok(()) => self.refused = 0,
-            Err(Error::System { errno: libc::ECONNREFUSED, .. }) => self.refused += 1,
-            Err(Error::Refused(_)) => return false,
+        match called {
+            Ok(Some((socket, theirs))) => return self.desk.resume(socket, theirs).is_ok(),
+            Ok(None) => return false,
+            // Where somebody is in between, that is who refuses.
+            Err(Error::System { errno: libc::ECONNREFUSED, .. }) if matches!(self.route, Route::Direct) => {
+                self.refused += 1;
+            }
             Err(_) => self.refused = 0,
         }
         self.return_at_ms = time::now_ms() + RETURN_MS;

@@ -78,7 +78,7 @@ impl Returning {
     }
 }
 
-/// Calls the hub again. What it says of the stream, and the socket on which that goes on.
+/// Calls the hub again. What it says of the stream, and the socket on which that goes on; nothing if it has given this node up.
 pub(super) fn call(
     route: &Route,
     hub: SocketAddr,
@@ -86,15 +86,14 @@ pub(super) fn call(
     secret: &Secret,
     me: Identity,
     ours: Resumption,
-) -> Result<(OwnedFd, Resumption)> {
+) -> Result<Option<(OwnedFd, Resumption)>> {
     let stream = route.connect(&hub)?;
     let greeted = greet::call_for(Purpose::MendControl, stream, job, secret, me, ANSWER_MS)?;
     let mut returning = Returning::new(greeted);
     returning.say(ours)?;
     loop {
         match returning.hear(secret)? {
-            Some(theirs) if theirs.known => return Ok((returning.into_socket(), theirs)),
-            Some(_) => return Err(Error::Refused("the hub has given this node up".into())),
+            Some(theirs) => return Ok(theirs.known.then(|| (returning.into_socket(), theirs))),
             None => descriptor::poll(&[(returning.as_fd(), false)], 50).map(drop)?,
         }
     }
