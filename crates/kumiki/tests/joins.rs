@@ -114,7 +114,9 @@ fn converse(join: &Join, seed: u64) -> Result<()> {
 fn seeds(run: impl Fn(u64)) -> u64 {
     let began = Instant::now();
     let tried = (0..MOST).take_while(|seed| *seed < LEAST || began.elapsed() < TIME);
-    tried.inspect(|seed| run(*seed)).count() as u64
+    let count = tried.inspect(|seed| run(*seed)).count() as u64;
+    println!("{count} seeds");
+    count
 }
 
 #[test]

@@ -78,7 +78,9 @@ filters, order = (FILTER * blocks)(*[takes] * blocks), (ctypes.c_int * blocks)(*
 group = library.waitio_create_group(5, filters, order)
 check(0 < group < 2**31 and number(library.waitio_group_rank, group) == me, "a handle in an int")
 check(library.waitio_mpi_barrier(world) == 0, "barrier")
-print(f"ok {block} {rank} of {counts[block]}", flush=True)
+# In one piece: launchers put the lines of several processes together.
+sys.stdout.write(f"ok {block} {rank} of {counts[block]}\n")
+sys.stdout.flush()
 if mpi is not None:
     library.waitio_finalize()
     mpi.MPI_Finalize()
