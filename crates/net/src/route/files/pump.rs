@@ -11,7 +11,7 @@ use crate::os::descriptor::{self, Event};
 use crate::os::folder::{self, Folder};
 use crate::os::{random_bytes, time};
 use crate::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ struct Listener {
     pulse_at_ms: u64,
     target: Target,
     is_open: bool,
-    streams: BTreeMap<String, Stream>,
+    streams: HashMap<String, Stream>,
     /// Folders of streams that are to be removed.
     leaving: Vec<String>,
 }
@@ -74,7 +74,7 @@ pub(super) struct Pump {
     cut: Cut,
     most_bytes: u64,
     calls: Vec<Stream>,
-    listeners: BTreeMap<String, Listener>,
+    listeners: HashMap<String, Listener>,
     /// Folders of listeners that are to be removed.
     leaving: Vec<String>,
     /// Listeners of others, and how they are heard of.
@@ -96,7 +96,7 @@ impl Pump {
             cut,
             most_bytes,
             calls: Vec::new(),
-            listeners: BTreeMap::new(),
+            listeners: HashMap::new(),
             leaving: Vec::new(),
             others: BTreeMap::new(),
             scan_at_ms: 0,
@@ -147,7 +147,7 @@ impl Pump {
                     pulse_at_ms: now_ms,
                     target,
                     is_open: true,
-                    streams: BTreeMap::new(),
+                    streams: HashMap::new(),
                     leaving: Vec::new(),
                 };
                 self.listeners.insert(name, listener);
@@ -204,7 +204,7 @@ impl Pump {
             listener.clear(now_ms);
         }
         let is_over = |one: &mut Listener| !one.is_open && one.streams.is_empty();
-        let over = self.listeners.extract_if(.., |_, one| is_over(one));
+        let over = self.listeners.extract_if(|_, one| is_over(one));
         // What is open cannot always be removed: the listener is dropped first.
         self.leaving.extend(over.map(|(name, _)| name));
         let root = &self.root;
@@ -290,7 +290,7 @@ pub(super) fn sweep(
 impl Listener {
     /// Removes the folders of streams that nobody needs any more. What is open cannot always be removed: the stream is dropped first.
     fn clear(&mut self, now_ms: u64) {
-        let over = self.streams.extract_if(.., |_, stream| stream.may_go(now_ms));
+        let over = self.streams.extract_if(|_, stream| stream.may_go(now_ms));
         self.leaving.extend(over.map(|(name, _)| name));
         let folder = &self.folder;
         self.leaving.retain(|name| !folder.remove_whole(name));
