@@ -185,6 +185,11 @@ impl Files {
         Ok(root.clone())
     }
 
+    /// The folder as it was last seen, for those who need nothing new in it.
+    fn known_root(&self) -> Arc<Folder> {
+        self.root.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -219,7 +224,7 @@ impl Files {
         self.start()?;
         let (ours, theirs) = socket::stream_pair()?;
         descriptor::set_nonblocking(ours.as_fd(), true)?;
-        self.desk.order(Order::Call(ours, *address, self.root()?));
+        self.desk.order(Order::Call(ours, *address, self.known_root()));
         Ok(theirs)
     }
 
@@ -281,7 +286,7 @@ impl Files {
         if pump.is_some() {
             return Ok(());
         }
-        let (carrier, desk) = (Pump::new(self.root()?, self.most_bytes)?, self.desk.clone());
+        let (carrier, desk) = (Pump::new(self.known_root(), self.most_bytes)?, self.desk.clone());
         let body = move || {
             let orders = || {
                 let mut state = desk.state();
@@ -334,7 +339,8 @@ impl Files {
     pub fn sweep(&self) {
         let mut others = BTreeMap::new();
         let until_ms = time::now_ms() + 2 * pulse::SILENT_MS;
-        while let Ok(root) = self.root() {
+        let root = self.known_root();
+        while !root.is_gone() {
             let now_ms = time::now_ms();
             if !pump::sweep(&root, &mut others, |_| false, now_ms) || now_ms >= until_ms {
                 break;

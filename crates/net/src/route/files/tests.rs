@@ -143,6 +143,13 @@ fn a_folder_that_others_remove_meanwhile_is_made_anew() {
     here.sweep();
     drop((here, there));
     assert!(scratch.is_empty());
+    // Whoever only cleans up makes nothing new.
+    let late = scratch.files();
+    std::fs::remove_dir(&scratch.0).unwrap();
+    late.settle(true, Duration::from_secs(1));
+    late.sweep();
+    drop(late);
+    assert!(!scratch.0.exists());
 }
 
 #[test]
