@@ -90,6 +90,22 @@ static struct {
     const char *(*why)(void);
 } kumiki;
 
+#ifdef LINKED
+#include "kumiki.h"
+static void load(const char *path)
+{
+    (void)path;
+#define HAS(name) *(void **)&kumiki.name = (void *)kumiki_##name
+    HAS(init);
+    HAS(sync);
+    HAS(rank);
+    HAS(starter);
+    HAS(put);
+    HAS(get);
+    HAS(finalize);
+    *(void **)&kumiki.why = (void *)kumiki_last_error;
+}
+#else
 static void *found(void *library, const char *name)
 {
     void *function = dlsym(library, name);
@@ -110,6 +126,7 @@ static void load(const char *path)
     *(void **)&kumiki.finalize = found(library, "kumiki_finalize");
     *(void **)&kumiki.why = found(library, "kumiki_last_error");
 }
+#endif
 
 static void check(int status)
 {

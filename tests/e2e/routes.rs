@@ -67,6 +67,22 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Kills all that runs there, but for what keeps it.
+    fn kill_all(&self) {
+        let space = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+        let keeper = self.keeper.id().to_string();
+        let own = space(&keeper).expect("a namespace");
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let pid = name.parse::<i32>().ok().filter(|_| name != keeper);
+            if let Some(pid) = pid.filter(|_| space(&name).as_ref() == Some(&own)) {
+                let _ = kumiki_run::system::signal(pid, libc::SIGKILL);
+            }
+        }
+    }
+}
+
 impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.keeper.kill();
@@ -355,6 +371,33 @@ fn a_block_that_is_killed_is_an_error_with_its_name_through_files_too() {
         let elapsed = killed.elapsed();
         assert!(code == Some(0) && text.contains("then: rank 0 of block 1 is lost"), "{role}: {text}");
         assert!(elapsed < Duration::from_secs(20), "{role}: {elapsed:?}");
+        islands.expect_empty(role);
+    }
+}
+
+#[test]
+fn what_a_run_that_was_killed_has_left_is_no_hindrance_and_is_removed() {
+    let Some(islands) = Islands::new("again") else { return };
+    for (role, ready) in [("steady", "talks"), ("absent", "waits")] {
+        let blocks = if role == "absent" { 0..1 } else { 0..2 };
+        let start = |block| {
+            let role = if role == "absent" { "steady" } else { role };
+            islands.block(role, block, (0, 1)).spawn().expect("a process")
+        };
+        let mut children: Vec<Child> = blocks.map(start).collect();
+        match role {
+            "absent" => std::thread::sleep(Duration::from_millis(300)),
+            _ => await_line(&mut children[0], ready),
+        }
+        islands.machines.iter().for_each(Machine::kill_all);
+        children.into_iter().for_each(|mut child| drop(child.wait()));
+        let left = std::fs::read_dir(&islands.folder.0).expect("the folder").count();
+        assert_eq!(left, 1, "the folder of the job is left");
+        let again = |block| islands.block("sizes", block, (0, 1)).spawn().expect("a process");
+        for child in (0..2).map(again).collect::<Vec<_>>() {
+            let (code, text) = ended(child);
+            assert!(code == Some(0) && text.contains("all came, 3"), "after {role}: {text}");
+        }
         islands.expect_empty(role);
     }
 }

@@ -57,6 +57,11 @@ impl Folder {
         Ok(Folder(fd))
     }
 
+    /// Whether it was removed: what is made in it would be nowhere.
+    pub fn is_gone(&self) -> bool {
+        fstat(&self.0).map_or(true, |data| data.st_nlink == 0)
+    }
+
     /// Makes a file for this user alone, to be read and written; an error if there is something of that name.
     pub fn create(&self, name: &str) -> Result<OwnedFd> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -166,7 +171,9 @@ mod tests {
         let mut names = inside.names().unwrap();
         names.sort();
         assert_eq!(names, ["link", "moved"]);
+        assert!(!inside.is_gone());
         assert!(!folder.remove_empty("inside") && folder.remove_whole("inside"));
+        assert!(inside.is_gone() && !folder.is_gone());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(Folder::private(&path).unwrap_err().to_string().contains("chmod 700"));
         std::fs::remove_dir_all(&path).unwrap();

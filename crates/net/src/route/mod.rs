@@ -166,6 +166,13 @@ impl Route {
         }
     }
 
+    /// Removes, where there are files, what processes have left that were killed. It takes some seconds if there is something to be removed.
+    pub fn sweep(&self) {
+        if let Route::Files(files, _) = self {
+            files.sweep();
+        }
+    }
+
     /// For a process that shall go the same way; only over a line that nobody else hears.
     pub(crate) fn write(&self, writer: Writer) -> Writer {
         match self {

@@ -88,7 +88,8 @@ fn bytes_go_both_ways_and_an_end_of_one_side_is_not_the_end_of_the_other() {
     let mut back = Vec::new();
     stream.read_to_end(&mut back).unwrap();
     assert!(back == bytes, "{} bytes came back", back.len());
-    (sending.join().unwrap(), thread.join().unwrap());
+    sending.join().unwrap();
+    thread.join().unwrap();
     let (counts, said) = relay.end();
     assert_eq!((counts.made, counts.refused, counts.failed), (1, 0, 0), "{said}");
     assert!(said.contains("begins (1 open)") && said.contains("has ended (0 open)"), "{said}");

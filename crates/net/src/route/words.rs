@@ -236,10 +236,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn address() -> impl Strategy<Value = SocketAddr> {
-        let ip = prop_oneof![
-            any::<[u8; 4]>().prop_map(|v4| IpAddr::from(v4)),
-            any::<[u8; 16]>().prop_map(|v6| IpAddr::from(v6)),
-        ];
+        let ip =
+            prop_oneof![any::<[u8; 4]>().prop_map(IpAddr::from), any::<[u8; 16]>().prop_map(IpAddr::from),];
         (ip, 1u16..).prop_map(SocketAddr::from)
     }
 

@@ -159,6 +159,9 @@ pub fn serve() -> Result<i32> {
     drop(line);
     let _ = thread.join();
     route.settle(true);
+    if is_hub {
+        route.sweep();
+    }
     Ok(0)
 }
 

@@ -33,6 +33,7 @@ use crate::os::folder::{self, Folder};
 use crate::os::{process, random_bytes, socket, time};
 use crate::{environment, Error, Result};
 use pump::{Order, Progress, Pump};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
@@ -50,6 +51,8 @@ const LEAST_BYTES: u64 = 1 << 20;
 const STACK_BYTES: usize = 128 << 10;
 /// How long it is looked whether somebody else calls the roll in the same folder.
 const OTHER_MS: u64 = 1_500;
+/// How often it is looked for what others have left, before a process ends.
+const SWEEP_MS: u64 = 250;
 /// How long it may take to let go of streams.
 const PART_MS: u64 = 1_000;
 /// Where addresses of listeners come from: numbers that nobody has in a network.
@@ -83,7 +86,7 @@ impl Target {
 pub struct Files {
     path: PathBuf,
     most_bytes: u64,
-    root: Arc<Folder>,
+    root: Mutex<Arc<Folder>>,
     desk: Arc<Desk>,
     pump: Mutex<Option<JoinHandle<()>>>,
 }
@@ -166,11 +169,25 @@ impl Files {
 
     /// This folder. It is made if it is not there.
     pub fn at(path: &Path, most_bytes: u64) -> Result<Files> {
-        let root = Arc::new(Folder::private(path)?);
+        let root = Mutex::new(Arc::new(Folder::private(path)?));
         let (wake, state, changed) = (Event::new()?, Mutex::default(), Condvar::new());
         let desk = Arc::new(Desk { wake, state, changed });
         let most_bytes = most_bytes.max(LEAST_BYTES);
         Ok(Files { path: path.into(), most_bytes, root, desk, pump: Mutex::new(None) })
+    }
+
+    /// The folder. An earlier run may have been about to remove it when we came: then there is another by now, or it is made anew.
+    fn root(&self) -> Result<Arc<Folder>> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if root.is_gone() {
+            *root = Arc::new(Folder::private(&self.path)?);
+        }
+        Ok(root.clone())
+    }
+
+    /// The folder as it was last seen, for those who need nothing new in it.
+    fn known_root(&self) -> Arc<Folder> {
+        self.root.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -207,7 +224,7 @@ impl Files {
         self.start()?;
         let (ours, theirs) = socket::stream_pair()?;
         descriptor::set_nonblocking(ours.as_fd(), true)?;
-        self.desk.order(Order::Call(ours, *address));
+        self.desk.order(Order::Call(ours, *address, self.known_root()));
         Ok(theirs)
     }
 
@@ -215,32 +232,34 @@ impl Files {
     pub fn listen(&self, address: SocketAddr, target: Target) -> Result<Listening> {
         self.start()?;
         let name = folder_name(&address);
-        let folder = self.root.make(&name)?;
-        self.desk.order(Order::Listen(name.clone(), folder, target));
+        let make = || self.root().and_then(|root| Ok((root.make(&name)?, root)));
+        let (folder, root) = make().or_else(|_| make())?;
+        self.desk.order(Order::Listen(name.clone(), folder, target, root));
         Ok(Listening { desk: self.desk.clone(), name, address, master: None })
     }
 
     /// Says in the folder that the roll is called at a listener, and gives the key for those who can read that.
     pub fn publish(&self, listening: &mut Listening) -> Result<[u8; 32]> {
-        if let Some((other, _)) = read_master(&self.root)? {
-            self.refuse_if_alive(&other)?;
+        let root = self.root()?;
+        if let Some((other, _)) = read_master(&root)? {
+            self.refuse_if_alive(&root, &other)?;
         }
         let mut key = [0; 32];
         random_bytes(&mut key)?;
         let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         let fresh = format!("{MASTER}.{}", listening.name);
-        let file = self.root.create(&fresh)?;
+        let file = root.create(&fresh)?;
         folder::write_at(&file, format!("{} {digits}\n", listening.address).as_bytes(), 0)?;
         folder::flush(&file)?;
-        self.root.rename(&fresh, MASTER)?;
-        listening.master = Some(self.root.clone());
+        root.rename(&fresh, MASTER)?;
+        listening.master = Some(root);
         Ok(key)
     }
 
     /// An error if somebody calls the roll here already.
-    fn refuse_if_alive(&self, other: &SocketAddr) -> Result<()> {
+    fn refuse_if_alive(&self, root: &Folder, other: &SocketAddr) -> Result<()> {
         let pulse = || {
-            let folder = self.root.open(&folder_name(other)).ok()?;
+            let folder = root.open(&folder_name(other)).ok()?;
             stream::read_pulse(&folder, "pulse").ok()?.pulse()
         };
         let before = pulse();
@@ -259,7 +278,7 @@ impl Files {
 
     /// Who calls the roll here, and the key; `None` if nobody does yet.
     pub fn master(&self) -> Result<Option<(SocketAddr, [u8; 32])>> {
-        read_master(&self.root)
+        read_master(&*self.root()?)
     }
 
     fn start(&self) -> Result<()> {
@@ -267,7 +286,7 @@ impl Files {
         if pump.is_some() {
             return Ok(());
         }
-        let (carrier, desk) = (Pump::new(self.root.clone(), self.most_bytes)?, self.desk.clone());
+        let (carrier, desk) = (Pump::new(self.known_root(), self.most_bytes)?, self.desk.clone());
         let body = move || {
             let orders = || {
                 let mut state = desk.state();
@@ -291,8 +310,8 @@ impl Files {
         let until_ms = time::now_ms() + longest.as_millis() as u64;
         let is_obeyed = |state: &State| state.progress.orders >= state.given;
         let is_done = |state: &State| {
-            let Progress { calling, called, .. } = state.progress;
-            is_obeyed(state) && calling == 0 && !(with_callers && called > 0)
+            let Progress { calling, called, leaving, .. } = state.progress;
+            is_obeyed(state) && calling == 0 && !(with_callers && called + leaving > 0)
         };
         let wait = |state| {
             let waited = self.desk.changed.wait_timeout(state, Duration::from_millis(20));
@@ -309,6 +328,24 @@ impl Files {
         let mut state = self.desk.state();
         while !is_obeyed(&state) && time::now_ms() < until_ms + PART_MS {
             state = wait(state);
+        }
+        if with_callers {
+            // The last one takes it along.
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
+
+    /// For a process that ends and for which nobody waits: removes what those have left who were killed, and looks long enough to know.
+    pub fn sweep(&self) {
+        let mut others = BTreeMap::new();
+        let until_ms = time::now_ms() + 2 * pulse::SILENT_MS;
+        let root = self.known_root();
+        while !root.is_gone() {
+            let now_ms = time::now_ms();
+            if !pump::sweep(&root, &mut others, |_| false, now_ms) || now_ms >= until_ms {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(SWEEP_MS));
         }
     }
 }

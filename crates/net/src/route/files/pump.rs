@@ -11,7 +11,7 @@ use crate::os::descriptor::{self, Event};
 use crate::os::folder::{self, Folder};
 use crate::os::{random_bytes, time};
 use crate::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -35,10 +35,10 @@ const MOST_STREAMS: usize = 16 << 10;
 
 /// What the pump is told to do.
 pub(super) enum Order {
-    /// Carry this socket to whoever listens at the address.
-    Call(OwnedFd, SocketAddr),
-    /// Listen in this folder of that name for callers.
-    Listen(String, Folder, Target),
+    /// Carry this socket to whoever listens at the address, below this folder.
+    Call(OwnedFd, SocketAddr, Arc<Folder>),
+    /// Listen for callers in a folder of that name, below the other.
+    Listen(String, Folder, Target, Arc<Folder>),
     /// No longer.
     Hush(String),
     /// Let go of streams that the program has ended.
@@ -53,6 +53,8 @@ pub(super) struct Progress {
     /// Streams that we have begun and the program has not ended, and such as others have begun and have not read to the end.
     pub(super) calling: usize,
     pub(super) called: usize,
+    /// Folders of listeners that are to be removed.
+    pub(super) leaving: usize,
 }
 
 struct Listener {
@@ -62,7 +64,9 @@ struct Listener {
     pulse_at_ms: u64,
     target: Target,
     is_open: bool,
-    streams: BTreeMap<String, Stream>,
+    streams: HashMap<String, Stream>,
+    /// Folders of streams that are to be removed.
+    leaving: Vec<String>,
 }
 
 pub(super) struct Pump {
@@ -70,9 +74,11 @@ pub(super) struct Pump {
     cut: Cut,
     most_bytes: u64,
     calls: Vec<Stream>,
-    listeners: BTreeMap<String, Listener>,
+    listeners: HashMap<String, Listener>,
+    /// Folders of listeners that are to be removed.
+    leaving: Vec<String>,
     /// Listeners of others, and how they are heard of.
-    others: BTreeMap<String, Watch>,
+    others: BTreeMap<String, (Watch, u64)>,
     scan_at_ms: u64,
     sweep_at_ms: u64,
     means: Means,
@@ -90,7 +96,8 @@ impl Pump {
             cut,
             most_bytes,
             calls: Vec::new(),
-            listeners: BTreeMap::new(),
+            listeners: HashMap::new(),
+            leaving: Vec::new(),
             others: BTreeMap::new(),
             scan_at_ms: 0,
             sweep_at_ms: 0,
@@ -126,12 +133,23 @@ impl Pump {
         let now_ms = self.means.now_ms;
         match order {
             // A socket that is dropped tells its other end.
-            Order::Call(socket, address) => self.calls.extend(self.call(socket, &address).ok()),
-            Order::Listen(name, folder, target) => {
+            Order::Call(socket, address, root) => {
+                self.root = root;
+                self.calls.extend(self.call(socket, &address).ok());
+            }
+            Order::Listen(name, folder, target, root) => {
+                self.root = root;
                 let Ok(pulse) = folder.create(PULSE) else { return };
-                let streams = BTreeMap::new();
-                let listener =
-                    Listener { folder, pulse, count: 0, pulse_at_ms: now_ms, target, is_open: true, streams };
+                let listener = Listener {
+                    folder,
+                    pulse,
+                    count: 0,
+                    pulse_at_ms: now_ms,
+                    target,
+                    is_open: true,
+                    streams: HashMap::new(),
+                    leaving: Vec::new(),
+                };
                 self.listeners.insert(name, listener);
             }
             Order::Hush(name) => {
@@ -183,39 +201,29 @@ impl Pump {
             for stream in listener.streams.values_mut() {
                 moved += stream.step(&mut self.means);
             }
-            listener.streams.retain(|name, stream| {
-                let goes = stream.may_go(now_ms);
-                !goes || !listener.folder.remove_whole(name)
-            });
+            listener.clear(now_ms);
         }
+        let is_over = |one: &mut Listener| !one.is_open && one.streams.is_empty();
+        let over = self.listeners.extract_if(|_, one| is_over(one));
+        // What is open cannot always be removed: the listener is dropped first.
+        self.leaving.extend(over.map(|(name, _)| name));
         let root = &self.root;
-        self.listeners.retain(|name, one| one.is_open || !one.streams.is_empty() || !root.remove_whole(name));
+        self.leaving.retain(|name| !root.remove_whole(name));
         if !self.listeners.is_empty() && now_ms >= self.sweep_at_ms {
             self.sweep_at_ms = now_ms + SWEEP_MS;
             self.sweep();
         }
         let called = self.listeners.values().flat_map(|one| one.streams.values());
         self.progress.called = called.filter(|stream| !stream.may_go(now_ms)).count();
+        self.progress.leaving = self.leaving.len();
         self.progress.calling = self.calls.iter().filter(|stream| !stream.has_ended()).count();
         moved
     }
 
     /// Removes what those have left who were killed.
     fn sweep(&mut self) {
-        let now_ms = self.means.now_ms;
-        let Ok(names) = self.root.names() else { return };
-        let is_other = |name: &String| name.starts_with(LISTENER) && !self.listeners.contains_key(name);
-        let names: Vec<String> = names.into_iter().filter(is_other).collect();
-        self.others.retain(|name, _| names.contains(name));
-        for name in names {
-            let watch = self.others.entry(name.clone()).or_insert_with(|| Watch::new(now_ms));
-            let folder = self.root.open(&name);
-            let found = folder.and_then(|folder| stream::read_pulse(&folder, PULSE));
-            watch.note(found.ok().and_then(stream::Look::pulse), now_ms);
-            if watch.is_lost(now_ms) {
-                self.root.remove_whole(&name);
-            }
-        }
+        let is_ours = |name: &str| self.listeners.contains_key(name);
+        sweep(&self.root, &mut self.others, is_ours, self.means.now_ms);
     }
 
     /// Sleeps until a program has something to say, or it is time to look.
@@ -236,13 +244,58 @@ impl Pump {
         self.calls.iter_mut().for_each(|stream| stream.end(true, now_ms));
         for (name, mut listener) in std::mem::take(&mut self.listeners) {
             listener.streams.values_mut().for_each(|stream| stream.end(true, now_ms));
-            drop(listener);
-            self.root.remove_whole(&name);
+            self.leaving.push(name);
         }
+        let root = &self.root;
+        self.leaving.retain(|name| !root.remove_whole(name));
     }
 }
 
+/// Looks at the listeners of others, and removes what those have left who were killed. Whether somebody is there of whom it is not known yet whether he lives.
+pub(super) fn sweep(
+    root: &Folder,
+    others: &mut BTreeMap<String, (Watch, u64)>,
+    is_ours: impl Fn(&str) -> bool,
+    now_ms: u64,
+) -> bool {
+    let Ok(names) = root.names() else { return false };
+    let listeners: Vec<&String> =
+        names.iter().filter(|name| name.starts_with(LISTENER) && !is_ours(name)).collect();
+    others.retain(|name, _| listeners.contains(&name));
+    let mut is_open = false;
+    for name in listeners {
+        let found = root.open(name).and_then(|folder| stream::read_pulse(&folder, PULSE));
+        let found = found.ok().and_then(stream::Look::pulse);
+        let count = found.map_or(0, |pulse| pulse.count);
+        let (watch, first) = others.entry(name.clone()).or_insert_with(|| (Watch::new(now_ms), count));
+        watch.note(found, now_ms);
+        if watch.is_lost(now_ms) {
+            root.remove_whole(name);
+        } else {
+            is_open |= *first == count;
+        }
+    }
+    // Who was killed before all was said, or could take it back, has left no more than a name.
+    for name in names.iter().filter(|name| name.starts_with(super::MASTER)) {
+        let said = name.strip_prefix("master.").map(str::to_owned);
+        let said = said.or_else(|| super::read_master(root).ok().flatten().map(|(at, _)| folder_name(&at)));
+        // A listener is there before its name is.
+        if said.is_some_and(|said| root.open(&said).is_err()) {
+            root.remove(name);
+        }
+    }
+    is_open
+}
+
 impl Listener {
+    /// Removes the folders of streams that nobody needs any more. What is open cannot always be removed: the stream is dropped first.
+    fn clear(&mut self, now_ms: u64) {
+        let over = self.streams.extract_if(|_, stream| stream.may_go(now_ms));
+        self.leaving.extend(over.map(|(name, _)| name));
+        let folder = &self.folder;
+        self.leaving.retain(|name| !folder.remove_whole(name));
+    }
+
     /// Takes up the streams that others have begun.
     fn scan(&mut self, means: &Means) -> usize {
         if !self.is_open {
@@ -251,7 +304,8 @@ impl Listener {
         let Ok(names) = self.folder.names() else { return 0 };
         let mut found = 0;
         for name in names.into_iter().filter(|name| name.starts_with(STREAM)) {
-            if self.streams.contains_key(&name) || self.streams.len() >= MOST_STREAMS {
+            let is_known = self.streams.contains_key(&name) || self.leaving.contains(&name);
+            if is_known || self.streams.len() >= MOST_STREAMS {
                 continue;
             }
             let Ok(folder) = self.folder.open(&name) else { continue };

@@ -102,7 +102,7 @@ fn who_calls_where_nobody_listens_is_told_at_once() {
     assert_eq!(caller.read(&mut [0]).unwrap(), 0);
     // A folder in which nobody takes up what comes, as somebody has left it who was killed.
     let left = address();
-    let folder = files.root.make(&folder_name(&left)).unwrap();
+    let folder = files.root().unwrap().make(&folder_name(&left)).unwrap();
     folder.create("pulse").unwrap();
     let begun = Instant::now();
     let mut caller = UnixStream::from(files.open(&left).unwrap());
@@ -112,12 +112,44 @@ fn who_calls_where_nobody_listens_is_told_at_once() {
     let (_listener, target) = ear();
     let listening = files.listen(address(), target).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    while files.root.open(&folder_name(&left)).is_ok() {
+    while files.root().unwrap().open(&folder_name(&left)).is_ok() {
         assert!(Instant::now() < until, "it is still there");
         std::thread::sleep(Duration::from_millis(50));
     }
     drop((listening, files));
     assert!(scratch.is_empty());
+}
+
+#[test]
+fn a_folder_that_others_remove_meanwhile_is_made_anew() {
+    let scratch = Scratch::new("anew");
+    let (here, there) = (scratch.files(), scratch.files());
+    std::fs::remove_dir(&scratch.0).unwrap();
+    let (listener, target) = ear();
+    let mut listening = there.listen(address(), target).unwrap();
+    let key = there.publish(&mut listening).unwrap();
+    assert_eq!(here.master().unwrap(), Some((listening.address, key)));
+    let mut caller = UnixStream::from(here.open(&listening.address).unwrap());
+    caller.write_all(b"here").unwrap();
+    let mut came = [0; 4];
+    listener.accept().unwrap().0.read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"here");
+    // What was killed before it had a name is swept away with it.
+    drop(listening);
+    let root = here.root().unwrap();
+    root.create("master.l-00").unwrap();
+    root.make("l-01").unwrap();
+    drop((root, caller));
+    here.sweep();
+    drop((here, there));
+    assert!(scratch.is_empty());
+    // Whoever only cleans up makes nothing new.
+    let late = scratch.files();
+    std::fs::remove_dir(&scratch.0).unwrap();
+    late.settle(true, Duration::from_secs(1));
+    late.sweep();
+    drop(late);
+    assert!(!scratch.0.exists());
 }
 
 #[test]
@@ -141,7 +173,7 @@ fn whoever_calls_the_roll_is_found_and_there_is_one_at_a_time() {
     let refused = here.publish(&mut second).unwrap_err().to_string();
     assert!(refused.contains("COUPLER_JOB_ID"), "{refused}");
     // What a run that was killed has left is no hindrance.
-    let folder = here.root.clone();
+    let folder = here.root().unwrap();
     let stale = folder.create("stale").unwrap();
     folder::write_at(&stale, format!("{} {}\n", address(), "ab".repeat(32)).as_bytes(), 0).unwrap();
     drop(listening);
