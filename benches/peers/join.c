@@ -3,7 +3,8 @@
  *
  *   join spawn GROUPS SIZE          under mpirun -n 1: the master; it starts the groups
  *   join group GROUPS SIZE LIBRARY  under an mpirun of its own, of macprun: a process of a group
- *   join master GROUPS SIZE LIBRARY under macprun: the master, which needs no MPI (compile with -DWITHOUT_MPI for a program that has none)
+ *   join master GROUPS SIZE LIBRARY under macprun: the master, which needs no MPI (compile with -DWITHOUT_MPI for a program that has none, and with
+ *                                   -DLINKED -static against libkumiki.a for one in which nothing is relocated when it starts)
  *
  * The master and every root print one line of JSON, in KiB as /proc/self/smaps_rollup has them:
  *   {"who":"root","before":{..},"opened":{..},"after":{..}}   {..} is {"clean":0,"dirty":3140,"anonymous":3136}
@@ -91,19 +92,26 @@ static struct {
 } kumiki;
 
 #ifdef LINKED
-#include "kumiki.h"
+int kumiki_init(void **);
+int kumiki_sync(const void *);
+int64_t kumiki_rank(const void *);
+int kumiki_starter(const void *, uint32_t, uint64_t *);
+int kumiki_put(const void *, uint64_t, const void *, size_t);
+int kumiki_get(const void *, void *, uint64_t, size_t);
+int kumiki_finalize(void *);
+const char *kumiki_last_error(void);
+
 static void load(const char *path)
 {
     (void)path;
-#define HAS(name) *(void **)&kumiki.name = (void *)kumiki_##name
-    HAS(init);
-    HAS(sync);
-    HAS(rank);
-    HAS(starter);
-    HAS(put);
-    HAS(get);
-    HAS(finalize);
-    *(void **)&kumiki.why = (void *)kumiki_last_error;
+    kumiki.init = kumiki_init;
+    kumiki.sync = kumiki_sync;
+    kumiki.rank = kumiki_rank;
+    kumiki.starter = kumiki_starter;
+    kumiki.put = kumiki_put;
+    kumiki.get = kumiki_get;
+    kumiki.finalize = kumiki_finalize;
+    kumiki.why = kumiki_last_error;
 }
 #else
 static void *found(void *library, const char *name)

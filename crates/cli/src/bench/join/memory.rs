@@ -30,7 +30,7 @@ const COUNTED: &str = "\
 Private: Private_Clean + Private_Dirty of the whole process (/proc/self/smaps_rollup), when all is done and everybody is still there.
 Added to a root: Anonymous less what it was when MPI had been initialised and had broadcast once, the library of Kumiki, which is loaded then,
 included (its pages that the loader must change are `library`, the rest is what joining took). What is shared, the arena and MPI's segments, is in
-neither. Of roots the largest figure counts.
+neither. Of roots the largest figure counts. Our master has no MPI, and the library linked into it (libkumiki.a, -static) where that is there.
 ";
 
 /// How the workers are grouped.
@@ -317,15 +317,36 @@ struct Parts {
     file: PathBuf,
 }
 
+/// The master has the library linked into it, and is no position-independent program: a process that is small then has no page that
+/// the loader has to change. Where there is no archive, or no C library to link in, it loads the library as the groups do.
+fn build_master(workshop: &Workshop, library: &Path) -> Result<PathBuf, String> {
+    let compiler = || -> Result<Command, String> {
+        let mut compiler = workshop::tool("cc")?;
+        compiler.args(["-O2", "-DWITHOUT_MPI"]);
+        Ok(compiler)
+    };
+    let archive = library.with_extension("a");
+    if let Ok(data) = archive.metadata() {
+        // With another archive it is another program.
+        let made = data.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        let text = format!("{PROGRAM}/* with {} of {} bytes, {made:?} */\n", archive.display(), data.len());
+        let mut linked = compiler()?;
+        linked.args(["-DLINKED", "-static", "-w", "-Wl,--gc-sections"]);
+        let archive = archive.to_string_lossy().into_owned();
+        if let Ok(master) = workshop.build("join-linked", ("c", &text), linked, &[&archive]) {
+            return Ok(master);
+        }
+    }
+    workshop.build("join", ("c", PROGRAM), compiler()?, &["-ldl"])
+}
+
 impl Parts {
     fn find() -> Result<Parts, String> {
         let workshop = Workshop::open()?;
         let scratch = workshop.scratch()?;
-        let mut compiler = workshop::tool("cc")?;
-        compiler.args(["-O2", "-DWITHOUT_MPI"]);
-        let master = workshop.build("join", ("c", PROGRAM), compiler, &["-ldl"])?;
         let program = launch::program()?;
         let library = library()?;
+        let master = build_master(&workshop, &library)?;
         let launcher = scratch.join("acprun");
         let _ = std::fs::remove_file(&launcher);
         let linked = std::os::unix::fs::symlink(&program, &launcher);
