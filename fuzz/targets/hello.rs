@@ -11,6 +11,7 @@ use kumiki_net::route::words::{Asked, Asking};
 use kumiki_net::wire::frame::{self, FRAME_HEADER_BYTES, HEADER_BYTES};
 use kumiki_net::wire::Connection;
 use libfuzzer_sys::fuzz_target;
+use std::net::SocketAddr;
 
 const JOB: JobId = JobId(77);
 
@@ -74,7 +75,7 @@ fn header(bytes: &[u8]) {
 /// Strangers reach nobody through a relay, and no relay but one that knows the secret is believed.
 fn relay(bytes: &[u8], secret: &Secret) {
     let split = bytes.first().map_or(0, |&first| usize::from(first) % bytes.len());
-    let (mut asked, wanted) = (Asked::new([2; 32], 0), ([10, 0, 0, 1], 7100).into());
+    let (mut asked, wanted) = (Asked::new([2; 32], 0), SocketAddr::from(([10, 0, 0, 1], 7100)));
     let mut asking = Asking::new(secret, wanted, [1; 32], 0);
     while asking.take_output().is_some() {}
     for piece in [&bytes[..split], &bytes[split..]] {
