@@ -27,7 +27,8 @@ const LIMIT: Duration = Duration::from_secs(150);
 const MISSED_CODE: i32 = 1;
 
 const COUNTED: &str = "\
-Private: Private_Clean + Private_Dirty of the whole process (/proc/self/smaps_rollup), when all is done and everybody is still there.
+Anonymous memory of the whole process (/proc/self/smaps_rollup), when all is done and everybody is still there; it is what is compared. The columns before it are
+Private_Clean + Private_Dirty: there, pages of a program's file count as well if no other process has it mapped, which are memory of the file cache.
 Added to a root: Anonymous less what it was when MPI had been initialised and had broadcast once, the library of Kumiki, which is loaded then,
 included (its pages that the loader must change are `library`, the rest is what joining took). What is shared, the arena and MPI's segments, is in
 neither. Of roots the largest figure counts. Our master has no MPI, and the library linked into it (libkumiki.a, -static) where that is there.
@@ -148,7 +149,7 @@ impl Row {
     /// The master beside that of `MPI_Comm_spawn`.
     fn share(&self) -> Option<f64> {
         let (master, _) = self.taken.as_ref().ok().filter(|_| self.is_ours)?;
-        Some(master.private as f64 / self.spawned? as f64)
+        Some(master.anonymous as f64 / self.spawned? as f64)
     }
 
     /// Whether the bounds hold of what is ours.
@@ -237,7 +238,7 @@ pub(super) fn run(plan: &Plan) -> Outcome {
                 let seconds = output.as_ref().map_or(0.0, |(_, seconds)| *seconds);
                 let taken = output.and_then(|(text, _)| parse(&text, shape.groups));
                 if !is_ours {
-                    spawned = taken.as_ref().ok().map(|(master, _)| master.private);
+                    spawned = taken.as_ref().ok().map(|(master, _)| master.anonymous);
                 }
                 let row = Row { shape, mpi: peer.name.clone(), is_ours, taken, seconds, spawned };
                 let text = if plan.json { format!("{}\n", row.json()) } else { row.line() };
@@ -398,7 +399,7 @@ fn chart(rows: &[Row]) -> Bars {
     let value = |shape: Shape, is_master: bool, name: &String| {
         let row = good().find(|row| row.shape == shape && row.name() == *name)?;
         let (master, root) = row.taken.as_ref().ok()?;
-        Some(if is_master { master.private } else { root.private } as f64)
+        Some(if is_master { master.anonymous } else { root.anonymous } as f64)
     };
     let group = |shape: Shape, who: &str| Group {
         name: format!("{shape}, {who}"),
@@ -406,7 +407,7 @@ fn chart(rows: &[Row]) -> Bars {
     };
     Bars {
         title: "One world of several MPI jobs, beside MPI_Comm_spawn".into(),
-        subtitle: "private memory of the master and of the largest root, by groups and their size".into(),
+        subtitle: "anonymous memory of the master and of the largest root, by groups and their size".into(),
         groups: shapes.iter().flat_map(|&shape| ["master", "root"].map(|who| group(shape, who))).collect(),
         series,
         unit: Unit::Bytes,

@@ -275,9 +275,10 @@ impl Link {
 
     /// Reads what is there and returns the whole messages. Bad input is an error and the end of the stream.
     pub fn receive(&mut self) -> Result<Vec<Vec<u8>>> {
-        let mut buffer = [0; 16 << 10];
+        // Small, for it is on the stack of a thread that does nothing else with so much.
+        let mut buffer = [0; 4 << 10];
         // A bound, so that one busy stream does not starve the others.
-        for _ in 0..16 {
+        for _ in 0..64 {
             match descriptor::read(self.input.as_fd(), &mut buffer) {
                 Ok(0) => self.ended = true,
                 Ok(count) => {
