@@ -8,11 +8,14 @@ use crate::comm::Messages;
 use crate::world::among::{children, parent};
 use crate::{Members, Rank, World};
 use kumiki_mem::Activity;
+use std::sync::atomic::Ordering;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// The messages of those who leave: no program has this number.
 const CONTEXT: u32 = 0x8000_0003;
+/// The tag of all processes together: no group has this number.
+const ALL: u64 = u64::MAX;
 /// How often it is looked whether somebody has come.
 const PAUSE: Duration = Duration::from_micros(500);
 
@@ -21,9 +24,16 @@ impl Join {
     pub(super) fn close(&self, until: Instant) {
         let met = std::mem::take(&mut *self.met.lock().unwrap_or_else(PoisonError::into_inner));
         let mail = self.world().messages().context(CONTEXT);
-        for (context, members) in met {
+        // Groups of the world, and what was made of them, had all processes for members once.
+        let all = self
+            .world()
+            .met_all
+            .load(Ordering::Relaxed)
+            .then(|| (ALL, Members::from(0..self.world().ranks())));
+        let groups = met.into_iter().map(|(context, members)| (u64::from(context), members)).chain(all);
+        for (tag, members) in groups {
             let Some(me) = members.position(self.world().rank()) else { continue };
-            let closing = Closing { world: self.world(), mail, tag: u64::from(context), members, me, until };
+            let closing = Closing { world: self.world(), mail, tag, members, me, until };
             // If not, there is nothing to be done about it.
             let _ = closing.hear();
         }

@@ -219,7 +219,10 @@ impl<'j> JoinGroup<'j> {
     pub fn free(mut self) -> Result<()> {
         match self.made.take() {
             Some(Ok((team, group))) => {
-                self.join.forget(self.context);
+                // What was made of it may be there still.
+                if !group.is_parted() {
+                    self.join.forget(self.context);
+                }
                 group.free().and(team.free())
             }
             _ => Ok(()),

@@ -32,7 +32,7 @@ pub use life::WorldOptions;
 pub use teams::Team;
 
 use crate::{comm, data};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Mutex;
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
@@ -70,6 +70,8 @@ pub struct World {
     comm: comm::State,
     /// What it keeps of groups that it has left.
     groups: comm::Groups,
+    /// Whether all ranks have made a team together: they, and parts of them, may be in collectives.
+    pub(crate) met_all: AtomicBool,
 }
 
 impl std::fmt::Debug for World {
@@ -100,6 +102,7 @@ impl World {
             founded: AtomicU64::new(0),
             comm: comm::State::default(),
             groups: comm::Groups::default(),
+            met_all: AtomicBool::new(false),
         }
     }
 

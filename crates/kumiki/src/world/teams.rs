@@ -8,6 +8,7 @@
 use super::World;
 use crate::data::agreement::{agree, Agreed, Circle, Handed, Record, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result};
+use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -67,12 +68,14 @@ impl World {
     /// # }
     /// ```
     pub fn team(&self, members: impl Into<Members>) -> Result<Option<Team>> {
+        self.met_all.store(true, Ordering::Relaxed);
         found(Circle::all(self), members.into())
     }
 
     /// Parts the ranks into teams: those that give the same colour are in one, in the order of their keys, and of their numbers
     /// where the keys are equal. Collective. Whoever gives `None` is in no team.
     pub fn team_split(&self, colour: impl Into<Option<u32>>, key: i64) -> Result<Option<Team>> {
+        self.met_all.store(true, Ordering::Relaxed);
         split(Circle::all(self), colour.into(), key)
     }
 }

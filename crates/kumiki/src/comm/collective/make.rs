@@ -12,7 +12,7 @@ use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Purpose, Rank, Region, Result, Team, World};
 use kumiki_mem::Span;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// How a group is made: the argument of [`World::group_with`].
@@ -101,6 +101,7 @@ impl Group<'_> {
         let _turn = self.enter()?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.carry_on(&mut state, |_| true);
+        self.is_parted.store(true, Ordering::Relaxed);
         let team = match state.team.as_ref().filter(|_| state.broken.is_none()) {
             Some(team) => team.team(self.world, 0..self.count)?,
             None => None,
@@ -264,6 +265,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         state: Mutex::new(State { team: Some(team), ..state }),
         forced: AtomicU8::new(0),
         is_quiet: AtomicBool::new(false),
+        is_parted: AtomicBool::new(false),
         tuner: Mutex::new(Tuner::new(options.is_fixed)),
         nodes: placing.leaders.len() as u32,
         options,

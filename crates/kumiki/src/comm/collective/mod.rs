@@ -136,6 +136,8 @@ pub struct Group<'w> {
     forced: AtomicU8,
     /// Whether the others are not told when this member goes.
     is_quiet: AtomicBool,
+    /// Whether the members have made other groups, or something else, of it.
+    is_parted: AtomicBool,
     tuner: Mutex<Tuner>,
     nodes: u32,
     options: GroupOptions,
@@ -281,8 +283,14 @@ impl<'w> Group<'w> {
             let why = state.broken.map_or(Error::Closed("the group has ended".into()), Broken::error);
             return self.world.note(Err(why));
         };
+        self.is_parted.store(true, Ordering::Relaxed);
         let team = team.team_split(self.world, colour, key)?;
         team.map(|team| self.world.note(make::make(self.world, Some(team), self.options))).transpose()
+    }
+
+    /// Whether the members have made other groups, or something else, of it, which may outlive it.
+    pub(crate) fn is_parted(&self) -> bool {
+        self.is_parted.load(Ordering::Relaxed)
     }
 
     /// Ends this member's part without a word to the others, who may be in the last call: what they may need is kept until it is [ended](Remains::end).
