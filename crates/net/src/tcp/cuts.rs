@@ -92,13 +92,17 @@ fn message(op: u64, bytes: u64) -> Message {
 struct Between {
     front: TcpListener,
     back: std::net::SocketAddr,
-    carried: Vec<[(TcpStream, VecDeque<u8>); 2]>,
+    /// The two sides of each connection, and what has come from its caller.
+    carried: Vec<([(TcpStream, VecDeque<u8>); 2], usize)>,
     cuts: u32,
+    /// A connection on which more has come from its caller is cut.
+    most_bytes: usize,
 }
 
 impl Between {
     fn new(behind: &TcpListener) -> Between {
-        Between { front: listener(), back: behind.local_addr().unwrap(), carried: Vec::new(), cuts: 0 }
+        let back = behind.local_addr().unwrap();
+        Between { front: listener(), back, carried: Vec::new(), cuts: 0, most_bytes: usize::MAX }
     }
 
     /// Carries up to so many bytes of each connection each way.
@@ -110,9 +114,16 @@ impl Between {
                 side.set_nodelay(true).unwrap();
                 (side, VecDeque::new())
             });
-            self.carried.push(sides);
+            self.carried.push((sides, 0));
         }
-        self.carried.retain_mut(|[one, other]| pump(one, other, most) && pump(other, one, most));
+        let (most_bytes, cuts) = (self.most_bytes, &mut self.cuts);
+        self.carried.retain_mut(|([one, other], bytes)| {
+            let most = most.min(most_bytes);
+            let come = pump(one, other, most);
+            *bytes = bytes.saturating_add(come.unwrap_or(0));
+            *cuts += (*bytes > most_bytes) as u32;
+            come.is_some() && *bytes <= most_bytes && pump(other, one, most).is_some()
+        });
     }
 
     /// Cuts all connections: what is on its way is gone.
@@ -122,25 +133,32 @@ impl Between {
     }
 }
 
-/// Carries bytes from one side to the other. Whether both are still there.
-fn pump(from: &mut (TcpStream, VecDeque<u8>), to: &mut (TcpStream, VecDeque<u8>), most: usize) -> bool {
+/// Carries bytes from one side to the other. How many have come; none if one of them has ended.
+fn pump(
+    from: &mut (TcpStream, VecDeque<u8>),
+    to: &mut (TcpStream, VecDeque<u8>),
+    most: usize,
+) -> Option<usize> {
     let (source, held) = from;
-    let mut buffer = vec![0; most];
+    let (mut buffer, mut come) = (vec![0; most], 0);
     if held.len() < most {
         match source.read(&mut buffer) {
-            Ok(0) => return false,
-            Ok(count) => held.extend(&buffer[..count]),
+            Ok(0) => return None,
+            Ok(count) => {
+                held.extend(&buffer[..count]);
+                come = count;
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(_) => return false,
+            Err(_) => return None,
         }
     }
     let (front, _) = held.as_slices();
     match to.0.write(front) {
         Ok(count) => drop(held.drain(..count)),
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-        Err(_) => return false,
+        Err(_) => return None,
     }
-    true
+    Some(come)
 }
 
 struct Pair {
@@ -311,6 +329,72 @@ fn a_rank_that_was_closing_hung_up_on_whoever_came_to_mend_its_connection() {
         }
         assert!(pair.ranks.iter().all(|(_, checked)| checked.lost.is_empty()));
     }
+}
+
+#[test]
+fn a_connection_that_is_cut_after_a_goodbye_is_mended_and_nobody_is_lost() {
+    for (speaker, early) in [(0, true), (0, false), (1, true), (1, false)] {
+        let mut pair = speaking(PATIENCE_MS);
+        let (tcp, checked) = &mut pair.ranks[speaker];
+        assert!(tcp.evict(|_| true, checked, &mut Outbox::default()), "it is idle");
+        if !early {
+            // The goodbye comes, and is answered; that answer does not come.
+            for _ in 0..200 {
+                pair.between.iter_mut().for_each(|between| between.carry(100_000));
+                let (tcp, checked) = &mut pair.ranks[1 - speaker];
+                tcp.poll(checked).unwrap();
+            }
+        }
+        pair.cut();
+        let end_ms = time::now_ms() + u64::from(PATIENCE_MS) / 2;
+        while pair.ranks.iter().any(|(tcp, _)| tcp.footprint().connected > 0) {
+            pair.step(100_000);
+            assert!(time::now_ms() < end_ms, "{speaker}, {early}: they do not part");
+        }
+        assert!(pair.ranks.iter().all(|(_, checked)| checked.lost.is_empty()));
+        // And they find each other again.
+        let (tcp, checked) = &mut pair.ranks[0];
+        tcp.send(Rank(1), message(1, 8), checked).unwrap();
+        while pair.ranks[1].1.next < 2 {
+            pair.step(100_000);
+        }
+    }
+}
+
+#[test]
+fn breaking_and_mending_went_on_for_ever_on_a_way_that_nothing_comes_through() {
+    let mut pair = speaking(400);
+    pair.cut();
+    // A handshake and a resumption pass (188 bytes of the caller), and no frame.
+    pair.between.iter_mut().for_each(|between| between.most_bytes = 250);
+    let (tcp, checked) = &mut pair.ranks[0];
+    tcp.send(Rank(1), message(1, 500_000), checked).unwrap();
+    while pair.ranks[0].1.lost.is_empty() {
+        pair.step(100);
+        os::process::yield_now();
+    }
+    assert!(pair.cuts() > 2, "it was mended, and cut again: {}", pair.cuts());
+}
+
+#[test]
+fn a_quiet_link_keeps_nothing() {
+    let mut pair = speaking(PATIENCE_MS);
+    let (tcp, checked) = &mut pair.ranks[0];
+    tcp.send(Rank(1), message(1, 60_000), checked).unwrap();
+    let kept = |pair: &Pair| pair.ranks[0].0.footprint().queued_bytes - pair.ranks[0].0.buffers.bytes();
+    let until_ms = time::now_ms() + u64::from(PATIENCE_MS);
+    while pair.ranks[1].1.next < 2 || kept(&pair) > 2_048 {
+        pair.step(100_000);
+        assert!(time::now_ms() < until_ms, "{} bytes are kept", kept(&pair));
+    }
+    // And it stays quiet: what is told is not told back.
+    let sent = |pair: &Pair| pair.ranks[1].0.links.iter().flatten().map(|link| link.used).max();
+    let before = sent(&pair);
+    let until_ms = time::now_ms() + 500;
+    while time::now_ms() < until_ms {
+        pair.step(100_000);
+    }
+    assert_eq!(sent(&pair), before);
 }
 
 #[test]

@@ -318,6 +318,9 @@ impl Link {
         if let Some(stream) = &mut self.stream {
             stream.confirm_by_ms = at_ms;
         }
+        if let Some(mending) = &mut self.mending {
+            mending.until_ms = at_ms;
+        }
     }
 
     /// Who the caller says it is, until it has proven it.
@@ -351,6 +354,11 @@ impl Link {
             self.opening = None;
         }
         opened
+    }
+
+    /// Whether the connection stands, and the peer has heard who calls.
+    pub(super) fn has_said_hello(&self) -> bool {
+        self.opening.is_none() && !self.wire.has_output()
     }
 
     /// Fails if the handshake has taken too long.

@@ -6,6 +6,7 @@
 //! called, and one that cannot be reached for the peer timeout is lost.
 
 use super::link::{Broken, Link, Mending};
+use super::pacing::{Grant, Spacing};
 use super::reach::Attempt;
 use super::{fresh_nonce, Tcp};
 use crate::auth::Purpose;
@@ -18,6 +19,8 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Whoever was called leaves it to the other side to call again, for so long. Then it calls itself: the other side may have forgotten
 /// the stream after a goodbye that did not come.
 const LEAVE_MS: u64 = 1_000;
+/// A peer is told what has come when its link was quiet for about so long.
+const TELL_MS: u64 = 100;
 /// How often it is looked whether a peer whose connection broke is still there.
 const LOOK_MS: u64 = 50;
 
@@ -43,7 +46,7 @@ impl Tcp {
         let Some(link) = self.links[index as usize].as_deref_mut() else { return false };
         let Some(stream) = &mut link.stream else { return false };
         let call_at_ms = Some(if link.initiated { now_ms } else { now_ms + LEAVE_MS });
-        stream.broken.get_or_insert(Broken { since_ms: now_ms, call_at_ms, attempt: Attempt::first(now_ms) });
+        stream.break_off(Broken { since_ms: now_ms, call_at_ms, attempt: Attempt::first(now_ms) });
         link.watching_writes = false;
         let _ = self.sleeper.epoll.remove(link.fd.as_fd());
         // The peer, or whoever is in between, need not wait for us.
@@ -68,15 +71,18 @@ impl Tcp {
             let peer = link.and_then(|link| link.peer).unwrap_or_default();
             if let Err(gone) = self.address(peer) {
                 self.give_up(index, gone, sink, out);
-            } else if now_ms >= broken.since_ms + self.patience_ms() {
+            } else if now_ms >= broken.since_ms + self.patience_ms() && !self.is_heard(index) {
                 let after_ms = now_ms - broken.since_ms;
                 let what = "waiting for the connection to be mended".into();
                 self.give_up(index, Error::Timeout { what, after_ms }, sink, out);
             } else {
-                if broken.call_at_ms.is_some_and(|at_ms| at_ms <= now_ms)
-                    && self.call_again(index, peer).is_err()
-                {
-                    self.call_again_later(index);
+                if broken.call_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                    if let Err(error) = self.call_again(index, peer) {
+                        if error.is_out_of_descriptors() {
+                            self.evict(|_| true, sink, out);
+                        }
+                        self.call_again_later(index);
+                    }
                 }
                 self.note_deadline(Some(now_ms + LOOK_MS));
             }
@@ -102,6 +108,36 @@ impl Tcp {
         broken.is_some_and(|broken| time::now_ms() >= broken.since_ms + 2 * LEAVE_MS)
     }
 
+    /// Whether a call for a link stands, and only its peer has not answered: it may be slow.
+    fn is_heard(&self, index: u32) -> bool {
+        let calls = self.links.iter().flatten().filter(|link| link.initiated);
+        let for_it = |link: &Link| link.mending.as_ref().is_some_and(|mending| mending.link == index);
+        calls.into_iter().any(|link| for_it(link) && link.has_said_hello())
+    }
+
+    /// Messages have come that the peer keeps: it is told when the link is quiet.
+    pub(super) fn tell_later(&mut self, index: u32) {
+        let link = self.links.get(index as usize).and_then(Option::as_ref);
+        if self.tell_at_ms.is_none() && link.is_some_and(|link| link.has_news()) {
+            self.tell_at_ms = Some(time::now_ms() + TELL_MS);
+            self.note_deadline(self.tell_at_ms);
+        }
+    }
+
+    /// Tells peers what has come.
+    pub(super) fn tell_all(&mut self, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        match self.tell_at_ms {
+            Some(at_ms) if at_ms <= now_ms => self.tell_at_ms = None,
+            later => return self.note_deadline(later),
+        }
+        for index in 0..self.links.len() as u32 {
+            if let Some(link) = self.links[index as usize].as_mut().filter(|link| link.has_news()) {
+                link.tell_news();
+                self.flush_link(index, sink, out);
+            }
+        }
+    }
+
     /// Opens a connection on which the stream of a link is to go on.
     fn call_again(&mut self, index: u32, peer: Rank) -> Result<()> {
         let (fd, is_here, opening) = self.dial(peer)?;
@@ -114,7 +150,8 @@ impl Tcp {
         let Some(stream) = broken else { return Ok(()) };
         let mut link = Link::new(fd, wire, Some(peer), Attempt::first(now_ms));
         let ours = Some(stream.resumption());
-        link.mending = Some(Box::new(Mending { link: index, session: stream.session, ours, theirs: None }));
+        link.mending =
+            Some(Box::new(Mending { link: index, session: stream.session, ours, ..Mending::default() }));
         if let Some(broken) = &mut stream.broken {
             broken.call_at_ms = None;
         }
@@ -159,8 +196,15 @@ impl Tcp {
             other.peer == peer && other.stream.as_ref().is_some_and(|stream| stream.session == session)
         };
         let mut others = self.links.iter().flatten().map(|other| &**other);
-        let target =
-            others.find(is_broken).filter(|target| target.initiated == initiated).map(|target| target.index);
+        let target = others.find(is_broken);
+        let is_outdated =
+            target.and_then(|link| link.stream.as_ref()).is_some_and(|stream| stream.is_outdated(theirs));
+        let target = target.map(|target| target.index);
+        if !initiated && is_outdated {
+            // It was overtaken by another call.
+            self.remove(index);
+            return true;
+        }
         if !initiated && !self.answer_resumption(index, target, theirs, sink, out) {
             self.remove(index);
             return true;
@@ -219,6 +263,8 @@ impl Tcp {
             return self.give_up(index, Error::Closed(why), sink, out);
         }
         (link.is_here, link.owed_since_ms, link.watching_writes) = (is_here, None, true);
+        // What they say is of the old connection.
+        (link.grant, link.spacing) = (Grant::default(), Spacing::default());
         if !is_here {
             let _ = socket::leave_verdict(link.fd.as_fd(), peer_timeout_ms);
         }
@@ -229,11 +275,17 @@ impl Tcp {
         let session = link.stream.as_ref().map(|stream| stream.session);
         self.hang_up_others(session);
         self.flush_link(index, sink, out);
+        if let Some(link) = self.links[index as usize].as_mut() {
+            link.lingers();
+        }
         self.expect_life(index);
     }
 
     /// Ends our calls for a stream that goes on: both sides may have called.
-    fn hang_up_others(&mut self, session: Option<u64>) {
+    pub(super) fn hang_up_others(&mut self, session: Option<u64>) {
+        if session.is_none() {
+            return;
+        }
         let others = self.links.iter().flatten().filter(|link| {
             link.initiated && link.mending.as_ref().is_some_and(|mending| Some(mending.session) == session)
         });

@@ -143,6 +143,8 @@ pub struct Tcp {
     next_deadline_ms: Option<u64>,
     /// When the machines of peers are looked at that owe us an answer; none while none does.
     check_at_ms: Option<u64>,
+    /// When peers are told what has come of their streams, if there is something that they do not know.
+    tell_at_ms: Option<u64>,
     /// Whether messages are being sent that were taken from where they waited, and who was lost meanwhile: what is left of them
     /// for those must not be sent.
     draining: bool,
@@ -185,6 +187,7 @@ impl Tcp {
             fed: Vec::new(),
             next_deadline_ms: None,
             check_at_ms: None,
+            tell_at_ms: None,
             draining: false,
             lost_meanwhile: Vec::new(),
             events: Vec::new(),
@@ -366,7 +369,7 @@ impl Tcp {
             let patience_ms = setup.arena.config().peer_timeout_ms.into();
             let admission = Admission { secret: &setup.secret, admit: &admit, patience_ms };
             let received = link.receive(&admission, buffers, sink, out);
-            if held || link.holds_part_of_bundle() {
+            if held || link.holds_part_of_bundle() || link.stream.is_some() {
                 link.balance(&*setup.accounts);
             }
             received
@@ -396,6 +399,7 @@ impl Tcp {
                     self.note_came(index, got);
                 }
                 self.settle(index, was_established, sink, out);
+                self.tell_later(index);
                 (got > 0) as usize
             }
             None => 1,
@@ -441,8 +445,8 @@ impl Tcp {
         if link.unanswered == 0 && !link.has_output() {
             link.goodbye();
             self.flush_link(index, sink, out);
-            let finished = self.links[index as usize].as_ref().is_some_and(|link| link.is_finished());
-            if finished {
+            let link = self.links[index as usize].as_mut();
+            if link.is_some_and(|link| link.is_finished() && !link.lingers()) {
                 self.remove(index);
             }
         }
@@ -468,6 +472,7 @@ impl Tcp {
             }
             self.make_retries(now_ms, sink, out);
             self.tend_broken(now_ms, sink, out);
+            self.tell_all(now_ms, sink, out);
             self.check_peers(now_ms, sink, out);
         }
         if self.open > self.setup.connection_cap {
@@ -686,7 +691,8 @@ impl Transport for Tcp {
         let mends = self.links.iter().flatten().any(|link| link.is_broken());
         for index in 0..self.links.len() as u32 {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
-            if link.has_messages() {
+            // What a broken connection had taken may not have come.
+            if link.has_messages() || link.established && link.is_broken() && !link.is_finished() {
                 sending = true;
                 continue;
             }

@@ -229,7 +229,7 @@ impl Tcp {
     fn grant(&mut self) {
         let senders = self.links.iter().flatten().filter(|link| link.grant.is_of_sender()).count();
         let are_paced = senders >= self.setup.pacing.least_senders();
-        for link in self.links.iter_mut().flatten() {
+        for link in self.links.iter_mut().flatten().filter(|link| !link.is_broken()) {
             // Who is near has no more under way than it needs because somebody else is far.
             let share = || {
                 let way_us = flow::of(link.fd.as_fd()).map_or(0, |flow| flow.least_round_trip_us);

@@ -149,10 +149,13 @@ impl Tcp {
 
     /// A link is over: tries again if it never stood, tells the sink otherwise.
     pub(super) fn give_up(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
+        let session =
+            self.links.get(index as usize).and_then(|link| Some(link.as_ref()?.stream.as_ref()?.session));
         let Some(mut link) = self.remove(index) else { return };
         if let Some(mending) = link.mending.take() {
             return self.mending_failed(&link, &mending);
         }
+        self.hang_up_others(session);
         if !link.established {
             // The last word of a refused handshake tells the peer why.
             let _ = link.flush(&mut self.buffers, sink, out);
@@ -278,7 +281,9 @@ impl Tcp {
         match (link.initiated, link.claimed()) {
             (true, _) => link.peer.is_some_and(|peer| self.address(peer).is_ok()),
             (false, Some(caller)) => !self.is_crowded() && self.address(Rank(caller.rank)).is_ok(),
-            (false, None) => false,
+            (false, None) => {
+                link.is_unconfirmed() && link.peer.is_some_and(|peer| self.address(peer).is_ok())
+            }
         }
     }
 

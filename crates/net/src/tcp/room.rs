@@ -55,7 +55,7 @@ impl Tcp {
     /// Whether as many callers as there may be connections have not proven who they are.
     pub(super) fn is_crowded(&self) -> bool {
         let links = self.links.iter().flatten();
-        let unproven = links.filter(|link| !link.initiated && !link.established).count();
+        let unproven = links.filter(|link| !link.initiated && link.peer.is_none()).count();
         unproven >= self.setup.connection_cap.max(super::LEAST_CALLERS)
     }
 
@@ -78,7 +78,15 @@ impl Tcp {
     pub(super) fn is_full(&self) -> bool {
         let most = self.setup.most_connections;
         let for_callers = most - super::OWN_PLACES.min(most / 4);
-        self.open >= most || self.open - self.called >= for_callers
+        let is_full = |open: usize, called: usize| open >= most || open - called >= for_callers;
+        // Those whose connections broke leave room for whoever comes to mend them.
+        let broken = |link: &&Box<Link>| link.is_broken();
+        is_full(self.open, self.called) && {
+            let lost = self.links.iter().flatten().filter(broken);
+            let (all, called) =
+                lost.fold((0, 0), |(all, called), link| (all + 1, called + link.initiated as usize));
+            is_full(self.open - all, self.called - called)
+        }
     }
 
     /// Takes over the callers that the agent has sent, and makes room if there is none.

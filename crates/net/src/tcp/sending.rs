@@ -73,9 +73,13 @@ impl Tcp {
             return Ok(());
         }
         match link.send_now(&message) {
-            Ok(Some(true)) => self.expect_life(index),
-            Ok(Some(false)) => {
-                self.watch_writes(index, true);
+            Ok(Some(sent)) => {
+                if link.stream.is_some() {
+                    link.balance(&*self.setup.accounts);
+                }
+                if !sent {
+                    self.watch_writes(index, true);
+                }
                 self.expect_life(index);
             }
             Ok(None) => {

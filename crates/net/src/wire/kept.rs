@@ -151,6 +151,11 @@ impl<C> Kept<C> {
         self.received
     }
 
+    /// Bytes that the peer is known to have.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
     /// Bytes of the other direction that have come since the peer was told how many.
     pub fn untold(&self) -> u64 {
         self.received - self.told

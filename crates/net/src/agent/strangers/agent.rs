@@ -22,11 +22,13 @@ use crate::route::files::Listening;
 use crate::route::Route;
 use crate::shm::world::Cause;
 use crate::terms::Terms;
+use crate::wire::Resumption;
 use crate::{Error, Result};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 const STOP: u64 = 16;
@@ -39,6 +41,8 @@ const MAX_GREETINGS: usize = 64;
 const RETRY_MS: u64 = 10;
 /// How often to call it again, when the connection broke.
 const RETURN_MS: u64 = 100;
+/// How long an agent that has nothing else to do tries.
+const RETURN_LIMIT_MS: u64 = 5_000;
 /// So often nobody listens where it was before it counts as gone.
 const MOST_REFUSED: u32 = 5;
 
@@ -62,10 +66,14 @@ pub(super) struct HostedAgent {
     /// What leads others to our port through files.
     ear: Option<Listening>,
     arrivals: Vec<Arrival>,
-    /// When the hub is called again, and how often nobody listened there.
+    /// When the hub is called again, who calls it, and how often nobody listened there.
     return_at_ms: u64,
+    calling: Option<Calling>,
     refused: u32,
 }
+
+/// A thread that calls the hub: the others are not to wait for that.
+type Calling = JoinHandle<Result<Option<(OwnedFd, Resumption)>>>;
 
 /// A stranger that has come before it was known who else would.
 struct Arrival {
@@ -106,6 +114,7 @@ impl HostedAgent {
             ear: None,
             arrivals: Vec::new(),
             return_at_ms: 0,
+            calling: None,
             refused: 0,
         })
     }
@@ -183,22 +192,39 @@ impl HostedAgent {
             return false;
         };
         self.desk.interrupt();
-        let now_ms = time::now_ms();
-        if now_ms < self.return_at_ms {
+        if time::now_ms() < self.return_at_ms {
             return true;
         }
-        let me = Identity { rank: self.rank, incarnation: 0 };
-        let called = returning::call(&self.route, self.master, self.job, &self.secret, me, ours);
+        self.return_at_ms = time::now_ms() + RETURN_MS;
+        let called = match self.calling.take() {
+            None => {
+                let (route, hub, job, secret) =
+                    (self.route.clone(), self.master, self.job, self.secret.duplicate());
+                let me = Identity { rank: self.rank, incarnation: 0 };
+                let call = move || returning::call(&route, hub, job, &secret, me, ours);
+                self.calling = super::start_thread("kumiki-return", call).ok();
+                return true;
+            }
+            Some(calling) if !calling.is_finished() => {
+                self.calling = Some(calling);
+                return true;
+            }
+            Some(calling) => calling.join(),
+        };
         match called {
-            Ok(Some((socket, theirs))) => return self.desk.resume(socket, theirs).is_ok(),
-            Ok(None) => return false,
+            Ok(Ok(Some((socket, theirs)))) => {
+                self.refused = 0;
+                return self.desk.resume(socket, theirs).is_ok();
+            }
+            Ok(Ok(None)) => return false,
             // Where somebody is in between, that is who refuses.
-            Err(Error::System { errno: libc::ECONNREFUSED, .. }) if matches!(self.route, Route::Direct) => {
+            Ok(Err(Error::System { errno: libc::ECONNREFUSED, .. }))
+                if matches!(self.route, Route::Direct) =>
+            {
                 self.refused += 1;
             }
-            Err(_) => self.refused = 0,
+            _ => self.refused = 0,
         }
-        self.return_at_ms = time::now_ms() + RETURN_MS;
         self.refused < MOST_REFUSED
     }
 
@@ -441,6 +467,11 @@ impl HostedAgent {
         self.desk.settle();
         self.desk.tell(&ToHub::Done);
         let limit_ms = time::now_ms() + 1_000;
+        // What the ranks here have said last is said, if the hub can be reached again in time: they have left, and are not lost.
+        let return_ms = time::now_ms() + RETURN_LIMIT_MS;
+        while self.desk.is_cut_off() && time::now_ms() < return_ms && self.returns() {
+            let _ = self.desk.wait(self.return_at_ms, RETURN_MS);
+        }
         while let Some(link) =
             self.desk.link.as_mut().filter(|link| link.backlog_bytes() > 0 && !link.is_ended())
         {

@@ -19,6 +19,7 @@ use crate::wire::Resumption;
 use crate::{Error, Result};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The most handshakes at a time.
@@ -26,8 +27,8 @@ const MAX_GREETINGS: usize = 64;
 /// How often agents are told who is missing, if that has changed.
 const TELL_MS: u64 = 100;
 /// How often it is looked whether an agent that is to come back is still there, and how long that may take.
-const LOOK_MS: u64 = 300;
-const LOOK_LIMIT: Duration = Duration::from_millis(100);
+const LOOK_MS: u64 = 150;
+const LOOK_LIMIT: Duration = Duration::from_millis(1_000);
 /// So often nobody listens at its port before it counts as gone.
 const MOST_REFUSED: u32 = 3;
 /// How many of the missing ranks are named.
@@ -82,6 +83,8 @@ pub(in crate::agent) struct HostedHub {
 struct Interrupted {
     node: u32,
     look_at_ms: u64,
+    /// Whoever tries to reach it: the others are not to wait for that.
+    looking: Option<JoinHandle<bool>>,
     refused: u32,
 }
 
@@ -273,7 +276,8 @@ impl HostedHub {
             messages.iter().map(|message| ToHub::decode(message)).collect::<Result<Vec<_>>>()
         });
         // One that can go on is waited for: silence is judged like that of any other.
-        let can_go_on = self.gathering.terms.mend_links != 0 && link.resumption().is_some();
+        let mends = self.gathering.terms.mend_links != 0 && self.hub.address(node).is_some();
+        let can_go_on = mends && link.resumption().is_some();
         let ended = link.is_ended() && !(can_go_on && self.hub.is_complete());
         match messages {
             Ok(messages) => messages.into_iter().for_each(|message| self.hub.receive(node, message, now_ms)),
@@ -282,7 +286,7 @@ impl HostedHub {
         if ended {
             self.hub.node_gone(node, "its connection was closed", now_ms);
         } else if self.links[node as usize].is_ended() {
-            self.interrupted.push(Interrupted { node, look_at_ms: now_ms, refused: 0 });
+            self.interrupted.push(Interrupted { node, look_at_ms: now_ms, looking: None, refused: 0 });
         }
     }
 
@@ -295,15 +299,21 @@ impl HostedHub {
             let Some(address) = self.hub.address(it.node).filter(|_| self.gathering.is_direct) else {
                 continue;
             };
-            let refused = TcpStream::connect_timeout(&address, LOOK_LIMIT)
-                .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+            let refused = match it.looking.take() {
+                None => {
+                    it.looking = super::start_thread("kumiki-look", move || nobody_listens(&address)).ok();
+                    continue;
+                }
+                Some(looking) if !looking.is_finished() => {
+                    it.looking = Some(looking);
+                    continue;
+                }
+                Some(looking) => looking.join().unwrap_or(false),
+            };
             it.refused = if refused { it.refused + 1 } else { 0 };
             if it.refused >= MOST_REFUSED {
-                self.hub.node_gone(
-                    it.node,
-                    "its connection was closed, and nobody listens at its port",
-                    now_ms,
-                );
+                let why = "its connection was closed, and nobody listens at its port";
+                self.hub.node_gone(it.node, why, now_ms);
             }
         }
     }
@@ -328,6 +338,12 @@ impl HostedHub {
         }
         over
     }
+}
+
+/// Whether a port is there no more, on a machine that answers.
+fn nobody_listens(address: &SocketAddr) -> bool {
+    let called = TcpStream::connect_timeout(address, LOOK_LIMIT);
+    called.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
 fn plan(gathering: &Gathering) -> Plan {

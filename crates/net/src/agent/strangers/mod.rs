@@ -375,7 +375,10 @@ fn is_running(running: &Option<Running>) -> bool {
     running.as_ref().is_some_and(Running::is_running)
 }
 
-fn start_thread(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+fn start_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
     let builder = std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES);
     builder.spawn(body).map_err(|error| Error::from_io("clone(thread)", &error))
 }

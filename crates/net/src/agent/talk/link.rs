@@ -8,7 +8,7 @@
 
 use super::protocol::{GREETING, MAX_MESSAGE_BYTES};
 use crate::auth::Secret;
-use crate::os::descriptor;
+use crate::os::{descriptor, socket};
 use crate::wire::frame::FIRST_USER_KIND;
 use crate::wire::{Connection, Event, Header, Kept, Landed, Resumption, WireError};
 use crate::{Error, Result};
@@ -236,11 +236,22 @@ impl Link {
     /// Writes what fits. When nobody reads any more the bytes are dropped, or, on a sealed stream, kept; what the other side has said
     /// before can still be read, so only reading finds the end.
     pub fn flush(&mut self) {
+        let is_sealed = self.seal.is_some();
+        if is_sealed && self.ended {
+            return;
+        }
         while let Some((piece, from)) = self.queue.unsent() {
-            match descriptor::write(self.output.as_fd(), &piece.bytes()[from as usize..]) {
+            let left = &piece.bytes()[from as usize..];
+            // A sealed stream is a socket, which may be of a program that knows nothing of signals.
+            let written = if is_sealed {
+                socket::send(self.output.as_fd(), left)
+            } else {
+                descriptor::write(self.output.as_fd(), left)
+            };
+            match written {
                 Ok(count) => self.queue.sent(count as u64),
                 Err(error) if error.would_block() => break,
-                Err(_) if self.seal.is_some() => break,
+                Err(_) if is_sealed => break,
                 Err(_) => self.queue.clear().for_each(drop),
             }
         }

@@ -34,7 +34,7 @@ impl Link {
         let was_established = self.established;
         let read = match self.read(buffers, sink) {
             // What was sent is kept: the wire need not hear of it before it is clear that nobody calls again.
-            Ok(Read { bytes: 0, .. }) if self.can_be_mended() => {
+            Ok(Read { bytes: 0, .. }) if self.can_be_mended() && !self.wire.is_finished() => {
                 return Err(Error::Closed("the other side closed it, or something in between did".into()));
             }
             Ok(Read { bytes: 0, .. }) => {
@@ -62,7 +62,7 @@ impl Link {
             at += taken;
         }
         self.keep_books_of_stream(buffers)?;
-        if self.wire.is_finished() {
+        if self.wire.is_finished() && !self.lingers() {
             return Ok(Received::Finished);
         }
         if self.initiated && self.established && !was_established && self.has_hung_up() {

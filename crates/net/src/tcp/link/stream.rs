@@ -12,7 +12,10 @@ use crate::tcp::in_place::InPlace;
 use crate::tcp::reach::Attempt;
 use crate::wire::{Kept, Resumption, WireError};
 use crate::{Error, Result};
+use std::os::fd::AsFd;
 
+/// How long the peer of a call that was mended has at least to show that it has the stream.
+const CONFIRM_MS: u64 = 1_000;
 /// The peer is told how much has come after so many bytes.
 const ACKNOWLEDGE_BYTES: u64 = 64 * 1024;
 /// Small frames are copied into chunks of so many bytes.
@@ -38,6 +41,15 @@ pub(in crate::tcp) struct Stream {
     pub(in crate::tcp) confirm_by_ms: u64,
     /// Since when its connection is broken, and how calling again goes.
     pub(in crate::tcp) broken: Option<Broken>,
+    /// The same of a connection that was mended since, until something has come through it: otherwise breaking and mending could go on
+    /// for ever.
+    pub(in crate::tcp) trouble: Option<Broken>,
+    /// How many bytes had come when it broke.
+    received_before: u64,
+    /// Whether a message has come since the peer was told how much has.
+    is_news: bool,
+    /// Whether the peer was told that nothing more comes.
+    is_shut: bool,
     /// Buffers of large frames that are kept, and bytes of copies.
     frames: u32,
     copied_bytes: usize,
@@ -62,12 +74,37 @@ pub(in crate::tcp) struct Mending {
     pub(in crate::tcp) ours: Option<Resumption>,
     /// What the peer has said of it.
     pub(in crate::tcp) theirs: Option<Resumption>,
+    /// Until when it must have, once the handshake is done.
+    pub(in crate::tcp) until_ms: u64,
 }
 
 impl Stream {
     fn new(session: u64, confirm_by_ms: u64) -> Stream {
         let kept = Kept::default();
-        Stream { kept, session, confirm_by_ms, broken: None, frames: 0, copied_bytes: 0 }
+        Stream {
+            kept,
+            session,
+            confirm_by_ms,
+            broken: None,
+            trouble: None,
+            received_before: 0,
+            is_news: false,
+            is_shut: false,
+            frames: 0,
+            copied_bytes: 0,
+        }
+    }
+
+    /// Its connection broke, for the first time since something came through it or once more.
+    pub(in crate::tcp) fn break_off(&mut self, fresh: Broken) {
+        let again = |trouble: Broken| Broken { call_at_ms: fresh.call_at_ms, ..trouble };
+        self.received_before = self.kept.received();
+        self.broken.get_or_insert(self.trouble.map_or(fresh, again));
+    }
+
+    /// Whether what the peer says that it has was said before something that it has said since.
+    pub(in crate::tcp) fn is_outdated(&self, theirs: Resumption) -> bool {
+        theirs.received < self.kept.acknowledged()
     }
 
     /// What has come, and what we know, for the peer.
@@ -151,11 +188,18 @@ impl Link {
     /// Whether its stream may go on over another connection.
     pub(in crate::tcp) fn can_be_mended(&self) -> bool {
         // A caller may have taken it for established before it broke.
-        (self.established || !self.initiated)
-            && self.stream.is_some()
-            && self.wire.error().is_none()
-            && !self.wire.peer_said_goodbye()
-            && !self.wire.is_finished()
+        (self.established || !self.initiated) && self.stream.is_some() && self.wire.error().is_none()
+    }
+
+    /// Both have said goodbye. The peer may not have ours yet: it is told that nothing more comes, and the stream is kept until it has
+    /// ended the connection, too. False if this link keeps nothing.
+    pub(in crate::tcp) fn lingers(&mut self) -> bool {
+        let has_unsent = self.has_unsent();
+        let Some(stream) = self.stream.as_mut().filter(|_| self.wire.is_finished()) else { return false };
+        if !has_unsent && stream.broken.is_none() && !std::mem::replace(&mut stream.is_shut, true) {
+            let _ = crate::os::socket::end_output(self.fd.as_fd());
+        }
+        true
     }
 
     /// The handshake is done: a stream that is kept begins, or another one goes on here. Whether the link is established already.
@@ -171,7 +215,8 @@ impl Link {
                 Ok(false)
             }
             Purpose::MendData => {
-                self.mending.get_or_insert_default();
+                let until_ms = time::now_ms() + patience_ms;
+                self.mending.get_or_insert_default().until_ms = until_ms;
                 Ok(false)
             }
             _ => Ok(true),
@@ -197,6 +242,9 @@ impl Link {
     /// A user's frame has come: not before both sides know that they have the stream.
     pub(super) fn expects_frames(&mut self) -> Result<()> {
         if self.established {
+            if let Some(stream) = &mut self.stream {
+                stream.is_news = true;
+            }
             return Ok(());
         }
         let error = self.wire.refuse("a frame of a stream that has not begun");
@@ -223,8 +271,21 @@ impl Link {
         // Both have said goodbye: there is nothing to be kept any more.
         let Ok(sealed) = self.wire.acknowledge(stream.kept.received()) else { return Ok(()) };
         stream.kept.tell();
+        stream.is_news = false;
         stream.copy(&sealed, 0);
         Ok(())
+    }
+
+    /// Whether messages have come of which the peer does not know yet that they have.
+    pub(in crate::tcp) fn has_news(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.is_news && stream.broken.is_none())
+    }
+
+    /// The link is quiet: the peer is told what has come, so that it need not keep it any longer.
+    pub(in crate::tcp) fn tell_news(&mut self) {
+        if self.has_news() && !self.wire.is_finished() {
+            let _ = self.acknowledge();
+        }
     }
 
     /// After bytes were taken: tells the peer if it is time, and gives back what it has told us that it has.
@@ -331,10 +392,16 @@ impl Link {
     #[must_use]
     pub(in crate::tcp) fn go_on(&mut self, socket: std::os::fd::OwnedFd, theirs: Resumption) -> bool {
         let Some(stream) = &mut self.stream else { return false };
+        let has_come =
+            theirs.received > stream.kept.acknowledged() || stream.kept.received() > stream.received_before;
         if !stream.kept.rewind(theirs.received) {
             return false;
         }
-        stream.broken = None;
+        let broken = stream.broken.take();
+        stream.trouble = broken.filter(|_| !has_come);
+        stream.received_before = stream.kept.received();
+        stream.confirm_by_ms = stream.confirm_by_ms.max(time::now_ms() + CONFIRM_MS);
+        stream.is_shut = false;
         self.fd = socket;
         true
     }
@@ -366,6 +433,9 @@ impl Link {
 
     /// Until when the peer must show that it has the stream, if it has not.
     pub(super) fn unconfirmed_until(&self) -> Option<u64> {
-        self.stream.as_ref().filter(|_| !self.established).map(|stream| stream.confirm_by_ms)
+        let carrier =
+            self.mending.as_ref().filter(|_| self.wire.peer().is_some()).map(|mending| mending.until_ms);
+        let stream = self.stream.as_ref().filter(|stream| !self.established && stream.broken.is_none());
+        stream.map(|stream| stream.confirm_by_ms).or(carrier)
     }
 }
