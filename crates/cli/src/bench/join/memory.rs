@@ -353,8 +353,8 @@ impl Parts {
         let (launcher, file) = (folder.join("acprun"), folder.join("parts"));
         // One that ended early and had the same number may have left its own.
         let _ = std::fs::remove_dir_all(&folder);
-        let made = std::fs::create_dir(&folder);
-        let linked = made.and_then(|()| std::os::unix::fs::symlink(&program, &launcher));
+        kumiki_run::system::private_folder(&folder).map_err(|error| error.to_string())?;
+        let linked = std::os::unix::fs::symlink(&program, &launcher);
         linked.map_err(|error| format!("cannot make {}: {error}", launcher.display()))?;
         Ok(Parts { workshop, master, library, folder, launcher, file })
     }
