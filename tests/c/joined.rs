@@ -84,7 +84,7 @@ fn heat(stage: &Stage) {
     assert!(error.is_some_and(|error| error < 1e-10), "{known:?}");
 }
 
-/// Two blocks of `kumiki.h`, in C and C++, in shared memory and as if each were on a machine of its own; and one that is killed.
+/// Two blocks of `kumiki.h`, in C and C++, in shared memory and as if each were on a machine of its own; one that is killed; and one that leaves early.
 fn by_our_interface(stage: &Stage) {
     let [c, cxx] = Language::BOTH.map(|language| stage.compile("kumiki_join", language, &[]));
     let end = |words: &[&str], more: &[(&str, &str)], codes: [Option<i32>; 3]| {
@@ -98,6 +98,9 @@ fn by_our_interface(stage: &Stage) {
     end(&[], &[], [Some(0); 3]);
     end(&[], &[("WAITIO_SECRET", "known to both of these blocks")], [Some(0); 3]);
     end(&["kill"], &[], [Some(0), Some(0), None]);
+    // One that leaves while others go on to write into its memory.
+    end(&["memory"], &[], [Some(0); 3]);
+    end(&["memory"], &[("WAITIO_SECRET", "known to both of these blocks")], [Some(0); 3]);
     // The program in the documentation compiles as it stands there.
     let text = std::fs::read_to_string(repository().join("docs/join.md")).expect("the documentation");
     let program = text.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");

@@ -67,6 +67,12 @@ impl Job {
         self
     }
 
+    /// In a process group of its own, which we could continue if it is stopped: where nobody can, Ctrl-Z stops nobody.
+    pub(crate) fn in_own_group(mut self) -> Job {
+        std::os::unix::process::CommandExt::process_group(&mut self.command, 0);
+        self
+    }
+
     /// Starts it, to be meddled with.
     pub(crate) fn start(mut self) -> Running {
         let mut child = self.command.spawn().unwrap();

@@ -34,6 +34,7 @@ fn join_body() {
         "transfer" => transfer(&join),
         "chain" => chain(&join),
         "circle" => circle(&join),
+        "barrier circle" => barrier_circle(&join),
         "fails" if join.block() == 1 => std::process::exit(7),
         "fails" => killed(&join).map(|()| std::thread::sleep(Duration::from_secs(100))),
         role => panic!("{role}"),
@@ -230,6 +231,16 @@ fn circle(join: &Join) -> Result<()> {
     let all = join.universe()?;
     let me = all.rank().expect("a member");
     all.receive::<u64>((me + 1) % all.size(), 1).map(drop)
+}
+
+/// The first block is in a barrier, with a receive that makes it look after its messages there; the others wait for a message of it before they come.
+fn barrier_circle(join: &Join) -> Result<()> {
+    let all = join.universe()?;
+    if all.rank() != Some(0) {
+        return all.receive::<u64>(0, 1).map(drop);
+    }
+    let _posted = all.start_receive::<u64>(1, 1)?;
+    join.world().sync()
 }
 
 /// How the blocks of a test reach each other.

@@ -509,7 +509,7 @@ fn strangers_at_the_port_do_not_disturb_the_job() {
 fn a_suspended_job_goes_on_where_it_was() {
     let gate = Gate::new("suspended");
     let action = format!("attach {} leave", gate.step());
-    let job = Job::ranks(&["-n", "2", "--peer-timeout", "1s"], &action).start();
+    let job = Job::ranks(&["-n", "2", "--peer-timeout", "1s"], &action).in_own_group().start();
     let ranks = job.joined(2);
     job.signal(libc::SIGTSTP);
     while !ranks.iter().chain([&job.pid()]).all(|&pid| state(pid) == 'T') {

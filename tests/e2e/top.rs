@@ -120,6 +120,15 @@ fn two_that_wait_for_each_other_are_a_circle() {
 }
 
 #[test]
+fn a_barrier_in_which_messages_are_looked_after_lasts_long_enough_for_a_circle() {
+    for way in [Way::Machine, Way::Apart] {
+        let blocks = Blocks::start("barrier circle", way, 2);
+        let world = until(blocks.0[0].id(), |world| world["circles"] == json!([[0, 1]]));
+        assert_eq!(world["members"][0]["waits"]["what"], "barrier", "{world:#}");
+    }
+}
+
+#[test]
 fn ranks_of_a_run_are_seen_on_all_nodes_of_this_machine() {
     let options = ["-n", "3", "--virtual-nodes", "2", "--budget", "64M"];
     let job = Job::ranks(&options, "attach sleep_ms=100000").start();

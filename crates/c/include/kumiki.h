@@ -507,8 +507,10 @@ typedef struct kumiki_join_options {
     int64_t blocks;
     int64_t rank; /* of this process in its block, and how many that has; -1: its MPI or its launcher says */
     int64_t ranks;
-    const char *host; /* where rank 0 of block 0 listens; NULL: WAITIO_MASTER_HOST and WAITIO_MASTER_PORT say */
+    const char *host; /* where rank 0 of block 0 listens; NULL, and port 0: WAITIO_MASTER_HOST and WAITIO_MASTER_PORT say */
     uint16_t port;
+    const char *relay; /* "host:port" of a kumiki relay, which knows the secret, through which machines are reached that are in none of the
+                          networks of this one; NULL: WAITIO_RELAY says, or there is none */
     const void *secret; /* what all blocks know, and nobody else; NULL: WAITIO_SECRET_FILE or WAITIO_SECRET says, or there is none */
     size_t secret_bytes;
     uint64_t milliseconds; /* how long to wait for the others; 0 is 120 s. WAITIO_TIMEOUT goes before it */
@@ -518,7 +520,9 @@ int kumiki_join_default_options(kumiki_join_options *options);
 /* Joins; returns when every process of every block has come, or says who is missing. `options` may be NULL. */
 int kumiki_join_init(const kumiki_join_options *options, kumiki_world **world);
 /* Sees to it that what was sent arrives, leaves and frees the world, whatever the status; but not while another thread is inside a call, as
-   kumiki_finalize. The others go on. Those with whom this process has had collectives are waited for, for 15 s at most. */
+   kumiki_finalize. The others go on; what is still registered is taken back, and whoever asks for it later gets an error. Channels that are open have
+   30 s to become empty, and those with whom this process has had collectives are waited for, for 15 s at most. Where this process keeps the agent
+   of its machine or the hub of all as threads (KUMIKI_HOSTING) it returns when nobody needs them. */
 int kumiki_join_leave(kumiki_world *world);
 /* How many blocks there are, which of them this is, this process's rank in it, and how many processes a block has; -1 on failure. */
 int64_t kumiki_join_blocks(const kumiki_world *world);

@@ -123,7 +123,7 @@ impl Place {
         )
     }
 
-    /// Leaves joined programs.
+    /// Leaves joined programs, who go on: what is registered is taken back first, so that none of them touches it afterwards.
     pub(crate) fn leave(&self, end: impl FnOnce(Join) -> Result<()>) -> Result<()> {
         self.end_if(
             |inside| match inside {
@@ -131,7 +131,10 @@ impl Place {
                 Inside::World(_) => Err(misuse("a world of kumiki_init ends with kumiki_finalize")),
             },
             |inside| match inside {
-                Inside::Join(join) => end(join).map(|()| None),
+                Inside::Join(join) => {
+                    let retired = self.retire(join.world(), &(0..usize::MAX));
+                    end(join).and(retired).map(|()| None)
+                }
                 Inside::World(world) => Ok(Some(world)),
             },
         )
@@ -151,7 +154,8 @@ impl Place {
             return Err(Error::Closed("there is no world: init has not been called, or finalize has".into()));
         };
         let next = end(*inside);
-        // The others have come to the end, too: nobody touches this memory any more.
+        // Of a world of one launch the others have come to the end, too, or this rank counts as lost; joined programs go on, but nothing is
+        // registered with them any more. Memory of the arena stays for those who have it in view.
         self.held().clear();
         *place = next?.map(|world| Box::new(Inside::World(world)));
         Ok(())

@@ -110,6 +110,18 @@ fn converse(join: &Join, seed: u64) -> Result<()> {
     Ok(())
 }
 
+/// Block and rank there of a rank of the world.
+fn place_of(rank: Rank, blocks: &[u32]) -> (usize, u32) {
+    let mut left = rank;
+    for (block, size) in blocks.iter().enumerate() {
+        match left.checked_sub(*size) {
+            Some(less) => left = less,
+            None => return (block, left),
+        }
+    }
+    panic!("there is no rank {rank} in {blocks:?}");
+}
+
 /// Runs conversations of one seed after the other until time is over; how many.
 fn seeds(run: impl Fn(u64)) -> u64 {
     let began = Instant::now();
@@ -145,9 +157,13 @@ fn a_process_that_crashes_anywhere_is_named_by_block_and_rank_and_nobody_waits_f
         let outcome = cluster.faults(Faults::deadly(seed, ranks, 80)).run(|attachment| {
             let join = Join::attach(attachment, &blocks)?;
             let done = converse(&join, seed).inspect_err(|error| {
+                let Error::PeerLost { rank, .. } = error else { return };
+                let (block, rank) = place_of(*rank, &blocks);
                 let said = join.explain(error);
-                let is_named = said.contains("of block") || !matches!(error, Error::PeerLost { .. });
-                assert!(is_named, "seed {seed}: {said}");
+                assert!(
+                    said.starts_with(&format!("rank {rank} of block {block} is lost")),
+                    "seed {seed}: {said}"
+                );
             });
             let left = join.leave();
             done.and(left)
@@ -157,13 +173,19 @@ fn a_process_that_crashes_anywhere_is_named_by_block_and_rank_and_nobody_waits_f
         for (rank, end) in ends.iter().enumerate() {
             let is_right = match end {
                 End::Crashed | End::Returned(Ok(())) => true,
-                End::Returned(Err(error)) => {
+                // Whoever is named has crashed, or given up because of somebody else, and so in the end of one that has.
+                End::Returned(Err(Error::PeerLost { rank: named, .. })) => {
+                    let because = &ends[*named as usize];
                     has_crashed
-                        && matches!(error, Error::PeerLost { .. } | Error::Closed(_) | Error::Refused(_))
+                        && *named != rank as u32
+                        && matches!(because, End::Crashed | End::Returned(Err(_)))
+                }
+                End::Returned(Err(error)) => {
+                    has_crashed && matches!(error, Error::Closed(_) | Error::Refused(_))
                 }
                 End::Panicked(_) => false,
             };
-            assert!(is_right, "seed {seed}, blocks {blocks:?}, rank {rank}: {end:?}");
+            assert!(is_right, "seed {seed}, blocks {blocks:?}, rank {rank}: {ends:?}");
         }
         crashes.fetch_add(u64::from(has_crashed), std::sync::atomic::Ordering::Relaxed);
     });

@@ -65,7 +65,7 @@ pub mod watch {
     pub use kumiki_net::shm::arena::{Phase, NAME};
     pub use kumiki_net::shm::board::{Origin, Traffic};
     pub use kumiki_net::shm::control::Activity;
-    pub use kumiki_net::shm::glance::{Glance, Member, Source, Strange, Whereabouts};
+    pub use kumiki_net::shm::glance::{Glance, Member, Source, Strange, Whereabouts, MOST_MEMBERS_SEEN};
     pub use kumiki_net::shm::world::Status;
 }
 

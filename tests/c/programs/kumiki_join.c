@@ -92,6 +92,35 @@ static void collectives(void)
     MISUSE(kumiki_join_group(world, INT32_MIN, everybody, ranks, &first), "id");
 }
 
+/* Whoever has left has its memory for itself: others who go on to write there are told, and nothing comes any more. */
+static void leaves_early(void)
+{
+    static unsigned char memory[LONG];
+    static unsigned char zeroes[LONG];
+    kumiki_address there;
+    int status = KUMIKI_SUCCESS, i;
+    if (block == 1) {
+        OK(kumiki_register(world, memory, sizeof memory, &there));
+        for (i = 0; i < (int)ranks - 1; i++)
+            OK(kumiki_message_send(world, 0, (uint32_t)i, 1, &there, sizeof there));
+        while (*(volatile unsigned char *)memory == 0)
+            usleep(100);
+        OK(kumiki_join_leave(world));
+        memset(memory, 0, sizeof memory);
+        for (i = 0; i < 200; i++) {
+            usleep(1000);
+            CHECK(memcmp(memory, zeroes, sizeof memory) == 0);
+        }
+        return;
+    }
+    memset(memory, 7, sizeof memory);
+    OK(kumiki_message_receive(world, 0, ranks - 1, 1, &there, sizeof there, NULL));
+    while (status == KUMIKI_SUCCESS)
+        status = kumiki_put(world, there, memory, sizeof memory);
+    CHECK(status == KUMIKI_BOUNDS || status == KUMIKI_PEER_LOST);
+    OK(kumiki_join_leave(world));
+}
+
 static void joins(void)
 {
     kumiki_join_options options;
@@ -101,6 +130,13 @@ static void joins(void)
     options.blocks = 2;
     MISUSE(kumiki_join_init(&options, &world), "block");
     MISUSE(kumiki_join_init(NULL, NULL), "NULL");
+    OK(kumiki_join_default_options(&options));
+    CHECK(options.port == 0 && options.relay == NULL);
+    options.port = 7100;
+    MISUSE(kumiki_join_init(&options, &world), "host");
+    options.port = 0;
+    options.host = "localhost";
+    MISUSE(kumiki_join_init(&options, &world), "port");
     OK(kumiki_join_default_options(&options));
     options.milliseconds = 50000;
     OK(kumiki_join_init(&options, &world));
@@ -121,6 +157,11 @@ int main(int count, char **words)
         CHECK(kumiki_message_receive(world, 0, ranks - 1, 2, &byte, 1, NULL) == KUMIKI_PEER_LOST);
         CHECK(strstr(kumiki_last_error(), "rank 0 of block 1") != NULL);
         OK(kumiki_join_leave(world));
+        puts("ok");
+        return 0;
+    }
+    if (count > 1 && strcmp(words[1], "memory") == 0) {
+        leaves_early();
         puts("ok");
         return 0;
     }

@@ -34,6 +34,8 @@ pub struct KumikiJoinOptions {
     pub host: *const c_char,
     /// At which port.
     pub port: u16,
+    /// `host:port` of a relay, or NULL.
+    pub relay: *const c_char,
     /// What all blocks know, or NULL.
     pub secret: *const c_void,
     /// Its bytes.
@@ -49,7 +51,7 @@ pub struct KumikiJoinOptions {
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_default_options(options: *mut KumikiJoinOptions) -> c_int {
     edge(|| {
-        let (host, secret) = (std::ptr::null(), std::ptr::null());
+        let (host, relay, secret) = (std::ptr::null(), std::ptr::null(), std::ptr::null());
         let (block, blocks, rank, ranks) = (-1, -1, -1, -1);
         let default = KumikiJoinOptions {
             block,
@@ -58,6 +60,7 @@ pub unsafe extern "C" fn kumiki_join_default_options(options: *mut KumikiJoinOpt
             ranks,
             host,
             port: 0,
+            relay,
             secret,
             secret_bytes: 0,
             milliseconds: 0,
@@ -76,6 +79,19 @@ fn place_among(at: i64, of: i64, name: &str) -> Result<Option<(u32, u32)>> {
     both.map(Some).ok_or_else(|| misuse(format!("{name}: {at} of {of} cannot be: from 0 to one less")))
 }
 
+/// A text; `None` if it is NULL.
+///
+/// # Safety
+/// `text` must be a text while the result is used, or NULL.
+unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<Option<&'a str>> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not NULL, so it is a text.
+    let text = unsafe { CStr::from_ptr(text) }.to_str();
+    text.map(Some).map_err(|_| misuse(format!("{name}: it is no text in UTF-8")))
+}
+
 /// What the program wants.
 ///
 /// # Safety
@@ -90,14 +106,16 @@ unsafe fn wanted(options: *const KumikiJoinOptions) -> Result<JoinOptions> {
     if let Some((rank, ranks)) = place_among(options.rank, options.ranks, "rank")? {
         wanted = wanted.rank(rank, ranks);
     }
-    if !options.host.is_null() {
-        // SAFETY: not NULL, so it is a text.
-        let host = unsafe { CStr::from_ptr(options.host) }.to_str();
-        let host = host.map_err(|_| misuse("host: it is no text in UTF-8"))?;
-        if options.port == 0 {
-            return Err(misuse("port: 0 of a host; both are said, or none"));
-        }
-        wanted = wanted.master(host, options.port);
+    // SAFETY: as the caller promises.
+    match (unsafe { text(options.host, "host") }?, options.port) {
+        (None, 0) => {}
+        (Some(host), port) if port != 0 => wanted = wanted.master(host, port),
+        (None, port) => return Err(misuse(format!("port: {port} without a host; both are said, or none"))),
+        (Some(_), _) => return Err(misuse("port: 0 of a host; both are said, or none")),
+    }
+    // SAFETY: as the caller promises.
+    if let Some(relay) = unsafe { text(options.relay, "relay") }? {
+        wanted = wanted.relay(relay);
     }
     if !options.secret.is_null() {
         // SAFETY: as the caller promises.
@@ -112,7 +130,7 @@ unsafe fn wanted(options: *const KumikiJoinOptions) -> Result<JoinOptions> {
 /// Joins; returns when every process of every block has come.
 ///
 /// # Safety
-/// `options` must be readable, or NULL: its host a text, and its secret readable, or these are NULL. `world` must be writable, or NULL.
+/// `options` must be readable, or NULL: its host and its relay texts, and its secret readable, or these are NULL. `world` must be writable, or NULL.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_init(
     options: *const KumikiJoinOptions,

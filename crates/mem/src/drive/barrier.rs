@@ -4,6 +4,7 @@
 //! does not arrive a second time.
 
 use crate::drive::patience::Patience;
+use crate::drive::wait::Shown;
 use crate::drive::Drive;
 use crate::engine::barrier::{leader, signalled, signaller, News, Passage, Step, WORLD};
 use crate::engine::frames::{self, Signal};
@@ -455,18 +456,18 @@ impl Drive {
             return Ok(());
         }
         let since_ms = time::now_ms();
-        self.control().begin_wait(activity, NOBODY, since_ms);
+        let shown = self.begin_wait(activity, NOBODY, since_ms);
         self.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
-        let result = self.sleep_on_arena(gate, activity, deadline_ms, since_ms, word, done);
+        let result = self.sleep_on_arena(gate, (activity, shown), deadline_ms, since_ms, word, done);
         self.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
-        self.control().end_wait();
+        self.end_wait(shown, matches!(result, Err(Error::Timeout { .. })));
         result
     }
 
     fn sleep_on_arena(
         &self,
         gate: &dyn Gate,
-        activity: Activity,
+        (activity, shown): (Activity, Shown),
         deadline_ms: Option<u64>,
         since_ms: u64,
         word: &AtomicU32,
@@ -490,6 +491,7 @@ impl Drive {
                 let after_ms = now_ms - since_ms;
                 return Err(Error::Timeout { what: format!("({activity}): {}", gate.absent()), after_ms });
             }
+            self.go_on_waiting(shown);
             // Announced before the last look, so that whoever opens the barrier sees us or we see it open.
             barrier.announce_sleeper();
             if !done() && barrier.broken().is_none() {

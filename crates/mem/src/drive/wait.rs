@@ -19,6 +19,16 @@ use std::sync::atomic::Ordering;
 const SLICE_MS: u64 = 100;
 /// Turns after which a wait looks at the clock and at the job even if something happens at every turn.
 const LOOK_UP_TURNS: u32 = 256;
+/// So soon after the end of its time a wait is gone on with.
+const GOES_ON_MS: u64 = 20;
+
+/// A wait that others are told of.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown {
+    doing: Activity,
+    whom: u32,
+    since_ms: u64,
+}
 
 impl Drive {
     /// Waits until `done` gives a value, polling inline. `deadline_ms` is of the monotonic clock.
@@ -32,8 +42,8 @@ impl Drive {
             return Ok(value);
         }
         let mut patience = Patience::new(self);
-        // Since when, once the wait is long enough to look at the clock.
-        let mut since_ms = None;
+        // What others are told, and since when this call waits, once that is long enough to look at the clock.
+        let mut shown = None;
         let nudge_every_ms = self.nudge_every_ms();
         let mut nudge_at_ms = 0;
         let mut hushed = false;
@@ -57,13 +67,14 @@ impl Drive {
                 continue;
             }
             let now_ms = time::now_ms();
-            let started_ms = *since_ms.get_or_insert_with(|| {
+            let (wait, started_ms) = *shown.get_or_insert_with(|| {
                 let peer = self.machine().engine.operations.oldest_peer(u64::MAX);
-                self.control().begin_wait(activity, peer.map_or(NOBODY, |peer| peer.0), now_ms);
+                let wait = self.begin_wait(activity, peer.map_or(NOBODY, |peer| peer.0), now_ms);
                 self.control().board.tell_operations(self.pending.load(Ordering::Relaxed));
                 nudge_at_ms = now_ms + nudge_every_ms;
-                now_ms
+                (wait, now_ms)
             });
+            self.go_on_waiting(wait);
             if deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
                 break Err(self.timeout(activity, now_ms - started_ms));
             }
@@ -79,8 +90,35 @@ impl Drive {
                 self.sleep(seen, deadline_ms, now_ms);
             }
         };
-        self.leave_wait(busy, since_ms.is_some());
+        if let Some((wait, _)) = shown {
+            self.end_wait(wait, matches!(result, Err(Error::Timeout { .. })));
+        }
+        self.leave_wait(busy, shown.is_some());
         result
+    }
+
+    /// Tells others that a thread waits from now on; from earlier on if it goes on with what its time was over for.
+    pub(crate) fn begin_wait(&self, doing: Activity, whom: u32, now_ms: u64) -> Shown {
+        let what = u64::from(whom) << 32 | doing as u64;
+        let was = self.waiting.paused.swap(what, Ordering::Relaxed);
+        let is_same = was == what && now_ms < self.waiting.paused_until_ms.load(Ordering::Relaxed);
+        let since_ms = if is_same { self.waiting.paused_since_ms.load(Ordering::Relaxed) } else { now_ms };
+        self.control().begin_wait(doing, whom, since_ms);
+        Shown { doing, whom, since_ms }
+    }
+
+    /// Tells them again, if another thread's wait was over meanwhile.
+    #[inline]
+    pub(crate) fn go_on_waiting(&self, Shown { doing, whom, since_ms }: Shown) {
+        self.control().go_on_waiting(doing, whom, since_ms);
+    }
+
+    /// Tells others that a wait is over: what it waited for has come, or its time is over, and perhaps it `goes_on` soon.
+    pub(crate) fn end_wait(&self, shown: Shown, goes_on: bool) {
+        let until_ms = if goes_on { time::now_ms() + GOES_ON_MS } else { 0 };
+        self.waiting.paused_since_ms.store(shown.since_ms, Ordering::Relaxed);
+        self.waiting.paused_until_ms.store(until_ms, Ordering::Relaxed);
+        self.control().end_wait();
     }
 
     /// One look at the engine: what `done` found, and how much happened.
@@ -106,9 +144,6 @@ impl Drive {
     }
 
     fn leave_wait(&self, busy: Busy<'_>, announced: bool) {
-        if announced {
-            self.control().end_wait();
-        }
         drop(busy);
         // A thread that slept took the service thread's place: give it back. After a short spin the service
         // thread comes back by itself.

@@ -3,8 +3,9 @@
 //! Writes that come over a transport are done by this process, which rings its own bell then; neighbours ring it themselves.
 
 use crate::drive::patience::Patience;
+use crate::drive::wait::Shown;
 use crate::drive::world::{deadline_after, World};
-use crate::drive::{Drive, Waiting};
+use crate::drive::Drive;
 use crate::error::Fate;
 use crate::node::access::Reach;
 use crate::node::address::GlobalPtr;
@@ -327,7 +328,7 @@ impl Drive {
             self.waiting.service.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&self.waiting.service);
         }
-        let found = self.listen_for(look, wait.from, deadline_ms, since_ms);
+        let found = self.listen_for(look, (wait.from, listening.shown), deadline_ms, since_ms);
         listening.goes_on = matches!(found, Err(Error::Timeout { .. }));
         found
     }
@@ -335,7 +336,7 @@ impl Drive {
     fn listen_for<W>(
         &self,
         look: &impl Fn(bool) -> Option<Result<W>>,
-        from: Option<u32>,
+        (from, shown): (Option<u32>, Shown),
         deadline_ms: Option<u64>,
         since_ms: u64,
     ) -> Result<W> {
@@ -361,6 +362,7 @@ impl Drive {
                 let what = format!("({}): it was not written{whom}", Activity::Word);
                 return Err(Error::Timeout { what, after_ms: now_ms - since_ms });
             }
+            self.go_on_waiting(shown);
             futex::wait(bell.word(), seen, left_ms.min(nap_ms));
             if bell.rings() != seen {
                 is_first = true;
@@ -392,48 +394,27 @@ impl Drive {
 /// A thread that may sleep until its word is written; also if what it waits for panics.
 struct Listening<'a> {
     core: &'a Drive,
-    since_ms: u64,
+    shown: Shown,
     /// Whether its time is over: who waits on for the same has waited all along.
     goes_on: bool,
 }
 
-/// So soon after the end of its time a wait is gone on with.
-const GOES_ON_MS: u64 = 20;
-
 impl<'a> Listening<'a> {
     fn begin(core: &'a Drive, wait: Wait, now_ms: u64) -> Listening<'a> {
-        let since_ms = core.waiting.goes_on_since(wait.doing, wait.shown(), now_ms);
-        core.control().begin_wait(wait.doing, wait.shown(), since_ms);
+        let shown = core.begin_wait(wait.doing, wait.shown(), now_ms);
         core.control().board.tell_operations(core.pending.load(Ordering::Relaxed));
         core.waiting.arena_sleepers.fetch_add(1, Ordering::SeqCst);
-        Listening { core, since_ms, goes_on: false }
+        Listening { core, shown, goes_on: false }
     }
 }
 
 impl Drop for Listening<'_> {
     fn drop(&mut self) {
-        let Listening { core, since_ms, goes_on } = *self;
+        let Listening { core, shown, goes_on } = *self;
         core.waiting.arena_sleepers.fetch_sub(1, Ordering::SeqCst);
+        core.end_wait(shown, goes_on);
         // Other threads of this rank may still listen: they announce themselves again.
         core.ring(core.local);
-        let until_ms = if goes_on { time::now_ms() + GOES_ON_MS } else { 0 };
-        core.waiting.paused_since_ms.store(since_ms, Ordering::Relaxed);
-        core.waiting.paused_until_ms.store(until_ms, Ordering::Relaxed);
-        core.control().end_wait();
-    }
-}
-
-impl Waiting {
-    /// Since when a thread waits that begins now: from then on if it goes on with what its time was over for.
-    fn goes_on_since(&self, doing: Activity, shown: u32, now_ms: u64) -> u64 {
-        let what = u64::from(shown) << 32 | doing as u64;
-        let was = self.paused.swap(what, Ordering::Relaxed);
-        let is_same = was == what && now_ms < self.paused_until_ms.load(Ordering::Relaxed);
-        if is_same {
-            self.paused_since_ms.load(Ordering::Relaxed)
-        } else {
-            now_ms
-        }
     }
 }
 
@@ -480,6 +461,52 @@ mod tests {
         }
         assert!(world.wake(0).is_ok() && world.wake(1).is_err());
         drop(world);
+    }
+
+    #[test]
+    fn a_thread_that_waits_on_is_shown_when_another_has_ended_its_wait() {
+        let world = World::init().unwrap();
+        let words = world.alloc::<u64>(2).unwrap();
+        let (first, second) = (words.ptr(), words.ptr() + 1);
+        let until_shown = |what: Activity| {
+            while world.core().control().waiting().0 != what {
+                std::thread::yield_now();
+            }
+        };
+        let wait = Wait::FOREVER.doing(Activity::Halo);
+        std::thread::scope(|scope| {
+            let long = scope.spawn(|| world.wait_until(first, Is::Equal(1), wait));
+            until_shown(Activity::Halo);
+            let short = scope.spawn(|| world.wait_until(second, Is::Equal(1), Wait::FOREVER));
+            until_shown(Activity::Word);
+            world.put(second, 1).unwrap();
+            assert_eq!(short.join().unwrap(), Ok(1));
+            until_shown(Activity::Halo);
+            world.put(first, 1).unwrap();
+            assert_eq!(long.join().unwrap(), Ok(1));
+        });
+        assert_eq!(world.core().control().waiting().0, Activity::Computing);
+        drop(words);
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_after_its_time_has_lasted_from_the_beginning() {
+        let world = World::init().unwrap();
+        let core = world.core();
+        let since_ms = || core.control().waiting().2;
+        let now_ms = time::now_ms();
+        let barrier = core.begin_wait(Activity::Barrier, NOBODY, now_ms - 5000);
+        core.end_wait(barrier, true);
+        let barrier = core.begin_wait(Activity::Barrier, NOBODY, now_ms);
+        assert_eq!(since_ms(), now_ms - 5000);
+        core.end_wait(barrier, false);
+        let barrier = core.begin_wait(Activity::Barrier, NOBODY, now_ms);
+        assert_eq!(since_ms(), now_ms, "another barrier");
+        core.end_wait(barrier, true);
+        core.end_wait(core.begin_wait(Activity::Word, NOBODY, now_ms + 1), false);
+        assert_eq!(since_ms(), now_ms + 1, "another wait");
+        world.finalize().unwrap();
     }
 
     /// Whoever waits is asleep, and woken by each kind of write; nobody is counted afterwards.

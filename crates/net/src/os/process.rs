@@ -198,10 +198,21 @@ pub fn is_stopped(pid: u32) -> bool {
     text.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
 }
 
-/// Stops this process until it is continued.
+/// Stops this process until it is continued, as Ctrl-Z does: not where its group has no shell that could continue it.
 pub fn stop_self() {
-    // SAFETY: no pointers are passed; SIGSTOP to oneself takes effect before the call returns.
-    unsafe { libc::raise(libc::SIGSTOP) };
+    // Not SIGSTOP, which stops any process.
+    // SAFETY: the sets are plain data that sigemptyset and pthread_sigmask initialise before they are read; the signal goes to this thread, and with
+    // its default action, takes effect before the call returns.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGTSTP);
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        if libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, &mut before) == 0 {
+            libc::raise(libc::SIGTSTP);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        }
+    }
 }
 
 /// Makes orphaned descendants of this process its children, so that none escapes.
@@ -254,7 +265,7 @@ pub struct Signals {
 impl Signals {
     /// Blocks these signals for the calling thread (threads started later inherit that) and collects them.
     ///
-    /// Hang-up, interrupt and Ctrl-Z stay ignored where whoever started us has them ignored (`nohup`, a job that a
+    /// Hang-up, interrupt, quit and Ctrl-Z stay ignored where whoever started us has them ignored (`nohup`, a job that a
     /// script put into the background): blocked and collected they would come through. Ends of children are never
     /// ignored, or the system would bury them before we know how they ended.
     pub fn new(signals: &[i32]) -> Result<Signals> {
@@ -267,7 +278,7 @@ impl Signals {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
             for &signal in signals {
-                let may_stay = [libc::SIGHUP, libc::SIGINT, libc::SIGTSTP].contains(&signal);
+                let may_stay = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP].contains(&signal);
                 if !(may_stay && is_ignored(signal)?) {
                     libc::sigaddset(&mut set, signal);
                 }

@@ -1,7 +1,7 @@
 //! The board of a rank: what it tells whoever looks at its world from outside (`kumiki top`), beside what it waits for.
 //!
-//! One cache line in the control block, which the rank alone writes, and nobody who runs reads. It is written when a rank joins, when it begins to sleep, and
-//! now and then while it is busy: never for a single message. So what stands here is a little old. Every field is one atomic word; a
+//! One cache line in the control block, which the rank alone writes, and nobody who runs reads. It is written when a rank joins, when it waits for a
+//! message, and after some dozen messages: never for a single one. So what stands here is as of then, and may be old. Every field is one atomic word; a
 //! SIGKILL leaves each old or new, and the line as it was when it was written last.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};

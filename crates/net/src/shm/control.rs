@@ -151,6 +151,14 @@ impl Control {
         self.activity.store(activity as u32, Ordering::Release);
     }
 
+    /// Tells the others once more what this rank waits for, if another of its threads has told them meanwhile that a wait is over.
+    #[inline]
+    pub fn go_on_waiting(&self, activity: Activity, peer: u32, since_ms: u64) {
+        if self.activity.load(Ordering::Relaxed) == Activity::Computing as u32 {
+            self.begin_wait(activity, peer, since_ms);
+        }
+    }
+
     /// Tells the others that the wait is over.
     #[inline]
     pub fn end_wait(&self) {

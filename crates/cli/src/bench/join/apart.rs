@@ -70,12 +70,21 @@ pub(super) fn joined_as(session: Session, program: &[&str]) -> Result<Command, S
     let mut secret = [0; 16];
     system::random_bytes(&mut secret).map_err(|error| error.to_string())?;
     let mut command = command(&words)?;
+    for (name, _) in std::env::vars_os().filter(|(name, _)| changes_what_is_measured(name)) {
+        command.env_remove(name);
+    }
     // Arguments can be read by everybody; the environment cannot.
     command.env("WAITIO_SECRET", secret.map(|byte| format!("{byte:02x}")).concat());
     command.env("WAITIO_MASTER_HOST", Ipv4Addr::LOCALHOST.to_string());
     command.env("WAITIO_MASTER_PORT", free_port()?.to_string());
     command.env("WAITIO_NPB", BLOCKS.to_string()).env("WAITIO_TIMEOUT", "50s");
     Ok(command)
+}
+
+/// Whether a variable in the shell of whoever measures could make these programs do something else than what is said to be measured: go through a relay or a
+/// folder, not mend, not spin.
+fn changes_what_is_measured(name: &OsStr) -> bool {
+    ["WAITIO_", "KUMIKI_"].iter().any(|prefix| name.as_bytes().starts_with(prefix.as_bytes()))
 }
 
 /// A port of this machine that is free at the moment.
@@ -139,8 +148,7 @@ impl<'a> Program<'a> {
                 program.talks = true;
             } else if let Some(path) = bytes.strip_prefix(b"@") {
                 program.file = Some(Path::new(OsStr::from_bytes(path)));
-            } else if let Some(at) = bytes.iter().position(|&byte| byte == b'=') {
-                let (name, value) = (&bytes[..at], &bytes[at + 1..]);
+            } else if let Some((name, value)) = variable(bytes) {
                 program.variables.push((OsStr::from_bytes(name), OsStr::from_bytes(value)));
             } else {
                 break;
@@ -163,6 +171,13 @@ impl<'a> Program<'a> {
         }
         command.spawn().map_err(|error| format!("cannot start {}: {error}", name.to_string_lossy()))
     }
+}
+
+/// Name and value, if a word is that: a path with `=` in it is none.
+fn variable(word: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = word.iter().position(|&byte| byte == b'=')?;
+    let (name, value) = (&word[..at], &word[at + 1..]);
+    (!name.contains(&b'/')).then_some((name, value))
 }
 
 /// Waits until there is something in a file.
@@ -231,7 +246,10 @@ impl Family {
                     self.end();
                     return code;
                 }
-                None => return 1,
+                None => {
+                    self.end();
+                    return 1;
+                }
             }
         }
     }
@@ -265,6 +283,8 @@ mod tests {
         assert_eq!(program.variables, [(OsStr::new("A"), OsStr::new("1"))]);
         assert_eq!((program.file, program.talks), (Some(Path::new("/f")), true));
         assert_eq!(program.words, words("sh -c x=2"));
+        let line = words("A=/b ./a=b/c -");
+        assert_eq!(Program::parse(&line).words, words("./a=b/c -"));
     }
 
     #[test]

@@ -313,6 +313,8 @@ struct Parts {
     /// The master, without MPI.
     master: PathBuf,
     library: PathBuf,
+    /// A folder of this run's own.
+    folder: PathBuf,
     /// This program under the name by which it starts a part.
     launcher: PathBuf,
     file: PathBuf,
@@ -344,16 +346,17 @@ fn build_master(workshop: &Workshop, library: &Path) -> Result<PathBuf, String> 
 impl Parts {
     fn find() -> Result<Parts, String> {
         let workshop = Workshop::open()?;
-        let scratch = workshop.scratch()?;
+        let folder = workshop.scratch()?.join(format!("parts-{}", std::process::id()));
         let program = launch::program()?;
         let library = library()?;
         let master = build_master(&workshop, &library)?;
-        let launcher = scratch.join("acprun");
-        let _ = std::fs::remove_file(&launcher);
+        let (launcher, file) = (folder.join("acprun"), folder.join("parts"));
+        // One that ended early and had the same number may have left its own.
+        let _ = std::fs::remove_dir_all(&folder);
+        kumiki_run::system::private_folder(&folder).map_err(|error| error.to_string())?;
         let linked = std::os::unix::fs::symlink(&program, &launcher);
         linked.map_err(|error| format!("cannot make {}: {error}", launcher.display()))?;
-        let file = scratch.join(format!("parts-{}", std::process::id()));
-        Ok(Parts { workshop, master, library, launcher, file })
+        Ok(Parts { workshop, master, library, folder, launcher, file })
     }
 
     fn compile(&self, peer: &Peer) -> Result<PathBuf, String> {
@@ -384,8 +387,7 @@ impl Parts {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
-        let _ = std::fs::remove_file(&self.launcher);
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -29,6 +29,7 @@ fn world(world: &World) -> Value {
         "nodes": world.nodes,
         "nodes_here": world.nodes_here,
         "ranks_missing_here": world.missing,
+        "ranks_not_shown_here": world.unseen,
         "budget_bytes": world.budget_bytes,
         "blocks": blocks,
         "members": members,

@@ -25,12 +25,16 @@ Examples:
   kumiki top                            every second, until q or Ctrl-C
   kumiki top --once                     one table, and end; so it is, too, where the output is no terminal
   kumiki top --json | jq '.worlds[].members[] | {rank, waits}'
-  kumiki top --json | jq '.worlds[].circles'          who waits for each other, and so for ever
+  kumiki top --json | jq '.worlds[].circles'          who waits for each other: perhaps for ever
 
 MEMORY is what the rank's ledger holds (with --budget: of how much). SENT and RECEIVED are messages (kumiki::comm, kumiki::join, WaitIO), KEPT those that \
 have come and nobody has asked for, RECV receives that are posted, SEND messages that are not on their way or not fetched, OPS operations on global \
-memory that are not complete: each as of the last time that the rank waited. Ranks of joined programs are BLOCK.RANK. Of ranks on other \
-machines is known where they are; run it there, too. Waits in a circle are named when each has lasted for a second.";
+memory that are not complete: each as of the last time that the rank waited for a message, or after some dozen messages. Ranks of joined programs are \
+BLOCK.RANK. Programs that still wait for other blocks in the roll call are not shown yet: they say themselves for whom they wait. Of ranks on other \
+machines is known where they are; run it there, too.
+
+Waits in a circle (CIRCLE; circles in JSON) are named when each has lasted for a second: a deadlock, unless another thread of theirs goes on or a wait has \
+a time limit.";
 
 /// Show the worlds that run here now: memory, messages, who waits for whom.
 #[derive(clap::Args)]

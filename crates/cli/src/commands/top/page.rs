@@ -14,6 +14,9 @@ const PROGRAM_LETTERS: usize = 18;
 
 /// How lines begin that name a circle.
 pub(super) const CIRCLE: &str = "  CIRCLE";
+/// What that means: of a rank one wait is known, and neither its other threads nor a time limit.
+const WARNING: &str =
+    "each waits for the next: a deadlock, unless another thread of theirs goes on or a wait has a time limit";
 
 /// The lines.
 pub(super) fn of(now: &Now) -> Vec<String> {
@@ -23,8 +26,10 @@ pub(super) fn of(now: &Now) -> Vec<String> {
             lines.push(String::new());
         }
         lines.push(title(world));
-        lines.extend(table(world));
-        lines.extend(summary(world));
+        if !world.members.is_empty() {
+            lines.extend(table(world));
+            lines.extend(summary(world));
+        }
     }
     if now.worlds.is_empty() {
         lines.push("No world of this user runs on this machine.".into());
@@ -35,13 +40,19 @@ pub(super) fn of(now: &Now) -> Vec<String> {
 
 fn title(world: &World) -> String {
     let blocks = world.blocks();
-    let blocks: Vec<String> = blocks.keys().take(MOST_NAMES).map(u32::to_string).collect();
-    let (is_whole, here) = (world.members.len() as u32 == world.ranks, world.members.len());
-    let here = match (is_whole, blocks.is_empty()) {
-        (true, true) => String::new(),
-        (true, false) => format!(" of blocks {}", blocks.join(", ")),
-        (false, true) => format!(", {here} of them here"),
-        (false, false) => format!(", {here} of them here, of blocks {}", blocks.join(", ")),
+    let shown: Vec<String> = blocks.keys().take(MOST_NAMES).map(u32::to_string).collect();
+    let blocks = match (blocks.len(), blocks.len().saturating_sub(MOST_NAMES)) {
+        (0, _) => String::new(),
+        (1, _) => format!(" of block {}", shown.join(", ")),
+        (_, 0) => format!(" of blocks {}", shown.join(", ")),
+        (_, more) => format!(" of blocks {} and {more} more", shown.join(", ")),
+    };
+    let here = match world.members.len() {
+        0 if world.nodes_here as u32 == world.nodes => ", none has come yet".into(),
+        0 => ", none of this machine has come yet".into(),
+        here if here as u32 == world.ranks => blocks,
+        here if blocks.is_empty() => format!(", {here} of them here"),
+        here => format!(", {here} of them here,{blocks}"),
     };
     let nodes = match world.nodes {
         1 => String::new(),
@@ -53,8 +64,13 @@ fn title(world: &World) -> String {
         Phase::Aborting => "; it is being ended",
     };
     let missing = match world.missing {
+        count if count == 0 || world.members.is_empty() => String::new(),
+        1 => "; 1 of this machine has not come".into(),
+        count => format!("; {count} of this machine have not come"),
+    };
+    let unseen = match world.unseen {
         0 => String::new(),
-        count => format!("; {count} of this machine not shown: they have not come, or are too many"),
+        count => format!("; {count} of this machine are not shown: they are too many"),
     };
     let kind = match world.origin {
         Origin::Unknown => "World",
@@ -65,7 +81,7 @@ fn title(world: &World) -> String {
         Origin::Block { .. } => "Joined programs",
     };
     let ranks = if world.ranks == 1 { "rank" } else { "ranks" };
-    format!("{kind} {:08x}: {} {ranks}{here}{nodes}{phase}{missing}", world.job >> 32, world.ranks)
+    format!("{kind} {:08x}: {} {ranks}{here}{nodes}{phase}{missing}{unseen}", world.job >> 32, world.ranks)
 }
 
 fn table(world: &World) -> Vec<String> {
@@ -90,6 +106,8 @@ fn row(world: &World, member: &Member) -> [String; 11] {
         (_, Status::Left) => "(has left)".into(),
         (_, Status::Lost) => "(is lost)".into(),
         (Some(name), _) => short(name),
+        // Its number is one of another PID namespace, in a container for instance.
+        (None, Status::Alive) => "(elsewhere)".into(),
         (None, _) => "(gone)".into(),
     };
     let booked = bytes_text(member.booked_bytes as f64);
@@ -176,7 +194,7 @@ fn summary(world: &World) -> Vec<String> {
         .map(|circle| {
             let mut path: Vec<String> = circle.iter().map(|rank| world.name(*rank)).collect();
             path.extend(path.first().cloned());
-            format!("{CIRCLE}: {}: each waits for the next, and none will go on", path.join(" → "))
+            format!("{CIRCLE}: {}: {WARNING}", path.join(" → "))
         })
         .collect();
     let chains = waits::chains(&waits::edges(world, 0));
@@ -213,4 +231,56 @@ fn chain_text(world: &World, chain: &Chain) -> String {
         (None, None) => ", elsewhere",
     };
     format!("  {} → {}{end}", names(world, &chain.ranks, 0), path.join(" → "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kumiki_run::watch::Traffic;
+
+    fn world(ranks: u32, members: Vec<Member>) -> World {
+        World {
+            job: 0x5f0c_9a31 << 32,
+            origin: Origin::Block { block: 0, rank: 0 },
+            ranks,
+            nodes: 1,
+            nodes_here: 1,
+            phase: Phase::Ready,
+            budget_bytes: None,
+            missing: ranks - members.len() as u32,
+            unseen: 0,
+            members,
+            awaited: Default::default(),
+        }
+    }
+
+    fn member(rank: u32) -> Member {
+        Member {
+            rank,
+            node: 0,
+            block: Some((rank, 0)),
+            pid: 7,
+            program: None,
+            status: Status::Alive,
+            booked_bytes: 0,
+            traffic: Traffic::default(),
+            operations: 0,
+            wait: None,
+        }
+    }
+
+    #[test]
+    fn what_is_not_shown_is_said() {
+        let none = Now { worlds: vec![world(3, Vec::new())], strange: Vec::new() };
+        assert_eq!(of(&none), ["Joined programs 5f0c9a31: 3 ranks, none has come yet"]);
+        let all = world(8, (0..8).map(member).collect());
+        assert!(title(&all).ends_with(": 8 ranks of blocks 0, 1, 2, 3, 4, 5 and 2 more"), "{}", title(&all));
+        let some = title(&World { unseen: 5, ..world(9, vec![member(3)]) });
+        let end = "9 ranks, 1 of them here, of block 3; 8 of this machine have not come; 5 of this machine are not shown: they are too many";
+        assert!(some.ends_with(end), "{some}");
+        // It lives, by a number of a process that is not to be seen from here.
+        assert_eq!(row(&all, &all.members[0])[2], "(elsewhere)");
+        let gone = Member { status: Status::Expected, ..member(0) };
+        assert_eq!(row(&all, &gone)[2], "(gone)");
+    }
 }

@@ -8,7 +8,9 @@ use std::os::fd::AsFd;
 
 const SIGINT: i32 = 2;
 const SIGHUP: i32 = 1;
+const SIGQUIT: i32 = 3;
 const SIGTERM: i32 = 15;
+const SIGCONT: i32 = 18;
 const SIGTSTP: i32 = 20;
 const SIGWINCH: i32 = 28;
 
@@ -24,11 +26,14 @@ enum Wish {
     Draw,
     Scroll(isize),
     Stop,
+    /// Somebody else has had the terminal.
+    Again,
     End(i32),
 }
 
 pub(super) fn run() -> Outcome {
-    let signals = Signals::new(&[SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH]).map_err(|e| e.to_string())?;
+    let signals = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT, SIGWINCH];
+    let signals = Signals::new(&signals).map_err(|e| e.to_string())?;
     // Where keys cannot be read it ends by a signal.
     let keys = Keys::new(std::io::stdin()).ok();
     let screen = Screen::begin()?;
@@ -36,7 +41,7 @@ pub(super) fn run() -> Outcome {
     let mut lines = page::of(&worlds::now());
     let mut drawn_ms = watch::now_ms();
     loop {
-        top = screen.draw(&lines, top)?;
+        top = screen.draw(&lines, top, keys.is_some())?;
         match wish(&signals, keys.as_ref(), drawn_ms + PERIOD_MS) {
             Wish::Draw => {
                 lines = page::of(&worlds::now());
@@ -47,7 +52,13 @@ pub(super) fn run() -> Outcome {
                 screen.end();
                 keys.iter().for_each(Keys::end);
                 watch::stop_self();
-                // Somebody has brought it back.
+                // Somebody has brought it back, or there is nobody who could, and it was not stopped.
+                keys.iter().for_each(|keys| drop(keys.begin()));
+                screen.again()?;
+            }
+            Wish::Again => {
+                // It may have been stopped without having been told, and not have left the screen.
+                screen.end();
                 keys.iter().for_each(|keys| drop(keys.begin()));
                 screen.again()?;
             }
@@ -69,12 +80,17 @@ fn wish(signals: &Signals, keys: Option<&Keys<std::io::Stdin>>, until_ms: u64) -
         let Ok(ready) = watch::poll(&fds, left_ms as i32) else { return Wish::End(1) };
         match signals.next() {
             Some(SIGTSTP) => return Wish::Stop,
+            Some(SIGCONT) => return Wish::Again,
             Some(SIGWINCH) => return Wish::Draw,
             Some(SIGINT) => return Wish::End(0),
             Some(other) => return Wish::End(128 + other),
             None => {}
         }
         let Some(input_ready) = ready.get(1) else { continue };
+        // Where somebody else has made it wait for whole lines, to read would be to sleep.
+        if !input_ready.readable && !input_ready.hung_up {
+            continue;
+        }
         let mut typed = [0; 16];
         match watch::read(input.as_fd(), &mut typed) {
             Ok(0) if input_ready.hung_up => return Wish::End(128 + SIGHUP),
@@ -120,16 +136,13 @@ impl Screen {
     }
 
     /// Draws the lines from one on, as far as there is room: which one that was.
-    fn draw(&self, lines: &[String], top: usize) -> Result<usize, String> {
+    fn draw(&self, lines: &[String], top: usize, has_keys: bool) -> Result<usize, String> {
         let (columns, rows) = watch::size(std::io::stdout().as_fd()).unwrap_or((80, 24));
         let (columns, rows) = (usize::from(columns), usize::from(rows));
         let room = rows.saturating_sub(1).max(1);
         let top = top.min(lines.len().saturating_sub(room));
         let below = lines.len().saturating_sub(top + room);
-        let foot = match (top, below) {
-            (0, 0) => "q ends".to_string(),
-            (above, below) => format!("q ends; {above} lines above, {below} below: j, k, arrows, space"),
-        };
+        let foot = foot(top, below, has_keys);
         let mut text = String::from("\x1b[H");
         for line in lines.iter().skip(top).take(room) {
             let is_grave = line.starts_with(page::CIRCLE);
@@ -151,6 +164,16 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// The last line: how it ends, and what more there is.
+fn foot(above: usize, below: usize, has_keys: bool) -> String {
+    match (above, below, has_keys) {
+        (0, 0, true) => "q ends".into(),
+        (0, 0, false) => "Ctrl-C ends".into(),
+        (_, _, true) => format!("q ends; {above} lines above, {below} below: j, k, arrows, space"),
+        (_, _, false) => format!("Ctrl-C ends; {below} lines below, which --once shows"),
     }
 }
 
@@ -180,5 +203,6 @@ mod tests {
         assert!(matches!(key(b"q"), Some(Wish::End(0))));
         assert!(matches!(key(b"\x1b[A"), Some(Wish::Scroll(-1))));
         assert!(key(b"x").is_none() && key(b"").is_none());
+        assert!(foot(0, 3, true).starts_with("q ends") && foot(0, 3, false).starts_with("Ctrl-C ends"));
     }
 }

@@ -1,4 +1,4 @@
-//! Who waits for whom: chains, and circles in which nobody ever goes on. A value.
+//! Who waits for whom: chains, and circles in which nobody goes on by what is known. A value.
 
 use super::worlds::World;
 use std::collections::{BTreeMap, BTreeSet};

@@ -26,8 +26,10 @@ pub(super) struct World {
     pub(super) phase: Phase,
     pub(super) budget_bytes: Option<u64>,
     pub(super) members: Vec<Member>,
-    /// Ranks of nodes that are here which have not come, or are not looked at.
+    /// Ranks of nodes that are here which have not come.
     pub(super) missing: u32,
+    /// And those that are not looked at, because they are too many.
+    pub(super) unseen: u32,
     /// What is known of ranks that somebody waits for.
     pub(super) awaited: BTreeMap<u32, Whereabouts>,
 }
@@ -39,7 +41,7 @@ pub(super) struct Member {
     pub(super) node: u32,
     pub(super) block: Option<(u32, u32)>,
     pub(super) pid: u32,
-    /// What it runs; `None` if its process is gone, or not to be seen.
+    /// What it runs; `None` if its process is gone, or not to be seen, as that of another PID namespace.
     pub(super) program: Option<String>,
     pub(super) status: Status,
     pub(super) booked_bytes: u64,
@@ -98,7 +100,8 @@ fn world(nodes: &[(Held, Glance)], now_ms: u64) -> Option<World> {
         .collect();
     members.sort_by_key(|member| member.rank);
     members.dedup_by_key(|member| member.rank);
-    let local: u32 = nodes.iter().map(|(_, glance)| glance.local_ranks).fold(0, u32::saturating_add);
+    let locals = || nodes.iter().map(|(_, glance)| glance.local_ranks);
+    let seen = locals().map(|ranks| ranks.min(watch::MOST_MEMBERS_SEEN)).fold(0, u32::saturating_add);
     let origin = nodes.iter().flat_map(|(_, glance)| &glance.members).map(|member| member.origin);
     let known = members.iter().map(|member| member.rank);
     let known: std::collections::BTreeSet<u32> = known.collect();
@@ -111,7 +114,8 @@ fn world(nodes: &[(Held, Glance)], now_ms: u64) -> Option<World> {
         nodes_here: nodes.len(),
         phase: first.phase,
         budget_bytes: first.budget_bytes,
-        missing: local.saturating_sub(members.len() as u32),
+        missing: seen.saturating_sub(members.len() as u32),
+        unseen: locals().fold(0, u32::saturating_add).saturating_sub(seen),
         awaited: awaited.filter(|(rank, _)| !known.contains(rank)).collect(),
         members,
     })
