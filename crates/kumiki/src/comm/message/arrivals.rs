@@ -123,10 +123,15 @@ impl Post {
         } else if is_hungry {
             self.incoming.note_hungry(source);
         }
+        self.note_received(world, &envelope);
+        Ok(true)
+    }
+
+    /// Counts a message that was taken.
+    pub(super) fn note_received(&mut self, world: &World, envelope: &Envelope) {
         self.traffic.received += 1;
         self.traffic.received_bytes += envelope.bytes;
-        self.count(world, source);
-        Ok(true)
+        self.count(world, envelope.source);
     }
 
     /// Keeps a message until somebody asks for it. False if there is no room for it.
@@ -249,7 +254,7 @@ impl Post {
     }
 
     /// Gives room in a lane back, and wakes or tells a sender that waits for it.
-    fn free_lane_up_to(&mut self, world: &World, at: usize, now: u64) -> Result<()> {
+    pub(super) fn free_lane_up_to(&mut self, world: &World, at: usize, now: u64) -> Result<()> {
         let (local, lane) = (world.local(), &mut self.incoming.lanes[at]);
         let (ring, source) = (lane.ring, lane.source);
         lane.head = now;
@@ -293,7 +298,7 @@ impl Post {
     }
 
     /// A rank has written what it may not: nothing of it is received any more. Messages of others are.
-    fn refuse(&mut self, source: Rank, error: &Error) {
+    pub(super) fn refuse(&mut self, source: Rank, error: &Error) {
         self.refused.entry(source).or_insert_with(|| error.clone());
         if let Some(at) = self.incoming.lane_of(source) {
             // Its sender may still write to it: it stays, and nobody reads it.

@@ -162,6 +162,8 @@ pub(crate) struct Post {
     /// How many wait for a message without posting a receive: then as much comes as for one.
     pub(super) probes: u32,
     pub(super) moves: u64,
+    /// How often something was received the short way, or waited for, since everything went on.
+    pub(super) glances: u32,
     /// How many messages there were, and what of all this was told to whoever looks from outside.
     pub(super) traffic: Traffic,
     told: Shown,
