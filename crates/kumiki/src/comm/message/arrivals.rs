@@ -5,7 +5,7 @@ use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
-use super::ring::{Reading, Ring, FRAME_BYTES};
+use super::ring::{free_up_to, Reading, Ring, FRAME_BYTES};
 use super::{MessageOptions, Place};
 use crate::{Error, Purpose, Rank, Result, World};
 
@@ -123,15 +123,10 @@ impl Post {
         } else if is_hungry {
             self.incoming.note_hungry(source);
         }
-        self.note_received(world, &envelope);
-        Ok(true)
-    }
-
-    /// Counts a message that was taken.
-    pub(super) fn note_received(&mut self, world: &World, envelope: &Envelope) {
         self.traffic.received += 1;
         self.traffic.received_bytes += envelope.bytes;
-        self.count(world, envelope.source);
+        self.count(world, source);
+        Ok(true)
     }
 
     /// Keeps a message until somebody asks for it. False if there is no room for it.
@@ -186,7 +181,7 @@ impl Post {
     // ---- lanes ----
 
     /// Counts a message, and gives a lane or asks for one.
-    fn count(&mut self, world: &World, source: Rank) {
+    pub(super) fn count(&mut self, world: &World, source: Rank) {
         if self.is_closing {
             return;
         }
@@ -226,7 +221,7 @@ impl Post {
             return Ok(false);
         }
         let local = world.local();
-        let mut reading = ring.read(local, head)?;
+        let mut reading = ring.read_in(self.incoming.lanes[at].span(local)?, head)?;
         let mut now = head;
         while let Some(record) = reading.record()? {
             let is_message =
@@ -263,7 +258,11 @@ impl Post {
         if is_thorough {
             lane.looked = now;
         }
-        let hungry = ring.free_up_to(local, now, is_thorough)?;
+        let hungry = free_up_to(lane.span(local)?, now, is_thorough)?;
+        if !hungry && now.wrapping_sub(lane.told) < ring.bytes / 2 {
+            return Ok(());
+        }
+        lane.told = now;
         if local.is_near(source) {
             if hungry {
                 // Somebody who is gone need not be woken.
@@ -271,10 +270,7 @@ impl Post {
             }
             return Ok(());
         }
-        if hungry || now.wrapping_sub(lane.told) >= ring.bytes / 2 {
-            lane.told = now;
-            self.say(source, Note::Room { lane: ring.address, head: now });
-        }
+        self.say(source, Note::Room { lane: ring.address, head: now });
         Ok(())
     }
 

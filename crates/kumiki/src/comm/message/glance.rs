@@ -62,13 +62,13 @@ impl Post {
         if has_more_to_do || self.is_ending(source) {
             return Glance::Unclear;
         }
-        let lane = &self.incoming.lanes[at];
-        let Ok(mut reading) = lane.ring.read(world.local(), lane.head) else { return Glance::Unclear };
-        let record = match reading.record() {
-            Ok(Some(record)) => record,
-            Ok(None) => return Glance::Nothing,
-            Err(_) => return Glance::Unclear,
-        };
+        let lane = &mut self.incoming.lanes[at];
+        let reading = lane.span(world.local()).and_then(|span| lane.ring.read_in(span, lane.head));
+        let Ok(mut reading) = reading else { return Glance::Unclear };
+        if reading.is_empty() {
+            return Glance::Nothing;
+        }
+        let Some(record) = reading.short() else { return Glance::Unclear };
         let Note::Short { context, tag, bytes } = record.note else { return Glance::Unclear };
         let envelope = Envelope { context, source, tag, bytes };
         if record.from != source || !selector.fits(&envelope) {
@@ -86,7 +86,11 @@ impl Post {
         let now = reading.skip(&record);
         self.moves += 1;
         self.glances += 1;
-        self.note_received(world, &envelope);
+        self.traffic.received += 1;
+        self.traffic.received_bytes += bytes;
+        if !self.incoming.counts_on(at) {
+            self.count(world, source);
+        }
         if let Err(error) = self.free_lane_up_to(world, at, now) {
             self.refuse(source, &error);
         }

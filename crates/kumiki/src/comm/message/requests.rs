@@ -139,16 +139,22 @@ impl World {
     pub(super) fn start_short(&self, to: To, bytes: &[u8]) -> Result<Started> {
         self.check_message_rank(to.rank)?;
         self.comm().with_post(|post| {
-            post.enter(self)?;
-            if bytes.len() as u64 > post.longest_short(to.rank) {
-                return Ok(Started::TooLong);
-            }
             let note = Note::Short { context: to.context, tag: to.tag, bytes: bytes.len() as u64 };
             let number = post.number();
             if number.is_multiple_of(SENDS_A_LOOK) {
                 self.advance_post(post);
             }
-            match post.send_now(self, to.rank, note, bytes) {
+            let sent = match post.send_in_lane(self, to.rank, note, bytes) {
+                Some(sent) => sent,
+                None => {
+                    post.enter(self)?;
+                    if bytes.len() as u64 > post.longest_short(to.rank) {
+                        return Ok(Started::TooLong);
+                    }
+                    post.send_now(self, to.rank, note, bytes)
+                }
+            };
+            match sent {
                 Ok(true) => return Ok(Started::Gone),
                 // A lock that somebody holds who is stopped: the message waits.
                 Ok(false) | Err(Error::Timeout { .. }) => {}
