@@ -45,6 +45,7 @@ pub use node::atomic::{AtomicOp, AtomicWord};
 pub use node::batch::{serve as serve_batch, Batch, Done, Outcome, WordTask};
 pub use node::ledger::{Entry, Ledger, Purpose};
 pub use node::local::{Change, Local, Locked, Span};
+pub use node::mark::Mark;
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
 pub use node::shape::{Shape, MOST_DIMENSIONS};
 pub use node::view::View;

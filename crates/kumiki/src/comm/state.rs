@@ -6,7 +6,7 @@
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
 use super::left::Left;
 use super::lobby::Lobby;
-use super::message::Post;
+use super::message::{Glance, Post};
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, Wait, World};
 use kumiki_mem::Activity;
 use std::collections::{BTreeMap, HashSet};
@@ -140,6 +140,7 @@ impl Inner {
             done.retain(|request, _| !forgotten.remove(request));
         }
         let is_news = self.post.advance(world);
+        self.post.has_toured();
         if is_news || self.done.len() > before {
             // Another thread may wait for it.
             world.memory.wake_own();
@@ -196,7 +197,11 @@ impl State {
 
     /// Does something with messages.
     pub(super) fn with_post<T>(&self, work: impl FnOnce(&mut Post) -> T) -> T {
-        let mut inner = self.lock();
+        self.work(&mut self.lock(), work)
+    }
+
+    #[inline(always)]
+    fn work<T>(&self, inner: &mut Inner, work: impl FnOnce(&mut Post) -> T) -> T {
         let worked = work(&mut inner.post);
         if inner.post.is_in_use() && !self.has_messages.load(Ordering::Relaxed) {
             self.has_messages.store(true, Ordering::Relaxed);
@@ -205,21 +210,36 @@ impl State {
         worked
     }
 
-    /// Makes everything go on, and looks at the messages.
-    pub(super) fn poll<T>(&self, world: &World, look: impl FnOnce(&mut Post) -> Option<T>) -> Poll<T> {
-        self.poll_quickly(world, false, look)
+    /// The same behind everything else, if that was not looked at for long: for whoever makes nothing go on itself.
+    pub(super) fn with_post_in_turn<T>(&self, world: &World, work: impl FnOnce(&mut Post) -> T) -> T {
+        let mut inner = self.lock();
+        if inner.post.is_tour_due() {
+            inner.advance(world);
+        }
+        self.work(&mut inner, work)
     }
 
-    /// The same; if it shall be quick, only where a message has come.
+    /// Makes everything go on, and looks at the messages.
+    pub(super) fn poll<T>(&self, world: &World, look: impl FnOnce(&mut Post) -> Option<T>) -> Poll<T> {
+        self.poll_quickly(world, false, |_| Glance::Unclear, look)
+    }
+
+    /// The same; if it shall be quick, only where a glance does not do and a message has come.
     pub(super) fn poll_quickly<T>(
         &self,
         world: &World,
         is_quick: bool,
+        glance: impl FnOnce(&mut Post) -> Glance<T>,
         look: impl FnOnce(&mut Post) -> Option<T>,
     ) -> Poll<T> {
         let mut inner = self.lock();
-        if is_quick && !inner.post.has_news(world) {
-            return Poll::Pending;
+        if is_quick && !inner.post.is_tour_due() {
+            match glance(&mut inner.post) {
+                Glance::Found(found) => return Poll::Ready(found),
+                Glance::Nothing => return Poll::Pending,
+                Glance::Unclear if !inner.post.has_news(world) => return Poll::Pending,
+                Glance::Unclear => {}
+            }
         }
         inner.advance(world);
         self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);

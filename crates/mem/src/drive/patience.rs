@@ -45,8 +45,12 @@ impl Patience {
     /// and may last as long as others keep it.
     pub(crate) fn must_look_up(&mut self, turns: u32) -> bool {
         let turns = if self.spin_ns == 0 { (turns / YIELD_TURNS).max(1) } else { turns };
-        self.all_turns = self.all_turns.wrapping_add(1);
-        self.all_turns.is_multiple_of(turns)
+        self.all_turns += 1;
+        let must = self.all_turns >= turns;
+        if must {
+            self.all_turns = 0;
+        }
+        must
     }
 
     /// Whether it is time to ask for silence: this wait spins, and has not ended at once.

@@ -6,6 +6,7 @@
 //! | `region.rs`, `slots.rs`, `heap.rs` | memory that others can address, its place in the table, and where it is taken from |
 //! | `access.rs`, `neighbours.rs` | from an address to a pointer, with every check; the memories of other processes |
 //! | `recent.rs` | the regions that a thread used last, found again in a few steps |
+//! | `mark.rs` | a place that is used again and again, found again in one |
 //! | `kind.rs` | kinds of memory, and what each must be able to do |
 //! | `copy.rs`, `atomic.rs` | touching memory |
 //! | `batch.rs` | many single words in one request |
@@ -25,6 +26,7 @@ pub(crate) mod heap;
 pub(crate) mod kind;
 pub(crate) mod ledger;
 pub(crate) mod local;
+pub(crate) mod mark;
 pub(crate) mod neighbours;
 pub(crate) mod pool;
 mod recent;

@@ -90,6 +90,12 @@ impl Glance<'_> {
     pub(crate) fn anybody_listens(self) -> bool {
         self.signs.listeners.any()
     }
+
+    /// Of which world, and how often something had been taken away on its node.
+    #[inline(always)]
+    pub(super) fn stamp(self) -> u64 {
+        self.stamp
+    }
 }
 
 impl Node {

@@ -5,7 +5,7 @@ use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
-use super::ring::{Reading, Ring, FRAME_BYTES};
+use super::ring::{free_up_to, Reading, Ring, FRAME_BYTES};
 use super::{MessageOptions, Place};
 use crate::{Error, Purpose, Rank, Result, World};
 
@@ -181,7 +181,7 @@ impl Post {
     // ---- lanes ----
 
     /// Counts a message, and gives a lane or asks for one.
-    fn count(&mut self, world: &World, source: Rank) {
+    pub(super) fn count(&mut self, world: &World, source: Rank) {
         if self.is_closing {
             return;
         }
@@ -221,7 +221,7 @@ impl Post {
             return Ok(false);
         }
         let local = world.local();
-        let mut reading = ring.read(local, head)?;
+        let mut reading = ring.read_in(self.incoming.lanes[at].span(local)?, head)?;
         let mut now = head;
         while let Some(record) = reading.record()? {
             let is_message =
@@ -249,7 +249,7 @@ impl Post {
     }
 
     /// Gives room in a lane back, and wakes or tells a sender that waits for it.
-    fn free_lane_up_to(&mut self, world: &World, at: usize, now: u64) -> Result<()> {
+    pub(super) fn free_lane_up_to(&mut self, world: &World, at: usize, now: u64) -> Result<()> {
         let (local, lane) = (world.local(), &mut self.incoming.lanes[at]);
         let (ring, source) = (lane.ring, lane.source);
         lane.head = now;
@@ -258,7 +258,11 @@ impl Post {
         if is_thorough {
             lane.looked = now;
         }
-        let hungry = ring.free_up_to(local, now, is_thorough)?;
+        let hungry = free_up_to(lane.span(local)?, now, is_thorough)?;
+        if !hungry && now.wrapping_sub(lane.told) < ring.bytes / 2 {
+            return Ok(());
+        }
+        lane.told = now;
         if local.is_near(source) {
             if hungry {
                 // Somebody who is gone need not be woken.
@@ -266,10 +270,7 @@ impl Post {
             }
             return Ok(());
         }
-        if hungry || now.wrapping_sub(lane.told) >= ring.bytes / 2 {
-            lane.told = now;
-            self.say(source, Note::Room { lane: ring.address, head: now });
-        }
+        self.say(source, Note::Room { lane: ring.address, head: now });
         Ok(())
     }
 
@@ -293,7 +294,7 @@ impl Post {
     }
 
     /// A rank has written what it may not: nothing of it is received any more. Messages of others are.
-    fn refuse(&mut self, source: Rank, error: &Error) {
+    pub(super) fn refuse(&mut self, source: Rank, error: &Error) {
         self.refused.entry(source).or_insert_with(|| error.clone());
         if let Some(at) = self.incoming.lane_of(source) {
             // Its sender may still write to it: it stays, and nobody reads it.

@@ -1,5 +1,8 @@
 //! The bytes of a short message: those of a very short one need no memory of their own.
 
+use super::ring::Reading;
+use crate::Result;
+
 /// Bytes that need none: with their count and the kind they are four words, for there may be many messages that nobody has asked for yet.
 const FEW: usize = 30;
 const _: () = assert!(size_of::<Bytes>() == 32);
@@ -42,6 +45,26 @@ impl Bytes {
             Bytes::Few(..) => None,
             Bytes::Many(bytes) => Some(bytes),
         }
+    }
+}
+
+/// A short message that is to be read.
+#[derive(Debug)]
+pub(super) enum Short<'a> {
+    /// It was taken out of its ring.
+    Taken(&'a [u8]),
+    /// It stands there.
+    InRing(&'a Reading<'a>),
+}
+
+impl Short<'_> {
+    /// Copies it to memory of its length.
+    pub(super) fn copy_to(&self, into: &mut [u8]) -> Result<()> {
+        match self {
+            Short::Taken(bytes) => into.copy_from_slice(bytes),
+            Short::InRing(reading) => reading.body(into)?,
+        }
+        Ok(())
     }
 }
 

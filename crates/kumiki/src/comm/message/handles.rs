@@ -1,5 +1,6 @@
 //! Messages that are under way, as programs have them.
 
+use super::bytes::Short;
 use super::messages::elements_of;
 use super::{Delivery, Message};
 use crate::{Error, Pod, Rank, Result, World};
@@ -113,7 +114,7 @@ impl<T: Pod> MessageReceiving<'_, T> {
         let delivery = world.wait_message(Activity::Receive, ticket.request, self.from);
         match ticket.end(delivery)? {
             Some(Delivery::Here { envelope, bytes }) => {
-                let elements = world.note(elements_of(envelope, bytes.as_slice()));
+                let elements = world.note(elements_of(envelope, Short::Taken(bytes.as_slice())));
                 world.reuse_buffer(bytes);
                 Ok(Message { from: envelope.source, tag: envelope.tag, elements: elements? })
             }

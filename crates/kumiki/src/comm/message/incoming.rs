@@ -9,7 +9,8 @@ use super::by_rank::ByRank;
 use super::post::Way;
 use super::ring::Ring;
 use super::{MessageWay, CREDIT};
-use crate::Rank;
+use crate::{Rank, Result};
+use kumiki_mem::{Local, Mark, Span};
 use std::collections::BTreeSet;
 
 /// Messages that a source has sent lately, at which it gets a lane.
@@ -46,6 +47,7 @@ pub(super) enum Stage {
 pub(super) struct Lane {
     pub(super) source: Rank,
     pub(super) ring: Ring,
+    mark: Mark,
     pub(super) stage: Stage,
     /// Bytes that were read, and of which a sender of another node was told.
     pub(super) head: u64,
@@ -57,6 +59,14 @@ pub(super) struct Lane {
     /// The sender was asked to leave it.
     is_asked_back: bool,
     recent: u16,
+}
+
+impl Lane {
+    /// The memory of its ring.
+    #[inline]
+    pub(super) fn span<'a>(&mut self, local: Local<'a>) -> Result<Span<'a>> {
+        local.span_at(&mut self.mark)
+    }
 }
 
 /// What is to be done because of a message.
@@ -162,6 +172,17 @@ impl Incoming {
         more
     }
 
+    /// Counts a message that came in a lane, if nothing is to be done because of it. False if it is to be [counted](Self::count).
+    #[inline]
+    pub(super) fn counts_on(&mut self, at: usize) -> bool {
+        let is_quiet = self.since + 1 < HALVING;
+        if is_quiet {
+            self.since += 1;
+            self.lanes[at].recent = self.lanes[at].recent.saturating_add(1);
+        }
+        is_quiet
+    }
+
     /// Counts a message, and says what becomes of lanes because of it.
     pub(super) fn count(&mut self, from: Rank, way: MessageWay, most: usize) -> Step {
         self.since += 1;
@@ -194,6 +215,7 @@ impl Incoming {
         let lane = Lane {
             source,
             ring,
+            mark: ring.mark(),
             stage: Stage::Offered,
             head: 0,
             told: 0,

@@ -60,6 +60,20 @@ impl<R, M> Matching<R, M> {
         receive
     }
 
+    /// The same for one receive: whether the message goes to that. If it does not, everything is as it was.
+    pub(crate) fn arrive_for(&mut self, envelope: &Envelope, is_it: impl Fn(&R) -> bool) -> bool {
+        let first = self.posted.iter().position(|(selector, _)| selector.fits(envelope));
+        let Some(at) = first.filter(|at| is_it(&self.posted[*at].1)) else { return false };
+        self.posted.remove(at);
+        give_back(&mut self.posted);
+        true
+    }
+
+    /// Whether a receive is posted that a message which arrives would go to.
+    pub(crate) fn is_wanted(&self, envelope: &Envelope) -> bool {
+        self.posted.iter().any(|(selector, _)| selector.fits(envelope))
+    }
+
     /// Keeps a message that [nobody has asked for](Self::arrive).
     pub(crate) fn keep(&mut self, envelope: Envelope, message: M) {
         self.unexpected.push_back((envelope, message));

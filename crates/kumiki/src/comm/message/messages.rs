@@ -1,8 +1,9 @@
 //! Messages as programs have them.
 
+use super::bytes::Short;
 use super::handles::{Fetching, Lending, MessageReceiving, MessageRequest, MessageSending, Ticket};
 use super::matching::{Envelope, Selector};
-use super::requests::{Started, To};
+use super::requests::{Begun, Received, Started, To};
 use super::ring::{FRAME_BYTES, LARGEST_RING};
 use super::{Delivery, Place, EAGER_BYTES};
 use crate::{Error, Pod, Rank, Result, World};
@@ -209,10 +210,9 @@ impl<'w> Messages<'w> {
                 false => Err(Error::Misuse(format!("a message of {bytes} bytes, and room for {room}"))),
             }
         };
-        let short = |envelope, bytes: &[u8]| {
+        let short = |envelope, message: Short<'_>| {
             let length = room(envelope)?;
-            into.borrow_mut()[..length].copy_from_slice(bytes);
-            Ok(())
+            message.copy_to(&mut into.borrow_mut()[..length])
         };
         let long = |envelope, place: Place| {
             let bytes = room(envelope)?;
@@ -226,21 +226,25 @@ impl<'w> Messages<'w> {
     fn receive_directly<R>(
         self,
         selector: Selector,
-        short: impl FnOnce(Envelope, &[u8]) -> Result<R>,
+        short: impl Fn(Envelope, Short<'_>) -> Result<R>,
         long: impl FnOnce(Envelope, Place) -> Result<R>,
     ) -> Result<(Envelope, R)> {
         let world = self.world;
-        let outcome = match world.receive_now(selector)? {
-            Ok(outcome) => outcome,
-            Err(request) => {
+        let received = match world.receive_now(selector, &short)? {
+            Begun::Done(received) => received,
+            Begun::Waits(request) => {
                 let ticket = Ticket { world, request };
-                let outcome = world.wait_message(Activity::Receive, request, selector.source);
-                ticket.end(outcome)
+                let received = world.wait_received(selector, request, &short);
+                ticket.end(received)
             }
         };
-        match outcome? {
+        let delivery = match received? {
+            Received::Read((envelope, read)) => return Ok((envelope, read?)),
+            Received::Delivered(delivery) => delivery,
+        };
+        match delivery {
             Some(Delivery::Here { envelope, bytes }) => {
-                let read = short(envelope, bytes.as_slice());
+                let read = short(envelope, Short::Taken(bytes.as_slice()));
                 world.reuse_buffer(bytes);
                 Ok((envelope, read?))
             }
@@ -305,8 +309,8 @@ fn count_of<T: Pod>(envelope: Envelope) -> Result<usize> {
     }
 }
 
-pub(super) fn elements_of<T: Pod>(envelope: Envelope, bytes: &[u8]) -> Result<Vec<T>> {
+pub(super) fn elements_of<T: Pod>(envelope: Envelope, message: Short<'_>) -> Result<Vec<T>> {
     let mut elements = vec![T::zeroed(); count_of::<T>(envelope)?];
-    bytemuck::cast_slice_mut::<T, u8>(&mut elements).copy_from_slice(bytes);
+    message.copy_to(bytemuck::cast_slice_mut::<T, u8>(&mut elements))?;
     Ok(elements)
 }

@@ -21,6 +21,7 @@
 //! | `outgoing.rs` | what a rank has to send to one other |
 //! | `incoming.rs` | who sends to a rank, and who gets a lane |
 //! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
+//! | `glance.rs` | the short way of a message to whoever waits for it |
 //! | `requests.rs`, `results.rs` | asking for messages, waiting for them, and what has come of that |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
 //! | `vouched.rs`, `landing.rs` | and as bindings do |
@@ -30,6 +31,9 @@ mod arrivals;
 mod between_tests;
 mod by_rank;
 mod bytes;
+mod glance;
+#[cfg(test)]
+mod glance_tests;
 mod handles;
 mod incoming;
 mod landing;
@@ -48,6 +52,7 @@ mod ring_tests;
 mod tests;
 mod vouched;
 
+pub(super) use glance::Glance;
 pub use handles::{MessageReceiving, MessageRequest, MessageSending};
 pub use landing::MessageLanding;
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};

@@ -109,11 +109,6 @@ impl Out {
         self.queue.iter().filter(|item| matches!(item.note, Note::Short { .. })).count()
     }
 
-    /// Whether messages go into a lane.
-    pub(super) fn has_lane(&self) -> bool {
-        self.lane.is_some()
-    }
-
     /// Says something to the other rank, before all messages that wait.
     pub(super) fn say(&mut self, note: Note) {
         if let (Some(Note::Received { count }), Note::Received { count: more }) =
@@ -147,6 +142,9 @@ impl Out {
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
+        if let Some(sent) = self.send_in_lane(world, to, note, body) {
+            return sent;
+        }
         let local = world.local();
         if self.is_busy() {
             return Ok(false);
@@ -156,12 +154,6 @@ impl Out {
         }
         let mut record = Record { from: world.rank(), hungry: false, note };
         let sent = match self.lane {
-            Some(lane) => {
-                let mut writing = lane.ring.write_at(local, lane.tail, lane.head)?;
-                let has_room = writing.push(&record, body)?;
-                self.has_written(&writing);
-                has_room && writing.publish()?
-            }
             None if *debt < CREDIT => {
                 record.hungry = *debt + 1 == CREDIT;
                 let Some(mut writing) = Ring::mailbox_made(local, to)?.write_briefly(local)? else {
@@ -171,12 +163,40 @@ impl Out {
                 *debt += u8::from(sent);
                 sent
             }
-            None => false,
+            _ => false,
         };
         if sent {
             world.wake(to)?;
         }
         Ok(sent)
+    }
+
+    /// The same if there is a lane on this node, and nothing else is to be done. Nothing if it is not so.
+    #[inline(always)]
+    pub(super) fn send_in_lane(
+        &mut self,
+        world: &World,
+        to: Rank,
+        note: Note,
+        body: &[u8],
+    ) -> Option<Result<bool>> {
+        let local = world.local();
+        if self.is_busy() || !local.can_touch(to) {
+            return None;
+        }
+        let lane = self.lane.as_mut()?;
+        let record = Record { from: world.rank(), hungry: false, note };
+        let mut write = || {
+            let mut writing = lane.write(local)?;
+            let has_room = writing.push(&record, body)?;
+            lane.has_written(&writing);
+            let sent = has_room && writing.publish()?;
+            if sent {
+                world.wake(to)?;
+            }
+            Ok(sent)
+        };
+        Some(write())
     }
 
     /// Sends what can be sent. How much has moved.

@@ -8,7 +8,7 @@ use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Out};
 use super::record::Note;
-use super::ring::{closed, Ring};
+use super::ring::{closed, has_more, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
 use crate::comm::ends::Room;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
@@ -162,6 +162,8 @@ pub(crate) struct Post {
     /// How many wait for a message without posting a receive: then as much comes as for one.
     pub(super) probes: u32,
     pub(super) moves: u64,
+    /// How often something was received the short way, or waited for, since everything went on.
+    pub(super) glances: u32,
     /// How many messages there were, and what of all this was told to whoever looks from outside.
     pub(super) traffic: Traffic,
     told: Shown,
@@ -329,25 +331,44 @@ impl Post {
     }
 
     /// Whether there may be something that nobody has looked at: a quick look.
-    pub(crate) fn has_news(&self, world: &World) -> bool {
+    pub(crate) fn has_news(&mut self, world: &World) -> bool {
         let local = world.local();
-        let mut lanes = self.incoming.lanes.iter().filter(|lane| lane.stage == Stage::Open);
-        lanes.any(|lane| lane.ring.has_more(local, lane.head))
+        let mut lanes = self.incoming.lanes.iter_mut().filter(|lane| lane.stage == Stage::Open);
+        lanes.any(|lane| lane.span(local).is_ok_and(|span| has_more(span, lane.head)))
             || self.mailbox.is_some_and(|(ring, head)| ring.has_more(local, head))
             || self.done.len() + self.fetches.len() > 0
     }
 
     // ---- sending ----
 
+    /// Sends a short message at once into the lane that there is for it. Nothing if that is not all there is to it.
+    #[inline]
+    pub(super) fn send_in_lane(
+        &mut self,
+        world: &World,
+        to: Rank,
+        note: Note,
+        body: &[u8],
+    ) -> Option<Result<bool>> {
+        if !self.torn.is_empty() || !self.closed.is_empty() {
+            return None;
+        }
+        let out = self.outs.get_mut(&to)?;
+        let bytes = body.len() as u64;
+        if bytes > out.longest_short() {
+            return None;
+        }
+        let sent = out.send_in_lane(world, to, note, body)?;
+        if matches!(sent, Ok(true)) {
+            self.moves += 1;
+            self.count_sent(true, bytes);
+        }
+        Some(sent)
+    }
+
     /// Sends a short message at once if that is possible. False if it is not.
     pub(super) fn send_now(&mut self, world: &World, to: Rank, note: Note, body: &[u8]) -> Result<bool> {
         self.check_torn(to)?;
-        if let Some(out) = self.outs.get_mut(&to).filter(|out| out.has_lane()) {
-            let sent = out.send_now(world, to, &mut 0, note, body)?;
-            self.moves += u64::from(sent);
-            self.count_sent(sent, body.len() as u64);
-            return Ok(sent);
-        }
         self.book_tables(world)?;
         let mut debt = self.debts.get(to);
         let sent = match self.outs.get_mut(&to) {

@@ -10,6 +10,8 @@ use kumiki_mem::Local;
 /// Words before the bytes.
 pub(super) const HEAD_WORDS: usize = 6;
 pub(super) const HEAD_BYTES: u64 = 8 * HEAD_WORDS as u64;
+/// Those of them that say all of a short message.
+pub(super) const SHORT_WORDS: usize = 4;
 /// Bytes behind the words of a message that is lent: the registration of its memory, which tells it from what lies there later.
 pub(super) const LENT_BYTES: u64 = 8;
 
@@ -64,6 +66,7 @@ const HUNGRY: u64 = 1 << 8;
 
 impl Record {
     /// The words: kind and flags, who and context, tag, length, and two more.
+    #[inline(always)]
     pub(super) fn words(&self) -> [u64; HEAD_WORDS] {
         let place = |lane: GlobalAddress| lane.bits();
         let (kind, context, tag, bytes, one, two) = match self.note {
@@ -106,7 +109,15 @@ impl Record {
         Some(Record { from, hungry: kind & HUNGRY != 0, note })
     }
 
+    /// The record of such words, if it is a short message without anything else to say.
+    #[inline(always)]
+    pub(super) fn short([kind, who, tag, bytes]: [u64; SHORT_WORDS]) -> Option<Record> {
+        let note = Note::Short { context: (who >> 32) as u32, tag, bytes };
+        (kind == SHORT).then_some(Record { from: who as u32, hungry: false, note })
+    }
+
     /// Bytes that stand behind it.
+    #[inline(always)]
     pub(super) fn body_bytes(&self) -> u64 {
         match self.note {
             Note::Short { bytes, .. } => bytes,
@@ -116,6 +127,7 @@ impl Record {
     }
 
     /// Bytes that it takes in a ring. Its body must not be longer than a ring can be.
+    #[inline(always)]
     pub(super) fn ring_bytes(&self) -> u64 {
         HEAD_BYTES + self.body_bytes().next_multiple_of(8)
     }

@@ -1,10 +1,11 @@
 //! Asking for messages to be sent and received, and waiting for that.
 
-use super::bytes::Bytes;
+use super::bytes::{Bytes, Short};
+use super::glance::{Glance, Waiting};
 use super::matching::{Envelope, Selector};
 use super::post::{Post, Wanted};
 use super::record::Note;
-use super::{Delivery, MessageOptions, Outcome, Place};
+use super::{Delivery, MessageOptions, Place};
 use crate::comm::ends::Room;
 use crate::comm::state::Poll;
 use crate::{Error, Fate, Rank, Result, Wait, World};
@@ -36,6 +37,27 @@ pub(super) enum Started {
     Waits(u64),
     /// It is too long to go as it is.
     TooLong,
+}
+
+/// A receive that was begun.
+pub(super) enum Begun<R> {
+    /// It is over.
+    Done(Result<Received<R>>),
+    /// It waits.
+    Waits(u64),
+}
+
+/// What was received.
+pub(super) enum Received<R> {
+    /// A message that was read where it came.
+    Read((Envelope, Result<R>)),
+    /// One that came otherwise.
+    Delivered(Option<Delivery>),
+}
+
+/// The glance of whoever does not wait for the message of one source.
+fn no_glance<T>(_: &mut Post) -> Glance<T> {
+    Glance::Unclear
 }
 
 /// How long whoever waits sleeps before it looks again, if nobody wakes it: not for long while a rank that could not take something is
@@ -117,16 +139,22 @@ impl World {
     pub(super) fn start_short(&self, to: To, bytes: &[u8]) -> Result<Started> {
         self.check_message_rank(to.rank)?;
         self.comm().with_post(|post| {
-            post.enter(self)?;
-            if bytes.len() as u64 > post.longest_short(to.rank) {
-                return Ok(Started::TooLong);
-            }
             let note = Note::Short { context: to.context, tag: to.tag, bytes: bytes.len() as u64 };
             let number = post.number();
             if number.is_multiple_of(SENDS_A_LOOK) {
                 self.advance_post(post);
             }
-            match post.send_now(self, to.rank, note, bytes) {
+            let sent = match post.send_in_lane(self, to.rank, note, bytes) {
+                Some(sent) => sent,
+                None => {
+                    post.enter(self)?;
+                    if bytes.len() as u64 > post.longest_short(to.rank) {
+                        return Ok(Started::TooLong);
+                    }
+                    post.send_now(self, to.rank, note, bytes)
+                }
+            };
+            match sent {
                 Ok(true) => return Ok(Started::Gone),
                 // A lock that somebody holds who is stopped: the message waits.
                 Ok(false) | Err(Error::Timeout { .. }) => {}
@@ -176,13 +204,44 @@ impl World {
         self.comm().with_post(|post| self.begin_receiving(post, selector, false, Some(room)))
     }
 
-    /// Receives what has come, or begins to receive: the request, or what became of it.
-    pub(super) fn receive_now(&self, selector: Selector) -> Result<std::result::Result<Outcome, u64>> {
+    /// Receives what has come, or begins to receive.
+    pub(super) fn receive_now<R>(
+        &self,
+        selector: Selector,
+        short: &impl Fn(Envelope, Short<'_>) -> Result<R>,
+    ) -> Result<Begun<R>> {
         selector.source.map_or(Ok(()), |source| self.check_message_rank(source))?;
-        self.comm().with_post(|post| {
-            let request = self.begin_receiving(post, selector, true, None)?;
-            Ok(post.done.remove(request).ok_or(request))
+        self.comm().with_post_in_turn(self, |post| {
+            let request = match post.glance(self, &Waiting { selector: &selector, request: 0, short }) {
+                Glance::Found(read) => return Ok(Begun::Done(Ok(Received::Read(read)))),
+                // Whoever waits looks soon.
+                Glance::Nothing => post.want(selector, true),
+                Glance::Unclear => self.begin_receiving(post, selector, true, None)?,
+            };
+            Ok(match post.done.remove(request) {
+                Some(outcome) => Begun::Done(outcome.map(Received::Delivered)),
+                None => Begun::Waits(request),
+            })
         })
+    }
+
+    /// Waits for a message that somebody has [begun to receive](Self::receive_now).
+    pub(super) fn wait_received<R>(
+        &self,
+        selector: Selector,
+        request: u64,
+        short: &impl Fn(Envelope, Short<'_>) -> Result<R>,
+    ) -> Result<Received<R>> {
+        let peer = selector.source;
+        let waiting = Waiting { selector: &selector, request, short };
+        let glance = |post: &mut Post| match post.glance(self, &waiting) {
+            Glance::Found(read) => Glance::Found(Ok(Received::Read(read))),
+            Glance::Nothing => Glance::Nothing,
+            Glance::Unclear => Glance::Unclear,
+        };
+        let look =
+            |post: &mut Post| post.outcome(request, peer).map(|outcome| outcome.map(Received::Delivered));
+        self.wait_mail(Activity::Receive, peer, (glance, look), |post| post.give_up(request, peer))
     }
 
     /// Whoever `fetches` is told where a long message lies, and says when it was fetched.
@@ -212,7 +271,7 @@ impl World {
         peer: Option<Rank>,
     ) -> Result<Option<Delivery>> {
         let look = |post: &mut Post| post.outcome(request, peer);
-        self.wait_mail(doing, peer, look, |post| post.give_up(request, peer))
+        self.wait_mail(doing, peer, (no_glance, look), |post| post.give_up(request, peer))
     }
 
     /// Waits for the first message that fits, and leaves it where it is.
@@ -223,7 +282,7 @@ impl World {
             None => post.trouble(selector.source).map(Err),
             found => found.map(Ok),
         };
-        self.wait_mail(Activity::Receive, selector.source, look, |_| {})
+        self.wait_mail(Activity::Receive, selector.source, (no_glance, look), |_| {})
     }
 
     /// The first message that fits, if one has come.
@@ -259,13 +318,13 @@ impl World {
         }
     }
 
-    /// Waits until a look at the messages finds something, which must come from a rank, or from any. Everything else goes on
-    /// meanwhile. If it cannot come, what was asked for is given up.
+    /// Waits until a look at the messages finds something, which must come from a rank, or from any; or a glance, which is all that most looks
+    /// are. Everything else goes on meanwhile. If it cannot come, what was asked for is given up.
     fn wait_mail<T>(
         &self,
         doing: Activity,
         peer: Option<Rank>,
-        look: impl Fn(&mut Post) -> Option<Result<T>>,
+        (glance, look): (impl Fn(&mut Post) -> Glance<Result<T>>, impl Fn(&mut Post) -> Option<Result<T>>),
         give_up: impl Fn(&mut Post),
     ) -> Result<T> {
         let looks = Cell::new(0usize);
@@ -297,7 +356,12 @@ impl World {
                 }
                 found => found.map(Ok),
             };
-            let turn = |is_quick| match self.comm().poll_quickly(self, is_quick, found) {
+            let glanced = |post: &mut Post| match glance(post) {
+                Glance::Found(found) => Glance::Found(Ok(Some(found))),
+                Glance::Nothing => Glance::Nothing,
+                Glance::Unclear => Glance::Unclear,
+            };
+            let turn = |is_quick| match self.comm().poll_quickly(self, is_quick, glanced, found) {
                 Poll::Ready(found) => Some(found),
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,

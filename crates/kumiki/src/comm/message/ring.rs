@@ -6,10 +6,10 @@
 //! What stands in a ring may have been written by anybody who is in the job: every number is checked before it is used. A SIGKILL of a
 //! writer leaves bytes behind the tail that nobody reads, and a lock that the next one takes over.
 
-use super::record::{Record, HEAD_BYTES, HEAD_WORDS};
+use super::record::{Record, HEAD_BYTES, HEAD_WORDS, SHORT_WORDS};
 use crate::data::heap::{self, Heap};
 use crate::{Error, Fate, GlobalAddress, Result};
-use kumiki_mem::{Local, Locked, Span};
+use kumiki_mem::{Local, Locked, Mark, Span};
 use std::sync::atomic::{fence, Ordering};
 
 const MAGIC_AT: u64 = 0;
@@ -185,6 +185,11 @@ impl Ring {
         Ring::new(address, head.load(BYTES_AT)?)
     }
 
+    /// A mark for whoever uses it again and again.
+    pub(super) fn mark(self) -> Mark {
+        Mark::new(self.address, FRAME_BYTES + self.bytes)
+    }
+
     fn span(self, local: Local<'_>) -> Result<Span<'_>> {
         local.span(self.address, FRAME_BYTES + self.bytes)
     }
@@ -195,9 +200,14 @@ impl Ring {
     }
 
     /// Begins to write behind `tail`, for whoever writes alone and knows how far that is; and up to where the reader was once.
-    #[inline]
-    pub(super) fn write_at(self, local: Local<'_>, tail: u64, head: u64) -> Result<Writing<'_>> {
-        let span = self.span(local)?;
+    #[inline(always)]
+    pub(super) fn write_at<'a>(
+        self,
+        local: Local<'a>,
+        mark: &mut Mark,
+        (tail, head): (u64, u64),
+    ) -> Result<Writing<'a>> {
+        let span = local.span_at(mark)?;
         Writing::new(self, local, span, (tail, head), None)
     }
 
@@ -228,7 +238,12 @@ impl Ring {
     /// Begins to read behind `head`.
     #[inline]
     pub(super) fn read(self, local: Local<'_>, head: u64) -> Result<Reading<'_>> {
-        let span = self.span(local)?;
+        self.read_in(self.span(local)?, head)
+    }
+
+    /// The same where a [mark](Self::mark) has led.
+    #[inline(always)]
+    pub(super) fn read_in(self, span: Span<'_>, head: u64) -> Result<Reading<'_>> {
         let tail = span.load(TAIL_AT)?;
         if tail.wrapping_sub(head) > self.bytes {
             return Err(broken());
@@ -239,22 +254,14 @@ impl Ring {
     /// Whether something is there behind `head`.
     #[inline]
     pub(super) fn has_more(self, local: Local<'_>, head: u64) -> bool {
-        let tail = local.span(self.address, FRAME_BYTES).and_then(|span| span.load(TAIL_AT));
-        tail.is_ok_and(|tail| tail != head)
+        self.span(local).is_ok_and(|span| has_more(span, head))
     }
 
     /// Gives room back up to `head`. Whether somebody waits for it. Only a `thorough` look surely sees somebody who says so at this moment:
     /// one that is missed looks again after a moment by itself.
     #[inline]
     pub(super) fn free_up_to(self, local: Local<'_>, head: u64, is_thorough: bool) -> Result<bool> {
-        let span = self.span(local)?;
-        span.store(HEAD_AT, head)?;
-        if is_thorough {
-            // Whoever says that it is hungry looks at the head once more: one of both sees the other.
-            fence(Ordering::SeqCst);
-        }
-        let hungry = span.word(HUNGRY_AT)?;
-        Ok(hungry.load(Ordering::Relaxed) != 0 && hungry.swap(0, Ordering::AcqRel) != 0)
+        free_up_to(self.span(local)?, head, is_thorough)
     }
 
     /// Copies words or bytes to or from a place that may be at the end and the beginning of the records.
@@ -263,6 +270,24 @@ impl Ring {
         let first = bytes.min((self.bytes - place) as usize);
         [(FRAME_BYTES + place, 0..first), (FRAME_BYTES, first..bytes)]
     }
+}
+
+/// Whether something is there behind `head`, in a ring that a mark has led to.
+#[inline]
+pub(super) fn has_more(span: Span<'_>, head: u64) -> bool {
+    span.load(TAIL_AT).is_ok_and(|tail| tail != head)
+}
+
+/// [Gives room back](Ring::free_up_to) in a ring that a mark has led to.
+#[inline]
+pub(super) fn free_up_to(span: Span<'_>, head: u64, is_thorough: bool) -> Result<bool> {
+    span.store(HEAD_AT, head)?;
+    if is_thorough {
+        // Whoever says that it is hungry looks at the head once more: one of both sees the other.
+        fence(Ordering::SeqCst);
+    }
+    let hungry = span.word(HUNGRY_AT)?;
+    Ok(hungry.load(Ordering::Relaxed) != 0 && hungry.swap(0, Ordering::AcqRel) != 0)
 }
 
 /// Records that are being written: they count when they are [published](Self::publish).
@@ -278,6 +303,7 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
+    #[inline(always)]
     fn new(
         ring: Ring,
         local: Local<'_>,
@@ -310,6 +336,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes a record. False if there is no room for it: then the reader knows that somebody waits.
+    #[inline(always)]
     pub(super) fn push(&mut self, record: &Record, body: &[u8]) -> Result<bool> {
         let bytes = record.ring_bytes();
         if bytes > self.room() && !self.look_again(bytes)? {
@@ -332,6 +359,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Writes a record that goes round the end of the ring.
+    #[inline(never)]
     fn write_round(&self, record: &Record, body: &[u8]) -> Result<()> {
         let mut words = [0; HEAD_BYTES as usize];
         for (place, word) in words.chunks_exact_mut(8).zip(record.words()) {
@@ -349,6 +377,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Looks whether there is enough room now; if there is not, says so, and looks once more.
+    #[inline(never)]
     fn look_again(&mut self, bytes: u64) -> Result<bool> {
         self.look_at_head()?;
         if bytes <= self.room() {
@@ -375,6 +404,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Everything that was written counts. Whether that is something.
+    #[inline(always)]
     pub(super) fn publish(self) -> Result<bool> {
         if self.tail == self.from {
             return Ok(false);
@@ -409,6 +439,25 @@ impl Reading<'_> {
             true => Ok(Some(record)),
             false => Err(broken()),
         }
+    }
+
+    /// The next record, if it is a short message whose words are in one piece: a quick look, which says nothing of all others.
+    #[inline(always)]
+    pub(super) fn short(&self) -> Option<Record> {
+        let there = self.tail.wrapping_sub(self.at);
+        let place = self.at % self.ring.bytes;
+        if there < HEAD_BYTES || place + HEAD_BYTES > self.ring.bytes {
+            return None;
+        }
+        let words = self.span.words(FRAME_BYTES + place, SHORT_WORDS).ok()?;
+        let record = Record::short([0, 1, 2, 3].map(|at: usize| words[at].load(Ordering::Relaxed)))?;
+        (record.body_bytes() <= self.ring.bytes && record.ring_bytes() <= there).then_some(record)
+    }
+
+    /// Whether nothing is there.
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.tail == self.at
     }
 
     /// The words of the next record. Each is read once.

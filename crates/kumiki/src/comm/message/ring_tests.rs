@@ -14,7 +14,7 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
     let world = World::init().unwrap();
     let local = world.local();
     let ring = Ring::lane(local, 0, 512).unwrap();
-    let mut head = 0;
+    let (mut head, mut quick) = (0, 0);
     for round in 0..200u64 {
         let length = (round * 37 % 200) as usize;
         let body: Vec<u8> = (0..length).map(|at| (at as u64 + round) as u8).collect();
@@ -25,13 +25,17 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
         let mut reading = ring.read(local, head).unwrap();
         let record = reading.record().unwrap().unwrap();
         assert_eq!(record, short(round, length));
+        // A quick look sees the same, if its words are in one piece.
+        assert!(reading.short().is_none_or(|seen| seen == record) && !reading.is_empty());
+        quick += u32::from(reading.short().is_some());
         let mut read = vec![0; length];
         reading.body(&mut read).unwrap();
         assert_eq!(read, body);
         head = reading.skip(&record);
-        assert!(reading.record().unwrap().is_none());
+        assert!(reading.record().unwrap().is_none() && reading.short().is_none() && reading.is_empty());
         assert!(!ring.free_up_to(local, head, true).unwrap());
     }
+    assert!((150..200).contains(&quick), "{quick} quick looks");
     ring.raze(local);
     assert!(ring.write(local).is_err() && Ring::lane_of(local, 0, ring.address).is_err());
     world.finalize().unwrap();
@@ -71,6 +75,7 @@ fn what_nobody_writes_into_a_ring_is_refused() {
         span.store(64, tail).unwrap();
         let read = ring.read(local, 0).and_then(|reading| reading.record());
         assert!(read.is_err(), "{tail}: {read:?}");
+        assert!(ring.read(local, 0).map_or(None, |reading| reading.short()).is_none(), "{tail}");
         assert!(tail == 8 || ring.write(local).is_err(), "{tail}");
     }
     // The last bytes that can ever be written.
@@ -83,7 +88,14 @@ fn what_nobody_writes_into_a_ring_is_refused() {
     for bytes in [8, 300, u64::MAX, u64::MAX - 6] {
         span.store(192, 1).unwrap();
         span.store(192 + 24, bytes).unwrap();
-        assert!(ring.read(local, 0).unwrap().record().is_err(), "{bytes}");
+        let reading = ring.read(local, 0).unwrap();
+        assert!(reading.record().is_err() && reading.short().is_none(), "{bytes}");
+    }
+    // What is no short message, and one that says more.
+    span.store(192 + 24, 0).unwrap();
+    for (kind, is_short) in [(1, true), (2, false), (7, false), (0x101, false), (77, false)] {
+        span.store(192, kind).unwrap();
+        assert_eq!(ring.read(local, 0).unwrap().short().is_some(), is_short, "{kind}");
     }
     for bytes in [0, 100, 257, LARGEST_RING + 8, !7] {
         assert!(Ring::new(GlobalAddress::from_bits(0), bytes).is_err(), "{bytes}");

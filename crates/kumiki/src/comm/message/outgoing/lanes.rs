@@ -7,7 +7,7 @@ use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::COMM;
 use crate::{Error, Rank, Result, World};
 use kumiki_mem::codec::Writer;
-use kumiki_mem::Posted;
+use kumiki_mem::{Local, Mark, Posted};
 
 /// Requests to a lane on another node that may be under way at once.
 const MOST_POSTED: usize = 16;
@@ -16,6 +16,7 @@ const MOST_POSTED: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
     pub(super) ring: Ring,
+    pub(super) mark: Mark,
     /// Bytes that were ever written, and of which is known that the other rank has read them.
     pub(super) tail: u64,
     pub(super) head: u64,
@@ -25,7 +26,19 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(ring: Ring) -> Lane {
-        Lane { ring, tail: 0, head: 0, has_ended: false }
+        Lane { ring, mark: ring.mark(), tail: 0, head: 0, has_ended: false }
+    }
+
+    /// Begins to write into it on this node.
+    #[inline]
+    pub(super) fn write<'a>(&mut self, local: Local<'a>) -> Result<Writing<'a>> {
+        self.ring.write_at(local, &mut self.mark, (self.tail, self.head))
+    }
+
+    /// So far is it on this node.
+    #[inline]
+    pub(super) fn has_written(&mut self, writing: &Writing<'_>) {
+        (self.tail, self.head) = (writing.tail(), writing.head());
     }
 }
 
@@ -52,8 +65,8 @@ impl Out {
 
     /// Writes what there is room for into a lane on this node.
     pub(super) fn fill_lane(&mut self, world: &World, to: Rank, done: &mut Results) -> Result<u64> {
-        let Some(lane) = self.lane_to_fill() else { return Ok(0) };
-        let mut writing = lane.ring.write_at(world.local(), lane.tail, lane.head)?;
+        let Some(mut lane) = self.lane_to_fill() else { return Ok(0) };
+        let mut writing = lane.write(world.local())?;
         let (mut count, mut pushed) = (0, Ok(true));
         if self.is_leaving {
             if !writing.push(&record(world, Note::End, false), &[])? {
@@ -71,19 +84,14 @@ impl Out {
                 count += 1;
             }
         }
-        self.has_written(&writing);
+        if let Some(lane) = &mut self.lane {
+            lane.has_written(&writing);
+        }
         // What was written counts, whatever came behind it.
         if writing.publish()? {
             world.wake(to)?;
         }
         pushed.map(|_| count)
-    }
-
-    /// So far is a lane on this node.
-    pub(super) fn has_written(&mut self, writing: &Writing<'_>) {
-        if let Some(lane) = &mut self.lane {
-            (lane.tail, lane.head) = (writing.tail(), writing.head());
-        }
     }
 
     /// Has what there is room for written into a lane on another node.
