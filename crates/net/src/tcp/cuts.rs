@@ -88,12 +88,15 @@ fn message(op: u64, bytes: u64) -> Message {
     Message { header, payload, expects_answer: false, path: Path::Route, may_wait: false }
 }
 
+/// One end of what is carried, and what has come from there and not gone on.
+type Side = (TcpStream, VecDeque<u8>);
+
 /// Whoever is between the ranks: carries what it likes, and cuts when it likes.
 struct Between {
     front: TcpListener,
     back: std::net::SocketAddr,
     /// The two sides of each connection, and what has come from its caller.
-    carried: Vec<([(TcpStream, VecDeque<u8>); 2], usize)>,
+    carried: Vec<([Side; 2], usize)>,
     cuts: u32,
     /// A connection on which more has come from its caller is cut.
     most_bytes: usize,
