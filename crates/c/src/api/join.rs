@@ -172,13 +172,13 @@ pub unsafe extern "C" fn kumiki_join_leave(world: *mut KumikiWorld) -> c_int {
     })
 }
 
-/// Asks the joined programs for a number; -1 if there is none.
+/// Asks the joined programs for a number.
 ///
 /// # Safety
 /// `world` must be a world.
-unsafe fn ask(world: *const KumikiWorld, question: impl FnOnce(&Join) -> Result<i64>) -> i64 {
+unsafe fn ask(world: *const KumikiWorld, question: impl FnOnce(&Join) -> Result<i64>) -> Result<i64> {
     // SAFETY: as the caller promises.
-    edge_or(-1, || unsafe { things::enter(world, |here| question(here.joined()?)) })
+    unsafe { things::enter(world, |here| question(here.joined()?)) }
 }
 
 /// How many blocks there are.
@@ -188,7 +188,7 @@ unsafe fn ask(world: *const KumikiWorld, question: impl FnOnce(&Join) -> Result<
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_blocks(world: *const KumikiWorld) -> i64 {
     // SAFETY: as the caller promises.
-    unsafe { ask(world, |join| Ok(join.blocks().len() as i64)) }
+    edge_or(-1, || unsafe { ask(world, |join| Ok(join.blocks().len() as i64)) })
 }
 
 /// The number of this process's block.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn kumiki_join_blocks(world: *const KumikiWorld) -> i64 {
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_block(world: *const KumikiWorld) -> i64 {
     // SAFETY: as the caller promises.
-    unsafe { ask(world, |join| Ok(i64::from(join.block()))) }
+    edge_or(-1, || unsafe { ask(world, |join| Ok(i64::from(join.block()))) })
 }
 
 /// The rank of this process in its block.
@@ -208,7 +208,7 @@ pub unsafe extern "C" fn kumiki_join_block(world: *const KumikiWorld) -> i64 {
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_rank(world: *const KumikiWorld) -> i64 {
     // SAFETY: as the caller promises.
-    unsafe { ask(world, |join| Ok(i64::from(join.rank()))) }
+    edge_or(-1, || unsafe { ask(world, |join| Ok(i64::from(join.rank()))) })
 }
 
 /// How many processes a block has; -1 if there is no such block.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn kumiki_join_ranks(world: *const KumikiWorld, block: u32
         ranks.ok_or_else(|| misuse(format!("block: {block} of {}", join.blocks().len())))
     };
     // SAFETY: as the caller promises.
-    unsafe { ask(world, of) }
+    edge_or(-1, || unsafe { ask(world, of) })
 }
 
 /// The number in the world of a process; -1 if there is none.
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn kumiki_join_world_rank(world: *const KumikiWorld, block
         join.world_rank(block, rank).map(i64::from).ok_or_else(none)
     };
     // SAFETY: as the caller promises.
-    unsafe { ask(world, of) }
+    edge_or(-1, || unsafe { ask(world, of) })
 }
 
 /// The block of a rank of the world, and its rank there.
