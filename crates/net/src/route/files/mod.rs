@@ -55,8 +55,8 @@ const OTHER_MS: u64 = 1_500;
 const SWEEP_MS: u64 = 250;
 /// How long it may take to let go of streams.
 const PART_MS: u64 = 1_000;
-/// Where addresses of listeners come from: numbers that nobody has in a network.
-const PREFIX: u8 = 0xfd;
+/// Where addresses of listeners come from: those of groups, which nobody who is called over a network can have.
+const PREFIX: u8 = 0xff;
 
 /// To whom a listener's callers are carried.
 #[derive(Clone, Debug)]
@@ -368,7 +368,9 @@ impl Drop for Files {
 /// The folder of whoever listens at an address.
 fn folder_name(address: &SocketAddr) -> String {
     match address.ip() {
-        IpAddr::V6(v6) if Files::is_listener(address) => format!("{LISTENER}{:032x}", v6.to_bits()),
+        IpAddr::V6(v6) if Files::is_listener(address) => {
+            format!("{LISTENER}{:032x}-{}", v6.to_bits(), address.port())
+        }
         _ => format!("{LISTENER}{address}"),
     }
 }

@@ -187,6 +187,19 @@ fn whoever_calls_the_roll_is_found_and_there_is_one_at_a_time() {
 }
 
 #[test]
+fn no_address_of_a_network_is_one_of_a_listener_in_files() {
+    for network in ["[fd12:3456::2]:7", "[fe80::1]:7", "[2001:db8::1]:7", "10.0.0.1:7"] {
+        let address = network.parse().unwrap();
+        assert!(!Files::is_listener(&address), "{address}");
+        assert_eq!(folder_name(&address), format!("l-{address}"));
+    }
+    let one = address();
+    let other = SocketAddr::new(one.ip(), 2);
+    assert!(Files::is_listener(&one) && folder_name(&one) != folder_name(&other));
+    assert_ne!(Files::beside(one.ip()), one.ip());
+}
+
+#[test]
 fn a_master_is_read_whole_or_not_at_all() {
     let good = format!("[fd00::2]:1 {}\n", "0f".repeat(32));
     assert_eq!(parse_master(&good), Some(("[fd00::2]:1".parse().unwrap(), [15; 32])));
