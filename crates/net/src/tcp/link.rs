@@ -309,7 +309,9 @@ impl Link {
 
     /// When it must be looked at even if nothing comes.
     pub(super) fn wake_up_at(&self) -> Option<u64> {
-        self.wire.wake_up_at().or(self.unconfirmed_until())
+        let opened_by = self.opening.as_ref().map(|opening| opening.until_ms());
+        let greeted_by = self.wire.wake_up_at().or(self.unconfirmed_until());
+        opened_by.into_iter().chain(greeted_by).min()
     }
 
     /// Gives the handshake until then.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every run, listener and stream has a random name of its own: what somebody who was killed has left means nothing to later runs, and is removed when
-//! its pulse has stood still for 5 s.
+//! its pulse has stood still for 60 s, or for 5 s when a job ends. Whoever was only stopped for so long makes what was removed anew.
 //!
 //! | file | what |
 //! |---|---|
@@ -286,7 +286,10 @@ impl Files {
         if pump.is_some() {
             return Ok(());
         }
-        let (carrier, desk) = (Pump::new(self.known_root(), self.most_bytes)?, self.desk.clone());
+        // A stream costs several descriptors; what there is then is bounded by what may be.
+        let _ = descriptor::raise_limit();
+        let carrier = Pump::new(self.path.clone(), self.known_root(), self.most_bytes)?;
+        let desk = self.desk.clone();
         let body = move || {
             let orders = || {
                 let mut state = desk.state();
@@ -342,7 +345,8 @@ impl Files {
         let root = self.known_root();
         while !root.is_gone() {
             let now_ms = time::now_ms();
-            if !pump::sweep(&root, &mut others, |_| false, now_ms) || now_ms >= until_ms {
+            let waits = pump::sweep(&root, &mut others, |_| false, now_ms, pulse::SILENT_MS);
+            if !waits || now_ms >= until_ms {
                 break;
             }
             std::thread::sleep(Duration::from_millis(SWEEP_MS));

@@ -166,6 +166,16 @@ impl Summons {
         }
     }
 
+    /// Says that a relay is not needed where there are files.
+    fn warn_of_relay(&self) {
+        if let (Links::Files | Links::Both, Some(relay)) = (self.links, &self.relay) {
+            report::print(&format!(
+                "WAITIO_RELAY={relay} is ignored: with WAITIO_COMM_TYPE={} the detour is a folder",
+                asked_links()
+            ));
+        }
+    }
+
     /// Whether this process is alone in the world.
     pub(in crate::agent) fn is_alone(&self) -> bool {
         (self.block.1, self.rank.1) == (1, 1)
@@ -280,6 +290,7 @@ pub(in crate::agent) fn answer(
 ) -> Result<(Call, Vec<u32>)> {
     if summons.rank.0 == 0 {
         warn_of_links();
+        summons.warn_of_relay();
     }
     let route = summons.route()?;
     hosted.route = route.clone();
