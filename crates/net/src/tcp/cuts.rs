@@ -88,12 +88,15 @@ fn message(op: u64, bytes: u64) -> Message {
     Message { header, payload, expects_answer: false, path: Path::Route, may_wait: false }
 }
 
+/// The sockets of a connection, and what was not given to them yet.
+type Sides = [(TcpStream, VecDeque<u8>); 2];
+
 /// Whoever is between the ranks: carries what it likes, and cuts when it likes.
 struct Between {
     front: TcpListener,
     back: std::net::SocketAddr,
     /// The two sides of each connection, and what has come from its caller.
-    carried: Vec<([(TcpStream, VecDeque<u8>); 2], usize)>,
+    carried: Vec<(Sides, usize)>,
     cuts: u32,
     /// A connection on which more has come from its caller is cut.
     most_bytes: usize,

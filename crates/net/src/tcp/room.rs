@@ -80,9 +80,8 @@ impl Tcp {
         let for_callers = most - super::OWN_PLACES.min(most / 4);
         let is_full = |open: usize, called: usize| open >= most || open - called >= for_callers;
         // Those whose connections broke leave room for whoever comes to mend them.
-        let broken = |link: &&Box<Link>| link.is_broken();
         is_full(self.open, self.called) && {
-            let lost = self.links.iter().flatten().filter(broken);
+            let lost = self.links.iter().flatten().filter(|link| link.is_broken());
             let (all, called) =
                 lost.fold((0, 0), |(all, called), link| (all + 1, called + link.initiated as usize));
             is_full(self.open - all, self.called - called)
