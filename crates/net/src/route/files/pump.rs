@@ -252,6 +252,10 @@ impl Pump {
             if now_ms < listener.pulse_at_ms || !listener.is_removed() {
                 continue;
             }
+            // Where that lies was removed on purpose.
+            if !self.path.parent().is_some_and(|above| above.exists()) {
+                continue;
+            }
             let renewed = match self.root.is_gone() {
                 true => Folder::private(&self.path).map(|root| self.root = Arc::new(root)),
                 false => Ok(()),
