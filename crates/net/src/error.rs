@@ -87,6 +87,11 @@ impl Error {
         matches!(self, Error::System { errno: libc::EMFILE | libc::ENFILE, .. })
     }
 
+    /// Whether there is no file or folder of that name, or no longer.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Error::System { errno: libc::ENOENT | libc::ESTALE, .. })
+    }
+
     /// Whether a call to a peer failed because of this process or its machine, and not of the peer.
     pub(crate) fn is_own_trouble(&self) -> bool {
         let of_peers =

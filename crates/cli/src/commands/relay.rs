@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// File with the secret of the blocks, if it is not in WAITIO_SECRET_FILE or WAITIO_SECRET.
     #[arg(long, value_name = "PATH")]
     secret_file: Option<String>,
-    /// A network in which it calls, for instance `10.1.0.0/16`; may be given several times. Otherwise it calls everywhere but this machine itself.
+    /// A network in which it calls, for instance `10.1.0.0/16`; may be given several times. Otherwise it calls everywhere. This machine itself it calls only at addresses that are given whole (`/32`, `/128`).
     #[arg(long, value_name = "NETWORK", value_parser = network)]
     allow: Vec<(IpAddr, u8)>,
     /// The most connections at a time.

@@ -40,6 +40,8 @@ const SPIN_NS: u64 = 100_000;
 const OTHER_DESCRIPTORS: u64 = 16;
 /// The fewest connections that a rank can do with.
 const LEAST_CONNECTIONS: u64 = 4;
+/// Descriptors of a stream through files: two ends, a folder, a pulse, and what is written and read.
+const STREAM_DESCRIPTORS: u64 = 6;
 /// How long finalize waits for connections to close in good order.
 const CLOSE_MS: u64 = 200;
 
@@ -479,7 +481,7 @@ impl World {
         }
         let mut machine = self.core.machine();
         let config = self.core.arena.config();
-        let most_connections = most_connections()?;
+        let most_connections = most_connections(self.route.has_files())?;
         let setup = Setup {
             arena: self.core.arena.clone(),
             rank: self.core.rank,
@@ -713,12 +715,13 @@ fn spin_ns(config: &kumiki_net::shm::arena::Config) -> Result<u64> {
     Ok(if config.machine_ranks <= config.machine_cores { SPIN_NS } else { 0 })
 }
 
-/// How many connections the limit on descriptors leaves room for.
-fn most_connections() -> Result<usize> {
+/// How many connections the limit on descriptors leaves room for, if they may have to go through files or not.
+fn most_connections(has_files: bool) -> Result<usize> {
     let (soft, _) = descriptor::limit();
-    let room = soft.saturating_sub(OTHER_DESCRIPTORS + neighbours::descriptors(soft));
+    let each = if has_files { STREAM_DESCRIPTORS } else { 1 };
+    let room = soft.saturating_sub(OTHER_DESCRIPTORS + neighbours::descriptors(soft)) / each;
     if room < LEAST_CONNECTIONS {
-        let least = OTHER_DESCRIPTORS + LEAST_CONNECTIONS;
+        let least = OTHER_DESCRIPTORS + LEAST_CONNECTIONS * each;
         return Err(Error::Refused(format!(
             "a rank needs at least {least} open files, the limit is {soft}: raise it (ulimit -n {least})"
         )));

@@ -13,13 +13,27 @@ use std::path::Path;
 
 /// Folders within folders that are removed at once, at most.
 const DEEPEST: u32 = 4;
-/// File systems whose clients keep what is written to themselves until they are told, or it is closed: NFS, SMB, FUSE, 9P, AFS, Ceph.
-const HESITANT: [u64; 7] =
-    [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546, 0x0102_1997, 0x5346_414f, 0x00c3_6400];
+/// File systems on which all see at once what one has written. On all others (NFS, SMB, FUSE, 9P, AFS, Ceph, and what is not known here) clients may keep it to
+/// themselves until they are told, or it is closed, and may remember what was not there.
+const PROMPT: [(&str, u64); 10] = [
+    ("ext2, ext3, ext4", 0xef53),
+    ("xfs", 0x5846_5342),
+    ("btrfs", 0x9123_683e),
+    ("tmpfs", 0x0102_1994),
+    ("ramfs", 0x8584_58f6),
+    ("overlayfs", 0x794c_7630),
+    ("zfs", 0x2fc1_2fc1),
+    ("f2fs", 0xf2f5_2010),
+    ("Lustre", 0x0bd0_0bd0),
+    ("GPFS", 0x4750_4653),
+];
 
 /// A folder of this user that nobody else can look into.
 #[derive(Debug)]
-pub struct Folder(OwnedFd);
+pub struct Folder {
+    fd: OwnedFd,
+    hesitates: bool,
+}
 
 impl Folder {
     /// The folder at a path. It is made, with those above it, if it is not there.
@@ -27,52 +41,61 @@ impl Folder {
         let wrong = |why: &str| Error::Refused(format!("{}: {why}", path.display()));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| wrong(&format!("it cannot be made: {error}")))?;
-        Folder::at(CWD, path).map_err(|error| match error {
+        let fd = own(CWD, path).map_err(|error| match error {
             Error::System { errno: libc::ELOOP | libc::ENOTDIR, .. } => wrong("it is a link, or no folder"),
             Error::Refused(why) => wrong(&why),
             error => wrong(&error.to_string()),
-        })
+        })?;
+        let kind = fstatfs(&fd).map(|data| data.f_type as u64 & 0xffff_ffff);
+        let is_prompt = kind.is_ok_and(|kind| PROMPT.iter().any(|(_, prompt)| *prompt == kind));
+        Ok(Folder { fd, hesitates: !is_prompt })
     }
 
     /// A folder in this one.
     pub fn open(&self, name: &str) -> Result<Folder> {
-        Folder::at(self.0.as_fd(), Path::new(name))
+        let fd = self.look(|folder| own(folder, Path::new(name)))?;
+        Ok(Folder { fd, hesitates: self.hesitates })
+    }
+
+    /// Opens something here. A client may remember that it was not there: then it is looked once more, in the folder opened anew.
+    fn look(&self, open: impl Fn(BorrowedFd<'_>) -> Result<OwnedFd>) -> Result<OwnedFd> {
+        match open(self.fd.as_fd()) {
+            Err(error) if error.is_missing() && self.hesitates => {
+                self.again().map_err(|_| error).and_then(|again| open(again.as_fd()))
+            }
+            opened => opened,
+        }
+    }
+
+    /// The same folder, opened anew: so what others have put here since is seen, also where a client remembers what it has read.
+    fn again(&self) -> Result<OwnedFd> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        named("open(folder)", openat(&self.fd, ".", flags, Mode::empty()))
     }
 
     /// Makes a folder in this one; an error if there is something of that name.
     pub fn make(&self, name: &str) -> Result<Folder> {
-        named("mkdir", mkdirat(&self.0, name, Mode::RWXU))?;
+        named("mkdir", mkdirat(&self.fd, name, Mode::RWXU))?;
         self.open(name)
-    }
-
-    fn at(place: BorrowedFd<'_>, name: &Path) -> Result<Folder> {
-        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-        let fd = named("open(folder)", openat(place, name, flags, Mode::empty()))?;
-        let data = named("fstat", fstat(&fd))?;
-        if data.st_uid != user() || data.st_mode & 0o077 != 0 {
-            return Err(Error::Refused(
-                "it must belong to this user, and nobody else may look into it (chmod 700)".into(),
-            ));
-        }
-        Ok(Folder(fd))
     }
 
     /// Whether it was removed: what is made in it would be nowhere.
     pub fn is_gone(&self) -> bool {
-        fstat(&self.0).map_or(true, |data| data.st_nlink == 0)
+        is_removed(&self.fd)
     }
 
     /// Makes a file for this user alone, to be read and written; an error if there is something of that name.
     pub fn create(&self, name: &str) -> Result<OwnedFd> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        named("open(new file)", openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR))
+        named("open(new file)", openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR))
     }
 
     /// Opens a file of this user to read it; `None` if there is none.
     pub fn read(&self, name: &str) -> Result<Option<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd = match named("open(file)", openat(&self.0, name, flags, Mode::empty())) {
-            Err(Error::System { errno: libc::ENOENT | libc::ESTALE, .. }) => return Ok(None),
+        let open = |folder: BorrowedFd<'_>| named("open(file)", openat(folder, name, flags, Mode::empty()));
+        let fd = match self.look(open) {
+            Err(error) if error.is_missing() => return Ok(None),
             opened => opened?,
         };
         let data = named("fstat", fstat(&fd))?;
@@ -82,30 +105,30 @@ impl Folder {
 
     /// Gives what is here, or in another folder, another name: what has that name is replaced.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
-        named("rename", renameat(&self.0, from, &self.0, to))
+        named("rename", renameat(&self.fd, from, &self.fd, to))
     }
 
     /// The names of what is here.
     pub fn names(&self) -> Result<Vec<String>> {
-        // Opened anew: so what others have put here since is seen, also where a client remembers what it has read.
-        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
-        let again = named("open(folder)", openat(&self.0, ".", flags, Mode::empty()))?;
-        let entries = named("getdents", Dir::new(again))?;
+        let entries = named("getdents", Dir::new(self.again()?))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
         Ok(names.filter(|name| name != "." && name != "..").collect())
     }
 
     /// Removes a file; it may be gone already.
     pub fn remove(&self, name: &str) {
-        let _ = unlinkat(&self.0, name, AtFlags::empty());
+        let _ = unlinkat(&self.fd, name, AtFlags::empty());
     }
 
-    /// Removes a folder if it is empty.
+    /// Removes a folder if it is empty. Whether it is gone.
     pub fn remove_empty(&self, name: &str) -> bool {
-        unlinkat(&self.0, name, AtFlags::REMOVEDIR).is_ok()
+        match named("rmdir", unlinkat(&self.fd, name, AtFlags::REMOVEDIR)) {
+            Ok(()) => true,
+            Err(error) => error.is_missing(),
+        }
     }
 
-    /// Removes a folder with what is in it.
+    /// Removes a folder with what is in it. Whether it is gone.
     pub fn remove_whole(&self, name: &str) -> bool {
         self.remove_below(name, DEEPEST)
     }
@@ -123,8 +146,26 @@ impl Folder {
 
     /// Whether what is written here must be flushed before others see it.
     pub fn hesitates(&self) -> bool {
-        fstatfs(&self.0).is_ok_and(|data| HESITANT.contains(&(data.f_type as u64 & 0xffff_ffff)))
+        self.hesitates
     }
+}
+
+/// Opens a folder if it is this user's alone.
+fn own(place: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let fd = named("open(folder)", openat(place, name, flags, Mode::empty()))?;
+    let data = named("fstat", fstat(&fd))?;
+    if data.st_uid != user() || data.st_mode & 0o077 != 0 {
+        return Err(Error::Refused(
+            "it must belong to this user, and nobody else may look into it (chmod 700)".into(),
+        ));
+    }
+    Ok(fd)
+}
+
+/// Whether what is open here has no name any more.
+pub fn is_removed(file: &impl AsFd) -> bool {
+    fstat(file).map_or(true, |data| data.st_nlink == 0)
 }
 
 /// Reads from a place of a file; less than asked for at its end.
@@ -173,6 +214,11 @@ mod tests {
         assert_eq!(names, ["link", "moved"]);
         assert!(!inside.is_gone());
         assert!(!folder.remove_empty("inside") && folder.remove_whole("inside"));
+        // What is gone counts as removed, and is looked for twice where the file system may have forgotten to tell.
+        assert!(folder.remove_whole("inside"));
+        let slow = Folder { hesitates: true, ..Folder::private(&path).unwrap() };
+        assert!(slow.open("inside").unwrap_err().is_missing() && slow.read("nothing").unwrap().is_none());
+        assert!(slow.make("slow").unwrap().hesitates() && slow.remove_whole("slow"));
         assert!(inside.is_gone() && !folder.is_gone());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert!(Folder::private(&path).unwrap_err().to_string().contains("chmod 700"));

@@ -210,11 +210,8 @@ fn reaches(tried: &Mutex<HashMap<IpAddr, bool>>, address: &SocketAddr) -> bool {
     if let Some(reached) = known().get(&address.ip()) {
         return *reached;
     }
-    let reached = match TcpStream::connect_timeout(address, Duration::from_millis(TRY_MS)) {
-        Ok(_) => true,
-        // It answers, at least.
-        Err(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
-    };
+    // A refusal may be a firewall's.
+    let reached = TcpStream::connect_timeout(address, Duration::from_millis(TRY_MS)).is_ok();
     known().insert(address.ip(), reached);
     reached
 }

@@ -1,7 +1,7 @@
 //! The relay: on a machine that both sides reach, it makes the connections that they cannot make themselves, for whoever knows the
 //! secret, and carries their bytes.
 //!
-//! It believes nothing of what it carries, and knows no key of those who talk through it: they prove to each other who they are as on every way. Before a
+//! It believes nothing of what it carries: those who talk through it prove to each other who they are as on every way. It is given the secret of the blocks, so its machine is trusted as theirs are. Before a
 //! caller has proven that it knows the secret it costs one descriptor and a few hundred bytes, for a bounded time, and nobody is called for it. Nothing is kept for longer than
 //! the connection, and one thread does it all.
 
@@ -39,7 +39,7 @@ pub struct Settings {
     pub listen: Vec<String>,
     /// What it demands of callers: of [`words::key`](super::words::key).
     pub key: Secret,
-    /// The networks in which it calls; none: everywhere but on its own machine.
+    /// The networks in which it calls; none: everywhere. On its own machine only addresses that are named here whole.
     pub allowed: Vec<(IpAddr, u8)>,
     /// The most connections at a time.
     pub connections: usize,
@@ -452,8 +452,15 @@ impl<'a> Relay<'a> {
 
     /// Whether it calls an address for others.
     fn may_call(&self, ip: IpAddr) -> bool {
-        if !self.settings.allowed.is_empty() {
-            return self.settings.allowed.iter().any(|network| contains(*network, ip));
+        let allowed = &self.settings.allowed;
+        if allowed
+            .iter()
+            .any(|(named, prefix)| *named == ip && *prefix == if ip.is_ipv4() { 32 } else { 128 })
+        {
+            return true;
+        }
+        if !allowed.is_empty() && !allowed.iter().any(|network| contains(*network, ip)) {
+            return false;
         }
         let is_everybody = match ip {
             IpAddr::V4(v4) => v4.is_broadcast() || v4.is_multicast(),

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 const SECRET: &[u8] = b"a secret of all blocks";
-const LOOPBACK: (IpAddr, u8) = (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8);
+const LOOPBACK: (IpAddr, u8) = (IpAddr::V4(Ipv4Addr::LOCALHOST), 32);
 
 /// A relay that runs in a thread, until it is dropped.
 struct Running {
@@ -155,10 +155,13 @@ fn a_call_that_comes_to_nothing_is_told_with_its_reason() {
 }
 
 #[test]
-fn without_networks_it_calls_nobody_on_its_own_machine() {
-    let relay = Running::start(Settings { allowed: Vec::new(), ..settings() });
-    let error = relay.gate(SECRET).connect(&echo().0).unwrap_err().to_string();
-    assert!(error.contains("it may not call 127.0.0.1"), "{error}");
+fn it_calls_nobody_on_its_own_machine_who_is_not_named() {
+    // A network that holds it is not its name.
+    for allowed in [Vec::new(), vec![(LOOPBACK.0, 8)], vec![(LOOPBACK.0, 0)]] {
+        let relay = Running::start(Settings { allowed, ..settings() });
+        let error = relay.gate(SECRET).connect(&echo().0).unwrap_err().to_string();
+        assert!(error.contains("it may not call 127.0.0.1"), "{error}");
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub(super) struct Link {
     pub(super) established: bool,
     /// Whether the link was opened by us.
     pub(super) initiated: bool,
-    /// Whether the other side has refused the handshake, whoever that is.
+    /// Whether the other side has refused the handshake, whoever that is; or has said nothing yet, where somebody else may end it.
     pub(super) turned_away: bool,
     /// Whether the peer is on this machine: no network can come between us.
     pub(super) is_here: bool,
@@ -309,7 +309,9 @@ impl Link {
 
     /// When it must be looked at even if nothing comes.
     pub(super) fn wake_up_at(&self) -> Option<u64> {
-        self.wire.wake_up_at().or(self.unconfirmed_until())
+        let opened_by = self.opening.as_ref().map(|opening| opening.until_ms());
+        let greeted_by = self.wire.wake_up_at().or(self.unconfirmed_until());
+        opened_by.into_iter().chain(greeted_by).min()
     }
 
     /// Gives the handshake until then.
@@ -348,8 +350,12 @@ impl Link {
     fn is_open(&mut self) -> Result<bool> {
         let Some(opening) = self.opening.as_mut() else { return Ok(true) };
         let opened = opening.advance(self.fd.as_fd());
-        // Whoever stands between us does not speak for the peer's machine.
+        // Whoever stands between us does not speak for the peer's machine, and may be another before long.
         self.turned_away |= opened.is_err();
+        let opened = match opened {
+            Err(Error::Refused(why)) => Err(Error::Closed(why)),
+            opened => opened,
+        };
         if opened == Ok(true) {
             self.opening = None;
         }

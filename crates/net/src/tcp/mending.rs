@@ -12,6 +12,7 @@ use super::{fresh_nonce, Tcp};
 use crate::auth::Purpose;
 use crate::contract::{Outbox, Sink, Transport};
 use crate::os::{socket, time};
+use crate::route::Started;
 use crate::wire::{Connection, Resumption};
 use crate::{Error, Rank, Result};
 use std::os::fd::{AsFd, OwnedFd};
@@ -140,7 +141,7 @@ impl Tcp {
 
     /// Opens a connection on which the stream of a link is to go on.
     fn call_again(&mut self, index: u32, peer: Rank) -> Result<()> {
-        let (fd, is_here, opening) = self.dial(peer)?;
+        let (Started { socket: fd, opening, .. }, is_here) = self.dial(peer)?;
         let now_ms = time::now_ms();
         let (me, patience_ms) = (self.identity(), self.patience_ms());
         let (job, secret, nonce) = (self.setup.job, &self.setup.secret, fresh_nonce()?);

@@ -8,12 +8,12 @@ use super::link::Link;
 use super::{fresh_nonce, Tcp};
 use crate::contract::{Message, Outbox, Sink};
 use crate::os::{multipath, socket, time};
-use crate::route::{Opening, Started};
+use crate::route::Started;
 use crate::shm::world::Status;
 use crate::wire::Connection;
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 /// How long to wait before a failed call is made again, at first; twice as long each time, up to the second figure.
 const RETRY_MS: u64 = 20;
@@ -89,19 +89,19 @@ impl Tcp {
         self.call(peer, Attempt::first(time::now_ms())).map(Some)
     }
 
-    /// Begins to connect to the node of a peer: the socket, whether the peer is on this machine, and what has to be done first.
-    pub(super) fn dial(&self, peer: Rank) -> Result<(OwnedFd, bool, Option<Box<Opening>>)> {
+    /// Begins to connect to the node of a peer: the stream, and whether no network can come between this process and its other end.
+    pub(super) fn dial(&self, peer: Rank) -> Result<(Started, bool)> {
         let address = self.address(peer)?;
         let started = self.setup.route.start(&address, self.setup.multipath)?;
-        let Started { socket: fd, opening, is_local } = started;
-        let is_here = is_local || opening.is_none() && socket::is_here(fd.as_fd(), &address);
-        socket::tune_data(fd.as_fd(), self.patience_ms() as u32, is_here)?;
-        Ok((fd, is_here, opening))
+        let fd = started.socket.as_fd();
+        let is_here = started.is_local || started.opening.is_none() && socket::is_here(fd, &address);
+        socket::tune_data(fd, self.patience_ms() as u32, is_here)?;
+        Ok((started, is_here))
     }
 
     /// Opens a link to `peer`.
     pub(super) fn call(&mut self, peer: Rank, attempt: Attempt) -> Result<u32> {
-        let (fd, is_here, opening) = self.dial(peer)?;
+        let (Started { socket: fd, opening, is_local }, is_here) = self.dial(peer)?;
         let now_ms = time::now_ms();
         let (me, patience_ms) = (self.identity(), self.patience_ms());
         let (job, secret, nonce) = (self.setup.job, &self.setup.secret, fresh_nonce()?);
@@ -110,6 +110,8 @@ impl Tcp {
         let mut link = Link::new(fd, wire, Some(peer), attempt);
         link.watching_writes = true;
         (link.is_here, link.opening) = (is_here, opening);
+        // Who ends a stream that a thread of this process carries may be that thread: before a byte has come, nobody has answered.
+        link.turned_away = is_local;
         // On this machine the connection stands already. The agent at the other end should see who calls before this
         // process has to wait for its next turn.
         let _ = link.say_hello();

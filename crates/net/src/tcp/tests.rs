@@ -210,6 +210,24 @@ fn connected() -> [(Tcp, Heard); 2] {
 }
 
 #[test]
+fn a_peer_that_nobody_listens_for_in_files_is_lost_in_the_end() {
+    let path = std::env::temp_dir().join(format!("kumiki-tcp-files-{}", std::process::id()));
+    let files = crate::route::files::Files::at(&path, 1 << 20).unwrap();
+    let arena = world(2, "127.0.0.1:9".parse().unwrap());
+    let mut caller = transport(&arena, 0, 8, 8);
+    caller.setup.route = crate::route::Route::by_files(files, false);
+    let mut heard = Heard::default();
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    let until_ms = time::now_ms() + 200 * PATIENCE_MS;
+    while heard.lost.is_empty() && time::now_ms() < until_ms {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert_eq!(heard.lost.len(), 1);
+    drop(caller);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_peer_that_lives_and_turns_callers_away_is_called_again_and_again() {
     let port = listener();
     let arena = world(2, port.local_addr().unwrap());

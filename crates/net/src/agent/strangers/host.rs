@@ -98,6 +98,8 @@ pub(super) fn start(call: &Call, role: &Role<'_>) -> Option<Host> {
 pub fn serve() -> Result<i32> {
     // What the program had open is none of ours: others may wait for its end.
     descriptor::close_from(3);
+    // As many as may be: every rank of the machine, and streams through files, need some.
+    let _ = descriptor::raise_limit();
     let line = crate::os::memory::duplicate(std::io::stdin().as_fd())?;
     let mut message = [0; 1024];
     let wrong = || Error::Refused("agents of this kind are started by the ranks that need one".into());

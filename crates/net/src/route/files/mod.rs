@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every run, listener and stream has a random name of its own: what somebody who was killed has left means nothing to later runs, and is removed when
-//! its pulse has stood still for 5 s.
+//! its pulse has stood still for 60 s, or for 5 s when a job ends. Whoever was only stopped for so long makes what was removed anew.
 //!
 //! | file | what |
 //! |---|---|
@@ -55,8 +55,8 @@ const OTHER_MS: u64 = 1_500;
 const SWEEP_MS: u64 = 250;
 /// How long it may take to let go of streams.
 const PART_MS: u64 = 1_000;
-/// Where addresses of listeners come from: numbers that nobody has in a network.
-const PREFIX: u8 = 0xfd;
+/// Where addresses of listeners come from: those of groups, which nobody who is called over a network can have.
+const PREFIX: u8 = 0xff;
 
 /// To whom a listener's callers are carried.
 #[derive(Clone, Debug)]
@@ -286,7 +286,10 @@ impl Files {
         if pump.is_some() {
             return Ok(());
         }
-        let (carrier, desk) = (Pump::new(self.known_root(), self.most_bytes)?, self.desk.clone());
+        // A stream costs several descriptors; what there is then is bounded by what may be.
+        let _ = descriptor::raise_limit();
+        let carrier = Pump::new(self.path.clone(), self.known_root(), self.most_bytes)?;
+        let desk = self.desk.clone();
         let body = move || {
             let orders = || {
                 let mut state = desk.state();
@@ -342,7 +345,8 @@ impl Files {
         let root = self.known_root();
         while !root.is_gone() {
             let now_ms = time::now_ms();
-            if !pump::sweep(&root, &mut others, |_| false, now_ms) || now_ms >= until_ms {
+            let waits = pump::sweep(&root, &mut others, |_| false, now_ms, pulse::SILENT_MS);
+            if !waits || now_ms >= until_ms {
                 break;
             }
             std::thread::sleep(Duration::from_millis(SWEEP_MS));
@@ -368,7 +372,9 @@ impl Drop for Files {
 /// The folder of whoever listens at an address.
 fn folder_name(address: &SocketAddr) -> String {
     match address.ip() {
-        IpAddr::V6(v6) if Files::is_listener(address) => format!("{LISTENER}{:032x}", v6.to_bits()),
+        IpAddr::V6(v6) if Files::is_listener(address) => {
+            format!("{LISTENER}{:032x}-{}", v6.to_bits(), address.port())
+        }
         _ => format!("{LISTENER}{address}"),
     }
 }

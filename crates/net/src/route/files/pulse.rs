@@ -107,7 +107,12 @@ impl Watch {
 
     /// Whether it has been silent for too long.
     pub fn is_lost(&self, at_ms: u64) -> bool {
-        at_ms.saturating_sub(self.heard_ms) >= SILENT_MS && self.stage() != Stage::Gone
+        self.is_silent(at_ms, SILENT_MS)
+    }
+
+    /// Whether it has been silent for so long, and has not said that it would be.
+    pub fn is_silent(&self, at_ms: u64, limit_ms: u64) -> bool {
+        at_ms.saturating_sub(self.heard_ms) >= limit_ms && self.stage() != Stage::Gone
     }
 
     /// How far it is, as far as is known.
@@ -157,7 +162,7 @@ mod tests {
         (0..40).for_each(|turn| watch.note(pulse(turn), turn * 1_000));
         assert!(!watch.is_lost(43_000));
         (40..46).for_each(|turn| watch.note(pulse(39), turn * 1_000));
-        assert!(watch.is_lost(45_000));
+        assert!(watch.is_lost(45_000) && !watch.is_silent(45_000, 60_000));
         // A long sleep of our own.
         let mut watch = Watch::new(0);
         watch.note(pulse(1), 1_000);

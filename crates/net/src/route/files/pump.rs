@@ -3,10 +3,11 @@
 //! It sleeps between its rounds: shortly after something has moved, longer and longer while nothing does. Nobody can be told by a file system of
 //! several machines that something has come, so it looks.
 
-use super::pulse::{Pulse, Watch};
+use super::pulse::{Pulse, Watch, SILENT_MS};
 use super::stream::{self, Means, Side, Stream, PULSE_MS, RECORD_BYTES};
 use super::track::{Cut, HEAD_BYTES};
 use super::{folder_name, Target, LISTENER};
+use crate::agent::report;
 use crate::os::descriptor::{self, Event};
 use crate::os::folder::{self, Folder};
 use crate::os::{random_bytes, time};
@@ -14,6 +15,7 @@ use crate::Result;
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,12 +26,14 @@ const IDLE: Duration = Duration::from_millis(250);
 /// How often a listener looks for callers, and for what others have left.
 const SCAN_MS: u64 = 5;
 const SWEEP_MS: u64 = 1_000;
+/// A listener of others that was silent for so long is removed, while there are others: it may only have been stopped for a while.
+const LEFT_MS: u64 = 12 * SILENT_MS;
 /// Names of streams, and of such as are not ready.
 const STREAM: &str = "c-";
 const UNREADY: &str = "t-";
 const PULSE: &str = "pulse";
 /// A stream can leave so much unread in any case.
-const LEAST_WINDOW: u64 = 256 << 10;
+pub(super) const LEAST_WINDOW: u64 = 256 << 10;
 /// The most streams that a listener takes up.
 const MOST_STREAMS: usize = 16 << 10;
 
@@ -70,6 +74,7 @@ struct Listener {
 }
 
 pub(super) struct Pump {
+    path: PathBuf,
     root: Arc<Folder>,
     cut: Cut,
     most_bytes: u64,
@@ -82,16 +87,20 @@ pub(super) struct Pump {
     scan_at_ms: u64,
     sweep_at_ms: u64,
     means: Means,
+    /// Whether it was told that the folder makes trouble.
+    has_told: bool,
     progress: Progress,
 }
 
 impl Pump {
-    pub(super) fn new(root: Arc<Folder>, most_bytes: u64) -> Result<Pump> {
+    pub(super) fn new(path: PathBuf, root: Arc<Folder>, most_bytes: u64) -> Result<Pump> {
         let cut = Cut::new((most_bytes / 16).clamp(64 << 10, 4 << 20));
         let cut = cut.ok_or_else(|| crate::Error::Misuse("segments of no good length".into()))?;
         let scratch = vec![0; HEAD_BYTES + RECORD_BYTES];
-        let means = Means { scratch, window: LEAST_WINDOW, flushes: root.hesitates(), now_ms: 0 };
+        let flushes = root.hesitates();
+        let means = Means { scratch, window: LEAST_WINDOW, flushes, now_ms: 0, trouble: None };
         Ok(Pump {
+            path,
             root,
             cut,
             most_bytes,
@@ -102,6 +111,7 @@ impl Pump {
             scan_at_ms: 0,
             sweep_at_ms: 0,
             means,
+            has_told: false,
             progress: Progress::default(),
         })
     }
@@ -123,10 +133,18 @@ impl Pump {
             }
             moved += self.round();
             tell(self.progress);
+            self.tell_trouble();
             pause = if moved > 0 { SHORTEST } else { (pause * 2).min(LONGEST) };
             self.sleep(wake, pause);
         }
         self.finish();
+    }
+
+    /// Says once what is wrong with the folder: those who use it see only that a stream has ended.
+    fn tell_trouble(&mut self) {
+        let Some(error) = self.means.trouble.take().filter(|_| !self.has_told) else { return };
+        self.has_told = true;
+        report::print(&format!("streams through {} break: {error}", self.path.display()));
     }
 
     fn obey(&mut self, order: Order) {
@@ -135,11 +153,17 @@ impl Pump {
             // A socket that is dropped tells its other end.
             Order::Call(socket, address, root) => {
                 self.root = root;
-                self.calls.extend(self.call(socket, &address).ok());
+                match self.call(socket, &address) {
+                    Ok(stream) => self.calls.push(stream),
+                    Err(error) => self.means.note(error),
+                }
             }
             Order::Listen(name, folder, target, root) => {
                 self.root = root;
-                let Ok(pulse) = folder.create(PULSE) else { return };
+                let pulse = match folder.create(PULSE) {
+                    Ok(pulse) => pulse,
+                    Err(error) => return self.means.note(error),
+                };
                 let listener = Listener {
                     folder,
                     pulse,
@@ -196,6 +220,7 @@ impl Pump {
             self.scan_at_ms = now_ms + SCAN_MS;
             self.listeners.values_mut().for_each(|listener| moved += listener.scan(&self.means));
         }
+        self.renew();
         for listener in self.listeners.values_mut() {
             listener.beat(&self.means);
             for stream in listener.streams.values_mut() {
@@ -220,10 +245,31 @@ impl Pump {
         moved
     }
 
+    /// Makes our listeners anew that others have removed: whoever is stopped for long is taken for dead.
+    fn renew(&mut self) {
+        let now_ms = self.means.now_ms;
+        for (name, listener) in &mut self.listeners {
+            if now_ms < listener.pulse_at_ms || !listener.is_removed() {
+                continue;
+            }
+            // Where that lies was removed on purpose.
+            if !self.path.parent().is_some_and(|above| above.exists()) {
+                continue;
+            }
+            let renewed = match self.root.is_gone() {
+                true => Folder::private(&self.path).map(|root| self.root = Arc::new(root)),
+                false => Ok(()),
+            };
+            if let Err(error) = renewed.and_then(|()| listener.renew(name, &self.root)) {
+                self.means.note(error);
+            }
+        }
+    }
+
     /// Removes what those have left who were killed.
     fn sweep(&mut self) {
         let is_ours = |name: &str| self.listeners.contains_key(name);
-        sweep(&self.root, &mut self.others, is_ours, self.means.now_ms);
+        sweep(&self.root, &mut self.others, is_ours, self.means.now_ms, LEFT_MS);
     }
 
     /// Sleeps until a program has something to say, or it is time to look.
@@ -251,12 +297,13 @@ impl Pump {
     }
 }
 
-/// Looks at the listeners of others, and removes what those have left who were killed. Whether somebody is there of whom it is not known yet whether he lives.
+/// Looks at the listeners of others, and removes what those have left who were killed: they have been silent for so long. Whether somebody is there of whom it is not known yet whether he lives.
 pub(super) fn sweep(
     root: &Folder,
     others: &mut BTreeMap<String, (Watch, u64)>,
     is_ours: impl Fn(&str) -> bool,
     now_ms: u64,
+    silent_ms: u64,
 ) -> bool {
     let Ok(names) = root.names() else { return false };
     let listeners: Vec<&String> =
@@ -265,11 +312,16 @@ pub(super) fn sweep(
     let mut is_open = false;
     for name in listeners {
         let found = root.open(name).and_then(|folder| stream::read_pulse(&folder, PULSE));
-        let found = found.ok().and_then(stream::Look::pulse);
+        let found = match found {
+            Ok(found) => found.pulse(),
+            Err(error) if error.is_missing() => None,
+            // Whoever cannot look does not know.
+            Err(_) => continue,
+        };
         let count = found.map_or(0, |pulse| pulse.count);
         let (watch, first) = others.entry(name.clone()).or_insert_with(|| (Watch::new(now_ms), count));
         watch.note(found, now_ms);
-        if watch.is_lost(now_ms) {
+        if watch.is_silent(now_ms, silent_ms) {
             root.remove_whole(name);
         } else {
             is_open |= *first == count;
@@ -280,7 +332,7 @@ pub(super) fn sweep(
         let said = name.strip_prefix("master.").map(str::to_owned);
         let said = said.or_else(|| super::read_master(root).ok().flatten().map(|(at, _)| folder_name(&at)));
         // A listener is there before its name is.
-        if said.is_some_and(|said| root.open(&said).is_err()) {
+        if said.is_some_and(|said| root.open(&said).is_err_and(|error| error.is_missing())) {
             root.remove(name);
         }
     }
@@ -316,10 +368,26 @@ impl Listener {
                     self.streams.insert(name, stream);
                     found += 1;
                 }
+                // It waits until there is room.
+                Err(error) if error.is_out_of_descriptors() => {}
                 Err(_) => drop(self.folder.remove_whole(&name)),
             }
         }
         found
+    }
+
+    /// Whether others have removed it, or a part of it.
+    fn is_removed(&self) -> bool {
+        self.is_open && (self.folder.is_gone() || folder::is_removed(&self.pulse))
+    }
+
+    fn renew(&mut self, name: &str, root: &Folder) -> Result<()> {
+        if self.folder.is_gone() {
+            // An attempt that failed may have left it.
+            self.folder = root.make(name).or_else(|_| root.open(name))?;
+        }
+        self.pulse = self.folder.create(PULSE)?;
+        Ok(())
     }
 
     fn beat(&mut self, means: &Means) {

@@ -7,7 +7,8 @@
 //!
 //! Whoever has read a segment removes it; the one who was called removes the folder.
 
-use super::pulse::{Pulse, Stage, Watch, PULSE_BYTES};
+use super::pulse::{Pulse, Stage, Watch, PULSE_BYTES, SILENT_MS};
+use super::pump::LEAST_WINDOW;
 use super::track::{Cut, Reading, Writing, HEAD_BYTES};
 use crate::os::folder::{self, Folder};
 use crate::os::socket;
@@ -45,6 +46,17 @@ pub(super) struct Means {
     /// Whether what is written must be flushed to be seen.
     pub(super) flushes: bool,
     pub(super) now_ms: u64,
+    /// What was wrong with the folder first, until it is told.
+    pub(super) trouble: Option<Error>,
+}
+
+impl Means {
+    /// Keeps an error that is one of the folder. What is not there was removed by the other side, and is none.
+    pub(super) fn note(&mut self, error: Error) {
+        if matches!(error, Error::System { .. }) && !error.is_missing() {
+            self.trouble.get_or_insert(error);
+        }
+    }
 }
 
 pub(super) struct Stream {
@@ -63,6 +75,8 @@ pub(super) struct Stream {
     pulse_at_ms: u64,
     watch: Watch,
     look_at_ms: u64,
+    /// Since when nothing comes of what the other side, which is gone, has written.
+    stalled_ms: Option<u64>,
     /// Whether the program has said all, and knows that the other has.
     has_ended: bool,
     is_shut: bool,
@@ -107,6 +121,7 @@ impl Stream {
             pulse_at_ms: 0,
             watch,
             look_at_ms: 0,
+            stalled_ms: None,
             has_ended: false,
             is_shut: false,
             over_ms: None,
@@ -155,7 +170,8 @@ impl Stream {
         let now_ms = means.now_ms;
         match self.carry(means) {
             Ok(moved) => moved,
-            Err(_) => {
+            Err(error) => {
+                means.note(error);
                 self.end(false, now_ms);
                 0
             }
@@ -167,23 +183,23 @@ impl Stream {
         let waits = self.room(means.window) == 0 || !self.has_ended && self.watch.written().is_some();
         if now_ms >= self.look_at_ms || waits && !self.is_over() {
             self.look_at_ms = now_ms + LOOK_MS;
-            let (own, other) = self.side.letters();
-            let found = look(&self.folder, other)?;
-            let was_there = || Ok(self.watch.last.is_some() || look(&self.folder, own)? == Look::Missing);
-            if found == Look::Missing && was_there()? {
-                // Who was called has removed it all, because all was read or it ended.
-                self.end(true, now_ms);
-                return Ok(0);
-            }
-            self.watch.note(found.pulse(), now_ms);
-            if self.watch.is_lost(now_ms) {
-                return Err(Error::Closed("the other side is silent".into()));
+            match self.watch_other(now_ms) {
+                Ok(true) => {}
+                Ok(false) => {
+                    // Who was called has removed it all, because all was read or it ended.
+                    self.end(true, now_ms);
+                    return Ok(0);
+                }
+                // Whoever could not look cannot say that the other was silent.
+                Err(error) if error.is_out_of_descriptors() => {}
+                Err(error) => return Err(error),
             }
         }
         if self.is_over() {
             return Ok(0);
         }
-        let moved = self.put(means)? + self.fetch(means)?;
+        let put = self.put(means)?;
+        let fetched = self.fetch(means)?;
         let all_came = self.landing.is_empty()
             && self.watch.written().is_some_and(|written| self.reading.position() >= written);
         if all_came && !self.is_shut {
@@ -192,28 +208,76 @@ impl Stream {
                 let _ = socket::end_output(socket.as_fd());
             }
         }
-        let over = all_came && (self.has_ended || self.watch.stage() == Stage::Gone);
+        let is_gone = self.watch.stage() == Stage::Gone;
+        let over = all_came && (self.has_ended || is_gone);
+        let stalls = is_gone && fetched == 0 && self.landing.is_empty();
+        self.stalled_ms = stalls.then(|| self.stalled_ms.unwrap_or(now_ms));
         if over {
             self.end(true, now_ms);
+        } else if self.stalled_ms.is_some_and(|since_ms| now_ms >= since_ms + SILENT_MS) {
+            return Err(Error::Closed(
+                "the other side is gone, and what it has written does not come".into(),
+            ));
         } else {
+            // How large the window of the other side is nobody knows here: it must not have to wait for the next pulse.
             let unsaid = self.reading.position() - self.pulse.taken;
-            self.beat(means.flushes, now_ms)
-                .and_then(|()| self.tell_taken(unsaid >= means.window / 4, means.flushes, now_ms))?;
+            let is_due = unsaid >= LEAST_WINDOW / 4 && self.landing.is_empty();
+            self.beat(means.flushes, now_ms).and_then(|()| self.tell_taken(is_due, means.flushes, now_ms))?;
         }
-        Ok(moved)
+        Ok(put + fetched)
+    }
+
+    /// Looks at what the other side says of itself. False if it is not there any more.
+    fn watch_other(&mut self, now_ms: u64) -> Result<bool> {
+        let (own, other) = self.side.letters();
+        let found = look(&self.folder, other)?;
+        if found == Look::Missing && (self.watch.last.is_some() || look(&self.folder, own)? == Look::Missing)
+        {
+            return Ok(false);
+        }
+        self.watch.note(found.pulse(), now_ms);
+        match self.watch.is_lost(now_ms) {
+            true => Err(Error::Closed("the other side is silent".into())),
+            false => Ok(true),
+        }
+    }
+
+    /// Opens the segment in which the next record is to lie, if the socket has something to say. False if that cannot be now.
+    fn open_output(&mut self, segment: u64) -> Result<bool> {
+        if self.output.as_ref().is_some_and(|(open, _)| *open == segment) {
+            return Ok(true);
+        }
+        let Some(socket) = &self.socket else { return Ok(false) };
+        // Nothing is taken from the socket that there is no place for.
+        match socket::receive(socket.as_fd(), &mut [0], true) {
+            Ok(0) => return Ok(true),
+            Ok(_) => {}
+            Err(error) if error.would_block() => return Ok(false),
+            Err(error) => return Err(broken(&error)),
+        }
+        match self.folder.create(&format!("{}.{segment}", self.side.letters().0)) {
+            Ok(file) => self.output = Some((segment, file)),
+            Err(error) if error.is_out_of_descriptors() => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
     }
 
     /// From the socket to the track.
     fn put(&mut self, means: &mut Means) -> Result<usize> {
         let mut moved = 0;
-        while let Some(socket) = self.listens(means.window) {
+        loop {
             let (place, most) = self.writing.next();
+            if self.listens(means.window).is_none() || !self.open_output(place.segment)? {
+                break;
+            }
+            let Some(socket) = &self.socket else { break };
             let most = most.min(RECORD_BYTES).min(self.room(means.window));
             let scratch = &mut means.scratch[..HEAD_BYTES + most];
-            let got = match socket::receive(socket, &mut scratch[HEAD_BYTES..], false) {
+            let got = match socket::receive(socket.as_fd(), &mut scratch[HEAD_BYTES..], false) {
                 Ok(got) => got,
                 Err(error) if error.would_block() => break,
-                Err(error) => return Err(error),
+                Err(error) => return Err(broken(&error)),
             };
             if got == 0 {
                 self.has_ended = true;
@@ -221,17 +285,16 @@ impl Stream {
                 self.pulse_at_ms = 0;
                 break;
             }
-            if self.output.as_ref().is_none_or(|(segment, _)| *segment != place.segment) {
-                let name = format!("{}.{}", self.side.letters().0, place.segment);
-                self.output = Some((place.segment, self.folder.create(&name)?));
-            }
-            let head = self.writing.seal(&scratch[HEAD_BYTES..HEAD_BYTES + got]);
+            let mut written = self.writing;
+            let head = written.seal(&scratch[HEAD_BYTES..HEAD_BYTES + got]);
             scratch[..HEAD_BYTES].copy_from_slice(&head);
             if let Some((_, file)) = &self.output {
                 folder::write_at(file, &scratch[..HEAD_BYTES + got], place.at)?;
                 if means.flushes {
                     folder::flush(file)?;
                 }
+                // What could not be written is not said to be there.
+                self.writing = written;
             }
             moved += got;
             if moved >= RECORD_BYTES * 4 {
@@ -255,9 +318,11 @@ impl Stream {
             }
             let file = match &mut self.input {
                 Some((_, file)) => file,
-                None => match self.folder.read(&name(place.segment))? {
-                    Some(file) => &mut self.input.insert((place.segment, file)).1,
-                    None => break,
+                None => match self.folder.read(&name(place.segment)) {
+                    Ok(Some(file)) => &mut self.input.insert((place.segment, file)).1,
+                    Ok(None) => break,
+                    Err(error) if error.is_out_of_descriptors() => break,
+                    Err(error) => return Err(error),
                 },
             };
             let got = folder::read_at(file, &mut means.scratch, place.at)?;
@@ -291,7 +356,7 @@ impl Stream {
             match socket::send(socket.as_fd(), &self.landing[sent..]) {
                 Ok(count) => sent += count,
                 Err(error) if error.would_block() => break,
-                Err(error) => return Err(error),
+                Err(error) => return Err(broken(&error)),
             }
         }
         self.landing.drain(..sent);
@@ -335,6 +400,11 @@ impl Stream {
         }
         (self.input, self.output, self.landing) = (None, None, Vec::new());
     }
+}
+
+/// An error of the program's socket, which is none of the folder.
+fn broken(error: &Error) -> Error {
+    Error::Closed(error.to_string())
 }
 
 /// What is found of a pulse.

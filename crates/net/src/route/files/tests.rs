@@ -108,15 +108,43 @@ fn who_calls_where_nobody_listens_is_told_at_once() {
     let mut caller = UnixStream::from(files.open(&left).unwrap());
     assert_eq!(caller.read(&mut [0]).unwrap(), 0);
     assert!(begun.elapsed() > Duration::from_secs(4) && begun.elapsed() < Duration::from_secs(20));
-    // Whoever listens there sweeps it away.
-    let (_listener, target) = ear();
+    // Who ends a job sweeps it away.
+    files.sweep();
+    assert!(files.root().unwrap().open(&folder_name(&left)).is_err());
+    drop(files);
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn a_listener_that_others_have_removed_comes_back() {
+    let scratch = Scratch::new("back");
+    let files = scratch.files();
+    let (listener, target) = ear();
     let listening = files.listen(address(), target).unwrap();
-    let until = Instant::now() + Duration::from_secs(20);
-    while files.root().unwrap().open(&folder_name(&left)).is_ok() {
-        assert!(Instant::now() < until, "it is still there");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    drop((listening, files));
+    let place = scratch.0.join(folder_name(&listening.address));
+    let pulse = place.join("pulse");
+    let comes = || {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !pulse.exists() {
+            assert!(Instant::now() < until, "it does not come back");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    comes();
+    // A part of it, all of it, and what it lies in.
+    std::fs::remove_file(&pulse).unwrap();
+    comes();
+    std::fs::remove_dir_all(&place).unwrap();
+    comes();
+    std::fs::remove_dir_all(&scratch.0).unwrap();
+    comes();
+    let here = scratch.files();
+    let mut caller = UnixStream::from(here.open(&listening.address).unwrap());
+    caller.write_all(b"here").unwrap();
+    let mut came = [0; 4];
+    listener.accept().unwrap().0.read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"here");
+    drop((caller, listening, here, files));
     assert!(scratch.is_empty());
 }
 
@@ -184,6 +212,19 @@ fn whoever_calls_the_roll_is_found_and_there_is_one_at_a_time() {
     drop((second, caller, folder));
     drop((here, there));
     assert!(scratch.is_empty());
+}
+
+#[test]
+fn no_address_of_a_network_is_one_of_a_listener_in_files() {
+    for network in ["[fd12:3456::2]:7", "[fe80::1]:7", "[2001:db8::1]:7", "10.0.0.1:7"] {
+        let address = network.parse().unwrap();
+        assert!(!Files::is_listener(&address), "{address}");
+        assert_eq!(folder_name(&address), format!("l-{address}"));
+    }
+    let one = address();
+    let other = SocketAddr::new(one.ip(), 2);
+    assert!(Files::is_listener(&one) && folder_name(&one) != folder_name(&other));
+    assert_ne!(Files::beside(one.ip()), one.ip());
 }
 
 #[test]

@@ -47,6 +47,8 @@ impl Link {
             Err(error) if error.would_block() => return Ok(Received::Bytes(0)),
             Err(error) => return Err(error),
         };
+        // Whoever says something is there.
+        self.turned_away = false;
         if let Some(landed) = read.landed {
             self.took(read.bytes - read.staged);
             self.land(landed, sink, out);

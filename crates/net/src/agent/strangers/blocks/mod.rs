@@ -166,6 +166,16 @@ impl Summons {
         }
     }
 
+    /// Says that a relay is not needed where there are files.
+    fn warn_of_relay(&self) {
+        if let (Links::Files | Links::Both, Some(relay)) = (self.links, &self.relay) {
+            report::print(&format!(
+                "WAITIO_RELAY={relay} is ignored: with WAITIO_COMM_TYPE={} the detour is a folder",
+                asked_links()
+            ));
+        }
+    }
+
     /// Whether this process is alone in the world.
     pub(in crate::agent) fn is_alone(&self) -> bool {
         (self.block.1, self.rank.1) == (1, 1)
@@ -280,13 +290,14 @@ pub(in crate::agent) fn answer(
 ) -> Result<(Call, Vec<u32>)> {
     if summons.rank.0 == 0 {
         warn_of_links();
+        summons.warn_of_relay();
     }
     let route = summons.route()?;
     hosted.route = route.clone();
     let way = summons.way(&route)?;
     let hub = if summons.calls() { Some(call_roll(summons, &way, hosted)?) } else { None };
     let (hub, hub_in_files) = hub.map_or((None, None), |(hub, place)| (Some(hub), place));
-    let (Reached { ip: reached, key, .. }, told) =
+    let (Reached { ip: reached, in_files, key, .. }, told) =
         Guest::new(summons, (&way, &route), deadline_ms)?.attend()?;
     let Told::All { ranks, port, nonce } = told else {
         return Err(Error::Closed("the roll call ended without an answer".into()));
@@ -301,7 +312,7 @@ pub(in crate::agent) fn answer(
         return Err(Error::Misuse(format!("{all} processes in all blocks are too many")));
     };
     let key = *blake3::keyed_hash(&key, &nonce).as_bytes();
-    let reached = if Files::is_listener(&(reached, port).into()) { Files::beside(reached) } else { reached };
+    let reached = if in_files { Files::beside(reached) } else { reached };
     let node = environment::text("KUMIKI_NODE")?.unwrap_or_default();
     let meeting_point = blake3::keyed_hash(&key, format!("meeting point of blocks\0{node}").as_bytes());
     let call = Call {
@@ -419,6 +430,8 @@ fn publish(way: &Way, ear: &Ear) -> Result<(Option<Listening>, Option<[u8; 32]>)
 struct Reached {
     socket: Option<OwnedFd>,
     ip: IpAddr,
+    /// Whether that is the address of a listener in files.
+    in_files: bool,
     key: [u8; 32],
 }
 
@@ -556,7 +569,7 @@ impl<'a> Guest<'a> {
                     )));
                 }
                 let (ip, key) = (IpAddr::V4(Ipv4Addr::LOCALHOST), self.summons.key(None));
-                Ok(Reached { socket: Some(stream.into()), ip, key })
+                Ok(Reached { socket: Some(stream.into()), ip, in_files: false, key })
             }
             Way::Network(addresses) => self.connect_by_network(addresses),
             Way::Files(files) => self.connect_by_files(files),
@@ -574,7 +587,7 @@ impl<'a> Guest<'a> {
             match way.connect(address) {
                 Ok(stream) => {
                     let (ip, key) = (address.ip(), self.summons.key(None));
-                    return Ok(Reached { socket: Some(stream), ip, key });
+                    return Ok(Reached { socket: Some(stream), ip, in_files: false, key });
                 }
                 Err(error @ Error::Refused(_)) => return Err(error),
                 Err(error) => last = error,
@@ -588,7 +601,7 @@ impl<'a> Guest<'a> {
             return Err(Error::Closed("nobody calls the roll there".into()));
         };
         let (ip, key) = (address.ip(), self.summons.key(Some(number)));
-        Ok(Reached { socket: Some(files.open(&address)?), ip, key })
+        Ok(Reached { socket: Some(files.open(&address)?), ip, in_files: true, key })
     }
 }
 
