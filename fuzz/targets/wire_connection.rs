@@ -7,8 +7,10 @@
 #![no_main]
 
 use kumiki_net::auth::{Identity, JobId, Purpose, Secret};
-use kumiki_net::wire::frame::{self, HEADER_BYTES, KIND_BUNDLE, KIND_GOODBYE};
-use kumiki_net::wire::{bundle, Connection, Event, Header, Landed, WireError};
+use kumiki_net::wire::frame::{
+    self, HEADER_BYTES, KIND_ACKNOWLEDGE, KIND_BUNDLE, KIND_GOODBYE, KIND_RESUME,
+};
+use kumiki_net::wire::{bundle, Connection, Event, Header, Landed, Resumption, WireError};
 use libfuzzer_sys::fuzz_target;
 
 const JOB: JobId = JobId(77);
@@ -89,6 +91,10 @@ impl End {
                 assert!(!self.heard_goodbye, "a goodbye is said once");
                 self.heard_goodbye = true;
                 Header { kind: KIND_GOODBYE, ..Header::default() }
+            }
+            Event::Acknowledged(a) => Header { kind: KIND_ACKNOWLEDGE, a, ..Header::default() },
+            Event::Resume(Resumption { session: a, received: b, known }) => {
+                Header { kind: KIND_RESUME, a, b, c: known.into(), ..Header::default() }
             }
         };
         let sealed = &self.sealed_for_me[self.arrived];
