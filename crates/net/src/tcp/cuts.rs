@@ -383,6 +383,37 @@ fn breaking_and_mending_went_on_for_ever_on_a_way_that_nothing_comes_through() {
 }
 
 #[test]
+fn what_only_came_did_not_count_as_something_that_came() {
+    let mut pair = speaking(PATIENCE_MS);
+    let trouble = |pair: &Pair, rank: usize| {
+        let mut links = pair.ranks[rank].0.links.iter().flatten();
+        links.find_map(|link| Some(link.stream.as_ref()?.trouble.is_some()))
+    };
+    // Rank 0 only sends: what comes to rank 1 between two cuts is all that goes through.
+    for turn in 1..5 {
+        pair.cut();
+        let (tcp, checked) = &mut pair.ranks[0];
+        tcp.send(Rank(1), message(turn, 30_000), checked).unwrap();
+        while pair.ranks[1].1.next <= turn {
+            pair.step(100_000);
+        }
+    }
+    pair.cut();
+    let is_mended = |pair: &Pair| {
+        pair.ranks
+            .iter()
+            .all(|(tcp, _)| tcp.links.iter().flatten().all(|link| link.stream.is_some() && !link.is_broken()))
+    };
+    while is_mended(&pair) {
+        pair.step(100_000);
+    }
+    while !is_mended(&pair) {
+        pair.step(100_000);
+    }
+    assert_eq!([trouble(&pair, 0), trouble(&pair, 1)], [Some(false); 2]);
+}
+
+#[test]
 fn a_quiet_link_keeps_nothing() {
     let mut pair = speaking(PATIENCE_MS);
     let (tcp, checked) = &mut pair.ranks[0];

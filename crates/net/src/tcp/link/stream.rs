@@ -44,7 +44,7 @@ pub(in crate::tcp) struct Stream {
     /// The same of a connection that was mended since, until something has come through it: otherwise breaking and mending could go on
     /// for ever.
     pub(in crate::tcp) trouble: Option<Broken>,
-    /// How many bytes had come when it broke.
+    /// How many bytes had come when it was last mended.
     received_before: u64,
     /// Whether a message has come since the peer was told how much has.
     is_news: bool,
@@ -98,7 +98,6 @@ impl Stream {
     /// Its connection broke, for the first time since something came through it or once more.
     pub(in crate::tcp) fn break_off(&mut self, fresh: Broken) {
         let again = |trouble: Broken| Broken { call_at_ms: fresh.call_at_ms, ..trouble };
-        self.received_before = self.kept.received();
         self.broken.get_or_insert(self.trouble.map_or(fresh, again));
     }
 
