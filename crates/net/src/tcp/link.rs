@@ -1,23 +1,23 @@
 //! One TCP connection: a socket, the protocol state of its wire, and what waits to be sent on it. What comes in on it is in
-//! `link/receiving.rs`, headers that go together in one frame in `link/bundling.rs`, and a stream that outlives its connection in
+//! `link/receiving.rs`, messages become frames in `link/framing.rs`, headers that go
+//! together in one frame in `link/bundling.rs`, and a stream that outlives its connection in
 //! `link/stream.rs`.
 
 mod bundling;
+mod framing;
 mod receiving;
 mod stream;
 
-use super::buffers::{fill, is_frame, Buffers, LEAD_BYTES};
-use super::in_place::{self, InPlace};
+use super::buffers::{is_frame, Buffers};
+use super::in_place::InPlace;
 use super::pacing::{Grant, Spacing, LARGE_BYTES};
 use super::reach::Attempt;
 use crate::auth::Identity;
-use crate::contract::{
-    Accounts, Filled, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
-};
+use crate::contract::{Accounts, Message, Outbox, Payload, Sink, IN_PLACE_BYTES, PIECE_BYTES};
 use crate::os::descriptor::{self, Readiness};
 use crate::os::{socket, time};
 use crate::route::Opening;
-use crate::wire::{Connection, Header, WireError, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
+use crate::wire::{Connection, Header, WireError};
 use crate::{Error, Rank, Result};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -429,271 +429,6 @@ impl Link {
         self.burst_bytes >= BURST_BYTES
     }
 
-    /// Sends the next frame of the first message. Returns whether to go on with the next one.
-    fn send_front(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink, out: &mut Outbox) -> Result<bool> {
-        let Some(message) = self.queue.front().copied() else { return Ok(false) };
-        if !self.may_go_on(&message) {
-            return Ok(false);
-        }
-        if self.queue.len() > 1 && self.progress == 0 && is_small(&message) {
-            return self.send_gathered(buffers, sink, out);
-        }
-        match message.payload {
-            Payload::None => {
-                let sent = self.send_bare(&message)?;
-                self.leave_queue();
-                Ok(sent)
-            }
-            Payload::Lazy(source, total) => {
-                // A fault that damages bytes damages a copy of them.
-                if total >= IN_PLACE_BYTES && !self.corrupt_next {
-                    if let Some(sent) = self.send_in_place(&message, source, total, buffers, sink)? {
-                        return Ok(sent);
-                    }
-                }
-                self.send_copied(&message, source, total, buffers, sink, out)
-            }
-        }
-    }
-
-    /// Sends the small messages at the head of the queue with one system call. Returns whether all went.
-    fn send_gathered(
-        &mut self,
-        buffers: &mut Buffers,
-        sink: &mut dyn Sink,
-        out: &mut Outbox,
-    ) -> Result<bool> {
-        let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
-        let mut end = 0;
-        while let Some(message) = self.queue.front().copied() {
-            if let Some(next) = self.seal_bundle(&mut buffer[..GATHERED_BYTES], end)? {
-                end = next;
-                if self.corrupt_next || self.drop_next {
-                    break;
-                }
-                continue;
-            }
-            let bytes = payload_bytes(&message);
-            let start = end + FRAME_HEADER_BYTES;
-            let next = start + bytes.min(SMALL_BYTES) as usize;
-            if bytes > SMALL_BYTES || next > GATHERED_BYTES || !self.may_go_on(&message) {
-                break;
-            }
-            let sealed = match message.payload {
-                Payload::None => {
-                    let sealed = self.seal_bare(&message)?;
-                    self.leave_queue();
-                    sealed
-                }
-                Payload::Lazy(source, total) => match fill(sink, source, 0, &mut buffer[start..next]) {
-                    Ok(crc) => self.seal_piece(&message, total, total as usize, 0, crc)?,
-                    Err(unfilled) if self.passes_over(unfilled, &message, sink, out) => continue,
-                    // What goes before it need not wait for it.
-                    Err(_) => break,
-                },
-            };
-            buffer[end..start].copy_from_slice(&sealed);
-            end = next;
-            // A fault is done to one frame.
-            if self.corrupt_next || self.drop_next {
-                break;
-            }
-        }
-        if end == 0 {
-            buffers.give(buffer);
-            return Ok(!self.waits_for_sink);
-        }
-        let sent = self.send_owned(buffer, 0, end, buffers)?;
-        Ok(sent && !self.waits_for_sink)
-    }
-
-    /// Sends a piece of a payload from the memory where it lies; `None` if that cannot be. Returns whether all went.
-    fn send_in_place(
-        &mut self,
-        message: &Message,
-        source: Source,
-        total: u64,
-        buffers: &mut Buffers,
-        sink: &mut dyn Sink,
-    ) -> Result<Option<bool>> {
-        let offset = self.progress;
-        let piece = self.next_piece(total - offset, in_place::MOST_BYTES, in_place::MOST_BYTES);
-        let Some(crc) = sink.lend(source, offset, piece).map(|lent| lent.checksum()) else {
-            return Ok(None);
-        };
-        let sealed = self.seal_piece(message, total, piece, FLAG_UNSTEADY, crc)?;
-        if std::mem::take(&mut self.drop_next) {
-            return Ok(Some(true));
-        }
-        // A source of no kind is lent by nobody.
-        let source = if std::mem::take(&mut buffers.tear_next) { Source::default() } else { source };
-        let mut frame = InPlace::new(sealed, source, offset, piece);
-        let sent = self.send_frame(&mut frame, sink);
-        if self.stream.is_some() {
-            self.keep_in_place(frame);
-            return sent.map(Some);
-        }
-        let sent = sent?;
-        if !sent {
-            self.unsent = Some(Box::new(Unsent::InPlace(frame)));
-        }
-        Ok(Some(sent))
-    }
-
-    /// Sends a copy of a piece of a payload. Returns whether to go on.
-    fn send_copied(
-        &mut self,
-        message: &Message,
-        source: Source,
-        total: u64,
-        buffers: &mut Buffers,
-        sink: &mut dyn Sink,
-        out: &mut Outbox,
-    ) -> Result<bool> {
-        let piece = self.next_piece(total - self.progress, USUAL_PIECE_BYTES, PIECE_BYTES);
-        let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
-        let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
-        let place = &mut buffer[LEAD_BYTES..end];
-        let crc = match fill(sink, source, self.progress, place) {
-            Ok(crc) => crc,
-            Err(unfilled) => {
-                buffers.give(buffer);
-                return Ok(self.passes_over(unfilled, message, sink, out));
-            }
-        };
-        let sealed = self.seal_piece(message, total, piece, 0, crc)?;
-        buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
-        self.send_owned(buffer, start, end, buffers)
-    }
-
-    /// Sends the first message, or a little of it: the budget has no room for a frame of the usual size. Returns whether to go on.
-    fn send_single(&mut self, sink: &mut dyn Sink, out: &mut Outbox) -> Result<bool> {
-        let Some(message) = self.queue.front().copied() else { return Ok(false) };
-        let Payload::Lazy(source, total) = message.payload else {
-            let sent = self.send_bare(&message)?;
-            self.leave_queue();
-            return Ok(sent);
-        };
-        let mut frame = [0; FRAME_HEADER_BYTES + LITTLE_BYTES];
-        let piece = (total - self.progress).min(LITTLE_BYTES as u64) as usize;
-        let end = FRAME_HEADER_BYTES + piece;
-        let crc = match fill(sink, source, self.progress, &mut frame[FRAME_HEADER_BYTES..end]) {
-            Ok(crc) => crc,
-            Err(unfilled) => return Ok(self.passes_over(unfilled, &message, sink, out)),
-        };
-        let sealed = self.seal_piece(&message, total, piece, 0, crc)?;
-        frame[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
-        self.send_bytes(&frame[..end])
-    }
-
-    /// The payload of the first message is not there. Whether the next one may go: not before one that only has to wait.
-    fn passes_over(
-        &mut self,
-        unfilled: Filled,
-        message: &Message,
-        sink: &mut dyn Sink,
-        out: &mut Outbox,
-    ) -> bool {
-        if unfilled == Filled::NotYet {
-            self.waits_for_sink = true;
-            return false;
-        }
-        self.leave_queue();
-        sink.withdrawn(self.peer.unwrap_or_default(), &message.header, out);
-        true
-    }
-
-    /// The header of the next piece of the first message, which goes on behind that piece or leaves the queue.
-    fn seal_piece(
-        &mut self,
-        message: &Message,
-        total: u64,
-        piece: usize,
-        flags: u8,
-        payload_crc: u32,
-    ) -> Result<[u8; FRAME_HEADER_BYTES]> {
-        let last = self.progress + piece as u64 == total;
-        let header = Header {
-            d: self.progress,
-            flags: message.header.flags | flags | if last { 0 } else { FLAG_MORE },
-            payload_bytes: piece as u32,
-            payload_crc,
-            ..message.header
-        };
-        let sealed = self.seal(message, header)?;
-        self.progress += piece as u64;
-        if last {
-            self.leave_queue();
-            self.unanswered += message.expects_answer as u32;
-        }
-        Ok(sealed)
-    }
-
-    /// How much of what is left goes into the next frame: header and payload fill segments of the network, so that no
-    /// frame drags a segment of a few bytes behind it. Segments grow while a connection is young, so the system is asked
-    /// each time.
-    fn next_piece(&self, left: u64, usual: usize, most: usize) -> usize {
-        // The last frame takes a small rest along.
-        if left <= most as u64 {
-            return left as usize;
-        }
-        piece_of_segments(usual, socket::segment_bytes(self.fd.as_fd()).unwrap_or(0) as usize)
-    }
-
-    /// Sends a message that is a header and nothing more.
-    fn send_bare(&mut self, message: &Message) -> Result<bool> {
-        let sealed = self.seal_bare(message)?;
-        self.send_bytes(&sealed)
-    }
-
-    fn seal_bare(&mut self, message: &Message) -> Result<[u8; FRAME_HEADER_BYTES]> {
-        let header = Header { payload_bytes: 0, payload_crc: 0, ..message.header };
-        let sealed = self.seal(message, header)?;
-        self.unanswered += message.expects_answer as u32;
-        Ok(sealed)
-    }
-
-    /// Takes the first message from the queue.
-    fn leave_queue(&mut self) {
-        self.queue.pop_front();
-        if self.queue.is_empty() && self.queue.capacity() > 8 {
-            self.queue = VecDeque::new();
-        }
-        self.progress = 0;
-    }
-
-    /// A goodbye of the peer stops new questions of ours, not answers, not what others wait for, and not what has been begun.
-    fn may_go_on(&self, message: &Message) -> bool {
-        if message.path != Path::Route || self.progress > 0 {
-            self.wire.may_reply()
-        } else {
-            self.wire.may_request()
-        }
-    }
-
-    /// Takes back the questions that can no longer be asked on this link because the peer said goodbye.
-    pub(super) fn take_unasked(&mut self) -> Vec<Message> {
-        let begun = self.progress > 0;
-        let mut unasked = Vec::new();
-        let mut index = 0;
-        self.queue.retain(|message| {
-            let keep = message.path != Path::Route || (begun && index == 0);
-            index += 1;
-            if !keep {
-                unasked.push(*message);
-            }
-            keep
-        });
-        unasked
-    }
-
-    fn seal(&mut self, message: &Message, header: Header) -> Result<[u8; FRAME_HEADER_BYTES]> {
-        let begun =
-            message.path != Path::Route || header.d > 0 && matches!(message.payload, Payload::Lazy(..));
-        let sealed = if begun { self.wire.seal_reply(header) } else { self.wire.seal(header) };
-        sealed.map_err(|error| self.broken(&error))
-    }
-
     /// Sends bytes, and keeps a copy of what the socket does not take. Returns whether all went.
     fn send_bytes(&mut self, bytes: &[u8]) -> Result<bool> {
         if std::mem::take(&mut self.drop_next) {
@@ -831,29 +566,9 @@ fn payload_bytes(message: &Message) -> u64 {
     }
 }
 
-/// The payload of a frame that fills whole segments with its header; of whole cache lines.
-fn piece_of_segments(usual: usize, segment: usize) -> usize {
-    let segments = usual.checked_div(segment).unwrap_or(0);
-    match (segments * segment).saturating_sub(FRAME_HEADER_BYTES) & !63 {
-        0 => usual,
-        piece => piece,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_frame_fills_whole_segments() {
-        // Loopback, Ethernet, a segment larger than a piece, and no answer of the system.
-        let piece = |segment| piece_of_segments(USUAL_PIECE_BYTES, segment);
-        assert_eq!(piece(65_483), 2 * 65_483 - 72 - 14);
-        assert!(piece(1448) + FRAME_HEADER_BYTES <= 90 * 1448);
-        assert!(piece(1448) + FRAME_HEADER_BYTES > 90 * 1448 - 64);
-        assert_eq!(piece(1 << 20), USUAL_PIECE_BYTES);
-        assert_eq!(piece(0), USUAL_PIECE_BYTES);
-    }
 
     #[test]
     fn a_connected_peer_costs_at_most_half_a_kibibyte() {
