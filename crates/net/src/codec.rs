@@ -17,6 +17,14 @@ impl Writer {
         Writer(bytes)
     }
 
+    /// The same in a buffer that there is, with room for so many bytes.
+    pub fn in_buffer(kind: u8, mut buffer: Vec<u8>, bytes: usize) -> Writer {
+        buffer.clear();
+        buffer.reserve_exact(bytes);
+        buffer.push(kind);
+        Writer(buffer)
+    }
+
     /// Bytes written so far.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {

@@ -86,9 +86,20 @@ pub struct Message {
     pub expects_answer: bool,
     /// Which way it goes.
     pub path: Path,
-    /// An answer that nobody waits for just now: it may be kept, as a message that is [posted](Transport::post), until something else
-    /// goes to that rank, until the next [`poll`](Transport::poll) or [`flush`](Transport::flush).
-    pub may_wait: bool,
+    /// How long an answer that nobody waits for just now may be kept.
+    pub leeway: Leeway,
+}
+
+/// How long a message may be kept, to go with whatever else goes to that rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Leeway {
+    /// It goes at once.
+    #[default]
+    None,
+    /// As one that is [posted](Transport::post): until the next [`poll`](Transport::poll) or [`flush`](Transport::flush).
+    Short,
+    /// For some polls, or a few milliseconds, while few of them wait; or until the next [`flush`](Transport::flush). Others overtake it.
+    Long,
 }
 
 /// What a sink wants done after a callback; the transport does it when the callback has returned.
@@ -328,9 +339,9 @@ pub trait Transport: Send {
     }
     /// Sends what is kept.
     fn flush(&mut self, _sink: &mut dyn Sink) {}
-    /// Whether messages are kept that [`flush`](Self::flush) would send.
-    fn keeps(&self) -> bool {
-        false
+    /// Whether messages are kept that [`flush`](Self::flush) would send, and how long they may be.
+    fn keeps(&self) -> Option<Leeway> {
+        None
     }
     /// Does what can be done now: sends, receives, accepts, gives up. Returns how many things happened.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize>;

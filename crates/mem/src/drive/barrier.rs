@@ -506,7 +506,7 @@ impl Drive {
     pub(crate) fn poll_for_others(&self) -> bool {
         let Some(mut machine) = self.free_machine() else { return false };
         let happened = machine.poll(self).unwrap_or(0) > 0;
-        self.waiting.keeps.store(machine.transports.keep(), Ordering::Relaxed);
+        self.waiting.keeps.store(machine.transports.keep().is_some(), Ordering::Relaxed);
         drop(machine);
         if happened {
             self.wake_sleepers();

@@ -8,6 +8,7 @@ use crate::engine::frames::Few;
 use crate::engine::operations::Action;
 use crate::node::local::Local;
 use crate::{Error, Result};
+use kumiki_net::contract::Leeway;
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::Rank;
@@ -72,10 +73,10 @@ impl World {
     /// Starts a call: `rank` runs the service on the request. Many can be under way at once; those to one rank are done
     /// in the order started.
     pub fn start_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Call<'_>> {
-        self.core().note(self.begin_call(rank, service, request, false))
+        self.core().note(self.begin_call(rank, service, request, Leeway::None))
     }
 
-    fn begin_call(&self, rank: u32, service: u8, request: Vec<u8>, unhurried: bool) -> Result<Call<'_>> {
+    fn begin_call(&self, rank: u32, service: u8, request: Vec<u8>, leeway: Leeway) -> Result<Call<'_>> {
         let core: &Drive = self.core();
         core.check_usable()?;
         let bytes = request.len() as u64;
@@ -96,7 +97,7 @@ impl World {
         machine.engine.calls.begin(id, request);
         drop(machine);
         let call = Call { core, id, ready: None };
-        let action = Action::Call { to: Rank(rank), service, unhurried, bytes, few };
+        let action = Action::Call { to: Rank(rank), service, leeway, bytes, few };
         match self.launch(Number::Given(id), action) {
             Ok((_, Launched::Underway)) => Ok(call),
             Ok((_, Launched::Done(_))) => Err(Error::misuse("a call cannot be done without its reply")),
@@ -108,12 +109,19 @@ impl World {
     /// is lost costs the memory of its call until the world ends. The answer may come a little later than that to another call, with
     /// something else that the rank sends.
     pub fn post_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Posted> {
-        self.core().note(self.try_to_post_call(rank, service, request))
+        self.core().note(self.try_to_post_call(rank, service, request, Leeway::Short))
     }
 
-    /// The same for whoever goes on after an error: it does not count as one that this world has returned.
-    pub fn try_to_post_call(&self, rank: u32, service: u8, request: Vec<u8>) -> Result<Posted> {
-        let mut call = self.begin_call(rank, service, request, true)?;
+    /// The same for whoever goes on after an error: it does not count as one that this world has returned. Says how long the answer may
+    /// take, for nobody waits for it.
+    pub fn try_to_post_call(
+        &self,
+        rank: u32,
+        service: u8,
+        request: Vec<u8>,
+        leeway: Leeway,
+    ) -> Result<Posted> {
+        let mut call = self.begin_call(rank, service, request, leeway)?;
         if let Some(ready) = call.ready.take() {
             return ready.map(|_| Posted(0));
         }
@@ -124,19 +132,24 @@ impl World {
     /// The reply to a call that was posted, if it is there; it can be taken once. It is not looked for: whoever waits, or makes
     /// progress, does that.
     pub fn answer_of(&self, posted: Posted) -> Option<Result<Vec<u8>>> {
+        self.answer_and_request_of(posted).map(|(answer, _)| answer)
+    }
+
+    /// The same, with what was asked: whoever asks again need not keep it.
+    pub fn answer_and_request_of(&self, posted: Posted) -> Option<(Result<Vec<u8>>, Vec<u8>)> {
         if posted.0 == 0 {
-            return Some(Ok(Vec::new()));
+            return Some((Ok(Vec::new()), Vec::new()));
         }
         let core: &Drive = self.core();
         if let Err(error) = core.check_usable() {
-            return Some(Err(error));
+            return Some((Err(error), Vec::new()));
         }
         let mut machine = core.machine();
         let engine = &mut machine.engine;
         let result = engine.operations.take_result_of(posted.0)?;
-        let reply = engine.calls.end(posted.0);
+        let (request, reply) = engine.calls.end_whole(posted.0);
         engine.feed(core).settle();
-        Some(result.map(|()| reply))
+        Some((result.map(|()| reply), request))
     }
 
     /// Gives a posted call up: the work may be done all the same.

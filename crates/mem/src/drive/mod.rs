@@ -138,6 +138,9 @@ pub(crate) struct Waiting {
     pub(crate) crowd: u32,
     /// Whether the last look of a thread that waits for memory left answers that were kept.
     pub(crate) keeps: AtomicBool,
+    /// Whether a thread has left answers that may wait for long, and whether the service thread looks at them soon without being told.
+    pub(crate) late: AtomicBool,
+    pub(crate) minds_late: AtomicBool,
     /// What a thread waited for last, for whom, since when, and until when it counts as the same wait if it is begun again.
     pub(crate) paused: AtomicU64,
     pub(crate) paused_since_ms: AtomicU64,

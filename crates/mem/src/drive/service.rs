@@ -10,10 +10,15 @@ use std::sync::atomic::Ordering;
 const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
+/// The first nap is longer each time that it comes so soon after the last one, up to this.
+const SOON_NS: u64 = 1_000_000;
+const LONGEST_FIRST_NAP_US: u64 = 120;
 /// How long messages that are kept to go out together wait for whoever issued them to send them…
 const KEPT_US: u64 = 50;
 /// …and in the midst of many, which whoever issues them sends: each look from here costs that thread a few microseconds.
 const MOST_KEPT_US: u64 = 100;
+/// While threads leave answers that may wait for long, it is looked at them so often.
+const LATE_LOOK_MS: u64 = 2;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
 
@@ -21,14 +26,18 @@ impl Drive {
     /// The loop of the service thread; ends when the world is closed.
     pub(crate) fn serve(&self, sleeper: &dyn Sleeper) {
         let mut nudged_ms = time::now_ms();
+        let (mut first_nap_us, mut unparked_ns) = (SHORTEST_NAP_US, 0);
         while !self.closed.load(Ordering::Acquire) {
             let wake_up = self.machine().next_deadline_ms();
             let now_ms = time::now_ms();
             let slice_ms = wake_up.map_or(1000, |at| at.saturating_sub(now_ms).clamp(1, 1000));
+            let minds_late = self.minds_late();
+            let slice_ms = if minds_late { slice_ms.min(LATE_LOOK_MS) } else { slice_ms };
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             self.waiting.service_sleeps.store(true, Ordering::SeqCst);
             // Whoever keeps messages says so, then looks whether we sleep; we do it the other way round.
-            if self.waiting.kept.load(Ordering::SeqCst) == 0 {
+            let has_late = !minds_late && self.waiting.late.load(Ordering::SeqCst);
+            if !has_late && self.waiting.kept.load(Ordering::SeqCst) == 0 {
                 let _ = sleeper.sleep(slice_ms as i32);
             }
             self.waiting.service_sleeps.store(false, Ordering::SeqCst);
@@ -38,7 +47,12 @@ impl Drive {
             }
             // A thread that polls inline, now or again and again, is in no need of us.
             if self.waiting.inline.load(Ordering::SeqCst) > 0 || self.turns_since(turns) > FEW_TURNS {
-                self.park_service();
+                // A program that waits again and again has us up after each nap that is shorter than its waits are apart.
+                let was_soon = time::now_ns().saturating_sub(unparked_ns) < SOON_NS;
+                first_nap_us =
+                    if was_soon { (2 * first_nap_us).min(LONGEST_FIRST_NAP_US) } else { SHORTEST_NAP_US };
+                self.park_service(first_nap_us);
+                unparked_ns = time::now_ns();
             }
             if self.waiting.futures.any() {
                 self.mind_futures(&mut nudged_ms);
@@ -57,6 +71,26 @@ impl Drive {
         if self.check_wait().is_err() {
             self.waiting.futures.wake();
         }
+    }
+
+    /// Answers are left that may wait for long. The service thread sees to it that they do not wait for ever: it is told, unless it looks soon.
+    pub(crate) fn leave_late(&self, sleeper: Option<&dyn Sleeper>) {
+        self.waiting.late.store(true, Ordering::SeqCst);
+        match sleeper.filter(|_| self.waiting.poller.load(Ordering::SeqCst)) {
+            // A thread of the program sleeps for all, and has to know for how long.
+            Some(sleeper) => sleeper.wake(),
+            None if !self.waiting.minds_late.load(Ordering::SeqCst) => self.rouse_service(sleeper),
+            None => {}
+        }
+    }
+
+    /// Whether the service thread is to look soon, because answers were left since the last look: those have been seen to.
+    fn minds_late(&self) -> bool {
+        // Whoever leaves some says so, then looks whether we mind; we do it the other way round.
+        self.waiting.minds_late.store(false, Ordering::SeqCst);
+        let minds = self.waiting.late.swap(false, Ordering::SeqCst);
+        self.waiting.minds_late.store(minds, Ordering::SeqCst);
+        minds
     }
 
     /// Gets the service thread up, if it sleeps, because messages are kept: it sends them in a moment.
@@ -121,9 +155,11 @@ impl Drive {
 
     /// Gets out of the way of threads that poll inline, until a nap passes with few of them: short naps first, since a
     /// program may wait once and then look at its memory; longer ones while threads go on polling.
-    fn park_service(&self) {
+    fn park_service(&self, first_nap_us: u64) {
         self.waiting.service_parked.store(true, Ordering::SeqCst);
-        let mut nap_us = SHORTEST_NAP_US;
+        // Whoever polls inline sends them, or we do when nobody does any more.
+        self.waiting.minds_late.store(true, Ordering::SeqCst);
+        let mut nap_us = first_nap_us;
         // All service threads of a core together wake as often as one alone would.
         let longest_us = (LONGEST_NAP_US * u64::from(self.waiting.crowd.max(1))).min(SLEEPERS_NAP_US);
         loop {
@@ -136,7 +172,7 @@ impl Drive {
             }
             self.waiting.service_naps.store(false, Ordering::SeqCst);
             if self.send_kept() {
-                nap_us = SHORTEST_NAP_US;
+                nap_us = first_nap_us;
                 continue;
             }
             nap_us = (nap_us * 2).min(longest_us);

@@ -6,7 +6,9 @@ use crate::engine::{Engine, Feed};
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::agent::channel::{Channel, FromAgent};
-use kumiki_net::contract::{Closing, Filled, Footprint, Message, Outbox, Sink, Sleeper, Source, Transport};
+use kumiki_net::contract::{
+    Closing, Filled, Footprint, Leeway, Message, Outbox, Sink, Sleeper, Source, Transport,
+};
 use kumiki_net::os::socket::{Lent, Place};
 use kumiki_net::os::time;
 use kumiki_net::tcp::Callers;
@@ -81,9 +83,10 @@ impl Transports {
         self.all.iter_mut().for_each(|way| way.transport.flush(sink));
     }
 
-    /// Whether one of them keeps messages.
-    pub(crate) fn keep(&self) -> bool {
-        self.all.iter().any(|way| way.transport.keeps())
+    /// Whether one of them keeps messages, and how long they may be: the least of them.
+    pub(crate) fn keep(&self) -> Option<Leeway> {
+        let kept = self.all.iter().filter_map(|way| way.transport.keeps());
+        kept.min_by_key(|leeway| *leeway == Leeway::Long)
     }
 
     /// When one of them must be polled even if nothing comes.
@@ -278,14 +281,16 @@ impl Machine {
 
     /// Answers that may wait for what this rank sends next were kept by a poll, and nobody polls again at once.
     pub(crate) fn leave_kept(&mut self, drive: &Drive) {
-        if self.transports.keep() {
-            self.note_kept(drive, true);
+        match self.transports.keep() {
+            None => {}
+            Some(Leeway::Long) => drive.leave_late(self.sleeper.as_deref()),
+            Some(_) => self.note_kept(drive, true),
         }
     }
 
-    /// Sends what a poll has kept.
+    /// Sends what a poll has kept, but for what may wait for long.
     pub(crate) fn send_kept(&mut self, drive: &Drive) {
-        if self.transports.keep() {
+        if self.transports.keep().is_some_and(|leeway| leeway != Leeway::Long) {
             let (transports, mut ear) = self.ear(drive);
             transports.flush(&mut ear);
         }

@@ -11,7 +11,7 @@ use crate::error::Fate;
 use crate::node::ledger::{Books, Purpose};
 use crate::node::local::Local;
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::contract::{Leeway, Message, Outbox, Payload, Source, FLAG_MORE};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::cell::Cell;
@@ -23,10 +23,13 @@ pub(crate) const SOURCE_REQUEST: u64 = 3;
 const SOURCE_REPLY: u64 = 4;
 /// The most bytes of a request or a reply: larger things are copied.
 pub(crate) const MAX_CALL_BYTES: u64 = 16 << 20;
-/// A buffer that is kept for the next request is no longer than this.
+/// A buffer that is kept for the next request is no longer than this…
 const SPARE_BYTES: usize = 4096;
-/// `flags` of a Call that nobody waits for: its answer may go out with something else.
+/// …or than this where requests are longer: then it is booked.
+const LONG_SPARE_BYTES: usize = 160 << 10;
+/// `flags` of a Call that nobody waits for: its answer may go out with something else, and may wait for that a little, or for longer.
 const UNHURRIED: u8 = 1;
+const PATIENT: u8 = 2;
 /// `flags` of a Return whose payload is an error.
 const FAILED: u8 = 1;
 
@@ -60,8 +63,9 @@ pub(crate) struct Calls {
     /// Replies that are not sent yet.
     replies: HashMap<u64, (Rank, Vec<u8>)>,
     next_reply: u64,
-    /// A buffer for the next request.
+    /// A buffer for the next request, and one for the next that is long.
     spare: Vec<u8>,
+    long_spare: Vec<u8>,
     /// Bytes of all of these, for the ledger.
     bytes: u64,
 }
@@ -95,7 +99,7 @@ struct Request {
     path: u32,
     op: u64,
     service: u64,
-    unhurried: bool,
+    leeway: Leeway,
     bytes: Vec<u8>,
 }
 
@@ -160,7 +164,8 @@ impl Calls {
         if twice || self.book(books, booked).is_err() {
             return;
         }
-        let mut bytes = std::mem::take(&mut self.spare);
+        let is_long = length as usize > SPARE_BYTES && length as usize <= self.long_spare.capacity();
+        let mut bytes = if is_long { self.take_long_spare() } else { std::mem::take(&mut self.spare) };
         // More than the length is never taken: growing step by step could double it.
         if bytes.try_reserve_exact(length as usize).is_err() {
             self.bytes -= booked;
@@ -197,7 +202,8 @@ impl Calls {
         let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
         let replies = self.replies.values().map(|(_, bytes)| bytes.len() as u64);
         let own = self.own.values().map(|own| (own.request.len() + own.reply.len()) as u64);
-        self.bytes = arriving.chain(stalled).chain(replies).chain(own).sum();
+        let spare = [self.long_spare.capacity() as u64];
+        self.bytes = arriving.chain(stalled).chain(replies).chain(own).chain(spare).sum();
     }
 
     /// Takes the request that has come wholly.
@@ -238,7 +244,20 @@ impl Calls {
         if self.spare.capacity() == 0 && bytes.capacity() <= SPARE_BYTES {
             bytes.clear();
             self.spare = bytes;
+        } else if bytes.capacity() > SPARE_BYTES.max(self.long_spare.capacity())
+            && bytes.capacity() <= LONG_SPARE_BYTES
+        {
+            self.take_long_spare();
+            bytes.clear();
+            self.bytes += bytes.capacity() as u64;
+            self.long_spare = bytes;
         }
+    }
+
+    fn take_long_spare(&mut self) -> Vec<u8> {
+        let bytes = std::mem::take(&mut self.long_spare);
+        self.bytes -= bytes.capacity() as u64;
+        bytes
     }
 
     pub(crate) fn begin(&mut self, id: u64, request: Vec<u8>) {
@@ -247,15 +266,24 @@ impl Calls {
     }
 
     pub(crate) fn end(&mut self, id: u64) -> Vec<u8> {
-        let Some(Own { request, reply }) = self.own.remove(&id) else { return Vec::new() };
+        self.end_whole(id).1
+    }
+
+    /// The same, with the request.
+    pub(crate) fn end_whole(&mut self, id: u64) -> (Vec<u8>, Vec<u8>) {
+        let Some(Own { request, reply }) = self.own.remove(&id) else { return Default::default() };
         self.bytes -= (request.len() + reply.len()) as u64;
-        reply
+        (request, reply)
     }
 }
 
 /// The message that asks for work.
-pub(crate) fn request(service: u8, unhurried: bool, bytes: u64, few: Option<Few>) -> Message {
-    let flags = if unhurried { UNHURRIED } else { 0 };
+pub(crate) fn request(service: u8, leeway: Leeway, bytes: u64, few: Option<Few>) -> Message {
+    let flags = match leeway {
+        Leeway::None => 0,
+        Leeway::Short => UNHURRIED,
+        Leeway::Long => PATIENT,
+    };
     let header = Header { kind: frames::CALL, flags, a: service as u64, c: bytes, ..Header::default() };
     match few {
         Some(few) => question(few.in_header(header), Payload::None),
@@ -267,8 +295,12 @@ pub(crate) fn request(service: u8, unhurried: bool, bytes: u64, few: Option<Few>
 pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     match feed.engine.calls.arrived(&feed.node.books, from, header) {
         Ok(bytes) => {
-            let unhurried = header.flags & UNHURRIED != 0;
-            let request = Request { from, path, op: header.op, service: header.a, unhurried, bytes };
+            let leeway = match (header.flags & PATIENT != 0, header.flags & UNHURRIED != 0) {
+                (true, _) => Leeway::Long,
+                (false, true) => Leeway::Short,
+                (false, false) => Leeway::None,
+            };
+            let request = Request { from, path, op: header.op, service: header.a, leeway, bytes };
             // Requests of one rank are done in the order they came.
             let waits = feed.engine.calls.stalled.iter().any(|other| other.from == from);
             let stalled = if waits { Some(request) } else { attempt(feed, request, out) };
@@ -322,8 +354,9 @@ fn attempt(feed: &mut Feed<'_>, request: Request, out: &mut Outbox) -> Option<Re
         }
     };
     // An error is told at once.
-    let may_wait = request.unhurried && flags == 0 && payload == Payload::None;
-    out.messages.push((request.from, Message { may_wait, ..answer(header, payload, request.path) }));
+    let may_wait = flags == 0 && payload == Payload::None;
+    let leeway = if may_wait { request.leeway } else { Leeway::None };
+    out.messages.push((request.from, Message { leeway, ..answer(header, payload, request.path) }));
     None
 }
 
@@ -386,7 +419,7 @@ mod tests {
         let node: &Node = world.core();
         let mut engine = Engine::new(Services::default());
         let id = engine.new_internal();
-        let action = Action::Call { to: Rank(1), service: 0, unhurried: false, bytes: 0, few: None };
+        let action = Action::Call { to: Rank(1), service: 0, leeway: Leeway::None, bytes: 0, few: None };
         let operation = Operation { peer: Some(Rank(1)), ..Operation::of_program(action, Condition::Free) };
         engine.operations.insert(id, operation);
         engine.calls.begin(id, Vec::new());
@@ -434,14 +467,16 @@ mod tests {
         let world = World::init().unwrap();
         let mut engine = Engine::new(Services { table: SERVICES, may_unwind: false });
         let mut feed = engine.feed(world.core());
-        let mut may_wait = |service, unhurried| {
+        let mut answered = |service, leeway| {
             let few = Few::new(&[9; 3]);
-            let header = Header { op: 7, ..request(service, unhurried, 3, few).header };
+            let header = Header { op: 7, ..request(service, leeway, 3, few).header };
             let mut out = Outbox::default();
             feed.frame(Rank(1), 0, &header, &mut out);
-            out.messages.pop().expect("an answer").1.may_wait
+            out.messages.pop().expect("an answer").1.leeway
         };
-        assert_eq!([may_wait(0, true), may_wait(0, false), may_wait(1, true)], [true, false, false]);
+        for leeway in [Leeway::None, Leeway::Short, Leeway::Long] {
+            assert_eq!((answered(0, leeway), answered(1, leeway)), (leeway, Leeway::None));
+        }
         world.finalize().unwrap();
     }
 

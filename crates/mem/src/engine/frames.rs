@@ -24,7 +24,7 @@
 use crate::error::{Fate, READ_ONLY};
 use crate::node::address::{AddressFormat, GlobalAddress, Registration};
 use crate::{Error, Result};
-use kumiki_net::contract::{Message, Path, Payload};
+use kumiki_net::contract::{Leeway, Message, Path, Payload};
 use kumiki_net::shm::barrier::{Discord, Intent};
 use kumiki_net::wire::{Header, FIRST_USER_KIND};
 use kumiki_net::Rank;
@@ -93,7 +93,7 @@ pub(crate) const FLAG_NEWS: u8 = 1;
 
 /// A question: something that is answered.
 pub(crate) fn question(header: Header, payload: Payload) -> Message {
-    Message { header, payload, expects_answer: true, path: Path::Route, may_wait: false }
+    Message { header, payload, expects_answer: true, path: Path::Route, leeway: Leeway::None }
 }
 
 /// A question of ours that becomes one for somebody else, who waits for what comes of it.
@@ -103,12 +103,12 @@ pub(crate) fn relayed(message: Message) -> Message {
 
 /// Something that nobody answers.
 pub(crate) fn notice(header: Header) -> Message {
-    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, may_wait: false }
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, leeway: Leeway::None }
 }
 
 /// An answer.
 pub(crate) fn answer(header: Header, payload: Payload, path: u32) -> Message {
-    Message { header, payload, expects_answer: false, path: Path::Answer(path), may_wait: false }
+    Message { header, payload, expects_answer: false, path: Path::Answer(path), leeway: Leeway::None }
 }
 
 /// Up to so many bytes travel in the header itself, whose tag vouches for them.

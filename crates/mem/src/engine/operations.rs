@@ -10,7 +10,7 @@ use crate::engine::table::Table;
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::AtomicCall;
 use crate::{Error, Result};
-use kumiki_net::contract::IN_PLACE_BYTES;
+use kumiki_net::contract::{Leeway, IN_PLACE_BYTES};
 use kumiki_net::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,8 +66,8 @@ pub(crate) enum Action {
     Call {
         to: Rank,
         service: u8,
-        /// Nobody waits for the answer just now.
-        unhurried: bool,
+        /// How long the answer may take, because nobody waits for it just now.
+        leeway: Leeway,
         bytes: u64,
         /// The request itself, if it fits in a header.
         few: Option<Few>,

@@ -41,8 +41,8 @@ pub(crate) fn start(node: &Node, action: Action) -> Result<Started> {
     let (dst, src, bytes) = match action {
         Action::Copy { dst, src, bytes } => (dst, src, bytes),
         Action::Atomic { call, .. } => return start_atomic(node, call),
-        Action::Call { to, service, unhurried, bytes, few } => {
-            return Ok(Started::Sent(to, calls::request(service, unhurried, bytes, few)))
+        Action::Call { to, service, leeway, bytes, few } => {
+            return Ok(Started::Sent(to, calls::request(service, leeway, bytes, few)))
         }
         Action::Shape { to, digest, bytes, recipe_bytes, wants } => {
             return Ok(Started::Sent(to, sections::request(digest, bytes, recipe_bytes, wants)))

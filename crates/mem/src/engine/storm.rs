@@ -342,7 +342,11 @@ impl Storm {
         let action = Action::Call {
             to: Rank(to),
             service: 0,
-            unhurried: to.is_multiple_of(2),
+            leeway: if to.is_multiple_of(2) {
+                kumiki_net::contract::Leeway::Short
+            } else {
+                kumiki_net::contract::Leeway::Long
+            },
             bytes,
             few: frames::Few::new(&request),
         };

@@ -2,8 +2,8 @@
 //! transport does not keep the contract.
 
 use super::{
-    Closing, Filled, Key, Memory, Message, OneSided, Outbox, Path, Payload, Sink, Source, Spot, Transport,
-    Update, FLAG_MORE, PIECE_BYTES,
+    Closing, Filled, Key, Leeway, Memory, Message, OneSided, Outbox, Path, Payload, Sink, Source, Spot,
+    Transport, Update, FLAG_MORE, PIECE_BYTES,
 };
 use crate::os::time;
 use crate::wire::Header;
@@ -93,8 +93,13 @@ impl Sink for Recorder<'_> {
             QUESTION => {
                 let header = Header { kind: ANSWER, op: header.op, ..Header::default() };
                 let path = Path::Answer(path);
-                let message =
-                    Message { header, payload: Payload::None, expects_answer: false, path, may_wait: false };
+                let message = Message {
+                    header,
+                    payload: Payload::None,
+                    expects_answer: false,
+                    path,
+                    leeway: Leeway::None,
+                };
                 out.messages.push((from, message));
             }
             ANSWER => {
@@ -233,7 +238,7 @@ impl Side<'_, '_> {
             Payload::Lazy(_, bytes) => bytes,
         };
         let header = Header { kind, op, a: self.rank.0.into(), c, ..Header::default() };
-        Message { header, payload, expects_answer: false, path: Path::Route, may_wait: false }
+        Message { header, payload, expects_answer: false, path: Path::Route, leeway: Leeway::None }
     }
 
     fn send(&mut self, kind: u8, op: u64, payload: Payload) {

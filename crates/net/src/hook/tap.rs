@@ -1,8 +1,8 @@
 //! The decorator itself: a transport that shows everything that goes through it to a hook.
 
 use crate::contract::{
-    Capabilities, Closing, Fault, Filled, Footprint, Key, Memory, Message, OneSided, Outbox, Payload, Server,
-    Sink, Sleeper, Source, Transport,
+    Capabilities, Closing, Fault, Filled, Footprint, Key, Leeway, Memory, Message, OneSided, Outbox, Payload,
+    Server, Sink, Sleeper, Source, Transport,
 };
 use crate::os::socket::{Lent, Place};
 use crate::wire::Header;
@@ -163,7 +163,7 @@ impl<H: Hook> Transport for Tap<H> {
         self.inner.flush(&mut TapSink { sink, hook: &mut self.hook });
     }
 
-    fn keeps(&self) -> bool {
+    fn keeps(&self) -> Option<Leeway> {
         self.inner.keeps()
     }
 

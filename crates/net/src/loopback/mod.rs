@@ -303,7 +303,7 @@ impl Drop for Loopback {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::suite;
+    use crate::contract::{suite, Leeway};
 
     #[test]
     fn a_loopback_keeps_the_contract() {
@@ -321,7 +321,8 @@ mod tests {
         let mut heard = suite::Recorder::new(&mut quiet);
         let header = crate::wire::Header { kind: suite::FIRST_KIND, ..Default::default() };
         let path = crate::contract::Path::Route;
-        let note = Message { header, payload: Payload::None, expects_answer: false, path, may_wait: false };
+        let note =
+            Message { header, payload: Payload::None, expects_answer: false, path, leeway: Leeway::None };
         let (mut one, two) = (all.remove(0), all.remove(0));
         one.send(Rank(1), note, &mut heard).unwrap();
         drop(two);

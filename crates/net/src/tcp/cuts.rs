@@ -2,7 +2,7 @@
 
 use super::tests::{listener, rank_of};
 use super::*;
-use crate::contract::{Filled, Path, Payload, Source};
+use crate::contract::{Filled, Leeway, Path, Payload, Source};
 use crate::shm::world::{Cause, Status};
 use crate::wire::Header;
 use crate::Error;
@@ -85,7 +85,7 @@ fn message(op: u64, bytes: u64) -> Message {
         0 => Payload::None,
         bytes => Payload::Lazy(Source { place: op, kind: 1 }, bytes),
     };
-    Message { header, payload, expects_answer: false, path: Path::Route, may_wait: false }
+    Message { header, payload, expects_answer: false, path: Path::Route, leeway: Leeway::None }
 }
 
 /// One end of what is carried, and what has come from there and not gone on.

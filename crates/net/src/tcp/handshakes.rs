@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::auth::{refused_record, Refusal, HELLO_BYTES};
-use crate::contract::{Filled, Path, Payload, Source};
+use crate::contract::{Filled, Leeway, Path, Payload, Source};
 use crate::shm::arena::Config;
 use crate::shm::world::{Cause, Place, Status};
 use crate::terms::Terms;
@@ -85,7 +85,7 @@ fn rank_of_two(rank: u32, other: SocketAddr, peer_timeout_ms: u32) -> Tcp {
 
 fn question() -> Message {
     let header = Header { kind: 16, ..Header::default() };
-    Message { header, payload: Payload::None, expects_answer: true, path: Path::Route, may_wait: false }
+    Message { header, payload: Payload::None, expects_answer: true, path: Path::Route, leeway: Leeway::None }
 }
 
 /// Sends a message, and refuses every call that is made for it, until enough were made or the other rank counts as lost.

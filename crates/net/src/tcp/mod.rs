@@ -12,6 +12,7 @@
 //! | `admission.rs` | who may come in |
 //! | `callers.rs` | sockets of callers, on their way from the agent |
 //! | `in_place.rs` | a frame that is sent without a copy |
+//! | `late.rs` | answers that wait for long, to go out together |
 //! | `sending.rs` | which connection a message goes on, and what goes out together |
 //! | `pacing.rs` | large payloads that meet, and how they give way |
 //! | `routes.rs` | which connection questions to a rank go on |
@@ -29,6 +30,7 @@ mod cuts;
 #[cfg(test)]
 mod handshakes;
 mod in_place;
+mod late;
 mod link;
 mod mending;
 mod pacing;
@@ -43,7 +45,7 @@ mod tests;
 
 use crate::auth::{Identity, JobId, Secret, NONCE_BYTES};
 use crate::contract::{
-    Accounts, Capabilities, Closing, Fault, Footprint, Message, Outbox, Sink, Sleeper, Transport,
+    Accounts, Capabilities, Closing, Fault, Footprint, Leeway, Message, Outbox, Sink, Sleeper, Transport,
 };
 use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
@@ -53,6 +55,7 @@ use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
 pub use callers::Callers;
+use late::Late;
 use link::{Link, Received};
 pub use pacing::Pacing;
 use pacing::{Grants, LARGE_BYTES};
@@ -140,6 +143,8 @@ pub struct Tcp {
     unsettled: Vec<u32>,
     /// Links that were given messages which go out together, when all of them are there.
     fed: Vec<u32>,
+    /// Answers that may wait for long.
+    late: Late,
     next_deadline_ms: Option<u64>,
     /// When the machines of peers are looked at that owe us an answer; none while none does.
     check_at_ms: Option<u64>,
@@ -185,6 +190,7 @@ impl Tcp {
             called: 0,
             unsettled: Vec::new(),
             fed: Vec::new(),
+            late: Late::default(),
             next_deadline_ms: None,
             check_at_ms: None,
             tell_at_ms: None,
@@ -623,20 +629,25 @@ impl Transport for Tcp {
 
     fn flush(&mut self, sink: &mut dyn Sink) {
         let mut out = std::mem::take(&mut self.outbox);
+        self.feed_late(sink, &mut out);
         self.flush_fed(sink, &mut out);
         self.settle_outbox(&mut out, sink);
         self.outbox = out;
     }
 
-    fn keeps(&self) -> bool {
-        !self.fed.is_empty()
+    fn keeps(&self) -> Option<Leeway> {
+        match (self.fed.is_empty(), self.late.is_empty()) {
+            (false, _) => Some(Leeway::Short),
+            (true, false) => Some(Leeway::Long),
+            (true, true) => None,
+        }
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
-        if !self.fed.is_empty() {
+        let slept = self.sleeper.slept.load(Ordering::Relaxed);
+        if self.late.is_due(slept) || !self.fed.is_empty() {
             self.flush(sink);
         }
-        let slept = self.sleeper.slept.load(Ordering::Relaxed);
         if slept {
             self.sleeper.slept.store(false, Ordering::Relaxed);
         }
@@ -660,7 +671,7 @@ impl Transport for Tcp {
         if !self.unsettled.is_empty() || !self.waiting.is_empty() || !self.fed.is_empty() {
             return Some(time::now_ms() + 1);
         }
-        self.next_deadline_ms
+        self.next_deadline_ms.into_iter().chain(self.late.until_ms()).min()
     }
 
     fn hush(&mut self) {
@@ -686,6 +697,8 @@ impl Transport for Tcp {
     fn close(&mut self, sink: &mut dyn Sink) -> Closing {
         self.watch();
         let mut out = Outbox::default();
+        self.feed_late(sink, &mut out);
+        self.flush_fed(sink, &mut out);
         let mut sending = !self.retries.is_empty() || !self.waiting.is_empty();
         // Who has not said yet what it calls for may be there to mend one.
         let mends = self.links.iter().flatten().any(|link| link.is_broken());
@@ -716,7 +729,7 @@ impl Transport for Tcp {
     fn footprint(&self) -> Footprint {
         let tables = self.links.capacity() * 8 + self.free.capacity() * 4 + self.routes.capacity() * 9;
         Footprint {
-            fixed_bytes: std::mem::size_of::<Tcp>() as u64 + tables as u64,
+            fixed_bytes: std::mem::size_of::<Tcp>() as u64 + tables as u64 + self.late.bytes(),
             connected: self.open as u64,
             bytes_per_connection: CONNECTION_BYTES,
             queued_bytes: self.buffers.bytes()

@@ -3,13 +3,13 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Message, Outbox, Path, Sink};
+use crate::contract::{Leeway, Message, Outbox, Path, Sink};
 use crate::os::time;
 use crate::{Rank, Result};
 
 /// While so many answers of a rank are on their way, messages to it go out together: the first of those answers comes soon, and
 /// whoever takes it sends what has been kept.
-const FEW_UNANSWERED: u32 = 8;
+pub(super) const FEW_UNANSWERED: u32 = 8;
 /// So many of them at most.
 const MOST_FED: usize = 64;
 
@@ -171,7 +171,11 @@ impl Tcp {
     pub(super) fn settle_outbox(&mut self, out: &mut Outbox, sink: &mut dyn Sink) {
         while !out.messages.is_empty() {
             let mut messages = std::mem::take(&mut out.messages);
-            let may_wait = messages.iter().all(|(_, message)| message.may_wait);
+            messages.retain(|(to, message)| !self.late.takes(*to, message));
+            if self.late.is_full() {
+                messages.extend(self.late.take());
+            }
+            let may_wait = messages.iter().all(|(_, message)| message.leeway != Leeway::None);
             let more = if may_wait || messages.len() > 1 { More::Comes } else { More::No };
             self.drain(messages.drain(..), more, sink, out);
             if !may_wait {
@@ -235,6 +239,14 @@ impl Tcp {
         }
         self.heat(index);
         Some(is_enough)
+    }
+
+    /// Feeds links with the answers that have waited for long.
+    pub(super) fn feed_late(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
+        if !self.late.is_empty() {
+            let late: Vec<_> = self.late.take().collect();
+            self.drain(late, More::Comes, sink, out);
+        }
     }
 
     /// Sends what links were fed with.

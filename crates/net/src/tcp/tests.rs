@@ -3,7 +3,7 @@
 use super::link::BURST_BYTES;
 use super::*;
 use crate::auth::Purpose;
-use crate::contract::{suite, Filled, Outbox, Path, Payload, Source, PIECE_BYTES};
+use crate::contract::{suite, Filled, Leeway, Outbox, Path, Payload, Source, PIECE_BYTES};
 use crate::shm::arena::Config;
 use crate::shm::world::{Cause, Place, Status};
 use crate::terms::Terms;
@@ -183,7 +183,7 @@ pub(super) fn listener() -> TcpListener {
 
 fn note() -> Message {
     let header = Header { kind: KIND, ..Header::default() };
-    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, may_wait: false }
+    Message { header, payload: Payload::None, expects_answer: false, path: Path::Route, leeway: Leeway::None }
 }
 
 /// Hands the callers at the port to a rank, as its agent would.
@@ -618,21 +618,24 @@ fn an_answer_that_may_wait_goes_with_the_next_message_or_the_next_poll_and_in_or
     let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
     let index = callee.links.iter().flatten().next().unwrap().index;
     let numbered = |op| Message { header: Header { op, ..note().header }, ..note() };
-    let answer = |op| Message { path: Path::Answer(index), may_wait: true, ..numbered(op) };
+    let answer = |op| Message { path: Path::Answer(index), leeway: Leeway::Short, ..numbered(op) };
     let answers = |callee: &mut Tcp, reached: &mut Heard, messages: &[Message]| {
         let messages = messages.iter().map(|message| (Rank(0), *message)).collect();
         callee.settle_outbox(&mut Outbox { messages }, reached);
     };
     answers(&mut callee, &mut reached, &[answer(1), answer(2)]);
-    assert!(callee.keeps() && callee.wake_up_at().is_some(), "who sleeps must not forget them");
+    assert!(
+        callee.keeps() == Some(Leeway::Short) && callee.wake_up_at().is_some(),
+        "who sleeps must not forget them"
+    );
     assert!(!callee.post(Rank(0), numbered(3), &mut reached).unwrap(), "it took them along");
-    assert!(!callee.keeps());
+    assert!(callee.keeps().is_none());
     answers(&mut callee, &mut reached, &[answer(4)]);
     callee.poll(&mut reached).unwrap();
-    assert!(!callee.keeps());
+    assert!(callee.keeps().is_none());
     answers(&mut callee, &mut reached, &[answer(5)]);
     answers(&mut callee, &mut reached, &[answer(6), numbered(7)]);
-    assert!(!callee.keeps(), "one that may not wait takes all along");
+    assert!(callee.keeps().is_none(), "one that may not wait takes all along");
     while heard.frames.len() < 7 {
         caller.poll(&mut heard).unwrap();
     }
