@@ -338,7 +338,8 @@ pub unsafe extern "C" fn kumiki_message_set_options(
         // SAFETY: as the caller promises.
         let wanted = *unsafe { options.as_ref() }.ok_or_else(|| misuse("the options are NULL"))?;
         let KumikiMessageOptions { fast_pairs, lane_bytes, kept_bytes, .. } = wanted;
-        let wanted = MessageOptions { way: way(wanted.way)?, fast_pairs, lane_bytes, kept_bytes };
+        let (way, default) = (way(wanted.way)?, MessageOptions::default());
+        let wanted = MessageOptions { way, fast_pairs, lane_bytes, kept_bytes, ..default };
         // SAFETY: as the caller promises.
         unsafe { things::enter(world, |here| here.world.messages().set_options(wanted)) }
     })

@@ -13,7 +13,7 @@ use super::Talk;
 use crate::comm::COLLECTIVE;
 use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
-use kumiki_mem::{Activity, Local, Posted, Span};
+use kumiki_mem::{Activity, Leeway, Local, Posted, Span};
 use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -409,7 +409,11 @@ impl<'w> Talk<'_, 'w> {
                 self.answer(rank, oldest)?;
             }
         }
-        let posted = self.group.world.memory.post_call(rank, COLLECTIVE, request)?;
+        // Nobody waits for the answer, unless there are many.
+        let is_early = self.state.calls.len() < MOST_CALLS / 2;
+        let leeway = if is_early { Leeway::Long } else { Leeway::Short };
+        let memory = &self.group.world.memory;
+        let posted = self.group.world.note(memory.try_to_post_call(rank, COLLECTIVE, request, leeway))?;
         self.state.calls.push_back((rank, posted));
         Ok(())
     }

@@ -6,13 +6,16 @@ use super::matching::Envelope;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{free_up_to, Reading, Ring, FRAME_BYTES};
-use super::{MessageOptions, Place};
+use super::{MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_NEAR, WIDE_FAR, WIDE_NEAR};
 use crate::{Error, Purpose, Rank, Result, World};
 
 /// Whether somebody is gone whom nobody waits for right now is looked at every so many times.
 const LOOKS_A_CHECK: usize = 4;
 /// One of another node that a receive waits for is asked to tell when it goes after so many looks.
 const CHECKS_A_QUESTION: usize = 16;
+
+/// A wide lane is made where there is memory for so many of them.
+const WIDE_SHARE: u64 = 8;
 
 impl Post {
     pub(super) fn read_mailbox(&mut self, world: &World) -> Result<()> {
@@ -125,6 +128,9 @@ impl Post {
         }
         self.traffic.received += 1;
         self.traffic.received_bytes += envelope.bytes;
+        if matches!(record.note, Note::Lent { .. }) {
+            self.count_lent(world, &envelope);
+        }
         self.count(world, source);
         Ok(true)
     }
@@ -180,6 +186,17 @@ impl Post {
 
     // ---- lanes ----
 
+    /// Counts a message that was lent: where many come that would not have to be, there is to be a wide lane for them.
+    fn count_lent(&mut self, world: &World, envelope: &Envelope) {
+        let (longest, _) = widest(world, envelope.source);
+        if envelope.bytes > longest || self.is_closing || self.options.way == MessageWay::Mailbox {
+            return;
+        }
+        if let Some(ring) = self.incoming.count_long(envelope.source, self.options.wide_pairs) {
+            self.say(envelope.source, Note::Leave { lane: ring.address });
+        }
+    }
+
     /// Counts a message, and gives a lane or asks for one.
     pub(super) fn count(&mut self, world: &World, source: Rank) {
         if self.is_closing {
@@ -190,14 +207,31 @@ impl Post {
             Step::Nothing => {}
             Step::Give => {
                 // Where there is no memory for it, one goes on without.
-                let bytes = lane_bytes as u64 - FRAME_BYTES;
-                if let Ok(ring) = Ring::lane(world.local(), source, bytes) {
+                let wide = self.wide_lane(world, source);
+                let made =
+                    wide.or_else(|| Ring::lane(world.local(), source, lane_bytes as u64 - FRAME_BYTES).ok());
+                if let Some(ring) = made {
                     self.incoming.give(source, ring);
-                    self.say(source, Note::Offer { lane: ring.address, bytes });
+                    self.say(source, Note::Offer { lane: ring.address, bytes: ring.bytes });
                 }
             }
             Step::Ask(ring, whose) => self.say(whose, Note::Leave { lane: ring.address }),
         }
+    }
+
+    /// Makes a wide lane for a source, if it is to have one, and that takes not much of the memory that is left.
+    fn wide_lane(&mut self, world: &World, source: Rank) -> Option<Ring> {
+        let (MessageOptions { lane_bytes, wide_pairs, .. }, (_, wide)) =
+            (self.options, widest(world, source));
+        if wide <= lane_bytes as u64 || !self.incoming.wants_wide(source, wide_pairs) {
+            return None;
+        }
+        let has_room = world.memory.book(Purpose::Comm, WIDE_SHARE * wide).is_ok();
+        let made = has_room.then(|| Ring::lane(world.local(), source, wide - FRAME_BYTES).ok()).flatten();
+        if made.is_none() {
+            self.incoming.never_widen();
+        }
+        made
     }
 
     /// Reads all lanes that are used.
@@ -461,6 +495,14 @@ impl Post {
     /// Somebody to whom something is to be sent. What was lent is fetched without this rank's help.
     pub(super) fn busy_with(&self) -> Option<Rank> {
         self.outs.iter().find(|(_, out)| out.is_missed()).map(|(rank, _)| *rank)
+    }
+}
+
+/// The longest message of a source that need not be lent if there is a wide lane, and the bytes of that.
+fn widest(world: &World, source: Rank) -> (u64, u64) {
+    match world.local().is_near(source) {
+        true => (LONGEST_NEAR, WIDE_NEAR),
+        false => (LONGEST_FAR, WIDE_FAR),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Messages between simulated ranks that end early, have no memory, or do what they may not.
 
 use super::record::{Note, Record};
-use super::{MessageOptions, MessageWay, CREDIT, MAIL};
+use super::ring::FRAME_BYTES;
+use super::{MessageOptions, MessageWay, CREDIT, MAIL, WIDE_FAR};
 use crate::comm::COMM;
 use crate::{Error, Purpose, Result, World};
 use kumiki_mem::codec::Writer;
@@ -332,6 +333,88 @@ fn messages_for_a_rank_whose_memory_is_spent_come_when_there_is_some() {
             world.sync()?;
             for number in 0..150u64 {
                 assert_eq!(messages.receive::<u64>(0, 0)?.elements, vec![number; 900]);
+            }
+        }
+        world.finalize()
+    });
+}
+
+/// Bytes of the lane of rank 0 at this rank.
+fn lane_bytes(world: &World) -> Option<u64> {
+    world.comm().with_post(|post| post.incoming.lanes.first().map(|lane| lane.ring.bytes))
+}
+
+/// Has rank 1 give rank 0 a wide lane: all long messages come as they were sent, those of before and those of after.
+fn widen(world: &World) -> Result<()> {
+    let messages = world.messages();
+    for number in 0..40u64 {
+        let length = 1 + (number as usize * 613) % 16_000;
+        if world.rank() == 0 {
+            messages.send(1, 3, &vec![number; length])?;
+        } else {
+            assert_eq!(messages.receive::<u64>(0, 3)?.elements, vec![number; length]);
+        }
+    }
+    if world.rank() == 1 {
+        assert_eq!(lane_bytes(world), Some(WIDE_FAR - FRAME_BYTES));
+    }
+    world.sync()
+}
+
+#[test]
+fn who_sends_middle_sized_messages_gets_a_wide_lane() {
+    run(2, None, |world| {
+        widen(&world)?;
+        let messages = world.messages();
+        if world.rank() == 0 {
+            // They go before anybody receives them, as far as there is room.
+            (0..2u64).try_for_each(|number| messages.send(1, 4, &vec![number; 16_000]))?;
+        }
+        world.sync()?;
+        if world.rank() == 1 {
+            for number in 0..2u64 {
+                assert_eq!(messages.receive::<u64>(0, 4)?.elements, vec![number; 16_000]);
+            }
+        }
+        world.finalize()
+    });
+}
+
+#[test]
+fn a_wide_lane_is_not_made_where_memory_is_short() {
+    run(2, Some(2 << 20), |world| {
+        let messages = world.messages();
+        for number in 0..20u64 {
+            if world.rank() == 0 {
+                messages.send(1, 3, &vec![number; 4000])?;
+            } else {
+                assert_eq!(messages.receive::<u64>(0, 3)?.elements, vec![number; 4000]);
+                assert!(lane_bytes(&world).is_none_or(|bytes| bytes < WIDE_FAR - FRAME_BYTES));
+            }
+        }
+        world.finalize()
+    });
+}
+
+#[test]
+fn what_a_wide_lane_has_no_memory_for_is_fetched_and_nothing_is_overtaken() {
+    run(2, Some(16 << 20), |world| {
+        widen(&world)?;
+        let messages = world.messages();
+        let length = |number: u64| if number.is_multiple_of(3) { 5 } else { 15_000 };
+        if world.rank() == 0 {
+            world.sync()?;
+            let begin = |number| messages.start_send(1, 0, vec![number; length(number)]);
+            let sends = (0..30u64).map(begin).collect::<Result<Vec<_>>>()?;
+            world.sync()?;
+            messages.wait_all(sends)?;
+        } else {
+            let spent = spend(&world);
+            world.sync()?;
+            world.sync()?;
+            drop(spent);
+            for number in 0..30u64 {
+                assert_eq!(messages.receive::<u64>(0, 0)?.elements, vec![number; length(number)]);
             }
         }
         world.finalize()

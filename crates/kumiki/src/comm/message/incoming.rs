@@ -17,6 +17,9 @@ use std::collections::BTreeSet;
 const MUCH: u16 = 4;
 /// Messages after which what came before counts half.
 const HALVING: u32 = 256;
+/// A lane of so many bytes is a wide one.
+const LEAST_WIDE: u64 = 64 << 10;
+const _: () = assert!(LEAST_WIDE < super::WIDE_NEAR && LEAST_WIDE < super::WIDE_FAR);
 
 /// What is known of somebody who sends through the mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,8 +30,9 @@ pub(super) struct Source {
     pub(super) advanced: u32,
     /// Messages that are kept.
     pub(super) kept: u32,
-    /// Messages lately.
+    /// Messages lately, and those of them for which there is no lane that is wide enough.
     recent: u16,
+    long: u8,
 }
 
 /// How far a lane is.
@@ -59,9 +63,15 @@ pub(super) struct Lane {
     /// The sender was asked to leave it.
     is_asked_back: bool,
     recent: u16,
+    /// Messages lately that were too long for it, but not for a wide one.
+    long: u8,
 }
 
 impl Lane {
+    fn is_wide(&self) -> bool {
+        self.ring.bytes >= LEAST_WIDE
+    }
+
     /// The memory of its ring.
     #[inline]
     pub(super) fn span<'a>(&mut self, local: Local<'a>) -> Result<Span<'a>> {
@@ -88,6 +98,8 @@ pub(super) struct Incoming {
     pub(super) lanes: Vec<Lane>,
     /// Messages since the last halving.
     since: u32,
+    /// There was no memory for a wide lane: none is tried again.
+    has_no_wide: bool,
 }
 
 impl Incoming {
@@ -131,6 +143,43 @@ impl Incoming {
     pub(super) fn keeps_no_more(&mut self, source: Rank) {
         let known = self.source(source);
         known.kept = known.kept.saturating_sub(1);
+    }
+
+    /// A message has come that would not have had to be fetched if there were a wide lane. The lane that there is, if it is to be left for
+    /// that.
+    pub(super) fn count_long(&mut self, from: Rank, most_wide: usize) -> Option<Ring> {
+        if !self.may_widen(most_wide) {
+            return None;
+        }
+        let Some(at) = self.lane_of(from) else {
+            let known = self.source(from);
+            known.long = known.long.saturating_add(1);
+            return None;
+        };
+        let lane = &mut self.lanes[at];
+        lane.long = lane.long.saturating_add(1);
+        let is_due = lane.long >= MUCH as u8 && lane.stage == Stage::Open && !lane.is_wide();
+        if !is_due || std::mem::replace(&mut lane.is_asked_back, true) {
+            return None;
+        }
+        let ring = lane.ring;
+        self.source(from).long = MUCH as u8;
+        Some(ring)
+    }
+
+    /// Whether a source is to get a wide lane.
+    pub(super) fn wants_wide(&mut self, from: Rank, most_wide: usize) -> bool {
+        self.source(from).long >= MUCH as u8 && self.may_widen(most_wide)
+    }
+
+    /// Whether there may be one more wide lane.
+    fn may_widen(&self, most_wide: usize) -> bool {
+        !self.has_no_wide && self.lanes.iter().filter(|lane| lane.is_wide()).count() < most_wide
+    }
+
+    /// There was no memory for one.
+    pub(super) fn never_widen(&mut self) {
+        self.has_no_wide = true;
     }
 
     /// Nothing comes from a source any more.
@@ -194,11 +243,11 @@ impl Incoming {
         }
         let known = self.source(from);
         known.recent = known.recent.saturating_add(1);
-        let recent = known.recent;
+        let (recent, long) = (known.recent, known.long);
         let is_much = match way {
             MessageWay::Mailbox => return Step::Nothing,
             MessageWay::Lane => true,
-            MessageWay::Automatic => recent >= MUCH,
+            MessageWay::Automatic => recent >= MUCH || long >= MUCH as u8,
         };
         if is_much && self.lanes.len() < most {
             return Step::Give;
@@ -212,6 +261,7 @@ impl Incoming {
     /// A lane was made for a source.
     pub(super) fn give(&mut self, source: Rank, ring: Ring) {
         let recent = std::mem::take(&mut self.source(source).recent);
+        self.source(source).long = 0;
         let lane = Lane {
             source,
             ring,
@@ -223,6 +273,7 @@ impl Incoming {
             kept_bytes: 0,
             is_asked_back: false,
             recent,
+            long: 0,
         };
         self.lanes.push(lane);
     }
@@ -238,8 +289,8 @@ impl Incoming {
     /// What was lately is longer ago. A lane that was not used for long, if there is one.
     fn halve(&mut self) -> Option<usize> {
         self.since = 0;
-        self.sources.change(|source| source.recent /= 2);
-        self.lanes.iter_mut().for_each(|lane| lane.recent /= 2);
+        self.sources.change(|source| (source.recent, source.long) = (source.recent / 2, source.long / 2));
+        self.lanes.iter_mut().for_each(|lane| (lane.recent, lane.long) = (lane.recent / 2, lane.long / 2));
         self.lanes.iter().position(|lane| lane.recent == 0 && !lane.is_asked_back)
     }
 }

@@ -32,17 +32,27 @@ pub struct MessageOptions {
     pub way: MessageWay,
     /// The most senders that have a lane at a time.
     pub fast_pairs: usize,
-    /// Bytes of a lane, from 2.5 KiB to 1 MiB. A message of a little less than half of that, but at most 8,000 bytes, need not be fetched.
+    /// Bytes of a lane, from 2.5 KiB to 1 MiB. A message of a little less than half of that, but at most 32 KiB on a node and 128 KiB between
+    /// nodes, need not be fetched.
     pub lane_bytes: usize,
+    /// The most of these senders that have a wide lane instead, because they send many messages of that length: 128 KiB on a node, and
+    /// 640 KiB between nodes.
+    pub wide_pairs: usize,
     /// A receive that waits for a message which was sent behind others has those kept until they are received: up to so many bytes, then it
     /// fails. (What a few messages of each sender take comes on top.)
     pub kept_bytes: usize,
 }
 
 impl Default for MessageOptions {
-    /// At most 64 lanes of 3 KiB, for those who send much, and 16 MiB that are kept for a receive.
+    /// At most 64 lanes of 3 KiB, for those who send much, 4 of them wide, and 16 MiB that are kept for a receive.
     fn default() -> Self {
-        MessageOptions { way: MessageWay::Automatic, fast_pairs: 64, lane_bytes: 3072, kept_bytes: 16 << 20 }
+        MessageOptions {
+            way: MessageWay::Automatic,
+            fast_pairs: 64,
+            lane_bytes: 3072,
+            wide_pairs: 4,
+            kept_bytes: 16 << 20,
+        }
     }
 }
 

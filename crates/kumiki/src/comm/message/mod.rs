@@ -73,9 +73,18 @@ use ring::Ring;
 const CREDIT: u8 = 8;
 /// A message of at most so many bytes goes as it is…
 const EAGER_BYTES: u64 = 1024;
-/// …or of so many where there is a long lane: but a mailbox must have room for it, too, if the lane is left.
-const LONGEST_SHORT: u64 = 8000;
-const _: () = assert!(LONGEST_SHORT <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
+/// …or of so many where there is a lane that is long enough. Beyond it takes less time that the receiver fetches the message: on a node one
+/// copy less is worth more than the two words that are exchanged for it, and between nodes they are two round trips.
+const LONGEST_NEAR: u64 = 32 << 10;
+const LONGEST_FAR: u64 = 128 << 10;
+/// The longest that a mailbox has room for. One that is longer, and has lost its lane, is fetched.
+const LONGEST_MAILED: u64 = 8000;
+const _: () = assert!(LONGEST_MAILED <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
+/// Bytes of a lane for those who send much that is not short: for four messages of the longest sort, and more.
+const WIDE_NEAR: u64 = 128 << 10;
+const WIDE_FAR: u64 = 640 << 10;
+const _: () =
+    assert!(WIDE_FAR <= ring::LARGEST_RING && 4 * LONGEST_FAR <= WIDE_FAR && 4 * LONGEST_NEAR <= WIDE_NEAR);
 
 /// What became of a request.
 type Outcome = Result<Option<Delivery>>;
@@ -127,7 +136,7 @@ pub(super) fn serve_mail(
     let mut count = 0u32;
     while !request.is_empty() {
         let (record, body) = Record::read(from, request)?;
-        if record.body_bytes() > LONGEST_SHORT || !record.can_be_mailed(local) {
+        if record.body_bytes() > LONGEST_MAILED || !record.can_be_mailed(local) {
             return Err(Error::Misuse("a message that cannot be in a mailbox".into()));
         }
         if !writing.push(&record, body)? {
@@ -160,7 +169,7 @@ pub(super) fn serve_lane(local: Local<'_>, from: u32, request: &mut Reader<'_>) 
     }
     while !request.is_empty() {
         let (record, body) = Record::read(from, request)?;
-        if record.body_bytes() > LONGEST_SHORT || !writing.push(&record, body)? {
+        if record.body_bytes() > LONGEST_FAR || !writing.push(&record, body)? {
             return Err(Error::Misuse("messages for which a lane has no room".into()));
         }
     }

@@ -10,10 +10,10 @@ mod mail;
 
 use super::record::{Note, Record};
 use super::ring::Ring;
-use super::{Results, CREDIT, EAGER_BYTES, LONGEST_SHORT};
+use super::{Place, Results, CREDIT, EAGER_BYTES, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR};
 use crate::{Error, GlobalAddress, Rank, Result, World};
 use kumiki_mem::{Booking, Posted};
-use lanes::{Batch, Lane};
+use lanes::{Batch, Lane, Refused};
 use mail::Parcel;
 use std::collections::{HashSet, VecDeque};
 
@@ -69,7 +69,9 @@ pub(super) struct Out {
     /// Requests to a lane that are under way, and what is in them…
     posted: VecDeque<Batch>,
     /// …and those that were not taken, while others are under way behind them.
-    refused: VecDeque<Batch>,
+    refused: VecDeque<Refused>,
+    /// Buffers for the next ones.
+    spares: Vec<(Vec<u8>, Booking)>,
     pause: Pause,
 }
 
@@ -129,8 +131,36 @@ impl Out {
     }
 
     /// The longest message that can go without being lent.
-    pub(super) fn longest_short(&self) -> u64 {
-        self.lane.map_or(EAGER_BYTES, |lane| lane.ring.longest_body().clamp(EAGER_BYTES, LONGEST_SHORT))
+    #[inline]
+    pub(super) fn longest_short(&self, is_near: bool) -> u64 {
+        let longest = if is_near { LONGEST_NEAR } else { LONGEST_FAR };
+        self.lane.map_or(EAGER_BYTES, |lane| lane.ring.longest_body().clamp(EAGER_BYTES, longest))
+    }
+
+    /// A message that waits for a lane that is gone, and is too long for a mailbox: it is to be [lent](Self::lend_first).
+    pub(super) fn has_to_lend(&self) -> bool {
+        let first = self.queue.front().filter(|_| self.lane.is_none());
+        first.is_some_and(|item| item.body.len() as u64 > LONGEST_MAILED)
+    }
+
+    /// The request for the first message that waits; 0 if that is done.
+    pub(super) fn first_request(&self) -> u64 {
+        self.queue.front().map_or(0, |item| item.request)
+    }
+
+    /// The first message that waits lies in memory that is registered now, and is fetched; what it holds is given by `register`.
+    pub(super) fn lend_first(
+        &mut self,
+        number: u64,
+        register: impl FnOnce(Vec<u8>) -> Result<Place>,
+    ) -> Result<()> {
+        let Some(item) = self.queue.front_mut() else { return Ok(()) };
+        let Note::Short { context, tag, bytes } = item.note else { return Ok(()) };
+        let Place { address, registration } = register(item.body.clone())?;
+        item.request = number;
+        item.note = Note::Lent { context, tag, bytes, place: address, number };
+        item.body = registration.to_le_bytes().to_vec();
+        Ok(())
     }
 
     /// Sends a short message at once, if nothing waits before it and there is room: whether it is gone.
@@ -171,7 +201,7 @@ impl Out {
         Ok(sent)
     }
 
-    /// The same if there is a lane on this node, and nothing else is to be done. Nothing if it is not so.
+    /// The same if there is a lane, and nothing else is to be done. Nothing if it is not so.
     #[inline(always)]
     pub(super) fn send_in_lane(
         &mut self,
@@ -181,7 +211,10 @@ impl Out {
         body: &[u8],
     ) -> Option<Result<bool>> {
         let local = world.local();
-        if self.is_busy() || !local.can_touch(to) {
+        if !local.can_touch(to) {
+            return self.post_now(world, to, note, body);
+        }
+        if self.is_busy() {
             return None;
         }
         let lane = self.lane.as_mut()?;
@@ -254,12 +287,11 @@ impl Out {
             }
         };
         self.queue.drain(..).for_each(&mut fail);
-        for batch in self.posted.drain(..) {
-            world.memory.forget_call(batch.posted);
-            batch.items.into_iter().for_each(&mut fail);
-        }
+        // What is lent in these has failed with the rest that is lent.
+        self.posted.drain(..).for_each(|batch| world.memory.forget_call(batch.posted));
         self.refused.drain(..).flat_map(|batch| batch.items).for_each(&mut fail);
         (self.lane, self.is_leaving) = (None, false);
+        self.spares = Vec::new();
         if is_gone {
             self.control.clear();
             self.offered = None;
@@ -368,9 +400,7 @@ mod tests {
         let lane = Lane { tail: 600, has_ended: true, ..Lane::new(ring) };
         let mut out = Out { lane: Some(lane), ..Out::default() };
         out.send(short(5, 8));
-        // Whoever calls itself has its answer.
-        let posted = || world.memory.post_call(0, crate::comm::COMM, vec![super::super::MAIL]).unwrap();
-        let batch = |first, items, is_end| Batch { posted: posted(), first, items, is_end };
+        let batch = |first, items, is_end| Refused { first, items, is_end };
         out.refused.push_back(batch(100, vec![short(1, 8), short(2, 8)], false));
         out.refused.push_back(batch(300, vec![short(3, 8), short(4, 8)], false));
         out.refused.push_back(batch(550, vec![], true));

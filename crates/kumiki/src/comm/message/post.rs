@@ -80,6 +80,40 @@ pub(super) struct Lending {
     _booked: Booking,
 }
 
+impl Lending {
+    /// If the first message that waits for a rank has lost its lane, and is too long for the mailbox, it is lent. False if it is not so, or there is
+    /// no memory for that now.
+    fn replaces_first(
+        world: &World,
+        to: Rank,
+        out: &mut Out,
+        (lent, numbers, forgotten): (&mut BTreeMap<u64, Lending>, &mut u64, &mut HashSet<u64>),
+    ) -> bool {
+        if !out.has_to_lend() {
+            return false;
+        }
+        let Ok(booked) = world.memory.book(Purpose::Comm, KEPT_BYTES) else { return false };
+        // One that is sent, as far as anybody knows, nobody asks for.
+        let is_sent = out.first_request() == 0;
+        *numbers += u64::from(is_sent);
+        let request = if is_sent { *numbers } else { out.first_request() };
+        let mut memory = None;
+        let registered = out.lend_first(request, |bytes| {
+            let registered = world.register(bytes)?;
+            let place = registered.ptr().into();
+            memory = Some(Box::new(registered) as Box<dyn Any + Send>);
+            Ok(place)
+        });
+        if registered.is_ok() {
+            lent.insert(request, Lending { request, to, _memory: memory, _booked: booked });
+            if is_sent {
+                forgotten.insert(request);
+            }
+        }
+        registered.is_ok()
+    }
+}
+
 /// A message that is to be fetched: whoever waits does it, and [says so](Post::fetched).
 pub(crate) struct Fetch {
     pub(super) request: u64,
@@ -355,7 +389,7 @@ impl Post {
         }
         let out = self.outs.get_mut(&to)?;
         let bytes = body.len() as u64;
-        if bytes > out.longest_short() {
+        if bytes > out.longest_short(world.local().is_near(to)) {
             return None;
         }
         let sent = out.send_in_lane(world, to, note, body)?;
@@ -454,8 +488,8 @@ impl Post {
     }
 
     /// The longest message to a rank that need not be lent.
-    pub(super) fn longest_short(&self, to: Rank) -> u64 {
-        self.outs.get(&to).map_or(super::EAGER_BYTES, |out| out.longest_short())
+    pub(super) fn longest_short(&self, world: &World, to: Rank) -> u64 {
+        self.outs.get(&to).map_or(super::EAGER_BYTES, |out| out.longest_short(world.local().is_near(to)))
     }
 
     fn check_torn(&self, to: Rank) -> Result<()> {
@@ -482,12 +516,19 @@ impl Post {
         if !self.outs.values().any(|out| out.is_busy()) {
             return;
         }
-        let Post { outs, debts, done, moves, .. } = self;
+        let Post { outs, debts, done, moves, lent, numbers, forgotten, .. } = self;
         let mut failed = Vec::new();
         outs.retain(|to, out| {
             if out.is_busy() {
                 let mut debt = debts.get(*to);
-                let advanced = out.advance(world, *to, &mut debt, done);
+                let mut advanced = out.advance(world, *to, &mut debt, done);
+                // What has lost its lane goes on as what is lent.
+                while let Ok(moved) = advanced {
+                    if !Lending::replaces_first(world, *to, out, (lent, numbers, forgotten)) {
+                        break;
+                    }
+                    advanced = out.advance(world, *to, &mut debt, done).map(|more| moved + more);
+                }
                 debts.set(*to, debt);
                 match advanced {
                     Ok(moved) => *moves += moved,

@@ -148,7 +148,7 @@ impl World {
                 Some(sent) => sent,
                 None => {
                     post.enter(self)?;
-                    if bytes.len() as u64 > post.longest_short(to.rank) {
+                    if bytes.len() as u64 > post.longest_short(self, to.rank) {
                         return Ok(Started::TooLong);
                     }
                     post.send_now(self, to.rank, note, bytes)

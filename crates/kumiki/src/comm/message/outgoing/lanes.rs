@@ -2,15 +2,19 @@
 
 use super::super::record::{Note, Record, HEAD_BYTES};
 use super::super::ring::{Ring, Writing};
-use super::super::{Results, LANE};
+use super::super::{Results, LANE, LONGEST_FAR, LONGEST_MAILED};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::COMM;
-use crate::{Error, Rank, Result, World};
-use kumiki_mem::codec::Writer;
-use kumiki_mem::{Local, Mark, Posted};
+use crate::{Error, Purpose, Rank, Result, World};
+use kumiki_mem::codec::{Reader, Writer};
+use kumiki_mem::{Leeway, Local, Mark, Posted};
 
 /// Requests to a lane on another node that may be under way at once.
 const MOST_POSTED: usize = 16;
+
+/// Buffers of long requests that are kept while there is a lane, and the least bytes that they are kept for.
+const MOST_SPARES: usize = 8;
+const LEAST_SPARE: usize = 16 << 10;
 
 /// A lane at the other rank.
 #[derive(Clone, Copy, Debug)]
@@ -42,14 +46,41 @@ impl Lane {
     }
 }
 
-/// Messages that are on their way to a lane on another node: they are kept until it has taken them.
+/// Messages that are on their way to a lane on another node: the request keeps them until it was taken.
 pub(super) struct Batch {
     pub(super) posted: Posted,
     /// Where in the lane they are.
+    first: u64,
+    is_end: bool,
+}
+
+/// Messages that were not taken, and go again.
+pub(super) struct Refused {
     pub(super) first: u64,
     pub(super) items: Vec<Item>,
     pub(super) is_end: bool,
 }
+
+impl Refused {
+    /// Those of a request.
+    fn of(batch: &Batch, request: &[u8]) -> Result<Refused> {
+        let mut items = Vec::new();
+        let mut reader = Reader::new(request.get(LANE_HEAD_BYTES..).unwrap_or_default());
+        while !batch.is_end && !reader.is_empty() {
+            let (record, body) = Record::read(0, &mut reader)?;
+            let request = match record.note {
+                Note::Lent { number, .. } => number,
+                // It is sent, as far as anybody knows.
+                _ => 0,
+            };
+            items.push(Item { request, note: record.note, body: body.to_vec(), _booked: None });
+        }
+        Ok(Refused { first: batch.first, items, is_end: batch.is_end })
+    }
+}
+
+/// Bytes of a request before its records: what it is, the lane, the place there, and whether its sender is hungry.
+const LANE_HEAD_BYTES: usize = 1 + 8 + 8 + 1;
 
 impl Out {
     /// The lane, if something is to be written into it.
@@ -126,42 +157,107 @@ impl Out {
         if records.is_empty() {
             return Ok(0);
         }
-        let hungry = room < HEAD_BYTES + lane.ring.longest_body();
-        let start = Writer::new(LANE).long(lane.ring.address.bits()).long(first).flag(hungry);
         let bodies = items.iter().map(|item: &Item| &item.body[..]).chain([&[][..]]);
-        let request =
-            records.iter().zip(bodies).fold(start, |request, (record, body)| record.write(request, body));
-        match world.memory.try_to_post_call(to, COMM, request.finish()) {
-            Ok(posted) => {
-                items.iter_mut().for_each(|item| settle(item, done));
-                self.posted.push_back(Batch { posted, first, items, is_end });
-            }
+        let posted = self.post_records(
+            world,
+            to,
+            Lane { has_ended: is_end, ..lane },
+            first,
+            records.iter().zip(bodies),
+        );
+        match posted {
+            Ok(()) => items.iter_mut().for_each(|item| settle(item, done)),
             Err(error) => {
                 items.into_iter().rev().for_each(|item| self.queue.push_front(item));
                 return Err(error);
             }
         }
-        self.lane = Some(Lane { has_ended: is_end, ..lane });
         self.is_leaving &= !is_end;
         Ok(records.len() as u64)
+    }
+
+    /// Has records written into a lane on another node, from a place on; the lane is as it is behind them.
+    fn post_records<'a>(
+        &mut self,
+        world: &World,
+        to: Rank,
+        lane: Lane,
+        first: u64,
+        records: impl Iterator<Item = (&'a Record, &'a [u8])>,
+    ) -> Result<()> {
+        let room = lane.ring.bytes.saturating_sub(lane.tail.wrapping_sub(lane.head));
+        let hungry = room < HEAD_BYTES + lane.ring.longest_body().min(LONGEST_FAR);
+        // Each of them has its length, and few are many.
+        let bytes = lane.tail.wrapping_sub(first) as usize;
+        let spare = if bytes >= LEAST_SPARE { self.spares.pop() } else { None };
+        let spare = spare.map(|(spare, _)| spare).unwrap_or_default();
+        let start = Writer::in_buffer(LANE, spare, LANE_HEAD_BYTES + bytes + bytes / 4);
+        let start = start.long(lane.ring.address.bits()).long(first).flag(hungry);
+        let request = records.fold(start, |request, (record, body)| record.write(request, body));
+        let is_end = lane.has_ended;
+        // Nobody waits for the answer, but to the end of a lane.
+        let leeway = if is_end { Leeway::Short } else { Leeway::Long };
+        let posted = world.memory.try_to_post_call(to, COMM, request.finish(), leeway)?;
+        self.posted.push_back(Batch { posted, first, is_end });
+        self.lane = Some(lane);
+        Ok(())
+    }
+
+    /// Has a message written into a lane on another node at once, if nothing waits before it and there is room. Nothing if it is not so.
+    pub(super) fn post_now(
+        &mut self,
+        world: &World,
+        to: Rank,
+        note: Note,
+        body: &[u8],
+    ) -> Option<Result<bool>> {
+        let waits = !self.control.is_empty() || !self.queue.is_empty() || self.offered.is_some();
+        let mut lane = self.lane.filter(|lane| !lane.has_ended && !self.is_leaving)?;
+        if waits || !self.refused.is_empty() || self.pause.until_ns != 0 {
+            return None;
+        }
+        if self.posted.len() >= MOST_POSTED / 2 {
+            match self.reap_lane(world) {
+                Ok(_) if self.posted.len() >= MOST_POSTED || self.pause.until_ns != 0 => return None,
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        let (record, first) = (record(world, note, false), lane.tail);
+        let room = lane.ring.bytes.saturating_sub(lane.tail.wrapping_sub(lane.head));
+        if record.ring_bytes() > room.min(HEAD_BYTES + lane.ring.longest_body()) {
+            return None;
+        }
+        lane.tail = lane.tail.wrapping_add(record.ring_bytes());
+        let alive = world.local().check_alive(to);
+        Some(
+            alive
+                .and_then(|()| self.post_records(world, to, lane, first, [(&record, body)].into_iter()))
+                .map(|()| true),
+        )
     }
 
     /// Takes answers of a lane on another node that are there. What there was no memory for goes again, in its order, when all answers are
     /// there: what came behind it was not taken either, because it was not for that place.
     pub(super) fn reap_lane(&mut self, world: &World) -> Result<u64> {
         let mut moved = 0;
-        while let Some(answer) = self.posted.front().and_then(|batch| world.memory.answer_of(batch.posted)) {
+        let answer_of = |batch: &Batch| world.memory.answer_and_request_of(batch.posted);
+        while let Some((answer, request)) = self.posted.front().and_then(answer_of) {
             let Some(batch) = self.posted.pop_front() else { break };
             match answer {
                 Ok(_) if self.refused.is_empty() => {
                     self.pause = Default::default();
+                    self.keep_spare(world, request);
                     if batch.is_end {
                         self.lane = None;
+                        self.spares = Vec::new();
                     }
                     moved += 1;
                 }
-                Err(Error::OutOfMemory { .. }) => self.refused.push_back(batch),
-                Ok(_) | Err(Error::Misuse(_)) if !self.refused.is_empty() => self.refused.push_back(batch),
+                Err(Error::OutOfMemory { .. }) => self.refused.push_back(Refused::of(&batch, &request)?),
+                Ok(_) | Err(Error::Misuse(_)) if !self.refused.is_empty() => {
+                    self.refused.push_back(Refused::of(&batch, &request)?);
+                }
                 answer => {
                     answer?;
                 }
@@ -175,12 +271,24 @@ impl Out {
         Ok(moved)
     }
 
+    /// Keeps the buffer of a long request for another one: fresh memory of that length takes the system as long as the message.
+    fn keep_spare(&mut self, world: &World, buffer: Vec<u8>) {
+        if buffer.capacity() < LEAST_SPARE || self.spares.len() >= MOST_SPARES {
+            return;
+        }
+        if let Ok(booked) = world.memory.book(Purpose::Comm, buffer.capacity() as u64) {
+            self.spares.push((buffer, booked));
+        }
+    }
+
     fn take_refused_back(&mut self) {
         if let (Some(lane), Some(batch)) = (&mut self.lane, self.refused.front()) {
             (lane.tail, lane.has_ended) = (batch.first, false);
         }
         for batch in self.refused.drain(..).rev() {
-            self.is_leaving |= batch.is_end;
+            // For a long one there may not be memory for long: it is fetched.
+            let is_long = batch.items.iter().any(|item| item.body.len() as u64 > LONGEST_MAILED);
+            self.is_leaving |= batch.is_end || is_long;
             batch.items.into_iter().rev().for_each(|item| self.queue.push_front(item));
         }
     }

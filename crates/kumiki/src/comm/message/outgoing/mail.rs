@@ -8,6 +8,7 @@ use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::COMM;
 use crate::{Error, Rank, Result, World};
 use kumiki_mem::codec::Writer;
+use kumiki_mem::Leeway;
 use std::collections::VecDeque;
 
 /// What goes into a mailbox.
@@ -52,7 +53,10 @@ impl Out {
         if let Some(ring) = self.offered.take() {
             return Some(Parcel::Begin(ring));
         }
-        let item = if *debt < CREDIT { self.queue.pop_front()? } else { return None };
+        if *debt >= CREDIT || self.has_to_lend() {
+            return None;
+        }
+        let item = self.queue.pop_front()?;
         *debt += 1;
         Some(Parcel::Message(item))
     }
@@ -136,7 +140,7 @@ impl Out {
         }
         let count = parcels.len() as u64;
         if count > 0 {
-            match world.memory.try_to_post_call(to, COMM, request.finish()) {
+            match world.memory.try_to_post_call(to, COMM, request.finish(), Leeway::Short) {
                 Ok(posted) => self.mail = Some((posted, parcels)),
                 Err(error) => {
                     parcels.into_iter().rev().for_each(|parcel| self.put_back(parcel, debt));
