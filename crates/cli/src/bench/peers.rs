@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 const TABLE: &str = include_str!("../../embedded/peers.tsv");
-const PROGRAM: &str = include_str!("../../embedded/rma.c");
+const PROGRAM: &str = concat!(include_str!("../../embedded/ask.h"), include_str!("../../embedded/rma.c"));
 
 /// What stands in the table for the folder of libraries.
 const FOLDER: &str = "{peers}";
