@@ -11,8 +11,8 @@ mod progress;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{
-    acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, relay, run, selftest, sim,
-    top, waitio_serv,
+    acprun, agent, array, cc, completions, demo, doctor, info, macprun, man, mem, rank, relay, run, selftest,
+    sim, top, waitio_serv,
 };
 use std::process::ExitCode;
 
@@ -36,6 +36,7 @@ enum Command {
     Mem(mem::Arguments),
     Bench(bench::Arguments),
     Sim(sim::Arguments),
+    Array(array::Arguments),
     Top(top::Arguments),
     Acprun(acprun::Arguments),
     Macprun(macprun::Arguments),
@@ -125,6 +126,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Array(arguments) => array::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Acprun(arguments) => acprun::run(&arguments.words),

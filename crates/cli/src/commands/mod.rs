@@ -2,6 +2,7 @@
 
 pub(crate) mod acprun;
 pub(crate) mod agent;
+pub(crate) mod array;
 pub(crate) mod cc;
 pub(crate) mod completions;
 pub(crate) mod demo;
