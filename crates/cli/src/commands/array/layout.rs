@@ -37,7 +37,7 @@ impl Space<'_> {
     pub(super) fn table(&self) -> String {
         let dimensions = self.mapping.dimensions().len();
         let mut text = format!("{}\n\n{:>6}  {:<8}", self.title(), "rank", "node");
-        (0..dimensions).for_each(|at| _ = write!(text, "  {:<22}", format!("dimension {at}")));
+        (0..dimensions).for_each(|at| _ = write!(text, "  {:<24}", format!("dimension {at}")));
         let _ = writeln!(text, "  {:>14}  {:>14}  {:>10}", "elements", "with shadow", "memory");
         let mut most = 0;
         for rank in self.mapping.nodes().ranks() {
@@ -49,7 +49,7 @@ impl Space<'_> {
             let place = part.coordinates().unwrap_or_default();
             let place: Vec<String> = place.iter().map(u32::to_string).collect();
             let _ = write!(text, "{rank:>6}  {:<8}", place.join(","));
-            (0..dimensions).for_each(|at| _ = write!(text, "  {:<22}", indices(&part, at)));
+            (0..dimensions).for_each(|at| _ = write!(text, "  {:<24}", indices(&part, at)));
             let memory = bytes_text(part.len() as f64 * self.element as f64);
             let _ = writeln!(text, "  {:>14}  {:>14}  {memory:>10}", elements(&part), part.len());
         }
@@ -162,16 +162,18 @@ fn elements(part: &Part<'_>) -> u64 {
 /// The indices of one dimension that a node has.
 fn indices(part: &Part<'_>, dimension: usize) -> String {
     let ranges = all(part, dimension);
-    let text = |range: &kumiki::array::Progression| match (range.first, range.last, range.step) {
-        (first, last, _) if first == last => first.to_string(),
-        (first, last, 1) => format!("{first}..={last}"),
-        (first, last, step) => format!("{first}..={last} by {step}"),
-    };
-    match &ranges[..] {
-        [] => "nothing".into(),
-        [one] => text(one),
-        [one, other] => format!("{}, {}", text(one), text(other)),
-        [one, .., last] => format!("{} … {} ({})", text(one), text(last), ranges.len()),
+    let first = ranges.iter().map(|range| range.first).min();
+    let last = ranges.iter().map(|range| range.last).max();
+    match (&ranges[..], first, last) {
+        ([one], Some(first), _) if one.first == one.last => first.to_string(),
+        ([one], Some(first), Some(last)) if one.step == 1 => format!("{first}..={last}"),
+        ([one], Some(first), Some(last)) => format!("{first}..={last} by {}", one.step),
+        // Blocks in turn are as many progressions as a block has indices.
+        ([one, ..], Some(first), Some(last)) => {
+            let block = first + ranges.len() as i64 - 1;
+            format!("{first}..={block} by {} to {last}", one.step)
+        }
+        _ => "nothing".into(),
     }
 }
 
@@ -203,7 +205,7 @@ mod tests {
     fn what_is_dealt_out_in_turn_is_shown_by_its_pieces() {
         let (mapping, formats) = space(&[24], &[2], "cyclic(3)");
         let space = Space { mapping: &mapping, element: 8, formats };
-        assert_eq!(indices(&mapping.part(0), 0), "0..=2 … 18..=20 (4)");
+        assert_eq!(indices(&mapping.part(0), 0), "0..=2 by 6 to 20");
         assert!(space.table().contains("  000111000111000111000111\n"));
         let (mapping, _) = super::tests::space(&[10], &[3], "cyclic");
         assert_eq!(indices(&mapping.part(1), 0), "1..=7 by 3");
