@@ -1,5 +1,7 @@
 //! `barrier`, `reduction`, `bcast`: what the nodes of a set do together. With `*` in the on-clause there are several sets, each by itself.
 
+use super::arrays::KxmpArray;
+use super::coarrays::{gather, scatter};
 use super::references::{self, KxmpRef};
 use super::sets::Set;
 use super::values::{Op, Type};
@@ -73,6 +75,43 @@ pub(super) fn reduce(set: &Set, value: &mut [u8], kind: &Type, op: Op) -> Result
     match set.is_single() || value.is_empty() {
         true => Ok(()),
         false => set.with_group(|group| groups::allreduce(group, value, &how)),
+    }
+}
+
+/// Combines the parts of an array of all nodes of a set, in place: what each owns.
+///
+/// # Safety
+/// `place` must be a text, or NULL; `array` must be one.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_reduction_array(
+    place: *const c_char,
+    on: KxmpRef,
+    op: c_int,
+    array: *mut KxmpArray,
+    id: c_long,
+) {
+    let _ = id;
+    // SAFETY: as the caller promises.
+    unsafe {
+        edge(place, "reduction", || {
+            let (array, inside) = KxmpArray::get(array)?;
+            let (kind, op) = (Type::new(array.kind)?, Op::new(op)?);
+            let map = array.mapping(inside)?;
+            let memory = array.memory(map)?;
+            let Some(set) = references::set(&on)? else { return Ok(()) };
+            for section in map.owned(array.element) {
+                let bytes = section.count() as usize * array.element;
+                if section.is_dense(array.element) {
+                    let first = section.first as usize;
+                    reduce(&set, &mut memory[first..first + bytes], &kind, op)?;
+                    continue;
+                }
+                let mut values = gather(array.base, &section, array.element, section.count() as usize);
+                reduce(&set, &mut values, &kind, op)?;
+                scatter(array.base, &section, array.element, &values);
+            }
+            Ok(())
+        })
     }
 }
 

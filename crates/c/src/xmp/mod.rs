@@ -6,6 +6,9 @@
 //! | `sets.rs` | sets of nodes, their groups, and the stack of those that execute |
 //! | `references.rs` | `p[..]` and `t(..)`: which nodes are meant |
 //! | `nodes.rs` | `nodes` |
+//! | `templates.rs` | `template`, `distribute`, `template_fix` |
+//! | `arrays.rs`, `directory.rs` | distributed arrays, and where others find their parts |
+//! | `nests.rs` | `loop`: the iterations of this node |
 //! | `tasks.rs` | `task` |
 //! | `values.rs` | types of elements, and how reductions combine them |
 //! | `extended.rs` | `long double`, which Rust has not |
@@ -15,12 +18,15 @@
 //! | `coarrays.rs` | coarrays: memory, put, get, copies |
 //! | `locks.rs` | atomics and locks |
 //! | `events.rs` | `post`, `wait`, and the synchronisation of images |
-//! | `inquiry.rs` | who and where this node is |
+//! | `inquiry.rs`, `array_inquiry.rs` | who and where this node is; what templates and arrays are |
 //!
 //! No function gives an error back: what goes wrong ends the job, with one message that begins with the place in the program.
 
+pub mod array_inquiry;
+pub mod arrays;
 pub mod coarrays;
 pub mod collectives;
+mod directory;
 pub mod events;
 #[cfg(target_arch = "x86_64")]
 mod extended;
@@ -28,12 +34,14 @@ mod extended;
 pub mod inquiry;
 pub mod locks;
 pub mod loop_reductions;
+pub mod nests;
 pub mod nodes;
 pub mod references;
 mod sections;
 pub mod session;
 mod sets;
 pub mod tasks;
+pub mod templates;
 mod values;
 
 use crate::guard::guard;
@@ -49,6 +57,7 @@ pub(crate) const MOST_DIMENSIONS: usize = 7;
 
 /// The world ends: what borrows it is dropped. Nobody is in it.
 pub(crate) fn end_all() {
+    directory::end_all();
     sets::end_all();
 }
 

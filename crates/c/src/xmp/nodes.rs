@@ -5,6 +5,7 @@ use super::sets::{self};
 use super::{edge, references, session, MOST_DIMENSIONS};
 use crate::api::buffers::list;
 use crate::guard::misuse;
+use kumiki::array;
 use kumiki::{Members, Rank, Result, World};
 use std::ffi::{c_char, c_int, c_long, CStr};
 use std::sync::{Mutex, PoisonError};
@@ -34,6 +35,8 @@ pub struct Nodes {
     pub(super) members: Members,
     /// Of a subset: what it is a part of, and where, by dimension of that: lower bound, upper bound, step, from 1.
     pub(super) part_of: Option<(&'static Nodes, Vec<[i64; 3]>)>,
+    /// The same for arrays; none if there are no members.
+    pub(super) space: Option<array::Nodes>,
 }
 
 /// What nodes were declared to be.
@@ -49,7 +52,7 @@ static DECLARED: Mutex<Vec<&'static Nodes>> = Mutex::new(Vec::new());
 
 impl Nodes {
     /// How many there are of each dimension, as bounds.
-    fn bounds(&self) -> Vec<(i64, i64)> {
+    pub(super) fn bounds(&self) -> Vec<(i64, i64)> {
         self.sizes.iter().map(|size| (0, size - 1)).collect()
     }
 
@@ -260,8 +263,16 @@ fn make(world: &World, name: &str, sizes: &[c_long], kind: c_int, of: &KxmpRef) 
     if let Some(known) = declared.iter().find(is_same) {
         return Ok(known);
     }
-    let nodes: &'static Nodes =
-        Box::leak(Box::new(Nodes { tag: Tag::Nodes, name: name.into(), kind, sizes, members, part_of }));
+    let space = match members.is_empty() {
+        true => None,
+        false => {
+            let ranks: Vec<Rank> = members.iter().collect();
+            let sizes: Vec<u32> = sizes.iter().rev().map(|&size| size as u32).collect();
+            Some(array::Nodes::of(&ranks, &sizes)?)
+        }
+    };
+    let nodes = Nodes { tag: Tag::Nodes, name: name.into(), kind, sizes, members, part_of, space };
+    let nodes: &'static Nodes = Box::leak(Box::new(nodes));
     declared.push(nodes);
     Ok(nodes)
 }

@@ -3,8 +3,10 @@
 use super::loop_reductions::KxmpLevel;
 use super::nodes::Nodes;
 use super::sets::{self, Set};
+use super::templates::Template;
 use super::{session, MOST_DIMENSIONS};
 use crate::guard::misuse;
+use kumiki::array::Sub;
 use kumiki::{Members, Rank, Result, World};
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::Arc;
@@ -55,6 +57,7 @@ pub(super) enum Subscript {
 pub(super) enum Of {
     Executing,
     Nodes(&'static Nodes),
+    Template(&'static Template),
 }
 
 impl KxmpRef {
@@ -67,10 +70,23 @@ impl KxmpRef {
         match unsafe { self.of.cast::<u64>().read() } {
             // SAFETY: the tag says so.
             tag if tag == Tag::Nodes as u64 => Ok(Of::Nodes(unsafe { &*self.of.cast() })),
+            // SAFETY: likewise.
+            tag if tag == Tag::Template as u64 => Ok(Of::Template(unsafe { &*self.of.cast() })),
             _ => Err(misuse(
                 "the reference is neither to nodes nor to a template: declare it before it is used",
             )),
         }
+    }
+
+    /// The same with `:` where a loop variable stands.
+    pub(super) fn without_variables(&self, levels: &[KxmpLevel]) -> KxmpRef {
+        let mut reference = *self;
+        for axis in levels.iter().filter_map(|level| usize::try_from(level.axis).ok()) {
+            if let Some(sub) = reference.sub.get_mut(axis) {
+                sub.kind = KxmpSub::ALL;
+            }
+        }
+        reference
     }
 
     /// The subscripts, for something with these bounds, inclusive; none if it is meant as a whole.
@@ -152,6 +168,13 @@ pub(super) fn members(world: &World, reference: &KxmpRef) -> Result<Option<Membe
     match reference.of()? {
         Of::Executing => sets::executing().map(|set| Some(set.members.clone())),
         Of::Nodes(nodes) => nodes.members_of(world, reference),
+        Of::Template(template) => {
+            let space = template.space()?;
+            Ok(Some(match template.subscripts(&space, reference)? {
+                Some(subscripts) => space.owners(&subscripts)?.members(),
+                None => space.nodes().members(),
+            }))
+        }
     }
 }
 
@@ -181,16 +204,32 @@ pub(super) fn loop_set(reference: &KxmpRef, levels: &[KxmpLevel]) -> Result<Opti
     match reference.of()? {
         Of::Executing => sets::executing().map(Some),
         Of::Nodes(_) => {
-            let mut reference = *reference;
+            let mut reference = reference.without_variables(levels);
             let count = usize::try_from(reference.ndims).unwrap_or(0);
             for (axis, sub) in reference.sub.iter_mut().enumerate().take(count) {
-                if has_variable(axis) {
-                    sub.kind = KxmpSub::ALL;
-                } else if sub.kind == KxmpSub::ALL {
+                if sub.kind == KxmpSub::ALL && !has_variable(axis) {
                     sub.kind = KxmpSub::ANY;
                 }
             }
             set(&reference)
+        }
+        Of::Template(template) => {
+            let space = template.space()?;
+            let Some(own) = space.nodes().coordinates(sets::rank()) else { return Ok(None) };
+            let Some(subscripts) = template.subscripts(&space, &reference.without_variables(levels))? else {
+                return session::with(|world| Ok(sets::of(world, space.nodes().members())));
+            };
+            let mut coordinates: Vec<Vec<u32>> = own.iter().map(|&at| vec![at]).collect();
+            for (dimension, subscript) in subscripts.iter().enumerate() {
+                let Some(at) = space.node_dimension(dimension) else { continue };
+                if has_variable(template.turned(dimension)) {
+                    coordinates[at] = (0..space.nodes().sizes()[at]).collect();
+                } else if let Sub::Index(index) = subscript {
+                    coordinates[at] = space.axis(dimension).owner(*index).into_iter().collect();
+                }
+            }
+            let members = space.nodes().product(&coordinates)?.members();
+            session::with(|world| Ok(sets::of(world, members)))
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Units hand in their initialisers before `main`. The end is that of the process: with status 0 all ranks meet, and leave together; every
 //! other status ends the job with it.
 
-use super::{edge, edge_or, sets, WORLD};
+use super::{directory, edge, edge_or, sets, WORLD};
 use crate::acp::flush_output;
 use crate::complaints;
 use kumiki::{Error, Result, World};
@@ -68,7 +68,7 @@ pub(super) fn start() -> Result<()> {
         WORLDS.fetch_add(1, Ordering::Relaxed);
         with(|world| {
             sets::begin(world);
-            Ok(())
+            directory::begin(world)
         })?;
         watch();
     }

@@ -8,6 +8,7 @@ use kumiki::comm::Group;
 use kumiki::{Error, Members, Rank, Result, World};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Nodes in an order.
@@ -30,8 +31,17 @@ fn known() -> MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The rank of this process.
+static RANK: AtomicU32 = AtomicU32::new(0);
+
+/// The rank of this process.
+pub(super) fn rank() -> Rank {
+    RANK.load(Ordering::Relaxed)
+}
+
 /// All nodes execute.
 pub(super) fn begin(world: &World) {
+    RANK.store(world.rank(), Ordering::Relaxed);
     let all = Members::strided(0, 1, world.ranks());
     let set = Arc::new(Set { members: all.clone(), me: world.rank(), group: Mutex::new(None) });
     let mut known = known();
