@@ -20,6 +20,7 @@ mod template;
 
 pub use axis::{Axis, Owned};
 pub use mapping::{Align, Dimension, Mapping, Shadow};
+pub(crate) use nodes::combinations;
 pub use nodes::Nodes;
 pub use part::Part;
 pub use ranges::{margin, Progression};
@@ -31,6 +32,6 @@ use crate::Error;
 /// The most dimensions that node sets, templates and arrays have.
 pub const MAX_DIMENSIONS: usize = 7;
 
-pub(super) fn misuse(what: impl Into<String>) -> Error {
+pub(crate) fn misuse(what: impl Into<String>) -> Error {
     Error::Misuse(what.into())
 }
