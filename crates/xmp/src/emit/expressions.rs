@@ -1,0 +1,424 @@
+//! Expressions: subscripts of distributed arrays, their names, calls that mean something here. Everything else is copied.
+
+use super::{grouped, Translator};
+use crate::ast::{Expr, ExprKind, Sub};
+use crate::names::{Array, Set, Shape, Var};
+use crate::source::{Problem, Result, Span};
+use std::rc::Rc;
+
+/// The expressions in an expression, in order.
+pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
+    match &expr.kind {
+        ExprKind::Name | ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType | ExprKind::Statement(_) => Vec::new(),
+        ExprKind::Paren(e)
+        | ExprKind::Member(e, _)
+        | ExprKind::Unary(_, e)
+        | ExprKind::Postfix(e, _)
+        | ExprKind::Cast(_, e) => vec![e],
+        ExprKind::Index(e, sub) => {
+            let mut list = vec![&**e];
+            match &**sub {
+                Sub::At(at) => list.push(at),
+                Sub::Section(_, a, b, c) => list.extend([a, b, c].into_iter().flatten()),
+            }
+            list
+        }
+        ExprKind::Image(e, images) => std::iter::once(&**e).chain(images).collect(),
+        ExprKind::Call(e, arguments) => std::iter::once(&**e).chain(arguments).collect(),
+        ExprKind::Binary(_, a, b) | ExprKind::Assign(_, a, b) | ExprKind::Comma(a, b) => vec![a, b],
+        ExprKind::Cond(a, b, c) => std::iter::once(a).chain(b).chain(std::iter::once(c)).map(|e| &**e).collect(),
+        ExprKind::Braces(list) => list.iter().collect(),
+    }
+}
+
+/// Without parentheses around it.
+pub(super) fn bare(expr: &Expr) -> &Expr {
+    match &expr.kind {
+        ExprKind::Paren(inner) => bare(inner),
+        _ => expr,
+    }
+}
+
+/// One subscript, however it is written.
+pub(super) enum Step<'e> {
+    Sub(&'e Sub),
+    /// `*(a + i)`
+    Plus(&'e Expr),
+    /// `*a[i]`
+    Zero,
+}
+
+/// `a[i][j]` of a distributed array.
+pub(super) struct Chain<'e> {
+    pub(super) array: Rc<Array>,
+    pub(super) var: Rc<Var>,
+    pub(super) steps: Vec<Step<'e>>,
+}
+
+/// Functions of which we know that they reach no array of the program.
+const HARMLESS: [&str; 44] = [
+    "sqrt", "fabs", "sin", "cos", "tan", "exp", "log", "pow", "fmax", "fmin", "floor", "ceil", "abs", "labs", "atan", "atan2",
+    "asin", "acos", "sinh", "cosh", "tanh", "log10", "log2", "exp2", "cbrt", "hypot", "fmod", "sqrtf", "fabsf", "sinf", "cosf",
+    "expf", "logf", "powf", "fmaxf", "fminf", "printf", "exit", "rand", "srand", "xmp_node_num", "xmpc_node_num", "round", "trunc",
+];
+
+/// Functions that take an array as a whole, by its descriptor.
+const BY_DESCRIPTOR: [&str; 9] = [
+    "xmp_scatter", "xmp_gather", "xmp_pack", "xmp_unpack", "xmp_transpose", "xmp_matmul", "xmp_sort_up", "xmp_sort_down", "xmp_free",
+];
+
+impl Translator<'_, '_> {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Result<String> {
+        match &expr.kind {
+            ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType => Ok(self.slice(expr.span).to_owned()),
+            ExprKind::Name => Ok(self.name(expr.span)),
+            ExprKind::Image(..) => self.fetched(expr),
+            ExprKind::Call(function, arguments) => self.call(expr, function, arguments),
+            ExprKind::Statement(inner) => {
+                let text = self.stmt(inner)?;
+                Ok(self.splice(expr.span, &[(inner.span, text)]))
+            }
+            ExprKind::Assign(sign, left, right) if self.is_remote(left) => self.put_expression(expr, *sign, left, right),
+            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign) if self.is_step(*sign) && self.is_remote(inner) => {
+                self.step_remote(expr, inner, *sign)
+            }
+            ExprKind::Unary(sign, inner) if self.slice(*sign) == "sizeof" => self.size_of(expr, inner),
+            ExprKind::Unary(sign, inner) if self.slice(*sign) == "&" && self.is_remote(inner) => Err(Problem::new(
+                expr.span.start,
+                "the address of a coarray on another image cannot be taken",
+            )),
+            ExprKind::Binary(sign, left, right) if matches!(self.slice(*sign), "+" | "-") => {
+                match self.moved_pointer(*sign, left, right)? {
+                    Some(text) => Ok(text),
+                    None => self.copied(expr),
+                }
+            }
+            ExprKind::Index(..) | ExprKind::Unary(..) => match self.chain(expr) {
+                Some(chain) if !chain.steps.is_empty() => self.element(expr, &chain),
+                _ => self.indexed(expr),
+            },
+            _ => self.copied(expr),
+        }
+    }
+
+    fn is_step(&self, sign: Span) -> bool {
+        matches!(self.slice(sign), "++" | "--")
+    }
+
+    /// The expression with what is in it translated.
+    fn copied(&mut self, expr: &Expr) -> Result<String> {
+        let mut parts = Vec::new();
+        for child in children(expr) {
+            parts.push((child.span, self.expr(child)?));
+        }
+        Ok(self.splice(expr.span, &parts))
+    }
+
+    /// Subscripts of what is not distributed, which may be sections in an array assignment.
+    fn indexed(&mut self, expr: &Expr) -> Result<String> {
+        self.note_pointer(expr);
+        let ExprKind::Index(base, sub) = &expr.kind else { return self.copied(expr) };
+        match &**sub {
+            Sub::At(_) => self.copied(expr),
+            Sub::Section(span, first, _, step) => {
+                let base_text = self.expr(base)?;
+                let at = self.section_index(base, *span, first.as_ref(), step.as_ref(), "0")?;
+                Ok(format!("{base_text}[{at}]"))
+            }
+        }
+    }
+
+    /// What stands for a section inside the loops of an array assignment: sections are counted from the left.
+    pub(super) fn section_index(
+        &mut self,
+        base: &Expr,
+        span: Span,
+        first: Option<&Expr>,
+        step: Option<&Expr>,
+        lower: &str,
+    ) -> Result<String> {
+        let Some(names) = self.section.clone() else {
+            return Err(Problem::new(
+                span.start,
+                "a section can only stand in an array assignment, a gmove, a coarray assignment or a directive",
+            ));
+        };
+        let which = sections_in_chain(base);
+        let Some(name) = names.get(which) else {
+            return Err(Problem::new(span.start, format!("the left side has {} sections, this has more", names.len())));
+        };
+        let first = match first {
+            Some(first) => self.value(first)?,
+            None => lower.to_owned(),
+        };
+        let moved = match step {
+            Some(step) => {
+                let step = self.value(step)?;
+                if step == "1" { name.clone() } else { format!("{name} * {}", grouped(&step)) }
+            }
+            None => name.clone(),
+        };
+        Ok(if first == "0" { moved } else { format!("{} + {moved}", grouped(&first)) })
+    }
+
+    /// A name by itself.
+    fn name(&mut self, span: Span) -> String {
+        let text = self.slice(span);
+        let Some(var) = self.scopes.var(text) else { return text.to_owned() };
+        if let Some(array) = var.distributed() {
+            self.note_alias();
+            return match array.is_pointer {
+                true => text.to_owned(),
+                false => pointer(&array, "base"),
+            };
+        }
+        match var.coarray() {
+            Some(coarray) => coarray.local(),
+            None => text.to_owned(),
+        }
+    }
+
+    fn size_of(&mut self, expr: &Expr, inner: &Expr) -> Result<String> {
+        if let ExprKind::Name = bare(inner).kind {
+            let array = self.scopes.var(self.slice(bare(inner).span)).and_then(|var| var.distributed());
+            if let Some(array) = array.filter(|array| !array.is_pointer) {
+                let brackets: String = array.sizes.iter().map(|size| format!("[{}]", size.clone().unwrap_or_default())).collect();
+                return Ok(format!("sizeof({}{brackets})", array.element));
+            }
+        }
+        self.copied(expr)
+    }
+
+    /// `a[i][j]`, `*(a + i)`, if it is of a distributed array.
+    pub(super) fn chain<'e>(&self, expr: &'e Expr) -> Option<Chain<'e>> {
+        match &expr.kind {
+            ExprKind::Name => {
+                let var = self.scopes.var(self.slice(expr.span))?;
+                Some(Chain { array: var.distributed()?, var, steps: Vec::new() })
+            }
+            ExprKind::Paren(inner) => self.chain(inner),
+            ExprKind::Index(base, sub) => {
+                let mut chain = self.chain(base)?;
+                chain.steps.push(Step::Sub(sub));
+                Some(chain)
+            }
+            ExprKind::Unary(sign, inner) if self.slice(*sign) == "*" => {
+                let inner = bare(inner);
+                if let ExprKind::Binary(sign, left, right) = &inner.kind {
+                    if self.slice(*sign) == "+" {
+                        let (mut chain, moved) = match self.chain(left) {
+                            Some(chain) => (chain, right),
+                            None => (self.chain(right)?, left),
+                        };
+                        if chain.steps.len() < chain.array.dims() {
+                            chain.steps.push(Step::Plus(moved));
+                            return Some(chain);
+                        }
+                        return None;
+                    }
+                }
+                let mut chain = self.chain(inner)?;
+                if chain.steps.is_empty() || chain.steps.len() >= chain.array.dims() {
+                    return None;
+                }
+                chain.steps.push(Step::Zero);
+                Some(chain)
+            }
+            _ => None,
+        }
+    }
+
+    /// A pointer into a distributed array, moved: subscripts stay global.
+    fn moved_pointer(&mut self, sign: Span, left: &Expr, right: &Expr) -> Result<Option<String>> {
+        let plus = self.slice(sign) == "+";
+        let below = |chain: &Chain<'_>| chain.steps.len() < chain.array.dims();
+        let (mut chain, moved) = match (self.chain(left).filter(below), self.chain(right).filter(below)) {
+            (Some(_), Some(_)) | (None, None) => return Ok(None),
+            (Some(chain), None) if plus => (chain, right),
+            (None, Some(chain)) if plus => (chain, left),
+            _ => return Ok(None),
+        };
+        self.note_alias();
+        chain.steps.push(Step::Plus(moved));
+        Ok(Some(format!("(&{})", self.element(left, &chain)?)))
+    }
+
+    /// An element, or a row, of a distributed array.
+    fn element(&mut self, expr: &Expr, chain: &Chain<'_>) -> Result<String> {
+        let array = chain.array.clone();
+        let mut text = self.origin(&array, &chain.var);
+        if chain.steps.len() < array.dims() {
+            self.note_alias();
+        }
+        let mut sections = 0;
+        for (dim, step) in chain.steps.iter().enumerate() {
+            let (index, is_local) = match step {
+                Step::Zero => ("0".to_owned(), false),
+                Step::Plus(at) => (self.value(at)?, self.stays_local(at)),
+                Step::Sub(Sub::At(at)) => (self.value(at)?, self.stays_local(at)),
+                Step::Sub(Sub::Section(span, first, _, width)) => {
+                    let names = self.section.clone().ok_or_else(|| {
+                        Problem::new(
+                            span.start,
+                            format!("a section of the distributed array `{}` needs a directive before the statement: `array on` for element-wise work, `gmove` to move data", array.name),
+                        )
+                    })?;
+                    let Some(name) = names.get(sections) else {
+                        return Err(Problem::new(expr.span.start, "this has more sections than the left side"));
+                    };
+                    sections += 1;
+                    let first = first.as_ref().map(|first| self.value(first)).transpose()?;
+                    let width = width.as_ref().map(|width| self.value(width)).transpose()?;
+                    (moved(name, first.as_deref(), width.as_deref()), false)
+                }
+            };
+            let index = match (dim < array.dims(), array.is_cyclic(dim), is_local) {
+                (true, true, false) => format!("KXMP_CYCLIC_INDEX({}.map->dim[{dim}], {})", array.descriptor(), grouped(&index)),
+                (true, false, true) => format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor()),
+                _ => index,
+            };
+            text.push_str(&format!("[{index}]"));
+        }
+        Ok(text)
+    }
+
+    /// With the subscripts of Omni, those inside a loop that do not mention its variables are local already.
+    fn stays_local(&self, at: &Expr) -> bool {
+        self.omni_local
+            && !self.loop_variables.is_empty()
+            && !self.loop_variables.iter().any(|name| self.mentions(at, name))
+    }
+
+    /// The pointer that takes global subscripts.
+    fn origin(&mut self, array: &Rc<Array>, var: &Var) -> String {
+        match &mut self.hoist {
+            Some(hoist) if var.depth <= hoist.depth => {
+                if !hoist.arrays.iter().any(|known| Rc::ptr_eq(known, array)) {
+                    hoist.arrays.push(array.clone());
+                }
+                format!("kx_{}", array.name)
+            }
+            _ => pointer(array, "origin"),
+        }
+    }
+
+    fn note_alias(&mut self) {
+        if let Some(hoist) = &mut self.hoist {
+            hoist.aliased = true;
+        }
+    }
+
+    /// A pointer of the user's may lead into an array.
+    fn note_pointer(&mut self, expr: &Expr) {
+        let inner = match &expr.kind {
+            ExprKind::Index(base, _) => bare(base),
+            ExprKind::Unary(sign, inner) if self.slice(*sign) == "*" => bare(inner),
+            _ => return,
+        };
+        let known = match &inner.kind {
+            ExprKind::Name => self.scopes.var(self.slice(inner.span)).is_some_and(|var| {
+                !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)))
+            }),
+            ExprKind::Index(..) => true,
+            _ => false,
+        };
+        if !known {
+            self.note_alias();
+        }
+    }
+
+    fn call(&mut self, expr: &Expr, function: &Expr, arguments: &[Expr]) -> Result<String> {
+        let name = match function.kind {
+            ExprKind::Name => self.slice(function.span),
+            _ => "",
+        };
+        match name {
+            "xmp_desc_of" => self.descriptor_of(expr, arguments),
+            "xmp_malloc" if arguments.len() >= 2 => {
+                let array = self.value(&arguments[0])?;
+                let mut sizes = Vec::new();
+                for size in &arguments[1..] {
+                    sizes.push(self.value(size)?);
+                }
+                let text = format!(
+                    "kxmp_malloc({}, (kxmp_array *){}, {}, {})",
+                    self.at(expr.span.start),
+                    grouped(&array),
+                    sizes.len(),
+                    super::longs(&sizes)
+                );
+                Ok(self.in_place(expr.span, text))
+            }
+            "xmp_atomic_define" | "xmp_atomic_ref" => self.atomic(expr, name, arguments),
+            _ if BY_DESCRIPTOR.contains(&name) => self.by_descriptor(expr, arguments),
+            _ => {
+                if !HARMLESS.contains(&name) {
+                    self.note_alias();
+                }
+                self.copied(expr)
+            }
+        }
+    }
+
+    fn descriptor_of(&mut self, expr: &Expr, arguments: &[Expr]) -> Result<String> {
+        let [argument] = arguments else {
+            return Err(Problem::new(expr.span.start, "xmp_desc_of takes one name"));
+        };
+        let span = bare(argument).span;
+        let name = self.slice(span);
+        if let Some(array) = self.scopes.var(name).and_then(|var| var.distributed()) {
+            return Ok(format!("((void *)&{})", array.descriptor()));
+        }
+        match self.scopes.set(name) {
+            Some(set @ (Set::Nodes(_) | Set::Template(_))) => Ok(format!("((void *){})", set.variable())),
+            None => Err(Problem::new(span.start, format!("xmp_desc_of: `{name}` is neither nodes nor a template nor a distributed array"))),
+        }
+    }
+
+    /// Arrays as a whole stand for their descriptors.
+    fn by_descriptor(&mut self, expr: &Expr, arguments: &[Expr]) -> Result<String> {
+        let mut parts = Vec::new();
+        for argument in arguments {
+            let whole = |chain: &Chain<'_>| {
+                chain.steps.iter().all(|step| matches!(step, Step::Sub(Sub::Section(_, None, None, None))))
+            };
+            let text = match self.chain(argument).filter(whole) {
+                Some(chain) => format!("((void *)&{})", chain.array.descriptor()),
+                None => self.expr(argument)?,
+            };
+            parts.push((argument.span, text));
+        }
+        Ok(self.splice(expr.span, &parts))
+    }
+}
+
+/// `first + name * step`
+fn moved(name: &str, first: Option<&str>, step: Option<&str>) -> String {
+    let scaled = match step {
+        None | Some("1") => name.to_owned(),
+        Some(step) => format!("{name} * {}", grouped(step)),
+    };
+    match first {
+        None | Some("0") => scaled,
+        Some(first) => format!("{} + {scaled}", grouped(first)),
+    }
+}
+
+/// How many sections an expression has in its own subscripts.
+pub(super) fn sections_in_chain(expr: &Expr) -> usize {
+    match &expr.kind {
+        ExprKind::Index(base, sub) => sections_in_chain(base) + usize::from(matches!(**sub, Sub::Section(..))),
+        ExprKind::Member(base, _) | ExprKind::Paren(base) | ExprKind::Image(base, _) => sections_in_chain(base),
+        _ => 0,
+    }
+}
+
+/// A typed pointer to the local part.
+pub(super) fn pointer(array: &Array, member: &str) -> String {
+    let brackets: String = (1..array.dims()).map(|dim| format!("[{}]", array.extent(dim))).collect();
+    let descriptor = array.descriptor();
+    match brackets.is_empty() {
+        true => format!("(({} *){descriptor}.{member})", array.element),
+        false => format!("(({} (*){brackets}){descriptor}.{member})", array.element),
+    }
+}
