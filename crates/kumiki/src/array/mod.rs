@@ -4,12 +4,15 @@
 //! |---|---|
 //! | `space/` | node sets, templates, alignments, shadows, sections: values without communication |
 //! | `schedule/` | who sends which elements to whom, and doing it |
+//! | `global/` | arrays as programs have them |
 //!
 //! Lists of dimensions are in C's order everywhere: the last one is the fastest. Whoever has them the other way round turns them round at the edge.
 
+mod global;
 mod schedule;
 mod space;
 
+pub use global::{Array, Copying, NpyElement, Reflected, Reflecting, Shared};
 pub(crate) use schedule::Plans;
 pub use schedule::{Cost, Layout, Plan, Reach, Underway, Width};
 pub use space::{
