@@ -1,7 +1,8 @@
 //! Gather and scatter: elements whose indices are themselves elements of arrays. Requests go to the owners, all at once.
 
 use super::order::exchange_counted;
-use super::{Array, Club};
+use super::Array;
+use crate::array::club::Club;
 use crate::array::space::{misuse, Mapping};
 use crate::comm::Group;
 use crate::{Pod, Result};

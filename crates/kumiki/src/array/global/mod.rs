@@ -29,17 +29,15 @@ pub use npy::NpyElement;
 pub use shadow::{Reflected, Reflecting};
 pub use share::Shared;
 
+use super::club::Club;
 use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template};
 use crate::comm::Group;
-use crate::{Pod, Purpose, Result, Team, World};
+use crate::{Pod, Purpose, Result, World};
 use frame::Frame;
 use kumiki_mem::Booking;
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
 use std::ops::Index;
-use std::sync::{Arc, OnceLock};
-
-/// The name under which the ranks of an array make their group.
-const TEAM: u64 = 0x6172_7261_79;
+use std::sync::Arc;
 
 /// An array of `N` dimensions whose elements are spread over ranks. Each rank has its part in memory of its own, with room for the shadow around it.
 ///
@@ -72,29 +70,6 @@ pub struct Array<'w, T: Pod, const N: usize> {
     frame: Frame<N>,
     cells: Vec<T>,
     _booked: Booking,
-}
-
-/// The nodes of arrays, and what they do together: made when it is first needed.
-struct Club<'w> {
-    world: &'w World,
-    nodes: Nodes,
-    group: OnceLock<(Group<'w>, Team)>,
-}
-
-impl<'w> Club<'w> {
-    fn new(world: &'w World, nodes: &Nodes) -> Arc<Club<'w>> {
-        Arc::new(Club { world, nodes: nodes.clone(), group: OnceLock::new() })
-    }
-
-    /// Collective among the nodes when it is called first.
-    fn group(&self) -> Result<&Group<'w>> {
-        if let Some((group, _)) = self.group.get() {
-            return Ok(group);
-        }
-        let team = self.world.team_among(self.nodes.members(), TEAM)?;
-        let group = team.group(self.world)?;
-        Ok(&self.group.get_or_init(|| (group, team)).0)
-    }
 }
 
 impl<T: Pod, const N: usize> std::fmt::Debug for Array<'_, T, N> {

@@ -1,6 +1,7 @@
 //! What goes by the order of all elements: sort, scan, pack and unpack. Elements are brought into blocks of that order, worked on there, and brought back.
 
-use super::{Array, Club};
+use super::Array;
+use crate::array::club::Club;
 use crate::array::space::{misuse, Align, Format, Mapping, Shadow, Sub, Template};
 use crate::comm::{Group, Number, Operation};
 use crate::{Pod, Result};

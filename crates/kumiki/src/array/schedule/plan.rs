@@ -230,7 +230,7 @@ impl Plan {
             let exchange = Exchange::copy((to, left), (from, right), order, Some(among))?;
             Plan::of(&exchange, world.rank(), element)
         };
-        world.plans().find(wish, Some(among), element, [Some(to), Some(from)], make)
+        world.arrays().plans.find(wish, Some(among), element, [Some(to), Some(from)], make)
     }
 
     /// As [`reflect_of`](Self::reflect_of) for this rank of a world; one that was asked for before is found.
@@ -269,7 +269,7 @@ impl Plan {
             let plan = Plan::reflect_of(world.rank(), element, mapping, widths, corners)?;
             Ok(if back { plan.reversed() } else { plan })
         };
-        world.plans().find(wish, None, element, [Some(mapping), None], make)
+        world.arrays().plans.find(wish, None, element, [Some(mapping), None], make)
     }
 
     #[cfg(test)]
