@@ -166,7 +166,13 @@ impl Peer {
         let mut command = workshop::tool(&self.mpicc)?;
         set_environment(&mut command, self.common_environment.iter());
         command.arg("-O2");
-        workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl"])
+        workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl", "-lm"])
+    }
+
+    /// The same library with another program.
+    pub(super) fn running(mut self, program: PathBuf) -> Peer {
+        self.program = program;
+        self
     }
 
     /// The words that start many processes, which share the processors with others: `-n N PROGRAM` comes behind them. The library chooses by itself how they

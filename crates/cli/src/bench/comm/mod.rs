@@ -15,7 +15,7 @@ mod memory;
 mod ours;
 
 pub(super) use flat::FLAT;
-pub(super) use ours::Comm;
+pub(super) use ours::{text, together, Comm, Done};
 
 use crate::commands::Outcome;
 
