@@ -176,20 +176,52 @@ pub(crate) enum Directive {
     /// The nodes and the names.
     Coarray(Option<Span>, Vec<Span>),
     StaticDesc,
-    TemplateFix { template: Reference, formats: Option<Formats> },
-    Task { on: Reference, nocomm: bool },
+    TemplateFix {
+        template: Reference,
+        formats: Option<Formats>,
+    },
+    Task {
+        on: Reference,
+        nocomm: bool,
+    },
     Tasks,
     Loop(Box<Loop>),
     Array(Reference),
     Halo(HaloKind, Halo),
     Barrier(Option<Reference>),
-    Reduction { reduction: Reduction, on: Option<Reference>, id: Option<Expr> },
-    Bcast { variables: Vec<Expr>, from: Option<Reference>, on: Option<Reference>, id: Option<Expr> },
-    Gmove { mode: Mode, id: Option<Expr> },
-    WaitAsync { ids: Vec<Expr>, on: Option<Reference> },
-    Post { to: Reference, tag: Expr },
-    Wait { from: Option<Reference>, tag: Option<Expr> },
-    Lock { unlock: bool, object: Expr, acquired: Option<Expr>, status: Option<Expr> },
+    Reduction {
+        reduction: Reduction,
+        on: Option<Reference>,
+        id: Option<Expr>,
+    },
+    Bcast {
+        variables: Vec<Expr>,
+        from: Option<Reference>,
+        on: Option<Reference>,
+        id: Option<Expr>,
+    },
+    Gmove {
+        mode: Mode,
+        id: Option<Expr>,
+    },
+    WaitAsync {
+        ids: Vec<Expr>,
+        on: Option<Reference>,
+    },
+    Post {
+        to: Reference,
+        tag: Expr,
+    },
+    Wait {
+        from: Option<Reference>,
+        tag: Option<Expr>,
+    },
+    Lock {
+        unlock: bool,
+        object: Expr,
+        acquired: Option<Expr>,
+        status: Option<Expr>,
+    },
     /// `#pragma kumiki omni_local_subscripts`
     OmniLocalSubscripts,
 }

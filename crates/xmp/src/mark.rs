@@ -205,7 +205,12 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_a_directive_stays() {
-        for text in ["/*\n#pragma xmp barrier\n*/\n", "s = \"\\\n#pragma xmp\";\n", "#pragma omp for\n", "#pragma xmpx\n"] {
+        for text in [
+            "/*\n#pragma xmp barrier\n*/\n",
+            "s = \"\\\n#pragma xmp\";\n",
+            "#pragma omp for\n",
+            "#pragma xmpx\n",
+        ] {
             assert_eq!(marked(text), text);
         }
     }

@@ -129,7 +129,12 @@ impl Array {
     /// How long a dimension of the local part is: a number where that is known, else where it is read.
     pub(crate) fn extent(&self, dim: usize) -> String {
         let plain = self.shadow.borrow().get(dim).is_none_or(|shadow| *shadow == Shadow::None);
-        let constant = self.sizes.get(dim).cloned().flatten().filter(|size| size.bytes().all(|b| b.is_ascii_digit() || b"+-*() ".contains(&b)));
+        let constant = self
+            .sizes
+            .get(dim)
+            .cloned()
+            .flatten()
+            .filter(|size| size.bytes().all(|b| b.is_ascii_digit() || b"+-*() ".contains(&b)));
         match (self.align.get(dim), constant) {
             (Some(None), Some(size)) if plain => size,
             _ => format!("{}.map->dim[{dim}].extent", self.descriptor()),
@@ -138,7 +143,13 @@ impl Array {
 
     /// Arrays with the same key have the same leading dimensions.
     pub(crate) fn key(&self) -> String {
-        format!("{:p} {:?} {:?} {:?}", Rc::as_ptr(&self.template), self.align, self.shadow.borrow(), self.sizes)
+        format!(
+            "{:p} {:?} {:?} {:?}",
+            Rc::as_ptr(&self.template),
+            self.align,
+            self.shadow.borrow(),
+            self.sizes
+        )
     }
 }
 

@@ -108,7 +108,14 @@ impl std::fmt::Display for Diagnostic {
 
 impl<'a> Source<'a> {
     pub(crate) fn new(text: &'a str, originals: &'a HashMap<String, String>) -> Source<'a> {
-        let mut lexer = Lexer { text, at: 0, tokens: Vec::new(), foreign: Vec::new(), lines: Vec::new(), files: vec![String::new()] };
+        let mut lexer = Lexer {
+            text,
+            at: 0,
+            tokens: Vec::new(),
+            foreign: Vec::new(),
+            lines: Vec::new(),
+            files: vec![String::new()],
+        };
         lexer.run();
         let Lexer { tokens, foreign, lines, files, .. } = lexer;
         let mut source =
@@ -187,7 +194,13 @@ impl<'a> Source<'a> {
         let original = self.originals.get(file).and_then(|text| text.lines().nth(line.saturating_sub(1)));
         let begin = self.line_of(at).map_or(0, |line| line.start).min(at);
         let column = self.text.get(begin..at).map_or(0, |before| before.chars().count());
-        let word: String = self.text.get(at..).unwrap_or("").chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+        let word: String = self
+            .text
+            .get(at..)
+            .unwrap_or("")
+            .chars()
+            .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+            .collect();
         let column = original.map_or(column, |source| column_in(source, column, &word));
         Diagnostic {
             file: file.to_owned(),
@@ -363,7 +376,11 @@ fn number(rest: &[u8]) -> usize {
             break;
         }
         // 0xE+1 is a sum.
-        if exponent && rest[0] == b'0' && matches!(rest.get(1), Some(b'x' | b'X')) && matches!(rest[end - 1], b'e' | b'E') {
+        if exponent
+            && rest[0] == b'0'
+            && matches!(rest.get(1), Some(b'x' | b'X'))
+            && matches!(rest[end - 1], b'e' | b'E')
+        {
             break;
         }
         end += 1;
@@ -373,8 +390,8 @@ fn number(rest: &[u8]) -> usize {
 
 fn sign(rest: &[u8]) -> usize {
     const LONG: [&[u8]; 23] = [
-        b"<<=", b">>=", b"...", b"->", b"++", b"--", b"<<", b">>", b"<=", b">=", b"==", b"!=", b"&&", b"||", b"*=",
-        b"/=", b"%=", b"+=", b"-=", b"&=", b"^=", b"|=", b"##",
+        b"<<=", b">>=", b"...", b"->", b"++", b"--", b"<<", b">>", b"<=", b">=", b"==", b"!=", b"&&", b"||",
+        b"*=", b"/=", b"%=", b"+=", b"-=", b"&=", b"^=", b"|=", b"##",
     ];
     LONG.iter().find(|sign| rest.starts_with(sign)).map_or(1, |sign| sign.len())
 }

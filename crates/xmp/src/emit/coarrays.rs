@@ -29,7 +29,9 @@ impl Translator<'_, '_> {
     pub(super) fn is_remote(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Image(..) => true,
-            ExprKind::Paren(inner) | ExprKind::Member(inner, _) | ExprKind::Index(inner, _) => self.is_remote(inner),
+            ExprKind::Paren(inner) | ExprKind::Member(inner, _) | ExprKind::Index(inner, _) => {
+                self.is_remote(inner)
+            }
             _ => false,
         }
     }
@@ -51,13 +53,17 @@ impl Translator<'_, '_> {
             ExprKind::Paren(inner) => self.remote(inner),
             ExprKind::Member(inner, name) => {
                 let mut remote = self.remote(inner)?;
-                let sign = if self.slice(Span::new(inner.span.end, name.start)).contains("->") { "->" } else { "." };
+                let sign =
+                    if self.slice(Span::new(inner.span.end, name.start)).contains("->") { "->" } else { "." };
                 remote.suffix.push_str(&format!("{sign}{}", self.slice(*name)));
                 Ok(remote)
             }
             ExprKind::Index(inner, sub) => {
                 let Sub::At(at) = &**sub else {
-                    return Err(Problem::new(expr.span.start, "a section stands before the image: `x[0:n]:[image]`"));
+                    return Err(Problem::new(
+                        expr.span.start,
+                        "a section stands before the image: `x[0:n]:[image]`",
+                    ));
                 };
                 let mut remote = self.remote(inner)?;
                 let at = self.value(at)?;
@@ -82,7 +88,10 @@ impl Translator<'_, '_> {
         let base = bare(base);
         let name = self.slice(base.span);
         let Some(coarray) = self.scopes.var(name).and_then(|var| var.coarray()) else {
-            return Err(Problem::new(base.span.start, format!("`{name}` is no coarray: declare it so, `int {name}:[*];`")));
+            return Err(Problem::new(
+                base.span.start,
+                format!("`{name}` is no coarray: declare it so, `int {name}:[*];`"),
+            ));
         };
         if images.len() != coarray.codims.len() {
             return Err(Problem::new(
@@ -91,7 +100,14 @@ impl Translator<'_, '_> {
             ));
         }
         if subs.len() > coarray.sizes.len() {
-            return Err(Problem::new(inner.span.start, format!("`{name}` has {} dimensions, but {} subscripts are given", coarray.sizes.len(), subs.len())));
+            return Err(Problem::new(
+                inner.span.start,
+                format!(
+                    "`{name}` has {} dimensions, but {} subscripts are given",
+                    coarray.sizes.len(),
+                    subs.len()
+                ),
+            ));
         }
         let mut numbers = Vec::new();
         for image in images {
@@ -111,7 +127,8 @@ impl Translator<'_, '_> {
                         return Err(Problem::new(span.start, "this has more sections than the left side"));
                     };
                     sections += 1;
-                    let first = first.as_ref().map_or_else(|| Ok("0".to_owned()), |first| self.value(first))?;
+                    let first =
+                        first.as_ref().map_or_else(|| Ok("0".to_owned()), |first| self.value(first))?;
                     let step = step.as_ref().map_or_else(|| Ok("1".to_owned()), |step| self.value(step))?;
                     format!("KXMP_INDEX({} + {name} * {})", long(&first), grouped(&step))
                 }
@@ -159,10 +176,19 @@ impl Translator<'_, '_> {
     }
 
     /// `x:[1] = v` and `x:[1] += v`, whose value is that of the element afterwards.
-    pub(super) fn put_expression(&mut self, expr: &Expr, sign: Span, left: &Expr, right: &Expr) -> Result<String> {
+    pub(super) fn put_expression(
+        &mut self,
+        expr: &Expr,
+        sign: Span,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<String> {
         let remote = self.remote(left)?;
         if remote.ranks != 0 {
-            return Err(Problem::new(expr.span.start, "a section of a coarray can only be assigned to in a statement of its own"));
+            return Err(Problem::new(
+                expr.span.start,
+                "a section of a coarray can only be assigned to in a statement of its own",
+            ));
         }
         let value = self.value(right)?;
         let text = self.update(expr.span.start, &remote, self.slice(sign), &value);
@@ -177,9 +203,18 @@ impl Translator<'_, '_> {
         if sign == "=" && suffix.is_empty() {
             return format!("({{ {element} {name} = {value}; {put} {name}; }})");
         }
-        let whole = Remote { suffix: String::new(), coarray: remote.coarray.clone(), image: remote.image.clone(), part: remote.part.clone(), ranks: 0 };
+        let whole = Remote {
+            suffix: String::new(),
+            coarray: remote.coarray.clone(),
+            image: remote.image.clone(),
+            part: remote.part.clone(),
+            ranks: 0,
+        };
         let fetch = self.fetch_text(at, &whole);
-        format!("({{ {element} {name} = {fetch}; {name}{suffix} {sign} {}; {put} {name}{suffix}; }})", grouped(value))
+        format!(
+            "({{ {element} {name} = {fetch}; {name}{suffix} {sign} {}; {put} {name}{suffix}; }})",
+            grouped(value)
+        )
     }
 
     /// `x:[1]++`
@@ -195,20 +230,34 @@ impl Translator<'_, '_> {
     }
 
     /// Assignments of sections, and of whole arrays, with an image on a side. None: element by element.
-    pub(super) fn coarray_assignment(&mut self, at: usize, sign: Span, left: &Expr, right: &Expr) -> Result<Option<String>> {
+    pub(super) fn coarray_assignment(
+        &mut self,
+        at: usize,
+        sign: Span,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<Option<String>> {
         let is_plain = self.slice(sign) == "=";
-        let (to_remote, from_remote) = (self.is_remote(left), matches!(bare(right).kind, ExprKind::Image(..)));
+        let (to_remote, from_remote) =
+            (self.is_remote(left), matches!(bare(right).kind, ExprKind::Image(..)));
         let place = self.at(at);
         if to_remote {
             let to = self.remote(left)?;
             if to.ranks == 0 || !is_plain || !to.suffix.is_empty() {
-                return Err(Problem::new(at, "only whole elements of a coarray section can be assigned, with `=`"));
+                return Err(Problem::new(
+                    at,
+                    "only whole elements of a coarray section can be assigned, with `=`",
+                ));
             }
             if from_remote {
                 let from = self.remote(bare(right))?;
                 self.same_ranks(right, to.ranks, from.ranks)?;
                 if from.suffix.is_empty() && from.ranks != 0 {
-                    return Ok(Some(format!("kxmp_coarray_copy({place}, {}, {});", to.arguments(), from.arguments())));
+                    return Ok(Some(format!(
+                        "kxmp_coarray_copy({place}, {}, {});",
+                        to.arguments(),
+                        from.arguments()
+                    )));
                 }
             }
             return self.put_section(at, &to, left, right).map(Some);
@@ -222,7 +271,10 @@ impl Translator<'_, '_> {
         }
         let to = self.side(left)?;
         if to.is_distributed {
-            return Err(Problem::new(left.span.start, "a coarray section goes to memory of this node, not to a distributed array"));
+            return Err(Problem::new(
+                left.span.start,
+                "a coarray section goes to memory of this node, not to a distributed array",
+            ));
         }
         self.same_ranks(right, to.ranks, from.ranks)?;
         Ok(Some(format!("kxmp_coarray_get({place}, {}, &{});", from.arguments(), to.text)))
@@ -242,18 +294,28 @@ impl Translator<'_, '_> {
         let place = self.at(at);
         let inner = bare(right);
         let simple = match &inner.kind {
-            ExprKind::Name | ExprKind::Index(..) | ExprKind::Member(..) => self.chain(inner).is_none() && !self.is_remote(inner),
+            ExprKind::Name | ExprKind::Index(..) | ExprKind::Member(..) => {
+                self.chain(inner).is_none() && !self.is_remote(inner)
+            }
             _ => false,
         };
         if simple || !super::statements::has_section(right) {
             let from = self.side_or_value(right, left)?;
             self.same_ranks(right, to.ranks, from.ranks)?;
-            return Ok(format!("{{ {}kxmp_coarray_put({place}, {}, &{}); }}", from.before, to.arguments(), from.text));
+            return Ok(format!(
+                "{{ {}kxmp_coarray_put({place}, {}, &{}); }}",
+                from.before,
+                to.arguments(),
+                from.text
+            ));
         }
         // Something is computed: into an array of its own, and from there.
         let ranks = sections_in_chain(left);
         if ranks != to.ranks {
-            return Err(Problem::new(left.span.start, "name the sections of the left side: `x[0:n]:[image]`"));
+            return Err(Problem::new(
+                left.span.start,
+                "name the sections of the left side: `x[0:n]:[image]`",
+            ));
         }
         let id = self.fresh();
         let temporary = format!("kx_t{id}");
@@ -291,14 +353,26 @@ impl Translator<'_, '_> {
             return self.remote(expr).map(|remote| Some(remote.arguments()));
         }
         let (base, subs) = super::sides::split(expr);
-        let Some(coarray) = self.scopes.var(self.slice(bare(base).span)).and_then(|var| var.coarray()) else { return Ok(None) };
+        let Some(coarray) = self.scopes.var(self.slice(bare(base).span)).and_then(|var| var.coarray()) else {
+            return Ok(None);
+        };
         let (part, _) = self.parts(&coarray, &subs)?;
         Ok(Some(format!("{}, 0, {part}", coarray.handle())))
     }
 
-    pub(super) fn lock(&mut self, place: &str, unlock: bool, object: &Expr, acquired: Option<&Expr>, status: Option<&Expr>) -> Result<String> {
+    pub(super) fn lock(
+        &mut self,
+        place: &str,
+        unlock: bool,
+        object: &Expr,
+        acquired: Option<&Expr>,
+        status: Option<&Expr>,
+    ) -> Result<String> {
         let Some(object) = self.named(object)? else {
-            return Err(Problem::new(object.span.start, "a lock is a coarray of the type xmp_lock_t: `lock(x:[image])`"));
+            return Err(Problem::new(
+                object.span.start,
+                "a lock is a coarray of the type xmp_lock_t: `lock(x:[image])`",
+            ));
         };
         let mut address = |variable: Option<&Expr>| match variable {
             Some(variable) => self.value(variable).map(|text| format!("&{}", grouped(&text))),
@@ -323,7 +397,8 @@ impl Translator<'_, '_> {
             let value = self.value(second)?;
             return Ok(format!("kxmp_atomic_define({place}, {target}, {})", long(&value)));
         }
-        let is_coarray = |translator: &mut Self, expr: &Expr| translator.named(expr).map(|found| found.is_some());
+        let is_coarray =
+            |translator: &mut Self, expr: &Expr| translator.named(expr).map(|found| found.is_some());
         let (value, target) = match is_coarray(self, second)? {
             true => (first, second),
             false => (second, first),

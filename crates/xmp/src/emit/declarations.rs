@@ -76,7 +76,12 @@ impl Translator<'_, '_> {
     }
 
     /// A variable that stays, by itself.
-    fn one_declared(&mut self, declaration: &Declaration, declarator: &Declarator, var: &Var) -> Result<String> {
+    fn one_declared(
+        &mut self,
+        declaration: &Declaration,
+        declarator: &Declarator,
+        var: &Var,
+    ) -> Result<String> {
         let spec = declaration.spec.span;
         let words = match declaration.spec.body {
             Some((body, _)) => {
@@ -125,7 +130,11 @@ impl Translator<'_, '_> {
         let align: Vec<String> = array
             .align
             .iter()
-            .map(|align| align.as_ref().map_or_else(|| "{-1, 0}".into(), |(axis, offset)| format!("{{{axis}, {offset}}}")))
+            .map(|align| {
+                align
+                    .as_ref()
+                    .map_or_else(|| "{-1, 0}".into(), |(axis, offset)| format!("{{{axis}, {offset}}}"))
+            })
             .collect();
         let memory = if kind == "KXMP_BOUND" { format!("(void *){}", array.name) } else { "0".into() };
         let element = &array.element;
@@ -269,7 +278,8 @@ impl Translator<'_, '_> {
         let depth = self.scopes.depth();
         match depth {
             1 => declared.push_str(&format!("static {kind} *{prefix}{name} {UNUSED}; ")),
-            _ => declared.push_str(&format!("static {kind} *kxs_{prefix}{name}; {kind} *{prefix}{name} {UNUSED}; ")),
+            _ => declared
+                .push_str(&format!("static {kind} *kxs_{prefix}{name}; {kind} *{prefix}{name} {UNUSED}; ")),
         }
     }
 
@@ -297,7 +307,10 @@ impl Translator<'_, '_> {
                 SubscriptKind::Star => "KXMP_STAR".to_owned(),
                 SubscriptKind::At(size) => self.value(size)?,
                 SubscriptKind::Range(..) => {
-                    return Err(crate::source::Problem::new(sub.span.start, "a size of nodes is a number or `*`, not a range"))
+                    return Err(crate::source::Problem::new(
+                        sub.span.start,
+                        "a size of nodes is a number or `*`, not a range",
+                    ))
                 }
             });
         }

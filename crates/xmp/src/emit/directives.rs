@@ -25,13 +25,17 @@ impl Translator<'_, '_> {
         let Some(directive) = self.directive(index) else { return Ok(String::new()) };
         let place = self.at(at);
         match &*directive {
-            Directive::TemplateFix { template, formats } => self.template_fix(&place, template, formats.as_ref()),
+            Directive::TemplateFix { template, formats } => {
+                self.template_fix(&place, template, formats.as_ref())
+            }
             Directive::Halo(kind, halo) => self.halo(&place, *kind, halo),
             Directive::Barrier(on) => {
                 let on = self.optional_reference(on.as_ref())?;
                 Ok(format!("kxmp_barrier({place}, {on});"))
             }
-            Directive::Reduction { reduction, on, id } => self.reduction(&place, reduction, on.as_ref(), id.as_ref()),
+            Directive::Reduction { reduction, on, id } => {
+                self.reduction(&place, reduction, on.as_ref(), id.as_ref())
+            }
             Directive::Bcast { variables, from, on, id } => {
                 self.bcast(&place, variables, from.as_ref(), on.as_ref(), id.as_ref())
             }
@@ -63,13 +67,22 @@ impl Translator<'_, '_> {
                 self.lock(&place, *unlock, object, acquired.as_ref(), status.as_ref())
             }
             Directive::Loop(_) => Err(Problem::new(at, "a loop directive needs a `for` statement behind it")),
-            Directive::Gmove { .. } | Directive::Array(_) => Err(Problem::new(at, "this directive needs an assignment behind it")),
-            Directive::Task { .. } | Directive::Tasks => Err(Problem::new(at, "this directive needs a statement behind it")),
+            Directive::Gmove { .. } | Directive::Array(_) => {
+                Err(Problem::new(at, "this directive needs an assignment behind it"))
+            }
+            Directive::Task { .. } | Directive::Tasks => {
+                Err(Problem::new(at, "this directive needs a statement behind it"))
+            }
             _ => Ok(String::new()),
         }
     }
 
-    fn template_fix(&mut self, place: &str, reference: &Reference, formats: Option<&Formats>) -> Result<String> {
+    fn template_fix(
+        &mut self,
+        place: &str,
+        reference: &Reference,
+        formats: Option<&Formats>,
+    ) -> Result<String> {
         let set = self.set_of(reference)?;
         let formats = match formats {
             Some(formats) => self.formats(formats)?,
@@ -114,7 +127,11 @@ impl Translator<'_, '_> {
             if array.shadow.borrow().iter().all(|one| *one == Shadow::None) {
                 return Err(Problem::new(
                     name.start,
-                    format!("`{}` has no shadow: declare one, `#pragma xmp shadow {0}{}`", array.name, "[1]".repeat(array.dims())),
+                    format!(
+                        "`{}` has no shadow: declare one, `#pragma xmp shadow {0}{}`",
+                        array.name,
+                        "[1]".repeat(array.dims())
+                    ),
                 ));
             }
             let descriptor = array.descriptor();
@@ -131,14 +148,25 @@ impl Translator<'_, '_> {
         if widths.len() != array.dims() {
             return Err(Problem::new(
                 name.start,
-                format!("`{}` has {} dimensions, but {} widths are given", array.name, array.dims(), widths.len()),
+                format!(
+                    "`{}` has {} dimensions, but {} widths are given",
+                    array.name,
+                    array.dims(),
+                    widths.len()
+                ),
             ));
         }
         let mut list = Vec::new();
         for (dim, width) in widths.iter().enumerate() {
             let shadow = array.shadow.borrow().get(dim).cloned().unwrap_or(Shadow::None);
             if width.periodic && shadow == Shadow::Full {
-                return Err(Problem::new(name.start, format!("dimension {dim} of `{}` has a full shadow, which cannot be periodic", array.name)));
+                return Err(Problem::new(
+                    name.start,
+                    format!(
+                        "dimension {dim} of `{}` has a full shadow, which cannot be periodic",
+                        array.name
+                    ),
+                ));
             }
             let Some((low, high)) = &width.sides else {
                 list.push("{-1, -1, 0}".to_owned());
@@ -170,26 +198,42 @@ impl Translator<'_, '_> {
         match (asked.parse::<i64>(), most.parse::<i64>()) {
             (Ok(asked), Ok(most)) if asked > most => Err(Problem::new(
                 at,
-                format!("width {asked} is larger than the shadow of dimension {dim} of `{}`, which is {most}", array.name),
+                format!(
+                    "width {asked} is larger than the shadow of dimension {dim} of `{}`, which is {most}",
+                    array.name
+                ),
             )),
             _ => Ok(()),
         }
     }
 
-    fn reduction(&mut self, place: &str, reduction: &Reduction, on: Option<&Reference>, id: Option<&Expr>) -> Result<String> {
+    fn reduction(
+        &mut self,
+        place: &str,
+        reduction: &Reduction,
+        on: Option<&Reference>,
+        id: Option<&Expr>,
+    ) -> Result<String> {
         let on = self.optional_reference(on)?;
         let id = self.id(id)?;
         let operation = reduction.operation.constant();
         let mut out = String::new();
         for (variable, _) in &reduction.variables {
-            let whole = self.chain(variable).filter(|chain| chain.steps.iter().all(|step| {
-                matches!(step, super::expressions::Step::Sub(Sub::Section(_, None, None, None)))
-            }));
+            let whole = self.chain(variable).filter(|chain| {
+                chain.steps.iter().all(|step| {
+                    matches!(step, super::expressions::Step::Sub(Sub::Section(_, None, None, None)))
+                })
+            });
             out.push_str(&match whole {
                 Some(chain) => {
-                    format!("kxmp_reduction_array({place}, {on}, {operation}, &{}, {id}); ", chain.array.descriptor())
+                    format!(
+                        "kxmp_reduction_array({place}, {on}, {operation}, &{}, {id}); ",
+                        chain.array.descriptor()
+                    )
                 }
-                None => format!("kxmp_reduction({place}, {on}, {operation}, {}, {id}); ", self.reduced(variable)?),
+                None => {
+                    format!("kxmp_reduction({place}, {on}, {operation}, {}, {id}); ", self.reduced(variable)?)
+                }
             });
         }
         Ok(out.trim_end().to_owned())
@@ -233,10 +277,16 @@ impl Translator<'_, '_> {
         let at = variable.span.start;
         match &variable.kind {
             ExprKind::Name => self.named_memory(variable, what),
-            ExprKind::Index(..) if super::statements::has_section(variable) => self.section_memory(variable, what),
+            ExprKind::Index(..) if super::statements::has_section(variable) => {
+                self.section_memory(variable, what)
+            }
             ExprKind::Index(..) | ExprKind::Member(..) | ExprKind::Unary(..) => {
                 let text = self.value(variable)?;
-                Ok(Memory { pointer: format!("(void *)&{}", grouped(&text)), element: text, count: "1".into() })
+                Ok(Memory {
+                    pointer: format!("(void *)&{}", grouped(&text)),
+                    element: text,
+                    count: "1".into(),
+                })
             }
             _ => Err(Problem::new(at, format!("{what} takes variables, not expressions"))),
         }
@@ -258,10 +308,14 @@ impl Translator<'_, '_> {
         }
         let text = self.value(variable)?;
         if var.is_pointer() {
-            let sizes: Option<Vec<String>> = var.shape.iter().map(|shape| match shape {
-                Shape::Array(size) => size.clone().map(|size| grouped(&size)),
-                _ => None,
-            }).collect();
+            let sizes: Option<Vec<String>> = var
+                .shape
+                .iter()
+                .map(|shape| match shape {
+                    Shape::Array(size) => size.clone().map(|size| grouped(&size)),
+                    _ => None,
+                })
+                .collect();
             return match sizes {
                 Some(sizes) if !sizes.is_empty() => Ok(Memory {
                     pointer: format!("(void *){text}"),
@@ -270,7 +324,9 @@ impl Translator<'_, '_> {
                 }),
                 _ => Err(Problem::new(
                     variable.span.start,
-                    format!("`{name}` is a pointer, and {what} must know how much is meant: write `{name}[0:n]`"),
+                    format!(
+                        "`{name}` is a pointer, and {what} must know how much is meant: write `{name}[0:n]`"
+                    ),
                 )),
             };
         }
@@ -280,7 +336,11 @@ impl Translator<'_, '_> {
             0 => "1".to_owned(),
             _ => format!("(long)(sizeof({text}) / sizeof({element}))"),
         };
-        let pointer = if dims == 0 { format!("(void *)&{}", grouped(&text)) } else { format!("(void *){}", grouped(&text)) };
+        let pointer = if dims == 0 {
+            format!("(void *)&{}", grouped(&text))
+        } else {
+            format!("(void *){}", grouped(&text))
+        };
         Ok(Memory { pointer, element, count })
     }
 
@@ -297,7 +357,9 @@ impl Translator<'_, '_> {
         for sub in subs {
             match sub {
                 Sub::At(at) if count.is_empty() => text.push_str(&format!("[{}]", self.value(at)?)),
-                Sub::Section(_, first, length, step) if step.is_none() && (count.is_empty() || (first.is_none() && length.is_none())) => {
+                Sub::Section(_, first, length, step)
+                    if step.is_none() && (count.is_empty() || (first.is_none() && length.is_none())) =>
+                {
                     let first = match first {
                         Some(first) => self.value(first)?,
                         None => "0".into(),
@@ -310,7 +372,12 @@ impl Translator<'_, '_> {
                     });
                     text.push_str(&format!("[{first}]"));
                 }
-                _ => return Err(Problem::new(variable.span.start, format!("{what} takes a section only if its elements lie one behind the other"))),
+                _ => {
+                    return Err(Problem::new(
+                        variable.span.start,
+                        format!("{what} takes a section only if its elements lie one behind the other"),
+                    ))
+                }
             }
         }
         Ok(Memory { pointer: format!("(void *)&{text}"), element: text, count: count.join(" * ") })

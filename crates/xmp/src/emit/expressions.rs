@@ -9,7 +9,11 @@ use std::rc::Rc;
 /// The expressions in an expression, in order.
 pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
-        ExprKind::Name | ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType | ExprKind::Statement(_) => Vec::new(),
+        ExprKind::Name
+        | ExprKind::Number
+        | ExprKind::Opaque
+        | ExprKind::SizeofType
+        | ExprKind::Statement(_) => Vec::new(),
         ExprKind::Paren(e)
         | ExprKind::Member(e, _)
         | ExprKind::Unary(_, e)
@@ -26,7 +30,9 @@ pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
         ExprKind::Image(e, images) => std::iter::once(&**e).chain(images).collect(),
         ExprKind::Call(e, arguments) => std::iter::once(&**e).chain(arguments).collect(),
         ExprKind::Binary(_, a, b) | ExprKind::Assign(_, a, b) | ExprKind::Comma(a, b) => vec![a, b],
-        ExprKind::Cond(a, b, c) => std::iter::once(a).chain(b).chain(std::iter::once(c)).map(|e| &**e).collect(),
+        ExprKind::Cond(a, b, c) => {
+            std::iter::once(a).chain(b).chain(std::iter::once(c)).map(|e| &**e).collect()
+        }
         ExprKind::Braces(list) => list.iter().collect(),
     }
 }
@@ -57,20 +63,71 @@ pub(super) struct Chain<'e> {
 
 /// Functions of which we know that they reach no array of the program.
 const HARMLESS: [&str; 44] = [
-    "sqrt", "fabs", "sin", "cos", "tan", "exp", "log", "pow", "fmax", "fmin", "floor", "ceil", "abs", "labs", "atan", "atan2",
-    "asin", "acos", "sinh", "cosh", "tanh", "log10", "log2", "exp2", "cbrt", "hypot", "fmod", "sqrtf", "fabsf", "sinf", "cosf",
-    "expf", "logf", "powf", "fmaxf", "fminf", "printf", "exit", "rand", "srand", "xmp_node_num", "xmpc_node_num", "round", "trunc",
+    "sqrt",
+    "fabs",
+    "sin",
+    "cos",
+    "tan",
+    "exp",
+    "log",
+    "pow",
+    "fmax",
+    "fmin",
+    "floor",
+    "ceil",
+    "abs",
+    "labs",
+    "atan",
+    "atan2",
+    "asin",
+    "acos",
+    "sinh",
+    "cosh",
+    "tanh",
+    "log10",
+    "log2",
+    "exp2",
+    "cbrt",
+    "hypot",
+    "fmod",
+    "sqrtf",
+    "fabsf",
+    "sinf",
+    "cosf",
+    "expf",
+    "logf",
+    "powf",
+    "fmaxf",
+    "fminf",
+    "printf",
+    "exit",
+    "rand",
+    "srand",
+    "xmp_node_num",
+    "xmpc_node_num",
+    "round",
+    "trunc",
 ];
 
 /// Functions that take an array as a whole, by its descriptor.
 const BY_DESCRIPTOR: [&str; 9] = [
-    "xmp_scatter", "xmp_gather", "xmp_pack", "xmp_unpack", "xmp_transpose", "xmp_matmul", "xmp_sort_up", "xmp_sort_down", "xmp_free",
+    "xmp_scatter",
+    "xmp_gather",
+    "xmp_pack",
+    "xmp_unpack",
+    "xmp_transpose",
+    "xmp_matmul",
+    "xmp_sort_up",
+    "xmp_sort_down",
+    "xmp_free",
 ];
 
 impl Translator<'_, '_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<String> {
         match &expr.kind {
-            ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType => Ok(self.slice(expr.span).to_owned()),
+            ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType => {
+                Ok(self.slice(expr.span).to_owned())
+            }
             ExprKind::Name => Ok(self.name(expr.span)),
             ExprKind::Image(..) => self.fetched(expr),
             ExprKind::Call(function, arguments) => self.call(expr, function, arguments),
@@ -78,15 +135,18 @@ impl Translator<'_, '_> {
                 let text = self.stmt(inner)?;
                 Ok(self.splice(expr.span, &[(inner.span, text)]))
             }
-            ExprKind::Assign(sign, left, right) if self.is_remote(left) => self.put_expression(expr, *sign, left, right),
-            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign) if self.is_step(*sign) && self.is_remote(inner) => {
+            ExprKind::Assign(sign, left, right) if self.is_remote(left) => {
+                self.put_expression(expr, *sign, left, right)
+            }
+            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign)
+                if self.is_step(*sign) && self.is_remote(inner) =>
+            {
                 self.step_remote(expr, inner, *sign)
             }
             ExprKind::Unary(sign, inner) if self.slice(*sign) == "sizeof" => self.size_of(expr, inner),
-            ExprKind::Unary(sign, inner) if self.slice(*sign) == "&" && self.is_remote(inner) => Err(Problem::new(
-                expr.span.start,
-                "the address of a coarray on another image cannot be taken",
-            )),
+            ExprKind::Unary(sign, inner) if self.slice(*sign) == "&" && self.is_remote(inner) => Err(
+                Problem::new(expr.span.start, "the address of a coarray on another image cannot be taken"),
+            ),
             ExprKind::Binary(sign, left, right) if matches!(self.slice(*sign), "+" | "-") => {
                 match self.moved_pointer(*sign, left, right)? {
                     Some(text) => Ok(text),
@@ -145,7 +205,10 @@ impl Translator<'_, '_> {
         };
         let which = sections_in_chain(base);
         let Some(name) = names.get(which) else {
-            return Err(Problem::new(span.start, format!("the left side has {} sections, this has more", names.len())));
+            return Err(Problem::new(
+                span.start,
+                format!("the left side has {} sections, this has more", names.len()),
+            ));
         };
         let first = match first {
             Some(first) => self.value(first)?,
@@ -154,7 +217,11 @@ impl Translator<'_, '_> {
         let moved = match step {
             Some(step) => {
                 let step = self.value(step)?;
-                if step == "1" { name.clone() } else { format!("{name} * {}", grouped(&step)) }
+                if step == "1" {
+                    name.clone()
+                } else {
+                    format!("{name} * {}", grouped(&step))
+                }
             }
             None => name.clone(),
         };
@@ -182,7 +249,11 @@ impl Translator<'_, '_> {
         if let ExprKind::Name = bare(inner).kind {
             let array = self.scopes.var(self.slice(bare(inner).span)).and_then(|var| var.distributed());
             if let Some(array) = array.filter(|array| !array.is_pointer) {
-                let brackets: String = array.sizes.iter().map(|size| format!("[{}]", size.clone().unwrap_or_default())).collect();
+                let brackets: String = array
+                    .sizes
+                    .iter()
+                    .map(|size| format!("[{}]", size.clone().unwrap_or_default()))
+                    .collect();
                 return Ok(format!("sizeof({}{brackets})", array.element));
             }
         }
@@ -264,7 +335,10 @@ impl Translator<'_, '_> {
                         )
                     })?;
                     let Some(name) = names.get(sections) else {
-                        return Err(Problem::new(expr.span.start, "this has more sections than the left side"));
+                        return Err(Problem::new(
+                            expr.span.start,
+                            "this has more sections than the left side",
+                        ));
                     };
                     sections += 1;
                     let first = first.as_ref().map(|first| self.value(first)).transpose()?;
@@ -273,8 +347,12 @@ impl Translator<'_, '_> {
                 }
             };
             let index = match (dim < array.dims(), array.is_cyclic(dim), is_local) {
-                (true, true, false) => format!("KXMP_CYCLIC_INDEX({}.map->dim[{dim}], {})", array.descriptor(), grouped(&index)),
-                (true, false, true) => format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor()),
+                (true, true, false) => {
+                    format!("KXMP_CYCLIC_INDEX({}.map->dim[{dim}], {})", array.descriptor(), grouped(&index))
+                }
+                (true, false, true) => {
+                    format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor())
+                }
                 _ => index,
             };
             text.push_str(&format!("[{index}]"));
@@ -316,9 +394,10 @@ impl Translator<'_, '_> {
             _ => return,
         };
         let known = match &inner.kind {
-            ExprKind::Name => self.scopes.var(self.slice(inner.span)).is_some_and(|var| {
-                !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)))
-            }),
+            ExprKind::Name => self
+                .scopes
+                .var(self.slice(inner.span))
+                .is_some_and(|var| !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)))),
             ExprKind::Index(..) => true,
             _ => false,
         };
@@ -371,7 +450,10 @@ impl Translator<'_, '_> {
         }
         match self.scopes.set(name) {
             Some(set @ (Set::Nodes(_) | Set::Template(_))) => Ok(format!("((void *){})", set.variable())),
-            None => Err(Problem::new(span.start, format!("xmp_desc_of: `{name}` is neither nodes nor a template nor a distributed array"))),
+            None => Err(Problem::new(
+                span.start,
+                format!("xmp_desc_of: `{name}` is neither nodes nor a template nor a distributed array"),
+            )),
         }
     }
 
@@ -407,8 +489,12 @@ fn moved(name: &str, first: Option<&str>, step: Option<&str>) -> String {
 /// How many sections an expression has in its own subscripts.
 pub(super) fn sections_in_chain(expr: &Expr) -> usize {
     match &expr.kind {
-        ExprKind::Index(base, sub) => sections_in_chain(base) + usize::from(matches!(**sub, Sub::Section(..))),
-        ExprKind::Member(base, _) | ExprKind::Paren(base) | ExprKind::Image(base, _) => sections_in_chain(base),
+        ExprKind::Index(base, sub) => {
+            sections_in_chain(base) + usize::from(matches!(**sub, Sub::Section(..)))
+        }
+        ExprKind::Member(base, _) | ExprKind::Paren(base) | ExprKind::Image(base, _) => {
+            sections_in_chain(base)
+        }
         _ => 0,
     }
 }

@@ -30,7 +30,13 @@ impl Names {
 
 impl Translator<'_, '_> {
     /// `kept`: pragmas of others before the directive, which must stand before the `for`.
-    pub(super) fn loop_text(&mut self, one: &Loop, directive: Span, kept: Span, inner: &Stmt) -> Result<String> {
+    pub(super) fn loop_text(
+        &mut self,
+        one: &Loop,
+        directive: Span,
+        kept: Span,
+        inner: &Stmt,
+    ) -> Result<String> {
         let levels = self.levels(one, directive, inner)?;
         for level in &levels {
             self.refuse_jumps(&level.one.body, "loop", false)?;
@@ -53,10 +59,20 @@ impl Translator<'_, '_> {
             }
         }
         let mut after = String::new();
-        before.push_str(&self.nest_begun(one, directive.start, id, &names, &nest, &levels, &widen, &mut after)?);
+        before.push_str(&self.nest_begun(
+            one,
+            directive.start,
+            id,
+            &names,
+            &nest,
+            &levels,
+            &widen,
+            &mut after,
+        )?);
         for (at, level) in levels.iter().enumerate() {
             let last = at + 1 == levels.len();
-            let rewrite = self.rewritten(one, directive.start, id, at, level, if last { &counted } else { "" })?;
+            let rewrite =
+                self.rewritten(one, directive.start, id, at, level, if last { &counted } else { "" })?;
             heads.push(level.one.head.start);
             self.rewrites.insert(level.one.head.start, rewrite);
         }
@@ -77,7 +93,13 @@ impl Translator<'_, '_> {
     }
 
     /// The reference with nothing in the axes of other variables, and everything in those of `own`.
-    fn nest_reference(&mut self, one: &Loop, levels: &[Level<'_>], own: &[usize], others: &'static str) -> Result<String> {
+    fn nest_reference(
+        &mut self,
+        one: &Loop,
+        levels: &[Level<'_>],
+        own: &[usize],
+        others: &'static str,
+    ) -> Result<String> {
         let axes: Vec<Option<&'static str>> = (0..7)
             .map(|axis| {
                 let at = levels.iter().position(|level| level.axis == Some(axis))?;
@@ -87,7 +109,13 @@ impl Translator<'_, '_> {
         self.reference_with(&one.on, &|axis| axes.get(axis).copied().flatten())
     }
 
-    fn nest_declared(&mut self, one: &Loop, names: &Names, nest: &[usize], levels: &[Level<'_>]) -> Result<String> {
+    fn nest_declared(
+        &mut self,
+        one: &Loop,
+        names: &Names,
+        nest: &[usize],
+        levels: &[Level<'_>],
+    ) -> Result<String> {
         if nest.is_empty() {
             return Ok(String::new());
         }
@@ -146,7 +174,15 @@ impl Translator<'_, '_> {
     }
 
     /// First, last and step of a level, as constants of a box.
-    fn bounds(&self, one: &Loop, id: usize, at: usize, level: &Level<'_>, nest: &str, position: usize) -> String {
+    fn bounds(
+        &self,
+        one: &Loop,
+        id: usize,
+        at: usize,
+        level: &Level<'_>,
+        nest: &str,
+        position: usize,
+    ) -> String {
         let kind = level.type_text();
         let step = match self.keeps_step(one, level) {
             true => String::new(),
@@ -163,11 +199,19 @@ impl Translator<'_, '_> {
             Some(Set::Template(template)) => level.axis.and_then(|axis| template.layout(axis)),
             _ => None,
         };
-        !matches!(layout, Some(Layout::Cyclic | Layout::BlockCyclic)) && level.head.step.parse::<i64>().is_ok()
+        !matches!(layout, Some(Layout::Cyclic | Layout::BlockCyclic))
+            && level.head.step.parse::<i64>().is_ok()
     }
 
     /// A level that has one range, found before the nest.
-    fn range_before(&mut self, one: &Loop, place: usize, id: usize, at: usize, level: &Level<'_>) -> Result<String> {
+    fn range_before(
+        &mut self,
+        one: &Loop,
+        place: usize,
+        id: usize,
+        at: usize,
+        level: &Level<'_>,
+    ) -> Result<String> {
         let own = Names::new(self.fresh());
         let reference = self.nest_reference_of(one, level)?;
         let kind = level.type_text();
@@ -201,10 +245,21 @@ impl Translator<'_, '_> {
     /// Which axes have an expression that is not a constant of the nest: the first nest has seen to those.
     fn variable_axes(&self, one: &Loop) -> Vec<bool> {
         let Some(subs) = &one.on.subs else { return Vec::new() };
-        subs.fastest_first().iter().map(|sub| matches!(sub.kind, crate::directive::SubscriptKind::At(_))).collect()
+        subs.fastest_first()
+            .iter()
+            .map(|sub| matches!(sub.kind, crate::directive::SubscriptKind::At(_)))
+            .collect()
     }
 
-    fn rewritten(&mut self, one: &Loop, place: usize, id: usize, at: usize, level: &Level<'_>, counted: &str) -> Result<Rewrite> {
+    fn rewritten(
+        &mut self,
+        one: &Loop,
+        place: usize,
+        id: usize,
+        at: usize,
+        level: &Level<'_>,
+        counted: &str,
+    ) -> Result<Rewrite> {
         let kept = self.keeps_step(one, level);
         let name = &level.name;
         let step = match (kept, level.head.step.as_str()) {
@@ -244,7 +299,14 @@ impl Translator<'_, '_> {
         Ok(format!("&{}", self.widen_literal(one, levels, mode, widths, false)?))
     }
 
-    pub(super) fn widen_literal(&mut self, one: &Loop, levels: &[Level<'_>], mode: &str, widths: &[Width], negative: bool) -> Result<String> {
+    pub(super) fn widen_literal(
+        &mut self,
+        one: &Loop,
+        levels: &[Level<'_>],
+        mode: &str,
+        widths: &[Width],
+        negative: bool,
+    ) -> Result<String> {
         let Some(subs) = &one.on.subs else { return Ok("0".into()) };
         let dims = subs.list.len();
         let mut axes: Vec<usize> = match subs.notation {
@@ -255,7 +317,10 @@ impl Translator<'_, '_> {
             // As many as there are variables is understood, too.
             axes.retain(|axis| levels.iter().any(|level| level.axis == Some(*axis)));
             if axes.len() != widths.len() {
-                return Err(Problem::new(one.on.span.start, format!("{} widths are given, but the reference has {dims} dimensions", widths.len())));
+                return Err(Problem::new(
+                    one.on.span.start,
+                    format!("{} widths are given, but the reference has {dims} dimensions", widths.len()),
+                ));
             }
         }
         let mut values = vec![("0".to_owned(), "0".to_owned(), 0); dims];
@@ -268,10 +333,13 @@ impl Translator<'_, '_> {
                 Some(high) => long(&self.value(high)?),
                 None => lo.clone(),
             };
-            let signed = |value: String| if negative { format!("-{}", super::grouped(&value)) } else { value };
+            let signed =
+                |value: String| if negative { format!("-{}", super::grouped(&value)) } else { value };
             values[axis] = (signed(lo), signed(hi), i32::from(width.unbound));
         }
-        let list = |pick: &dyn Fn(&(String, String, i32)) -> String| values.iter().map(pick).collect::<Vec<_>>().join(", ");
+        let list = |pick: &dyn Fn(&(String, String, i32)) -> String| {
+            values.iter().map(pick).collect::<Vec<_>>().join(", ")
+        };
         Ok(format!(
             "(const kxmp_widen){{{mode}, {{{}}}, {{{}}}, {{{}}}}}",
             list(&|v| v.2.to_string()),
@@ -293,13 +361,14 @@ impl Translator<'_, '_> {
         let (mut begin, mut end, mut counted) = (String::new(), String::new(), String::new());
         if let Some(Widen::Peel(_, widths)) = &one.widen {
             let inner = self.widen_literal(one, levels, "KXMP_EXPAND", widths, true)?;
-            let margin = self.widen_literal(one, levels, "KXMP_MARGIN", widths, false)?;
+            let margin = self.widen_literal(one, levels, "KXMP_MARGIN", widths, true)?;
             begin.push_str(&format!("const kxmp_widen kx_inner{id} = {inner}, kx_margin{id} = {margin}; "));
         }
         if one.reductions.is_empty() {
             return Ok((begin, end, counted));
         }
-        let reference = self.nest_reference(one, levels, &(0..levels.len()).collect::<Vec<_>>(), "KXMP_ALL")?;
+        let reference =
+            self.nest_reference(one, levels, &(0..levels.len()).collect::<Vec<_>>(), "KXMP_ALL")?;
         let (count, list) = match nest.is_empty() {
             true => (0, "0".to_owned()),
             false => (nest.len(), names.levels.clone()),
@@ -310,14 +379,20 @@ impl Translator<'_, '_> {
         for reduction in &one.reductions {
             for (variable, places) in &reduction.variables {
                 let value = self.reduced(variable)?;
-                let call = format!("{place}, kx_q{id}, {count}, {list}, {}, {value}", reduction.operation.constant());
+                let call = format!(
+                    "{place}, kx_q{id}, {count}, {list}, {}, {value}",
+                    reduction.operation.constant()
+                );
                 begin.push_str(&format!("kxmp_loop_reduction_begin({call}); "));
                 let located = match is_located(reduction) {
                     true => self.located(id, number, variable, places, levels, &mut begin, &mut counted)?,
                     false => "0, 0, 0, 0".to_owned(),
                 };
                 if !is_located(reduction) && !places.is_empty() {
-                    return Err(Problem::new(variable.span.start, "locations belong to firstmax, firstmin, lastmax and lastmin"));
+                    return Err(Problem::new(
+                        variable.span.start,
+                        "locations belong to firstmax, firstmin, lastmax and lastmin",
+                    ));
                 }
                 end.push_str(&format!("kxmp_loop_reduction_end({call}, {located}); "));
                 number += 1;
@@ -341,7 +416,10 @@ impl Translator<'_, '_> {
         let name = |what: &str| format!("kx_{what}{id}_{number}");
         let value = self.value(variable)?;
         let (old, set, iteration) = (name("old"), name("set"), name("at"));
-        begin.push_str(&format!("__typeof__({value}) {old} = {value}; int {set} = 0; long {iteration}[{}] = {{0}}; ", levels.len()));
+        begin.push_str(&format!(
+            "__typeof__({value}) {old} = {value}; int {set} = 0; long {iteration}[{}] = {{0}}; ",
+            levels.len()
+        ));
         let mut tests = vec![format!("{value} != {old}")];
         let mut stores = vec![format!("{old} = {value}"), format!("{set} = 1")];
         let mut list = Vec::new();

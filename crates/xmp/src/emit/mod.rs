@@ -87,7 +87,8 @@ impl<'a> Translator<'_, 'a> {
     }
 
     fn problem(&mut self, problem: Problem) {
-        let known = self.problems.iter().any(|other| other.at == problem.at && other.message == problem.message);
+        let known =
+            self.problems.iter().any(|other| other.at == problem.at && other.message == problem.message);
         if self.problems.len() < PROBLEMS_MAX && !known {
             self.problems.push(problem);
         }

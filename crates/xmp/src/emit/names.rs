@@ -69,7 +69,15 @@ impl Translator<'_, '_> {
         };
         let (array, coarray) = known.map_or((None, None), |var| (var.distributed(), var.coarray()));
         let depth = self.scopes.depth();
-        let var = Var { name, spec: words, shape, owner, depth, array: RefCell::new(array), coarray: RefCell::new(coarray) };
+        let var = Var {
+            name,
+            spec: words,
+            shape,
+            owner,
+            depth,
+            array: RefCell::new(array),
+            coarray: RefCell::new(coarray),
+        };
         if let Some((span, codims)) = &declarator.codims {
             let codims = codims.iter().map(|size| size.as_ref().map(|size| self.flat(size.span))).collect();
             self.make_coarray(&var, span.start, codims)?;
@@ -166,7 +174,10 @@ impl Translator<'_, '_> {
         let text = self.slice(name);
         match self.scopes.set(text) {
             Some(Set::Template(template)) => Ok(template),
-            Some(Set::Nodes(_)) => Err(Problem::new(name.start, format!("`{text}` is a set of nodes; a template is needed here"))),
+            Some(Set::Nodes(_)) => Err(Problem::new(
+                name.start,
+                format!("`{text}` is a set of nodes; a template is needed here"),
+            )),
             None => Err(self.undefined(name, "template")),
         }
     }
@@ -175,8 +186,14 @@ impl Translator<'_, '_> {
         let text = self.slice(name);
         let known = self.scopes.known_sets();
         let advice = match known.is_empty() {
-            true => format!("declare it with `#pragma xmp {}`", if what == "template" { "template" } else { "nodes" }),
-            false => format!("declared are {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+            true => format!(
+                "declare it with `#pragma xmp {}`",
+                if what == "template" { "template" } else { "nodes" }
+            ),
+            false => format!(
+                "declared are {}",
+                known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
         };
         Problem::new(name.start, format!("{what} `{text}` is not declared: {advice}"))
     }
@@ -185,7 +202,10 @@ impl Translator<'_, '_> {
         let nodes = match self.scopes.set(self.slice(onto)) {
             Some(Set::Nodes(nodes)) => nodes,
             Some(Set::Template(_)) => {
-                return Err(Problem::new(onto.start, format!("`{}` is a template; a template is distributed onto nodes", self.slice(onto))))
+                return Err(Problem::new(
+                    onto.start,
+                    format!("`{}` is a template; a template is distributed onto nodes", self.slice(onto)),
+                ))
             }
             None => return Err(self.undefined(onto, "nodes")),
         };
@@ -194,7 +214,12 @@ impl Translator<'_, '_> {
             if formats.list.len() != template.dims {
                 return Err(Problem::new(
                     formats.span.start,
-                    format!("template `{}` has {} dimensions, but {} formats are given", template.name, template.dims, formats.list.len()),
+                    format!(
+                        "template `{}` has {} dimensions, but {} formats are given",
+                        template.name,
+                        template.dims,
+                        formats.list.len()
+                    ),
                 ));
             }
             let split = formats.list.iter().filter(|format| !matches!(format, Format::None)).count();
@@ -212,7 +237,13 @@ impl Translator<'_, '_> {
     fn declare_fix(&mut self, reference: &Reference, formats: Option<&Formats>) -> Result<()> {
         let template = self.template_of(reference.name)?;
         let wrong = |at: usize, count: usize| {
-            Problem::new(at, format!("template `{}` has {} dimensions, but {count} are given here", template.name, template.dims))
+            Problem::new(
+                at,
+                format!(
+                    "template `{}` has {} dimensions, but {count} are given here",
+                    template.name, template.dims
+                ),
+            )
         };
         if let Some(formats) = formats {
             if formats.list.len() != template.dims {
@@ -245,7 +276,12 @@ impl Translator<'_, '_> {
         if subs.list.len() != template.dims {
             return Err(Problem::new(
                 with.span.start,
-                format!("template `{}` has {} dimensions, but {} subscripts are given", template.name, template.dims, subs.list.len()),
+                format!(
+                    "template `{}` has {} dimensions, but {} subscripts are given",
+                    template.name,
+                    template.dims,
+                    subs.list.len()
+                ),
             ));
         }
         for (name, dims) in list {
@@ -254,33 +290,68 @@ impl Translator<'_, '_> {
         Ok(())
     }
 
-    fn align_one(&mut self, index: usize, name: Span, dims: &Subs, subs: &Subs, template: &Rc<Template>) -> Result<()> {
+    fn align_one(
+        &mut self,
+        index: usize,
+        name: Span,
+        dims: &Subs,
+        subs: &Subs,
+        template: &Rc<Template>,
+    ) -> Result<()> {
         let text = self.slice(name).to_owned();
         let Some(var) = self.scopes.var(&text) else {
-            return Err(Problem::new(name.start, format!("array `{text}` is not declared before this directive")));
+            return Err(Problem::new(
+                name.start,
+                format!("array `{text}` is not declared before this directive"),
+            ));
         };
-        if var.distributed().is_some() && var.depth == self.scopes.depth() && !matches!(var.owner, Owner::Extern | Owner::File) {
-            return Err(Problem::new(name.start, format!("`{text}` is aligned twice: one align directive is allowed")));
+        if var.distributed().is_some()
+            && var.depth == self.scopes.depth()
+            && !matches!(var.owner, Owner::Extern | Owner::File)
+        {
+            return Err(Problem::new(
+                name.start,
+                format!("`{text}` is aligned twice: one align directive is allowed"),
+            ));
         }
         let mut sizes = Vec::new();
         for (at, shape) in var.shape.iter().enumerate() {
             match shape {
                 Shape::Pointer if at == 0 => sizes.push(None),
-                Shape::Array(size) => sizes.push(size.clone().filter(|_| !(at == 0 && var.owner == Owner::Parameter && size.is_none()))),
+                Shape::Array(size) => sizes.push(
+                    size.clone().filter(|_| !(at == 0 && var.owner == Owner::Parameter && size.is_none())),
+                ),
                 _ => break,
             }
         }
         if sizes.is_empty() {
-            return Err(Problem::new(name.start, format!("`{text}` is no array: only arrays, and pointers that xmp_malloc fills, can be aligned")));
+            return Err(Problem::new(
+                name.start,
+                format!(
+                    "`{text}` is no array: only arrays, and pointers that xmp_malloc fills, can be aligned"
+                ),
+            ));
         }
         if sizes.len() != dims.list.len() {
             return Err(Problem::new(
                 name.start,
-                format!("`{text}` has {} dimensions, but {} are named here{}", sizes.len(), dims.list.len(), if var.is_pointer() { ": a dynamic array of more than one is declared as `double (*a)[M]`" } else { "" }),
+                format!(
+                    "`{text}` has {} dimensions, but {} are named here{}",
+                    sizes.len(),
+                    dims.list.len(),
+                    if var.is_pointer() {
+                        ": a dynamic array of more than one is declared as `double (*a)[M]`"
+                    } else {
+                        ""
+                    }
+                ),
             ));
         }
         let Some(element) = var.element(sizes.len()) else {
-            return Err(Problem::new(name.start, format!("the elements of `{text}` have a type that cannot be distributed")));
+            return Err(Problem::new(
+                name.start,
+                format!("the elements of `{text}` have a type that cannot be distributed"),
+            ));
         };
         let align = self.alignment(dims, subs)?;
         let array = Array {
@@ -305,9 +376,13 @@ impl Translator<'_, '_> {
         let colons: Vec<usize> =
             (0..axes.len()).filter(|axis| matches!(axes[*axis].kind, SubscriptKind::Range(..))).collect();
         // The last colon of the array goes with the fastest of the template.
-        let mut next_colon = dims.list.iter().filter(|dim| matches!(dim.kind, SubscriptKind::Range(..))).count();
+        let mut next_colon =
+            dims.list.iter().filter(|dim| matches!(dim.kind, SubscriptKind::Range(..))).count();
         if next_colon > colons.len() {
-            return Err(Problem::new(dims.list[0].span.start, "there are more `:` on the side of the array than on that of the template"));
+            return Err(Problem::new(
+                dims.list[0].span.start,
+                "there are more `:` on the side of the array than on that of the template",
+            ));
         }
         let mut align = Vec::new();
         for dim in &dims.list {
@@ -385,7 +460,14 @@ impl Translator<'_, '_> {
                 return Err(Problem::new(name.start, format!("`{text}` is not aligned: a shadow belongs to a distributed array, behind its align directive")));
             };
             if widths.len() != array.dims() {
-                return Err(Problem::new(name.start, format!("`{text}` has {} dimensions, but {} widths are given", array.dims(), widths.len())));
+                return Err(Problem::new(
+                    name.start,
+                    format!(
+                        "`{text}` has {} dimensions, but {} widths are given",
+                        array.dims(),
+                        widths.len()
+                    ),
+                ));
             }
             let shadow = widths.iter().map(|width| self.shadow_of(width)).collect();
             *array.shadow.borrow_mut() = shadow;
@@ -413,7 +495,10 @@ impl Translator<'_, '_> {
         for name in list {
             let text = self.slice(*name);
             let Some(var) = self.scopes.var(text) else {
-                return Err(Problem::new(name.start, format!("`{text}` is not declared before this directive")));
+                return Err(Problem::new(
+                    name.start,
+                    format!("`{text}` is not declared before this directive"),
+                ));
             };
             if var.coarray().is_none() {
                 self.make_coarray(&var, name.start, vec![None])?;
@@ -428,7 +513,10 @@ impl Translator<'_, '_> {
     fn make_coarray(&mut self, var: &Var, at: usize, codims: Vec<Option<String>>) -> Result<()> {
         let name = &var.name;
         if matches!(var.owner, Owner::Block | Owner::Parameter) {
-            return Err(Problem::new(at, format!("coarray `{name}` must be declared outside of functions, or `static`")));
+            return Err(Problem::new(
+                at,
+                format!("coarray `{name}` must be declared outside of functions, or `static`"),
+            ));
         }
         if codims.last().is_some_and(Option::is_some) || codims.iter().rev().skip(1).any(Option::is_none) {
             return Err(Problem::new(at, format!("the last codimension of `{name}`, and only that, is `*`")));
@@ -449,7 +537,8 @@ impl Translator<'_, '_> {
             Owner::BlockStatic => format!("{}_{id}_", self.function),
             _ => String::new(),
         };
-        let is_constant = |size: &String| size.bytes().all(|b| b.is_ascii_digit() || b"+-*/()<> xXuUlL".contains(&b));
+        let is_constant =
+            |size: &String| size.bytes().all(|b| b.is_ascii_digit() || b"+-*/()<> xXuUlL".contains(&b));
         let coarray = Coarray {
             name: name.clone(),
             prefix,

@@ -53,7 +53,12 @@ impl Level<'_> {
 }
 
 impl Translator<'_, '_> {
-    pub(super) fn levels<'e>(&mut self, one: &Loop, directive: Span, inner: &'e Stmt) -> Result<Vec<Level<'e>>> {
+    pub(super) fn levels<'e>(
+        &mut self,
+        one: &Loop,
+        directive: Span,
+        inner: &'e Stmt,
+    ) -> Result<Vec<Level<'e>>> {
         let StmtKind::For(top) = &inner.kind else {
             return Err(Problem::new(directive.start, "a loop directive needs a `for` statement behind it"));
         };
@@ -63,15 +68,26 @@ impl Translator<'_, '_> {
             for name in names {
                 let text = self.slice(*name);
                 if !found.iter().any(|(_, known)| known == text) {
-                    return Err(Problem::new(name.start, format!("there is no `for` with the variable `{text}` behind this directive")));
+                    return Err(Problem::new(
+                        name.start,
+                        format!("there is no `for` with the variable `{text}` behind this directive"),
+                    ));
                 }
             }
         }
         let set = self.set_of(&one.on)?;
         let Some(subs) = &one.on.subs else {
-            return Err(Problem::new(one.on.span.start, format!("say which element each iteration belongs to: `loop on {}[i]`", self.slice(one.on.name))));
+            return Err(Problem::new(
+                one.on.span.start,
+                format!(
+                    "say which element each iteration belongs to: `loop on {}[i]`",
+                    self.slice(one.on.name)
+                ),
+            ));
         };
-        let allowed = |name: &str| one.variables.as_ref().is_none_or(|list| list.iter().any(|span| self.slice(*span) == name));
+        let allowed = |name: &str| {
+            one.variables.as_ref().is_none_or(|list| list.iter().any(|span| self.slice(*span) == name))
+        };
         let mut chosen: Vec<(usize, usize, String)> = Vec::new();
         for (axis, sub) in subs.fastest_first().into_iter().enumerate() {
             let SubscriptKind::At(e) = &sub.kind else { continue };
@@ -79,7 +95,10 @@ impl Translator<'_, '_> {
             let Some(which) = used else { continue };
             let Some(mut offset) = self.offset_from(e, &found[which].1) else {
                 let name = &found[which].1;
-                return Err(Problem::new(sub.span.start, format!("only `{name}`, `{name} + n` and `{name} - n` can stand here")));
+                return Err(Problem::new(
+                    sub.span.start,
+                    format!("only `{name}`, `{name} + n` and `{name} - n` can stand here"),
+                ));
             };
             if subs.notation == Notation::Round && matches!(set, Set::Nodes(_)) {
                 offset = format!("{offset} - 1");
@@ -122,7 +141,9 @@ impl Translator<'_, '_> {
                 ExprKind::Assign(_, left, _) => Some(self.slice(bare(left).span).to_owned()),
                 _ => None,
             },
-            ForFirst::Decl(declaration) => declaration.declarators.first().map(|one| self.slice(one.name).to_owned()),
+            ForFirst::Decl(declaration) => {
+                declaration.declarators.first().map(|one| self.slice(one.name).to_owned())
+            }
             ForFirst::None => {
                 // `for (; i < n; i++)`: told when its head is read.
                 match &bare(one.cond.as_ref()?).kind {
@@ -149,13 +170,18 @@ impl Translator<'_, '_> {
         }
         for level in levels.iter_mut() {
             let position = chain.iter().position(|(one, _)| std::ptr::eq(*one, level.one));
-            let depends = |names: &[(*const For, String)]| names.iter().any(|(_, name)| self.head_mentions(level.one, name));
+            let depends = |names: &[(*const For, String)]| {
+                names.iter().any(|(_, name)| self.head_mentions(level.one, name))
+            };
             level.way = match position {
                 Some(position) if !depends(&chain[..position]) => Way::Nest,
                 _ => {
                     let single = match set {
                         Set::Nodes(_) => true,
-                        Set::Template(template) => level.axis.and_then(|axis| template.layout(axis)) != Some(crate::names::Layout::BlockCyclic),
+                        Set::Template(template) => {
+                            level.axis.and_then(|axis| template.layout(axis))
+                                != Some(crate::names::Layout::BlockCyclic)
+                        }
                     };
                     let visible = level.head.declared.is_some() || self.scopes.var(&level.name).is_some();
                     match single && visible && one.widen.is_none() && self.is_fixed(level.one, inner) {
@@ -180,7 +206,9 @@ impl Translator<'_, '_> {
                 ExprKind::Assign(_, _, right) => list.push(right),
                 _ => list.push(first),
             },
-            ForFirst::Decl(declaration) => list.extend(declaration.declarators.iter().filter_map(|one| one.init.as_ref())),
+            ForFirst::Decl(declaration) => {
+                list.extend(declaration.declarators.iter().filter_map(|one| one.init.as_ref()))
+            }
             ForFirst::None => {}
         }
         list
@@ -206,16 +234,24 @@ impl Translator<'_, '_> {
                 names.push(self.slice(expr.span).to_owned());
                 true
             }
-            ExprKind::Call(..) | ExprKind::Index(..) | ExprKind::Image(..) | ExprKind::Statement(_) | ExprKind::Member(..) => false,
+            ExprKind::Call(..)
+            | ExprKind::Index(..)
+            | ExprKind::Image(..)
+            | ExprKind::Statement(_)
+            | ExprKind::Member(..) => false,
             _ => super::expressions::children(expr).iter().all(|child| self.names_of(child, names)),
         }
     }
 
     fn changes(&self, stmt: &Stmt, name: &str) -> bool {
         let declares = match &stmt.kind {
-            StmtKind::Decl(declaration) => declaration.declarators.iter().any(|one| self.slice(one.name) == name),
+            StmtKind::Decl(declaration) => {
+                declaration.declarators.iter().any(|one| self.slice(one.name) == name)
+            }
             StmtKind::For(one) => match &one.first {
-                ForFirst::Decl(declaration) => declaration.declarators.iter().any(|one| self.slice(one.name) == name),
+                ForFirst::Decl(declaration) => {
+                    declaration.declarators.iter().any(|one| self.slice(one.name) == name)
+                }
                 _ => false,
             },
             _ => false,
@@ -226,10 +262,14 @@ impl Translator<'_, '_> {
     }
 
     fn assigns(&self, expr: &Expr, name: &str) -> bool {
-        let is = |target: &Expr| matches!(bare(target).kind, ExprKind::Name) && self.slice(bare(target).span) == name;
+        let is = |target: &Expr| {
+            matches!(bare(target).kind, ExprKind::Name) && self.slice(bare(target).span) == name
+        };
         let here = match &expr.kind {
             ExprKind::Assign(_, left, _) => is(left),
-            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign) => matches!(self.slice(*sign), "++" | "--" | "&") && is(inner),
+            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign) => {
+                matches!(self.slice(*sign), "++" | "--" | "&") && is(inner)
+            }
             _ => false,
         };
         here || super::expressions::children(expr).iter().any(|child| self.assigns(child, name))
@@ -240,23 +280,48 @@ impl Translator<'_, '_> {
         let at = one.head.start;
         let (lo, declared) = match &one.first {
             ForFirst::Expr(first) => match &bare(first).kind {
-                ExprKind::Assign(sign, left, right) if self.slice(*sign) == "=" && self.slice(bare(left).span) == name => (right.as_ref(), None),
-                _ => return Err(Problem::new(at, format!("the `for` of a loop directive begins with `{name} = first`"))),
+                ExprKind::Assign(sign, left, right)
+                    if self.slice(*sign) == "=" && self.slice(bare(left).span) == name =>
+                {
+                    (right.as_ref(), None)
+                }
+                _ => {
+                    return Err(Problem::new(
+                        at,
+                        format!("the `for` of a loop directive begins with `{name} = first`"),
+                    ))
+                }
             },
             ForFirst::Decl(declaration) => match &declaration.declarators[..] {
                 [declarator] if declarator.init.is_some() => {
-                    let words: Vec<&str> = declaration.spec.words.iter().map(|span| self.slice(*span)).collect();
-                    let Some(init) = &declarator.init else { return Err(Problem::new(at, "a first value is needed")) };
+                    let words: Vec<&str> =
+                        declaration.spec.words.iter().map(|span| self.slice(*span)).collect();
+                    let Some(init) = &declarator.init else {
+                        return Err(Problem::new(at, "a first value is needed"));
+                    };
                     (init, Some(words.join(" ")))
                 }
-                _ => return Err(Problem::new(at, "the `for` of a loop directive declares one variable, with a first value")),
+                _ => {
+                    return Err(Problem::new(
+                        at,
+                        "the `for` of a loop directive declares one variable, with a first value",
+                    ))
+                }
             },
-            ForFirst::None => return Err(Problem::new(at, format!("the `for` of a loop directive begins with `{name} = first`"))),
+            ForFirst::None => {
+                return Err(Problem::new(
+                    at,
+                    format!("the `for` of a loop directive begins with `{name} = first`"),
+                ))
+            }
         };
         let lo = long(&self.value(lo)?);
         let (step, descending) = self.step(one, name)?;
         let Some(cond) = &one.cond else {
-            return Err(Problem::new(at, format!("the `for` of a loop directive needs an end: `{name} < last`")));
+            return Err(Problem::new(
+                at,
+                format!("the `for` of a loop directive needs an end: `{name} < last`"),
+            ));
         };
         let hi = self.last(cond, name, &step, descending)?;
         Ok(Head { lo, hi, step, descending, declared })
@@ -264,16 +329,20 @@ impl Translator<'_, '_> {
 
     /// The step, with its sign, and whether the loop goes down.
     fn step(&mut self, one: &For, name: &str) -> Result<(String, bool)> {
-        let wrong = |at: usize| Problem::new(at, format!("the step of a loop directive's `for` is one of `{name}++`, `{name}--`, `{name} += n`, `{name} -= n`"));
+        let wrong = |at: usize| {
+            Problem::new(at, format!("the step of a loop directive's `for` is one of `{name}++`, `{name}--`, `{name} += n`, `{name} -= n`"))
+        };
         let Some(step) = &one.step else { return Err(wrong(one.head.start)) };
         let step = bare(step);
         let is = |expr: &Expr| self.slice(bare(expr).span) == name;
         let (amount, down) = match &step.kind {
-            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign) if is(inner) => match self.slice(*sign) {
-                "++" => return Ok(("1".into(), false)),
-                "--" => return Ok(("-1".into(), true)),
-                _ => return Err(wrong(step.span.start)),
-            },
+            ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign) if is(inner) => {
+                match self.slice(*sign) {
+                    "++" => return Ok(("1".into(), false)),
+                    "--" => return Ok(("-1".into(), true)),
+                    _ => return Err(wrong(step.span.start)),
+                }
+            }
             ExprKind::Assign(sign, left, right) if is(left) => match (self.slice(*sign), &bare(right).kind) {
                 ("+=", _) => (right, false),
                 ("-=", _) => (right, true),
@@ -289,7 +358,8 @@ impl Translator<'_, '_> {
         };
         let text = self.value(amount)?;
         // `i += -1` goes down, too.
-        if let Some(positive) = text.strip_prefix('-').filter(|rest| rest.bytes().all(|b| b.is_ascii_digit())) {
+        if let Some(positive) = text.strip_prefix('-').filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
+        {
             return Ok(if down { (positive.to_owned(), false) } else { (format!("-{positive}"), true) });
         }
         Ok(if down { (format!("-{}", long(&text)), true) } else { (long(&text), false) })
@@ -297,7 +367,10 @@ impl Translator<'_, '_> {
 
     /// The last value that the variable may have.
     fn last(&mut self, cond: &Expr, name: &str, step: &str, descending: bool) -> Result<String> {
-        let wrong = Problem::new(cond.span.start, format!("the end of a loop directive's `for` is one comparison: `{name} < last`"));
+        let wrong = Problem::new(
+            cond.span.start,
+            format!("the end of a loop directive's `for` is one comparison: `{name} < last`"),
+        );
         let ExprKind::Binary(sign, left, right) = &bare(cond).kind else { return Err(wrong) };
         let is = |expr: &Expr| self.slice(bare(expr).span) == name;
         let (sign, end) = match (self.slice(*sign), is(left), is(right)) {

@@ -24,7 +24,11 @@ impl Translator<'_, '_> {
                 };
                 return Err(Problem::new(
                     reference.span.start,
-                    format!("{what} `{name}` has {} dimensions, but {} subscripts are given", set.dims(), subs.list.len()),
+                    format!(
+                        "{what} `{name}` has {} dimensions, but {} subscripts are given",
+                        set.dims(),
+                        subs.list.len()
+                    ),
                 ));
             }
         }
@@ -80,7 +84,9 @@ impl Translator<'_, '_> {
                     Notation::Square => {
                         let lower = match set {
                             Set::Nodes(_) => "0".to_owned(),
-                            Set::Template(t) => t.lower.borrow().get(axis).cloned().flatten().unwrap_or_else(|| "0".into()),
+                            Set::Template(t) => {
+                                t.lower.borrow().get(axis).cloned().flatten().unwrap_or_else(|| "0".into())
+                            }
                         };
                         let lo = first.as_ref().map(|lo| self.value(lo)).transpose()?;
                         let Some(length) = second else {
@@ -114,7 +120,8 @@ impl Translator<'_, '_> {
 
     /// Bounds of a template, fastest first; None where they are fixed later.
     pub(super) fn template_bounds(&mut self, subs: &Subs) -> Result<Option<Vec<(String, String)>>> {
-        let open = subs.list.iter().filter(|sub| matches!(sub.kind, SubscriptKind::Range(None, None, None))).count();
+        let open =
+            subs.list.iter().filter(|sub| matches!(sub.kind, SubscriptKind::Range(None, None, None))).count();
         if open == subs.list.len() {
             return Ok(None);
         }
@@ -153,7 +160,10 @@ impl Translator<'_, '_> {
         let mut list = Vec::new();
         for format in formats.fastest_first() {
             let width = |translator: &mut Self, width: &Option<Expr>| {
-                width.as_ref().map_or_else(|| Ok("0".to_owned()), |width| translator.value(width).map(|text| long(&text)))
+                width.as_ref().map_or_else(
+                    || Ok("0".to_owned()),
+                    |width| translator.value(width).map(|text| long(&text)),
+                )
             };
             list.push(match format {
                 Format::None => "{KXMP_NONE, 0, 0, 0}".to_owned(),

@@ -9,7 +9,13 @@ use crate::source::{Problem, Result, Span};
 
 impl Translator<'_, '_> {
     /// `a[0:5] = b[5:5] + 1;`, also with coarrays.
-    pub(super) fn array_assignment(&mut self, at: usize, sign: Span, left: &Expr, right: &Expr) -> Result<String> {
+    pub(super) fn array_assignment(
+        &mut self,
+        at: usize,
+        sign: Span,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<String> {
         if self.is_remote(left) || self.is_remote(bare(right)) {
             if let Some(text) = self.coarray_assignment(at, sign, left, right)? {
                 return Ok(text);
@@ -38,7 +44,11 @@ impl Translator<'_, '_> {
         let sign = self.slice(sign);
         if self.may_overlap(left, right) {
             let total: Vec<String> = (0..lengths.len()).map(|at| format!("kx_m{id}_{at}")).collect();
-            let index = names.iter().enumerate().skip(1).fold(names[0].clone(), |sum, (at, name)| format!("({sum}) * kx_m{id}_{at} + {name}"));
+            let index = names
+                .iter()
+                .enumerate()
+                .skip(1)
+                .fold(names[0].clone(), |sum, (at, name)| format!("({sum}) * kx_m{id}_{at} + {name}"));
             let kind = self.element_type(left)?;
             out.push_str(&format!(
                 "__typeof__({kind}) *kx_t{id} = __builtin_malloc(({}) * sizeof *kx_t{id} + 1); \
@@ -86,7 +96,13 @@ impl Translator<'_, '_> {
         Ok(lengths)
     }
 
-    fn length(&mut self, base: &Expr, first: Option<&Expr>, length: Option<&Expr>, step: Option<&Expr>) -> Result<String> {
+    fn length(
+        &mut self,
+        base: &Expr,
+        first: Option<&Expr>,
+        length: Option<&Expr>,
+        step: Option<&Expr>,
+    ) -> Result<String> {
         if let Some(length) = length {
             return Ok(long(&self.value(length)?));
         }
@@ -99,7 +115,10 @@ impl Translator<'_, '_> {
                         _ => None,
                     };
                     let Some(size) = said else {
-                        return Err(Problem::new(base.span.start, format!("`{name}` is a pointer: say how long the section is, `{name}[0:n]`")));
+                        return Err(Problem::new(
+                            base.span.start,
+                            format!("`{name}` is a pointer: say how long the section is, `{name}[0:n]`"),
+                        ));
                     };
                     return self.rest(long(&size), first, step);
                 }
@@ -134,14 +153,20 @@ impl Translator<'_, '_> {
         if matches!(inner.kind, ExprKind::Index(..) | ExprKind::Image(..)) {
             let found = super::expressions::sections_in_chain(inner);
             if found != 0 && found != ranks {
-                return Err(Problem::new(inner.span.start, format!("this has {found} sections, the left side has {ranks}: these must be as many")));
+                return Err(Problem::new(
+                    inner.span.start,
+                    format!("this has {found} sections, the left side has {ranks}: these must be as many"),
+                ));
             }
             if found != 0 && !self.is_remote(inner) && self.chain(inner).is_none() {
                 let own = self.lengths(inner)?;
                 for (mine, theirs) in own.iter().zip(lengths) {
                     if let (Ok(mine), Ok(theirs)) = (mine.parse::<i64>(), theirs.parse::<i64>()) {
                         if mine != theirs {
-                            return Err(Problem::new(inner.span.start, format!("this section has {mine} elements, that of the left side {theirs}")));
+                            return Err(Problem::new(
+                                inner.span.start,
+                                format!("this section has {mine} elements, that of the left side {theirs}"),
+                            ));
                         }
                     }
                 }
@@ -158,7 +183,11 @@ impl Translator<'_, '_> {
     fn may_overlap(&self, left: &Expr, right: &Expr) -> bool {
         let root = |expr: &Expr| {
             let mut at = bare(expr);
-            while let ExprKind::Index(base, _) | ExprKind::Member(base, _) | ExprKind::Paren(base) | ExprKind::Image(base, _) = &at.kind {
+            while let ExprKind::Index(base, _)
+            | ExprKind::Member(base, _)
+            | ExprKind::Paren(base)
+            | ExprKind::Image(base, _) = &at.kind
+            {
                 at = base;
             }
             self.slice(at.span)
@@ -183,7 +212,12 @@ impl Translator<'_, '_> {
 
     /// `array on t[0:n]` and its assignment.
     pub(super) fn array_directive(&mut self, at: usize, on: &Reference, stmt: &Stmt) -> Result<String> {
-        let wrong = || Problem::new(at, "the array directive needs one array assignment behind it: `a[0:n] = b[0:n] + 1;`");
+        let wrong = || {
+            Problem::new(
+                at,
+                "the array directive needs one array assignment behind it: `a[0:n] = b[0:n] + 1;`",
+            )
+        };
         let StmtKind::Expr(Some(expr)) = &stmt.kind else { return Err(wrong()) };
         let ExprKind::Assign(sign, left, right) = &bare(expr).kind else { return Err(wrong()) };
         let set = self.set_of(on)?;
@@ -195,7 +229,10 @@ impl Translator<'_, '_> {
         if ranges.len() != ranks {
             return Err(Problem::new(
                 on.span.start,
-                format!("the reference has {} ranges, the assignment has {ranks}: these must be as many", ranges.len()),
+                format!(
+                    "the reference has {} ranges, the assignment has {ranks}: these must be as many",
+                    ranges.len()
+                ),
             ));
         }
         self.check_ranks(right, ranks, &[])?;
@@ -225,7 +262,8 @@ impl Translator<'_, '_> {
         }
         // What is read must not have been written: first everything is read, then everything is written.
         let kind = self.element_type(left)?;
-        let total: Vec<String> = ranges.iter().map(|(_, lo, hi, step)| format!("(({hi} - ({lo})) / ({step}) + 1)")).collect();
+        let total: Vec<String> =
+            ranges.iter().map(|(_, lo, hi, step)| format!("(({hi} - ({lo})) / ({step}) + 1)")).collect();
         Ok(format!(
             "{declared}long kx_c{id} = 0; __typeof__({kind}) *kx_t{id} = __builtin_malloc({} * sizeof *kx_t{id} + 1); \
              {heads}{{ {body}kx_t{id}[kx_c{id}++] = {from}; }} kx_c{id} = 0; {heads}{{ {body}{to} {sign} kx_t{id}[kx_c{id}++]; }} __builtin_free(kx_t{id}); }}",
@@ -236,7 +274,10 @@ impl Translator<'_, '_> {
     /// Axis, first, last and step of each range, slowest first: the order of an array's dimensions.
     fn template_ranges(&mut self, on: &Reference, set: &Set) -> Result<Vec<(usize, String, String, String)>> {
         let Some(subs) = &on.subs else {
-            return Err(Problem::new(on.span.start, format!("say which elements are meant: `array on {}[:]`", self.slice(on.name))));
+            return Err(Problem::new(
+                on.span.start,
+                format!("say which elements are meant: `array on {}[:]`", self.slice(on.name)),
+            ));
         };
         let template = match set {
             Set::Template(template) => template.clone(),
@@ -257,7 +298,9 @@ impl Translator<'_, '_> {
             };
             let hi = match (second, subs.notation) {
                 (Some(second), Notation::Round) => long(&self.value(second)?),
-                (Some(second), Notation::Square) => format!("{lo} + ({} - 1) * ({step})", long(&self.value(second)?)),
+                (Some(second), Notation::Square) => {
+                    format!("{lo} + ({} - 1) * ({step})", long(&self.value(second)?))
+                }
                 (None, _) => format!("kxmp_template_upper(kxt_{}, {axis})", template.name),
             };
             ranges.push((axis, lo, hi, step));

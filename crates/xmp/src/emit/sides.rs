@@ -23,12 +23,18 @@ impl Translator<'_, '_> {
         let StmtKind::Expr(Some(expr)) = &stmt.kind else { return Err(wrong()) };
         let ExprKind::Assign(sign, left, right) = &bare(expr).kind else { return Err(wrong()) };
         if self.slice(*sign) != "=" {
-            return Err(Problem::new(sign.start, "gmove moves data and does not compute: only `=` can stand here"));
+            return Err(Problem::new(
+                sign.start,
+                "gmove moves data and does not compute: only `=` can stand here",
+            ));
         }
         let id = self.id(id)?;
         let to = self.side(left)?;
         if to.ranks == 0 && to.text.is_empty() {
-            return Err(Problem::new(left.span.start, "the left side of a gmove is a variable, an element or a section"));
+            return Err(Problem::new(
+                left.span.start,
+                "the left side of a gmove is a variable, an element or a section",
+            ));
         }
         if self.computes(right) {
             return Err(Problem::new(right.span.start, "gmove moves data and does not compute: the right side is a variable, an element, a section or a constant"));
@@ -37,7 +43,10 @@ impl Translator<'_, '_> {
         if to.ranks != from.ranks && from.ranks != 0 {
             return Err(Problem::new(
                 right.span.start,
-                format!("the left side has {} dimensions with a range, the right side {}: these must be as many", to.ranks, from.ranks),
+                format!(
+                    "the left side has {} dimensions with a range, the right side {}: these must be as many",
+                    to.ranks, from.ranks
+                ),
             ));
         }
         if to.ranks == 0 && !to.is_distributed && !from.is_distributed {
@@ -62,14 +71,18 @@ impl Translator<'_, '_> {
     fn computes(&self, expr: &Expr) -> bool {
         let expr = bare(expr);
         match &expr.kind {
-            ExprKind::Binary(..) | ExprKind::Call(..) | ExprKind::Cond(..) => self.mentions_distributed(expr) || super::statements::has_section(expr),
+            ExprKind::Binary(..) | ExprKind::Call(..) | ExprKind::Cond(..) => {
+                self.mentions_distributed(expr) || super::statements::has_section(expr)
+            }
             _ => false,
         }
     }
 
     pub(super) fn mentions_distributed(&self, expr: &Expr) -> bool {
         match &expr.kind {
-            ExprKind::Name => self.scopes.var(self.slice(expr.span)).is_some_and(|var| var.distributed().is_some()),
+            ExprKind::Name => {
+                self.scopes.var(self.slice(expr.span)).is_some_and(|var| var.distributed().is_some())
+            }
             _ => super::expressions::children(expr).iter().any(|child| self.mentions_distributed(child)),
         }
     }
@@ -131,7 +144,10 @@ impl Translator<'_, '_> {
         if !has_section && (subs.len() >= dims || dims == 0) {
             let text = self.value(expr)?;
             return Ok(Side {
-                text: format!("(kxmp_side){{0, (void *)&{0}, sizeof({text}), KXMP_TYPE_OF({text}), 0, 0}}", grouped(&text)),
+                text: format!(
+                    "(kxmp_side){{0, (void *)&{0}, sizeof({text}), KXMP_TYPE_OF({text}), 0, 0}}",
+                    grouped(&text)
+                ),
                 before: String::new(),
                 ranks: 0,
                 is_distributed: false,
@@ -142,7 +158,15 @@ impl Translator<'_, '_> {
 
     fn distributed_side(&mut self, expr: &Expr, array: &Rc<Array>, steps: &[&Step<'_>]) -> Result<Side> {
         if steps.len() > array.dims() {
-            return Err(Problem::new(expr.span.start, format!("`{}` has {} dimensions, {} subscripts are given", array.name, array.dims(), steps.len())));
+            return Err(Problem::new(
+                expr.span.start,
+                format!(
+                    "`{}` has {} dimensions, {} subscripts are given",
+                    array.name,
+                    array.dims(),
+                    steps.len()
+                ),
+            ));
         }
         let (mut parts, mut ranks) = (Vec::new(), 0);
         for dim in 0..array.dims() {
@@ -157,7 +181,12 @@ impl Translator<'_, '_> {
             });
         }
         Ok(Side {
-            text: format!("(kxmp_side){{&{}, 0, 0, 0, {}, 0, {{{}}}}}", array.descriptor(), array.dims(), parts.join(", ")),
+            text: format!(
+                "(kxmp_side){{&{}, 0, 0, 0, {}, 0, {{{}}}}}",
+                array.descriptor(),
+                array.dims(),
+                parts.join(", ")
+            ),
             before: String::new(),
             ranks,
             is_distributed: true,
@@ -204,11 +233,14 @@ impl Translator<'_, '_> {
 
     /// How far a section of a pointer goes.
     fn reach(&mut self, sub: Option<&Sub>, base: &Expr) -> Result<String> {
-        let open = || Problem::new(base.span.start, "this is a pointer: say how long the section is, `p[0:n]`");
+        let open =
+            || Problem::new(base.span.start, "this is a pointer: say how long the section is, `p[0:n]`");
         match sub {
             Some(Sub::At(at)) => Ok(format!("{} + 1", long(&self.value(at)?))),
             Some(Sub::Section(_, first, Some(length), step)) => {
-                let first = first.as_ref().map_or_else(|| Ok("0".into()), |first| self.value(first).map(|text| long(&text)))?;
+                let first = first
+                    .as_ref()
+                    .map_or_else(|| Ok("0".into()), |first| self.value(first).map(|text| long(&text)))?;
                 let length = long(&self.value(length)?);
                 match step {
                     None => Ok(format!("{first} + {length}")),
@@ -232,7 +264,12 @@ impl Translator<'_, '_> {
                     Some(part) => self.value(part).map(|text| long(&text)),
                     None => Ok(missing.to_owned()),
                 };
-                Ok(format!("KXMP_SECTION({}, {}, {})", one(first, "KXMP_REST")?, one(length, "KXMP_REST")?, one(step, "1")?))
+                Ok(format!(
+                    "KXMP_SECTION({}, {}, {})",
+                    one(first, "KXMP_REST")?,
+                    one(length, "KXMP_REST")?,
+                    one(step, "1")?
+                ))
             }
         }
     }

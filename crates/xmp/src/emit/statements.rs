@@ -74,7 +74,9 @@ impl Translator<'_, '_> {
                 match &one.first {
                     ForFirst::None => {}
                     ForFirst::Expr(first) => parts.push((first.span, self.expr(first)?)),
-                    ForFirst::Decl(declaration) => parts.push((declaration.span, self.declaration(declaration)?)),
+                    ForFirst::Decl(declaration) => {
+                        parts.push((declaration.span, self.declaration(declaration)?))
+                    }
                 }
                 for expr in [&one.cond, &one.step].into_iter().flatten() {
                     parts.push((expr.span, self.expr(expr)?));
@@ -127,7 +129,8 @@ impl Translator<'_, '_> {
     /// A loop directive may stand behind a pragma of others that is about the same `for`: it is replaced together with that.
     pub(super) fn with_pragmas(&self, stmt: &Stmt) -> Span {
         let StmtKind::Directed(index, _) = &stmt.kind else { return stmt.span };
-        if !matches!(self.directives.get(*index), Some(Ok(directive)) if matches!(**directive, Directive::Loop(_))) {
+        if !matches!(self.directives.get(*index), Some(Ok(directive)) if matches!(**directive, Directive::Loop(_)))
+        {
             return stmt.span;
         }
         let mut start = stmt.span.start;
@@ -137,7 +140,9 @@ impl Translator<'_, '_> {
                 continue;
             }
             let words = self.slice(*pragma);
-            let is_about_loop = [" for", "loop", "simd", "parallel", "kernels", "unroll", "ivdep"].iter().any(|w| words.contains(w));
+            let is_about_loop = [" for", "loop", "simd", "parallel", "kernels", "unroll", "ivdep"]
+                .iter()
+                .any(|w| words.contains(w));
             if !is_blank(between) || !is_about_loop {
                 break;
             }
@@ -165,7 +170,8 @@ impl Translator<'_, '_> {
             Directive::Loop(one) => {
                 let outer = self.with_pragmas(stmt);
                 let kept = Span::new(outer.start, at);
-                let may_hoist = self.hoist.is_none() && !self.has_label(inner) && !self.calls(inner, "xmp_malloc");
+                let may_hoist =
+                    self.hoist.is_none() && !self.has_label(inner) && !self.calls(inner, "xmp_malloc");
                 match may_hoist {
                     true => self.hoisted(|translator| translator.loop_text(one, directive_span, kept, inner)),
                     false => self.loop_text(one, directive_span, kept, inner),
@@ -205,7 +211,10 @@ impl Translator<'_, '_> {
 
     /// Whether a loop has nothing in it that could move an array.
     fn can_hoist(&self, stmt: &Stmt) -> bool {
-        self.hoist.is_none() && !self.has_label(stmt) && !self.has_directive(stmt) && !self.calls(stmt, "xmp_malloc")
+        self.hoist.is_none()
+            && !self.has_label(stmt)
+            && !self.has_directive(stmt)
+            && !self.calls(stmt, "xmp_malloc")
     }
 
     fn has_label(&self, stmt: &Stmt) -> bool {
@@ -238,7 +247,8 @@ impl Translator<'_, '_> {
         let hoist = self.hoist.take();
         let text = text?;
         let Some(hoist) = hoist.filter(|hoist| !hoist.arrays.is_empty()) else { return Ok(text) };
-        let aliased = hoist.aliased || hoist.arrays.iter().any(|array| array.storage == crate::names::Owner::Parameter);
+        let aliased =
+            hoist.aliased || hoist.arrays.iter().any(|array| array.storage == crate::names::Owner::Parameter);
         let declared = pointers(&hoist.arrays, aliased);
         // A pragma must begin its line.
         Ok(match text.trim_start_matches(' ').starts_with('\n') {
@@ -320,7 +330,9 @@ pub(super) fn has_section(expr: &Expr) -> bool {
 pub(super) fn inside(stmt: &Stmt) -> Vec<&Stmt> {
     match &stmt.kind {
         StmtKind::Compound(items) => items.iter().collect(),
-        StmtKind::If(_, then, otherwise) => std::iter::once(then).chain(otherwise).map(|one| &**one).collect(),
+        StmtKind::If(_, then, otherwise) => {
+            std::iter::once(then).chain(otherwise).map(|one| &**one).collect()
+        }
         StmtKind::For(one) => vec![&one.body],
         StmtKind::While(_, body)
         | StmtKind::Switch(_, body)
@@ -362,7 +374,8 @@ pub(super) fn any(stmt: &Stmt, test: &mut dyn FnMut(&Stmt) -> bool) -> bool {
 /// Goes over statements, and says whether a loop or a switch is around.
 fn jumps(stmt: &Stmt, inside_loop: bool, see: &mut dyn FnMut(&Stmt, bool)) {
     see(stmt, inside_loop);
-    let loops = matches!(stmt.kind, StmtKind::For(_) | StmtKind::While(..) | StmtKind::Do(..) | StmtKind::Switch(..));
+    let loops =
+        matches!(stmt.kind, StmtKind::For(_) | StmtKind::While(..) | StmtKind::Do(..) | StmtKind::Switch(..));
     for one in inside(stmt) {
         jumps(one, inside_loop || loops, see);
     }

@@ -91,7 +91,9 @@ impl Translator<'_, '_> {
                 self.initialise(&call);
                 Ok(String::new())
             }
-            Some(_) => Err(Problem::new(at, "this directive does something: it can only stand in a function")),
+            Some(_) => {
+                Err(Problem::new(at, "this directive does something: it can only stand in a function"))
+            }
             None => Ok(String::new()),
         }
     }
@@ -138,9 +140,11 @@ impl Translator<'_, '_> {
     /// What joins the job, at the start of `main`.
     fn start(&self, function: &Function) -> String {
         let names: Vec<&str> = match function.declarator.derived.first() {
-            Some(crate::ast::Derived::Function(params)) => {
-                params.iter().filter_map(|param| param.declarator.as_ref()).map(|one| self.slice(one.name)).collect()
-            }
+            Some(crate::ast::Derived::Function(params)) => params
+                .iter()
+                .filter_map(|param| param.declarator.as_ref())
+                .map(|one| self.slice(one.name))
+                .collect(),
             _ => Vec::new(),
         };
         let argument = |at: usize| match names.get(at) {
@@ -192,13 +196,16 @@ impl Translator<'_, '_> {
         let tokens = &self.source.tokens;
         let first = tokens.partition_point(|token| token.span.start < span.start);
         let inside: Vec<_> = tokens[first..].iter().take_while(|token| token.span.end <= span.end).collect();
-        let is_coarray = inside.windows(2).any(|pair| self.slice(pair[0].span) == ":" && self.slice(pair[1].span) == "[");
+        let is_coarray =
+            inside.windows(2).any(|pair| self.slice(pair[0].span) == ":" && self.slice(pair[1].span) == "[");
         is_coarray
             || inside.iter().any(|token| match token.kind {
                 Kind::Directive(_) => true,
                 Kind::Word => {
                     let word = self.slice(token.span);
-                    word == "xmp_desc_of" || word == "xmp_malloc" || self.scopes.var(word).is_some_and(|var| !var.is_plain())
+                    word == "xmp_desc_of"
+                        || word == "xmp_malloc"
+                        || self.scopes.var(word).is_some_and(|var| !var.is_plain())
                 }
                 _ => false,
             })

@@ -5,15 +5,69 @@ use crate::ast::{Declaration, Declarator, Derived, Param, Spec, Storage};
 use crate::source::{Kind, Result, Span};
 
 const TYPE_WORDS: [&str; 48] = [
-    "void", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "_Bool", "_Complex", "_Imaginary",
-    "struct", "union", "enum", "const", "volatile", "restrict", "__restrict", "__restrict__", "__const", "__const__",
-    "__volatile__", "__volatile", "__signed__", "__signed", "__complex__", "__int128", "__int128_t", "__uint128_t", "_Atomic",
-    "__typeof__", "__typeof", "typeof", "__auto_type", "_Float128", "__float128", "_Float64", "_Float32", "_Float64x",
-    "_Float32x", "__builtin_va_list", "_Decimal64", "_Decimal32", "_Decimal128", "_Alignas", "__inline__x", "_Accum",
+    "void",
+    "char",
+    "short",
+    "int",
+    "long",
+    "float",
+    "double",
+    "signed",
+    "unsigned",
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+    "struct",
+    "union",
+    "enum",
+    "const",
+    "volatile",
+    "restrict",
+    "__restrict",
+    "__restrict__",
+    "__const",
+    "__const__",
+    "__volatile__",
+    "__volatile",
+    "__signed__",
+    "__signed",
+    "__complex__",
+    "__int128",
+    "__int128_t",
+    "__uint128_t",
+    "_Atomic",
+    "__typeof__",
+    "__typeof",
+    "typeof",
+    "__auto_type",
+    "_Float128",
+    "__float128",
+    "_Float64",
+    "_Float32",
+    "_Float64x",
+    "_Float32x",
+    "__builtin_va_list",
+    "_Decimal64",
+    "_Decimal32",
+    "_Decimal128",
+    "_Alignas",
+    "__inline__x",
+    "_Accum",
 ];
 const STORAGE_WORDS: [&str; 13] = [
-    "typedef", "extern", "static", "auto", "register", "inline", "__inline", "__inline__", "_Noreturn", "_Thread_local",
-    "__thread", "_Static_assert", "__attribute__",
+    "typedef",
+    "extern",
+    "static",
+    "auto",
+    "register",
+    "inline",
+    "__inline",
+    "__inline__",
+    "_Noreturn",
+    "_Thread_local",
+    "__thread",
+    "_Static_assert",
+    "__attribute__",
 ];
 
 impl Parser<'_, '_> {
@@ -39,7 +93,10 @@ impl Parser<'_, '_> {
         }
         if self.types.contains(word) {
             // A variable may have the name of a type.
-            return self.kind(1) == Some(Kind::Word) || second == "*" || second == "(" && self.text(2) == "*" || second == ";";
+            return self.kind(1) == Some(Kind::Word)
+                || second == "*"
+                || second == "(" && self.text(2) == "*"
+                || second == ";";
         }
         // A type that was not seen.
         self.kind(1) == Some(Kind::Word) && !matches!(word, "else" | "return" | "goto" | "sizeof")
@@ -90,7 +147,9 @@ impl Parser<'_, '_> {
 
     /// `__attribute__((..))`, `asm("..")`
     fn attributes(&mut self) -> Result<()> {
-        while ["__attribute__", "__attribute", "__asm__", "asm", "__asm", "__declspec"].contains(&self.text(0)) {
+        while ["__attribute__", "__attribute", "__asm__", "asm", "__asm", "__declspec"]
+            .contains(&self.text(0))
+        {
             self.next();
             self.skip_brackets()?;
         }
@@ -110,8 +169,8 @@ impl Parser<'_, '_> {
                 "typedef" => spec.storage = Storage::Typedef,
                 "extern" => spec.storage = Storage::Extern,
                 "static" => spec.storage = Storage::Static,
-                "__extension__" | "auto" | "register" | "inline" | "__inline" | "__inline__" | "_Noreturn" | "_Thread_local"
-                | "__thread" => {}
+                "__extension__" | "auto" | "register" | "inline" | "__inline" | "__inline__"
+                | "_Noreturn" | "_Thread_local" | "__thread" => {}
                 "__attribute__" | "__attribute" | "_Alignas" | "__declspec" => {
                     self.next();
                     self.skip_brackets()?;
@@ -133,12 +192,17 @@ impl Parser<'_, '_> {
                     continue;
                 }
                 _ if TYPE_WORDS.contains(&word) => {
-                    let qualifier = word.contains("const") || word.contains("volatile") || word.contains("restrict");
+                    let qualifier =
+                        word.contains("const") || word.contains("volatile") || word.contains("restrict");
                     has_type |= !qualifier;
                     spec.words.push(span);
                 }
                 // A name of a type, known or not; without one, a name is what is declared.
-                _ if !has_type && (self.types.contains(word) || self.kind(1) == Some(Kind::Word) || self.text(1) == "*") => {
+                _ if !has_type
+                    && (self.types.contains(word)
+                        || self.kind(1) == Some(Kind::Word)
+                        || self.text(1) == "*") =>
+                {
                     has_type = true;
                     spec.words.push(span);
                 }
@@ -265,7 +329,15 @@ impl Parser<'_, '_> {
 
 fn is_qualifier(word: &str) -> bool {
     [
-        "const", "volatile", "restrict", "__restrict", "__restrict__", "__const", "__volatile__", "_Nullable", "_Nonnull",
+        "const",
+        "volatile",
+        "restrict",
+        "__restrict",
+        "__restrict__",
+        "__const",
+        "__volatile__",
+        "_Nullable",
+        "_Nonnull",
         "_Atomic",
     ]
     .contains(&word)

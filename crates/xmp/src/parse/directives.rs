@@ -83,8 +83,14 @@ impl Parser<'_, '_> {
             }
             "wait" => self.wait(),
             "lock" | "unlock" => self.lock(self.source.slice(name) == "unlock"),
-            "tasklet" | "tasklets" | "taskletwait" => Err(Problem::new(at, "tasklets, a draft of XcalableMP 2.0, are not supported: use `tasks` and `task`")),
-            other => Err(Problem::new(at, format!("there is no directive `{other}` in XcalableMP 1.4{}", nearest(other)))),
+            "tasklet" | "tasklets" | "taskletwait" => Err(Problem::new(
+                at,
+                "tasklets, a draft of XcalableMP 2.0, are not supported: use `tasks` and `task`",
+            )),
+            other => Err(Problem::new(
+                at,
+                format!("there is no directive `{other}` in XcalableMP 1.4{}", nearest(other)),
+            )),
         }
     }
 
@@ -142,7 +148,10 @@ impl Parser<'_, '_> {
 
     fn reference(&mut self) -> Result<Reference> {
         if self.is("*") {
-            return Err(Problem::new(self.offset(), "the name of nodes or of a template is expected here, not `*`"));
+            return Err(Problem::new(
+                self.offset(),
+                "the name of nodes or of a template is expected here, not `*`",
+            ));
         }
         let name = self.word("the name of nodes or of a template")?;
         let subs = self.subs()?;
@@ -341,7 +350,10 @@ impl Parser<'_, '_> {
         if self.is_word(0) {
             loop {
                 let name = self.word("the name of the array")?;
-                list.push((name, Rc::new(self.some_subs("the dimensions of the array, as in `align a[i] with t[i]`,")?)));
+                list.push((
+                    name,
+                    Rc::new(self.some_subs("the dimensions of the array, as in `align a[i] with t[i]`,")?),
+                ));
                 if !self.take(",") {
                     break;
                 }
@@ -360,7 +372,9 @@ impl Parser<'_, '_> {
     fn aligned_reference(&mut self) -> Result<Reference> {
         let reference = self.reference()?;
         if reference.subs.is_none() {
-            return Err(self.unexpected("which dimension of the template goes with which of the array, as in `with t[i]`,"));
+            return Err(self.unexpected(
+                "which dimension of the template goes with which of the array, as in `with t[i]`,",
+            ));
         }
         Ok(reference)
     }
@@ -402,7 +416,12 @@ impl Parser<'_, '_> {
             match self.source.slice(word) {
                 "periodic" => width.periodic = true,
                 "unbound" => width.unbound = true,
-                other => return Err(Problem::new(at, format!("`/{other}/`: there are `/periodic/` and `/unbound/`"))),
+                other => {
+                    return Err(Problem::new(
+                        at,
+                        format!("`/{other}/`: there are `/periodic/` and `/unbound/`"),
+                    ))
+                }
             }
             self.expect("/")?;
         }
@@ -482,7 +501,10 @@ impl Parser<'_, '_> {
                     continue;
                 }
                 "expand" | "margin" | "peel_and_wait" if found.widen.is_some() => {
-                    return Err(Problem::new(at, "only one of `expand`, `margin` and `peel_and_wait` may stand in a loop directive"));
+                    return Err(Problem::new(
+                        at,
+                        "only one of `expand`, `margin` and `peel_and_wait` may stand in a loop directive",
+                    ));
                 }
                 "expand" => {
                     self.next();
@@ -614,7 +636,9 @@ impl Parser<'_, '_> {
     fn reduction_directive(&mut self) -> Result<Directive> {
         let at = self.offset();
         let reduction = self.reduction()?;
-        if reduction.operation as u8 >= Operation::FirstMax as u8 || reduction.variables.iter().any(|(_, places)| !places.is_empty()) {
+        if reduction.operation as u8 >= Operation::FirstMax as u8
+            || reduction.variables.iter().any(|(_, places)| !places.is_empty())
+        {
             return Err(Problem::new(at, "firstmax, firstmin, lastmax, lastmin and locations belong to the reduction clause of a loop, not to the directive"));
         }
         let (mut on, mut id) = (None, None);
@@ -713,9 +737,32 @@ impl Parser<'_, '_> {
 /// Names one that is written nearly so.
 fn nearest(wrong: &str) -> String {
     const NAMES: [&str; 26] = [
-        "nodes", "template", "distribute", "align", "shadow", "coarray", "static_desc", "template_fix", "task", "tasks", "loop",
-        "array", "reflect", "reduce_shadow", "reflect_init", "reflect_do", "barrier", "reduction", "bcast", "gmove",
-        "wait_async", "post", "wait", "lock", "unlock", "broadcast",
+        "nodes",
+        "template",
+        "distribute",
+        "align",
+        "shadow",
+        "coarray",
+        "static_desc",
+        "template_fix",
+        "task",
+        "tasks",
+        "loop",
+        "array",
+        "reflect",
+        "reduce_shadow",
+        "reflect_init",
+        "reflect_do",
+        "barrier",
+        "reduction",
+        "bcast",
+        "gmove",
+        "wait_async",
+        "post",
+        "wait",
+        "lock",
+        "unlock",
+        "broadcast",
     ];
     let common = |name: &str| name.bytes().zip(wrong.bytes()).take_while(|(a, b)| a == b).count();
     let best = NAMES.iter().max_by_key(|name| common(name)).filter(|name| common(name) >= 3);

@@ -83,8 +83,8 @@ impl Parser<'_, '_> {
         self.deeper(|parser| {
             let start = parser.offset();
             match parser.text(0) {
-                "+" | "-" | "!" | "~" | "*" | "&" | "++" | "--" | "&&" | "__extension__" | "__real__" | "__imag__" | "__real"
-                | "__imag" => parser.prefixed(start),
+                "+" | "-" | "!" | "~" | "*" | "&" | "++" | "--" | "&&" | "__extension__" | "__real__"
+                | "__imag__" | "__real" | "__imag" => parser.prefixed(start),
                 "sizeof" | "_Alignof" | "__alignof__" | "__alignof" | "alignof" => parser.sizeof(start),
                 "(" if parser.starts_type(1) => parser.cast(start),
                 _ => parser.postfix(),
@@ -228,7 +228,9 @@ impl Parser<'_, '_> {
                 ExprKind::Number
             }
             Kind::Text => {
-                while self.kind(0) == Some(Kind::Text) || (self.is_word(0) && self.kind(1) == Some(Kind::Text) && self.is_format_macro()) {
+                while self.kind(0) == Some(Kind::Text)
+                    || (self.is_word(0) && self.kind(1) == Some(Kind::Text) && self.is_format_macro())
+                {
                     self.next();
                 }
                 ExprKind::Opaque
@@ -312,8 +314,8 @@ impl Parser<'_, '_> {
 
 fn is_keyword(word: &str) -> bool {
     const KEYWORDS: [&str; 20] = [
-        "if", "else", "for", "while", "do", "switch", "case", "default", "return", "goto", "break", "continue", "struct",
-        "union", "enum", "typedef", "static", "extern", "int", "double",
+        "if", "else", "for", "while", "do", "switch", "case", "default", "return", "goto", "break",
+        "continue", "struct", "union", "enum", "typedef", "static", "extern", "int", "double",
     ];
     KEYWORDS.contains(&word)
 }

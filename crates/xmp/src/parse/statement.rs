@@ -20,7 +20,12 @@ impl Parser<'_, '_> {
         if let Some(Kind::Directive(index)) = self.kind(0) {
             return self.directive(index);
         }
-        if self.is_word(0) && self.text(1) == ":" && !self.is("default") && !self.is("case") && self.text(2) != "[" {
+        if self.is_word(0)
+            && self.text(1) == ":"
+            && !self.is("default")
+            && !self.is("case")
+            && self.text(2) != "["
+        {
             self.next();
             self.next();
             return self.labelled();

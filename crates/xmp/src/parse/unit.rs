@@ -57,7 +57,11 @@ impl Parser<'_, '_> {
             }
         }
         let end = self.expect(";")?;
-        items.push(Item::Decl(crate::ast::Declaration { span: Span::new(start, end.end), spec, declarators }));
+        items.push(Item::Decl(crate::ast::Declaration {
+            span: Span::new(start, end.end),
+            spec,
+            declarators,
+        }));
         Ok(())
     }
 
@@ -101,9 +105,13 @@ impl Parser<'_, '_> {
                     break;
                 }
                 "{" => {
-                    let initialiser = self.at > 0 && self.tokens.get(self.at - 1).is_some_and(|t| self.source.slice(t.span) == "=");
+                    let initialiser = self.at > 0
+                        && self.tokens.get(self.at - 1).is_some_and(|t| self.source.slice(t.span) == "=");
                     let tag = self.skip_brackets().is_err() || initialiser;
-                    if !tag && (self.at_end() || !matches!(self.text(0), ";" | "," | "*" | "=") && !self.is_word(0)) {
+                    if !tag
+                        && (self.at_end()
+                            || !matches!(self.text(0), ";" | "," | "*" | "=") && !self.is_word(0))
+                    {
                         break;
                     }
                     // `} name;` of a structure; a function's brace is followed by something that begins an item.
