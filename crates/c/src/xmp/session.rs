@@ -3,7 +3,7 @@
 //! Units hand in their initialisers before `main`. The end is that of the process: with status 0 all ranks meet, and leave together; every
 //! other status ends the job with it.
 
-use super::{directory, edge, edge_or, sets, WORLD};
+use super::{asynchronous, directory, edge, edge_or, sets, WORLD};
 use crate::acp::flush_output;
 use crate::complaints;
 use kumiki::{Error, Result, World};
@@ -87,6 +87,7 @@ pub(super) fn start() -> Result<()> {
 
 /// Leaves the world with all others.
 pub(super) fn leave() -> Result<()> {
+    asynchronous::wait_all()?;
     with(|world| world.sync())?;
     WORLD.replace(|world| world.finalize().map(|()| None))
 }
