@@ -125,7 +125,65 @@ void xmp_sync_image(int image, int *status);       /* images are counted from 0 
 void xmp_sync_images(int count, const int *images, int *status);
 void xmp_sync_images_all(int *status);
 
+/* ---- MPI -------------------------------------------------------------------------------------------------------------------- */
+
+/* A program that is translated joins at the start of main; one that is not, and calls an XMP library, does so by xmp_init. Start both with mpirun. */
+void xmp_finalize(void);
+const int *kxmp_members(xmp_desc_t nodes, int *count);         /* for what follows */
+void *kxmp_communicator(xmp_desc_t nodes, int *is_new);
+void kxmp_refuse(const char *what);
+void kxmp_start(int *argc, char ***argv);
+
 #ifdef __cplusplus
+}
+#endif
+
+/* Where mpi.h is included first, the functions of MPI that the program has. */
+#ifdef MPI_VERSION
+static __inline__ MPI_Comm xmp_communicator_of(xmp_desc_t nodes) {
+  int is_new, size, count;
+  const int *ranks;
+  MPI_Group all, some;
+  MPI_Comm *comm = (MPI_Comm *)kxmp_communicator(nodes, &is_new);
+  if (is_new) {
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != xmp_all_num_nodes()) kxmp_refuse("MPI_COMM_WORLD has not as many processes as there are nodes: start the program with mpirun");
+    ranks = kxmp_members(nodes, &count);
+    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Group_incl(all, count, (int *)ranks, &some);
+    MPI_Comm_create_group(MPI_COMM_WORLD, some, 0, comm);
+    MPI_Group_free(&some);
+    MPI_Group_free(&all);
+  }
+  return *comm;
+}
+
+/* The communicator of the executing nodes. All of them call it. */
+static __inline__ MPI_Comm xmp_get_mpi_comm(void) { return xmp_communicator_of(NULL); }
+
+static __inline__ int xmp_nodes_comm(xmp_desc_t d, void **comm) {
+  *(MPI_Comm *)comm = xmp_communicator_of(d);
+  return 0;
+}
+
+static __inline__ void xmp_init_mpi(int *argc, char ***argv) {
+  int is_done;
+  MPI_Initialized(&is_done);
+  if (!is_done) MPI_Init(argc, argv);
+}
+
+static __inline__ void xmp_finalize_mpi(void) {
+  int is_done;
+  MPI_Finalized(&is_done);
+  if (!is_done) MPI_Finalize();
+}
+
+/* For an XMP library that an MPI program calls: the nodes are the processes of the communicator, which must be all of MPI_COMM_WORLD. */
+static __inline__ void xmp_init(MPI_Comm comm) {
+  int result;
+  MPI_Comm_compare(comm, MPI_COMM_WORLD, &result);
+  if (result != MPI_IDENT && result != MPI_CONGRUENT) kxmp_refuse("xmp_init: the communicator must have the processes of MPI_COMM_WORLD, in their order");
+  kxmp_start(NULL, NULL);
 }
 #endif
 #endif

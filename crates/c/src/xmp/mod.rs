@@ -22,6 +22,7 @@
 //! | `coarrays.rs` | coarrays: memory, put, get, copies |
 //! | `locks.rs` | atomics and locks |
 //! | `events.rs` | `post`, `wait`, and the synchronisation of images |
+//! | `interoperation.rs` | MPI beside it |
 //! | `inquiry.rs`, `array_inquiry.rs` | who and where this node is; what templates and arrays are |
 //!
 //! No function gives an error back: what goes wrong ends the job, with one message that begins with the place in the program.
@@ -39,6 +40,7 @@ mod extended;
 pub mod gmoves;
 pub mod indexed;
 pub mod inquiry;
+pub mod interoperation;
 pub mod locks;
 pub mod loop_reductions;
 pub mod nests;
