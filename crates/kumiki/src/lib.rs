@@ -201,6 +201,7 @@
 //! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication; [`raw`] is for bindings to other languages.
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod comm;
 pub mod data;
 pub mod join;
