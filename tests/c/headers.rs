@@ -62,6 +62,8 @@ fn exports(stage: &Stage) {
     wanted.extend(declared("acp.h"));
     wanted.extend(declared("waitio.h"));
     wanted.extend(declared("waitio_mpi.h"));
+    wanted.extend(declared("xmp.h"));
+    wanted.extend(declared("kumiki_xmp.h"));
     let fortran = subroutines();
     assert!(fortran.len() > 50 && fortran.iter().all(|name| wanted.contains(name)), "{fortran:?}");
     wanted.extend(fortran.iter().flat_map(|name| [format!("{name}_"), format!("{name}_f_")]));

@@ -55,6 +55,8 @@ enum { KXMP_NONE = 2100, KXMP_BLOCK, KXMP_CYCLIC, KXMP_GBLOCK };
 typedef struct kxmp_format { int kind; long width; const void *map; kxmp_size entry_bytes; } kxmp_format;
 void kxmp_distribute(const char *where, kxmp_template *t, int ndims, const kxmp_format *formats, kxmp_nodes *onto);
 /* Either part may be NULL. */
+long kxmp_template_lower(const kxmp_template *t, int axis);              /* axis in Fortran order, from 0; the template must be fixed */
+long kxmp_template_upper(const kxmp_template *t, int axis);
 void kxmp_template_fix(const char *where, kxmp_template *t, int ndims, const kxmp_format *formats, const long *lo, const long *hi);
 
 /* ---- distributed arrays ----------------------------------------------------------------------------------------------------- */
@@ -159,7 +161,7 @@ typedef struct kxmp_coarray kxmp_coarray;
 /* Memory for all images, zeroed; `memory` gets the own. codims: of `:[NZ][NY][*]`, first = fastest, the last is KXMP_STAR. on == NULL: all nodes. */
 kxmp_coarray *kxmp_coarray_make(kxmp_coarray **slot, void **memory, const char *where, const char *name, int type, kxmp_size element, int ndims, const long *extent,
                                 int codims, const long *codim, const kxmp_nodes *on);
-/* image: as many numbers as codimensions, from 0. part: as many as dimensions. The other side is memory of this node. A put is in order with later
+/* image: as many numbers as codimensions, from 0; NULL: this image. part: as many as dimensions. The other side is memory of this node. A put is in order with later
  * puts to and gets from the same image, and complete at the image after xmp_sync_*, post, unlock or a barrier. */
 void kxmp_coarray_put(const char *where, kxmp_coarray *c, const long *image, const kxmp_part *part, const kxmp_side *from);
 void kxmp_coarray_get(const char *where, kxmp_coarray *c, const long *image, const kxmp_part *part, const kxmp_side *to);

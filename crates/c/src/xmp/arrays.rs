@@ -31,12 +31,33 @@ pub struct KxmpDim {
     mine: c_long,
 }
 
+/// `kxmp_mapping`, as far as programs know it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct KxmpHead {
+    ndims: c_int,
+    dims: [KxmpDim; MOST_DIMENSIONS],
+}
+
+impl KxmpHead {
+    /// Nothing of so many dimensions: of an array that has no memory.
+    const fn nothing(ndims: c_int) -> KxmpHead {
+        let none = KxmpDim { extent: 0, shift: 0, lower: 0, nodes: 1, width: 1, mine: 0 };
+        KxmpHead { ndims, dims: [none; MOST_DIMENSIONS] }
+    }
+}
+
+/// What arrays without memory have.
+static NOTHING: [KxmpHead; MOST_DIMENSIONS + 1] = {
+    let nothing = KxmpHead::nothing;
+    [nothing(0), nothing(1), nothing(2), nothing(3), nothing(4), nothing(5), nothing(6), nothing(7)]
+};
+
 /// `kxmp_mapping`: shared by all arrays of one mapping.
 #[repr(C)]
 #[derive(Debug)]
 pub struct KxmpMapping {
-    ndims: c_int,
-    dims: [KxmpDim; MOST_DIMENSIONS],
+    head: KxmpHead,
     pub(super) space: Arc<Mapping>,
 }
 
@@ -46,7 +67,7 @@ pub struct KxmpMapping {
 pub struct KxmpArray {
     pub(super) base: *mut u8,
     origin: *mut c_char,
-    map: *const KxmpMapping,
+    map: *const KxmpHead,
     pub(super) element: usize,
     pub(super) kind: c_int,
     pub(super) name: *const c_char,
@@ -121,7 +142,7 @@ impl KxmpMapping {
             };
         }
         let ndims = space.dimensions().len() as c_int;
-        let map = Arc::new(KxmpMapping { ndims, dims, space });
+        let map = Arc::new(KxmpMapping { head: KxmpHead { ndims, dims }, space });
         known.insert(key, Arc::downgrade(&map));
         map
     }
@@ -209,7 +230,7 @@ impl KxmpArray {
             .sum();
         self.base = if part.is_empty() { std::ptr::null_mut() } else { base };
         self.origin = base.wrapping_offset((moved * self.element as i64) as isize).cast();
-        self.map = Arc::as_ptr(&map);
+        self.map = Arc::as_ptr(&map).cast();
         // SAFETY: what the library has put there.
         if let Some(inside) = unsafe { self.inside.as_mut() } {
             inside.map = Some(map);
@@ -267,7 +288,7 @@ pub unsafe extern "C" fn kxmp_array_make(
             array.write(KxmpArray {
                 base: std::ptr::null_mut(),
                 origin: std::ptr::null_mut(),
-                map: std::ptr::null(),
+                map: &raw const NOTHING[ndims],
                 element,
                 kind,
                 name,
@@ -350,15 +371,17 @@ pub unsafe extern "C" fn kxmp_array_drop(array: *mut KxmpArray) {
             // SAFETY: it was made with the array, and is given up here, once.
             drop(unsafe { Box::from_raw(array.inside) });
         }
-        array.inside = std::ptr::null_mut();
+        (array.inside, array.map) = (std::ptr::null_mut(), std::ptr::null());
         Ok(())
     });
 }
 
 /// Gives the memory of an array back.
 pub(super) fn release(array: &mut KxmpArray) {
+    let mut map: *const KxmpHead = std::ptr::null();
     // SAFETY: what the library has put there.
     if let Some(inside) = unsafe { array.inside.as_mut() } {
+        map = &raw const NOTHING[inside.axes.len().min(MOST_DIMENSIONS)];
         if let (Some(region), number) = (inside.region.take(), inside.number.take()) {
             let _ = session::with(|world| directory::leave(world, number));
             drop(region);
@@ -366,7 +389,7 @@ pub(super) fn release(array: &mut KxmpArray) {
         inside.map = None;
         inside.kept = None;
     }
-    (array.base, array.origin, array.map) = (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null());
+    (array.base, array.origin, array.map) = (std::ptr::null_mut(), std::ptr::null_mut(), map);
 }
 
 /// Gives an array memory.

@@ -113,7 +113,7 @@ impl Coarray {
     /// A coarray that the program names, and what it says of it.
     ///
     /// # Safety
-    /// `coarray` must be one; `image` must have as many numbers as there are codimensions, and `part` as there are dimensions.
+    /// `coarray` must be one; `image` must have as many numbers as there are codimensions, or be NULL: this image; `part` as there are dimensions.
     pub(super) unsafe fn at<'a>(
         coarray: *const Coarray,
         world: &World,
@@ -125,7 +125,10 @@ impl Coarray {
             let coarray = coarray
                 .as_ref()
                 .ok_or_else(|| misuse("the coarray was not made: its declaration was not executed"))?;
-            let rank = coarray.rank(world, list(image, coarray.codims.len(), "the image")?)?;
+            let rank = match image.is_null() {
+                true => world.rank(),
+                false => coarray.rank(world, list(image, coarray.codims.len(), "the image")?)?,
+            };
             let parts = list(part, coarray.extents.len(), "the subscripts")?;
             let section = Section::new(&coarray.name, &coarray.extents, parts, coarray.element)?;
             Ok((coarray, rank, section))

@@ -86,7 +86,7 @@ pub(super) fn answer_edge(name: &str, body: impl FnOnce() -> Result<()>) -> c_in
 ///
 /// # Safety
 /// It must be one of this library, or NULL.
-unsafe fn nodes(descriptor: Descriptor) -> Result<&'static Nodes> {
+pub(super) unsafe fn nodes(descriptor: Descriptor) -> Result<&'static Nodes> {
     let wrong = || misuse("the descriptor is none of nodes: use xmp_desc_of with the name of nodes");
     if descriptor.is_null() {
         return Err(wrong());

@@ -1,10 +1,10 @@
 //! The reduction clause of a loop: the value from before counts once, and a location is that of the first or last iteration of the sequential loop.
 
 use super::collectives::{bytes_for, reduce};
-use super::edge;
 use super::references::{self, KxmpRef};
 use super::sets::Set;
 use super::values::{Op, Type};
+use super::{edge, nests};
 use crate::api::buffers::{list, readable, writable};
 use crate::guard::misuse;
 use kumiki::raw::groups::{allreduce, Combination};
@@ -73,6 +73,9 @@ pub unsafe extern "C" fn kxmp_loop_reduction_begin(
         edge(place, "the reduction of a loop", || {
             let (clause, _) = clause(&on, levels, level, op, kind)?;
             let value = writable(value, bytes_for(count, &clause.kind)?, "the variable")?;
+            if clause.op.located().is_some() {
+                nests::order_next();
+            }
             if clause.set.is_some_and(|set| set.me > 0) {
                 let identity = clause.kind.identity(clause.op)?;
                 value.chunks_exact_mut(identity.len()).for_each(|element| element.copy_from_slice(&identity));

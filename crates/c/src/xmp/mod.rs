@@ -14,16 +14,22 @@
 //! | `extended.rs` | `long double`, which Rust has not |
 //! | `collectives.rs` | `barrier`, `reduction`, `bcast` |
 //! | `loop_reductions.rs` | the reduction clause of loops |
+//! | `reflects.rs` | `reflect`, `reduce_shadow` |
+//! | `gmoves.rs` | `gmove` |
+//! | `transforms.rs`, `indexed.rs` | the transformational functions |
+//! | `asynchronous.rs` | `wait_async` |
 //! | `sections.rs` | parts of memory: base, length, step |
 //! | `coarrays.rs` | coarrays: memory, put, get, copies |
 //! | `locks.rs` | atomics and locks |
 //! | `events.rs` | `post`, `wait`, and the synchronisation of images |
+//! | `interoperation.rs` | MPI beside it |
 //! | `inquiry.rs`, `array_inquiry.rs` | who and where this node is; what templates and arrays are |
 //!
 //! No function gives an error back: what goes wrong ends the job, with one message that begins with the place in the program.
 
 pub mod array_inquiry;
 pub mod arrays;
+pub mod asynchronous;
 pub mod coarrays;
 pub mod collectives;
 mod directory;
@@ -31,17 +37,22 @@ pub mod events;
 #[cfg(target_arch = "x86_64")]
 mod extended;
 
+pub mod gmoves;
+pub mod indexed;
 pub mod inquiry;
+pub mod interoperation;
 pub mod locks;
 pub mod loop_reductions;
 pub mod nests;
 pub mod nodes;
 pub mod references;
+pub mod reflects;
 mod sections;
 pub mod session;
 mod sets;
 pub mod tasks;
 pub mod templates;
+pub mod transforms;
 mod values;
 
 use crate::guard::guard;
@@ -57,6 +68,7 @@ pub(crate) const MOST_DIMENSIONS: usize = 7;
 
 /// The world ends: what borrows it is dropped. Nobody is in it.
 pub(crate) fn end_all() {
+    asynchronous::end_all();
     directory::end_all();
     sets::end_all();
 }

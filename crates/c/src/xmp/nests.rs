@@ -8,6 +8,7 @@ use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::array::{self, Axis, Progression, Sub};
 use kumiki::Result;
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_long, c_void};
 
 /// `kxmp_widen`.
@@ -43,8 +44,46 @@ pub struct KxmpNest {
     counters: [c_long; 4 * MOST_DIMENSIONS],
 }
 
-type Box7 = [KxmpRange; MOST_DIMENSIONS];
 const NOTHING: KxmpRange = KxmpRange { first: 0, last: -1, step: 1 };
+
+/// The boxes of a nest that are left: products of what each loop has.
+#[derive(Debug)]
+struct Left {
+    /// For each part: for each loop, what it has.
+    parts: Vec<Vec<Vec<Progression>>>,
+    part: usize,
+    /// Which of them comes next, for each loop.
+    next: [usize; MOST_DIMENSIONS],
+}
+
+impl Left {
+    /// The next box.
+    fn next(&mut self, ranges: &mut [KxmpRange; MOST_DIMENSIONS]) -> bool {
+        let Some(lists) = self.parts.get(self.part) else { return false };
+        for ((range, list), &at) in ranges.iter_mut().zip(lists).zip(&self.next) {
+            *range = KxmpRange { first: list[at].first, last: list[at].last, step: list[at].step };
+        }
+        for (at, list) in self.next.iter_mut().zip(lists).rev() {
+            *at += 1;
+            if *at < list.len() {
+                return true;
+            }
+            *at = 0;
+        }
+        self.part += 1;
+        true
+    }
+}
+
+thread_local! {
+    /// Whether the next nest must be executed in the order of the sequential program: it looks for the first or the last of something.
+    static ORDERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The next nest is executed in the order of the sequential program.
+pub(super) fn order_next() {
+    ORDERED.set(true);
+}
 
 /// What one loop comes to on this node.
 enum Run {
@@ -77,19 +116,25 @@ pub unsafe extern "C" fn kxmp_nest_begin(
             if level.iter().any(|level| level.step == 0) {
                 return Err(misuse("the step of a loop is 0"));
             }
-            let mut boxes = boxes(&on, level, widen.as_ref().filter(|widen| widen.mode != 0))?;
+            let mut left = parts(&on, level, widen.as_ref().filter(|widen| widen.mode != 0))?;
+            if ORDERED.take() {
+                left.parts.iter_mut().for_each(|lists| order(lists));
+            }
             let mut begun = KxmpNest {
                 ranges: [NOTHING; MOST_DIMENSIONS],
                 levels,
                 inside: [std::ptr::null_mut(); 2],
                 counters: [0; 4 * MOST_DIMENSIONS],
             };
-            begun.counters[0] = boxes.len() as c_long;
-            if let [one] = boxes[..] {
-                begun.ranges = one;
-            } else if !boxes.is_empty() {
-                boxes.reverse();
-                begun.inside[0] = Box::into_raw(Box::new(boxes)).cast();
+            if let [lists] = &left.parts[..] {
+                if lists.iter().all(|list| list.len() == 1) {
+                    left.next(&mut begun.ranges);
+                    begun.counters[0] = 1;
+                    left.parts.clear();
+                }
+            }
+            if !left.parts.is_empty() {
+                begun.inside[0] = Box::into_raw(Box::new(left)).cast();
             }
             nest.write(begun);
             Ok(())
@@ -106,27 +151,49 @@ pub unsafe extern "C" fn kxmp_nest_next(nest: *mut KxmpNest) -> c_int {
     edge_or("loop", 0, || {
         // SAFETY: as the caller promises.
         let nest = unsafe { &mut *nest };
-        let left = nest.counters[0];
-        nest.counters[0] = (left - 1).max(0);
-        let more: *mut Vec<Box7> = nest.inside[0].cast();
-        if !more.is_null() {
-            // SAFETY: it was made when the nest was begun, and is given up here, once.
-            unsafe {
-                match (*more).pop() {
-                    Some(next) => nest.ranges = next,
-                    None => {
-                        drop(Box::from_raw(more));
-                        nest.inside[0] = std::ptr::null_mut();
-                    }
-                }
-            }
+        let more: *mut Left = nest.inside[0].cast();
+        if more.is_null() {
+            return Ok(std::mem::take(&mut nest.counters[0]) as c_int);
         }
-        Ok(c_int::from(left > 0))
+        // SAFETY: it was made when the nest was begun, and is given up here, once.
+        unsafe {
+            let has_next = (*more).next(&mut nest.ranges);
+            if !has_next {
+                drop(Box::from_raw(more));
+                nest.inside[0] = std::ptr::null_mut();
+            }
+            Ok(has_next.into())
+        }
     })
 }
 
-/// All boxes of this node.
-fn boxes(on: &KxmpRef, levels: &[KxmpLevel], widen: Option<&KxmpWiden>) -> Result<Vec<Box7>> {
+/// Brings what each loop has into an order in which iterations come as in the sequential program: whatever encloses a loop that has several
+/// pieces goes by single iterations.
+fn order(lists: &mut [Vec<Progression>]) {
+    for list in lists.iter_mut().filter(|list| list.len() > 1) {
+        let step = list[0].step.signum();
+        let mut indices: Vec<i64> = list.iter().flat_map(|range| range.indices()).collect();
+        indices.sort_unstable_by_key(|index| index * step);
+        *list = Vec::new();
+        for index in indices {
+            match list.last_mut() {
+                Some(last) if last.first == last.last || index - last.last == last.step => {
+                    // Two make a step, which the others keep.
+                    (last.step, last.last) = (index - last.last, index);
+                }
+                _ => list.push(Progression { first: index, last: index, step }),
+            }
+        }
+    }
+    let Some(last) = lists.iter().rposition(|list| list.len() > 1) else { return };
+    for list in &mut lists[..last] {
+        let single = |index: i64| Progression { first: index, last: index, step: 1 };
+        *list = list.iter().flat_map(|range| range.indices()).map(single).collect();
+    }
+}
+
+/// All that this node has to do.
+fn parts(on: &KxmpRef, levels: &[KxmpLevel], widen: Option<&KxmpWiden>) -> Result<Left> {
     let is_margin = widen.is_some_and(|widen| widen.mode == MARGIN);
     let on = &on.without_variables(levels);
     let runs = match on.of()? {
@@ -141,7 +208,8 @@ fn boxes(on: &KxmpRef, levels: &[KxmpLevel], widen: Option<&KxmpWiden>) -> Resul
         }
         Of::Template(template) => on_template(template, on, levels, widen)?,
     };
-    Ok(runs.map_or(Vec::new(), |runs: Vec<Run>| combine(&runs, is_margin)))
+    let parts = runs.map_or(Vec::new(), |runs: Vec<Run>| combine(&runs, is_margin));
+    Ok(Left { parts, part: 0, next: [0; MOST_DIMENSIONS] })
 }
 
 /// The loop itself.
@@ -273,8 +341,8 @@ fn widened(
     Ok(Some(Run::Bounds { loops: *level, own, widened }))
 }
 
-/// The boxes of all loops together.
-fn combine(runs: &[Run], is_margin: bool) -> Vec<Box7> {
+/// All loops together: for each part, what each loop has. Parts in which one has nothing are left out.
+fn combine(runs: &[Run], is_margin: bool) -> Vec<Vec<Vec<Progression>>> {
     let bounds = |pick: fn((i64, i64), (i64, i64)) -> (i64, i64)| -> Vec<(i64, i64)> {
         let one = |run: &Run| match run {
             Run::Fixed(_) => (0, 0),
@@ -290,28 +358,14 @@ fn combine(runs: &[Run], is_margin: bool) -> Vec<Box7> {
             array::margin(&outer, &inner)
         }
     };
-    let mut boxes = Vec::new();
-    for part in parts {
-        let lists: Vec<Vec<Progression>> = runs
-            .iter()
-            .zip(&part)
-            .map(|(run, bounds)| match run {
-                Run::Fixed(list) => list.clone(),
-                Run::Bounds { loops, .. } => clipped(loops, *bounds).into_iter().collect(),
-            })
-            .collect();
-        let mut found = vec![[NOTHING; MOST_DIMENSIONS]];
-        for (level, list) in lists.iter().enumerate() {
-            let with = |start: &Box7, range: &Progression| {
-                let mut next = *start;
-                next[level] = KxmpRange { first: range.first, last: range.last, step: range.step };
-                next
-            };
-            found = found.iter().flat_map(|start| list.iter().map(move |range| with(start, range))).collect();
-        }
-        boxes.append(&mut found);
-    }
-    boxes
+    let lists = |part: &Vec<(i64, i64)>| -> Vec<Vec<Progression>> {
+        let list = |(run, bounds): (&Run, &(i64, i64))| match run {
+            Run::Fixed(list) => list.clone(),
+            Run::Bounds { loops, .. } => clipped(loops, *bounds).into_iter().collect(),
+        };
+        runs.iter().zip(part).map(list).collect()
+    };
+    parts.iter().map(lists).filter(|lists| lists.iter().all(|list| !list.is_empty())).collect()
 }
 
 #[cfg(test)]
@@ -327,7 +381,7 @@ mod tests {
                 let run = widened(&axis, node, &level, widths).unwrap().unwrap();
                 let list = |is_margin| {
                     let boxes = combine(std::slice::from_ref(&run), is_margin);
-                    boxes.iter().map(|found| (found[0].first, found[0].last)).collect::<Vec<_>>()
+                    boxes.iter().map(|found| (found[0][0].first, found[0][0].last)).collect::<Vec<_>>()
                 };
                 (list(false), list(true))
             }
@@ -339,5 +393,23 @@ mod tests {
         let down = KxmpLevel { lo: 8, hi: 1, step: -3, ..level };
         assert_eq!(clipped(&down, (0, 12)).map(|range| (range.first, range.last)), Some((11, 2)));
         assert_eq!(clipped(&down, (3, 7)).map(|range| (range.first, range.last)), Some((5, 5)));
+    }
+
+    #[test]
+    fn a_nest_in_order_has_the_order_of_the_program() {
+        let range = |first, last, step| Progression { first, last, step };
+        let mut lists = vec![vec![range(1, 2, 1)], vec![range(0, 6, 6), range(1, 7, 6), range(2, 8, 6)]];
+        order(&mut lists);
+        let mut left = Left { parts: vec![lists], part: 0, next: [0; MOST_DIMENSIONS] };
+        let (mut ranges, mut seen) = ([NOTHING; MOST_DIMENSIONS], Vec::new());
+        while left.next(&mut ranges) {
+            for i in ranges[0].first..=ranges[0].last {
+                seen.extend(
+                    (ranges[1].first..=ranges[1].last).step_by(ranges[1].step as usize).map(|j| (i, j)),
+                );
+            }
+        }
+        let model: Vec<(i64, i64)> = (1..3).flat_map(|i| [0, 1, 2, 6, 7, 8].map(|j| (i, j))).collect();
+        assert_eq!(seen, model);
     }
 }

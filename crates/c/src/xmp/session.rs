@@ -3,19 +3,23 @@
 //! Units hand in their initialisers before `main`. The end is that of the process: with status 0 all ranks meet, and leave together; every
 //! other status ends the job with it.
 
-use super::{directory, edge, edge_or, sets, WORLD};
+use super::{asynchronous, directory, edge, edge_or, sets, WORLD};
 use crate::acp::flush_output;
 use crate::complaints;
 use kumiki::{Error, Result, World};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// What a unit does at the start.
 pub type Initialiser = extern "C" fn();
 
-/// The initialisers that were not run yet.
-static UNITS: Mutex<Vec<Initialiser>> = Mutex::new(Vec::new());
+/// The initialisers, and how many of them were run in this world.
+static UNITS: Mutex<(Vec<Initialiser>, usize)> = Mutex::new((Vec::new(), 0));
+
+fn units() -> MutexGuard<'static, (Vec<Initialiser>, usize)> {
+    UNITS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How many worlds there have been: what was made in one is of no use in the next.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
@@ -45,7 +49,7 @@ pub(super) fn with<R>(work: impl FnOnce(&'static World) -> Result<R>) -> Result<
 #[no_mangle]
 pub extern "C" fn kxmp_unit(initialise: Option<Initialiser>) {
     edge_or("a unit", (), || {
-        UNITS.lock().unwrap_or_else(PoisonError::into_inner).extend(initialise);
+        units().0.extend(initialise);
         Ok(())
     });
 }
@@ -75,8 +79,10 @@ pub(super) fn start() -> Result<()> {
     loop {
         // One after the other: an initialiser may load a library that brings more.
         let next = {
-            let mut units = UNITS.lock().unwrap_or_else(PoisonError::into_inner);
-            (!units.is_empty()).then(|| units.remove(0))
+            let mut units = units();
+            let next = units.0.get(units.1).copied();
+            units.1 += usize::from(next.is_some());
+            next
         };
         match next {
             Some(initialise) => initialise(),
@@ -87,7 +93,9 @@ pub(super) fn start() -> Result<()> {
 
 /// Leaves the world with all others.
 pub(super) fn leave() -> Result<()> {
+    asynchronous::wait_all()?;
     with(|world| world.sync())?;
+    units().1 = 0;
     WORLD.replace(|world| world.finalize().map(|()| None))
 }
 

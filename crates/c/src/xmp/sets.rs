@@ -4,12 +4,13 @@
 //! together for the first time. The stack says which nodes execute: all of them at the bottom, those of a task above.
 
 use super::session;
+use kumiki::array::Nodes;
 use kumiki::comm::Group;
 use kumiki::{Error, Members, Rank, Result, World};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Nodes in an order.
 pub(super) struct Set {
@@ -17,6 +18,7 @@ pub(super) struct Set {
     /// The number of this node in it.
     pub(super) me: Rank,
     group: Mutex<Option<Arc<Group<'static>>>>,
+    nodes: OnceLock<Nodes>,
 }
 
 /// Sets that this node is in, by their members, and those that execute.
@@ -43,7 +45,12 @@ pub(super) fn rank() -> Rank {
 pub(super) fn begin(world: &World) {
     RANK.store(world.rank(), Ordering::Relaxed);
     let all = Members::strided(0, 1, world.ranks());
-    let set = Arc::new(Set { members: all.clone(), me: world.rank(), group: Mutex::new(None) });
+    let set = Arc::new(Set {
+        members: all.clone(),
+        me: world.rank(),
+        group: Mutex::new(None),
+        nodes: OnceLock::new(),
+    });
     let mut known = known();
     known.executing = vec![set.clone()];
     known.sets = Some(HashMap::from([(all, set)]));
@@ -66,7 +73,7 @@ pub(super) fn of(world: &World, members: Members) -> Option<Arc<Set>> {
     if let Some(set) = sets.get(&members) {
         return Some(set.clone());
     }
-    let set = Arc::new(Set { members: members.clone(), me, group: Mutex::new(None) });
+    let set = Arc::new(Set { members: members.clone(), me, group: Mutex::new(None), nodes: OnceLock::new() });
     sets.insert(members, set.clone());
     Some(set)
 }
@@ -101,6 +108,16 @@ pub(super) fn pop() {
 }
 
 impl Set {
+    /// The same for arrays: a line of nodes.
+    pub(super) fn nodes(&self) -> Result<&Nodes> {
+        if let Some(nodes) = self.nodes.get() {
+            return Ok(nodes);
+        }
+        let ranks: Vec<Rank> = self.members.iter().collect();
+        let nodes = Nodes::of(&ranks, &[ranks.len() as u32])?;
+        Ok(self.nodes.get_or_init(|| nodes))
+    }
+
     /// Whether this node is alone in it.
     pub(super) fn is_single(&self) -> bool {
         self.members.len() == 1

@@ -362,3 +362,38 @@ pub unsafe extern "C" fn kxmp_template_fix(
         })
     }
 }
+
+/// A bound of a dimension of a template that is fixed.
+///
+/// # Safety
+/// `t` must be a template.
+unsafe fn bound(t: *const Template, axis: c_int, pick: fn((i64, i64)) -> i64) -> Result<c_long> {
+    // SAFETY: as the caller promises.
+    let template = unsafe { t.as_ref() }.ok_or_else(|| misuse("the template was not declared"))?;
+    template.space()?;
+    let bounds = template.state().bounds.unwrap_or_default();
+    let found = usize::try_from(axis).ok().and_then(|axis| bounds.get(axis).copied());
+    found
+        .map(pick)
+        .ok_or_else(|| misuse(format!("template {} has no dimension {axis}, counted from 0", template.name)))
+}
+
+/// The lower bound of a dimension, counted from 0, the fastest first.
+///
+/// # Safety
+/// `t` must be a template.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_template_lower(t: *const Template, axis: c_int) -> c_long {
+    // SAFETY: as the caller promises; there is no place.
+    unsafe { edge(std::ptr::null(), "the lower bound of a template", || bound(t, axis, |(lower, _)| lower)) }
+}
+
+/// The upper bound of a dimension, counted from 0, the fastest first.
+///
+/// # Safety
+/// `t` must be a template.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_template_upper(t: *const Template, axis: c_int) -> c_long {
+    // SAFETY: as the caller promises; there is no place.
+    unsafe { edge(std::ptr::null(), "the upper bound of a template", || bound(t, axis, |(_, upper)| upper)) }
+}

@@ -21,6 +21,7 @@ pub(crate) mod sim;
 pub(crate) mod top;
 mod touch;
 pub(crate) mod waitio_serv;
+pub(crate) mod xmpcc;
 
 use std::io::{ErrorKind, Write};
 

@@ -361,7 +361,7 @@ impl Translator<'_, '_> {
         let (mut begin, mut end, mut counted) = (String::new(), String::new(), String::new());
         if let Some(Widen::Peel(_, widths)) = &one.widen {
             let inner = self.widen_literal(one, levels, "KXMP_EXPAND", widths, true)?;
-            let margin = self.widen_literal(one, levels, "KXMP_MARGIN", widths, false)?;
+            let margin = self.widen_literal(one, levels, "KXMP_MARGIN", widths, true)?;
             begin.push_str(&format!("const kxmp_widen kx_inner{id} = {inner}, kx_margin{id} = {margin}; "));
         }
         if one.reductions.is_empty() {
@@ -369,10 +369,20 @@ impl Translator<'_, '_> {
         }
         let reference =
             self.nest_reference(one, levels, &(0..levels.len()).collect::<Vec<_>>(), "KXMP_ALL")?;
-        let (count, list) = match nest.is_empty() {
-            true => (0, "0".to_owned()),
-            false => (nest.len(), names.levels.clone()),
+        // Loops that have bounds of their own inside still say which nodes take part, and in which order.
+        let list = match nest.len() == levels.len() {
+            true => names.levels.clone(),
+            false => {
+                let one = |level: &Level<'_>| match level.way {
+                    Way::Own => format!("{{{}, 0, 0, 0, {}}}", level.axis.map_or(-1, |axis| axis as i64), level.head.sign()),
+                    _ => level.text(),
+                };
+                let all: Vec<String> = levels.iter().map(one).collect();
+                begin.push_str(&format!("const kxmp_level kx_w{id}[] = {{{}}}; ", all.join(", ")));
+                format!("kx_w{id}")
+            }
         };
+        let count = levels.len();
         let place = self.at(at);
         begin.push_str(&format!("const kxmp_ref kx_q{id} = {reference}; "));
         let mut number = 0;

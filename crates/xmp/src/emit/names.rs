@@ -42,7 +42,7 @@ impl Translator<'_, '_> {
 
     pub(super) fn declare_one(&mut self, spec: &Spec, declarator: &Declarator, owner: Owner) -> Result<()> {
         let name = self.slice(declarator.name).to_owned();
-        let words = self.spec_text(spec, &name);
+        let words = self.spec_text(spec);
         let mut shape: Vec<Shape> = declarator.derived.iter().map(|derived| self.shape(derived)).collect();
         if spec.storage == Storage::Typedef {
             if shape.iter().any(|shape| matches!(shape, Shape::Array(_))) {
@@ -87,9 +87,9 @@ impl Translator<'_, '_> {
     }
 
     /// The type before the name.
-    pub(super) fn spec_text(&self, spec: &Spec, name: &str) -> String {
-        if let Some((_, None)) = spec.body {
-            return format!("kx_type_{name}");
+    pub(super) fn spec_text(&self, spec: &Spec) -> String {
+        if let Some((body, None)) = spec.body {
+            return format!("kx_type_{}", body.start);
         }
         let words: Vec<&str> = spec.words.iter().map(|span| self.slice(*span)).collect();
         if words.is_empty() {

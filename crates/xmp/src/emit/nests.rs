@@ -18,6 +18,13 @@ pub(super) struct Head {
     pub(super) declared: Option<String>,
 }
 
+impl Head {
+    /// A step in the direction of the loop.
+    pub(super) fn sign(&self) -> i32 {
+        if self.descending { -1 } else { 1 }
+    }
+}
+
 /// How a level comes by its bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
