@@ -1,6 +1,8 @@
 //! Arrays in the simulator, where each rank has a node of its own, against what a sequential program computes.
 
-use kumiki::array::{Align, Array, Format, Mapping, Nodes, Plan, Shadow, Sub, Template, Width};
+use kumiki::array::{
+    set_check, Align, Array, Coarray, Format, Mapping, Nodes, Plan, Shadow, Sub, Template, Width,
+};
 use kumiki::comm::{Max, Sum};
 use kumiki::{Error, Result, World};
 use kumiki_sim::{Cluster, Network};
@@ -413,6 +415,106 @@ fn plans_are_kept_and_mappings_shared() {
         assert_eq!(one.cost().sent, 8);
         let array = Array::<f64, 1>::new(world, &mapping)?;
         assert!(std::mem::size_of_val(&array) <= 1024);
+        Ok(())
+    });
+}
+
+#[test]
+fn coarrays_are_read_and_written_by_section() {
+    everywhere(4, |world| {
+        let field = Coarray::<u32>::new(world, &[6, 2000])?;
+        let (me, images) = (field.this_image(), field.images());
+        let next = (me + 1) % images;
+        let column = [Sub::range(5, 3, -2), Sub::Index(7)];
+        field.put_section(next, &column, &[me, me + 10, me + 20])?;
+        field.sync_all()?;
+        let before = (me + images - 1) % images;
+        assert_eq!(field.get_section(me, &column)?, [before, before + 10, before + 20]);
+        assert_eq!((field.get(next, &[1, 7])?, field.own()?.load(2007)?), (me + 20, before + 20));
+        field.sync_all()?;
+        // From one image to another, by a third: long rows, and short ones.
+        field.put_section(me, &[Sub::Index(0), Sub::All], &vec![me; 2000])?;
+        field.sync_all()?;
+        let other = Coarray::<u32>::new(world, &[3, 2000])?;
+        let (from, to) = ((me + 2) % images, (me + 3) % images);
+        other.copy((to, &[Sub::from(1..2), Sub::All]), &field, (from, &[Sub::from(0..1), Sub::All]))?;
+        other.copy(
+            (to, &[Sub::Index(0), Sub::from(0..3)]),
+            &field,
+            (from, &[Sub::Index(0), Sub::range(0, 3, 2)]),
+        )?;
+        other.sync_all()?;
+        let source = (me + images - 1) % images;
+        assert_eq!(other.get_section(me, &[Sub::Index(1), Sub::All])?, vec![source; 2000]);
+        assert_eq!(other.get_section(me, &[Sub::Index(0), Sub::from(0..4)])?, [source, source, source, 0]);
+        let wrong = other.copy(
+            (to, &[Sub::Index(0), Sub::from(0..3)]),
+            &field,
+            (from, &[Sub::Index(0), Sub::from(0..4)]),
+        );
+        assert!(matches!(wrong, Err(Error::Misuse(_))));
+        assert!(matches!(other.get(images, &[0, 0]), Err(Error::Misuse(_))));
+        assert!(matches!(other.get(0, &[3, 0]), Err(Error::Misuse(_))));
+        field.free()?;
+        other.free()
+    });
+}
+
+#[test]
+fn images_wait_for_events_locks_and_each_other() {
+    everywhere(4, |world| {
+        let words = Coarray::<u64>::new(world, &[8])?;
+        let (me, images) = (words.this_image(), words.images());
+        let next = (me + 1) % images;
+        words.put(next, &[3], 100 + u64::from(me))?;
+        words.post(next, &[0])?;
+        words.post(next, &[0])?;
+        words.wait_event(&[0], 2)?;
+        assert_eq!(words.event_count(&[0])?, 0);
+        assert_eq!(words.get(me, &[3])?, 100 + u64::from((me + images - 1) % images));
+        for _ in 0..10 {
+            words.lock(0, &[1])?;
+            let count = words.get(0, &[2])?;
+            words.put(0, &[2], count + 1)?;
+            assert!(matches!(words.try_lock(0, &[1]), Err(Error::Misuse(_))));
+            words.unlock(0, &[1])?;
+        }
+        assert!(matches!(words.unlock(next, &[4]), Err(Error::Misuse(_))));
+        words.fetch_add(0, &[5], 1)?;
+        words.sync_images(&[next, (me + images - 1) % images])?;
+        words.sync_all()?;
+        assert_eq!((words.get(0, &[2])?, words.atomic_ref(0, &[5])?), (40, 4));
+        words.atomic_define(me, &[6], 9)?;
+        assert_eq!(words.compare_swap(me, &[6], 9, 10)?, 9);
+        // Some ranks only.
+        if me % 2 == 1 {
+            let odd = Coarray::<u8>::on(world, &Nodes::of(&[1, 3], &[2])?, &[2])?;
+            odd.put(1 - odd.this_image(), &[1], 7)?;
+            odd.sync_all()?;
+            assert_eq!((odd.images(), odd.get(odd.this_image(), &[1])?, odd.rank_of(1)?), (2, 7, 3));
+            odd.free()?;
+        }
+        words.free()
+    });
+}
+
+#[test]
+fn the_checked_mode_says_where_calls_differ() {
+    everywhere(3, |world| {
+        set_check(world, true);
+        let mut array = Array::<f64, 1>::block(world, &[30], &[2])?;
+        array.reflect()?;
+        assert_eq!(array.sum()?, 0.0);
+        let width = |low| Width { low, high: 1, periodic: false };
+        let differs = array.reflect_with(&[width(if world.rank() == 2 { 2 } else { 1 })], true).map(drop);
+        let Err(Error::Misuse(why)) = differs else { panic!("{differs:?}") };
+        assert!(why.contains("rank 0 calls reflect(") && why.contains("and rank 2 calls reflect("), "{why}");
+        assert_eq!(why.matches("arrays.rs:").count(), 2, "{why}");
+        let differs = if world.rank() == 1 { array.min() } else { array.max() };
+        let Err(Error::Misuse(why)) = differs else { panic!("{differs:?}") };
+        assert!(why.contains("rank 0 calls max(") && why.contains("rank 1 calls min("), "{why}");
+        let differs = Array::<f64, 1>::block(world, &[if world.rank() == 1 { 31 } else { 30 }], &[2]);
+        assert!(matches!(differs, Err(Error::Misuse(_))));
         Ok(())
     });
 }

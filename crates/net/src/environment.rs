@@ -91,6 +91,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("KUMIKI_TRACE", "none", Rank, "File for a trace that Perfetto and Chrome read (`--trace`)."),
     variable("KUMIKI_COUNT", "no", Rank, "Count frames and bytes, and print them at the end."),
     variable("KUMIKI_FAULT", "none", Rank, "Faults to inject into connections, for tests."),
+    variable("KUMIKI_CHECK", "0", Rank, "`1`: the nodes of arrays compare what they call, and with what, before each collective call; a difference is an error that says where both calls are."),
     variable("KUMIKI_SPIN", "auto", Rank, "Microseconds to spin before sleeping; auto measures, and is 0 when ranks outnumber cores."),
     variable("KUMIKI_TUNE", "none", Rank, "File of decisions which algorithms groups use: read at the first group, and written by rank 0 when it finalizes, with what was learned."),
     variable("KUMIKI_INIT_TIMEOUT", "120s", Rank, "How long ranks started without `kumiki run` wait for each other."),

@@ -85,11 +85,13 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
 
     /// Gives each element that of another array whose index stands in index arrays, one for each dimension of the other: `self[i] = from[index[i]]`. The index
     /// arrays have the mapping of this one. Collective among the nodes of both.
+    #[track_caller]
     pub fn gather_from<const M: usize>(
         &mut self,
         from: &Array<'w, T, M>,
         index: &[&Array<'w, i64, N>; M],
     ) -> Result<()> {
+        self.check("gather_from", String::new)?;
         let world = self.world();
         let club = world.note(self.club_with(from))?;
         let group = club.group()?;
@@ -112,11 +114,13 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
 
     /// Gives elements of another array whose indices stand in index arrays those of this one: `to[index[i]] = self[i]`. The index arrays have the mapping of
     /// this one. Where two have the same index, one of them is there. Collective among the nodes of both.
+    #[track_caller]
     pub fn scatter_into<const M: usize>(
         &self,
         to: &mut Array<'w, T, M>,
         index: &[&Array<'w, i64, N>; M],
     ) -> Result<()> {
+        self.check("scatter_into", String::new)?;
         let world = self.world();
         let club = world.note(self.club_with(to))?;
         let group = club.group()?;

@@ -28,7 +28,9 @@ impl<'w, T: Number> Array<'w, T, 2> {
     /// # world.finalize()
     /// # }
     /// ```
+    #[track_caller]
     pub fn matmul_from(&mut self, left: &Array<'w, T, 2>, right: &Array<'w, T, 2>) -> Result<()> {
+        self.check("matmul_from", String::new)?;
         let [(rows, inner), (other, columns), (high, wide)] = [left, right, &*self].map(|matrix| {
             let sizes = matrix.mapping.sizes();
             (sizes[0], sizes[1])

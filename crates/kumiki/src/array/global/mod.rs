@@ -29,6 +29,7 @@ pub use npy::NpyElement;
 pub use shadow::{Reflected, Reflecting};
 pub use share::Shared;
 
+use super::check;
 use super::club::Club;
 use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template};
 use crate::comm::Group;
@@ -79,12 +80,17 @@ impl<T: Pod, const N: usize> std::fmt::Debug for Array<'_, T, N> {
 }
 
 impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
-    /// An array that lies as a mapping says; all elements are zero. If somebody has no memory for its part, that one gets an error: nothing is communicated.
+    /// An array that lies as a mapping says; all elements are zero. If somebody has no memory for its part, that one gets an error: nothing is
+    /// communicated, but in the checked mode.
+    #[track_caller]
     pub fn new(world: &'w World, mapping: &Arc<Mapping>) -> Result<Array<'w, T, N>> {
+        let element = std::any::type_name::<T>();
+        check::alike(world, mapping.nodes(), "Array::new", || format!("{element}, {mapping:?}"))?;
         world.note(Array::make(Club::new(world, mapping.nodes()), mapping))
     }
 
     /// An array on all ranks whose first dimension is spread in blocks, with a shadow of the same width on both sides of each dimension.
+    #[track_caller]
     pub fn block(world: &'w World, sizes: &[u64; N], shadow: &[u64; N]) -> Result<Array<'w, T, N>> {
         let mapping = world.note((|| {
             let nodes = Nodes::line(world.ranks());
@@ -201,6 +207,13 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
                 panic!("rank {} has no {len} own elements from {first:?} on of {self:?}", self.world().rank())
             }
         }
+    }
+
+    /// In the checked mode: compares a call with those of the other nodes.
+    #[track_caller]
+    fn check(&self, what: &str, detail: impl FnOnce() -> String) -> Result<()> {
+        let (world, nodes, sizes) = (self.world(), &self.club.nodes, self.mapping.sizes());
+        check::alike(world, nodes, what, || format!("an array of {sizes:?}{}", detail()))
     }
 
     fn bytes(&self) -> &[u8] {

@@ -1,6 +1,7 @@
 //! Copies of sections between arrays, and whole arrays with another mapping.
 
 use super::Array;
+use crate::array::check;
 use crate::array::schedule::{Cost, Plan, Underway};
 use crate::array::space::{Mapping, Nodes, Section, Sub};
 use crate::{Pod, Result};
@@ -47,6 +48,7 @@ fn both(one: &Nodes, other: &Nodes) -> Result<Nodes> {
 }
 
 impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
+    #[track_caller]
     fn plan<const M: usize>(
         &self,
         left: &Section,
@@ -55,6 +57,11 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         order: &[usize],
     ) -> Result<Arc<Plan>> {
         let among = both(self.mapping.nodes(), from.mapping.nodes())?;
+        check::alike(self.world(), &among, "copy", || {
+            let (to, source) = (self.mapping.sizes(), from.mapping.sizes());
+            let (left, right) = (left.spans(), right.spans());
+            format!("{source:?} {right:?} to {to:?} {left:?}, {order:?}")
+        })?;
         let (to, source) = ((&self.mapping, left), (&from.mapping, right));
         Plan::copy_ordered(self.world(), &among, size_of::<T>(), to, source, order)
     }
@@ -76,6 +83,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     /// # world.finalize()
     /// # }
     /// ```
+    #[track_caller]
     pub fn copy_from<const M: usize>(
         &mut self,
         left: &[Sub],
@@ -87,6 +95,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         plan.run(world, from.bytes(), self.bytes_mut())
     }
 
+    #[track_caller]
     fn plan_of<const M: usize>(
         &self,
         left: &[Sub],
@@ -97,6 +106,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// What [`copy_from`](Self::copy_from) costs this rank.
+    #[track_caller]
     pub fn copy_cost<const M: usize>(
         &self,
         left: &[Sub],
@@ -107,6 +117,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// As [`copy_from`](Self::copy_from): what others need is sent when this returns, and the source may be changed; the target gets its elements later.
+    #[track_caller]
     pub fn start_copy_from<'a, const M: usize>(
         &'a mut self,
         left: &[Sub],
@@ -120,7 +131,9 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// Copies a section of this array to another one of it. They may overlap: it is as if all were read before anything is written. Collective.
+    #[track_caller]
     pub fn copy_inside(&mut self, left: &[Sub], right: &[Sub]) -> Result<()> {
+        self.check("copy_inside", || format!(", {right:?} to {left:?}"))?;
         let world = self.world();
         let plan = world.note((|| {
             let (left, right) = (self.mapping.section(left)?, self.mapping.section(right)?);
@@ -131,6 +144,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// The same elements with another mapping. Collective among the nodes of both.
+    #[track_caller]
     pub fn redistribute(self, mapping: &Arc<Mapping>) -> Result<Array<'w, T, N>> {
         let mut other = self.beside(mapping)?;
         other.copy_from(&[const { Sub::All }; N], &self, &[const { Sub::All }; N])?;
@@ -139,6 +153,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
 
     /// Gives this array the elements of another with its dimensions in another order: dimension `k` of this is dimension `order[k]` of the other. Collective
     /// among the nodes of both.
+    #[track_caller]
     pub fn permute_from(&mut self, from: &Array<'w, T, N>, order: [usize; N]) -> Result<()> {
         let world = self.world();
         let plan = world.note(self.plan(&self.mapping.whole(), from, &from.mapping.whole(), &order))?;
@@ -146,6 +161,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// All elements, on every node of the array, in C's order. Collective. For small arrays, and tests.
+    #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let whole = self.world().note(Mapping::everywhere(self.mapping.nodes(), &self.mapping.sizes()))?;
         let mut all = self.beside::<T, N>(&whole)?;
@@ -156,6 +172,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
 
 impl<'w, T: Pod> Array<'w, T, 2> {
     /// Gives this matrix the elements of another one with rows and columns exchanged. Collective among the nodes of both.
+    #[track_caller]
     pub fn transpose_from(&mut self, from: &Array<'w, T, 2>) -> Result<()> {
         self.permute_from(from, [1, 0])
     }

@@ -120,7 +120,9 @@ impl<'w, T: NpyElement, const N: usize> Array<'w, T, N> {
     /// # world.finalize()
     /// # }
     /// ```
+    #[track_caller]
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.check("save", String::new)?;
         let (world, path) = (self.world(), path.as_ref());
         let group = self.group()?;
         let (start, sizes) = (header(T::DESCRIPTION, &self.mapping.sizes()), self.mapping.sizes());
@@ -155,6 +157,7 @@ impl<'w, T: NpyElement, const N: usize> Array<'w, T, N> {
     }
 
     /// Makes an array of what a file has: one that [`save`](Self::save) or NumPy has written, of this type and these sizes. Nothing is communicated.
+    #[track_caller]
     pub fn load(world: &'w World, mapping: &Arc<Mapping>, path: impl AsRef<Path>) -> Result<Array<'w, T, N>> {
         let mut array = Array::new(world, mapping)?;
         let sizes = mapping.sizes();

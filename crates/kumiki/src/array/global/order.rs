@@ -52,7 +52,9 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// Gives this vector the elements of another array at which a mask is not 0, in C's order; how many those are. What is behind them stays as it is. Collective.
+    #[track_caller]
     pub fn pack_into(&self, mask: &Array<'w, u8, N>, vector: &mut Array<'w, T, 1>) -> Result<u64> {
+        self.check("pack_into", String::new)?;
         let world = self.world();
         let packed = world.note((|| {
             same_sizes(&self.mapping, &mask.mapping)?;
@@ -73,7 +75,9 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// Gives the elements of this array at which a mask is not 0 those of a vector, in C's order; how many those are. The others stay as they are. Collective.
+    #[track_caller]
     pub fn unpack_from(&mut self, mask: &Array<'w, u8, N>, vector: &Array<'w, T, 1>) -> Result<u64> {
+        self.check("unpack_from", String::new)?;
         let world = self.world();
         let (mut values, total) = world.note((|| {
             same_sizes(&self.mapping, &mask.mapping)?;
@@ -117,7 +121,9 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     /// # world.finalize()
     /// # }
     /// ```
+    #[track_caller]
     pub fn scan(&mut self, operation: impl Operation<T>) -> Result<()> {
+        self.check("scan", String::new)?;
         let world = self.world();
         let mut ordered = world.note(self.in_order())?;
         let mut last = None;
@@ -150,6 +156,7 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     /// # world.finalize()
     /// # }
     /// ```
+    #[track_caller]
     pub fn sort(&mut self) -> Result<()>
     where
         T: Number,
@@ -158,6 +165,7 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     }
 
     /// Sorts all elements, the largest first. Collective.
+    #[track_caller]
     pub fn sort_down(&mut self) -> Result<()>
     where
         T: Number,
@@ -166,7 +174,9 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     }
 
     /// Sorts all elements by a comparison, which is a total order. Collective.
+    #[track_caller]
     pub fn sort_by(&mut self, compare: impl Fn(&T, &T) -> Ordering) -> Result<()> {
+        self.check("sort_by", String::new)?;
         let world = self.world();
         let mut own = std::mem::take(&mut world.note(self.in_order())?.cells);
         own.sort_unstable_by(&compare);

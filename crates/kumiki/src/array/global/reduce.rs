@@ -14,7 +14,9 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
     }
 
     /// All elements combined by an operation, beginning with what stands for nothing of it. Collective.
+    #[track_caller]
     pub fn reduce(&self, nothing: T, operation: impl Operation<T>) -> Result<T> {
+        self.check("reduce", String::new)?;
         let mut total = nothing;
         if self.is_first_copy() {
             self.for_each(|_, value| total = operation.apply(total, value));
@@ -25,6 +27,7 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
     }
 
     /// The sum of all elements. Collective.
+    #[track_caller]
     pub fn sum(&self) -> Result<T>
     where
         T: Number,
@@ -33,18 +36,22 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
     }
 
     /// The smallest element. Collective.
+    #[track_caller]
     pub fn min(&self) -> Result<T>
     where
         T: Number,
     {
+        self.check("min", String::new)?;
         self.extreme(Min)
     }
 
     /// The largest element. Collective.
+    #[track_caller]
     pub fn max(&self) -> Result<T>
     where
         T: Number,
     {
+        self.check("max", String::new)?;
         self.extreme(Max)
     }
 
@@ -77,18 +84,22 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
     }
 
     /// The smallest element, and the first index at which it is, in C's order. Collective.
+    #[track_caller]
     pub fn min_at(&self) -> Result<(T, [i64; N])>
     where
         T: Number,
     {
+        self.check("min_at", String::new)?;
         self.extreme_at(MinAt)
     }
 
     /// The largest element, and the first index at which it is, in C's order. Collective.
+    #[track_caller]
     pub fn max_at(&self) -> Result<(T, [i64; N])>
     where
         T: Number,
     {
+        self.check("max_at", String::new)?;
         self.extreme_at(MaxAt)
     }
 

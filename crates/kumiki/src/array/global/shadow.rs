@@ -140,6 +140,7 @@ impl<'w, T: Pod, const N: usize> Deref for Reflecting<'_, 'w, T, N> {
 
 impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     /// Fills the whole shadow with what its owners have, corners too. Cells beyond the bounds of the array are left alone. Collective.
+    #[track_caller]
     pub fn reflect(&mut self) -> Result<Reflected<'_, 'w, T, N>> {
         let widths = Width::all(&self.mapping);
         self.reflect_with(&widths, true)
@@ -147,7 +148,9 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
 
     /// Fills so much of the shadow of each dimension, with corners or without. Where a dimension closes to a ring, cells beyond the bounds get what is at the other end.
     /// Collective.
+    #[track_caller]
     pub fn reflect_with(&mut self, widths: &[Width], corners: bool) -> Result<Reflected<'_, 'w, T, N>> {
+        self.check("reflect", || format!(", {widths:?}, corners: {corners}"))?;
         let world = self.world();
         let plan = world.note(Plan::reflect(world, size_of::<T>(), &self.mapping, widths, corners))?;
         plan.run_inside(world, self.bytes_mut())?;
@@ -176,7 +179,9 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn start_reflect(&mut self, widths: &[Width], corners: bool) -> Result<Reflecting<'_, 'w, T, N>> {
+        self.check("start_reflect", || format!(", {widths:?}, corners: {corners}"))?;
         let world = self.world();
         let plan = world.note(Plan::reflect(world, size_of::<T>(), &self.mapping, widths, corners))?;
         let underway = plan.start(world, self.bytes())?;
@@ -184,6 +189,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// Adds what is in the shadow to what the owners have. The shadow keeps its values. Collective.
+    #[track_caller]
     pub fn reduce_shadow(&mut self, widths: &[Width], corners: bool) -> Result<()>
     where
         T: Number,
@@ -192,12 +198,14 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// The same with another operation than addition.
+    #[track_caller]
     pub fn reduce_shadow_by(
         &mut self,
         widths: &[Width],
         corners: bool,
         operation: impl Operation<T>,
     ) -> Result<()> {
+        self.check("reduce_shadow", || format!(", {widths:?}, corners: {corners}"))?;
         let world = self.world();
         let plan = world.note(Plan::reduce_shadow(world, size_of::<T>(), &self.mapping, widths, corners))?;
         plan.run_combining(world, self.bytes_mut(), &mut |into, came| {

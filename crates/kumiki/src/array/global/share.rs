@@ -36,7 +36,9 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     /// # world.finalize()
     /// # }
     /// ```
+    #[track_caller]
     pub fn share<R>(&mut self, work: impl FnOnce(&Shared<'_, 'w, T, N>) -> Result<R>) -> Result<R> {
+        self.check("share", String::new)?;
         let (club, mapping, world) = (self.club.clone(), self.mapping.clone(), self.world());
         let group = club.group()?;
         let phase = |own: GlobalPtr<T>| {

@@ -329,10 +329,15 @@ impl Gathered {
 /// How many plans are kept at most; when there are more, those that are not in use go.
 const MOST_KEPT: usize = 256;
 
+/// How many bytes are kept at most to receive the next message in.
+const MOST_SCRATCH: usize = 4 << 20;
+
 /// The plans of a world that were asked for.
 #[derive(Default, Debug)]
 pub(crate) struct Plans {
     kept: Mutex<HashMap<Key, Kept>>,
+    /// Memory that messages were received in.
+    scratch: Mutex<Vec<u8>>,
 }
 
 #[derive(PartialEq, Eq, Hash, Debug)]
@@ -350,6 +355,23 @@ struct Kept {
 }
 
 impl Plans {
+    /// Memory of at least so many bytes.
+    pub(super) fn scratch(&self, bytes: usize) -> Vec<u8> {
+        let mut memory = std::mem::take(&mut *self.scratch.lock().unwrap_or_else(PoisonError::into_inner));
+        if memory.len() < bytes {
+            memory = vec![0; bytes];
+        }
+        memory
+    }
+
+    /// Takes memory back.
+    pub(super) fn use_again(&self, memory: Vec<u8>) {
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        if memory.len() <= MOST_SCRATCH && memory.len() > kept.len() {
+            *kept = memory;
+        }
+    }
+
     fn find(
         &self,
         wish: Wish,

@@ -15,6 +15,7 @@ const CONTEXT: u32 = 0x8000_0004;
 #[derive(Debug)]
 #[must_use = "what is received goes to its place when it is finished"]
 pub struct Underway<'w> {
+    world: &'w World,
     plan: Arc<Plan>,
     sending: Vec<MessageSending<'w>>,
     receiving: Vec<MessageReceiving<'w, u8>>,
@@ -26,45 +27,74 @@ impl Plan {
     /// Sends what others get. When this returns the program may change the source.
     pub fn start<'w>(self: &Arc<Self>, world: &'w World, from: &[u8]) -> Result<Underway<'w>> {
         world.note(self.check("source", from.len(), self.from_bytes))?;
-        let (receiving, sending) = self.send(world, from)?;
-        let mut kept = vec![0; self.own.iter().map(|(from, _)| from.bytes()).sum()];
-        let mut at = 0;
-        for (section, _) in &self.own {
-            at += section.rows().gather(from, &mut kept[at..]);
-        }
-        Ok(Underway { plan: self.clone(), sending, receiving, kept })
+        // Receives are posted now, so that plans that overlap in time get what is theirs.
+        let messages = world.messages().context(CONTEXT);
+        let receive = |peer: &Peer| messages.start_receive::<u8>(peer.rank, 0);
+        let receiving: Vec<_> = self.takes.iter().map(receive).collect::<Result<_>>()?;
+        let sending = self.send(world, from)?;
+        let kept = self.keep(from);
+        Ok(Underway { world, plan: self.clone(), sending, receiving, kept })
     }
 
     /// All of it: from the local part of one array to that of another.
     pub fn run(&self, world: &World, from: &[u8], to: &mut [u8]) -> Result<()> {
         world.note(self.check("source", from.len(), self.from_bytes))?;
         world.note(self.check("target", to.len(), self.to_bytes))?;
-        let (receiving, sending) = self.send(world, from)?;
+        let sending = self.send(world, from)?;
         for (source, target) in &self.own {
             copy_between(from, source, to, target);
         }
-        self.receive(receiving, to, &mut scatter)?;
+        self.take(world, to, &mut scatter)?;
         sending.into_iter().try_for_each(MessageSending::wait)
     }
 
     /// All of it, within the local part of one array: as if all were read before anything is written.
-    pub fn run_inside(self: &Arc<Self>, world: &World, memory: &mut [u8]) -> Result<()> {
-        world.note(self.check("target", memory.len(), self.to_bytes))?;
-        let underway = self.start(world, memory)?;
-        underway.finish(memory)
+    pub fn run_inside(&self, world: &World, memory: &mut [u8]) -> Result<()> {
+        self.run_in_place(world, memory, &mut scatter)
     }
 
     /// All of it, within the local part of one array: what comes is combined with what is there, by a function of the elements that are there, which it
     /// changes, and those that come.
     pub fn run_combining(
-        self: &Arc<Self>,
+        &self,
         world: &World,
         memory: &mut [u8],
         combine: &mut dyn FnMut(&mut [u8], &[u8]),
     ) -> Result<()> {
+        self.run_in_place(world, memory, &mut combining(combine))
+    }
+
+    fn run_in_place(
+        &self,
+        world: &World,
+        memory: &mut [u8],
+        put: &mut dyn FnMut(&Section, &[u8], &mut [u8]),
+    ) -> Result<()> {
+        world.note(self.check("source", memory.len(), self.from_bytes))?;
         world.note(self.check("target", memory.len(), self.to_bytes))?;
-        let underway = self.start(world, memory)?;
-        underway.finish_combining(memory, combine)
+        let sending = self.send(world, memory)?;
+        let kept = self.keep(memory);
+        self.take(world, memory, put)?;
+        self.put_kept(&kept, memory, put);
+        sending.into_iter().try_for_each(MessageSending::wait)
+    }
+
+    /// What stays with this rank, as it is now.
+    fn keep(&self, from: &[u8]) -> Vec<u8> {
+        let mut kept = vec![0; self.own.iter().map(|(from, _)| from.bytes()).sum()];
+        let mut at = 0;
+        for (section, _) in &self.own {
+            at += section.rows().gather(from, &mut kept[at..]);
+        }
+        kept
+    }
+
+    fn put_kept(&self, kept: &[u8], to: &mut [u8], put: &mut dyn FnMut(&Section, &[u8], &mut [u8])) {
+        let mut at = 0;
+        for (_, section) in &self.own {
+            put(section, &kept[at..at + section.bytes()], to);
+            at += section.bytes();
+        }
     }
 
     fn check(&self, what: &str, given: usize, wanted: usize) -> Result<()> {
@@ -74,15 +104,9 @@ impl Plan {
         }
     }
 
-    #[allow(clippy::type_complexity, reason = "what is received and what is sent")]
-    fn send<'w>(
-        &self,
-        world: &'w World,
-        from: &[u8],
-    ) -> Result<(Vec<MessageReceiving<'w, u8>>, Vec<MessageSending<'w>>)> {
+    /// Sends what others get.
+    fn send<'w>(&self, world: &'w World, from: &[u8]) -> Result<Vec<MessageSending<'w>>> {
         let messages = world.messages().context(CONTEXT);
-        let receive = |peer: &Peer| messages.start_receive::<u8>(peer.rank, 0);
-        let receiving: Vec<_> = self.takes.iter().map(receive).collect::<Result<_>>()?;
         let mut sending = Vec::with_capacity(self.sends.len());
         for peer in &self.sends {
             let mut message = vec![0; peer.bytes];
@@ -92,28 +116,44 @@ impl Plan {
             }
             sending.push(messages.start_send(peer.rank, 0, message)?);
         }
-        Ok((receiving, sending))
+        Ok(sending)
     }
 
-    fn receive(
+    /// Waits for what others send, one after the other, in memory that is used again.
+    fn take(
         &self,
-        receiving: Vec<MessageReceiving<'_, u8>>,
+        world: &World,
         to: &mut [u8],
         put: &mut dyn FnMut(&Section, &[u8], &mut [u8]),
     ) -> Result<()> {
-        for (peer, receiving) in self.takes.iter().zip(receiving) {
-            let message = receiving.wait()?.elements;
-            if message.len() != peer.bytes {
-                let (rank, came, wanted) = (peer.rank, message.len(), peer.bytes);
-                return Err(Error::Misuse(format!(
-                    "rank {rank} sends {came} bytes of an array where {wanted} are expected: do all ranks make the same calls?"
-                )));
-            }
-            let mut at = 0;
-            for piece in &peer.pieces {
-                put(piece, &message[at..at + piece.bytes()], to);
-                at += piece.bytes();
-            }
+        let Some(most) = self.takes.iter().map(|peer| peer.bytes).max() else { return Ok(()) };
+        let messages = world.messages().context(CONTEXT);
+        let mut message = world.arrays().plans.scratch(most);
+        for peer in &self.takes {
+            let came = messages.receive_into(&mut message[..peer.bytes], peer.rank, 0)?.bytes;
+            world.note(self.unpack(peer, &message[..came], to, put))?;
+        }
+        world.arrays().plans.use_again(message);
+        Ok(())
+    }
+
+    fn unpack(
+        &self,
+        peer: &Peer,
+        message: &[u8],
+        to: &mut [u8],
+        put: &mut dyn FnMut(&Section, &[u8], &mut [u8]),
+    ) -> Result<()> {
+        if message.len() != peer.bytes {
+            let (rank, came, wanted) = (peer.rank, message.len(), peer.bytes);
+            return Err(Error::Misuse(format!(
+                "rank {rank} sends {came} bytes of an array where {wanted} are expected: do all ranks make the same calls?"
+            )));
+        }
+        let mut at = 0;
+        for piece in &peer.pieces {
+            put(piece, &message[at..at + piece.bytes()], to);
+            at += piece.bytes();
         }
         Ok(())
     }
@@ -133,28 +173,34 @@ impl Underway<'_> {
 
     /// The same, and what comes is combined with what is there.
     pub fn finish_combining(self, to: &mut [u8], combine: &mut dyn FnMut(&mut [u8], &[u8])) -> Result<()> {
-        let mut stage = Vec::new();
-        self.end(to, &mut |section, came, to| {
-            stage.resize(section.bytes(), 0);
-            section.rows().gather(to, &mut stage);
-            combine(&mut stage, came);
-            section.rows().scatter(&stage, to);
-        })
+        self.end(to, &mut combining(combine))
     }
 
     fn end(self, to: &mut [u8], put: &mut dyn FnMut(&Section, &[u8], &mut [u8])) -> Result<()> {
         let plan = self.plan;
-        plan.check("target", to.len(), plan.to_bytes)?;
-        plan.receive(self.receiving, to, put)?;
-        let mut at = 0;
-        for (_, section) in &plan.own {
-            put(section, &self.kept[at..at + section.bytes()], to);
-            at += section.bytes();
+        self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
+        for (peer, receiving) in plan.takes.iter().zip(self.receiving) {
+            let message = receiving.wait()?.elements;
+            self.world.note(plan.unpack(peer, &message, to, put))?;
         }
+        plan.put_kept(&self.kept, to, put);
         self.sending.into_iter().try_for_each(MessageSending::wait)
     }
 }
 
 fn scatter(section: &Section, came: &[u8], to: &mut [u8]) {
     section.rows().scatter(came, to);
+}
+
+/// Puts what is made of what was there and what comes.
+fn combining<'a>(
+    combine: &'a mut dyn FnMut(&mut [u8], &[u8]),
+) -> impl FnMut(&Section, &[u8], &mut [u8]) + use<'a> {
+    let mut stage = Vec::new();
+    move |section, came, to| {
+        stage.resize(section.bytes(), 0);
+        section.rows().gather(to, &mut stage);
+        combine(&mut stage, came);
+        section.rows().scatter(&stage, to);
+    }
 }
