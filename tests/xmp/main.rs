@@ -80,7 +80,8 @@ fn stem(path: &Path) -> String {
 /// What a line of the comments at the start says behind a word, to the end of the comment.
 fn said(path: &Path, word: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).expect("a program");
-    let line = text.lines().take(3).find_map(|line| line.split_once(word).map(|(_, rest)| rest.to_owned()))?;
+    let line =
+        text.lines().take(3).find_map(|line| line.split_once(word).map(|(_, rest)| rest.to_owned()))?;
     Some(line.trim_end_matches("*/").trim().to_owned())
 }
 
@@ -126,14 +127,22 @@ fn steps(stage: &Stage) {
     std::fs::create_dir_all(&folder).expect("a folder");
     let source = |name: &str| repository().join("tests/xmp/programs").join(name);
     let mut compile = stage.command("xmpcc");
-    succeed(compile.current_dir(&folder).args(["-c", "--save"]).args([source("units.c"), source("units_other.c")]));
+    succeed(
+        compile
+            .current_dir(&folder)
+            .args(["-c", "--save"])
+            .args([source("units.c"), source("units_other.c")]),
+    );
     let kept = std::fs::read_to_string(folder.join("units.xmp.c")).expect("the text that is kept");
     assert!(kept.contains("kxmp_start(") && kept.contains("/* Several units:"), "{kept}");
     succeed(stage.command("xmpcc").current_dir(&folder).args(["units.o", "units_other.o", "-o", "units"]));
     succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "4", "./units"]));
     let shown = succeed(stage.command("xmpcc").args(["--show", "-DX=1", "a.c", "-o", "a"]));
     let lines: Vec<&str> = shown.lines().collect();
-    assert!(lines[0].contains(" -E ") && lines[0].contains("-DX=1") && lines[1].contains("a.xmp.c"), "{shown}");
+    assert!(
+        lines[0].contains(" -E ") && lines[0].contains("-DX=1") && lines[1].contains("a.xmp.c"),
+        "{shown}"
+    );
     assert!(lines[1].contains("-lkumiki") && !lines[1].contains("-DX=1"), "{shown}");
 }
 

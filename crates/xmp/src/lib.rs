@@ -19,6 +19,8 @@ mod emit;
 mod mark;
 mod names;
 mod parse;
+#[cfg(test)]
+mod robust;
 mod source;
 
 use std::collections::HashMap;

@@ -202,7 +202,6 @@ pub(crate) struct Template {
     pub(crate) lower: RefCell<Vec<Option<String>>>,
     /// Fastest first; None: not distributed yet.
     pub(crate) layouts: RefCell<Option<Vec<Layout>>>,
-    pub(crate) fixed: Cell<bool>,
 }
 
 impl Template {

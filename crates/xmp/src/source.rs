@@ -202,7 +202,11 @@ impl<'a> Source<'a> {
             .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
             .collect();
         let marker = self.text.get(begin..at).and_then(|before| before.find(BEGIN_XMP));
-        let column = if marker.is_some() { column.saturating_sub(BEGIN_XMP.len() + 1 - "#pragma xmp".len()) } else { column };
+        let column = if marker.is_some() {
+            column.saturating_sub(BEGIN_XMP.len() + 1 - "#pragma xmp".len())
+        } else {
+            column
+        };
         let column = original.map_or(column, |source| column_in(source, column, &word));
         Diagnostic {
             file: file.to_owned(),

@@ -18,7 +18,7 @@ pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
         | ExprKind::Member(e, _)
         | ExprKind::Unary(_, e)
         | ExprKind::Postfix(e, _)
-        | ExprKind::Cast(_, e) => vec![e],
+        | ExprKind::Cast(e) => vec![e],
         ExprKind::Index(e, sub) => {
             let mut list = vec![&**e];
             match &**sub {
@@ -347,9 +347,7 @@ impl Translator<'_, '_> {
                 }
             };
             let index = match (dim < array.dims(), array.is_cyclic(dim), is_local) {
-                (true, true, false) => {
-                    format!("KXMP_CYCLIC_INDEX({}.map->dim[{dim}], {})", array.descriptor(), grouped(&index))
-                }
+                (true, true, false) => cyclic(&array, dim, &index),
                 (true, false, true) => {
                     format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor())
                 }
@@ -471,6 +469,20 @@ impl Translator<'_, '_> {
             parts.push((argument.span, text));
         }
         Ok(self.splice(expr.span, &parts))
+    }
+}
+
+/// The local index of a cyclic dimension. The macro reads its argument several times.
+fn cyclic(array: &Array, dim: usize, index: &str) -> String {
+    let descriptor = array.descriptor();
+    let plain = index.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-* []".contains(&b))
+        && !index.contains("++")
+        && !index.contains("--");
+    match plain {
+        true => format!("KXMP_CYCLIC_INDEX({descriptor}.map->dim[{dim}], {})", grouped(index)),
+        false => format!(
+            "({{ const long kx_g = {index}; KXMP_CYCLIC_INDEX({descriptor}.map->dim[{dim}], kx_g); }})"
+        ),
     }
 }
 

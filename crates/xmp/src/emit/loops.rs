@@ -374,7 +374,11 @@ impl Translator<'_, '_> {
             true => names.levels.clone(),
             false => {
                 let one = |level: &Level<'_>| match level.way {
-                    Way::Own => format!("{{{}, 0, 0, 0, {}}}", level.axis.map_or(-1, |axis| axis as i64), level.head.sign()),
+                    Way::Own => format!(
+                        "{{{}, 0, 0, 0, {}}}",
+                        level.axis.map_or(-1, |axis| axis as i64),
+                        level.head.sign()
+                    ),
                     _ => level.text(),
                 };
                 let all: Vec<String> = levels.iter().map(one).collect();

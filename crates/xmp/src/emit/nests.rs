@@ -21,7 +21,11 @@ pub(super) struct Head {
 impl Head {
     /// A step in the direction of the loop.
     pub(super) fn sign(&self) -> i32 {
-        if self.descending { -1 } else { 1 }
+        if self.descending {
+            -1
+        } else {
+            1
+        }
     }
 }
 

@@ -110,14 +110,14 @@ impl Parser<'_, '_> {
     }
 
     fn cast(&mut self, start: usize) -> Result<Expr> {
-        let of = self.skip_brackets()?;
+        self.skip_brackets()?;
         if self.is("{") {
             let braces = self.initialiser()?;
             let literal = Expr { span: Span::new(start, braces.span.end), kind: braces.kind };
             return self.postfixed(literal);
         }
         let inner = self.unary()?;
-        Ok(Expr { span: Span::new(start, inner.span.end), kind: ExprKind::Cast(of, Box::new(inner)) })
+        Ok(Expr { span: Span::new(start, inner.span.end), kind: ExprKind::Cast(Box::new(inner)) })
     }
 
     pub(super) fn postfix(&mut self) -> Result<Expr> {
