@@ -16,6 +16,8 @@
 mod ast;
 mod directive;
 mod emit;
+#[cfg(test)]
+mod golden;
 mod mark;
 mod names;
 mod parse;

@@ -318,6 +318,7 @@ impl Translator<'_, '_> {
     fn element(&mut self, expr: &Expr, chain: &Chain<'_>) -> Result<String> {
         let array = chain.array.clone();
         let mut text = self.origin(&array, &chain.var);
+        let is_hoisted = text.starts_with("kx_");
         if chain.steps.len() < array.dims() {
             self.note_alias();
         }
@@ -346,8 +347,9 @@ impl Translator<'_, '_> {
                     (moved(name, first.as_deref(), width.as_deref()), false)
                 }
             };
+            let is_local = is_local && matches!(array.align.get(dim), Some(Some(_)));
             let index = match (dim < array.dims(), array.is_cyclic(dim), is_local) {
-                (true, true, false) => cyclic(&array, dim, &index),
+                (true, true, false) => cyclic(&array, dim, &index, is_hoisted),
                 (true, false, true) => {
                     format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor())
                 }
@@ -473,16 +475,15 @@ impl Translator<'_, '_> {
 }
 
 /// The local index of a cyclic dimension. The macro reads its argument several times.
-fn cyclic(array: &Array, dim: usize, index: &str) -> String {
-    let descriptor = array.descriptor();
-    let plain = index.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-* []".contains(&b))
-        && !index.contains("++")
-        && !index.contains("--");
-    match plain {
-        true => format!("KXMP_CYCLIC_INDEX({descriptor}.map->dim[{dim}], {})", grouped(index)),
-        false => format!(
-            "({{ const long kx_g = {index}; KXMP_CYCLIC_INDEX({descriptor}.map->dim[{dim}], kx_g); }})"
-        ),
+fn cyclic(array: &Array, dim: usize, index: &str, is_hoisted: bool) -> String {
+    let of = match is_hoisted {
+        true => format!("kx_{}_d{dim}", array.name),
+        false => format!("{}.map->dim[{dim}]", array.descriptor()),
+    };
+    let is_plain = index.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-* []".contains(&b));
+    match is_plain && !index.contains("++") && !index.contains("--") {
+        true => format!("KXMP_CYCLIC_INDEX({of}, {})", grouped(index)),
+        false => format!("({{ const long kx_g = {index}; KXMP_CYCLIC_INDEX({of}, kx_g); }})"),
     }
 }
 

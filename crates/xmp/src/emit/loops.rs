@@ -187,7 +187,7 @@ impl Translator<'_, '_> {
             let place = self.at(at);
             out.push_str(&format!(
                 "int kx_pass{id}; for (kx_pass{id} = 0; kx_pass{id} < 2; kx_pass{id}++) {{ \
-                 if (kx_pass{id} == 1) kxmp_wait_async({place}, 1, (const long[]){{{wait}}}, (kxmp_ref){{0}}); "
+                 if (kx_pass{id} == 1) kxmp_wait_async({place}, 1, (const long[]){{{wait}}}, (kxmp_ref){{0, 0, {{{{0}}}}}}); "
             ));
             widen = format!("kx_pass{id} ? &kx_margin{id} : &kx_inner{id}");
             after.push_str(" }");
@@ -483,7 +483,7 @@ impl Translator<'_, '_> {
         for (at, level) in levels.iter().enumerate() {
             stores.push(format!("{iteration}[{at}] = {}", level.name));
         }
-        counted.push_str(&format!("({}) ? ({}, 0) : 0, ", tests.join(" || "), stores.join(", ")));
+        counted.push_str(&format!("(void)(({}) ? ({}, 0) : 0), ", tests.join(" || "), stores.join(", ")));
         let list = match list.is_empty() {
             true => "0".to_owned(),
             false => format!("(const kxmp_place[]){{{}}}", list.join(", ")),

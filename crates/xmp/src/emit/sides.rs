@@ -103,7 +103,7 @@ impl Translator<'_, '_> {
         let kind = self.element_type(like)?;
         let value = self.value(expr)?;
         Ok(Side {
-            text: format!("(kxmp_side){{0, &{name}, sizeof({name}), KXMP_TYPE_OF({name}), 0, 0}}"),
+            text: format!("(kxmp_side){{0, &{name}, sizeof({name}), KXMP_TYPE_OF({name}), 0, 0, {{{{0}}}}}}"),
             before: format!("__typeof__({kind}) {name} = {value}; "),
             ranks: 0,
             is_distributed: false,
@@ -145,7 +145,7 @@ impl Translator<'_, '_> {
             let text = self.value(expr)?;
             return Ok(Side {
                 text: format!(
-                    "(kxmp_side){{0, (void *)&{0}, sizeof({text}), KXMP_TYPE_OF({text}), 0, 0}}",
+                    "(kxmp_side){{0, (void *)&{0}, sizeof({text}), KXMP_TYPE_OF({text}), 0, 0, {{{{0}}}}}}",
                     grouped(&text)
                 ),
                 before: String::new(),

@@ -336,6 +336,13 @@ fn pointers(arrays: &[Rc<Array>], aliased: bool) -> String {
         let first = *known.entry(array.key()).or_insert(index);
         let owner = &arrays[first];
         let mut brackets = String::new();
+        for dim in (0..array.dims()).filter(|dim| array.is_cyclic(*dim)) {
+            out.push_str(&format!(
+                "const kxmp_dim kx_{}_d{dim} __attribute__((unused)) = {}.map->dim[{dim}]; ",
+                array.name,
+                array.descriptor()
+            ));
+        }
         for dim in 1..array.dims() {
             let extent = array.extent(dim);
             if !extent.contains("map->") {
