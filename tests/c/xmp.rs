@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The programs.
-const PROGRAMS: &[&str] = &["nodes", "coarrays", "arrays", "transforms"];
+const PROGRAMS: &[&str] = &["nodes", "coarrays", "arrays", "transforms", "inquiry"];
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests: Vec<Test> = PROGRAMS
@@ -19,6 +19,7 @@ pub(crate) fn tests() -> Vec<Test> {
     tests.push(test("xmp::what_is_wrong_is_told_with_its_place", wrong));
     tests.push(test("xmp::sizes_of_nodes_from_the_environment", sizes));
     tests.push(test("xmp::every_function", every_function));
+    tests.push(test("xmp::beside_mpi", beside_mpi));
     tests
 }
 
@@ -110,4 +111,25 @@ fn every_function(stage: &Stage) {
     let all = declared("xmp.h").into_iter().chain(declared("kumiki_xmp.h"));
     let never: Vec<String> = all.filter(|name| !called.contains(name)).collect();
     assert!(never.is_empty(), "never called: {never:?}");
+}
+
+/// A program that uses both, and one of MPI that calls an XMP library, under the launchers of MPI: nothing else says how the processes meet.
+fn beside_mpi(stage: &Stage) {
+    for (mpi, options) in [("openmpi", &["--oversubscribe"][..]), ("mpich", &[][..])] {
+        for (define, said) in [("-DWITH_MPI", "interoperation: ok"), ("-DWITH_MPI -DLIBRARY", "library: ok")]
+        {
+            let program = stage.path("built").join(format!("xmp-{mpi}-{}", define.len()));
+            let mut compiler = Command::new(format!("mpicc.{mpi}"));
+            compiler.args(["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-I"]).arg(stage.path("include"));
+            compiler.args(define.split(' ')).arg(repository().join("tests/c/xmp/interoperation.c"));
+            let rpath = format!("-Wl,-rpath,{}", stage.path("lib").display());
+            compiler.arg("-L").arg(stage.path("lib")).args([rpath.as_str(), "-lkumiki", "-o"]);
+            succeed(compiler.arg(&program));
+            let mut job = Command::new(format!("mpirun.{mpi}"));
+            job.args(options).args(["-n", "3"]).arg(&program);
+            job.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            let printed = succeed(&mut job);
+            assert!(printed.contains(said), "{printed}");
+        }
+    }
 }

@@ -131,6 +131,21 @@ static void lines(int kind, int other) {
     right = side_of(&a, section(0, N, 1));
     kxmp_gmove(HERE, KXMP_COLLECTIVE, &here, &right, KXMP_SYNC);
     for (i = 0; i < N; i++) CHECK(all_of[i] == (i % 2 == 1 && i < 10 ? -7 : i * i));
+    /* A number of another type, both ways. */
+    {
+      double real = -2.75;
+      kxmp_side other = here;
+      other.base = &real;
+      other.element = sizeof(double);
+      other.type = KXMP_DOUBLE;
+      other.ndims = 0;
+      left = side_of(&a, element(2));
+      kxmp_gmove(HERE, KXMP_COLLECTIVE, &left, &other, KXMP_SYNC);
+      real = 0;
+      right = side_of(&a, element(2));
+      kxmp_gmove(HERE, KXMP_COLLECTIVE, &other, &right, KXMP_SYNC);
+      CHECK(real == -2.0);
+    }
     /* Get and put: the first node alone, and all together. */
     {
       kxmp_task k;

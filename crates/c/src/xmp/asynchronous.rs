@@ -35,6 +35,12 @@ impl Memory {
         Memory { start: if bytes == 0 { std::ptr::null_mut() } else { array.base }, bytes }
     }
 
+    /// Whether two have no byte in common.
+    fn is_apart(self, other: Memory) -> bool {
+        let (one, two) = (self.start as usize, other.start as usize);
+        one.saturating_add(self.bytes) <= two || two.saturating_add(other.bytes) <= one
+    }
+
     /// # Safety
     /// The program must not use it meanwhile, and nobody else may have it in this form.
     pub(super) unsafe fn slice<'a>(self) -> &'a mut [u8] {
@@ -79,6 +85,10 @@ pub(super) unsafe fn run(
     id: c_long,
 ) -> Result<()> {
     session::with(|world| {
+        if id == AT_ONCE && how.is_none() && from.is_apart(to) {
+            // SAFETY: as the caller promises; they do not overlap.
+            return unsafe { plan.run(world, from.slice(), to.slice()) };
+        }
         // SAFETY: as the caller promises; the source is not used any more when the target is.
         let underway = plan.start(world, unsafe { from.slice() })?;
         let begun_now = Begun { underway, to, how };

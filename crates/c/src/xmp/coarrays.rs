@@ -2,7 +2,7 @@
 
 use super::nodes::{text, Nodes};
 use super::sections::{check_shapes, KxmpPart, KxmpSide, Section};
-use super::{edge, session, MOST_DIMENSIONS};
+use super::{conversions, edge, session, MOST_DIMENSIONS};
 use crate::api::buffers::{list, size_for, writable};
 use crate::guard::misuse;
 use kumiki::data::SharedArray;
@@ -245,6 +245,11 @@ impl Coarray {
         Ok(())
     }
 
+    /// Whether numbers of a side become others here.
+    fn converts(&self, side: &KxmpSide) -> bool {
+        side.kind != self.kind && conversions::is_possible(side.kind, self.kind)
+    }
+
     fn check(&self, side: &KxmpSide) -> Result<()> {
         if !side.array.is_null() {
             return Err(misuse(format!(
@@ -252,7 +257,8 @@ impl Coarray {
                 self.name
             )));
         }
-        match side.element == self.element && (side.kind == self.kind || side.kind == 0 || self.kind == 0) {
+        let is_alike = side.kind == self.kind || side.kind == 0 || self.kind == 0;
+        match side.element == self.element && is_alike || conversions::is_possible(side.kind, self.kind) {
             true => Ok(()),
             false => Err(misuse(format!(
                 "{}: both sides must have elements of the same type ({} bytes against {}); assign through a variable of that type",
@@ -304,7 +310,17 @@ pub unsafe extern "C" fn kxmp_coarray_put(
             session::with(|world| {
                 let (coarray, rank, section) = Coarray::at(coarray, world, image, part)?;
                 coarray.check(&*from)?;
-                coarray.put(world, rank, section, (*from).base.cast(), (*from).section("the right side")?)
+                let (base, source) = ((*from).base.cast::<u8>(), (*from).section("the right side")?);
+                if !coarray.converts(&*from) {
+                    return coarray.put(world, rank, section, base, source);
+                }
+                check_shapes(&section, &source)?;
+                let values = gather(base, &source, (*from).element, section.count() as usize);
+                let values = conversions::converted(&values, (*from).element, (*from).kind, coarray.kind)?;
+                match values.is_empty() {
+                    true => Ok(()),
+                    false => coarray.put_bytes(world, rank, &section, &values),
+                }
             })
         })
     }
@@ -328,7 +344,15 @@ pub unsafe extern "C" fn kxmp_coarray_get(
             session::with(|world| {
                 let (coarray, rank, section) = Coarray::at(coarray, world, image, part)?;
                 coarray.check(&*to)?;
-                coarray.get(world, rank, section, (*to).base.cast(), (*to).section("the left side")?)
+                let (base, target) = ((*to).base.cast::<u8>(), (*to).section("the left side")?);
+                if !coarray.converts(&*to) {
+                    return coarray.get(world, rank, section, base, target);
+                }
+                check_shapes(&target, &section)?;
+                let values = coarray.get_bytes(world, rank, &section)?;
+                let values = conversions::converted(&values, coarray.element, coarray.kind, (*to).kind)?;
+                scatter(base, &target, (*to).element, &values);
+                Ok(())
             })
         })
     }

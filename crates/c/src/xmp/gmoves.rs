@@ -5,7 +5,7 @@ use super::asynchronous::{run, Memory};
 use super::collectives::meet;
 use super::sections::{KxmpPart, KxmpSide, REST};
 use super::sets::Set;
-use super::{directory, edge, session, sets, MOST_DIMENSIONS};
+use super::{conversions, directory, edge, session, sets, MOST_DIMENSIONS};
 use crate::api::buffers::{list, size_for};
 use crate::guard::misuse;
 use kumiki::array::{Layout, Mapping, Nodes, Plan, Reach, Section, Sub};
@@ -110,6 +110,9 @@ pub unsafe extern "C" fn kxmp_gmove(
             let left = Side::new(left, "left", if mode == IN { &own } else { all })?;
             let right = Side::new(right, "right", all)?;
             check(&left, &right)?;
+            if left.kind != right.kind && conversions::is_possible(right.kind, left.kind) {
+                return convert_and_move(&set, mode, &left, &right);
+            }
             match mode {
                 COLLECTIVE => {
                     let plan = session::with(|world| {
@@ -129,12 +132,71 @@ pub unsafe extern "C" fn kxmp_gmove(
     }
 }
 
+/// Between numbers of different types: what is no array is converted, where it is.
+///
+/// # Safety
+/// The program must not use the memory of both sides meanwhile.
+unsafe fn convert_and_move(set: &Set, mode: c_int, left: &Side, right: &Side) -> Result<()> {
+    // A variable of this node, one element behind the other.
+    let dense = |like: &Side, kind: c_int, nodes: &Nodes, bytes: &mut [u8]| -> Result<Side> {
+        let map = Mapping::everywhere(nodes, &like.section.shape())?;
+        let memory = Memory { start: bytes.as_mut_ptr(), bytes: bytes.len() };
+        let (section, element) = (map.whole(), conversions::element_of(kind));
+        Ok(Side {
+            map,
+            section,
+            memory,
+            element,
+            kind,
+            name: like.name.clone(),
+            number: None,
+            is_array: false,
+        })
+    };
+    let own = Nodes::single(sets::rank());
+    let go = |left: &Side, right: &Side| -> Result<()> {
+        if mode != COLLECTIVE {
+            return one_sided(set, mode == IN, left, right);
+        }
+        let plan = session::with(|world| {
+            let (to, from) = ((&left.map, &left.section), (&right.map, &right.section));
+            Plan::copy(world, set.nodes()?, left.element, to, from)
+        })?;
+        // SAFETY: as the caller promises.
+        unsafe { run(&plan, right.memory, left.memory, None, -1) }
+    };
+    if !right.is_array {
+        let values = read(right, &layout_of(right));
+        let mut values = conversions::converted(&values, right.element, right.kind, left.kind)?;
+        return go(left, &dense(right, left.kind, set.nodes()?, &mut values)?);
+    }
+    let mut values = vec![0; left.section.len() as usize * right.element];
+    go(&dense(left, right.kind, if mode == IN { &own } else { set.nodes()? }, &mut values)?, right)?;
+    let values = conversions::converted(&values, right.element, right.kind, left.kind)?;
+    write(left, &layout_of(left), &values);
+    Ok(())
+}
+
+/// Where the elements of a section of a variable lie.
+fn layout_of(side: &Side) -> Layout {
+    let (mut start, mut stride, mut loops) = (0, 1i64, Vec::new());
+    for (span, size) in side.section.spans().iter().zip(side.map.sizes()).rev() {
+        start += span.base * stride;
+        loops.push((span.count as usize, (span.step * stride) as isize));
+        stride *= size as i64;
+    }
+    loops.reverse();
+    Layout { start: start as usize, loops }
+}
+
 fn check(left: &Side, right: &Side) -> Result<()> {
-    let is_same =
-        left.element == right.element && (left.kind == right.kind || left.kind == 0 || right.kind == 0);
+    let is_convertible =
+        conversions::is_possible(right.kind, left.kind) && !(left.is_array && right.is_array);
+    let is_alike = left.kind == right.kind || left.kind == 0 || right.kind == 0;
+    let is_same = left.element == right.element && is_alike || is_convertible;
     if !is_same {
         return Err(misuse(format!(
-            "{} and {} have elements of different types ({} and {} bytes); a gmove converts nothing",
+            "{} and {} have elements of different types ({} and {} bytes); assign through an array of the same type",
             left.name, right.name, left.element, right.element
         )));
     }

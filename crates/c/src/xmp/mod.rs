@@ -17,6 +17,7 @@
 //! | `reflects.rs` | `reflect`, `reduce_shadow` |
 //! | `gmoves.rs` | `gmove` |
 //! | `transforms.rs`, `indexed.rs` | the transformational functions |
+//! | `conversions.rs` | numbers of one type as those of another |
 //! | `asynchronous.rs` | `wait_async` |
 //! | `sections.rs` | parts of memory: base, length, step |
 //! | `coarrays.rs` | coarrays: memory, put, get, copies |
@@ -32,6 +33,7 @@ pub mod arrays;
 pub mod asynchronous;
 pub mod coarrays;
 pub mod collectives;
+mod conversions;
 mod directory;
 pub mod events;
 #[cfg(target_arch = "x86_64")]

@@ -8,7 +8,7 @@ use crate::acp::flush_output;
 use crate::complaints;
 use kumiki::{Error, Result, World};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 /// What a unit does at the start.
@@ -23,6 +23,9 @@ fn units() -> MutexGuard<'static, (Vec<Initialiser>, usize)> {
 
 /// How many worlds there have been: what was made in one is of no use in the next.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether MPI was initialised here, and is to be finalized at the end.
+static STARTED_MPI: AtomicBool = AtomicBool::new(false);
 
 /// The number of the world.
 pub(super) fn number() -> u64 {
@@ -68,6 +71,10 @@ pub unsafe extern "C" fn kxmp_start(argc: *mut c_int, argv: *mut *mut *mut c_cha
 /// Joins the world, unless that has been done, and runs what has not been run.
 pub(super) fn start() -> Result<()> {
     if !WORLD.is_taken() {
+        // A launcher of MPI says nothing of how the processes meet: the program's MPI can, and is there for it afterwards.
+        if kumiki::raw::start_mpi() {
+            STARTED_MPI.store(true, Ordering::Relaxed);
+        }
         WORLD.enter(World::init)?;
         WORLDS.fetch_add(1, Ordering::Relaxed);
         with(|world| {
@@ -141,7 +148,10 @@ extern "C" fn end_at_exit(code: c_int, process: *mut c_void) {
             // It has been left.
             Err(Error::Closed(_)) => Ok(()),
             left => left,
-        })
+        });
+    }
+    if STARTED_MPI.swap(false, Ordering::Relaxed) {
+        kumiki::raw::stop_mpi();
     }
 }
 

@@ -4,15 +4,26 @@
 //! |---|---|
 //! | `space/` | node sets, templates, alignments, shadows, sections: values without communication |
 //! | `schedule/` | who sends which elements to whom, and doing it |
+//! | `club.rs` | what the nodes of arrays do together |
+//! | `global/` | arrays as programs have them |
 //!
 //! Lists of dimensions are in C's order everywhere: the last one is the fastest. Whoever has them the other way round turns them round at the edge.
 
+mod club;
+mod global;
 mod schedule;
 mod space;
 
-pub(crate) use schedule::Plans;
+pub use global::{Array, Copying, NpyElement, Reflected, Reflecting, Shared};
 pub use schedule::{Cost, Layout, Plan, Reach, Underway, Width};
 pub use space::{
     margin, Align, Axis, Dimension, Format, Mapping, Nodes, Owned, Part, Progression, Section, Shadow, Span,
     Sub, Template, MAX_DIMENSIONS,
 };
+
+/// What a world keeps for its arrays.
+#[derive(Default, Debug)]
+pub(crate) struct State {
+    plans: schedule::Plans,
+    left: club::Left,
+}

@@ -70,8 +70,8 @@ pub struct World {
     comm: comm::State,
     /// What it keeps of groups that it has left.
     groups: comm::Groups,
-    /// Plans of arrays that were asked for.
-    plans: array::Plans,
+    /// Plans of arrays that were asked for, and what is left of their groups.
+    arrays: array::State,
     /// Whether all ranks have made a team together: they, and parts of them, may be in collectives.
     pub(crate) met_all: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl World {
             founded: AtomicU64::new(0),
             comm: comm::State::default(),
             groups: comm::Groups::default(),
-            plans: array::Plans::default(),
+            arrays: array::State::default(),
             met_all: AtomicBool::new(false),
         }
     }
@@ -124,9 +124,9 @@ impl World {
         &self.groups
     }
 
-    /// Plans of arrays that were asked for.
-    pub(crate) fn plans(&self) -> &array::Plans {
-        &self.plans
+    /// Plans of arrays that were asked for, and what is left of their groups.
+    pub(crate) fn arrays(&self) -> &array::State {
+        &self.arrays
     }
 
     /// How many times this rank has come to an agreement with all others.

@@ -39,15 +39,25 @@ pub(super) struct Found<'a> {
 }
 
 impl<'m> Exchange<'m> {
-    /// A section of an array to one of another, or of the same: the k-th range of one goes with the k-th of the other.
+    /// A section of an array to one of another, or of the same: the k-th range of the target goes with the k-th of the source, or, if there is an order, with
+    /// that one.
     pub(super) fn copy(
         (to, left): (&'m Mapping, &Section),
         (from, right): (&'m Mapping, &Section),
+        order: &[usize],
         among: Option<&'m Nodes>,
     ) -> Result<Exchange<'m>> {
         fit("target", to, left)?;
         fit("source", from, right)?;
-        let (wanted, given) = (left.shape(), right.shape());
+        let (wanted, mut given) = (left.shape(), right.shape());
+        if !order.is_empty() {
+            let mut sorted = order.to_vec();
+            sorted.sort_unstable();
+            if !sorted.iter().copied().eq(0..given.len()) {
+                return Err(misuse(format!("{order:?} is no order of {} dimensions", given.len())));
+            }
+            given = order.iter().map(|at| given[*at]).collect();
+        }
         // A source of one element goes to all of the target.
         let is_one = given.is_empty() && !wanted.is_empty();
         if wanted != given && !is_one {
@@ -62,7 +72,7 @@ impl<'m> Exchange<'m> {
         }
         let lines = match is_one {
             true => spread_one((to, left), (from, right)),
-            false => pairs((to, left), (from, right)),
+            false => pairs((to, left), (from, right), order),
         };
         let exchange = Exchange { to, from, lines, copies: Copies::Nearest, among };
         exchange.check_inside()?;
@@ -277,13 +287,16 @@ fn ends<'m>(mapping: &'m Mapping, section: &Section) -> Vec<super::lines::End<'m
         .collect()
 }
 
-fn pairs<'m>(to: (&'m Mapping, &Section), from: (&'m Mapping, &Section)) -> Vec<Line<'m>> {
+fn pairs<'m>(to: (&'m Mapping, &Section), from: (&'m Mapping, &Section), order: &[usize]) -> Vec<Line<'m>> {
     let (left, right) = (ends(to.0, to.1), ends(from.0, from.1));
     let mut lines: Vec<Line<'m>> =
         left.iter().filter(|end| end.span.is_index).map(|end| Line::ToOne(*end)).collect();
     lines.extend(right.iter().filter(|end| end.span.is_index).map(|end| Line::FromOne(*end)));
     let ranges = left.into_iter().filter(|end| !end.span.is_index);
-    let others = right.into_iter().filter(|end| !end.span.is_index);
+    let mut others: Vec<_> = right.into_iter().filter(|end| !end.span.is_index).collect();
+    if !order.is_empty() {
+        others = order.iter().map(|at| others[*at]).collect();
+    }
     lines.extend(ranges.zip(others).map(|(to, from)| Line::Pair { from, to }));
     lines
 }

@@ -19,7 +19,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use plan::Plans;
+pub(super) use plan::Plans;
 pub use plan::{Cost, Plan, Width};
 pub use reach::{Layout, Reach};
 pub use run::Underway;

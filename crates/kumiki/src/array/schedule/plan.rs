@@ -94,7 +94,7 @@ pub struct Plan {
 /// What a plan is known by.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Wish {
-    Copy { to: usize, left: Section, from: usize, right: Section },
+    Copy { to: usize, left: Section, from: usize, right: Section, order: Vec<usize> },
     Shadow { of: usize, widths: Vec<Width>, corners: bool, back: bool },
 }
 
@@ -108,7 +108,7 @@ impl Plan {
         to: (&Mapping, &Section),
         from: (&Mapping, &Section),
     ) -> Result<Plan> {
-        Plan::of(&Exchange::copy(to, from, Some(among))?, me, element)
+        Plan::of(&Exchange::copy(to, from, &[], Some(among))?, me, element)
     }
 
     /// Filling the shadow of an array with what its owners have, with corners or without. Cells beyond the bounds are left alone, unless the
@@ -204,17 +204,33 @@ impl Plan {
         world: &World,
         among: &Nodes,
         element: usize,
+        to: (&Arc<Mapping>, &Section),
+        from: (&Arc<Mapping>, &Section),
+    ) -> Result<Arc<Plan>> {
+        Plan::copy_ordered(world, among, element, to, from, &[])
+    }
+
+    /// The same with dimensions in another order: the k-th range of the target goes with range `order[k]` of the source.
+    pub fn copy_ordered(
+        world: &World,
+        among: &Nodes,
+        element: usize,
         (to, left): (&Arc<Mapping>, &Section),
         (from, right): (&Arc<Mapping>, &Section),
+        order: &[usize],
     ) -> Result<Arc<Plan>> {
         let wish = Wish::Copy {
             to: Arc::as_ptr(to) as usize,
             left: left.clone(),
             from: Arc::as_ptr(from) as usize,
             right: right.clone(),
+            order: order.to_vec(),
         };
-        let make = || Plan::copy_of(world.rank(), among, element, (to, left), (from, right));
-        world.plans().find(wish, Some(among), element, [Some(to), Some(from)], make)
+        let make = || {
+            let exchange = Exchange::copy((to, left), (from, right), order, Some(among))?;
+            Plan::of(&exchange, world.rank(), element)
+        };
+        world.arrays().plans.find(wish, Some(among), element, [Some(to), Some(from)], make)
     }
 
     /// As [`reflect_of`](Self::reflect_of) for this rank of a world; one that was asked for before is found.
@@ -253,7 +269,7 @@ impl Plan {
             let plan = Plan::reflect_of(world.rank(), element, mapping, widths, corners)?;
             Ok(if back { plan.reversed() } else { plan })
         };
-        world.plans().find(wish, None, element, [Some(mapping), None], make)
+        world.arrays().plans.find(wish, None, element, [Some(mapping), None], make)
     }
 
     #[cfg(test)]

@@ -58,7 +58,7 @@ pub struct Reach {
 impl Reach {
     /// What `me` has to get from others (and from itself) so that its part of a section has the values of a section of another array.
     pub fn get(me: Rank, to: (&Mapping, &Section), from: (&Mapping, &Section)) -> Result<Vec<Reach>> {
-        let exchange = Exchange::copy(to, from, None)?;
+        let exchange = Exchange::copy(to, from, &[], None)?;
         let mut pieces = Vec::new();
         exchange.takes(me, &mut |found: Found<'_>| {
             let (there, here) = (exchange.source_layout(&found), exchange.target_layout(&found));
@@ -70,7 +70,7 @@ impl Reach {
     /// What `me` has to put to others (and to itself) so that their parts of a section have the values that it has of a section of another array. Where
     /// the source has copies, only one of them puts.
     pub fn put(me: Rank, to: (&Mapping, &Section), from: (&Mapping, &Section)) -> Result<Vec<Reach>> {
-        let exchange = Exchange::copy(to, from, None)?;
+        let exchange = Exchange::copy(to, from, &[], None)?;
         let mut pieces = Vec::new();
         exchange.sends(me, &mut |found: Found<'_>| {
             let (there, here) = (exchange.target_layout(&found), exchange.source_layout(&found));
