@@ -97,7 +97,11 @@ impl Translator<'_, '_> {
             _ => false,
         };
         if is_place {
-            return self.side(inner);
+            let side = self.side(inner)?;
+            if side.ranks != 0 || side.is_distributed {
+                return Ok(side);
+            }
+            // A scalar is converted as C does it: into a variable of the type of the left side.
         }
         let name = format!("kx_v{}", self.fresh());
         let kind = self.element_type(like)?;
