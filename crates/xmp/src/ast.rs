@@ -27,8 +27,7 @@ pub(crate) enum ExprKind {
     Assign(Span, Box<Expr>, Box<Expr>),
     /// `a ?: b` has no second.
     Cond(Box<Expr>, Option<Box<Expr>>, Box<Expr>),
-    /// The type is the span.
-    Cast(Span, Box<Expr>),
+    Cast(Box<Expr>),
     SizeofType,
     /// `(type){..}` and braces of initialisers.
     Braces(Vec<Expr>),
@@ -106,6 +105,8 @@ pub(crate) struct Spec {
     pub(crate) words: Vec<Span>,
     /// `struct name { .. }` with braces, and the name if it has one.
     pub(crate) body: Option<(Span, Option<Span>)>,
+    /// What stands in `typeof`.
+    pub(crate) typeof_of: Option<std::rc::Rc<Expr>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

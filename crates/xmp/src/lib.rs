@@ -16,9 +16,13 @@
 mod ast;
 mod directive;
 mod emit;
+#[cfg(test)]
+mod golden;
 mod mark;
 mod names;
 mod parse;
+#[cfg(test)]
+mod robust;
 mod source;
 
 use std::collections::HashMap;

@@ -128,15 +128,18 @@ impl Array {
 
     /// How long a dimension of the local part is: a number where that is known, else where it is read.
     pub(crate) fn extent(&self, dim: usize) -> String {
-        let plain = self.shadow.borrow().get(dim).is_none_or(|shadow| *shadow == Shadow::None);
-        let constant = self
-            .sizes
-            .get(dim)
-            .cloned()
-            .flatten()
-            .filter(|size| size.bytes().all(|b| b.is_ascii_digit() || b"+-*() ".contains(&b)));
-        match (self.align.get(dim), constant) {
-            (Some(None), Some(size)) if plain => size,
+        let is_spread = match self.align.get(dim) {
+            Some(Some((axis, _))) => self.template.layout(*axis) != Some(Layout::None),
+            _ => false,
+        };
+        let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b"+-*() ".contains(&b));
+        let size = self.sizes.get(dim).cloned().flatten().filter(|size| is_number(size) && !is_spread);
+        let shadow = self.shadow.borrow().get(dim).cloned().unwrap_or(Shadow::None);
+        match (size, shadow) {
+            (Some(size), Shadow::None) => size,
+            (Some(size), Shadow::Widths(lo, hi)) if is_number(&lo) && is_number(&hi) => {
+                format!("{size} + {lo} + {hi}")
+            }
             _ => format!("{}.map->dim[{dim}].extent", self.descriptor()),
         }
     }
@@ -202,7 +205,6 @@ pub(crate) struct Template {
     pub(crate) lower: RefCell<Vec<Option<String>>>,
     /// Fastest first; None: not distributed yet.
     pub(crate) layouts: RefCell<Option<Vec<Layout>>>,
-    pub(crate) fixed: Cell<bool>,
 }
 
 impl Template {

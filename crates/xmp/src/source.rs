@@ -201,6 +201,12 @@ impl<'a> Source<'a> {
             .chars()
             .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
             .collect();
+        let marker = self.text.get(begin..at).and_then(|before| before.find(BEGIN_XMP));
+        let column = if marker.is_some() {
+            column.saturating_sub(BEGIN_XMP.len() + 1 - "#pragma xmp".len())
+        } else {
+            column
+        };
         let column = original.map_or(column, |source| column_in(source, column, &word));
         Diagnostic {
             file: file.to_owned(),
@@ -224,7 +230,9 @@ fn column_in(source: &str, column: usize, word: &str) -> usize {
     let whole = |(at, _): &(usize, &str)| {
         !source[..*at].ends_with(is_word) && !source[*at + word.len()..].starts_with(is_word)
     };
-    source.match_indices(word).find(whole).map_or(first, |(at, _)| source[..at].chars().count())
+    // Macros that were expanded before it have moved it: the nearest one is meant.
+    let columns = source.match_indices(word).filter(whole).map(|(at, _)| source[..at].chars().count());
+    columns.min_by_key(|found| found.abs_diff(column)).unwrap_or(first)
 }
 
 struct Lexer<'a> {

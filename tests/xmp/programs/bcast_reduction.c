@@ -15,7 +15,7 @@ int main(void)
   long big = 1L << (20 + me);
   unsigned char bits = 1 << me;
   float f = me;
-  int mask = 0xf0 | me, all = me < 5, any = me == 3, prod = me, lo = 10 - me, hi = me;
+  int mask = 0xf0 | me, all = me != 3, any = me == 3, prod = me, lo = 10 - me, hi = me;
   if (me == 1) n = 77;
 #pragma xmp bcast (n)
   CHECK(n == 77);
@@ -46,7 +46,7 @@ int main(void)
 #pragma xmp reduction(*:prod)
 #pragma xmp reduction(MIN:lo)
 #pragma xmp reduction(MAX:hi)
-  CHECK(all == 1 && any == 1 && prod == 24 && lo == 6 && hi == 4);
+  CHECK(all == 0 && any == 1 && prod == 24 && lo == 6 && hi == 4);
   n = me;
 #pragma xmp reduction(^:n)
   CHECK(n == (1 ^ 2 ^ 3 ^ 4));

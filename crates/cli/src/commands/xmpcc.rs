@@ -147,7 +147,7 @@ pub(crate) fn run(line: &[OsString]) -> Outcome {
     let wrapper = Wrapper::new(Language::C).with_mpi(asked.mpi);
     let prefix = cc::prefix()?;
     if asked.inputs.is_empty() {
-        return compile(wrapper, &prefix, &asked, &[], None);
+        return compile(wrapper, &prefix, &asked, &[], asked.output.as_deref());
     }
     let folder = Folder::new()?;
     let mut outputs = Vec::new();

@@ -169,7 +169,7 @@ impl Translator<'_, '_> {
 
     fn put_text(&self, at: usize, remote: &Remote, variable: &str) -> String {
         format!(
-            "kxmp_coarray_put({}, {}, &(kxmp_side){{0, &{variable}, sizeof {variable}, KXMP_TYPE_OF({variable}), 0, 0}});",
+            "kxmp_coarray_put({}, {}, &(kxmp_side){{0, &{variable}, sizeof {variable}, KXMP_TYPE_OF({variable}), 0, 0, {{{{0}}}}}});",
             self.at(at),
             remote.arguments()
         )

@@ -51,6 +51,9 @@ impl Translator<'_, '_> {
 
     fn plain_declaration(&mut self, declaration: &Declaration) -> Result<String> {
         let mut parts = Vec::new();
+        if let Some(inner) = &declaration.spec.typeof_of {
+            parts.push((inner.span, self.expr(inner)?));
+        }
         for declarator in &declaration.declarators {
             for derived in &declarator.derived {
                 if let crate::ast::Derived::Array(Some(size)) = derived {
@@ -105,7 +108,8 @@ impl Translator<'_, '_> {
             Owner::File | Owner::Extern if declaration.spec.storage == crate::ast::Storage::Extern => {
                 format!("extern kxmp_array {name}; ")
             }
-            Owner::File | Owner::Extern => format!("kxmp_array {name}; "),
+            // A header may have it in several units: what C calls a tentative definition.
+            Owner::File | Owner::Extern => format!("kxmp_array {name} __attribute__((common)); "),
             Owner::FileStatic => format!("static kxmp_array {name} {UNUSED}; "),
             Owner::BlockStatic => format!("static kxmp_array {name} {UNUSED}; "),
             Owner::Block => format!("kxmp_array {name} {DROPPED} = {{0}}; "),
@@ -172,19 +176,19 @@ impl Translator<'_, '_> {
     fn coarray(&mut self, coarray: &Coarray, declarator: &Declarator) -> Result<String> {
         let (memory, handle) = (coarray.memory(), coarray.handle());
         let is_extern = coarray.storage == Owner::Extern;
-        let class = match coarray.storage {
-            Owner::Extern => "extern ",
-            Owner::FileStatic | Owner::BlockStatic => "static ",
-            _ => "",
+        let (class, common) = match coarray.storage {
+            Owner::Extern => ("extern ", ""),
+            Owner::FileStatic | Owner::BlockStatic => ("static ", ""),
+            _ => ("", " __attribute__((common))"),
         };
         let declared = match coarray.constant {
-            true => format!("{class}{} (*{memory}){};", coarray.element, coarray.brackets()),
-            false => format!("{class}void *{memory};"),
+            true => format!("{class}{} (*{memory}){}{common};", coarray.element, coarray.brackets()),
+            false => format!("{class}void *{memory}{common};"),
         };
         if !is_extern {
             self.make_coarray_call(coarray, declarator)?;
         }
-        Ok(format!("{declared} {class}kxmp_coarray *{handle}; "))
+        Ok(format!("{declared} {class}kxmp_coarray *{handle}{common}; "))
     }
 
     fn make_coarray_call(&mut self, coarray: &Coarray, declarator: &Declarator) -> Result<()> {

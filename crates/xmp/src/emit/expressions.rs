@@ -18,7 +18,7 @@ pub(super) fn children(expr: &Expr) -> Vec<&Expr> {
         | ExprKind::Member(e, _)
         | ExprKind::Unary(_, e)
         | ExprKind::Postfix(e, _)
-        | ExprKind::Cast(_, e) => vec![e],
+        | ExprKind::Cast(e) => vec![e],
         ExprKind::Index(e, sub) => {
             let mut list = vec![&**e];
             match &**sub {
@@ -62,7 +62,7 @@ pub(super) struct Chain<'e> {
 }
 
 /// Functions of which we know that they reach no array of the program.
-const HARMLESS: [&str; 44] = [
+pub(super) const HARMLESS: [&str; 44] = [
     "sqrt",
     "fabs",
     "sin",
@@ -318,6 +318,7 @@ impl Translator<'_, '_> {
     fn element(&mut self, expr: &Expr, chain: &Chain<'_>) -> Result<String> {
         let array = chain.array.clone();
         let mut text = self.origin(&array, &chain.var);
+        let is_hoisted = text.starts_with("kx_");
         if chain.steps.len() < array.dims() {
             self.note_alias();
         }
@@ -346,10 +347,9 @@ impl Translator<'_, '_> {
                     (moved(name, first.as_deref(), width.as_deref()), false)
                 }
             };
+            let is_local = is_local && matches!(array.align.get(dim), Some(Some(_)));
             let index = match (dim < array.dims(), array.is_cyclic(dim), is_local) {
-                (true, true, false) => {
-                    format!("KXMP_CYCLIC_INDEX({}.map->dim[{dim}], {})", array.descriptor(), grouped(&index))
-                }
+                (true, true, false) => cyclic(&array, dim, &index, is_hoisted),
                 (true, false, true) => {
                     format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor())
                 }
@@ -471,6 +471,19 @@ impl Translator<'_, '_> {
             parts.push((argument.span, text));
         }
         Ok(self.splice(expr.span, &parts))
+    }
+}
+
+/// The local index of a cyclic dimension. The macro reads its argument several times.
+fn cyclic(array: &Array, dim: usize, index: &str, is_hoisted: bool) -> String {
+    let of = match is_hoisted {
+        true => format!("kx_{}_d{dim}", array.name),
+        false => format!("{}.map->dim[{dim}]", array.descriptor()),
+    };
+    let is_plain = index.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-* []".contains(&b));
+    match is_plain && !index.contains("++") && !index.contains("--") {
+        true => format!("KXMP_CYCLIC_INDEX({of}, {})", grouped(index)),
+        false => format!("({{ const long kx_g = {index}; KXMP_CYCLIC_INDEX({of}, kx_g); }})"),
     }
 }
 

@@ -53,6 +53,9 @@ impl Translator<'_, '_> {
         before.push_str(&self.nest_declared(one, &names, &nest, &levels)?);
         let (begin, end, counted) = self.reductions(one, directive.start, id, &names, &nest, &levels)?;
         before.push_str(&begin);
+        let outer = self.reduced_names.len();
+        let (copied, back) = self.copies(one, id, inner);
+        before.push_str(&copied);
         for (at, level) in levels.iter().enumerate() {
             if level.way == Way::Range {
                 before.push_str(&self.range_before(one, directive.start, id, at, level)?);
@@ -70,6 +73,9 @@ impl Translator<'_, '_> {
             &mut after,
         )?);
         for (at, level) in levels.iter().enumerate() {
+            if level.way == Way::Kept {
+                continue;
+            }
             let last = at + 1 == levels.len();
             let rewrite =
                 self.rewritten(one, directive.start, id, at, level, if last { &counted } else { "" })?;
@@ -78,6 +84,7 @@ impl Translator<'_, '_> {
         }
         self.loop_variables.extend(levels.iter().map(|level| level.name.clone()));
         let text = self.stmt(inner);
+        self.reduced_names.truncate(outer);
         self.loop_variables.truncate(self.loop_variables.len() - levels.len());
         for head in heads {
             self.rewrites.remove(&head);
@@ -89,7 +96,35 @@ impl Translator<'_, '_> {
         }
         let between = self.slice(Span::new(directive.end, inner.span.start));
         let resync = self.in_place(directive, String::new());
-        Ok(format!("{before}{resync}{between}{text}{after} {end}}}"))
+        Ok(format!("{before}{resync}{between}{text}{after} {back}{end}}}"))
+    }
+
+    /// Inside the loops a variable of a reduction is another one of the same name, whose address nobody has: it can stay in a register.
+    fn copies(&mut self, one: &Loop, id: usize, inner: &Stmt) -> (String, String) {
+        let (mut first, mut own, mut last, mut back) =
+            (String::new(), String::new(), String::new(), String::new());
+        let is_closed = !self.calls_unknown(inner);
+        let mut number = 0;
+        for (variable, _) in one.reductions.iter().flat_map(|reduction| &reduction.variables) {
+            let name = self.slice(variable.span).to_owned();
+            let var = self.scopes.var(&name).filter(|var| var.is_plain() && var.shape.is_empty());
+            let Some(var) = var else { continue };
+            let is_block = matches!(var.owner, crate::names::Owner::Block | crate::names::Owner::Parameter);
+            if !(is_block || is_closed) || self.reduced_names.contains(&name) {
+                continue;
+            }
+            let copy = format!("kx_c{id}_{number}");
+            number += 1;
+            first.push_str(&format!("__typeof__({name}) {copy} = {name}; "));
+            own.push_str(&format!("__typeof__({copy}) {name} = {copy}; "));
+            last.push_str(&format!("{copy} = {name}; "));
+            back.push_str(&format!("{name} = {copy}; "));
+            self.reduced_names.push(name);
+        }
+        match number {
+            0 => (String::new(), String::new()),
+            _ => (format!("{first}{{ {own}"), format!("{last}}} {back}")),
+        }
     }
 
     /// The reference with nothing in the axes of other variables, and everything in those of `own`.
@@ -152,7 +187,7 @@ impl Translator<'_, '_> {
             let place = self.at(at);
             out.push_str(&format!(
                 "int kx_pass{id}; for (kx_pass{id} = 0; kx_pass{id} < 2; kx_pass{id}++) {{ \
-                 if (kx_pass{id} == 1) kxmp_wait_async({place}, 1, (const long[]){{{wait}}}, (kxmp_ref){{0}}); "
+                 if (kx_pass{id} == 1) kxmp_wait_async({place}, 1, (const long[]){{{wait}}}, (kxmp_ref){{0, 0, {{{{0}}}}}}); "
             ));
             widen = format!("kx_pass{id} ? &kx_margin{id} : &kx_inner{id}");
             after.push_str(" }");
@@ -374,7 +409,11 @@ impl Translator<'_, '_> {
             true => names.levels.clone(),
             false => {
                 let one = |level: &Level<'_>| match level.way {
-                    Way::Own => format!("{{{}, 0, 0, 0, {}}}", level.axis.map_or(-1, |axis| axis as i64), level.head.sign()),
+                    Way::Own | Way::Kept => format!(
+                        "{{{}, 0, 0, 0, {}}}",
+                        level.axis.map_or(-1, |axis| axis as i64),
+                        level.head.sign()
+                    ),
                     _ => level.text(),
                 };
                 let all: Vec<String> = levels.iter().map(one).collect();
@@ -444,7 +483,7 @@ impl Translator<'_, '_> {
         for (at, level) in levels.iter().enumerate() {
             stores.push(format!("{iteration}[{at}] = {}", level.name));
         }
-        counted.push_str(&format!("({}) ? ({}, 0) : 0, ", tests.join(" || "), stores.join(", ")));
+        counted.push_str(&format!("(void)(({}) ? ({}, 0) : 0), ", tests.join(" || "), stores.join(", ")));
         let list = match list.is_empty() {
             true => "0".to_owned(),
             false => format!("(const kxmp_place[]){{{}}}", list.join(", ")),
@@ -453,7 +492,7 @@ impl Translator<'_, '_> {
     }
 }
 
-fn is_located(reduction: &Reduction) -> bool {
+pub(super) fn is_located(reduction: &Reduction) -> bool {
     matches!(
         reduction.operation,
         Operation::FirstMax | Operation::FirstMin | Operation::LastMax | Operation::LastMin

@@ -12,6 +12,7 @@
 //! | `directives.rs` | the other directives |
 //! | `sides.rs` `sections.rs` | gmove, array assignments |
 //! | `coarrays.rs` | coarrays |
+//! | `vectors.rs` | loops that may be done in any order |
 
 mod coarrays;
 mod declarations;
@@ -25,6 +26,7 @@ mod sections;
 mod sides;
 mod statements;
 mod unit;
+mod vectors;
 
 use crate::ast::Expr;
 use crate::directive::Directive;
@@ -59,6 +61,10 @@ pub(crate) struct Translator<'s, 'a> {
     /// Array types that the user named: words before the name, what is derived.
     array_types: HashMap<String, (String, Vec<crate::names::Shape>)>,
     omni_local: bool,
+    /// Names of the function whose address is taken.
+    addressed: std::collections::HashSet<String>,
+    /// Variables of the reduction clauses around, which have a copy of their own inside.
+    reduced_names: Vec<String>,
     /// The function whose body this is.
     function: String,
 }

@@ -161,7 +161,6 @@ impl Translator<'_, '_> {
             let template = Template {
                 name: name.clone(),
                 dims,
-                fixed: Cell::new(lower.is_some()),
                 lower: RefCell::new(lower.unwrap_or_else(|| vec![None; dims])),
                 layouts: RefCell::new(None),
             };

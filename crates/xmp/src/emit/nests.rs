@@ -21,7 +21,11 @@ pub(super) struct Head {
 impl Head {
     /// A step in the direction of the loop.
     pub(super) fn sign(&self) -> i32 {
-        if self.descending { -1 } else { 1 }
+        if self.descending {
+            -1
+        } else {
+            1
+        }
     }
 }
 
@@ -34,6 +38,8 @@ pub(super) enum Way {
     Range,
     /// A nest of its own, where its `for` stands.
     Own,
+    /// As it is written: the dimension is not distributed.
+    Kept,
 }
 
 /// A `for` whose variable stands in the reference.
@@ -142,7 +148,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn variable_of(&self, one: &For) -> Option<String> {
+    pub(super) fn variable_of(&self, one: &For) -> Option<String> {
         match &one.first {
             ForFirst::Expr(first) => match &bare(first).kind {
                 ExprKind::Assign(_, left, _) => Some(self.slice(bare(left).span).to_owned()),
@@ -175,11 +181,28 @@ impl Translator<'_, '_> {
                 _ => break,
             }
         }
+        // Something must ask whether this node takes part at all.
+        let is_spread = |level: &Level<'_>| match set {
+            Set::Template(template) => {
+                level.axis.and_then(|axis| template.layout(axis)) != Some(crate::names::Layout::None)
+            }
+            Set::Nodes(_) => true,
+        };
+        // A reduction with a location notes every iteration.
+        let may_keep = levels.iter().any(is_spread) && !one.reductions.iter().any(super::loops::is_located);
         for level in levels.iter_mut() {
             let position = chain.iter().position(|(one, _)| std::ptr::eq(*one, level.one));
             let depends = |names: &[(*const For, String)]| {
                 names.iter().any(|(_, name)| self.head_mentions(level.one, name))
             };
+            let layout = match set {
+                Set::Template(template) => level.axis.and_then(|axis| template.layout(axis)),
+                Set::Nodes(_) => None,
+            };
+            if layout == Some(crate::names::Layout::None) && one.widen.is_none() && may_keep {
+                level.way = Way::Kept;
+                continue;
+            }
             level.way = match position {
                 Some(position) if !depends(&chain[..position]) => Way::Nest,
                 _ => {

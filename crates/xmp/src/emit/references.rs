@@ -7,7 +7,7 @@ use crate::names::Set;
 use crate::source::{Problem, Result};
 
 /// What all executing nodes are.
-pub(super) const EXECUTING: &str = "(kxmp_ref){0}";
+pub(super) const EXECUTING: &str = "(kxmp_ref){0, 0, {{0}}}";
 
 impl Translator<'_, '_> {
     /// What a reference names; how many subscripts it has is checked.
@@ -48,7 +48,7 @@ impl Translator<'_, '_> {
     ) -> Result<String> {
         let set = self.set_of(reference)?;
         let Some(subs) = &reference.subs else {
-            return Ok(format!("(kxmp_ref){{{}, 0}}", set.variable()));
+            return Ok(format!("(kxmp_ref){{{}, 0, {{{{0}}}}}}", set.variable()));
         };
         let mut list = Vec::new();
         for (axis, sub) in subs.fastest_first().into_iter().enumerate() {

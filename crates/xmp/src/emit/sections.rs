@@ -21,7 +21,13 @@ impl Translator<'_, '_> {
                 return Ok(text);
             }
         }
-        if let Some(chain) = self.chain(left) {
+        let is_spread = |chain: &super::expressions::Chain<'_>| {
+            chain.steps.iter().enumerate().any(|(dim, step)| {
+                matches!(step, super::expressions::Step::Sub(Sub::Section(..)))
+                    && chain.array.align.get(dim).is_none_or(Option::is_some)
+            })
+        };
+        if let Some(chain) = self.chain(left).filter(is_spread) {
             return Err(Problem::new(
                 left.span.start,
                 format!("`{}` is distributed: an assignment to a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data", chain.array.name),
@@ -105,6 +111,12 @@ impl Translator<'_, '_> {
     ) -> Result<String> {
         if let Some(length) = length {
             return Ok(long(&self.value(length)?));
+        }
+        if let Some(chain) = self.chain(base) {
+            // Of a dimension that is not spread.
+            if let Some(Some(size)) = chain.array.sizes.get(chain.steps.len()) {
+                return self.rest(long(size), first, step);
+            }
         }
         if let ExprKind::Name = bare(base).kind {
             let name = self.slice(bare(base).span);

@@ -97,13 +97,17 @@ impl Translator<'_, '_> {
             _ => false,
         };
         if is_place {
-            return self.side(inner);
+            let side = self.side(inner)?;
+            if side.ranks != 0 || side.is_distributed {
+                return Ok(side);
+            }
+            // A scalar is converted as C does it: into a variable of the type of the left side.
         }
         let name = format!("kx_v{}", self.fresh());
         let kind = self.element_type(like)?;
         let value = self.value(expr)?;
         Ok(Side {
-            text: format!("(kxmp_side){{0, &{name}, sizeof({name}), KXMP_TYPE_OF({name}), 0, 0}}"),
+            text: format!("(kxmp_side){{0, &{name}, sizeof({name}), KXMP_TYPE_OF({name}), 0, 0, {{{{0}}}}}}"),
             before: format!("__typeof__({kind}) {name} = {value}; "),
             ranks: 0,
             is_distributed: false,
@@ -145,7 +149,7 @@ impl Translator<'_, '_> {
             let text = self.value(expr)?;
             return Ok(Side {
                 text: format!(
-                    "(kxmp_side){{0, (void *)&{0}, sizeof({text}), KXMP_TYPE_OF({text}), 0, 0}}",
+                    "(kxmp_side){{0, (void *)&{0}, sizeof({text}), KXMP_TYPE_OF({text}), 0, 0, {{{{0}}}}}}",
                     grouped(&text)
                 ),
                 before: String::new(),

@@ -1,6 +1,7 @@
 //! Statements. Pointers to distributed arrays are computed once for a loop.
 
 use super::expressions::{bare, children};
+use super::vectors::{settle, MARK};
 use super::{Hoist, Translator};
 use crate::ast::{Declaration, Expr, ExprKind, For, ForFirst, Jump, Stmt, StmtKind, Sub};
 use crate::directive::Directive;
@@ -64,13 +65,17 @@ impl Translator<'_, '_> {
             StmtKind::For(one) if self.rewrites.contains_key(&one.head.start) => {
                 let Some(rewrite) = self.rewrites.remove(&one.head.start) else { return Ok(parts) };
                 let start = Span::new(stmt.span.start, stmt.span.start);
-                parts.push((start, rewrite.before));
+                let mark = if self.may_mark(stmt, one) { MARK } else { "" };
+                parts.push((start, rewrite.before + mark));
                 let head = self.in_place(one.head, rewrite.head);
                 parts.push((one.head, head));
                 let body = self.branch(&one.body)?;
                 parts.push((one.body.span, body + &rewrite.after));
             }
             StmtKind::For(one) => {
+                if self.may_mark(stmt, one) {
+                    parts.push((Span::new(stmt.span.start, stmt.span.start), MARK.to_owned()));
+                }
                 match &one.first {
                     ForFirst::None => {}
                     ForFirst::Expr(first) => parts.push((first.span, self.expr(first)?)),
@@ -96,6 +101,20 @@ impl Translator<'_, '_> {
             _ => {}
         }
         Ok(parts)
+    }
+
+    /// Whether the compiler may be told that iterations do not depend on each other, if arrays lie apart.
+    fn may_mark(&self, stmt: &Stmt, one: &For) -> bool {
+        let before = self.source.foreign.iter().rev().find(|pragma| pragma.end <= stmt.span.start);
+        let follows = before.is_some_and(|pragma| {
+            let between = self.source.text.get(pragma.end..stmt.span.start).unwrap_or("");
+            between.split_whitespace().all(|word| word.starts_with("__kxmp") || word.len() < 40)
+                && between.len() < 400
+                && !between.contains([';', '{', '}'])
+        });
+        self.hoist.is_some()
+            && !follows
+            && self.variable_of(one).is_some_and(|variable| self.is_independent(one, &variable))
     }
 
     /// A statement that hangs on another: a directive may have become several.
@@ -233,6 +252,22 @@ impl Translator<'_, '_> {
         any(stmt, &mut |one| expressions_of(one).iter().any(|expr| self.calls_in(expr, name)))
     }
 
+    /// Whether something is called of which we do not know what it reaches.
+    pub(super) fn calls_unknown(&self, stmt: &Stmt) -> bool {
+        any(stmt, &mut |one| expressions_of(one).iter().any(|expr| self.calls_unknown_in(expr)))
+    }
+
+    fn calls_unknown_in(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Call(function, _)
+                if !super::expressions::HARMLESS.contains(&self.slice(function.span)) =>
+            {
+                true
+            }
+            _ => children(expr).iter().any(|child| self.calls_unknown_in(child)),
+        }
+    }
+
     fn calls_in(&self, expr: &Expr, name: &str) -> bool {
         match &expr.kind {
             ExprKind::Call(function, _) if self.slice(function.span) == name => true,
@@ -246,10 +281,13 @@ impl Translator<'_, '_> {
         let text = translate(self);
         let hoist = self.hoist.take();
         let text = text?;
-        let Some(hoist) = hoist.filter(|hoist| !hoist.arrays.is_empty()) else { return Ok(text) };
+        let Some(hoist) = hoist.filter(|hoist| !hoist.arrays.is_empty()) else {
+            return Ok(settle(&text, false));
+        };
         let aliased =
             hoist.aliased || hoist.arrays.iter().any(|array| array.storage == crate::names::Owner::Parameter);
         let declared = pointers(&hoist.arrays, aliased);
+        let text = settle(&text, !aliased);
         // A pragma must begin its line.
         Ok(match text.trim_start_matches(' ').starts_with('\n') {
             true => format!("{{ {declared}{text} }}"),
@@ -298,6 +336,13 @@ fn pointers(arrays: &[Rc<Array>], aliased: bool) -> String {
         let first = *known.entry(array.key()).or_insert(index);
         let owner = &arrays[first];
         let mut brackets = String::new();
+        for dim in (0..array.dims()).filter(|dim| array.is_cyclic(*dim)) {
+            out.push_str(&format!(
+                "const kxmp_dim kx_{}_d{dim} __attribute__((unused)) = {}.map->dim[{dim}]; ",
+                array.name,
+                array.descriptor()
+            ));
+        }
         for dim in 1..array.dims() {
             let extent = array.extent(dim);
             if !extent.contains("map->") {

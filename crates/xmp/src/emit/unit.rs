@@ -28,6 +28,8 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         section: None,
         array_types: HashMap::new(),
         omni_local,
+        addressed: Default::default(),
+        reduced_names: Vec::new(),
         function: String::new(),
     };
     let parts = translator.file(&items);
@@ -119,6 +121,7 @@ impl Translator<'_, '_> {
         };
         self.function = name;
         self.before_function.clear();
+        self.find_addressed(body);
         self.scopes.list.push(Scope::default());
         self.parameters(function);
         let first = self.before_body(function, parts);

@@ -185,6 +185,12 @@ impl Parser<'_, '_> {
                 }
                 "__typeof__" | "__typeof" | "typeof" | "_Atomic" if self.text(1) == "(" => {
                     self.next();
+                    let begin = self.at;
+                    self.expect("(")?;
+                    if !self.starts_type(0) {
+                        spec.typeof_of = Some(std::rc::Rc::new(self.expression()?));
+                    }
+                    self.at = begin;
                     let inner = self.skip_brackets()?;
                     spec.words.push(span.to(inner));
                     has_type = true;

@@ -86,10 +86,22 @@ impl Parser<'_, '_> {
                 "+" | "-" | "!" | "~" | "*" | "&" | "++" | "--" | "&&" | "__extension__" | "__real__"
                 | "__imag__" | "__real" | "__imag" => parser.prefixed(start),
                 "sizeof" | "_Alignof" | "__alignof__" | "__alignof" | "alignof" => parser.sizeof(start),
-                "(" if parser.starts_type(1) => parser.cast(start),
+                "(" if parser.starts_type(1) || parser.looks_like_cast() => parser.cast(start),
                 _ => parser.postfix(),
             }
         })
+    }
+
+    /// `(name *)` and `(name) x`, of a type that was not seen.
+    fn looks_like_cast(&self) -> bool {
+        if !self.is_word(1) || is_keyword(self.text(1)) {
+            return false;
+        }
+        let stars = (2..6).take_while(|ahead| self.text(*ahead) == "*").count();
+        if self.text(2 + stars) != ")" {
+            return false;
+        }
+        stars > 0 || matches!(self.kind(3), Some(Kind::Word | Kind::Number | Kind::Text))
     }
 
     fn prefixed(&mut self, start: usize) -> Result<Expr> {
@@ -110,14 +122,14 @@ impl Parser<'_, '_> {
     }
 
     fn cast(&mut self, start: usize) -> Result<Expr> {
-        let of = self.skip_brackets()?;
+        self.skip_brackets()?;
         if self.is("{") {
             let braces = self.initialiser()?;
             let literal = Expr { span: Span::new(start, braces.span.end), kind: braces.kind };
             return self.postfixed(literal);
         }
         let inner = self.unary()?;
-        Ok(Expr { span: Span::new(start, inner.span.end), kind: ExprKind::Cast(of, Box::new(inner)) })
+        Ok(Expr { span: Span::new(start, inner.span.end), kind: ExprKind::Cast(Box::new(inner)) })
     }
 
     pub(super) fn postfix(&mut self) -> Result<Expr> {

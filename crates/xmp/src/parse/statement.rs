@@ -80,7 +80,7 @@ impl Parser<'_, '_> {
                 Ok(StmtKind::Return(value))
             }
             "break" | "continue" | "goto" => self.jump(),
-            "asm" | "__asm__" | "__asm" => self.assembler(),
+            "asm" | "__asm__" | "__asm" | "_Static_assert" | "static_assert" => self.assembler(),
             _ if self.starts_declaration() => Ok(StmtKind::Decl(self.declaration()?)),
             _ => {
                 let expression = self.expression()?;
