@@ -226,7 +226,7 @@ impl Link {
     }
 
     /// Whether both have said goodbye, and the peer has all that was said to it: an end of the connection is the end, whoever made it.
-    pub(super) fn has_parted(&self) -> bool {
+    pub(in crate::tcp) fn has_parted(&self) -> bool {
         self.wire.is_finished() && self.stream.as_ref().is_none_or(|stream| stream.is_settled())
     }
 
