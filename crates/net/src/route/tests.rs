@@ -165,14 +165,14 @@ fn calls_that_nobody_had_answered_yet_did_not_count() {
     while let Ok(stream) = TcpStream::connect_timeout(&nowhere, Duration::from_millis(200)) {
         queue.push(stream);
     }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let somebody = listener.local_addr().unwrap();
+    // …and nobody at all, so that no call comes to a connection.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     std::thread::scope(|scope| {
         let calls: Vec<_> =
             (0..3).map(|_| scope.spawn(|| relay.gate(SECRET).connect(&nowhere).map(drop))).collect();
         let mut is_full = false;
         while !is_full && !calls.iter().all(|call| call.is_finished()) {
-            let called = relay.gate(SECRET).connect(&somebody).map(drop);
+            let called = relay.gate(SECRET).connect(&nobody).map(drop);
             is_full = called.is_err_and(|error| error.to_string().contains("no room"));
         }
         assert!(is_full, "three calls are under way, and that is all there may be");

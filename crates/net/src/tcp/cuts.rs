@@ -214,11 +214,11 @@ impl Pair {
 
     /// After a cut: until both have noticed it, and it is mended.
     fn mend(&mut self) {
-        while self.is_mended() {
-            self.step(100_000);
-        }
-        while !self.is_mended() {
-            self.step(100_000);
+        for noticed in [true, false] {
+            while self.is_mended() == noticed {
+                self.step(100_000);
+                self.assert_nobody_is_lost();
+            }
         }
     }
 
