@@ -20,7 +20,7 @@ const PROGRAM: &str = concat!(include_str!("../../embedded/ask.h"), include_str!
 const FOLDER: &str = "{peers}";
 
 /// Where libraries are: the folder that was given to `benches/peers/install`.
-const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
+pub(super) const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
 
 /// How long a library may take to say whether it lets jobs connect.
 const PORT_LIMIT: Duration = Duration::from_secs(20);
