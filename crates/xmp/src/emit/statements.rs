@@ -197,7 +197,7 @@ impl Translator<'_, '_> {
                 }
             }
             Directive::Task { on, nocomm } => {
-                self.refuse_jumps(inner, "task", true)?;
+                self.refuse_jumps(inner, "task", &[])?;
                 let reference = self.reference(on)?;
                 let name = format!("kx_k{}", self.fresh());
                 let between = self.slice(Span::new(directive_span.end, inner.span.start)).to_owned();
@@ -296,17 +296,20 @@ impl Translator<'_, '_> {
     }
 
     /// A task or a loop must be left at its end.
-    pub(super) fn refuse_jumps(&self, stmt: &Stmt, what: &str, returns_only: bool) -> Result<()> {
+    pub(super) fn refuse_jumps(&self, stmt: &Stmt, what: &str, allowed: &[&str]) -> Result<()> {
         let mut found = None;
+        let has_label = self.has_label(stmt);
         jumps(stmt, false, &mut |one, inside_loop| {
             let word = match &one.kind {
                 StmtKind::Return(_) => "return",
                 StmtKind::Jump(Jump::Break) if !inside_loop => "break",
-                StmtKind::Jump(Jump::Continue) if !inside_loop && returns_only => "continue",
-                StmtKind::Jump(Jump::Goto) => "goto",
+                StmtKind::Jump(Jump::Continue) if !inside_loop => "continue",
+                StmtKind::Jump(Jump::Goto) if !has_label => "goto",
                 _ => return,
             };
-            found = found.or(Some((one.span.start, word)));
+            if !allowed.contains(&word) {
+                found = found.or(Some((one.span.start, word)));
+            }
         });
         match found {
             Some((at, word)) => Err(Problem::new(
