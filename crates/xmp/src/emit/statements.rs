@@ -277,13 +277,19 @@ impl Translator<'_, '_> {
 
     /// Translates with pointers that are computed once, before.
     fn hoisted(&mut self, translate: impl FnOnce(&mut Self) -> Result<String>) -> Result<String> {
-        self.hoist = Some(Hoist { depth: self.scopes.depth(), arrays: Vec::new(), aliased: false });
+        self.hoist = Some(Hoist {
+            depth: self.scopes.depth(),
+            arrays: Vec::new(),
+            has_coarray: false,
+            aliased: false,
+        });
         let text = translate(self);
         let hoist = self.hoist.take();
         let text = text?;
-        let Some(hoist) = hoist.filter(|hoist| !hoist.arrays.is_empty()) else {
-            return Ok(settle(&text, false));
-        };
+        let Some(hoist) = hoist else { return Ok(settle(&text, false)) };
+        if hoist.arrays.is_empty() {
+            return Ok(settle(&text, hoist.has_coarray && !hoist.aliased));
+        }
         let aliased =
             hoist.aliased || hoist.arrays.iter().any(|array| array.storage == crate::names::Owner::Parameter);
         let declared = pointers(&hoist.arrays, aliased);
