@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `programs/` | each is about a directive, a clause or a group of functions, and checks itself. The first lines say on how many nodes it runs, with which flags and other units |
 //! | `wrong/` | each is wrong in one way; the first line has the line and what must be said |
-//! | `../../examples/xmp/` | examples, with what they print |
+//!
+//! The examples in XMP C are run here, too, and what they print is compared.
 
 #[path = "../c/stage.rs"]
 #[allow(dead_code)]

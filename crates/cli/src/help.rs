@@ -9,7 +9,7 @@ use std::ffi::OsString;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["demo", "doctor", "selftest"]),
     ("Run programs", &["run", "acprun", "macprun", "waitio-serv", "relay"]),
-    ("Compile C and C++", &["cc", "c++"]),
+    ("Compile C and C++", &["cc", "c++", "xmpcc"]),
     ("Look and measure", &["info", "mem", "bench", "sim", "top"]),
     ("Set up", &["completions", "man"]),
 ];

@@ -222,6 +222,8 @@ pub(crate) enum Directive {
         acquired: Option<Expr>,
         status: Option<Expr>,
     },
+    /// `sync_all` and `sync_memory` of old programs: the function of `xmp.h`.
+    Sync(&'static str),
     /// `#pragma kumiki omni_local_subscripts`
     OmniLocalSubscripts,
 }

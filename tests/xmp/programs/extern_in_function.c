@@ -26,7 +26,8 @@ int main(void)
   one = me;
   box[2] = 20 + me;
   spec[1] = me;
-  xmp_sync_all(0);
+#pragma xmp sync_memory
+#pragma xmp sync_all
   CHECK(one:[other] == other && box[2]:[other] == 20 + other && spec[1]:[other] == other);
 #pragma xmp loop (i) on t(i+1)
   for (i = 0; i < N; i++) m[i][0:4] = 2.0;

@@ -34,7 +34,7 @@ int main(void)
 #pragma xmp task on p(1)
     x = 10;
 #pragma xmp task on p(2:4)
-    { x = 1; 
+    { x = 1;
 #pragma xmp reduction(+:x)
       CHECK(x == 3);
     }

@@ -66,6 +66,7 @@ impl Translator<'_, '_> {
             Directive::Lock { unlock, object, acquired, status } => {
                 self.lock(&place, *unlock, object, acquired.as_ref(), status.as_ref())
             }
+            Directive::Sync(function) => Ok(format!("{{ extern void {function}(int *); {function}(0); }}")),
             Directive::Loop(_) => Err(Problem::new(at, "a loop directive needs a `for` statement behind it")),
             Directive::Gmove { .. } | Directive::Array(_) => {
                 Err(Problem::new(at, "this directive needs an assignment behind it"))

@@ -240,7 +240,12 @@ impl Translator<'_, '_> {
             };
         }
         match var.coarray() {
-            Some(coarray) => coarray.local(),
+            Some(coarray) => {
+                if let Some(hoist) = &mut self.hoist {
+                    hoist.has_coarray = true;
+                }
+                coarray.local()
+            }
             None => text.to_owned(),
         }
     }

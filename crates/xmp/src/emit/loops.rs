@@ -38,8 +38,9 @@ impl Translator<'_, '_> {
         inner: &Stmt,
     ) -> Result<String> {
         let levels = self.levels(one, directive, inner)?;
+        let allowed = self.allowed_jumps(one, &levels);
         for level in &levels {
-            self.refuse_jumps(&level.one.body, "loop", false)?;
+            self.refuse_jumps(&level.one.body, "loop", &allowed)?;
         }
         let id = self.fresh();
         let names = Names::new(id);
@@ -97,6 +98,23 @@ impl Translator<'_, '_> {
         let between = self.slice(Span::new(directive.end, inner.span.start));
         let resync = self.in_place(directive, String::new());
         Ok(format!("{before}{resync}{between}{text}{after} {back}{end}}}"))
+    }
+
+    /// How the body may leave a loop: what this node does then is what C does, and others must not wait for it.
+    fn allowed_jumps(&self, one: &Loop, levels: &[Level<'_>]) -> Vec<&'static str> {
+        let mut allowed = vec!["continue"];
+        if one.reductions.is_empty() {
+            allowed.extend(["return", "goto"]);
+        }
+        let layout = |level: &Level<'_>| match self.scopes.set(self.slice(one.on.name)) {
+            Some(Set::Template(template)) => level.axis.and_then(|axis| template.layout(axis)),
+            _ => None,
+        };
+        let has_one_box = levels.iter().all(|level| layout(level) != Some(Layout::BlockCyclic));
+        if has_one_box && !matches!(one.widen, Some(Widen::Margin(_) | Widen::Peel(..))) {
+            allowed.push("break");
+        }
+        allowed
     }
 
     /// Inside the loops a variable of a reduction is another one of the same name, whose address nobody has: it can stay in a register.

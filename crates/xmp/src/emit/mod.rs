@@ -73,6 +73,8 @@ pub(crate) struct Translator<'s, 'a> {
 struct Hoist {
     depth: usize,
     arrays: Vec<Rc<Array>>,
+    /// A coarray is mentioned.
+    has_coarray: bool,
     /// Something in the statement may reach an array by another name.
     aliased: bool,
 }

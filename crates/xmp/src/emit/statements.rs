@@ -197,7 +197,7 @@ impl Translator<'_, '_> {
                 }
             }
             Directive::Task { on, nocomm } => {
-                self.refuse_jumps(inner, "task", true)?;
+                self.refuse_jumps(inner, "task", &[])?;
                 let reference = self.reference(on)?;
                 let name = format!("kx_k{}", self.fresh());
                 let between = self.slice(Span::new(directive_span.end, inner.span.start)).to_owned();
@@ -277,13 +277,19 @@ impl Translator<'_, '_> {
 
     /// Translates with pointers that are computed once, before.
     fn hoisted(&mut self, translate: impl FnOnce(&mut Self) -> Result<String>) -> Result<String> {
-        self.hoist = Some(Hoist { depth: self.scopes.depth(), arrays: Vec::new(), aliased: false });
+        self.hoist = Some(Hoist {
+            depth: self.scopes.depth(),
+            arrays: Vec::new(),
+            has_coarray: false,
+            aliased: false,
+        });
         let text = translate(self);
         let hoist = self.hoist.take();
         let text = text?;
-        let Some(hoist) = hoist.filter(|hoist| !hoist.arrays.is_empty()) else {
-            return Ok(settle(&text, false));
-        };
+        let Some(hoist) = hoist else { return Ok(settle(&text, false)) };
+        if hoist.arrays.is_empty() {
+            return Ok(settle(&text, hoist.has_coarray && !hoist.aliased));
+        }
         let aliased =
             hoist.aliased || hoist.arrays.iter().any(|array| array.storage == crate::names::Owner::Parameter);
         let declared = pointers(&hoist.arrays, aliased);
@@ -296,17 +302,20 @@ impl Translator<'_, '_> {
     }
 
     /// A task or a loop must be left at its end.
-    pub(super) fn refuse_jumps(&self, stmt: &Stmt, what: &str, returns_only: bool) -> Result<()> {
+    pub(super) fn refuse_jumps(&self, stmt: &Stmt, what: &str, allowed: &[&str]) -> Result<()> {
         let mut found = None;
+        let has_label = self.has_label(stmt);
         jumps(stmt, false, &mut |one, inside_loop| {
             let word = match &one.kind {
                 StmtKind::Return(_) => "return",
                 StmtKind::Jump(Jump::Break) if !inside_loop => "break",
-                StmtKind::Jump(Jump::Continue) if !inside_loop && returns_only => "continue",
-                StmtKind::Jump(Jump::Goto) => "goto",
+                StmtKind::Jump(Jump::Continue) if !inside_loop => "continue",
+                StmtKind::Jump(Jump::Goto) if !has_label => "goto",
                 _ => return,
             };
-            found = found.or(Some((one.span.start, word)));
+            if !allowed.contains(&word) {
+                found = found.or(Some((one.span.start, word)));
+            }
         });
         match found {
             Some((at, word)) => Err(Problem::new(

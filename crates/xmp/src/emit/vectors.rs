@@ -145,7 +145,7 @@ impl Translator<'_, '_> {
         let name = self.slice(base.span);
         let var = self.scopes.var(name)?;
         let is_array = !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)));
-        (var.distributed().is_some() || (is_array && var.coarray().is_none())).then(|| name.to_owned())
+        (var.distributed().is_some() || is_array).then(|| name.to_owned())
     }
 
     fn subscripts(&self, expr: &Expr, variable: &str, seen: &mut Seen) -> bool {

@@ -83,6 +83,8 @@ impl Parser<'_, '_> {
             }
             "wait" => self.wait(),
             "lock" | "unlock" => self.lock(self.source.slice(name) == "unlock"),
+            "sync_all" => Ok(Directive::Sync("xmp_sync_all")),
+            "sync_memory" => Ok(Directive::Sync("xmp_sync_memory")),
             "tasklet" | "tasklets" | "taskletwait" => Err(Problem::new(
                 at,
                 "tasklets, a draft of XcalableMP 2.0, are not supported: use `tasks` and `task`",

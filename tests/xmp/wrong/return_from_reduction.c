@@ -1,4 +1,4 @@
-/* says: 21: `break` leaves a loop */
+/* says: 21: `return` leaves a loop */
 #include <xmp.h>
 #define N 10
 #pragma xmp nodes p[4]
@@ -16,9 +16,9 @@ int x:[*], y[5]:[*];
 int main(void)
 {
   int i, j, n = 3, q[5];
-#pragma xmp loop on t[i]
+#pragma xmp loop on t[i] reduction(+:n)
   for (i = 0; i < N; i++) {
-    if (a[i] > 1) break;
+    if (a[i] > 1) return 1;
   }
   return i + j + n + q[0];
 }
