@@ -63,6 +63,9 @@ fn ends(stage: &Stage) {
         fail(&mut run("xmp_exit"), 7, "status 7");
         succeed(&mut run("xmp_exit-well"));
     }
+    // Without a launcher, too, and the reason is told once.
+    let said = fail(Command::new(&program).arg("return"), 3, "status 3");
+    assert_eq!(said.matches("status 3").count(), 1, "{said}");
 }
 
 /// Each mistake with the line of the program, and what to do.

@@ -262,6 +262,7 @@ impl Inside {
 /// # Safety
 /// `array` must be writable; texts must be texts; lists must have `ndims` entries, or be NULL where that is said; `t` must be a template.
 #[no_mangle]
+#[allow(clippy::too_many_arguments)] // As many as translated programs give.
 pub unsafe extern "C" fn kxmp_array_make(
     array: *mut KxmpArray,
     place: *const c_char,

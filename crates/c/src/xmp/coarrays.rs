@@ -33,6 +33,7 @@ pub struct Coarray {
 /// # Safety
 /// `slot` and `memory` must be writable, or NULL; texts must be texts; `extent` and `codim` must have so many numbers; `on` must be nodes, or NULL.
 #[no_mangle]
+#[allow(clippy::too_many_arguments)] // As many as translated programs give.
 pub unsafe extern "C" fn kxmp_coarray_make(
     slot: *mut *mut Coarray,
     memory: *mut *mut c_void,

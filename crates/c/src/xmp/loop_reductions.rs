@@ -58,6 +58,7 @@ unsafe fn clause(
 /// # Safety
 /// `place` must be a text, or NULL; `level` must have `levels` loops; `value` must have `count` elements of the type.
 #[no_mangle]
+#[allow(clippy::too_many_arguments)] // As many as translated programs give.
 pub unsafe extern "C" fn kxmp_loop_reduction_begin(
     place: *const c_char,
     on: KxmpRef,
@@ -90,6 +91,7 @@ pub unsafe extern "C" fn kxmp_loop_reduction_begin(
 /// # Safety
 /// As [`kxmp_loop_reduction_begin`]; `location` must have `places` variables, and `iteration` a number for each loop, or be NULL.
 #[no_mangle]
+#[allow(clippy::too_many_arguments)] // As many as translated programs give.
 pub unsafe extern "C" fn kxmp_loop_reduction_end(
     place: *const c_char,
     on: KxmpRef,

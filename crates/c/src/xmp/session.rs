@@ -24,6 +24,9 @@ fn units() -> MutexGuard<'static, (Vec<Initialiser>, usize)> {
 /// How many worlds there have been: what was made in one is of no use in the next.
 static WORLDS: AtomicU64 = AtomicU64::new(0);
 
+/// Whether the job is being ended.
+static ABORTING: AtomicBool = AtomicBool::new(false);
+
 /// Whether MPI was initialised here, and is to be finalized at the end.
 static STARTED_MPI: AtomicBool = AtomicBool::new(false);
 
@@ -108,6 +111,8 @@ pub(super) fn leave() -> Result<()> {
 
 /// Ends the job with a message. What the program has printed comes out first.
 pub(super) fn abort(code: u8, message: &str) -> ! {
+    // The end of this process, which comes of it, is no news.
+    ABORTING.store(true, Ordering::Relaxed);
     complaints::tell_rest();
     flush_all();
     let _ = WORLD.with(|world| -> Result<()> { world.abort_with_code(code, message) });
@@ -134,7 +139,8 @@ fn watch() {
 
 /// `process` is the number of the process that joined: a child that it forked ends by itself.
 extern "C" fn end_at_exit(code: c_int, process: *mut c_void) {
-    if std::process::id() as usize != process as usize || !WORLD.is_taken() {
+    let is_child = std::process::id() as usize != process as usize;
+    if is_child || ABORTING.load(Ordering::Relaxed) || !WORLD.is_taken() {
         return;
     }
     // What was printed must not wait for the others.
