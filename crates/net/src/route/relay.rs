@@ -301,8 +301,8 @@ impl<'a> Relay<'a> {
 
     /// Calls of ours that nobody has answered yet: each may be a connection soon.
     fn dialling(&self) -> usize {
-        let is_dialling = |call: &&Box<Call>| matches!(call.stage, Stage::Dialling { .. });
-        self.calls.iter().flatten().filter(is_dialling).count()
+        let stages = self.calls.iter().flatten().map(|call| &call.stage);
+        stages.filter(|stage| matches!(stage, Stage::Dialling { .. })).count()
     }
 
     fn begin_dial(&mut self, call: &mut Call, wanted: SocketAddr) -> bool {
