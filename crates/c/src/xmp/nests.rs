@@ -341,9 +341,12 @@ fn widened(
     Ok(Some(Run::Bounds { loops: *level, own, widened }))
 }
 
+/// Of what is own and what is wider, from the first to the last, one or the other.
+type Pick = fn((i64, i64), (i64, i64)) -> (i64, i64);
+
 /// All loops together: for each part, what each loop has. Parts in which one has nothing are left out.
 fn combine(runs: &[Run], is_margin: bool) -> Vec<Vec<Vec<Progression>>> {
-    let bounds = |pick: fn((i64, i64), (i64, i64)) -> (i64, i64)| -> Vec<(i64, i64)> {
+    let bounds = |pick: Pick| -> Vec<(i64, i64)> {
         let one = |run: &Run| match run {
             Run::Fixed(_) => (0, 0),
             Run::Bounds { own, widened, .. } => pick(*own, *widened),

@@ -225,10 +225,11 @@ pub unsafe extern "C" fn kxmp_nodes_make(
 /// # Safety
 /// It must be a text, or NULL.
 pub(super) unsafe fn text(name: *const c_char) -> String {
+    if name.is_null() {
+        return String::new();
+    }
     // SAFETY: as the caller promises.
-    (!name.is_null())
-        .then(|| unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
 /// A number of dimensions.

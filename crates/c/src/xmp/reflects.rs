@@ -39,11 +39,11 @@ fn widths(array: &KxmpArray, map: &KxmpMapping, said: Option<&[KxmpWidth]>) -> R
     said.iter().zip(&all).enumerate().map(one).collect()
 }
 
+/// An array, how it lies, and what the program says of widths.
+type Prepared<'a> = (&'a mut KxmpArray, Arc<KxmpMapping>, Option<Vec<KxmpWidth>>);
+
 /// The array, and what the program says of widths.
-unsafe fn prepared<'a>(
-    array: *mut KxmpArray,
-    width: *const KxmpWidth,
-) -> Result<(&'a mut KxmpArray, Arc<KxmpMapping>, Option<Vec<KxmpWidth>>)> {
+unsafe fn prepared<'a>(array: *mut KxmpArray, width: *const KxmpWidth) -> Result<Prepared<'a>> {
     // SAFETY: as the caller promises.
     unsafe {
         let (array, inside) = KxmpArray::get(array)?;

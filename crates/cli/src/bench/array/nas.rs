@@ -204,7 +204,7 @@ impl Arrays<'_> {
     /// Nanoseconds of EP.
     pub(super) fn ep(&mut self, class: &str, request: &Request) -> Measured {
         let (bits, wanted) = match class {
-            "S" => (24, [-3.247834652034740e3, -6.958407078382297e3]),
+            "S" => (24, [-3.247_834_652_034_74e3, -6.958_407_078_382_297e3]),
             "W" => (25, [-2.863319731645753e3, -6.320053679109499e3]),
             "A" => (28, [-4.295875165629892e3, -1.580732573678431e4]),
             _ => return Err(format!("{class} is no class known here")),

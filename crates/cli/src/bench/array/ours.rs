@@ -34,7 +34,7 @@ impl<'a> Arrays<'a> {
             ["stencil", side] => ("ns", 1.0, number(side).and_then(|side| self.stencil(side, request))),
             ["planes", side] => ("us", 1e-3, number(side).and_then(|side| self.reflect(0, side, request))),
             ["columns", side] => ("us", 1e-3, number(side).and_then(|side| self.reflect(2, side, request))),
-            ["cyclic", side] => ("us", 1e-3, number(side).and_then(|side| self.to_cyclic(side, request))),
+            ["cyclic", side] => ("us", 1e-3, number(side).and_then(|side| self.deal_out(side, request))),
             ["transpose", side] => ("us", 1e-3, number(side).and_then(|side| self.transpose(side, request))),
             ["sum", count] => ("us", 1e-3, number(count).and_then(|count| self.sum(count, request))),
             ["himeno", size] => ("us", 1e-3, self.himeno(size, request)),
@@ -233,7 +233,7 @@ impl<'a> Arrays<'a> {
         })
     }
 
-    fn to_cyclic(&mut self, side: u64, request: &Request) -> Measured {
+    fn deal_out(&mut self, side: u64, request: &Request) -> Measured {
         let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), 0)?;
         let mut to = self.spread::<f64, 2>([side; 2], 0, Format::Cyclic(1), 0)?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);

@@ -164,6 +164,7 @@ fn value_at(memory: &[u8], place: usize) -> u32 {
 }
 
 /// What all ranks do.
+#[allow(clippy::type_complexity, reason = "written once")]
 fn simulate(
     plans: &[Plan],
     from: &[Vec<u8>],
