@@ -41,7 +41,7 @@ fn header(description: &str, sizes: &[u64]) -> Vec<u8> {
     let mut text =
         format!("{{'descr': '{description}', 'fortran_order': False, 'shape': ({}), }}", sizes.trim_end());
     // The elements begin at a multiple of 64 bytes.
-    while (MAGIC.len() + 4 + text.len() + 1) % 64 != 0 {
+    while !(MAGIC.len() + 4 + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
     }
     text.push('\n');

@@ -10,6 +10,9 @@ use std::sync::Arc;
 /// The messages of arrays: no program has this number.
 const CONTEXT: u32 = 0x8000_0004;
 
+/// Puts what came for a section into memory.
+type Put<'a> = &'a mut dyn FnMut(&Section, &[u8], &mut [u8]);
+
 /// A plan that runs: from [`Plan::start`]. What is received goes to its place in [`finish`](Self::finish). Plans that overlap in time are started in the same
 /// order on all ranks; they may be finished in any.
 #[derive(Debug)]
@@ -64,12 +67,7 @@ impl Plan {
         self.run_in_place(world, memory, &mut combining(combine))
     }
 
-    fn run_in_place(
-        &self,
-        world: &World,
-        memory: &mut [u8],
-        put: &mut dyn FnMut(&Section, &[u8], &mut [u8]),
-    ) -> Result<()> {
+    fn run_in_place(&self, world: &World, memory: &mut [u8], put: Put<'_>) -> Result<()> {
         world.note(self.check("source", memory.len(), self.from_bytes))?;
         world.note(self.check("target", memory.len(), self.to_bytes))?;
         let sending = self.send(world, memory)?;
@@ -89,7 +87,7 @@ impl Plan {
         kept
     }
 
-    fn put_kept(&self, kept: &[u8], to: &mut [u8], put: &mut dyn FnMut(&Section, &[u8], &mut [u8])) {
+    fn put_kept(&self, kept: &[u8], to: &mut [u8], put: Put<'_>) {
         let mut at = 0;
         for (_, section) in &self.own {
             put(section, &kept[at..at + section.bytes()], to);
@@ -120,12 +118,7 @@ impl Plan {
     }
 
     /// Waits for what others send, one after the other, in memory that is used again.
-    fn take(
-        &self,
-        world: &World,
-        to: &mut [u8],
-        put: &mut dyn FnMut(&Section, &[u8], &mut [u8]),
-    ) -> Result<()> {
+    fn take(&self, world: &World, to: &mut [u8], put: Put<'_>) -> Result<()> {
         let Some(most) = self.takes.iter().map(|peer| peer.bytes).max() else { return Ok(()) };
         let messages = world.messages().context(CONTEXT);
         let mut message = world.arrays().plans.scratch(most);
@@ -137,13 +130,7 @@ impl Plan {
         Ok(())
     }
 
-    fn unpack(
-        &self,
-        peer: &Peer,
-        message: &[u8],
-        to: &mut [u8],
-        put: &mut dyn FnMut(&Section, &[u8], &mut [u8]),
-    ) -> Result<()> {
+    fn unpack(&self, peer: &Peer, message: &[u8], to: &mut [u8], put: Put<'_>) -> Result<()> {
         if message.len() != peer.bytes {
             let (rank, came, wanted) = (peer.rank, message.len(), peer.bytes);
             return Err(Error::Misuse(format!(
@@ -176,7 +163,7 @@ impl Underway<'_> {
         self.end(to, &mut combining(combine))
     }
 
-    fn end(self, to: &mut [u8], put: &mut dyn FnMut(&Section, &[u8], &mut [u8])) -> Result<()> {
+    fn end(self, to: &mut [u8], put: Put<'_>) -> Result<()> {
         let plan = self.plan;
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
         for (peer, receiving) in plan.takes.iter().zip(self.receiving) {
