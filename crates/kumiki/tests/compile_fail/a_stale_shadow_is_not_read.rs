@@ -8,5 +8,5 @@ fn main() -> kumiki::Result<()> {
     let around = heat.reflect()?;
     heat.update(|_, cell| *cell += 1.0);
     println!("{}", around[[0]]);
-    world.finalize()
+    Ok(())
 }

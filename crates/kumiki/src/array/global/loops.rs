@@ -165,7 +165,8 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
     /// let b = Array::<f64, 1>::block(&world, &[1000], &[0])?;
     /// let mut a = b.like()?;
     /// a.update_rows(|first, row| {
-    ///     for (a, b) in row.iter_mut().zip(b.row(first, row.len())) {
+    ///     let b = b.row(first, row.len());
+    ///     for (a, b) in row.iter_mut().zip(b) {
     ///         *a = 3.0 * b + 1.0;
     ///     }
     /// });

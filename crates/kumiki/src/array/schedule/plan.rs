@@ -75,7 +75,7 @@ pub(super) struct Peer {
 /// let (blocks, turns) = (array(Format::Block(None))?, array(Format::Cyclic(1))?);
 /// let plan = Plan::copy_of(1, &nodes, 8, (&turns, &turns.whole()), (&blocks, &blocks.whole()))?;
 /// let cost = plan.cost();
-/// assert_eq!((cost.receivers, cost.sent, cost.kept), (3, 187 * 8, 63 * 8));
+/// assert_eq!((cost.receivers, cost.sent, cost.kept), (3, 188 * 8, 62 * 8));
 /// # Ok(())
 /// # }
 /// ```

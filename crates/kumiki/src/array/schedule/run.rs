@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The messages of arrays: no program has this number.
 const CONTEXT: u32 = 0x8000_0004;
 
-/// What is done with bytes that have come: where they belong, they, and the local part.
+/// Puts what came for a section into memory.
 type Put<'a> = &'a mut dyn FnMut(&Section, &[u8], &mut [u8]);
 
 /// A plan that runs: from [`Plan::start`]. What is received goes to its place in [`finish`](Self::finish). Plans that overlap in time are started in the same
