@@ -25,6 +25,13 @@ int main(void)
     for (j = 0; j < N; j++)
       sum += a[i][j];
   CHECK(sum == 1e6 * 999);
+#pragma xmp loop (i,j) on t[i][j]
+#pragma omp parallel for collapse(2)
+  for (i = 0; i < N; i++)
+    for (j = 0; j < N; j++)
+      a[i][j] += 1;
+#pragma xmp task on t[999][0]
+  CHECK(a[999][7] == 1007);
 #pragma omp parallel
   {
 #pragma xmp loop (i) on t[i][*]

@@ -108,9 +108,10 @@ impl Translator<'_, '_> {
         let before = self.source.foreign.iter().rev().find(|pragma| pragma.end <= stmt.span.start);
         let follows = before.is_some_and(|pragma| {
             let between = self.source.text.get(pragma.end..stmt.span.start).unwrap_or("");
-            between.split_whitespace().all(|word| word.starts_with("__kxmp") || word.len() < 40)
-                && between.len() < 400
-                && !between.contains([';', '{', '}'])
+            // A pragma about several loops wants nothing between them.
+            let is_about_nest =
+                ["collapse", "tile", "ordered"].iter().any(|word| self.slice(*pragma).contains(word));
+            !between.contains([';', '{', '}']) || (is_about_nest && !between.contains('}'))
         });
         self.hoist.is_some()
             && !follows
