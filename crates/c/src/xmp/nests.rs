@@ -187,8 +187,12 @@ fn order(lists: &mut [Vec<Progression>]) {
     }
     let Some(last) = lists.iter().rposition(|list| list.len() > 1) else { return };
     for list in &mut lists[..last] {
-        let single = |index: i64| Progression { first: index, last: index, step: 1 };
-        *list = list.iter().flat_map(|range| range.indices()).map(single).collect();
+        // The sign says in which direction the program compares.
+        let single = |range: &Progression| {
+            let step = range.step.signum();
+            range.indices().map(move |index| Progression { first: index, last: index, step }).collect::<Vec<_>>()
+        };
+        *list = list.iter().flat_map(single).collect();
     }
 }
 
@@ -411,5 +415,16 @@ mod tests {
         }
         let model: Vec<(i64, i64)> = (1..3).flat_map(|i| [0, 1, 2, 6, 7, 8].map(|j| (i, j))).collect();
         assert_eq!(seen, model);
+    }
+
+    #[test]
+    fn a_nest_in_order_that_goes_down_keeps_its_direction() {
+        let range = |first, last, step| Progression { first, last, step };
+        let mut lists = vec![vec![range(5, 1, -2)], vec![range(6, 0, -6), range(7, 1, -6)]];
+        order(&mut lists);
+        assert_eq!(lists[0], [range(5, 5, -1), range(3, 3, -1), range(1, 1, -1)]);
+        assert!(lists[1].iter().all(|range| range.step < 0));
+        let inner: Vec<i64> = lists[1].iter().flat_map(|range| range.indices()).collect();
+        assert_eq!(inner, [7, 6, 1, 0]);
     }
 }
