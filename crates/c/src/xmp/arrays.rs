@@ -3,6 +3,7 @@
 //! An array is made without a word to other nodes. Those that all nodes make together have a number, by which every node finds the parts of the
 //! others without their help: each has a directory at a place that all know.
 
+use super::asynchronous::{discard_into, Memory};
 use super::directory;
 use super::nodes::{dimensions, text};
 use super::sections::Section;
@@ -385,6 +386,7 @@ pub(super) fn release(array: &mut KxmpArray) {
         map = &raw const NOTHING[inside.axes.len().min(MOST_DIMENSIONS)];
         if let (Some(region), number) = (inside.region.take(), inside.number.take()) {
             let _ = session::with(|world| directory::leave(world, number));
+            let _ = discard_into(Memory { start: region.as_mut_ptr(), bytes: region.len() });
             drop(region);
         }
         inside.map = None;

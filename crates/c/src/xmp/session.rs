@@ -103,7 +103,7 @@ pub(super) fn start() -> Result<()> {
 
 /// Leaves the world with all others.
 pub(super) fn leave() -> Result<()> {
-    asynchronous::wait_all()?;
+    asynchronous::discard_all()?;
     with(|world| world.sync())?;
     units().1 = 0;
     WORLD.replace(|world| world.finalize().map(|()| None))
