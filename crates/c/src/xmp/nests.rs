@@ -76,13 +76,19 @@ impl Left {
 }
 
 thread_local! {
-    /// Whether the next nest must be executed in the order of the sequential program: it looks for the first or the last of something.
-    static ORDERED: Cell<bool> = const { Cell::new(false) };
+    /// How many reductions are open that look for the first or the last of something: meanwhile nests are executed in the order of the sequential
+    /// program. One loop of the program may be several nests, and have others inside.
+    static ORDERED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The next nest is executed in the order of the sequential program.
-pub(super) fn order_next() {
-    ORDERED.set(true);
+/// From now on nests are executed in the order of the sequential program.
+pub(super) fn begin_order() {
+    ORDERED.set(ORDERED.get() + 1);
+}
+
+/// What began with [`begin_order`] ends.
+pub(super) fn end_order() {
+    ORDERED.set(ORDERED.get().saturating_sub(1));
 }
 
 /// What one loop comes to on this node.
@@ -117,7 +123,7 @@ pub unsafe extern "C" fn kxmp_nest_begin(
                 return Err(misuse("the step of a loop is 0"));
             }
             let mut left = parts(&on, level, widen.as_ref().filter(|widen| widen.mode != 0))?;
-            if ORDERED.take() {
+            if ORDERED.get() > 0 {
                 left.parts.iter_mut().for_each(|lists| order(lists));
             }
             let mut begun = KxmpNest {
