@@ -170,6 +170,11 @@ impl Plan {
         Ok(Plan { sends, takes, own, from_bytes, to_bytes, element })
     }
 
+    /// The ranks that this one exchanges something with; some may come twice.
+    pub fn peers(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.sends.iter().chain(&self.takes).map(|peer| peer.rank)
+    }
+
     /// What it costs this rank when it runs.
     pub fn cost(&self) -> Cost {
         let bytes = |peers: &[Peer]| peers.iter().map(|peer| peer.bytes as u64).sum();
