@@ -246,11 +246,11 @@ impl Inside {
     }
 
     /// Memory for the part of this node: all nodes have the same number for it, if all make it.
-    fn allocate(&mut self, map: &KxmpMapping, element: usize) -> Result<*mut u8> {
+    fn allocate(&mut self, map: &KxmpMapping, element: usize, name: &str) -> Result<*mut u8> {
         let bytes = size_for(map.elements()?, element, "the array")?;
         session::with(|world| {
             let region = world.alloc::<u8>(bytes.max(1))?;
-            self.number = directory::enter(world, &region)?;
+            self.number = directory::enter(world, &region, (name, element, map.space.sizes()))?;
             let base = region.as_mut_ptr();
             self.region = Some(region);
             Ok(base)
@@ -309,7 +309,7 @@ pub unsafe extern "C" fn kxmp_array_make(
                     inside.number = directory::number_of(memory as usize);
                     memory.cast()
                 }
-                _ => inside.allocate(&map, element)?,
+                _ => inside.allocate(&map, element, &array.name())?,
             };
             array.settle(map, base);
             Ok(())
@@ -424,7 +424,7 @@ pub unsafe extern "C" fn kxmp_malloc(
                 u64::try_from(size).map_err(|_| misuse(format!("a dimension of {size} elements")))
             };
             let map = inside.map_for(&sizes.iter().map(size).collect::<Result<Vec<u64>>>()?)?;
-            let base = inside.allocate(&map, array.element)?;
+            let base = inside.allocate(&map, array.element, &array.name())?;
             array.settle(map, base);
             Ok(base.cast())
         })
