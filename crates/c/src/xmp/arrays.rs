@@ -229,7 +229,8 @@ impl KxmpArray {
         let moved: i64 = (0..map.space.dimensions().len())
             .map(|at| part.shift(at).unwrap_or(0).wrapping_mul(part.strides()[at] as i64))
             .sum();
-        self.base = if part.is_empty() { std::ptr::null_mut() } else { base };
+        // Also where nothing is here: a function that is handed the array finds by it which one it is.
+        self.base = base;
         self.origin = base.wrapping_offset((moved * self.element as i64) as isize).cast();
         self.map = Arc::as_ptr(&map).cast();
         // SAFETY: what the library has put there.
