@@ -6,6 +6,7 @@
 use super::asynchronous::{discard_into, Memory};
 use super::directory;
 use super::nodes::{dimensions, text};
+use super::references::Tag;
 use super::sections::Section;
 use super::templates::Template;
 use super::{edge, edge_or, session, sets, MOST_DIMENSIONS};
@@ -187,8 +188,16 @@ impl KxmpArray {
     /// # Safety
     /// It must be one, or NULL; nobody else may use it.
     pub(super) unsafe fn get<'a>(array: *mut KxmpArray) -> Result<(&'a mut KxmpArray, &'a mut Inside)> {
+        if array.is_null() {
+            return Err(misuse("the array is NULL"));
+        }
+        // SAFETY: whatever descriptor it is, it begins with a word.
+        let first = unsafe { array.cast::<u64>().read() };
+        if first == Tag::Nodes as u64 || first == Tag::Template as u64 {
+            return Err(misuse("the descriptor is of nodes or of a template, and not of an array"));
+        }
         // SAFETY: as the caller promises.
-        let array = unsafe { array.as_mut() }.ok_or_else(|| misuse("the array is NULL"))?;
+        let array = unsafe { &mut *array };
         // SAFETY: what the library has put there.
         match unsafe { array.inside.as_mut() } {
             Some(inside) => Ok((array, inside)),
