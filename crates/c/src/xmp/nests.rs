@@ -9,7 +9,9 @@ use crate::guard::misuse;
 use kumiki::array::{self, Axis, Progression, Sub};
 use kumiki::Result;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::{Mutex, PoisonError};
 
 /// `kxmp_widen`.
 #[repr(C)]
@@ -91,6 +93,23 @@ pub(super) fn end_order() {
     ORDERED.set(ORDERED.get().saturating_sub(1));
 }
 
+/// The boxes that nests have left, by where the nest is. A nest that the program has left in the middle is never asked for the rest: what it had goes
+/// when another begins in its place.
+static LEFT: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// Notes what a nest has left, and drops what an earlier one in its place had.
+fn keep(nest: *const KxmpNest, left: Option<*mut Left>) {
+    let mut all = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let earlier = match left {
+        Some(left) => all.insert(nest as usize, left as usize),
+        None => all.remove(&(nest as usize)),
+    };
+    if let Some(earlier) = earlier {
+        // SAFETY: it was made for a nest in this place, which is not there any more or has come to its end, and is given up here, once.
+        drop(unsafe { Box::from_raw(earlier as *mut Left) });
+    }
+}
+
 /// What one loop comes to on this node.
 enum Run {
     /// These, whatever the other loops do.
@@ -140,7 +159,9 @@ pub unsafe extern "C" fn kxmp_nest_begin(
                 }
             }
             if !left.parts.is_empty() {
-                begun.inside[0] = Box::into_raw(Box::new(left)).cast();
+                let left = Box::into_raw(Box::new(left));
+                keep(nest, Some(left));
+                begun.inside[0] = left.cast();
             }
             nest.write(begun);
             Ok(())
@@ -161,15 +182,13 @@ pub unsafe extern "C" fn kxmp_nest_next(nest: *mut KxmpNest) -> c_int {
         if more.is_null() {
             return Ok(std::mem::take(&mut nest.counters[0]) as c_int);
         }
-        // SAFETY: it was made when the nest was begun, and is given up here, once.
-        unsafe {
-            let has_next = (*more).next(&mut nest.ranges);
-            if !has_next {
-                drop(Box::from_raw(more));
-                nest.inside[0] = std::ptr::null_mut();
-            }
-            Ok(has_next.into())
+        // SAFETY: it was made when the nest was begun, and is there until its end.
+        let has_next = unsafe { (*more).next(&mut nest.ranges) };
+        if !has_next {
+            nest.inside[0] = std::ptr::null_mut();
+            keep(nest, None);
         }
+        Ok(has_next.into())
     })
 }
 
