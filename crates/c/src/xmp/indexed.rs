@@ -3,7 +3,7 @@
 use super::collectives::meet;
 use super::inquiry::Descriptor;
 use super::transforms::Whole;
-use super::{directory, edge, session, sets, MOST_DIMENSIONS};
+use super::{conversions, directory, edge, session, sets, MOST_DIMENSIONS};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::{Rank, Result, Shape, World};
@@ -90,11 +90,7 @@ fn number(array: &Whole, index: &[i64]) -> Option<i64> {
     let start = array.map.part(sets::rank()).place(index)? * array.element;
     // SAFETY: the program leaves the array alone meanwhile.
     let bytes = unsafe { array.memory.slice() }.get(start..start + array.element)?;
-    match bytes.len() {
-        4 => Some(super::values::read::<i32>(bytes).into()),
-        8 => Some(super::values::read::<i64>(bytes)),
-        _ => None,
-    }
+    conversions::whole(array.kind, bytes)
 }
 
 /// Who has an element, and where: one of them, the own if there is one, or all.
