@@ -126,7 +126,9 @@ pub(super) fn number_of(start: usize) -> Option<u64> {
 pub(super) fn find(world: &World, rank: Rank, number: u64) -> Result<Option<GlobalPtr<u8>>> {
     let (piece, at) = place(number);
     let (head, wanted) = match directory().as_ref() {
-        Some(directory) => (directory.heads.at(rank, piece), directory.marks.get(number as usize).copied().flatten()),
+        Some(directory) => {
+            (directory.heads.at(rank, piece), directory.marks.get(number as usize).copied().flatten())
+        }
         None => return Ok(None),
     };
     let [address, registration, _] = world.get(head)?;

@@ -45,7 +45,9 @@ fn pairs(near: &Whole, far: &Whole, indices: &[Whole], is_get: bool) -> Result<P
         };
         match places_of(far, &index, is_get) {
             Ok(places) => {
-                places.into_iter().for_each(|(rank, there)| pairs.entry(rank).or_default().push((there, place)));
+                places
+                    .into_iter()
+                    .for_each(|(rank, there)| pairs.entry(rank).or_default().push((there, place)));
             }
             Err(error) => wrong = Some(error),
         }

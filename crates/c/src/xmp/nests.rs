@@ -215,7 +215,10 @@ fn order(lists: &mut [Vec<Progression>]) {
         // The sign says in which direction the program compares.
         let single = |range: &Progression| {
             let step = range.step.signum();
-            range.indices().map(move |index| Progression { first: index, last: index, step }).collect::<Vec<_>>()
+            range
+                .indices()
+                .map(move |index| Progression { first: index, last: index, step })
+                .collect::<Vec<_>>()
         };
         *list = list.iter().flat_map(single).collect();
     }

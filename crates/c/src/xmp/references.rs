@@ -203,7 +203,8 @@ fn executing_of(members: Members) -> Result<Option<Arc<Set>>> {
     let executing = sets::executing()?;
     let executes = |rank: &Rank| executing.members.position(*rank).is_some();
     session::with(|world| {
-        let all_execute = executing.members.len() == world.ranks() || members.iter().all(|rank| executes(&rank));
+        let all_execute =
+            executing.members.len() == world.ranks() || members.iter().all(|rank| executes(&rank));
         let members = match all_execute {
             true => members,
             false => Members::from(members.iter().filter(executes).collect::<Vec<Rank>>()),

@@ -440,7 +440,8 @@ impl Sorting {
     fn merged(&self, first: &[u8], second: &[u8], element: usize, from_front: bool) -> Vec<u8> {
         let bytes = if from_front { first.len() } else { second.len() };
         let skipped = if from_front { 0 } else { first.len() };
-        let (mut first, mut second) = (first.chunks_exact(element).peekable(), second.chunks_exact(element).peekable());
+        let (mut first, mut second) =
+            (first.chunks_exact(element).peekable(), second.chunks_exact(element).peekable());
         let merge = std::iter::from_fn(|| match (first.peek(), second.peek()) {
             (Some(one), Some(other)) if self.order(other, one).is_lt() => second.next(),
             (Some(_), _) => first.next(),
