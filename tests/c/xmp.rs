@@ -62,6 +62,8 @@ fn ends(stage: &Stage) {
         fail(&mut run("exit-in-task"), 5, "status 5");
         fail(&mut run("xmp_exit"), 7, "status 7");
         succeed(&mut run("xmp_exit-well"));
+        // Others see the last eight bits: that is 0.
+        succeed(&mut run("exit-256"));
     }
     // Without a launcher, too, and the reason is told once.
     let said = fail(Command::new(&program).arg("return"), 3, "status 3");
@@ -78,6 +80,8 @@ fn wrong(stage: &Stage) {
         ("width", "wrong.c:13: reflect: misuse: a: the width 2:2 of dimension 1 is larger than its shadow, 1:1"),
         ("ranges", "wrong.c:14: gmove: misuse: a has 1 ranges and the right side has 2"),
         ("lengths", "wrong.c:15: gmove: misuse: a has [4] elements and a has [3]"),
+        ("task", "wrong.c:21: reflect: misuse: a: the node of rank 1 has a neighbouring part, and does not execute this task"),
+        ("kind", "xmp_array_ndims: misuse: the descriptor is of nodes or of a template, and not of an array"),
         ("type", "wrong.c:16: reduction: misuse: reduction &: there is none for double"),
         ("image", "wrong.c:17: assignment to a coarray: misuse: x: there is no image 2"),
         ("section", "wrong.c:18: assignment to a coarray: misuse: x: the section 8:5:1 leaves the array"),

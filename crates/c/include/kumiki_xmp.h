@@ -67,7 +67,8 @@ typedef struct kxmp_dim { long extent, shift, lower, nodes, width, mine; } kxmp_
 /* Shared by all arrays of one mapping; more follows that only the library knows. */
 typedef struct kxmp_mapping { int ndims; kxmp_dim dim[KXMP_MAX_DIMS]; } kxmp_mapping;
 typedef struct kxmp_array {
-  void *base;                    /* first byte of the local part, shadow included; NULL: not allocated, or nothing here */
+  void *base;                    /* first byte of the local part, shadow included; NULL: not allocated. Where nothing is here, */
+                                 /* memory that is not to be touched */
   char *origin;                  /* base, moved so that origin[(g0*extent1 + g1)*extent2 + g2] is element g0,g1,g2: only for non-cyclic dimensions; */
                                  /* in a cyclic one the local index stands for g */
   const kxmp_mapping *map;

@@ -145,6 +145,7 @@ static __inline__ MPI_Comm xmp_communicator_of(xmp_desc_t nodes) {
   const int *ranks;
   MPI_Group all, some;
   MPI_Comm *comm = (MPI_Comm *)kxmp_communicator(nodes, &is_new);
+  if (comm == NULL) return MPI_COMM_NULL;                      /* this node is not among them */
   if (is_new) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size != xmp_all_num_nodes()) kxmp_refuse("MPI_COMM_WORLD has not as many processes as there are nodes: start the program with mpirun");

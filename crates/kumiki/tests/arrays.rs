@@ -274,9 +274,41 @@ fn sort_scan_pack_and_unpack_go_by_the_order_of_elements() {
                 let at = (i * 11 + j) as i32;
                 assert_eq!(value, if at % 3 == 0 { at } else { 7 });
             });
+            // The mask lies on the same nodes in another order.
+            let turned: Vec<u32> = (0..ranks).rev().collect();
+            let template = Template::new(&[(0, 5)], &[block()], &Nodes::of(&turned, &[ranks])?)?;
+            let aligns = [Align::with(0, 0), Align::COLLAPSED];
+            let mut turned =
+                Array::<u8, 2>::new(world, &Mapping::new(&template, &[6, 11], &aligns, &[Shadow::NONE; 2])?)?;
+            turned.update(|[i, j], cell| *cell = u8::from((i * 11 + j) % 3 == 0));
+            assert_eq!(source.pack_into(&turned, &mut vector)?, 22);
+            vector.for_each(|[i], value| assert_eq!(value, if i < 22 { 3 * i as i32 } else { -1 }));
+            assert_eq!(back.unpack_from(&turned, &vector)?, 22);
             Ok(())
         });
     }
+}
+
+#[test]
+fn what_comes_for_a_reflect_that_is_given_up_does_not_go_to_the_next() {
+    everywhere(3, |world| {
+        let mapping = line(3, 12, Format::Block(None), Shadow::both(1))?;
+        let mut array = Array::<i64, 1>::new(world, &mapping)?;
+        for round in 0..3 {
+            array.fill(-1);
+            drop(array.start_reflect(&Width::all(&mapping), true)?);
+            array.update(|[i], cell| *cell = 100 * round + i);
+            let around = array.reflect()?;
+            let (first, last) = (4 * i64::from(world.rank()), 4 * i64::from(world.rank()) + 3);
+            if first > 0 {
+                assert_eq!(around[[first - 1]], 100 * round + first - 1);
+            }
+            if last < 11 {
+                assert_eq!(around[[last + 1]], 100 * round + last + 1);
+            }
+        }
+        Ok(())
+    });
 }
 
 #[test]

@@ -10,6 +10,7 @@ int main(int argc, char **argv) {
   printf("printed before the end\n");
   kxmp_barrier(HERE, executing());
   if (strcmp(argv[1], "return") == 0) return 3;
+  if (strcmp(argv[1], "exit-256") == 0) exit(256);
   if (strcmp(argv[1], "xmp_exit") == 0) xmp_exit(7);
   if (strcmp(argv[1], "xmp_exit-well") == 0) xmp_exit(0);
   if (strcmp(argv[1], "exit-in-task") == 0) {

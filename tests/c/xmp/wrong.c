@@ -51,6 +51,15 @@ int main(int argc, char **argv) {
     right.part[0] = three;
     kxmp_gmove("wrong.c:15", KXMP_COLLECTIVE, &left, &right, KXMP_SYNC);
   }
+  if (is(argv, "task")) {
+    kxmp_task task;
+    if (kxmp_task_begin(&task, "wrong.c:21", at1(p, at(0)), 0)) kxmp_reflect("wrong.c:21", &a, NULL, KXMP_CORNERS, KXMP_SYNC);
+    kxmp_task_end(&task);
+  }
+  if (is(argv, "kind")) {
+    int dimensions;
+    if (xmp_array_ndims(t, &dimensions) != 0) exit(1);
+  }
   if (is(argv, "type")) kxmp_reduction("wrong.c:16", executing(), KXMP_BAND, KXMP_DOUBLE, &value, 1, KXMP_SYNC);
   right.array = NULL;
   right.base = &value;

@@ -272,7 +272,11 @@ pub unsafe extern "C" fn xmp_align_template(d: Descriptor, dt: *mut Descriptor) 
 #[no_mangle]
 pub unsafe extern "C" fn xmp_array_laddr(d: Descriptor, laddr: *mut *mut c_void) -> c_int {
     // SAFETY: as the caller promises.
-    answer_edge("xmp_array_laddr", || unsafe { give(laddr, array(d)?.array.base.cast()) })
+    answer_edge("xmp_array_laddr", || unsafe {
+        let found = array(d)?;
+        let is_empty = found.part().is_none_or(|part| part.is_empty());
+        give(laddr, if is_empty { std::ptr::null_mut() } else { found.array.base.cast() })
+    })
 }
 
 /// How many elements this node has room for in each dimension, with the shadow.

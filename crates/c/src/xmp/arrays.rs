@@ -3,8 +3,10 @@
 //! An array is made without a word to other nodes. Those that all nodes make together have a number, by which every node finds the parts of the
 //! others without their help: each has a directory at a place that all know.
 
+use super::asynchronous::{discard_into, Memory};
 use super::directory;
 use super::nodes::{dimensions, text};
+use super::references::Tag;
 use super::sections::Section;
 use super::templates::Template;
 use super::{edge, edge_or, session, sets, MOST_DIMENSIONS};
@@ -186,8 +188,16 @@ impl KxmpArray {
     /// # Safety
     /// It must be one, or NULL; nobody else may use it.
     pub(super) unsafe fn get<'a>(array: *mut KxmpArray) -> Result<(&'a mut KxmpArray, &'a mut Inside)> {
+        if array.is_null() {
+            return Err(misuse("the array is NULL"));
+        }
+        // SAFETY: whatever descriptor it is, it begins with a word.
+        let first = unsafe { array.cast::<u64>().read() };
+        if first == Tag::Nodes as u64 || first == Tag::Template as u64 {
+            return Err(misuse("the descriptor is of nodes or of a template, and not of an array"));
+        }
         // SAFETY: as the caller promises.
-        let array = unsafe { array.as_mut() }.ok_or_else(|| misuse("the array is NULL"))?;
+        let array = unsafe { &mut *array };
         // SAFETY: what the library has put there.
         match unsafe { array.inside.as_mut() } {
             Some(inside) => Ok((array, inside)),
@@ -228,7 +238,8 @@ impl KxmpArray {
         let moved: i64 = (0..map.space.dimensions().len())
             .map(|at| part.shift(at).unwrap_or(0).wrapping_mul(part.strides()[at] as i64))
             .sum();
-        self.base = if part.is_empty() { std::ptr::null_mut() } else { base };
+        // Also where nothing is here: a function that is handed the array finds by it which one it is.
+        self.base = base;
         self.origin = base.wrapping_offset((moved * self.element as i64) as isize).cast();
         self.map = Arc::as_ptr(&map).cast();
         // SAFETY: what the library has put there.
@@ -245,11 +256,11 @@ impl Inside {
     }
 
     /// Memory for the part of this node: all nodes have the same number for it, if all make it.
-    fn allocate(&mut self, map: &KxmpMapping, element: usize) -> Result<*mut u8> {
+    fn allocate(&mut self, map: &KxmpMapping, element: usize, name: &str) -> Result<*mut u8> {
         let bytes = size_for(map.elements()?, element, "the array")?;
         session::with(|world| {
             let region = world.alloc::<u8>(bytes.max(1))?;
-            self.number = directory::enter(world, &region)?;
+            self.number = directory::enter(world, &region, (name, element, map.space.sizes()))?;
             let base = region.as_mut_ptr();
             self.region = Some(region);
             Ok(base)
@@ -308,7 +319,7 @@ pub unsafe extern "C" fn kxmp_array_make(
                     inside.number = directory::number_of(memory as usize);
                     memory.cast()
                 }
-                _ => inside.allocate(&map, element)?,
+                _ => inside.allocate(&map, element, &array.name())?,
             };
             array.settle(map, base);
             Ok(())
@@ -385,6 +396,7 @@ pub(super) fn release(array: &mut KxmpArray) {
         map = &raw const NOTHING[inside.axes.len().min(MOST_DIMENSIONS)];
         if let (Some(region), number) = (inside.region.take(), inside.number.take()) {
             let _ = session::with(|world| directory::leave(world, number));
+            let _ = discard_into(Memory { start: region.as_mut_ptr(), bytes: region.len() });
             drop(region);
         }
         inside.map = None;
@@ -422,7 +434,7 @@ pub unsafe extern "C" fn kxmp_malloc(
                 u64::try_from(size).map_err(|_| misuse(format!("a dimension of {size} elements")))
             };
             let map = inside.map_for(&sizes.iter().map(size).collect::<Result<Vec<u64>>>()?)?;
-            let base = inside.allocate(&map, array.element)?;
+            let base = inside.allocate(&map, array.element, &array.name())?;
             array.settle(map, base);
             Ok(base.cast())
         })

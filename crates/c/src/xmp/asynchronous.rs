@@ -118,10 +118,30 @@ fn wait(id: c_long) -> Result<()> {
     session::with(|_| list.into_iter().try_for_each(Begun::finish))
 }
 
-/// Waits for all that was started.
-pub(super) fn wait_all() -> Result<()> {
-    let ids: Vec<c_long> = begun().keys().copied().collect();
-    ids.into_iter().try_for_each(wait)
+/// Throws away what was started and would write into this memory, when it has come: the memory is given back.
+pub(super) fn discard_into(memory: Memory) -> Result<()> {
+    discard(|begun| !begun.to.is_apart(memory))
+}
+
+/// Throws away all that was started, when it has come: at the end the memory that it would go to may be gone.
+pub(super) fn discard_all() -> Result<()> {
+    discard(|_| true)
+}
+
+fn discard(is_meant: impl Fn(&Begun) -> bool) -> Result<()> {
+    let mut left = Vec::new();
+    begun().retain(|_, list| {
+        left.extend(list.extract_if(.., |begun| is_meant(begun)));
+        !list.is_empty()
+    });
+    if left.is_empty() {
+        return Ok(());
+    }
+    // What is waited for is in nobody's hands meanwhile.
+    session::with(|_| {
+        drop(left);
+        Ok(())
+    })
 }
 
 /// Waits for what was started by these numbers. Those that nothing has are left out.

@@ -30,6 +30,14 @@ fn number(kind: c_int, bytes: &[u8]) -> Option<Number> {
     })
 }
 
+/// Reads a whole number of a type; none of a type of other numbers, or if it is too large.
+pub(super) fn whole(kind: c_int, bytes: &[u8]) -> Option<i64> {
+    match number(kind, bytes)? {
+        Number::Whole(number) => i64::try_from(number).ok(),
+        Number::Real(_) => None,
+    }
+}
+
 /// The bytes of a number as one of a type.
 fn bytes(kind: c_int, number: Number) -> Option<([u8; 32], usize)> {
     // What does not fit wraps around, or ends at the last that does.

@@ -1,14 +1,17 @@
-//! Where the parts of arrays are: each node has a directory, at a place that all know, of the arrays that all nodes make together. The n-th of
-//! them is the same one on all nodes.
+//! Where the parts of arrays are: each node has a directory, at a place that all know, of the arrays that all nodes make together. Nodes make and
+//! drop them in the same order, so that a number means the same one on all nodes. Where a program does not keep to that, the mark of an entry, which
+//! says what the array is and which of its kind, tells that another is found.
 
-use super::sets;
+use super::{sets, tasks};
+use crate::guard::misuse;
 use kumiki::data::SharedArray;
-use kumiki::{GlobalAddress, GlobalPtr, Rank, Region, Result, World};
+use kumiki::{GlobalAddress, GlobalPtr, Pod, Rank, Region, Result, World};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An entry: address and registration, as a pointer has them; zeros if there is none.
-type Entry = [u64; 2];
+/// An entry: address and registration, as a pointer has them, and the mark of what is there; zeros if there is none.
+type Entry = [u64; 3];
 
 /// Entries of the first piece; each piece has twice as many as the one before.
 const FIRST: u64 = 64;
@@ -20,10 +23,14 @@ struct Directory {
     /// Where the pieces of each node are.
     heads: SharedArray<Entry>,
     pieces: Vec<Region<Entry>>,
-    /// How many arrays there have been.
-    count: u64,
+    /// The marks of the arrays by their numbers; none where the array is gone.
+    marks: Vec<Option<u64>>,
+    /// The numbers of those that are gone: the last comes first again.
+    free: Vec<u64>,
     /// The numbers of the arrays that there are, by where they begin.
     numbers: HashMap<usize, u64>,
+    /// How many arrays of each kind there have been.
+    made: HashMap<u64, u64>,
 }
 
 static DIRECTORY: Mutex<Option<Directory>> = Mutex::new(None);
@@ -35,7 +42,14 @@ fn directory() -> MutexGuard<'static, Option<Directory>> {
 /// Makes the directory: all nodes do so together.
 pub(super) fn begin(world: &World) -> Result<()> {
     let heads = world.shared_array::<Entry>(PIECES)?;
-    *directory() = Some(Directory { heads, pieces: Vec::new(), count: 0, numbers: HashMap::new() });
+    *directory() = Some(Directory {
+        heads,
+        pieces: Vec::new(),
+        marks: Vec::new(),
+        free: Vec::new(),
+        numbers: HashMap::new(),
+        made: HashMap::new(),
+    });
     Ok(())
 }
 
@@ -50,29 +64,41 @@ fn place(number: u64) -> (usize, usize) {
     (piece as usize, (number - FIRST * ((1 << piece) - 1)) as usize)
 }
 
-fn entry_of(region: &Region<u8>) -> Entry {
+fn entry_of<T: Pod>(region: &Region<T>, mark: u64) -> Entry {
     let (address, registration) = region.ptr().parts();
-    [address.bits(), registration]
+    [address.bits(), registration, mark]
 }
 
-/// Enters memory of an array, if all nodes execute: its number.
-pub(super) fn enter(world: &World, region: &Region<u8>) -> Result<Option<u64>> {
-    if sets::executing()?.members.len() != world.ranks() {
+fn hash_of(what: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Enters memory of an array, if all nodes execute: its number. `what` is the same for this array on all nodes.
+pub(super) fn enter(world: &World, region: &Region<u8>, what: impl Hash) -> Result<Option<u64>> {
+    if sets::executing()?.members.len() != world.ranks() || tasks::is_in_plain() {
         return Ok(None);
     }
     let mut kept = directory();
     let Some(directory) = kept.as_mut() else { return Ok(None) };
-    let number = directory.count;
+    let kind = hash_of(what);
+    let before = directory.made.entry(kind).or_default();
+    let mark = hash_of((kind, *before));
+    *before += 1;
+    let number = directory.free.pop().unwrap_or(directory.marks.len() as u64);
     let (piece, at) = place(number);
     while directory.pieces.len() <= piece {
         let next = world.alloc::<Entry>((FIRST as usize) << directory.pieces.len())?;
-        let (address, registration) = next.ptr().parts();
-        directory.heads.set(directory.pieces.len(), [address.bits(), registration])?;
+        directory.heads.set(directory.pieces.len(), entry_of(&next, 0))?;
         directory.pieces.push(next);
     }
-    directory.pieces[piece].write(at, &[entry_of(region)])?;
+    directory.pieces[piece].write(at, &[entry_of(region, mark)])?;
     directory.numbers.insert(region.as_mut_ptr() as usize, number);
-    directory.count += 1;
+    match directory.marks.get_mut(number as usize) {
+        Some(known) => *known = Some(mark),
+        None => directory.marks.push(Some(mark)),
+    }
     Ok(Some(number))
 }
 
@@ -81,9 +107,12 @@ pub(super) fn leave(_world: &World, number: Option<u64>) -> Result<()> {
     let (Some(number), mut kept) = (number, directory()) else { return Ok(()) };
     let Some(directory) = kept.as_mut() else { return Ok(()) };
     directory.numbers.retain(|_, known| *known != number);
+    if directory.marks.get_mut(number as usize).and_then(Option::take).is_some() {
+        directory.free.push(number);
+    }
     let (piece, at) = place(number);
     match directory.pieces.get(piece) {
-        Some(piece) => piece.write(at, &[[0; 2]]),
+        Some(piece) => piece.write(at, &[[0; 3]]),
         None => Ok(()),
     }
 }
@@ -93,20 +122,31 @@ pub(super) fn number_of(start: usize) -> Option<u64> {
     directory().as_ref()?.numbers.get(&start).copied()
 }
 
-/// Where the part of a node is of an array.
+/// Where the part of a node is of an array; none if it has none, or has none any more.
 pub(super) fn find(world: &World, rank: Rank, number: u64) -> Result<Option<GlobalPtr<u8>>> {
     let (piece, at) = place(number);
-    let head = match directory().as_ref() {
-        Some(directory) => directory.heads.at(rank, piece),
+    let (head, wanted) = match directory().as_ref() {
+        Some(directory) => {
+            (directory.heads.at(rank, piece), directory.marks.get(number as usize).copied().flatten())
+        }
         None => return Ok(None),
     };
-    let [address, registration] = world.get(head)?;
+    let [address, registration, _] = world.get(head)?;
     if address == 0 {
         return Ok(None);
     }
     let piece: GlobalPtr<Entry> = GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration);
-    let [address, registration] = world.get(piece + at)?;
-    Ok((address != 0).then(|| GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration)))
+    let [address, registration, mark] = world.get(piece + at)?;
+    if address == 0 {
+        return Ok(None);
+    }
+    if Some(mark) != wanted {
+        return Err(misuse(format!(
+            "rank {rank} has another array in its place: arrays that others reach are made and dropped by all nodes in the same order, \
+             not under a condition that only some meet"
+        )));
+    }
+    Ok(Some(GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration)))
 }
 
 #[cfg(test)]

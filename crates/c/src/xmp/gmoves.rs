@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 const COLLECTIVE: c_int = 0;
 const IN: c_int = 1;
+const OUT: c_int = 2;
 
 /// One side: how it lies, what is meant of it, and what this node has.
 pub(super) struct Side {
@@ -109,6 +110,8 @@ pub unsafe extern "C" fn kxmp_gmove(
             // What a node gets is its own; what it puts all have, and one of them puts it.
             let left = Side::new(left, "left", if mode == IN { &own } else { all })?;
             let right = Side::new(right, "right", all)?;
+            // A variable is with those who execute, and each has its own.
+            let mode = if mode == OUT && !left.is_array { COLLECTIVE } else { mode };
             check(&left, &right)?;
             if left.kind != right.kind && conversions::is_possible(right.kind, left.kind) {
                 return convert_and_move(&set, mode, &left, &right);

@@ -3,7 +3,7 @@
 use super::collectives::meet;
 use super::inquiry::Descriptor;
 use super::transforms::Whole;
-use super::{directory, edge, session, sets, MOST_DIMENSIONS};
+use super::{conversions, directory, edge, session, sets, MOST_DIMENSIONS};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::{Rank, Result, Shape, World};
@@ -13,8 +13,8 @@ use std::ffi::c_int;
 /// Elements that go to, or come from, a node: where they lie there, and here.
 type Pairs = BTreeMap<Rank, Vec<(usize, usize)>>;
 
-/// What the lists of indices name: for each element of `near` that this node has, the place of one of `far`.
-fn pairs(near: &Whole, far: &Whole, indices: &[Whole]) -> Result<Pairs> {
+/// What the lists of indices name: for each element of `near` that this node has, the place of one of `far`, or, for puts, the places of all its copies.
+fn pairs(near: &Whole, far: &Whole, indices: &[Whole], is_get: bool) -> Result<Pairs> {
     if indices.len() != far.map.dimensions().len() {
         let (has, wants) = (indices.len(), far.map.dimensions().len());
         return Err(misuse(format!(
@@ -43,8 +43,12 @@ fn pairs(near: &Whole, far: &Whole, indices: &[Whole]) -> Result<Pairs> {
             )));
             return;
         };
-        match place_of(far, &index) {
-            Ok((rank, there)) => pairs.entry(rank).or_default().push((there, place)),
+        match places_of(far, &index, is_get) {
+            Ok(places) => {
+                places
+                    .into_iter()
+                    .for_each(|(rank, there)| pairs.entry(rank).or_default().push((there, place)));
+            }
             Err(error) => wrong = Some(error),
         }
     });
@@ -88,20 +92,22 @@ fn number(array: &Whole, index: &[i64]) -> Option<i64> {
     let start = array.map.part(sets::rank()).place(index)? * array.element;
     // SAFETY: the program leaves the array alone meanwhile.
     let bytes = unsafe { array.memory.slice() }.get(start..start + array.element)?;
-    match bytes.len() {
-        4 => Some(super::values::read::<i32>(bytes).into()),
-        8 => Some(super::values::read::<i64>(bytes)),
-        _ => None,
-    }
+    conversions::whole(array.kind, bytes)
 }
 
-/// Who has an element, and where.
-fn place_of(array: &Whole, index: &[i64]) -> Result<(Rank, usize)> {
+/// Who has an element, and where: one of them, the own if there is one, or all.
+fn places_of(array: &Whole, index: &[i64], only_one: bool) -> Result<Vec<(Rank, usize)>> {
     let owners = array.map.owners(index)?;
     let own = sets::rank();
-    let rank = if owners.contains(own) { Some(own) } else { owners.first() };
-    let place = rank.and_then(|rank| Some((rank, array.map.part(rank).place(index)?)));
-    place.ok_or_else(|| misuse(format!("{} has no element {index:?}", array.name)))
+    let ranks: Vec<Rank> = match only_one {
+        true if owners.contains(own) => vec![own],
+        true => owners.first().into_iter().collect(),
+        false => owners.ranks().collect(),
+    };
+    let place = |rank: Rank| Some((rank, array.map.part(rank).place(index)?));
+    let places: Option<Vec<(Rank, usize)>> = ranks.into_iter().map(place).collect();
+    let places = places.filter(|places| !places.is_empty());
+    places.ok_or_else(|| misuse(format!("{} has no element {index:?}", array.name)))
 }
 
 /// Moves elements between this node and others.
@@ -160,7 +166,7 @@ unsafe fn indexed(
         return Err(misuse(format!("{} and {} have elements of different types", near.name, far.name)));
     }
     let set = sets::executing()?;
-    let pairs = pairs(&near, &far, &indices)?;
+    let pairs = pairs(&near, &far, &indices, is_get)?;
     meet(&set)?;
     session::with(|world| transfer(world, &near, &far, &pairs, is_get))?;
     meet(&set)

@@ -22,25 +22,25 @@ struct Told {
 static TOLD: Mutex<Option<HashMap<Members, Told>>> = Mutex::new(None);
 
 /// Does something with what is told of nodes: those of a descriptor, or those that execute.
-unsafe fn with_told<R>(nodes: Descriptor, work: impl FnOnce(&mut Told) -> R) -> Result<R> {
+/// None if this node is not among them.
+unsafe fn with_told<R>(nodes: Descriptor, work: impl FnOnce(&mut Told) -> R) -> Result<Option<R>> {
     let members = match nodes.is_null() {
         true => sets::executing()?.members.clone(),
         // SAFETY: as the caller promises.
         false => unsafe { inquiry::nodes(nodes) }?.members.clone(),
     };
     let set: Option<Arc<Set>> = session::with(|world| Ok(sets::of(world, members)))?;
-    let set = set
-        .ok_or_else(|| Error::Refused("this node is not among those whose communicator is wanted".into()))?;
+    let Some(set) = set else { return Ok(None) };
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let told = told.get_or_insert_with(HashMap::new).entry(set.members.clone()).or_insert_with(|| Told {
         ranks: set.members.iter().map(|rank| rank as c_int).collect(),
         communicator: Box::new([0; ROOM]),
         is_made: false,
     });
-    Ok(work(told))
+    Ok(Some(work(told)))
 }
 
-/// The ranks of nodes, in their order: those of a descriptor, or with NULL those that execute.
+/// The ranks of nodes, in their order: those of a descriptor, or with NULL those that execute; NULL if this node is not among them.
 ///
 /// # Safety
 /// `nodes` must be a descriptor, or NULL; `count` must be writable.
@@ -49,15 +49,17 @@ pub unsafe extern "C" fn kxmp_members(nodes: Descriptor, count: *mut c_int) -> *
     // SAFETY: as the caller promises; there is no place. The list stays where it is.
     unsafe {
         edge(std::ptr::null(), "xmp_get_mpi_comm", || {
-            with_told(nodes, |told| {
+            count.write(0);
+            let told = with_told(nodes, |told| {
                 count.write(told.ranks.len() as c_int);
                 told.ranks.as_ptr()
-            })
+            })?;
+            Ok(told.unwrap_or(std::ptr::null()))
         })
     }
 }
 
-/// Where the communicator of nodes is kept, and whether it is to be made now.
+/// Where the communicator of nodes is kept, and whether it is to be made now; NULL if this node is not among them.
 ///
 /// # Safety
 /// `nodes` must be a descriptor, or NULL; `is_new` must be writable.
@@ -66,10 +68,12 @@ pub unsafe extern "C" fn kxmp_communicator(nodes: Descriptor, is_new: *mut c_int
     // SAFETY: as the caller promises; there is no place. The memory stays where it is.
     unsafe {
         edge(std::ptr::null(), "xmp_get_mpi_comm", || {
-            with_told(nodes, |told| {
+            is_new.write(0);
+            let told = with_told(nodes, |told| {
                 is_new.write(c_int::from(!std::mem::replace(&mut told.is_made, true)));
                 told.communicator.as_mut_ptr().cast()
-            })
+            })?;
+            Ok(told.unwrap_or(std::ptr::null_mut()))
         })
     }
 }

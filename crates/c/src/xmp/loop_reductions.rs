@@ -75,7 +75,7 @@ pub unsafe extern "C" fn kxmp_loop_reduction_begin(
             let (clause, _) = clause(&on, levels, level, op, kind)?;
             let value = writable(value, bytes_for(count, &clause.kind)?, "the variable")?;
             if clause.op.located().is_some() {
-                nests::order_next();
+                nests::begin_order();
             }
             if clause.set.is_some_and(|set| set.me > 0) {
                 let identity = clause.kind.identity(clause.op)?;
@@ -110,6 +110,9 @@ pub unsafe extern "C" fn kxmp_loop_reduction_end(
     unsafe {
         edge(place, "the reduction of a loop", || {
             let (clause, level) = clause(&on, levels, level, op, kind)?;
+            if clause.op.located().is_some() {
+                nests::end_order();
+            }
             let value = writable(value, bytes_for(count, &clause.kind)?, "the variable")?;
             let Some(set) = clause.set else { return Ok(()) };
             let Some((extremum, is_first)) = clause.op.located() else {

@@ -9,7 +9,9 @@ use crate::guard::misuse;
 use kumiki::array::{self, Axis, Progression, Sub};
 use kumiki::Result;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::{Mutex, PoisonError};
 
 /// `kxmp_widen`.
 #[repr(C)]
@@ -76,13 +78,36 @@ impl Left {
 }
 
 thread_local! {
-    /// Whether the next nest must be executed in the order of the sequential program: it looks for the first or the last of something.
-    static ORDERED: Cell<bool> = const { Cell::new(false) };
+    /// How many reductions are open that look for the first or the last of something: meanwhile nests are executed in the order of the sequential
+    /// program. One loop of the program may be several nests, and have others inside.
+    static ORDERED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The next nest is executed in the order of the sequential program.
-pub(super) fn order_next() {
-    ORDERED.set(true);
+/// From now on nests are executed in the order of the sequential program.
+pub(super) fn begin_order() {
+    ORDERED.set(ORDERED.get() + 1);
+}
+
+/// What began with [`begin_order`] ends.
+pub(super) fn end_order() {
+    ORDERED.set(ORDERED.get().saturating_sub(1));
+}
+
+/// The boxes that nests have left, by where the nest is. A nest that the program has left in the middle is never asked for the rest: what it had goes
+/// when another begins in its place.
+static LEFT: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// Notes what a nest has left, and drops what an earlier one in its place had.
+fn keep(nest: *const KxmpNest, left: Option<*mut Left>) {
+    let mut all = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let earlier = match left {
+        Some(left) => all.insert(nest as usize, left as usize),
+        None => all.remove(&(nest as usize)),
+    };
+    if let Some(earlier) = earlier {
+        // SAFETY: it was made for a nest in this place, which is not there any more or has come to its end, and is given up here, once.
+        drop(unsafe { Box::from_raw(earlier as *mut Left) });
+    }
 }
 
 /// What one loop comes to on this node.
@@ -117,7 +142,7 @@ pub unsafe extern "C" fn kxmp_nest_begin(
                 return Err(misuse("the step of a loop is 0"));
             }
             let mut left = parts(&on, level, widen.as_ref().filter(|widen| widen.mode != 0))?;
-            if ORDERED.take() {
+            if ORDERED.get() > 0 {
                 left.parts.iter_mut().for_each(|lists| order(lists));
             }
             let mut begun = KxmpNest {
@@ -134,7 +159,9 @@ pub unsafe extern "C" fn kxmp_nest_begin(
                 }
             }
             if !left.parts.is_empty() {
-                begun.inside[0] = Box::into_raw(Box::new(left)).cast();
+                let left = Box::into_raw(Box::new(left));
+                keep(nest, Some(left));
+                begun.inside[0] = left.cast();
             }
             nest.write(begun);
             Ok(())
@@ -155,15 +182,13 @@ pub unsafe extern "C" fn kxmp_nest_next(nest: *mut KxmpNest) -> c_int {
         if more.is_null() {
             return Ok(std::mem::take(&mut nest.counters[0]) as c_int);
         }
-        // SAFETY: it was made when the nest was begun, and is given up here, once.
-        unsafe {
-            let has_next = (*more).next(&mut nest.ranges);
-            if !has_next {
-                drop(Box::from_raw(more));
-                nest.inside[0] = std::ptr::null_mut();
-            }
-            Ok(has_next.into())
+        // SAFETY: it was made when the nest was begun, and is there until its end.
+        let has_next = unsafe { (*more).next(&mut nest.ranges) };
+        if !has_next {
+            nest.inside[0] = std::ptr::null_mut();
+            keep(nest, None);
         }
+        Ok(has_next.into())
     })
 }
 
@@ -187,8 +212,15 @@ fn order(lists: &mut [Vec<Progression>]) {
     }
     let Some(last) = lists.iter().rposition(|list| list.len() > 1) else { return };
     for list in &mut lists[..last] {
-        let single = |index: i64| Progression { first: index, last: index, step: 1 };
-        *list = list.iter().flat_map(|range| range.indices()).map(single).collect();
+        // The sign says in which direction the program compares.
+        let single = |range: &Progression| {
+            let step = range.step.signum();
+            range
+                .indices()
+                .map(move |index| Progression { first: index, last: index, step })
+                .collect::<Vec<_>>()
+        };
+        *list = list.iter().flat_map(single).collect();
     }
 }
 
@@ -414,5 +446,16 @@ mod tests {
         }
         let model: Vec<(i64, i64)> = (1..3).flat_map(|i| [0, 1, 2, 6, 7, 8].map(|j| (i, j))).collect();
         assert_eq!(seen, model);
+    }
+
+    #[test]
+    fn a_nest_in_order_that_goes_down_keeps_its_direction() {
+        let range = |first, last, step| Progression { first, last, step };
+        let mut lists = vec![vec![range(5, 1, -2)], vec![range(6, 0, -6), range(7, 1, -6)]];
+        order(&mut lists);
+        assert_eq!(lists[0], [range(5, 5, -1), range(3, 3, -1), range(1, 1, -1)]);
+        assert!(lists[1].iter().all(|range| range.step < 0));
+        let inner: Vec<i64> = lists[1].iter().flat_map(|range| range.indices()).collect();
+        assert_eq!(inner, [7, 6, 1, 0]);
     }
 }

@@ -198,7 +198,23 @@ pub(super) fn single(world: &World, reference: &KxmpRef) -> Result<Rank> {
     }
 }
 
-/// The set that shares the iterations of a loop: where no variable stands, only nodes with this one's coordinate are in it.
+/// The set of those members that execute; none if this node is not among them.
+fn executing_of(members: Members) -> Result<Option<Arc<Set>>> {
+    let executing = sets::executing()?;
+    let executes = |rank: &Rank| executing.members.position(*rank).is_some();
+    session::with(|world| {
+        let all_execute =
+            executing.members.len() == world.ranks() || members.iter().all(|rank| executes(&rank));
+        let members = match all_execute {
+            true => members,
+            false => Members::from(members.iter().filter(executes).collect::<Vec<Rank>>()),
+        };
+        Ok(sets::of(world, members))
+    })
+}
+
+/// The set that shares the iterations of a loop: where no variable stands, only nodes with this one's coordinate are in it. In a task, only those that
+/// execute it.
 pub(super) fn loop_set(reference: &KxmpRef, levels: &[KxmpLevel]) -> Result<Option<Arc<Set>>> {
     let has_variable = |axis: usize| levels.iter().any(|level| usize::try_from(level.axis) == Ok(axis));
     match reference.of()? {
@@ -211,13 +227,16 @@ pub(super) fn loop_set(reference: &KxmpRef, levels: &[KxmpLevel]) -> Result<Opti
                     sub.kind = KxmpSub::ANY;
                 }
             }
-            set(&reference)
+            match session::with(|world| members(world, &reference))? {
+                Some(members) => executing_of(members),
+                None => Ok(None),
+            }
         }
         Of::Template(template) => {
             let space = template.space()?;
             let Some(own) = space.nodes().coordinates(sets::rank()) else { return Ok(None) };
             let Some(subscripts) = template.subscripts(&space, &reference.without_variables(levels))? else {
-                return session::with(|world| Ok(sets::of(world, space.nodes().members())));
+                return executing_of(space.nodes().members());
             };
             let mut coordinates: Vec<Vec<u32>> = own.iter().map(|&at| vec![at]).collect();
             for (dimension, subscript) in subscripts.iter().enumerate() {
@@ -228,8 +247,7 @@ pub(super) fn loop_set(reference: &KxmpRef, levels: &[KxmpLevel]) -> Result<Opti
                     coordinates[at] = space.axis(dimension).owner(*index).into_iter().collect();
                 }
             }
-            let members = space.nodes().product(&coordinates)?.members();
-            session::with(|world| Ok(sets::of(world, members)))
+            executing_of(space.nodes().product(&coordinates)?.members())
         }
     }
 }

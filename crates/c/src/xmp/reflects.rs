@@ -3,7 +3,7 @@
 use super::arrays::{Kept, KxmpArray, KxmpMapping, KxmpWidth};
 use super::asynchronous::{run, Memory};
 use super::values::{Op, Type};
-use super::{edge, session};
+use super::{edge, session, sets};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::array::{Plan, Width};
@@ -54,10 +54,23 @@ unsafe fn prepared<'a>(array: *mut KxmpArray, width: *const KxmpWidth) -> Result
     }
 }
 
+/// An error if a node would wait for one that does not execute the directive.
+fn check_executing(array: &KxmpArray, plan: &Plan) -> Result<()> {
+    let set = sets::executing()?;
+    let outside = plan.peers().find(|&rank| set.members.position(rank).is_none());
+    outside.map_or(Ok(()), |rank| {
+        Err(misuse(format!(
+            "{}: the node of rank {rank} has a neighbouring part, and does not execute this task; let all nodes of the array execute it",
+            array.name()
+        )))
+    })
+}
+
 fn reflect(array: &KxmpArray, map: &KxmpMapping, kept: &Kept, id: c_long) -> Result<()> {
     let widths = widths(array, map, kept.widths.as_deref())?;
     let plan =
         session::with(|world| Plan::reflect(world, array.element, &map.space, &widths, !kept.orthogonal))?;
+    check_executing(array, &plan)?;
     // SAFETY: the program leaves the array alone until it has waited.
     unsafe {
         let memory = Memory::of(array, array.memory(map)?.len());
@@ -149,6 +162,7 @@ pub unsafe extern "C" fn kxmp_reduce_shadow(
             let plan = session::with(|world| {
                 Plan::reduce_shadow(world, array.element, &map.space, &widths, orthogonal == 0)
             })?;
+            check_executing(array, &plan)?;
             let memory = Memory::of(array, array.memory(&map)?.len());
             run(&plan, memory, memory, Some(how), id)
         })

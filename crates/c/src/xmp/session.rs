@@ -103,7 +103,7 @@ pub(super) fn start() -> Result<()> {
 
 /// Leaves the world with all others.
 pub(super) fn leave() -> Result<()> {
-    asynchronous::wait_all()?;
+    asynchronous::discard_all()?;
     with(|world| world.sync())?;
     units().1 = 0;
     WORLD.replace(|world| world.finalize().map(|()| None))
@@ -140,23 +140,28 @@ fn watch() {
 /// `process` is the number of the process that joined: a child that it forked ends by itself.
 extern "C" fn end_at_exit(code: c_int, process: *mut c_void) {
     let is_child = std::process::id() as usize != process as usize;
-    if is_child || ABORTING.load(Ordering::Relaxed) || !WORLD.is_taken() {
+    if is_child || ABORTING.load(Ordering::Relaxed) {
         return;
     }
-    // What was printed must not wait for the others.
-    flush_output();
-    if code != 0 {
-        abort(code as u8, &format!("the program ended with status {code}"));
+    // What others see of a status.
+    let code = code as u8;
+    if WORLD.is_taken() {
+        // What was printed must not wait for the others.
+        flush_output();
+        if code != 0 {
+            abort(code, &format!("the program ended with status {code}"));
+        }
+        // SAFETY: there is no place.
+        unsafe {
+            edge(std::ptr::null(), "the end of the program", || match leave() {
+                // It has been left.
+                Err(Error::Closed(_)) => Ok(()),
+                left => left,
+            });
+        }
     }
-    // SAFETY: there is no place.
-    unsafe {
-        edge(std::ptr::null(), "the end of the program", || match leave() {
-            // It has been left.
-            Err(Error::Closed(_)) => Ok(()),
-            left => left,
-        });
-    }
-    if STARTED_MPI.swap(false, Ordering::Relaxed) {
+    // Also after xmp_finalize. A program that failed leaves it to MPI's launcher to end the others.
+    if code == 0 && STARTED_MPI.swap(false, Ordering::Relaxed) {
         kumiki::raw::stop_mpi();
     }
 }

@@ -413,6 +413,46 @@ pub unsafe extern "C" fn xmp_unpack(a: Descriptor, v: Descriptor, mask: Descript
     }
 }
 
+/// How elements of a type are sorted: what is no number is the largest.
+struct Sorting {
+    kind: Type,
+    down: bool,
+}
+
+impl Sorting {
+    fn order(&self, one: &[u8], other: &[u8]) -> Ordering {
+        let is_number = |value: &[u8]| self.kind.order(value, value).is_some();
+        let order = self.kind.order(one, other).unwrap_or_else(|| is_number(other).cmp(&is_number(one)));
+        match self.down {
+            true => order.reverse(),
+            false => order,
+        }
+    }
+
+    /// Elements that lie one behind the other, in order.
+    fn sorted(&self, values: &[u8], element: usize) -> Vec<u8> {
+        let mut chunks: Vec<&[u8]> = values.chunks_exact(element).collect();
+        chunks.sort_by(|one, other| self.order(one, other));
+        chunks.concat()
+    }
+
+    /// As many elements of two sorted lists, from the front or from the back, as one of them has. Equal ones of the first come first.
+    fn merged(&self, first: &[u8], second: &[u8], element: usize, from_front: bool) -> Vec<u8> {
+        let bytes = if from_front { first.len() } else { second.len() };
+        let skipped = if from_front { 0 } else { first.len() };
+        let (mut first, mut second) =
+            (first.chunks_exact(element).peekable(), second.chunks_exact(element).peekable());
+        let merge = std::iter::from_fn(|| match (first.peek(), second.peek()) {
+            (Some(one), Some(other)) if self.order(other, one).is_lt() => second.next(),
+            (Some(_), _) => first.next(),
+            (None, _) => second.next(),
+        });
+        let mut result = Vec::with_capacity(bytes);
+        merge.skip(skipped / element).take(bytes / element).for_each(|value| result.extend_from_slice(value));
+        result
+    }
+}
+
 /// Sorts: each node its block, and then neighbours exchange theirs, as often as there are nodes.
 unsafe fn sort(to: Descriptor, from: Descriptor, down: bool) -> Result<()> {
     // SAFETY: as the caller promises.
@@ -420,40 +460,32 @@ unsafe fn sort(to: Descriptor, from: Descriptor, down: bool) -> Result<()> {
     to.check_same_type(&from)?;
     let is_line = to.dimensions() == 1 && from.dimensions() == 1 && to.size(0) == from.size(0);
     check(is_line, || format!("{} and {} must have one dimension, and the same length", to.name, from.name))?;
-    let kind = Type::new(from.kind)?;
-    let order = move |one: &Vec<u8>, other: &Vec<u8>| {
-        let order = kind.order(one, other).unwrap_or(Ordering::Equal);
-        if down {
-            order.reverse()
-        } else {
-            order
-        }
-    };
+    let sorting = Sorting { kind: Type::new(from.kind)?, down };
+    let zero = vec![0; from.element];
+    check(sorting.kind.order(&zero, &zero).is_some(), || {
+        format!("{} has complex numbers, which have no order", from.name)
+    })?;
     let blocks = in_blocks(&from, &set)?;
     // SAFETY: it was made here.
     let bytes = unsafe { blocks.bytes() };
-    let mut values: Vec<Vec<u8>> = bytes.chunks_exact(from.element).map(<[u8]>::to_vec).collect();
-    values.sort_by(order);
-    let counts = all_counts(&set, values.len() as u64)?;
+    let mut values = sorting.sorted(bytes, from.element);
+    let counts = all_counts(&set, (values.len() / from.element) as u64)?;
     if !set.is_single() {
         // Those who have nothing are at the end.
         let holders = counts.iter().filter(|count| **count > 0).count() as Rank;
-        set.with_group(|group| merge_with_neighbours(group, &mut values, from.element, holders, &order))?;
+        set.with_group(|group| merge_with_neighbours(group, &mut values, from.element, holders, &sorting))?;
     }
-    values
-        .iter()
-        .zip(bytes.chunks_exact_mut(from.element))
-        .for_each(|(value, into)| into.copy_from_slice(value));
+    bytes[..values.len()].copy_from_slice(&values);
     to.copy_all(&blocks, set.nodes()?)
 }
 
 /// Odd and even pairs in turn: the lower one keeps what comes first.
 fn merge_with_neighbours(
     group: &Group<'_>,
-    values: &mut Vec<Vec<u8>>,
+    values: &mut Vec<u8>,
     element: usize,
     holders: Rank,
-    order: &impl Fn(&Vec<u8>, &Vec<u8>) -> Ordering,
+    sorting: &Sorting,
 ) -> Result<()> {
     const CONTEXT: u32 = 0x8000_0012;
     let me = group.rank();
@@ -464,23 +496,14 @@ fn merge_with_neighbours(
         let theirs = session::with(|world| {
             let mail = world.messages().context(CONTEXT);
             let rank = group.world_rank(partner).ok_or_else(|| misuse("there is no such neighbour"))?;
-            let sending = mail.start_send::<u8>(rank, 0, values.concat())?;
+            let sending = mail.start_send::<u8>(rank, 0, values.clone())?;
             let came = mail.receive::<u8>(rank, 0)?.elements;
             sending.wait()?;
             Ok(came)
         })?;
-        let own = values.len();
-        let (mut both, theirs): (Vec<Vec<u8>>, Vec<Vec<u8>>) =
-            (std::mem::take(values), theirs.chunks_exact(element).map(<[u8]>::to_vec).collect());
-        // Equal ones of the lower node come first, on both alike.
-        match is_lower {
-            true => both.extend(theirs),
-            false => both = theirs.into_iter().chain(both).collect(),
-        }
-        both.sort_by(order);
         *values = match is_lower {
-            true => both[..own].to_vec(),
-            false => both[both.len() - own..].to_vec(),
+            true => sorting.merged(values, &theirs, element, true),
+            false => sorting.merged(&theirs, values, element, false),
         };
     }
     Ok(())
@@ -504,4 +527,24 @@ pub unsafe extern "C" fn xmp_sort_up(v1: Descriptor, v2: Descriptor) {
 pub unsafe extern "C" fn xmp_sort_down(v1: Descriptor, v2: Descriptor) {
     // SAFETY: as the caller promises; there is no place.
     unsafe { edge(std::ptr::null(), "xmp_sort_down", || sort(v1, v2, true)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_the_largest() {
+        let bytes = |values: &[f64]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+        let numbers = |bytes: &[u8]| -> Vec<String> {
+            bytes.chunks_exact(8).map(|value| super::super::values::read::<f64>(value).to_string()).collect()
+        };
+        let sorting = |down| Sorting { kind: Type::new(12).unwrap(), down };
+        let sorted = sorting(false).sorted(&bytes(&[3.0, f64::NAN, -1.0, f64::INFINITY, 2.0]), 8);
+        assert_eq!(numbers(&sorted), ["-1", "2", "3", "inf", "NaN"]);
+        let (front, back) = (bytes(&[1.0, 4.0, f64::NAN]), bytes(&[0.0, 2.0]));
+        assert_eq!(numbers(&sorting(false).merged(&front, &back, 8, true)), ["0", "1", "2"]);
+        assert_eq!(numbers(&sorting(false).merged(&front, &back, 8, false)), ["4", "NaN"]);
+        assert_eq!(numbers(&sorting(true).sorted(&sorted, 8)), ["NaN", "inf", "3", "2", "-1"]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::Array;
 use crate::array::club::Club;
-use crate::array::space::{misuse, Align, Format, Mapping, Shadow, Sub, Template};
+use crate::array::space::{misuse, Align, Format, Mapping, Nodes, Shadow, Sub, Template};
 use crate::comm::{Group, Number, Operation};
 use crate::{Pod, Result};
 use std::cmp::Ordering;
@@ -35,10 +35,10 @@ fn pieces<'w, T: Pod>(club: &Arc<Club<'w>>, counts: &[u64], own: &[T]) -> Result
 const ALL: Sub = Sub::All;
 
 impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
-    /// The same elements in blocks of the first dimension, in the order of the nodes: each has some that follow each other in C's order.
-    fn in_order(&self) -> Result<Array<'w, T, N>> {
+    /// The same elements in blocks of the first dimension, in the order of some nodes: each has some that follow each other in C's order.
+    fn in_order(&self, nodes: &Nodes) -> Result<Array<'w, T, N>> {
         let sizes = self.mapping.sizes();
-        let line = self.club.nodes.reshape(&[self.club.nodes.len()])?;
+        let line = nodes.reshape(&[nodes.len()])?;
         let Some(first) = sizes.first() else {
             return Err(misuse("an order of an array without dimensions"));
         };
@@ -58,7 +58,8 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         let world = self.world();
         let packed = world.note((|| {
             same_sizes(&self.mapping, &mask.mapping)?;
-            let (values, mask) = (self.in_order()?, mask.in_order()?);
+            within(&self.club.nodes, [("mask", &mask.club.nodes), ("vector", &vector.club.nodes)])?;
+            let (values, mask) = (self.in_order(&self.club.nodes)?, mask.in_order(&self.club.nodes)?);
             let chosen: Vec<T> = values
                 .cells
                 .iter()
@@ -81,7 +82,8 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         let world = self.world();
         let (mut values, total) = world.note((|| {
             same_sizes(&self.mapping, &mask.mapping)?;
-            let (mut values, mask) = (self.in_order()?, mask.in_order()?);
+            within(&self.club.nodes, [("mask", &mask.club.nodes), ("vector", &vector.club.nodes)])?;
+            let (mut values, mask) = (self.in_order(&self.club.nodes)?, mask.in_order(&self.club.nodes)?);
             let chosen = mask.cells.iter().filter(|mask| **mask != 0).count();
             let counts = counts_of(self.group()?, chosen)?;
             let mut packed = pieces(&self.club, &counts, &vec![T::zeroed(); chosen])?;
@@ -94,6 +96,14 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         self.copy_from(&[ALL; N], &values, &[ALL; N])?;
         values.cells.clear();
         Ok(total)
+    }
+}
+
+/// Only the nodes of the array know how many elements are meant.
+fn within(nodes: &Nodes, others: [(&str, &Nodes); 2]) -> Result<()> {
+    match others.iter().find(|(_, others)| !nodes.contains_all(others)) {
+        None => Ok(()),
+        Some((what, _)) => Err(misuse(format!("the {what} lies on nodes that the array does not lie on"))),
     }
 }
 
@@ -125,7 +135,7 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     pub fn scan(&mut self, operation: impl Operation<T>) -> Result<()> {
         self.check("scan", String::new)?;
         let world = self.world();
-        let mut ordered = world.note(self.in_order())?;
+        let mut ordered = world.note(self.in_order(&self.club.nodes))?;
         let mut last = None;
         for cell in &mut ordered.cells {
             *cell = last.map_or(*cell, |last| operation.apply(last, *cell));
@@ -178,7 +188,7 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     pub fn sort_by(&mut self, compare: impl Fn(&T, &T) -> Ordering) -> Result<()> {
         self.check("sort_by", String::new)?;
         let world = self.world();
-        let mut own = std::mem::take(&mut world.note(self.in_order())?.cells);
+        let mut own = std::mem::take(&mut world.note(self.in_order(&self.club.nodes))?.cells);
         own.sort_unstable_by(&compare);
         let group = self.group()?;
         let members = group.ranks() as usize;

@@ -170,6 +170,18 @@ impl Plan {
         Ok(Plan { sends, takes, own, from_bytes, to_bytes, element })
     }
 
+    /// About how many bytes of memory it takes.
+    fn size(&self) -> usize {
+        let pieces = self.sends.iter().chain(&self.takes).map(|peer| peer.pieces.len()).sum::<usize>();
+        let peers = self.sends.len() + self.takes.len();
+        (pieces + 2 * self.own.len()) * PIECE_BYTES + peers * size_of::<Peer>()
+    }
+
+    /// The ranks that this one exchanges something with; some may come twice.
+    pub fn peers(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.sends.iter().chain(&self.takes).map(|peer| peer.rank)
+    }
+
     /// What it costs this rank when it runs.
     pub fn cost(&self) -> Cost {
         let bytes = |peers: &[Peer]| peers.iter().map(|peer| peer.bytes as u64).sum();
@@ -329,6 +341,12 @@ impl Gathered {
 /// How many plans are kept at most; when there are more, those that are not in use go.
 const MOST_KEPT: usize = 256;
 
+/// How many bytes all plans that are kept may take; when they take more, those that are not in use go.
+const MOST_KEPT_BYTES: usize = 32 << 20;
+
+/// A piece, with the loops of three dimensions.
+const PIECE_BYTES: usize = size_of::<rows::Section>() + 3 * size_of::<(usize, isize)>();
+
 /// How many bytes are kept at most to receive the next message in.
 const MOST_SCRATCH: usize = 4 << 20;
 
@@ -387,7 +405,8 @@ impl Plans {
         }
         let plan = Arc::new(make()?);
         let mut kept = kept();
-        if kept.len() >= MOST_KEPT {
+        let bytes = || kept.values().map(|one| one.plan.size()).fold(plan.size(), usize::saturating_add);
+        if kept.len() >= MOST_KEPT || bytes() > MOST_KEPT_BYTES {
             kept.retain(|_, one| Arc::strong_count(&one.plan) > 1);
         }
         kept.insert(key, Kept { plan: plan.clone(), _mappings: mappings.map(|one| one.cloned()) });

@@ -14,7 +14,7 @@ const CONTEXT: u32 = 0x8000_0004;
 type Put<'a> = &'a mut dyn FnMut(&Section, &[u8], &mut [u8]);
 
 /// A plan that runs: from [`Plan::start`]. What is received goes to its place in [`finish`](Self::finish). Plans that overlap in time are started in the same
-/// order on all ranks; they may be finished in any.
+/// order on all ranks; they may be finished in any. One that is dropped waits for what others send, and throws it away.
 #[derive(Debug)]
 #[must_use = "what is received goes to its place when it is finished"]
 pub struct Underway<'w> {
@@ -163,15 +163,31 @@ impl Underway<'_> {
         self.end(to, &mut combining(combine))
     }
 
-    fn end(self, to: &mut [u8], put: Put<'_>) -> Result<()> {
-        let plan = self.plan;
+    fn end(mut self, to: &mut [u8], put: Put<'_>) -> Result<()> {
+        let plan = self.plan.clone();
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
-        for (peer, receiving) in plan.takes.iter().zip(self.receiving) {
+        for (peer, receiving) in plan.takes.iter().zip(std::mem::take(&mut self.receiving)) {
             let message = receiving.wait()?.elements;
             self.world.note(plan.unpack(peer, &message, to, put))?;
         }
         plan.put_kept(&self.kept, to, put);
-        self.sending.into_iter().try_for_each(MessageSending::wait)
+        std::mem::take(&mut self.sending).into_iter().try_for_each(MessageSending::wait)
+    }
+}
+
+/// What comes for a plan that nobody finishes is received and thrown away: the next plan must not take it for its own.
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        let receiving = std::mem::take(&mut self.receiving);
+        // After an error others may not send any more; nor can anything be received when the world has ended.
+        if std::thread::panicking() || !self.world.is_in() || self.world.has_returned_an_error() {
+            return;
+        }
+        for one in receiving {
+            if one.wait().is_err() {
+                return;
+            }
+        }
     }
 }
 
