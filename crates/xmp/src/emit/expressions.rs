@@ -323,7 +323,7 @@ impl Translator<'_, '_> {
     fn element(&mut self, expr: &Expr, chain: &Chain<'_>) -> Result<String> {
         let array = chain.array.clone();
         let mut text = self.origin(&array, &chain.var);
-        let is_hoisted = text.starts_with("kx_");
+        let is_hoisted = text.starts_with("kxp_");
         if chain.steps.len() < array.dims() {
             self.note_alias();
         }
@@ -379,7 +379,7 @@ impl Translator<'_, '_> {
                 if !hoist.arrays.iter().any(|known| Rc::ptr_eq(known, array)) {
                     hoist.arrays.push(array.clone());
                 }
-                format!("kx_{}", array.name)
+                format!("kxp_{}", array.name)
             }
             _ => pointer(array, "origin"),
         }
@@ -482,7 +482,7 @@ impl Translator<'_, '_> {
 /// The local index of a cyclic dimension. The macro reads its argument several times.
 fn cyclic(array: &Array, dim: usize, index: &str, is_hoisted: bool) -> String {
     let of = match is_hoisted {
-        true => format!("kx_{}_d{dim}", array.name),
+        true => format!("kxd{dim}_{}", array.name),
         false => format!("{}.map->dim[{dim}]", array.descriptor()),
     };
     let is_plain = index.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-* []".contains(&b));

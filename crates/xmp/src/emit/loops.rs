@@ -52,7 +52,9 @@ impl Translator<'_, '_> {
         let mut before = String::from("{ ");
         let mut heads = Vec::new();
         before.push_str(&self.nest_declared(one, &names, &nest, &levels)?);
-        let (begin, end, counted) = self.reductions(one, directive.start, id, &names, &nest, &levels)?;
+        let several = levels.iter().filter(|level| !level.again).count();
+        let (begin, end, counted) =
+            self.reductions(one, directive.start, id, &names, &nest, &levels[..several])?;
         before.push_str(&begin);
         let outer = self.reduced_names.len();
         let (copied, back) = self.copies(one, id, inner);
@@ -77,7 +79,7 @@ impl Translator<'_, '_> {
             if level.way == Way::Kept {
                 continue;
             }
-            let last = at + 1 == levels.len();
+            let last = levels[several - 1].name == level.name;
             let rewrite =
                 self.rewritten(one, directive.start, id, at, level, if last { &counted } else { "" })?;
             heads.push(level.one.head.start);

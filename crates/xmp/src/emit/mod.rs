@@ -54,6 +54,8 @@ pub(crate) struct Translator<'s, 'a> {
     hoist: Option<Hoist>,
     /// Heads of `for` statements that a loop directive has replaced, by where they begin.
     rewrites: HashMap<usize, loops::Rewrite>,
+    /// Heads of `for` statements that a pragma of others takes together with the one around.
+    joined: std::collections::HashSet<usize>,
     /// Variables of the loop directives around.
     loop_variables: Vec<String>,
     /// Inside an array assignment: what stands for the k-th section.

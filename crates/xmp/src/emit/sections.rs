@@ -21,17 +21,13 @@ impl Translator<'_, '_> {
                 return Ok(text);
             }
         }
-        let is_spread = |chain: &super::expressions::Chain<'_>| {
-            chain.steps.iter().enumerate().any(|(dim, step)| {
-                matches!(step, super::expressions::Step::Sub(Sub::Section(..)))
-                    && chain.array.align.get(dim).is_none_or(Option::is_some)
-            })
-        };
-        if let Some(chain) = self.chain(left).filter(is_spread) {
-            return Err(Problem::new(
-                left.span.start,
-                format!("`{}` is distributed: an assignment to a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data", chain.array.name),
-            ));
+        for side in [left, right] {
+            if let Some((at, name)) = self.spread_section(side) {
+                return Err(Problem::new(
+                    at,
+                    format!("`{name}` is distributed: an assignment with a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data"),
+                ));
+            }
         }
         let lengths = self.lengths(left)?;
         if lengths.is_empty() {
@@ -65,6 +61,20 @@ impl Translator<'_, '_> {
             out.push_str(&format!("{heads}{to} {sign} {from}; }}"));
         }
         Ok(out)
+    }
+
+    /// A section in a dimension that is spread over the nodes: where, and of what.
+    fn spread_section(&self, expr: &Expr) -> Option<(usize, String)> {
+        if let Some(chain) = self.chain(expr) {
+            let is_spread = chain.steps.iter().enumerate().any(|(dim, step)| {
+                matches!(step, super::expressions::Step::Sub(Sub::Section(..)))
+                    && chain.array.align.get(dim).is_none_or(Option::is_some)
+            });
+            if is_spread {
+                return Some((expr.span.start, chain.array.name.clone()));
+            }
+        }
+        children(expr).into_iter().find_map(|child| self.spread_section(child))
     }
 
     /// Both sides with these names in the place of sections.
