@@ -75,6 +75,8 @@ pub(crate) struct Translator<'s, 'a> {
 struct Hoist {
     depth: usize,
     arrays: Vec<Rc<Array>>,
+    /// Something is called that could give an array new memory.
+    may_move: bool,
     /// A coarray is mentioned.
     has_coarray: bool,
     /// Something in the statement may reach an array by another name.
@@ -154,6 +156,36 @@ pub(crate) fn grouped(text: &str) -> String {
     match simple && !text.is_empty() {
         true => text.to_owned(),
         false => format!("({text})"),
+    }
+}
+
+/// Which way a step goes, where that can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+    /// Only the running program knows.
+    Either,
+}
+
+/// The direction of a step, as it is written: `2`, `-1`, `(-1)`.
+pub(crate) fn direction(step: &str) -> Direction {
+    match number(step) {
+        Some(value) if value < 0 => Direction::Down,
+        Some(_) => Direction::Up,
+        None => Direction::Either,
+    }
+}
+
+/// A number with its sign and parentheses around it.
+pub(crate) fn number(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        return number(inner);
+    }
+    match text.strip_prefix('-') {
+        Some(rest) => number(rest).filter(|value| *value >= 0).map(|value| -value),
+        None => text.parse().ok(),
     }
 }
 

@@ -437,9 +437,8 @@ impl Translator<'_, '_> {
         };
         let text = self.value(amount)?;
         // `i += -1` goes down, too.
-        if let Some(positive) = text.strip_prefix('-').filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
-        {
-            return Ok(if down { (positive.to_owned(), false) } else { (format!("-{positive}"), true) });
+        if let Some(value) = super::number(&text).filter(|value| *value < 0) {
+            return Ok(if down { ((-value).to_string(), false) } else { (value.to_string(), true) });
         }
         Ok(if down { (format!("-{}", long(&text)), true) } else { (long(&text), false) })
     }

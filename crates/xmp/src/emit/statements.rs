@@ -20,7 +20,8 @@ impl Translator<'_, '_> {
                 Ok(text)
             }
             StmtKind::For(_) | StmtKind::While(..) | StmtKind::Do(..) if self.can_hoist(stmt) => {
-                self.hoisted(|translator| translator.inner(stmt))
+                let may_move = self.calls_unknown(stmt);
+                self.hoisted(may_move, |translator| translator.inner(stmt))
             }
             StmtKind::Directive(index) => {
                 let text = self.standalone(*index, stmt.span.start)?;
@@ -211,7 +212,8 @@ impl Translator<'_, '_> {
                 let may_hoist =
                     self.hoist.is_none() && !self.has_label(inner) && !self.calls(inner, "xmp_malloc");
                 match may_hoist {
-                    true => self.hoisted(|translator| translator.loop_text(one, directive_span, kept, inner)),
+                    true => self
+                        .hoisted(false, |translator| translator.loop_text(one, directive_span, kept, inner)),
                     false => self.loop_text(one, directive_span, kept, inner),
                 }
             }
@@ -295,10 +297,15 @@ impl Translator<'_, '_> {
     }
 
     /// Translates with pointers that are computed once, before.
-    fn hoisted(&mut self, translate: impl FnOnce(&mut Self) -> Result<String>) -> Result<String> {
+    fn hoisted(
+        &mut self,
+        may_move: bool,
+        translate: impl FnOnce(&mut Self) -> Result<String>,
+    ) -> Result<String> {
         self.hoist = Some(Hoist {
             depth: self.scopes.depth(),
             arrays: Vec::new(),
+            may_move,
             has_coarray: false,
             aliased: false,
         });
