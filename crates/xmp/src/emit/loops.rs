@@ -95,9 +95,9 @@ impl Translator<'_, '_> {
         let text = text?;
         if kept.start < kept.end {
             before.push_str(&self.source.marker(kept.start));
-            before.push_str(self.slice(kept));
+            before.push_str(&self.verbatim(kept));
         }
-        let between = self.slice(Span::new(directive.end, inner.span.start));
+        let between = self.verbatim(Span::new(directive.end, inner.span.start));
         let resync = self.in_place(directive, String::new());
         Ok(format!("{before}{resync}{between}{text}{after} {back}{end}}}"))
     }
@@ -289,7 +289,10 @@ impl Translator<'_, '_> {
 
     fn nest_reference_of(&mut self, one: &Loop, level: &Level<'_>) -> Result<String> {
         let axis = level.axis;
-        let variables: Vec<bool> = self.variable_axes(one);
+        let variables: Vec<bool> = match &level.alone {
+            Some(axes) => (0..7).map(|at| axes.contains(&at)).collect(),
+            None => self.variable_axes(one),
+        };
         self.reference_with(&one.on, &|at| match (Some(at) == axis, variables.get(at)) {
             (true, _) => Some("KXMP_ALL"),
             (false, Some(true)) => Some("KXMP_ANY"),

@@ -53,6 +53,8 @@ pub(super) struct Level<'e> {
     pub(super) way: Way,
     /// A further `for` with a variable that an earlier one has: both are cut, each by itself.
     pub(super) again: bool,
+    /// No nest goes before: this level tests the axes that no variable stands in. These are the others.
+    pub(super) alone: Option<Vec<usize>>,
 }
 
 impl Level<'_> {
@@ -140,6 +142,7 @@ impl Translator<'_, '_> {
                 head,
                 way: Way::Nest,
                 again: false,
+                alone: None,
             });
         }
         let first = levels.len();
@@ -158,6 +161,7 @@ impl Translator<'_, '_> {
                 head,
                 way: Way::Nest,
                 again: true,
+                alone: None,
             });
         }
         if levels.is_empty() {
@@ -171,6 +175,7 @@ impl Translator<'_, '_> {
                 head,
                 way: Way::Nest,
                 again: false,
+                alone: None,
             });
         }
         self.choose_ways(one, inner, &mut levels, &set)?;
@@ -270,7 +275,28 @@ impl Translator<'_, '_> {
                 }
             };
         }
+        if levels.iter().all(|level| level.way != Way::Nest) {
+            let axes: Vec<usize> = levels.iter().filter_map(|level| level.axis).collect();
+            let known_before = self.is_known_before(one, inner, &axes);
+            for level in levels.iter_mut() {
+                level.alone = Some(axes.clone());
+                if level.way == Way::Range && !known_before {
+                    level.way = Way::Own;
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Whether the subscripts in other axes have their values before the statement begins.
+    fn is_known_before(&self, one: &Loop, inner: &Stmt, axes: &[usize]) -> bool {
+        let Some(subs) = &one.on.subs else { return true };
+        subs.fastest_first().into_iter().enumerate().all(|(axis, sub)| {
+            let SubscriptKind::At(e) = &sub.kind else { return true };
+            let mut names = Vec::new();
+            axes.contains(&axis)
+                || (self.names_of(e, &mut names) && names.iter().all(|name| !self.changes(inner, name)))
+        })
     }
 
     fn head_mentions(&self, one: &For, name: &str) -> bool {

@@ -148,6 +148,7 @@ impl Translator<'_, '_> {
 
     fn compound(&mut self, stmt: &Stmt, items: &[Stmt]) -> Result<String> {
         self.open(items);
+        self.settle_pragmas(stmt.span);
         let parts = self.item_parts(items);
         self.close();
         Ok(self.splice(stmt.span, &parts))
@@ -221,7 +222,7 @@ impl Translator<'_, '_> {
                 self.refuse_jumps(inner, "task", &[])?;
                 let reference = self.reference(on)?;
                 let name = format!("kx_k{}", self.fresh());
-                let between = self.slice(Span::new(directive_span.end, inner.span.start)).to_owned();
+                let between = self.verbatim(Span::new(directive_span.end, inner.span.start));
                 let text = self.branch(inner)?;
                 Ok(format!(
                     "{{ kxmp_task {name}; if (kxmp_task_begin(&{name}, {}, {reference}, {})){between}{text} kxmp_task_end(&{name}); }}",
@@ -359,7 +360,9 @@ fn first_word(text: &str) -> &str {
 
 /// White space, line markers and comments.
 fn is_blank(text: &str) -> bool {
-    text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with("# "))
+    super::without_comments(text)
+        .lines()
+        .all(|line| line.trim().is_empty() || line.trim_start().starts_with("# "))
 }
 
 /// Declares the pointers; arrays of one mapping share what they have in common.
