@@ -31,10 +31,10 @@ fn a_block_loop_has_plain_subscripts_and_shared_dimensions() {
         "void f(void)\n{\n  int i, j;\n#pragma xmp loop (i,j) on t[i][j]\n  for (i = 0; i < 8; i++)\n    for (j = 0; j < 9; j++)\n      a[i][j] = b[i][j] + 1;\n}\n",
         false,
     );
-    assert!(out.contains("const long kx_a_1 = kxa_a.map->dim[1].extent;"), "{out}");
-    assert!(out.contains("double (*__restrict kx_a)[kx_a_1] = (void *)kxa_a.origin;"), "{out}");
-    assert!(out.contains("double (*__restrict kx_b)[kx_a_1] = (void *)kxa_b.origin;"), "{out}");
-    assert!(out.contains("kx_a[i][j] = kx_b[i][j] + 1;"), "{out}");
+    assert!(out.contains("const long kxe1_a = kxa_a.map->dim[1].extent;"), "{out}");
+    assert!(out.contains("double (*__restrict kxp_a)[kxe1_a] = (void *)kxa_a.origin;"), "{out}");
+    assert!(out.contains("double (*__restrict kxp_b)[kxe1_a] = (void *)kxa_b.origin;"), "{out}");
+    assert!(out.contains("kxp_a[i][j] = kxp_b[i][j] + 1;"), "{out}");
     assert!(out.contains("_Pragma(\"GCC ivdep\") for (j = kx_b1_1; j <= kx_e1_1; j++)"), "{out}");
 }
 
@@ -71,8 +71,8 @@ fn cyclic_subscripts_are_turned_into_local_ones_once_each() {
 fn subscripts_of_omni_stay_local_inside_loops() {
     let body = "double f(int *c)\n{\n  int i;\n  double s = 0;\n#pragma xmp loop on t[i][*]\n  for (i = 0; i < 8; i++) s += w[c[3]][0] + w[i + 1][1];\n  return s;\n}\n";
     let out = translated(body, true);
-    assert!(out.contains("kx_w[(c[3]) - kxa_w.map->dim[0].shift][0] + kx_w[i + 1][1]"), "{out}");
-    assert!(translated(body, false).contains("kx_w[c[3]][0]"));
+    assert!(out.contains("kxp_w[(c[3]) - kxa_w.map->dim[0].shift][0] + kxp_w[i + 1][1]"), "{out}");
+    assert!(translated(body, false).contains("kxp_w[c[3]][0]"));
 }
 
 #[test]

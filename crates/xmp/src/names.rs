@@ -138,7 +138,7 @@ impl Array {
         match (size, shadow) {
             (Some(size), Shadow::None) => size,
             (Some(size), Shadow::Widths(lo, hi)) if is_number(&lo) && is_number(&hi) => {
-                format!("{size} + {lo} + {hi}")
+                format!("({size}) + ({lo}) + ({hi})")
             }
             _ => format!("{}.map->dim[{dim}].extent", self.descriptor()),
         }

@@ -248,8 +248,10 @@ fn translate(
     if !done.status.success() {
         return Ok(false);
     }
+    let preprocessed = String::from_utf8_lossy(&done.stdout);
+    files.find_more(&preprocessed);
     let options = kumiki_xmp::Options { omni_local_subscripts: asked.omni_local };
-    match kumiki_xmp::translate(&String::from_utf8_lossy(&done.stdout), &files.originals, &options) {
+    match kumiki_xmp::translate(&preprocessed, &files.originals, &options) {
         Ok(text) => {
             if asked.stage == Stage::Text && asked.output.is_none() {
                 super::print(&text)?;
@@ -396,6 +398,24 @@ impl Files<'_> {
         std::fs::write(&copy, format!("# 1 \"{escaped}\"\n{marked}"))
             .map_err(|error| format!("cannot write {copied}: {error}"))?;
         Ok(copied)
+    }
+
+    /// Files that the preprocessor found by itself, through a macro, `-include` or its own folders, are the user's if they have
+    /// directives.
+    fn find_more(&mut self, preprocessed: &str) {
+        let mut current = "";
+        for line in preprocessed.lines().filter(|line| line.starts_with('#')) {
+            let words = line[1..].trim_start();
+            let directive = words.strip_prefix("pragma").map(str::trim_start);
+            if directive.is_some_and(|words| words.starts_with("xmp ") || words.starts_with("kumiki ")) {
+                if !self.originals.contains_key(current) {
+                    let bytes = std::fs::read(current.replace("\\\\", "\\")).unwrap_or_default();
+                    self.originals.insert(current.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
+                }
+            } else if words.starts_with(|c: char| c.is_ascii_digit()) {
+                current = words.split('"').nth(1).unwrap_or("");
+            }
+        }
     }
 
     /// The copy of an included file, if it is one of the user's.

@@ -4,7 +4,7 @@ use super::{long, longs, Translator};
 use crate::ast::{Declaration, Declarator, Expr};
 use crate::directive::*;
 use crate::names::{Array, Coarray, Owner, Shadow, Var};
-use crate::source::{Result, Span};
+use crate::source::{Problem, Result, Span};
 use std::rc::Rc;
 
 const UNUSED: &str = "__attribute__((unused))";
@@ -28,7 +28,13 @@ impl Translator<'_, '_> {
                 defined = true;
             }
             if let Some(array) = var.distributed() {
-                out.push_str(&self.distributed(declaration, declarator, &array));
+                if let Some(init) = declarator.init.as_ref().filter(|_| !array.is_pointer) {
+                    return Err(Problem::new(
+                        init.span.start,
+                        format!("`{}` is distributed: it begins with zeros and cannot have an initialiser; set it in a loop", array.name),
+                    ));
+                }
+                out.push_str(&self.distributed(declaration, &array));
                 if !array.is_pointer {
                     continue;
                 }
@@ -102,7 +108,7 @@ impl Translator<'_, '_> {
         Ok(format!("{words} {}; ", super::flat(&text)))
     }
 
-    fn distributed(&self, declaration: &Declaration, _declarator: &Declarator, array: &Array) -> String {
+    fn distributed(&self, declaration: &Declaration, array: &Array) -> String {
         let name = array.descriptor();
         match array.storage {
             Owner::File | Owner::Extern if declaration.spec.storage == crate::ast::Storage::Extern => {

@@ -1,6 +1,6 @@
 //! Directives that stand by themselves.
 
-use super::expressions::bare;
+use super::expressions::{bare, Chain, Step};
 use super::{grouped, long, longs, Translator};
 use crate::ast::{Expr, ExprKind, Sub};
 use crate::directive::*;
@@ -220,11 +220,7 @@ impl Translator<'_, '_> {
         let operation = reduction.operation.constant();
         let mut out = String::new();
         for (variable, _) in &reduction.variables {
-            let whole = self.chain(variable).filter(|chain| {
-                chain.steps.iter().all(|step| {
-                    matches!(step, super::expressions::Step::Sub(Sub::Section(_, None, None, None)))
-                })
-            });
+            let whole = self.chain(variable).filter(is_whole);
             out.push_str(&match whole {
                 Some(chain) => {
                     format!(
@@ -278,6 +274,10 @@ impl Translator<'_, '_> {
         let at = variable.span.start;
         match &variable.kind {
             ExprKind::Name => self.named_memory(variable, what),
+            // All of it.
+            ExprKind::Index(..) if self.is_all(variable) => {
+                self.named_memory(super::sides::split(variable).0, what)
+            }
             ExprKind::Index(..) if super::statements::has_section(variable) => {
                 self.section_memory(variable, what)
             }
@@ -293,6 +293,10 @@ impl Translator<'_, '_> {
         }
     }
 
+    fn is_all(&self, variable: &Expr) -> bool {
+        self.chain(variable).is_some_and(|chain| is_whole(&chain))
+    }
+
     fn named_memory(&mut self, variable: &Expr, what: &str) -> Result<Memory> {
         let name = self.slice(variable.span).to_owned();
         let Some(var) = self.scopes.var(&name) else {
@@ -300,7 +304,7 @@ impl Translator<'_, '_> {
         };
         if let Some(array) = var.distributed() {
             let descriptor = array.descriptor();
-            let extents: Vec<String> = (0..array.dims()).map(|dim| array.extent(dim)).collect();
+            let extents: Vec<String> = (0..array.dims()).map(|dim| grouped(&array.extent(dim))).collect();
             return Ok(Memory {
                 pointer: format!("{descriptor}.base"),
                 element: format!("*({} *)0", array.element),
@@ -345,8 +349,59 @@ impl Translator<'_, '_> {
         Ok(Memory { pointer, element, count })
     }
 
+    /// A section of a distributed array, in dimensions that every node has as a whole.
+    fn part_memory(&mut self, variable: &Expr, chain: &Chain<'_>, what: &str) -> Result<Memory> {
+        let array = &chain.array;
+        let wrong = |message: String| Err(Problem::new(variable.span.start, message));
+        let mut count: Vec<String> = Vec::new();
+        for dim in 0..array.dims() {
+            let section = match chain.steps.get(dim) {
+                Some(Step::Sub(Sub::Section(_, first, length, step))) => (first, length, step),
+                None => (&None, &None, &None),
+                Some(_) if count.is_empty() => continue,
+                Some(_) => {
+                    return wrong(format!(
+                        "{what} takes a section only if its elements lie one behind the other"
+                    ))
+                }
+            };
+            let has_shadow = array.shadow.borrow().get(dim).is_some_and(|one| *one != Shadow::None);
+            if array.align.get(dim).is_none_or(Option::is_some) || has_shadow {
+                return wrong(format!(
+                    "dimension {dim} of `{}` is distributed, and {what} of a section of it is not possible: take the whole array, or a gmove",
+                    array.name
+                ));
+            }
+            let all =
+                array.sizes.get(dim).cloned().flatten().map_or_else(|| array.extent(dim), |size| long(&size));
+            count.push(match section {
+                (_, _, Some(_)) => {
+                    return wrong(format!(
+                        "{what} takes a section only if its elements lie one behind the other"
+                    ))
+                }
+                (Some(_), _, _) | (_, Some(_), _) if !count.is_empty() => {
+                    return wrong(format!(
+                        "{what} takes a section only if its elements lie one behind the other"
+                    ))
+                }
+                (_, Some(length), _) => grouped(&long(&self.value(length)?)),
+                (Some(first), None, _) => format!("({all} - {})", grouped(&self.value(first)?)),
+                (None, None, _) => grouped(&all),
+            });
+        }
+        let before = self.section.replace(vec!["0".to_owned(); 7]);
+        let text = self.value(variable);
+        self.section = before;
+        let text = text? + &"[0]".repeat(array.dims().saturating_sub(chain.steps.len()));
+        Ok(Memory { pointer: format!("(void *)&{text}"), element: text, count: count.join(" * ") })
+    }
+
     /// `v[lo:len]`, and whole dimensions behind.
     fn section_memory(&mut self, variable: &Expr, what: &str) -> Result<Memory> {
+        if let Some(chain) = self.chain(variable) {
+            return self.part_memory(variable, &chain, what);
+        }
         let mut subs = Vec::new();
         let mut base = variable;
         while let ExprKind::Index(inner, sub) = &base.kind {
@@ -367,7 +422,7 @@ impl Translator<'_, '_> {
                     };
                     let all = format!("(long)(sizeof({text}) / sizeof({text}[0]))");
                     count.push(match length {
-                        Some(length) => long(&self.value(length)?),
+                        Some(length) => grouped(&long(&self.value(length)?)),
                         None if first == "0" => all,
                         None => format!("({all} - {})", grouped(&first)),
                     });
@@ -383,4 +438,9 @@ impl Translator<'_, '_> {
         }
         Ok(Memory { pointer: format!("(void *)&{text}"), element: text, count: count.join(" * ") })
     }
+}
+
+/// `a[:][:]`
+fn is_whole(chain: &Chain<'_>) -> bool {
+    chain.steps.iter().all(|step| matches!(step, Step::Sub(Sub::Section(_, None, None, None))))
 }

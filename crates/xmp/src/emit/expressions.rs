@@ -1,8 +1,8 @@
 //! Expressions: subscripts of distributed arrays, their names, calls that mean something here. Everything else is copied.
 
-use super::{grouped, Translator};
+use super::{direction, grouped, Direction, Translator};
 use crate::ast::{Expr, ExprKind, Sub};
-use crate::names::{Array, Set, Shape, Var};
+use crate::names::{Array, Owner, Set, Shape, Var};
 use crate::source::{Problem, Result, Span};
 use std::rc::Rc;
 
@@ -138,6 +138,10 @@ impl Translator<'_, '_> {
             ExprKind::Assign(sign, left, right) if self.is_remote(left) => {
                 self.put_expression(expr, *sign, left, right)
             }
+            ExprKind::Assign(_, left, right) => {
+                self.refuse_pointer_copy(left, right)?;
+                self.copied(expr)
+            }
             ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign)
                 if self.is_step(*sign) && self.is_remote(inner) =>
             {
@@ -161,6 +165,33 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// An aligned pointer is more than an address: only memory that was made for it can be put there.
+    fn refuse_pointer_copy(&self, left: &Expr, right: &Expr) -> Result<()> {
+        let left = bare(left);
+        if !matches!(left.kind, ExprKind::Name) {
+            return Ok(());
+        }
+        let name = self.slice(left.span);
+        let Some(array) = self.scopes.var(name).and_then(|var| var.distributed()) else { return Ok(()) };
+        let mut value = bare(right);
+        while let ExprKind::Cast(inner) = &value.kind {
+            value = bare(inner);
+        }
+        let fits = match &value.kind {
+            ExprKind::Call(function, _) => self.slice(function.span) == "xmp_malloc",
+            ExprKind::Name => self.slice(value.span) == "NULL",
+            ExprKind::Number => self.slice(value.span) == "0",
+            _ => false,
+        };
+        if fits || !array.is_pointer {
+            return Ok(());
+        }
+        Err(Problem::new(
+            left.span.start,
+            format!("`{name}` is aligned: only what xmp_malloc gives, or 0, can be assigned to it; move the elements in a loop or by gmove"),
+        ))
+    }
+
     fn is_step(&self, sign: Span) -> bool {
         matches!(self.slice(sign), "++" | "--")
     }
@@ -182,7 +213,7 @@ impl Translator<'_, '_> {
             Sub::At(_) => self.copied(expr),
             Sub::Section(span, first, _, step) => {
                 let base_text = self.expr(base)?;
-                let at = self.section_index(base, *span, first.as_ref(), step.as_ref(), "0")?;
+                let at = self.section_index(base, *span, first.as_ref(), step.as_ref())?;
                 Ok(format!("{base_text}[{at}]"))
             }
         }
@@ -195,7 +226,6 @@ impl Translator<'_, '_> {
         span: Span,
         first: Option<&Expr>,
         step: Option<&Expr>,
-        lower: &str,
     ) -> Result<String> {
         let Some(names) = self.section.clone() else {
             return Err(Problem::new(
@@ -210,22 +240,22 @@ impl Translator<'_, '_> {
                 format!("the left side has {} sections, this has more", names.len()),
             ));
         };
+        let step = step.map(|step| self.value(step)).transpose()?;
         let first = match first {
-            Some(first) => self.value(first)?,
-            None => lower.to_owned(),
+            Some(first) => Some(self.value(first)?),
+            None => self.missing_first(base, step.as_deref())?,
         };
-        let moved = match step {
-            Some(step) => {
-                let step = self.value(step)?;
-                if step == "1" {
-                    name.clone()
-                } else {
-                    format!("{name} * {}", grouped(&step))
-                }
-            }
-            None => name.clone(),
-        };
-        Ok(if first == "0" { moved } else { format!("{} + {moved}", grouped(&first)) })
+        Ok(moved(name, first.as_deref(), step.as_deref()))
+    }
+
+    /// Where a section begins that does not say it: downwards at the end.
+    fn missing_first(&mut self, base: &Expr, step: Option<&str>) -> Result<Option<String>> {
+        let Some(step) = step.filter(|step| direction(step) != Direction::Up) else { return Ok(None) };
+        let last = format!("{} - 1", self.whole_length(base)?);
+        Ok(Some(match direction(step) {
+            Direction::Either => format!("{} < 0 ? {last} : 0", grouped(step)),
+            _ => last,
+        }))
     }
 
     /// A name by itself.
@@ -323,7 +353,7 @@ impl Translator<'_, '_> {
     fn element(&mut self, expr: &Expr, chain: &Chain<'_>) -> Result<String> {
         let array = chain.array.clone();
         let mut text = self.origin(&array, &chain.var);
-        let is_hoisted = text.starts_with("kx_");
+        let is_hoisted = text.starts_with("kxp_");
         if chain.steps.len() < array.dims() {
             self.note_alias();
         }
@@ -347,8 +377,14 @@ impl Translator<'_, '_> {
                         ));
                     };
                     sections += 1;
-                    let first = first.as_ref().map(|first| self.value(first)).transpose()?;
                     let width = width.as_ref().map(|width| self.value(width)).transpose()?;
+                    let first = match first {
+                        Some(first) => Some(self.value(first)?),
+                        None => match nth_base(expr, chain.steps.len() - dim) {
+                            Some(base) => self.missing_first(base, width.as_deref())?,
+                            None => None,
+                        },
+                    };
                     (moved(name, first.as_deref(), width.as_deref()), false)
                 }
             };
@@ -375,11 +411,13 @@ impl Translator<'_, '_> {
     /// The pointer that takes global subscripts.
     fn origin(&mut self, array: &Rc<Array>, var: &Var) -> String {
         match &mut self.hoist {
-            Some(hoist) if var.depth <= hoist.depth => {
+            Some(hoist)
+                if var.depth <= hoist.depth && !(hoist.may_move && array.is_pointer && is_global(array)) =>
+            {
                 if !hoist.arrays.iter().any(|known| Rc::ptr_eq(known, array)) {
                     hoist.arrays.push(array.clone());
                 }
-                format!("kx_{}", array.name)
+                format!("kxp_{}", array.name)
             }
             _ => pointer(array, "origin"),
         }
@@ -482,13 +520,23 @@ impl Translator<'_, '_> {
 /// The local index of a cyclic dimension. The macro reads its argument several times.
 fn cyclic(array: &Array, dim: usize, index: &str, is_hoisted: bool) -> String {
     let of = match is_hoisted {
-        true => format!("kx_{}_d{dim}", array.name),
+        true => format!("kxd{dim}_{}", array.name),
         false => format!("{}.map->dim[{dim}]", array.descriptor()),
     };
     let is_plain = index.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-* []".contains(&b));
     match is_plain && !index.contains("++") && !index.contains("--") {
         true => format!("KXMP_CYCLIC_INDEX({of}, {})", grouped(index)),
         false => format!("({{ const long kx_g = {index}; KXMP_CYCLIC_INDEX({of}, kx_g); }})"),
+    }
+}
+
+/// What the last `back` subscripts are of.
+fn nth_base(expr: &Expr, back: usize) -> Option<&Expr> {
+    match (&expr.kind, back) {
+        (_, 0) => Some(expr),
+        (ExprKind::Paren(inner), _) => nth_base(inner, back),
+        (ExprKind::Index(base, _), _) => nth_base(base, back - 1),
+        _ => None,
     }
 }
 
@@ -502,6 +550,11 @@ fn moved(name: &str, first: Option<&str>, step: Option<&str>) -> String {
         None | Some("0") => scaled,
         Some(first) => format!("{} + {scaled}", grouped(first)),
     }
+}
+
+/// Whether other functions know the array, too.
+fn is_global(array: &Array) -> bool {
+    matches!(array.storage, Owner::File | Owner::FileStatic | Owner::Extern)
 }
 
 /// How many sections an expression has in its own subscripts.

@@ -52,7 +52,9 @@ impl Translator<'_, '_> {
         let mut before = String::from("{ ");
         let mut heads = Vec::new();
         before.push_str(&self.nest_declared(one, &names, &nest, &levels)?);
-        let (begin, end, counted) = self.reductions(one, directive.start, id, &names, &nest, &levels)?;
+        let several = levels.iter().filter(|level| !level.again).count();
+        let (begin, end, counted) =
+            self.reductions(one, directive.start, id, &names, &nest, &levels[..several])?;
         before.push_str(&begin);
         let outer = self.reduced_names.len();
         let (copied, back) = self.copies(one, id, inner);
@@ -77,7 +79,7 @@ impl Translator<'_, '_> {
             if level.way == Way::Kept {
                 continue;
             }
-            let last = at + 1 == levels.len();
+            let last = levels[several - 1].name == level.name;
             let rewrite =
                 self.rewritten(one, directive.start, id, at, level, if last { &counted } else { "" })?;
             heads.push(level.one.head.start);
@@ -93,9 +95,9 @@ impl Translator<'_, '_> {
         let text = text?;
         if kept.start < kept.end {
             before.push_str(&self.source.marker(kept.start));
-            before.push_str(self.slice(kept));
+            before.push_str(&self.verbatim(kept));
         }
-        let between = self.slice(Span::new(directive.end, inner.span.start));
+        let between = self.verbatim(Span::new(directive.end, inner.span.start));
         let resync = self.in_place(directive, String::new());
         Ok(format!("{before}{resync}{between}{text}{after} {back}{end}}}"))
     }
@@ -287,7 +289,10 @@ impl Translator<'_, '_> {
 
     fn nest_reference_of(&mut self, one: &Loop, level: &Level<'_>) -> Result<String> {
         let axis = level.axis;
-        let variables: Vec<bool> = self.variable_axes(one);
+        let variables: Vec<bool> = match &level.alone {
+            Some(axes) => (0..7).map(|at| axes.contains(&at)).collect(),
+            None => self.variable_axes(one),
+        };
         self.reference_with(&one.on, &|at| match (Some(at) == axis, variables.get(at)) {
             (true, _) => Some("KXMP_ALL"),
             (false, Some(true)) => Some("KXMP_ANY"),

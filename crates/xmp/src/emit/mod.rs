@@ -12,6 +12,7 @@
 //! | `directives.rs` | the other directives |
 //! | `sides.rs` `sections.rs` | gmove, array assignments |
 //! | `coarrays.rs` | coarrays |
+//! | `pragmas.rs` | clauses of OpenMP |
 //! | `vectors.rs` | loops that may be done in any order |
 
 mod coarrays;
@@ -21,6 +22,7 @@ mod expressions;
 mod loops;
 mod names;
 mod nests;
+mod pragmas;
 mod references;
 mod sections;
 mod sides;
@@ -54,6 +56,10 @@ pub(crate) struct Translator<'s, 'a> {
     hoist: Option<Hoist>,
     /// Heads of `for` statements that a loop directive has replaced, by where they begin.
     rewrites: HashMap<usize, loops::Rewrite>,
+    /// Heads of `for` statements that a pragma of others takes together with the one around.
+    joined: std::collections::HashSet<usize>,
+    /// Pragmas of others with what cannot stand in them taken out, by where they begin.
+    pragmas: HashMap<usize, String>,
     /// Variables of the loop directives around.
     loop_variables: Vec<String>,
     /// Inside an array assignment: what stands for the k-th section.
@@ -73,6 +79,8 @@ pub(crate) struct Translator<'s, 'a> {
 struct Hoist {
     depth: usize,
     arrays: Vec<Rc<Array>>,
+    /// Something is called that could give an array new memory.
+    may_move: bool,
     /// A coarray is mentioned.
     has_coarray: bool,
     /// Something in the statement may reach an array by another name.
@@ -110,11 +118,11 @@ impl<'a> Translator<'_, 'a> {
             if part.start < at || part.end > span.end {
                 continue;
             }
-            out.push_str(&self.source.text[at..part.start]);
+            out.push_str(&self.verbatim(Span::new(at, part.start)));
             out.push_str(text);
             at = part.end;
         }
-        out.push_str(&self.source.text[at..span.end]);
+        out.push_str(&self.verbatim(Span::new(at, span.end)));
         out
     }
 
@@ -142,8 +150,46 @@ pub(crate) fn flat(text: &str) -> String {
     if !text.contains('\n') {
         return text.trim().to_owned();
     }
+    let text = without_comments(text);
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#')).map(str::trim);
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Comments become white space: `--save` keeps them, and on one line they would hide what follows.
+pub(crate) fn without_comments(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let mut quote = None;
+    while let Some(c) = chars.next() {
+        match (c, quote, chars.peek()) {
+            ('\\', Some(_), _) => {
+                out.push(c);
+                out.extend(chars.next());
+                continue;
+            }
+            (_, Some(end), _) if c == end => quote = None,
+            ('"' | '\'', None, _) => quote = Some(c),
+            ('/', None, Some('/')) => {
+                while chars.next_if(|c| *c != '\n').is_some() {}
+                continue;
+            }
+            ('/', None, Some('*')) => {
+                chars.next();
+                let mut before = ' ';
+                for c in chars.by_ref() {
+                    if before == '*' && c == '/' {
+                        break;
+                    }
+                    before = c;
+                }
+                out.push(' ');
+                continue;
+            }
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// As an operand.
@@ -152,6 +198,36 @@ pub(crate) fn grouped(text: &str) -> String {
     match simple && !text.is_empty() {
         true => text.to_owned(),
         false => format!("({text})"),
+    }
+}
+
+/// Which way a step goes, where that can be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Direction {
+    Up,
+    Down,
+    /// Only the running program knows.
+    Either,
+}
+
+/// The direction of a step, as it is written: `2`, `-1`, `(-1)`.
+pub(crate) fn direction(step: &str) -> Direction {
+    match number(step) {
+        Some(value) if value < 0 => Direction::Down,
+        Some(_) => Direction::Up,
+        None => Direction::Either,
+    }
+}
+
+/// A number with its sign and parentheses around it.
+pub(crate) fn number(text: &str) -> Option<i64> {
+    let text = text.trim();
+    if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        return number(inner);
+    }
+    match text.strip_prefix('-') {
+        Some(rest) => number(rest).filter(|value| *value >= 0).map(|value| -value),
+        None => text.parse().ok(),
     }
 }
 

@@ -51,6 +51,10 @@ pub(super) struct Level<'e> {
     pub(super) offset: String,
     pub(super) head: Head,
     pub(super) way: Way,
+    /// A further `for` with a variable that an earlier one has: both are cut, each by itself.
+    pub(super) again: bool,
+    /// No nest goes before: this level tests the axes that no variable stands in. These are the others.
+    pub(super) alone: Option<Vec<usize>>,
 }
 
 impl Level<'_> {
@@ -76,7 +80,7 @@ impl Translator<'_, '_> {
             return Err(Problem::new(directive.start, "a loop directive needs a `for` statement behind it"));
         };
         let mut found: Vec<(&'e For, String)> = Vec::new();
-        self.collect(inner, &mut found);
+        self.collect(inner, false, &mut found);
         if let Some(names) = &one.variables {
             for name in names {
                 let text = self.slice(*name);
@@ -116,6 +120,13 @@ impl Translator<'_, '_> {
             if subs.notation == Notation::Round && matches!(set, Set::Nodes(_)) {
                 offset = format!("{offset} - 1");
             }
+            if chosen.iter().any(|(known, ..)| *known == which) {
+                let name = &found[which].1;
+                return Err(Problem::new(
+                    sub.span.start,
+                    format!("`{name}` stands in two subscripts: an iteration belongs to one element of each axis by a variable of its own; write two `for` and test inside"),
+                ));
+            }
             chosen.push((which, axis, offset));
         }
         chosen.sort_by_key(|(which, ..)| *which);
@@ -123,28 +134,71 @@ impl Translator<'_, '_> {
         for (which, axis, offset) in chosen {
             let (one, name) = &found[which];
             let head = self.head(one, name)?;
-            levels.push(Level { one, name: name.clone(), axis: Some(axis), offset, head, way: Way::Nest });
+            levels.push(Level {
+                one,
+                name: name.clone(),
+                axis: Some(axis),
+                offset,
+                head,
+                way: Way::Nest,
+                again: false,
+                alone: None,
+            });
+        }
+        let first = levels.len();
+        for (other, name) in &found {
+            let Some(at) = levels[..first].iter().position(|level| level.name == *name) else { continue };
+            if std::ptr::eq(levels[at].one, *other) {
+                continue;
+            }
+            let head = self.head(other, name)?;
+            let (axis, offset) = (levels[at].axis, levels[at].offset.clone());
+            levels.push(Level {
+                one: other,
+                name: name.clone(),
+                axis,
+                offset,
+                head,
+                way: Way::Nest,
+                again: true,
+                alone: None,
+            });
         }
         if levels.is_empty() {
             let name = self.variable_of(top).unwrap_or_default();
             let head = self.head(top, &name)?;
-            levels.push(Level { one: top, name, axis: None, offset: "0".into(), head, way: Way::Nest });
+            levels.push(Level {
+                one: top,
+                name,
+                axis: None,
+                offset: "0".into(),
+                head,
+                way: Way::Nest,
+                again: false,
+                alone: None,
+            });
         }
         self.choose_ways(one, inner, &mut levels, &set)?;
         Ok(levels)
     }
 
     /// All `for` statements that could be meant, outermost first.
-    fn collect<'e>(&self, stmt: &'e Stmt, found: &mut Vec<(&'e For, String)>) {
+    /// Several with one variable stand side by side; one inside another, or one with a directive of its own, is another matter.
+    fn collect<'e>(&self, stmt: &'e Stmt, directed: bool, found: &mut Vec<(&'e For, String)>) {
         if let StmtKind::For(one) = &stmt.kind {
             if let Some(name) = self.variable_of(one) {
-                if !found.iter().any(|(_, known)| *known == name) {
+                let around = |outer: &For| {
+                    outer.body.span.start <= stmt.span.start && stmt.span.end <= outer.body.span.end
+                };
+                let blocks = |(outer, known): &(&For, String)| *known == name && (directed || around(outer));
+                if !found.iter().any(blocks) {
                     found.push((one, name));
                 }
             }
         }
+        let directed = matches!(stmt.kind, StmtKind::Directed(..));
         for inner in inside(stmt) {
-            self.collect(inner, found);
+            self.collect(inner, directed, found);
         }
     }
 
@@ -221,7 +275,28 @@ impl Translator<'_, '_> {
                 }
             };
         }
+        if levels.iter().all(|level| level.way != Way::Nest) {
+            let axes: Vec<usize> = levels.iter().filter_map(|level| level.axis).collect();
+            let known_before = self.is_known_before(one, inner, &axes);
+            for level in levels.iter_mut() {
+                level.alone = Some(axes.clone());
+                if level.way == Way::Range && !known_before {
+                    level.way = Way::Own;
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Whether the subscripts in other axes have their values before the statement begins.
+    fn is_known_before(&self, one: &Loop, inner: &Stmt, axes: &[usize]) -> bool {
+        let Some(subs) = &one.on.subs else { return true };
+        subs.fastest_first().into_iter().enumerate().all(|(axis, sub)| {
+            let SubscriptKind::At(e) = &sub.kind else { return true };
+            let mut names = Vec::new();
+            axes.contains(&axis)
+                || (self.names_of(e, &mut names) && names.iter().all(|name| !self.changes(inner, name)))
+        })
     }
 
     fn head_mentions(&self, one: &For, name: &str) -> bool {
@@ -388,9 +463,8 @@ impl Translator<'_, '_> {
         };
         let text = self.value(amount)?;
         // `i += -1` goes down, too.
-        if let Some(positive) = text.strip_prefix('-').filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))
-        {
-            return Ok(if down { (positive.to_owned(), false) } else { (format!("-{positive}"), true) });
+        if let Some(value) = super::number(&text).filter(|value| *value < 0) {
+            return Ok(if down { ((-value).to_string(), false) } else { (value.to_string(), true) });
         }
         Ok(if down { (format!("-{}", long(&text)), true) } else { (long(&text), false) })
     }

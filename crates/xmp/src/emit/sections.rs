@@ -1,7 +1,7 @@
 //! Array assignments: loops over the elements. With the array directive each node does those of its part of the template.
 
 use super::expressions::{bare, children};
-use super::{grouped, long, Translator};
+use super::{direction, grouped, long, Direction, Translator};
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind, Sub};
 use crate::directive::{Notation, Reference, SubscriptKind};
 use crate::names::Set;
@@ -21,17 +21,13 @@ impl Translator<'_, '_> {
                 return Ok(text);
             }
         }
-        let is_spread = |chain: &super::expressions::Chain<'_>| {
-            chain.steps.iter().enumerate().any(|(dim, step)| {
-                matches!(step, super::expressions::Step::Sub(Sub::Section(..)))
-                    && chain.array.align.get(dim).is_none_or(Option::is_some)
-            })
-        };
-        if let Some(chain) = self.chain(left).filter(is_spread) {
-            return Err(Problem::new(
-                left.span.start,
-                format!("`{}` is distributed: an assignment to a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data", chain.array.name),
-            ));
+        for side in [left, right] {
+            if let Some((at, name)) = self.spread_section(side) {
+                return Err(Problem::new(
+                    at,
+                    format!("`{name}` is distributed: an assignment with a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data"),
+                ));
+            }
         }
         let lengths = self.lengths(left)?;
         if lengths.is_empty() {
@@ -65,6 +61,20 @@ impl Translator<'_, '_> {
             out.push_str(&format!("{heads}{to} {sign} {from}; }}"));
         }
         Ok(out)
+    }
+
+    /// A section in a dimension that is spread over the nodes: where, and of what.
+    fn spread_section(&self, expr: &Expr) -> Option<(usize, String)> {
+        if let Some(chain) = self.chain(expr) {
+            let is_spread = chain.steps.iter().enumerate().any(|(dim, step)| {
+                matches!(step, super::expressions::Step::Sub(Sub::Section(..)))
+                    && chain.array.align.get(dim).is_none_or(Option::is_some)
+            });
+            if is_spread {
+                return Some((expr.span.start, chain.array.name.clone()));
+            }
+        }
+        children(expr).into_iter().find_map(|child| self.spread_section(child))
     }
 
     /// Both sides with these names in the place of sections.
@@ -112,10 +122,16 @@ impl Translator<'_, '_> {
         if let Some(length) = length {
             return Ok(long(&self.value(length)?));
         }
+        let all = self.whole_length(base)?;
+        self.rest(all, first, step)
+    }
+
+    /// How many elements the dimension has that is subscripted next.
+    pub(super) fn whole_length(&mut self, base: &Expr) -> Result<String> {
         if let Some(chain) = self.chain(base) {
             // Of a dimension that is not spread.
             if let Some(Some(size)) = chain.array.sizes.get(chain.steps.len()) {
-                return self.rest(long(size), first, step);
+                return Ok(long(size));
             }
         }
         if let ExprKind::Name = bare(base).kind {
@@ -132,7 +148,7 @@ impl Translator<'_, '_> {
                             format!("`{name}` is a pointer: say how long the section is, `{name}[0:n]`"),
                         ));
                     };
-                    return self.rest(long(&size), first, step);
+                    return Ok(long(&size));
                 }
             }
         }
@@ -142,20 +158,22 @@ impl Translator<'_, '_> {
         let object = self.value(base);
         self.section = before;
         let object = grouped(&object?);
-        self.rest(format!("(long)(sizeof({object}) / sizeof({object}[0]))"), first, step)
+        Ok(format!("(long)(sizeof({object}) / sizeof({object}[0]))"))
     }
 
     fn rest(&mut self, all: String, first: Option<&Expr>, step: Option<&Expr>) -> Result<String> {
         let step = step.map(|step| self.value(step)).transpose()?;
         let first = first.map(|first| self.value(first)).transpose()?;
-        if let Some(down) = step.as_ref().and_then(|step| step.strip_prefix('-')) {
-            let from = first.map_or_else(|| format!("{all} - 1"), |first| long(&first));
-            return Ok(format!("({from}) / {} + 1", grouped(down)));
-        }
-        let left = first.map_or(all.clone(), |first| format!("{all} - {}", grouped(&first)));
-        Ok(match step {
-            Some(step) => format!("({left} + {0} - 1) / {0}", grouped(&step)),
-            None => left,
+        let left = first.as_ref().map_or(all.clone(), |first| format!("{all} - {}", grouped(first)));
+        let Some(step) = step else { return Ok(left) };
+        let from = first.map_or_else(|| format!("{all} - 1"), |first| long(&first));
+        let step = long(&step);
+        let down = format!("({from}) / -({step}) + 1");
+        let up = format!("({left} + {0} - 1) / {0}", grouped(&step));
+        Ok(match direction(&step) {
+            Direction::Up => up,
+            Direction::Down => down,
+            Direction::Either => format!("({step} < 0 ? {down} : {up})"),
         })
     }
 
@@ -258,8 +276,14 @@ impl Translator<'_, '_> {
         let mut heads = format!("kxmp_nest_begin(&kx_n{id}, {}, {reference}, {ranks}, (const kxmp_level[]){{{}}}, 0); while (kxmp_nest_next(&kx_n{id})) ", self.at(at), levels.join(", "));
         let mut body = String::new();
         for (level, (_, lo, _, step)) in ranges.iter().enumerate() {
+            let (at, last) = (format!("kx_u{id}_{level}"), format!("kx_n{id}.loop[{level}].last"));
+            let goes_on = match direction(step) {
+                Direction::Up => format!("{at} <= {last}"),
+                Direction::Down => format!("{at} >= {last}"),
+                Direction::Either => format!("({step} < 0 ? {at} >= {last} : {at} <= {last})"),
+            };
             heads.push_str(&format!(
-                "for (kx_u{id}_{level} = kx_n{id}.loop[{level}].first; kx_u{id}_{level} <= kx_n{id}.loop[{level}].last; kx_u{id}_{level} += kx_n{id}.loop[{level}].step) "
+                "for ({at} = kx_n{id}.loop[{level}].first; {goes_on}; {at} += kx_n{id}.loop[{level}].step) "
             ));
             body.push_str(&match step.as_str() {
                 "1" => format!("const long {} = kx_u{id}_{level} - ({lo}); ", names[level]),
@@ -299,21 +323,31 @@ impl Translator<'_, '_> {
         for (axis, sub) in subs.fastest_first().into_iter().enumerate().rev() {
             let SubscriptKind::Range(first, second, third) = &sub.kind else { continue };
             let lower = template.lower.borrow().get(axis).cloned().flatten();
-            let lo = match (first, lower) {
-                (Some(first), _) => long(&self.value(first)?),
-                (None, Some(lower)) => long(&lower),
-                (None, None) => format!("kxmp_template_lower(kxt_{}, {axis})", template.name),
-            };
             let step = match third {
-                Some(third) => long(&self.value(third)?),
+                Some(third) => self.value(third)?,
                 None => "1".into(),
+            };
+            let step = super::number(&step).map_or_else(|| long(&step), |value| value.to_string());
+            let lower = lower.map_or_else(
+                || format!("kxmp_template_lower(kxt_{}, {axis})", template.name),
+                |lower| long(&lower),
+            );
+            let upper = format!("kxmp_template_upper(kxt_{}, {axis})", template.name);
+            let end = |up: &str, down: &str| match direction(&step) {
+                Direction::Up => up.to_owned(),
+                Direction::Down => down.to_owned(),
+                Direction::Either => format!("({step} < 0 ? {down} : {up})"),
+            };
+            let lo = match first {
+                Some(first) => long(&self.value(first)?),
+                None => end(&lower, &upper),
             };
             let hi = match (second, subs.notation) {
                 (Some(second), Notation::Round) => long(&self.value(second)?),
                 (Some(second), Notation::Square) => {
                     format!("{lo} + ({} - 1) * ({step})", long(&self.value(second)?))
                 }
-                (None, _) => format!("kxmp_template_upper(kxt_{}, {axis})", template.name),
+                (None, _) => end(&upper, &lower),
             };
             ranges.push((axis, lo, hi, step));
         }

@@ -20,7 +20,8 @@ impl Translator<'_, '_> {
                 Ok(text)
             }
             StmtKind::For(_) | StmtKind::While(..) | StmtKind::Do(..) if self.can_hoist(stmt) => {
-                self.hoisted(|translator| translator.inner(stmt))
+                let may_move = self.calls_unknown(stmt);
+                self.hoisted(may_move, |translator| translator.inner(stmt))
             }
             StmtKind::Directive(index) => {
                 let text = self.standalone(*index, stmt.span.start)?;
@@ -65,7 +66,7 @@ impl Translator<'_, '_> {
             StmtKind::For(one) if self.rewrites.contains_key(&one.head.start) => {
                 let Some(rewrite) = self.rewrites.remove(&one.head.start) else { return Ok(parts) };
                 let start = Span::new(stmt.span.start, stmt.span.start);
-                let mark = if self.may_mark(stmt, one) { MARK } else { "" };
+                let mark = self.mark(stmt, one);
                 parts.push((start, rewrite.before + mark));
                 let head = self.in_place(one.head, rewrite.head);
                 parts.push((one.head, head));
@@ -73,9 +74,8 @@ impl Translator<'_, '_> {
                 parts.push((one.body.span, body + &rewrite.after));
             }
             StmtKind::For(one) => {
-                if self.may_mark(stmt, one) {
-                    parts.push((Span::new(stmt.span.start, stmt.span.start), MARK.to_owned()));
-                }
+                let mark = self.mark(stmt, one);
+                parts.push((Span::new(stmt.span.start, stmt.span.start), mark.to_owned()));
                 match &one.first {
                     ForFirst::None => {}
                     ForFirst::Expr(first) => parts.push((first.span, self.expr(first)?)),
@@ -103,8 +103,8 @@ impl Translator<'_, '_> {
         Ok(parts)
     }
 
-    /// Whether the compiler may be told that iterations do not depend on each other, if arrays lie apart.
-    fn may_mark(&self, stmt: &Stmt, one: &For) -> bool {
+    /// The mark for the compiler that iterations do not depend on each other, if arrays lie apart.
+    fn mark(&mut self, stmt: &Stmt, one: &For) -> &'static str {
         let before = self.source.foreign.iter().rev().find(|pragma| pragma.end <= stmt.span.start);
         let follows = before.is_some_and(|pragma| {
             let between = self.source.text.get(pragma.end..stmt.span.start).unwrap_or("");
@@ -113,9 +113,29 @@ impl Translator<'_, '_> {
                 ["collapse", "tile", "ordered"].iter().any(|word| self.slice(*pragma).contains(word));
             !between.contains([';', '{', '}']) || (is_about_nest && !between.contains('}'))
         });
-        self.hoist.is_some()
+        // Between the loops that a pragma of others takes together nothing may stand.
+        let joins =
+            |pragma: &&Span| ["collapse", "tile", "ordered"].iter().any(|w| self.slice(**pragma).contains(w));
+        let joined = self.joined.contains(&one.head.start) || (follows && before.as_ref().is_some_and(joins));
+        if joined {
+            let mut body = &one.body;
+            while let StmtKind::Compound(items) = &body.kind {
+                let [only] = &items[..] else { break };
+                body = only;
+            }
+            if let StmtKind::For(inner) = &body.kind {
+                self.joined.insert(inner.head.start);
+            }
+        }
+        let may = self.hoist.is_some()
             && !follows
-            && self.variable_of(one).is_some_and(|variable| self.is_independent(one, &variable))
+            && !joined
+            && self.variable_of(one).is_some_and(|variable| self.is_independent(one, &variable));
+        if may {
+            MARK
+        } else {
+            ""
+        }
     }
 
     /// A statement that hangs on another: a directive may have become several.
@@ -129,6 +149,7 @@ impl Translator<'_, '_> {
 
     fn compound(&mut self, stmt: &Stmt, items: &[Stmt]) -> Result<String> {
         self.open(items);
+        self.settle_pragmas(stmt.span);
         let parts = self.item_parts(items);
         self.close();
         Ok(self.splice(stmt.span, &parts))
@@ -193,7 +214,8 @@ impl Translator<'_, '_> {
                 let may_hoist =
                     self.hoist.is_none() && !self.has_label(inner) && !self.calls(inner, "xmp_malloc");
                 match may_hoist {
-                    true => self.hoisted(|translator| translator.loop_text(one, directive_span, kept, inner)),
+                    true => self
+                        .hoisted(false, |translator| translator.loop_text(one, directive_span, kept, inner)),
                     false => self.loop_text(one, directive_span, kept, inner),
                 }
             }
@@ -201,7 +223,7 @@ impl Translator<'_, '_> {
                 self.refuse_jumps(inner, "task", &[])?;
                 let reference = self.reference(on)?;
                 let name = format!("kx_k{}", self.fresh());
-                let between = self.slice(Span::new(directive_span.end, inner.span.start)).to_owned();
+                let between = self.verbatim(Span::new(directive_span.end, inner.span.start));
                 let text = self.branch(inner)?;
                 Ok(format!(
                     "{{ kxmp_task {name}; if (kxmp_task_begin(&{name}, {}, {reference}, {})){between}{text} kxmp_task_end(&{name}); }}",
@@ -277,10 +299,15 @@ impl Translator<'_, '_> {
     }
 
     /// Translates with pointers that are computed once, before.
-    fn hoisted(&mut self, translate: impl FnOnce(&mut Self) -> Result<String>) -> Result<String> {
+    fn hoisted(
+        &mut self,
+        may_move: bool,
+        translate: impl FnOnce(&mut Self) -> Result<String>,
+    ) -> Result<String> {
         self.hoist = Some(Hoist {
             depth: self.scopes.depth(),
             arrays: Vec::new(),
+            may_move,
             has_coarray: false,
             aliased: false,
         });
@@ -334,7 +361,9 @@ fn first_word(text: &str) -> &str {
 
 /// White space, line markers and comments.
 fn is_blank(text: &str) -> bool {
-    text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with("# "))
+    super::without_comments(text)
+        .lines()
+        .all(|line| line.trim().is_empty() || line.trim_start().starts_with("# "))
 }
 
 /// Declares the pointers; arrays of one mapping share what they have in common.
@@ -348,7 +377,7 @@ fn pointers(arrays: &[Rc<Array>], aliased: bool) -> String {
         let mut brackets = String::new();
         for dim in (0..array.dims()).filter(|dim| array.is_cyclic(*dim)) {
             out.push_str(&format!(
-                "const kxmp_dim kx_{}_d{dim} __attribute__((unused)) = {}.map->dim[{dim}]; ",
+                "const kxmp_dim kxd{dim}_{} __attribute__((unused)) = {}.map->dim[{dim}]; ",
                 array.name,
                 array.descriptor()
             ));
@@ -360,14 +389,14 @@ fn pointers(arrays: &[Rc<Array>], aliased: bool) -> String {
                 continue;
             }
             if first == index {
-                out.push_str(&format!("const long kx_{}_{dim} = {extent}; ", array.name));
+                out.push_str(&format!("const long kxe{dim}_{} = {extent}; ", array.name));
             }
-            brackets.push_str(&format!("[kx_{}_{dim}]", owner.name));
+            brackets.push_str(&format!("[kxe{dim}_{}]", owner.name));
         }
         let (element, name, descriptor) = (&array.element, &array.name, array.descriptor());
         out.push_str(&match brackets.is_empty() {
-            true => format!("{element} *{restrict}kx_{name} = (void *){descriptor}.origin; "),
-            false => format!("{element} (*{restrict}kx_{name}){brackets} = (void *){descriptor}.origin; "),
+            true => format!("{element} *{restrict}kxp_{name} = (void *){descriptor}.origin; "),
+            false => format!("{element} (*{restrict}kxp_{name}){brackets} = (void *){descriptor}.origin; "),
         });
     }
     out.trim_end().to_owned()

@@ -24,6 +24,8 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         counter: 0,
         hoist: None,
         rewrites: HashMap::new(),
+        joined: Default::default(),
+        pragmas: HashMap::new(),
         loop_variables: Vec::new(),
         section: None,
         array_types: HashMap::new(),
@@ -128,6 +130,7 @@ impl Translator<'_, '_> {
         let StmtKind::Compound(items) = &body.kind else { return self.close() };
         // What stands outermost in the body and the parameters are one scope for directives.
         self.declare_all(items);
+        self.settle_pragmas(function.body);
         let inner = self.item_parts(items);
         self.close();
         let at = Span::new(function.spec.span.start, function.spec.span.start);

@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::ast::{For, ForFirst, Jump, Stmt, StmtKind};
-use crate::source::{Kind, Result, Span};
+use crate::source::{Kind, Problem, Result, Span};
 
 /// Directives that say something about the statement behind them.
 const WITH_STATEMENT: [&str; 5] = ["loop", "task", "tasks", "gmove", "array"];
@@ -41,7 +41,7 @@ impl Parser<'_, '_> {
             "while" => {
                 self.next();
                 let cond = self.in_parentheses()?;
-                Ok(StmtKind::While(cond, Box::new(self.statement()?)))
+                Ok(StmtKind::While(cond, Box::new(self.body()?)))
             }
             "do" => {
                 self.next();
@@ -90,11 +90,28 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn directive(&mut self, index: usize) -> Result<StmtKind> {
-        self.next();
+    /// What hangs on `if`, `for` or `while`. To C a directive is nothing, and the statement behind it would be meant.
+    fn body(&mut self) -> Result<Stmt> {
+        let body = self.statement()?;
+        let follows = !self.at_end() && !self.is("}") && !self.is("else");
+        match body.kind {
+            StmtKind::Directive(index) if follows && !self.needs_statement(index) => Err(Problem::new(
+                body.span.start,
+                "does this directive hang on the line before, or the statement behind it? Put braces around",
+            )),
+            _ => Ok(body),
+        }
+    }
+
+    fn needs_statement(&self, index: usize) -> bool {
         let raw = &self.source.directives[index];
         let word = raw.tokens.first().map_or("", |token| self.source.slice(token.span));
-        if raw.ours || !WITH_STATEMENT.contains(&word) {
+        !raw.ours && WITH_STATEMENT.contains(&word)
+    }
+
+    fn directive(&mut self, index: usize) -> Result<StmtKind> {
+        self.next();
+        if !self.needs_statement(index) {
             return Ok(StmtKind::Directive(index));
         }
         if self.is("}") || self.at_end() {
@@ -141,9 +158,9 @@ impl Parser<'_, '_> {
     fn conditional_statement(&mut self) -> Result<StmtKind> {
         self.next();
         let cond = self.in_parentheses()?;
-        let then = self.statement()?;
+        let then = self.body()?;
         let otherwise = match self.take("else") {
-            true => Some(Box::new(self.statement()?)),
+            true => Some(Box::new(self.body()?)),
             false => None,
         };
         Ok(StmtKind::If(cond, Box::new(then), otherwise))
@@ -171,7 +188,7 @@ impl Parser<'_, '_> {
             false => Some(self.expression()?),
         };
         let close = self.expect(")")?;
-        let body = self.statement()?;
+        let body = self.body()?;
         Ok(StmtKind::For(Box::new(For { head: Span::new(open.end, close.start), first, cond, step, body })))
     }
 
