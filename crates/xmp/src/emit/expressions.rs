@@ -48,8 +48,8 @@ pub(super) fn bare(expr: &Expr) -> &Expr {
 /// One subscript, however it is written.
 pub(super) enum Step<'e> {
     Sub(&'e Sub),
-    /// `*(a + i)`
-    Plus(&'e Expr),
+    /// `*(a - 1 + i)`: what is added, or taken off.
+    Plus(Vec<(bool, &'e Expr)>),
     /// `*a[i]`
     Zero,
 }
@@ -151,8 +151,8 @@ impl Translator<'_, '_> {
             ExprKind::Unary(sign, inner) if self.slice(*sign) == "&" && self.is_remote(inner) => Err(
                 Problem::new(expr.span.start, "the address of a coarray on another image cannot be taken"),
             ),
-            ExprKind::Binary(sign, left, right) if matches!(self.slice(*sign), "+" | "-") => {
-                match self.moved_pointer(*sign, left, right)? {
+            ExprKind::Binary(sign, ..) if matches!(self.slice(*sign), "+" | "-") => {
+                match self.moved_pointer(expr)? {
                     Some(text) => Ok(text),
                     None => self.copied(expr),
                 }
@@ -304,24 +304,22 @@ impl Translator<'_, '_> {
             }
             ExprKind::Paren(inner) => self.chain(inner),
             ExprKind::Index(base, sub) => {
-                let mut chain = self.chain(base)?;
-                chain.steps.push(Step::Sub(sub));
+                if let Some(mut chain) = self.chain(base) {
+                    chain.steps.push(Step::Sub(sub));
+                    return Some(chain);
+                }
+                // `i[a]`
+                let Sub::At(at) = &**sub else { return None };
+                let (mut chain, _) = self.displaced(at).filter(|(_, terms)| terms.is_empty())?;
+                chain.steps.push(Step::Plus(vec![(true, &**base)]));
                 Some(chain)
             }
             ExprKind::Unary(sign, inner) if self.slice(*sign) == "*" => {
                 let inner = bare(inner);
-                if let ExprKind::Binary(sign, left, right) = &inner.kind {
-                    if self.slice(*sign) == "+" {
-                        let (mut chain, moved) = match self.chain(left) {
-                            Some(chain) => (chain, right),
-                            None => (self.chain(right)?, left),
-                        };
-                        if chain.steps.len() < chain.array.dims() {
-                            chain.steps.push(Step::Plus(moved));
-                            return Some(chain);
-                        }
-                        return None;
-                    }
+                if matches!(inner.kind, ExprKind::Binary(..)) {
+                    let (mut chain, terms) = self.displaced(inner)?;
+                    chain.steps.push(Step::Plus(terms));
+                    return Some(chain);
                 }
                 let mut chain = self.chain(inner)?;
                 if chain.steps.is_empty() || chain.steps.len() >= chain.array.dims() {
@@ -335,18 +333,66 @@ impl Translator<'_, '_> {
     }
 
     /// A pointer into a distributed array, moved: subscripts stay global.
-    fn moved_pointer(&mut self, sign: Span, left: &Expr, right: &Expr) -> Result<Option<String>> {
-        let plus = self.slice(sign) == "+";
-        let below = |chain: &Chain<'_>| chain.steps.len() < chain.array.dims();
-        let (mut chain, moved) = match (self.chain(left).filter(below), self.chain(right).filter(below)) {
-            (Some(_), Some(_)) | (None, None) => return Ok(None),
-            (Some(chain), None) if plus => (chain, right),
-            (None, Some(chain)) if plus => (chain, left),
-            _ => return Ok(None),
-        };
+    fn moved_pointer(&mut self, expr: &Expr) -> Result<Option<String>> {
+        let Some((mut chain, terms)) = self.displaced(expr) else { return Ok(None) };
         self.note_alias();
-        chain.steps.push(Step::Plus(moved));
-        Ok(Some(format!("(&{})", self.element(left, &chain)?)))
+        chain.steps.push(Step::Plus(terms));
+        Ok(Some(format!("(&{})", self.element(expr, &chain)?)))
+    }
+
+    /// An array or a row of it, and what is added to it.
+    fn displaced<'e>(&self, expr: &'e Expr) -> Option<(Chain<'e>, Vec<(bool, &'e Expr)>)> {
+        let expr = bare(expr);
+        let ExprKind::Binary(sign, left, right) = &expr.kind else {
+            let chain = self.chain(expr)?;
+            return (chain.steps.len() < chain.array.dims()).then(|| (chain, Vec::new()));
+        };
+        let (found, moved, plus) = match self.slice(*sign) {
+            "+" => match self.displaced(left) {
+                Some(found) => (found, right, true),
+                None => (self.displaced(right)?, left, true),
+            },
+            "-" => (self.displaced(left)?, right, false),
+            _ => return None,
+        };
+        if self.may_be_pointer(moved) {
+            return None;
+        }
+        let (chain, mut terms) = found;
+        terms.push((plus, moved));
+        Some((chain, terms))
+    }
+
+    /// The difference of two pointers is a number.
+    fn may_be_pointer(&self, expr: &Expr) -> bool {
+        let expr = bare(expr);
+        match &expr.kind {
+            ExprKind::Name => self.scopes.var(self.slice(expr.span)).is_some_and(|var| !var.shape.is_empty()),
+            ExprKind::Unary(sign, _) => self.slice(*sign) == "&",
+            ExprKind::Binary(sign, left, right) => {
+                matches!(self.slice(*sign), "+" | "-")
+                    && self.may_be_pointer(left) != self.may_be_pointer(right)
+            }
+            ExprKind::Index(..) => {
+                self.chain(expr).is_some_and(|chain| chain.steps.len() < chain.array.dims())
+            }
+            _ => false,
+        }
+    }
+
+    /// What is added, as one number.
+    pub(super) fn sum(&mut self, terms: &[(bool, &Expr)]) -> Result<String> {
+        let mut out = String::new();
+        for (at, (plus, term)) in terms.iter().enumerate() {
+            let text = self.value(term)?;
+            match (at, plus) {
+                (0, true) => out = text,
+                (_, true) => out = format!("{} + {}", grouped(&out), grouped(&text)),
+                (0, false) => out = format!("-{}", grouped(&text)),
+                (_, false) => out = format!("{} - {}", grouped(&out), grouped(&text)),
+            }
+        }
+        Ok(out)
     }
 
     /// An element, or a row, of a distributed array.
@@ -361,7 +407,7 @@ impl Translator<'_, '_> {
         for (dim, step) in chain.steps.iter().enumerate() {
             let (index, is_local) = match step {
                 Step::Zero => ("0".to_owned(), false),
-                Step::Plus(at) => (self.value(at)?, self.stays_local(at)),
+                Step::Plus(terms) => (self.sum(terms)?, terms.iter().all(|(_, at)| self.stays_local(at))),
                 Step::Sub(Sub::At(at)) => (self.value(at)?, self.stays_local(at)),
                 Step::Sub(Sub::Section(span, first, _, width)) => {
                     let names = self.section.clone().ok_or_else(|| {

@@ -157,6 +157,14 @@ impl Translator<'_, '_> {
                 is_distributed: false,
             });
         }
+        // Behind a pointer in an array or a structure the rows lie anywhere: the last of them is what is subscripted.
+        let leads_on =
+            var.as_ref().is_none_or(|var| var.shape.iter().skip(1).any(|one| *one == Shape::Pointer));
+        let leading = subs.iter().take_while(|sub| matches!(sub, Sub::At(_))).count();
+        if leads_on && leading > 0 {
+            let row = back(expr, subs.len() - leading);
+            return self.local_side(row, &subs[leading..], None, subs.len() - leading);
+        }
         self.local_side(base, &subs, var.as_ref(), dims)
     }
 
@@ -176,7 +184,7 @@ impl Translator<'_, '_> {
         for dim in 0..array.dims() {
             parts.push(match steps.get(dim) {
                 Some(Step::Sub(sub)) => self.part(sub, &mut ranks)?,
-                Some(Step::Plus(at)) => format!("KXMP_INDEX({})", long(&self.value(at)?)),
+                Some(Step::Plus(terms)) => format!("KXMP_INDEX({})", long(&self.sum(terms)?)),
                 Some(Step::Zero) => "KXMP_INDEX(0)".into(),
                 None => {
                     ranks += 1;
@@ -218,6 +226,13 @@ impl Translator<'_, '_> {
             extents.push(match (said, dim == 0 && is_pointer) {
                 (Some(size), _) => long(&size),
                 (None, true) => self.reach(subs.first().copied(), base)?,
+                (None, false) if var.is_none() && dim == 0 => match self.reach(subs.first().copied(), base) {
+                    // C knows whether it is an array.
+                    Ok(reach) => format!(
+                        "(__builtin_types_compatible_p(__typeof__({object}), __typeof__(&{object}[0])) ? {reach} : (long)(sizeof({object}) / sizeof({object}[0])))"
+                    ),
+                    Err(_) => format!("(long)(sizeof({object}) / sizeof({object}[0]))"),
+                },
                 (None, false) => format!("(long)(sizeof({object}) / sizeof({object}[0]))"),
             });
             object.push_str("[0]");
@@ -276,6 +291,14 @@ impl Translator<'_, '_> {
                 ))
             }
         }
+    }
+}
+
+/// Without the last subscripts.
+fn back(expr: &Expr, count: usize) -> &Expr {
+    match (&bare(expr).kind, count) {
+        (ExprKind::Index(inner, _), 1..) => back(inner, count - 1),
+        _ => bare(expr),
     }
 }
 
