@@ -4,7 +4,7 @@ use super::expressions::bare;
 use super::statements::{expressions_of, inside};
 use super::{grouped, long, Translator};
 use crate::ast::{Expr, ExprKind, For, ForFirst, Stmt, StmtKind};
-use crate::directive::{Loop, Notation, SubscriptKind};
+use crate::directive::{Loop, Notation, Subs, SubscriptKind};
 use crate::names::Set;
 use crate::source::{Problem, Result, Span};
 
@@ -102,34 +102,7 @@ impl Translator<'_, '_> {
                 ),
             ));
         };
-        let allowed = |name: &str| {
-            one.variables.as_ref().is_none_or(|list| list.iter().any(|span| self.slice(*span) == name))
-        };
-        let mut chosen: Vec<(usize, usize, String)> = Vec::new();
-        for (axis, sub) in subs.fastest_first().into_iter().enumerate() {
-            let SubscriptKind::At(e) = &sub.kind else { continue };
-            let used = found.iter().position(|(_, name)| allowed(name) && self.mentions(e, name));
-            let Some(which) = used else { continue };
-            let Some(mut offset) = self.offset_from(e, &found[which].1) else {
-                let name = &found[which].1;
-                return Err(Problem::new(
-                    sub.span.start,
-                    format!("only `{name}`, `{name} + n` and `{name} - n` can stand here"),
-                ));
-            };
-            if subs.notation == Notation::Round && matches!(set, Set::Nodes(_)) {
-                offset = format!("{offset} - 1");
-            }
-            if chosen.iter().any(|(known, ..)| *known == which) {
-                let name = &found[which].1;
-                return Err(Problem::new(
-                    sub.span.start,
-                    format!("`{name}` stands in two subscripts: an iteration belongs to one element of each axis by a variable of its own; write two `for` and test inside"),
-                ));
-            }
-            chosen.push((which, axis, offset));
-        }
-        chosen.sort_by_key(|(which, ..)| *which);
+        let chosen = self.chosen(one, subs, &set, &found)?;
         let mut levels = Vec::new();
         for (which, axis, offset) in chosen {
             let (one, name) = &found[which];
@@ -180,6 +153,45 @@ impl Translator<'_, '_> {
         }
         self.choose_ways(one, inner, &mut levels, &set)?;
         Ok(levels)
+    }
+
+    /// Which `for` stands in which subscript, and what is added to its variable there; outermost first.
+    fn chosen(
+        &mut self,
+        one: &Loop,
+        subs: &Subs,
+        set: &Set,
+        found: &[(&For, String)],
+    ) -> Result<Vec<(usize, usize, String)>> {
+        let allowed = |name: &str| {
+            one.variables.as_ref().is_none_or(|list| list.iter().any(|span| self.slice(*span) == name))
+        };
+        let mut chosen: Vec<(usize, usize, String)> = Vec::new();
+        for (axis, sub) in subs.fastest_first().into_iter().enumerate() {
+            let SubscriptKind::At(e) = &sub.kind else { continue };
+            let used = found.iter().position(|(_, name)| allowed(name) && self.mentions(e, name));
+            let Some(which) = used else { continue };
+            let Some(mut offset) = self.offset_from(e, &found[which].1) else {
+                let name = &found[which].1;
+                return Err(Problem::new(
+                    sub.span.start,
+                    format!("only `{name}`, `{name} + n` and `{name} - n` can stand here"),
+                ));
+            };
+            if subs.notation == Notation::Round && matches!(set, Set::Nodes(_)) {
+                offset = format!("{offset} - 1");
+            }
+            if chosen.iter().any(|(known, ..)| *known == which) {
+                let name = &found[which].1;
+                return Err(Problem::new(
+                    sub.span.start,
+                    format!("`{name}` stands in two subscripts: an iteration belongs to one element of each axis by a variable of its own; write two `for` and test inside"),
+                ));
+            }
+            chosen.push((which, axis, offset));
+        }
+        chosen.sort_by_key(|(which, ..)| *which);
+        Ok(chosen)
     }
 
     /// All `for` statements that could be meant, outermost first.
