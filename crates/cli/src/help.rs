@@ -10,7 +10,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["demo", "doctor", "selftest"]),
     ("Run programs", &["run", "acprun", "macprun", "waitio-serv", "relay"]),
     ("Compile C and C++", &["cc", "c++", "xmpcc"]),
-    ("Look and measure", &["info", "mem", "bench", "sim", "top"]),
+    ("Look and measure", &["info", "mem", "bench", "sim", "array", "top"]),
     ("Set up", &["completions", "man"]),
 ];
 const OTHERS: &str = "More";

@@ -32,7 +32,10 @@ base:length:step, as in XcalableMP C.";
 
 /// Distributed arrays: how they would lie on nodes.
 #[derive(clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Example:\n  kumiki array plan 1000x1000 --nodes 2x2    blocks in both dimensions: who has what"
+)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
