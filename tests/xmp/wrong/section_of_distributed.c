@@ -1,4 +1,4 @@
-/* says: 19: `a` is distributed: an assignment to a section of it needs a directive */
+/* says: 19: `a` is distributed: an assignment with a section of it needs a directive */
 #include <xmp.h>
 #define N 10
 #pragma xmp nodes p[4]
