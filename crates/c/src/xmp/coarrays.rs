@@ -296,7 +296,7 @@ pub(super) fn scatter(to: *mut u8, section: &Section, element: usize, bytes: &[u
 /// Writes to an image.
 ///
 /// # Safety
-/// As [`Coarray::at`]; `place` must be a text, or NULL; `from` must be a side whose memory is readable.
+/// As `Coarray::at`; `place` must be a text, or NULL; `from` must be a side whose memory is readable.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_coarray_put(
     place: *const c_char,
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn kxmp_coarray_get(
 /// Copies between two images, neither of which need be this one.
 ///
 /// # Safety
-/// As [`Coarray::at`] for both; `place` must be a text, or NULL.
+/// As `Coarray::at` for both; `place` must be a text, or NULL.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_coarray_copy(
     place: *const c_char,
@@ -407,7 +407,7 @@ thread_local! {
 /// One element of an image, in memory that stays as it is until this thread has fetched 64 more.
 ///
 /// # Safety
-/// As [`Coarray::at`]; `place` must be a text, or NULL.
+/// As `Coarray::at`; `place` must be a text, or NULL.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_coarray_fetch(
     place: *const c_char,

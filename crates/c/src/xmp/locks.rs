@@ -36,7 +36,7 @@ fn word(coarray: &Coarray, rank: Rank, section: &Section) -> Result<GlobalPtr<u8
 /// Writes one element, whole.
 ///
 /// # Safety
-/// As [`Coarray::at`]; `place` must be a text, or NULL.
+/// As `Coarray::at`; `place` must be a text, or NULL.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_atomic_define(
     place: *const c_char,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn kxmp_atomic_define(
 /// Reads one element, whole.
 ///
 /// # Safety
-/// As [`Coarray::at`]; `place` must be a text, or NULL; `value` must have so many bytes.
+/// As `Coarray::at`; `place` must be a text, or NULL; `value` must have so many bytes.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_atomic_ref(
     place: *const c_char,
@@ -109,7 +109,7 @@ fn lock_word(coarray: &Coarray, rank: Rank, section: &Section) -> Result<GlobalP
 /// Takes a lock, waiting for it unless the program wants to know whether it could be taken.
 ///
 /// # Safety
-/// As [`Coarray::at`]; `place` must be a text, or NULL; `acquired` and `status` must be writable, or NULL.
+/// As `Coarray::at`; `place` must be a text, or NULL; `acquired` and `status` must be writable, or NULL.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_lock(
     place: *const c_char,
