@@ -198,7 +198,7 @@
 //!
 //! # Where to go on
 //!
-//! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication, [`array`] distributed arrays; [`raw`] is for bindings to other languages.
+//! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication, [`array`](mod@array) distributed arrays; [`raw`] is for bindings to other languages.
 #![forbid(unsafe_code)]
 
 pub mod array;
