@@ -58,7 +58,7 @@ struct Work {
 fn main() -> kumiki::Result<()> {
     let world = World::init()?;
     let all = world.group()?;
-    let sizes = group_sizes(world.ranks());
+    let sizes = group_sizes(world.ranks())?;
     let shared = Shared::new(&world)?;
 
     let group = all.split(world.rank() / sizes[0], 0)?.expect("all have a colour");
@@ -85,12 +85,17 @@ fn main() -> kumiki::Result<()> {
 }
 
 /// How many ranks are in a group: for fragments, and for pairs.
-fn group_sizes(ranks: u32) -> [u32; 2] {
+fn group_sizes(ranks: u32) -> kumiki::Result<[u32; 2]> {
     let asked = argument("--groups").map(|text| {
-        let sizes: Vec<u32> = text.split(',').map(|word| word.parse().expect("a number")).collect();
-        [sizes[0], sizes[1]]
+        let sizes: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+        match sizes.as_deref() {
+            Ok(&[fragments, pairs]) => Ok([fragments, pairs]),
+            _ => Err(Error::Misuse(format!(
+                "--groups {text}: not two numbers of ranks, for fragments and for pairs, as in --groups 4,2"
+            ))),
+        }
     });
-    asked.unwrap_or([ranks.div_ceil(2), ranks.div_ceil(4)]).map(|size| size.clamp(1, ranks))
+    Ok(asked.transpose()?.unwrap_or([ranks.div_ceil(2), ranks.div_ceil(4)]).map(|size| size.clamp(1, ranks)))
 }
 
 /// What lies in global memory.

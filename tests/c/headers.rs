@@ -36,7 +36,8 @@ pub(crate) fn declared(header: &str) -> BTreeSet<String> {
     let text = std::fs::read_to_string(repository().join("crates/c/include").join(header)).expect("a header");
     let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut names = BTreeSet::new();
-    let declares = |line: &&str| !line.starts_with(['#', ' ', '/', '}']) && !line.starts_with("typedef");
+    let is_own = |line: &str| ["typedef", "static"].iter().any(|word| line.starts_with(word));
+    let declares = |line: &&str| !line.starts_with(['#', ' ', '/', '}']) && !is_own(line);
     for line in text.lines().filter(declares) {
         let Some((before, _)) = line.split_once('(') else { continue };
         names.extend(before.rsplit(|letter| !is_name(letter)).next().map(str::to_owned));
@@ -62,6 +63,8 @@ fn exports(stage: &Stage) {
     wanted.extend(declared("acp.h"));
     wanted.extend(declared("waitio.h"));
     wanted.extend(declared("waitio_mpi.h"));
+    wanted.extend(declared("xmp.h"));
+    wanted.extend(declared("kumiki_xmp.h"));
     let fortran = subroutines();
     assert!(fortran.len() > 50 && fortran.iter().all(|name| wanted.contains(name)), "{fortran:?}");
     wanted.extend(fortran.iter().flat_map(|name| [format!("{name}_"), format!("{name}_f_")]));

@@ -13,6 +13,8 @@
 //! | `memory_checkers.rs` | AddressSanitizer and valgrind |
 //! | `programs/` | the programs, each in the common part of C and C++ |
 //! | `waitio/` | those of WaitIO |
+//! | `xmp.rs` | the run time of XcalableMP |
+//! | `xmp/` | its programs, as the translator writes them |
 //! | `heat3d/` | the solver, and the names that turn it from MPI to WaitIO |
 
 mod examples;
@@ -26,6 +28,7 @@ mod parts;
 mod stage;
 mod suites;
 mod waitio;
+mod xmp;
 
 use libtest_mimic::{Arguments, Trial};
 use std::process::ExitCode;
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         .chain(parts::tests())
         .chain(waitio::tests())
         .chain(joined::tests())
+        .chain(xmp::tests())
         .chain(memory_checkers::tests());
     let trials = tests.map(|(name, body): Test| {
         let stage = stage.clone();

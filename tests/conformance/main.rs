@@ -6,6 +6,7 @@
 
 mod abort;
 mod again;
+mod arrays;
 mod atomics;
 mod batches;
 mod bounds;
@@ -157,6 +158,9 @@ const TOPICS: &[Topic] = &[
     Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
     topic("left_blocks", &[NODES], collectives::left_blocks),
     topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
+    topic("array_copies", &[NODES], arrays::array_copies),
+    topic("array_shadows", &[NODES], arrays::array_shadows),
+    topic("array_sharing", &[NODES], arrays::array_sharing),
     topic("halos", &[NODES], halos::halos),
     topic("halos_in_step", &[NODES], halos::halos_in_step),
     topic("left_halos", &[NODES], halos::left_halos),

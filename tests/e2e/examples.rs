@@ -52,7 +52,7 @@ macro_rules! examples {
     };
 }
 
-examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways nbody parareal fmo);
+examples!(hello histogram word_count work_queue halo mhd careful pointers both_ways nbody parareal fmo laplace himeno conjugate_gradient life fft);
 
 #[test]
 fn both_ways_is_the_same_program_in_the_simulator() {

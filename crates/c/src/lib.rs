@@ -1,8 +1,9 @@
-//! Kumiki for C: what `kumiki.h`, `acp.h`, `waitio.h` and `waitio_mpi.h` declare.
+//! Kumiki for C: what `kumiki.h`, `acp.h`, `waitio.h`, `waitio_mpi.h` and `xmp.h` declare.
 //!
-//! Three interfaces on the same calls of [`kumiki`]. `kumiki.h` is our own: every call gives a status, and says why it
+//! Four interfaces on the same calls of [`kumiki`]. `kumiki.h` is our own: every call gives a status, and says why it
 //! failed. `acp.h` is that of ACP 3.0.0, for programs that exist: where it has no place for an error, a line on standard
-//! error says it. `waitio.h` is that of WaitIO, which joins programs under different MPI libraries.
+//! error says it. `waitio.h` is that of WaitIO, which joins programs under different MPI libraries. `xmp.h` is that of
+//! XcalableMP.
 //!
 //! | file | what |
 //! |---|---|
@@ -15,6 +16,7 @@
 //! | `api/` | the functions of `kumiki.h` |
 //! | `acp/` | the functions of `acp.h` |
 //! | `waitio/` | the functions of `waitio.h` and `waitio_mpi.h`, and of Fortran |
+//! | `xmp/` | the functions of `xmp.h`, and those that translated programs of XcalableMP call |
 //!
 //! `unsafe` is at this edge only, where pointers come from C; what lies behind is safe Rust.
 
@@ -27,6 +29,7 @@ mod place;
 mod status;
 mod things;
 pub mod waitio;
+pub mod xmp;
 
 #[cfg(test)]
 mod tests;

@@ -259,6 +259,9 @@ fn take_if<T: Send + 'static, H, R>(
 
 /// A world ends: everything that was made in it is dropped. Nobody is in it.
 pub(crate) fn end_all(place: &Place) {
+    if std::ptr::eq(place, &raw const crate::xmp::WORLD) {
+        crate::xmp::end_all();
+    }
     let ended: Vec<Arc<Entry>> = {
         let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
         let is_its = |entry: &Arc<Entry>| std::ptr::eq(entry.home.place(), place);

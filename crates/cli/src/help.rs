@@ -9,8 +9,8 @@ use std::ffi::OsString;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["demo", "doctor", "selftest"]),
     ("Run programs", &["run", "acprun", "macprun", "waitio-serv", "relay"]),
-    ("Compile C and C++", &["cc", "c++"]),
-    ("Look and measure", &["info", "mem", "bench", "sim", "top"]),
+    ("Compile C and C++", &["cc", "c++", "xmpcc"]),
+    ("Look and measure", &["info", "mem", "bench", "sim", "array", "top"]),
     ("Set up", &["completions", "man"]),
 ];
 const OTHERS: &str = "More";

@@ -11,8 +11,8 @@ mod progress;
 
 use clap::{FromArgMatches, Parser, Subcommand};
 use commands::{
-    acprun, agent, cc, completions, demo, doctor, info, macprun, man, mem, rank, relay, run, selftest, sim,
-    top, waitio_serv,
+    acprun, agent, array, cc, completions, demo, doctor, info, macprun, man, mem, rank, relay, run, selftest,
+    sim, top, waitio_serv, xmpcc,
 };
 use std::process::ExitCode;
 
@@ -36,6 +36,7 @@ enum Command {
     Mem(mem::Arguments),
     Bench(bench::Arguments),
     Sim(sim::Arguments),
+    Array(array::Arguments),
     Top(top::Arguments),
     Acprun(acprun::Arguments),
     Macprun(macprun::Arguments),
@@ -44,6 +45,7 @@ enum Command {
     Cc(cc::Arguments),
     #[command(name = "c++")]
     Cxx(cc::CxxArguments),
+    Xmpcc(xmpcc::Arguments),
     #[command(hide = true)]
     Agent(agent::Arguments),
 }
@@ -102,12 +104,26 @@ fn foreign() -> Option<commands::Outcome> {
         "acprun" => Some(acprun::run(&words)),
         "macprun" => Some(macprun::run(&words)),
         "waitio-serv" => Some(waitio_serv::run(&words)),
+        "xmpcc" => Some(xmpcc::run(&words)),
+        "xmprun" => Some(xmprun(&words)),
         _ if asked("acprun") => Some(acprun::run(&words[1..])),
         _ if asked("macprun") => Some(macprun::run(&words[1..])),
         _ if asked("waitio-serv") => Some(waitio_serv::run(&words[1..])),
+        _ if asked("xmpcc") => Some(xmpcc::run(&words[1..])),
         _ if asked("cc") => Some(cc::run(cc::Wrapper::new(cc::Language::C), &words[1..])),
         _ if asked("c++") => Some(cc::run(cc::Wrapper::new(cc::Language::Cxx), &words[1..])),
         _ => None,
+    }
+}
+
+/// `xmprun -np 4 ./a.out` is `kumiki run -n 4 ./a.out`.
+fn xmprun(words: &[std::ffi::OsString]) -> commands::Outcome {
+    let same = |word: &std::ffi::OsString| if word == "-np" { "-n".into() } else { word.clone() };
+    let line = ["kumiki".into(), "run".into()].into_iter().chain(words.iter().map(same));
+    let matches = help::command().try_get_matches_from(line);
+    match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => dispatch(arguments.command),
+        Err(error) => told(&help::explained(error, help::command())),
     }
 }
 
@@ -125,6 +141,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Selftest(arguments) => selftest::run(&arguments),
         Command::Mem(arguments) => mem::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Array(arguments) => array::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Acprun(arguments) => acprun::run(&arguments.words),
@@ -133,6 +150,7 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Relay(arguments) => relay::run(arguments),
         Command::Cc(arguments) => cc::run(cc::Wrapper::new(cc::Language::C), &arguments.words),
         Command::Cxx(arguments) => cc::run(cc::Wrapper::new(cc::Language::Cxx), &arguments.words),
+        Command::Xmpcc(arguments) => xmpcc::run(&arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),
     }
 }

@@ -198,9 +198,10 @@
 //!
 //! # Where to go on
 //!
-//! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication; [`raw`] is for bindings to other languages.
+//! [`World`] has the operations, and says what is seen when; [`data`] has the structures, [`comm`] the patterns of communication, [`array`](mod@array) distributed arrays; [`raw`] is for bindings to other languages.
 #![forbid(unsafe_code)]
 
+pub mod array;
 pub mod comm;
 pub mod data;
 pub mod join;
@@ -228,3 +229,8 @@ mod guide {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/comm.md")]
 mod comm_guide {}
+
+/// The page on arrays: likewise.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/array.md")]
+mod array_guide {}

@@ -23,7 +23,7 @@ pub fn note<T>(world: &World, result: crate::Result<T>) -> crate::Result<T> {
     world.note(result)
 }
 
-pub use kumiki_mem::variable;
+pub use kumiki_mem::{start_mpi, stop_mpi, variable};
 
 /// Messages out of memory that the binding vouches for, and requests of any kind.
 pub mod messages {

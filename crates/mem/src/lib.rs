@@ -26,7 +26,7 @@ pub use drive::team::Team;
 pub use drive::vouched::Vouched;
 pub use drive::word::{Is, ShownWait, Until, Wait};
 pub use drive::world::World;
-pub use drive::world::{place_in_job, variable};
+pub use drive::world::{place_in_job, start_mpi, stop_mpi, variable};
 pub use engine::calls::Service;
 pub use engine::operations::Handle;
 pub use engine::order::Order;

@@ -2,10 +2,14 @@
 #include <acp.h>
 #include <kumiki.h>
 #include <waitio_mpi.h>
+#include <xmp.h>
+#include <kumiki_xmp.h>
 #include <acp.h>
 #include <kumiki.h>
 #include <waitio.h>
 #include <waitio_mpi.h>
+#include <xmp.h>
+#include <kumiki_xmp.h>
 
 static acp_ga_t null_address = ACP_GA_NULL;
 static acp_atkey_t null_key = ACP_ATKEY_NULL;

@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kumiki-c", &["kumiki"]),
     ("kumiki-run", &["kumiki-net"]),
     ("kumiki-sim", &["kumiki-net"]),
-    ("kumiki-cli", &["kumiki", "kumiki-run", "kumiki-sim"]),
+    ("kumiki-xmp", &[]),
+    ("kumiki-cli", &["kumiki", "kumiki-run", "kumiki-sim", "kumiki-xmp"]),
     // For the documents that are made from the command's own tables.
     ("xtask", &["kumiki-cli"]),
 ];

@@ -5,7 +5,7 @@ use kumiki_run::system;
 use serde_json::Value;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -19,14 +19,19 @@ const SIGKILL: i32 = 9;
 
 /// A `kumiki run` of this very program.
 pub(super) fn job(place: Place, ranks: u32, arguments: &[&str]) -> Result<Command, String> {
-    let program = program()?;
+    job_of(Session { place, ranks }, &program()?, arguments)
+}
+
+/// A `kumiki run` of a program.
+pub(super) fn job_of(session: Session, program: &Path, arguments: &[&str]) -> Result<Command, String> {
+    let Session { place, ranks } = session;
     let cores = system::allowed_cores().len();
     let nodes = if place == Place::Tcp { ranks } else { 1 };
     // As for the peers: a core for each rank where there are enough.
     let bind = if ranks as usize <= cores { "core" } else { "none" };
-    let mut command = Command::new(&program);
+    let mut command = Command::new(self::program()?);
     command.args(["run", "--ranks", &ranks.to_string(), "--virtual-nodes", &nodes.to_string()]);
-    command.args(["--bind", bind]).arg("--").arg(&program).args(arguments);
+    command.args(["--bind", bind]).arg("--").arg(program).args(arguments);
     Ok(command)
 }
 

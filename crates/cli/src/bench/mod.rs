@@ -11,10 +11,12 @@
 //! | `report.rs` | rows, ratios, tables, JSON and the chart |
 //! | `data/`, `comm/` | the same for data structures, and for patterns of communication |
 //! | `join/` | the same for separate programs that join |
+//! | `array/` | the same for distributed arrays, in Rust and in translated C |
 //! | `pacing.rs` | senders that meet at one receiver, in network namespaces with shaped cables |
 //! | `sim.rs` | the simulator, beside SimGrid |
 //! | `worker.rs`, `ours.rs`, `between.rs`, `floor.rs` | the other side: a job that measures Kumiki or the bare machine |
 
+mod array;
 mod between;
 mod catalogue;
 pub(crate) mod comm;
@@ -65,6 +67,7 @@ enum What {
     Data(data::DataArguments),
     Comm(comm::CommArguments),
     Join(join::JoinArguments),
+    Array(array::ArrayArguments),
     Pacing(pacing::Arguments),
     Sim(sim::Arguments),
     /// A rank of `kumiki bench pacing`.
@@ -148,6 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         What::PacingRank(arguments) => pacing::rank(arguments),
         What::Sim(arguments) => sim::run(arguments),
         What::Join(arguments) => join::run(arguments),
+        What::Array(arguments) => array::run(arguments),
         What::Apart(arguments) => join::apart::run(arguments),
         What::Worker(arguments) => worker::serve(arguments),
     }

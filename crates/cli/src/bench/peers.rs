@@ -14,13 +14,13 @@ use std::process::Command;
 use std::time::Duration;
 
 const TABLE: &str = include_str!("../../embedded/peers.tsv");
-const PROGRAM: &str = include_str!("../../embedded/rma.c");
+const PROGRAM: &str = concat!(include_str!("../../embedded/ask.h"), include_str!("../../embedded/rma.c"));
 
 /// What stands in the table for the folder of libraries.
 const FOLDER: &str = "{peers}";
 
 /// Where libraries are: the folder that was given to `benches/peers/install`.
-const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
+pub(super) const FOLDER_VARIABLE: &str = "KUMIKI_PEERS_DIR";
 
 /// How long a library may take to say whether it lets jobs connect.
 const PORT_LIMIT: Duration = Duration::from_secs(20);
@@ -166,7 +166,13 @@ impl Peer {
         let mut command = workshop::tool(&self.mpicc)?;
         set_environment(&mut command, self.common_environment.iter());
         command.arg("-O2");
-        workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl"])
+        workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl", "-lm"])
+    }
+
+    /// The same library with another program.
+    pub(super) fn running(mut self, program: PathBuf) -> Peer {
+        self.program = program;
+        self
     }
 
     /// The words that start many processes, which share the processors with others: `-n N PROGRAM` comes behind them. The library chooses by itself how they

@@ -3,6 +3,7 @@
 //! It speaks as `benches/peers/rma.c` does. Between two lines rank 0 is in a read and the others are asleep in a
 //! barrier, so that other contenders have the machine.
 
+use super::array::Arrays;
 use super::comm::Comm;
 use super::data::{Data, Redis};
 use super::floor::Floor;
@@ -147,6 +148,7 @@ fn serve_lines(world: &World, join: Option<&Join>) -> kumiki::Result<()> {
     let mut data = Data::new(world);
     let mut comm = Comm::new(world, join);
     let mut redis = Redis::new(world);
+    let mut arrays = Arrays::new(world);
     while let Some(line) = next_line(world)? {
         let answer = match Request::parse(&line) {
             None => json!({"metric": line, "error": "not `METRIC REPS`"}),
@@ -155,6 +157,7 @@ fn serve_lines(world: &World, join: Option<&Join>) -> kumiki::Result<()> {
                     Some(("floor", _)) => floor.measure(&request),
                     Some(("data", _)) => data.measure(&request),
                     Some(("comm", _)) => comm.measure(&request),
+                    Some(("array", _)) => arrays.measure(&request),
                     Some(("redis", _)) => redis.measure(&request),
                     _ => ours.measure(&request),
                 };

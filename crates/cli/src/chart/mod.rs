@@ -1,4 +1,4 @@
-//! Charts as PNG files: grouped bars, lines on logarithmic axes, and a field as a heat map.
+//! Charts as PNG files: grouped bars, lines on logarithmic axes, a field as a heat map, and a map of owners.
 //!
 //! Nothing on the system is needed: the font is part of the program (Noto Sans, SIL Open Font License). Commands
 //! fill in a chart and call its `save`. Drawing is by `canvas.rs`, numbers on axes are by `axis.rs`.
@@ -8,11 +8,13 @@ mod bars;
 mod canvas;
 mod heat;
 mod lines;
+mod owners;
 
 pub(crate) use axis::{bytes_text, Scale, Unit};
 pub(crate) use bars::{Bars, Group};
 pub(crate) use heat::{Grain, HeatMap, Ruler};
 pub(crate) use lines::{Lines, Series};
+pub(crate) use owners::Owners;
 
 #[cfg(test)]
 mod tests {
@@ -105,6 +107,21 @@ mod tests {
             columns: Ruler { name: "column".into(), step: 1 },
             rows: Ruler { name: "row".into(), step: 1 },
             rows_of_ranks: vec![16],
+        }
+        .save(&path)
+        .unwrap();
+        check(&path, 1480);
+    }
+
+    #[test]
+    fn a_map_of_owners_is_drawn() {
+        let path = picture("owners");
+        Owners {
+            title: "Who has what".into(),
+            subtitle: "made up".into(),
+            columns: 8,
+            owners: (0..48).map(|at| (at != 5).then_some(at as u32 / 4)).collect(),
+            extents: [60, 80],
         }
         .save(&path)
         .unwrap();

@@ -94,8 +94,13 @@ impl Wrapper {
         }
     }
 
+    /// The same, for programs that use MPI.
+    pub(super) fn with_mpi(self, mpi: bool) -> Wrapper {
+        Wrapper { mpi: self.mpi || mpi, ..self }
+    }
+
     /// The words that start the compiler.
-    fn compiler(self) -> Vec<OsString> {
+    pub(super) fn compiler(self) -> Vec<OsString> {
         let (variable, usual) = self.usual();
         let ignores = self.gnu && !self.mpi;
         let said = std::env::var(variable).ok().filter(|name| !ignores && !name.trim().is_empty());
@@ -103,11 +108,24 @@ impl Wrapper {
     }
 
     /// What starts the compiler with its words.
-    fn command(self, line: &[OsString]) -> std::io::Result<Command> {
+    pub(super) fn command(self, line: &[OsString]) -> std::io::Result<Command> {
         let mut command = system::command(&line[0]).ok_or(ErrorKind::NotFound)?;
         // Whoever builds with `make CC=acpcc` has that variable name this very program: it must not start itself for ever.
         command.args(&line[1..]).env_remove(self.usual().0).envs(self.environment().iter().copied());
         Ok(command)
+    }
+
+    pub(super) fn cannot_start(self, compiler: &OsStr, error: &std::io::Error) -> String {
+        let (variable, _) = self.usual();
+        let advice = if self.mpi {
+            "install an MPI with its compiler wrappers (Debian: libopenmpi-dev or libmpich-dev), or "
+        } else {
+            ""
+        };
+        format!(
+            "cannot start the compiler `{}`: {error}; {advice}set {variable} to yours",
+            compiler.to_string_lossy()
+        )
     }
 
     /// What the wrappers of both families of MPI must be told to take the compiler of GNU.
@@ -157,7 +175,7 @@ fn asked(line: &[OsString]) -> Result<Asked<'_>, String> {
 /// Becomes the compiler; returns only if there is none.
 pub(crate) fn run(wrapper: Wrapper, words: &[OsString]) -> Outcome {
     let asked = asked(words)?;
-    let wrapper = Wrapper { mpi: wrapper.mpi || asked.mpi, ..wrapper };
+    let wrapper = wrapper.with_mpi(asked.mpi);
     let prefix = prefix()?;
     // Programs for UDP lose nothing: there is TCP.
     if let Some(device) = asked.device.filter(|device| !device.eq_ignore_ascii_case("udp")) {
@@ -172,16 +190,7 @@ pub(crate) fn run(wrapper: Wrapper, words: &[OsString]) -> Outcome {
         return super::print(&(shown(&line) + "\n"));
     }
     let error = wrapper.command(&line).map_or_else(|error| error, |mut command| command.exec());
-    let (variable, _) = wrapper.usual();
-    let advice = if wrapper.mpi {
-        "install an MPI with its compiler wrappers (Debian: libopenmpi-dev or libmpich-dev), or "
-    } else {
-        ""
-    };
-    Err(format!(
-        "cannot start the compiler `{}`: {error}; {advice}set {variable} to yours",
-        line[0].to_string_lossy()
-    ))
+    Err(wrapper.cannot_start(&line[0], &error))
 }
 
 /// One piece of what this wrapper makes of a command line, as the wrappers of MPI show it.
@@ -242,12 +251,12 @@ fn values(flags: &[OsString], option: &str) -> Vec<OsString> {
     values
 }
 
-fn shown(line: &[OsString]) -> String {
+pub(super) fn shown(line: &[OsString]) -> String {
     line.iter().map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
 }
 
 /// Where everything is installed: the folder above that of this program.
-fn prefix() -> Result<PathBuf, String> {
+pub(super) fn prefix() -> Result<PathBuf, String> {
     let program =
         std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
     let prefix = program.parent().and_then(Path::parent).unwrap_or(Path::new("/")).to_path_buf();
@@ -261,7 +270,7 @@ fn prefix() -> Result<PathBuf, String> {
 }
 
 /// The arguments of the compiler: ours around those of the user.
-fn flags(prefix: &Path, words: &[&OsStr]) -> Vec<OsString> {
+pub(super) fn flags(prefix: &Path, words: &[&OsStr]) -> Vec<OsString> {
     const NO_LINKING: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
     let mut line = compile_flags(prefix);
     line.extend(words.iter().map(OsString::from));
@@ -279,7 +288,7 @@ fn flags(prefix: &Path, words: &[&OsStr]) -> Vec<OsString> {
     line
 }
 
-fn compile_flags(prefix: &Path) -> Vec<OsString> {
+pub(super) fn compile_flags(prefix: &Path) -> Vec<OsString> {
     vec!["-I".into(), prefix.join("include").into()]
 }
 

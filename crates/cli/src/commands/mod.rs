@@ -2,6 +2,7 @@
 
 pub(crate) mod acprun;
 pub(crate) mod agent;
+pub(crate) mod array;
 pub(crate) mod cc;
 pub(crate) mod completions;
 pub(crate) mod demo;
@@ -20,6 +21,7 @@ pub(crate) mod sim;
 pub(crate) mod top;
 mod touch;
 pub(crate) mod waitio_serv;
+pub(crate) mod xmpcc;
 
 use std::io::{ErrorKind, Write};
 

@@ -27,6 +27,7 @@
 //! | `segments.rs`, `segment_ends.rs` | segment buffers |
 //! | `batch.rs` | many single words |
 //! | `collective/` | what all members of a group do together |
+//! | `rows.rs` | boxes of memory as rows of bytes |
 //! | `halo/` | ghost cells of fields that lie in a grid of members |
 //! | `sparse/` | sparse exchanges |
 //! | `relay.rs` | relays: segment buffers from each rank to the next |
@@ -42,6 +43,7 @@ mod left;
 mod lobby;
 pub(crate) mod message;
 mod relay;
+pub(crate) mod rows;
 mod segment_ends;
 mod segments;
 mod sparse;

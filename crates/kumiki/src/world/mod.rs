@@ -31,7 +31,7 @@ mod words;
 pub use life::WorldOptions;
 pub use teams::Team;
 
-use crate::{comm, data};
+use crate::{array, comm, data};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Mutex;
 
@@ -70,6 +70,8 @@ pub struct World {
     comm: comm::State,
     /// What it keeps of groups that it has left.
     groups: comm::Groups,
+    /// Plans of arrays that were asked for, and what is left of their groups.
+    arrays: array::State,
     /// Whether all ranks have made a team together: they, and parts of them, may be in collectives.
     pub(crate) met_all: AtomicBool,
 }
@@ -102,6 +104,7 @@ impl World {
             founded: AtomicU64::new(0),
             comm: comm::State::default(),
             groups: comm::Groups::default(),
+            arrays: array::State::default(),
             met_all: AtomicBool::new(false),
         }
     }
@@ -119,6 +122,11 @@ impl World {
     /// What it keeps of groups that it has left.
     pub(crate) fn groups(&self) -> &comm::Groups {
         &self.groups
+    }
+
+    /// Plans of arrays that were asked for, and what is left of their groups.
+    pub(crate) fn arrays(&self) -> &array::State {
+        &self.arrays
     }
 
     /// How many times this rank has come to an agreement with all others.

@@ -655,6 +655,16 @@ pub fn place_in_job() -> Result<(u32, u32)> {
     Ok(bootstrap::place_in_job()?)
 }
 
+/// Initialises the MPI that this process was linked with, if that is needed to find the others: whether it did.
+pub fn start_mpi() -> bool {
+    bootstrap::start_mpi()
+}
+
+/// Finalizes the MPI of this process, if it runs.
+pub fn stop_mpi() {
+    kumiki_net::os::mpi::stop();
+}
+
 /// Whether somebody else is the reason that a world could not be joined.
 fn is_broken(error: &Error) -> bool {
     matches!(error, Error::PeerLost { .. } | Error::Closed(_))

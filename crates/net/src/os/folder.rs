@@ -41,6 +41,12 @@ impl Folder {
         let wrong = |why: &str| Error::Refused(format!("{}: {why}", path.display()));
         let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
         made.map_err(|error| wrong(&format!("it cannot be made: {error}")))?;
+        Folder::existing(path)
+    }
+
+    /// The folder at a path; an error if there is none.
+    pub fn existing(path: &Path) -> Result<Folder> {
+        let wrong = |why: &str| Error::Refused(format!("{}: {why}", path.display()));
         let fd = own(CWD, path).map_err(|error| match error {
             Error::System { errno: libc::ELOOP | libc::ENOTDIR, .. } => wrong("it is a link, or no folder"),
             Error::Refused(why) => wrong(&why),

@@ -9,6 +9,9 @@ use std::ffi::{c_int, c_void, CStr, CString};
 const MPICH_WORLD: usize = 0x4400_0000;
 /// `MPI_COMM_WORLD` of the ABI that MPI itself defines, since 5.0.
 const STANDARD_WORLD: usize = 0x101;
+/// `MPI_BYTE` of MPICH, and of the ABI that MPI itself defines.
+const MPICH_BYTE: usize = 0x4c00_010d;
+const STANDARD_BYTE: usize = 0x207;
 
 /// The rank of this process in `MPI_COMM_WORLD`, and its size: `None` if no MPI is loaded that we know, or if it has not been
 /// initialised, or has been finalized.
@@ -17,13 +20,33 @@ const STANDARD_WORLD: usize = 0x101;
 /// assert_eq!(kumiki_net::os::mpi::place(), None, "there is no MPI in this test");
 /// ```
 pub fn place() -> Option<(u32, u32)> {
+    in_loaded(Library::place)
+}
+
+/// Gives what the first process of `MPI_COMM_WORLD` has to all of them, who must all call this: whether it was done. An MPI that runs is needed.
+pub fn spread(bytes: &mut [u8]) -> bool {
+    in_loaded(|library| library.place().and_then(|_| library.spread(bytes))).is_some()
+}
+
+/// Initialises the MPI that is loaded, if there is one that nobody has initialised: whether it was done.
+pub fn start() -> bool {
+    in_loaded(Library::start).is_some()
+}
+
+/// Finalizes the MPI that is loaded, if it runs.
+pub fn stop() {
+    in_loaded(|library| library.place().and_then(|_| library.stop()));
+}
+
+/// What the first library of an MPI gives that gives something.
+fn in_loaded<R>(mut ask: impl FnMut(&Library) -> Option<R>) -> Option<R> {
     let mut names: Vec<CString> = Vec::new();
     // SAFETY: the function below is called for every object while the call lasts, and the list outlives it.
     unsafe { libc::dl_iterate_phdr(Some(note), std::ptr::from_mut(&mut names).cast()) };
     // What the program itself was linked with comes first: it may lie in the program, or behind a tool that looks at every call.
     let whole = Library { handle: libc::RTLD_DEFAULT };
     let loaded = names.iter().filter_map(|name| Library::open(name));
-    std::iter::once(whole).chain(loaded).find_map(|library| library.place())
+    std::iter::once(whole).chain(loaded).find_map(|library| ask(&library))
 }
 
 /// Notes the path of a loaded object if it is one of an MPI. Called by the loader, which holds its lock: nothing is loaded here.
@@ -134,6 +157,42 @@ impl Library {
         // SAFETY: as above.
         let code = unsafe { version(&mut major, &mut minor) };
         (code == 0 && major >= 1).then_some(STANDARD_WORLD)
+    }
+
+    fn start(&self) -> Option<()> {
+        self.world()?;
+        if self.ask(c"PMPI_Initialized")? != 0 {
+            return None;
+        }
+        let function = self.find(c"MPI_Init")?;
+        // SAFETY: every MPI has a function of this name, with these arguments, which may be NULL.
+        let function: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int =
+            unsafe { std::mem::transmute(function) };
+        // SAFETY: nobody has called it.
+        (unsafe { function(std::ptr::null_mut(), std::ptr::null_mut()) } == 0).then_some(())
+    }
+
+    fn stop(&self) -> Option<()> {
+        let function = self.find(c"MPI_Finalize")?;
+        // SAFETY: every MPI has a function of this name, without arguments.
+        let function: unsafe extern "C" fn() -> c_int = unsafe { std::mem::transmute(function) };
+        // SAFETY: MPI runs.
+        (unsafe { function() } == 0).then_some(())
+    }
+
+    fn spread(&self, bytes: &mut [u8]) -> Option<()> {
+        let world = self.world()?;
+        let byte = match world {
+            MPICH_WORLD => MPICH_BYTE,
+            STANDARD_WORLD => STANDARD_BYTE,
+            _ => self.find(c"ompi_mpi_byte")? as usize,
+        };
+        let (function, count) = (self.find(c"PMPI_Bcast")?, c_int::try_from(bytes.len()).ok()?);
+        // SAFETY: every MPI has a function of this name. Handles are passed as in `ask_world`.
+        let function: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, usize) -> c_int =
+            unsafe { std::mem::transmute(function) };
+        // SAFETY: MPI runs, the handles are those of this library, and there is room for so many bytes.
+        (unsafe { function(bytes.as_mut_ptr().cast(), count, byte, 0, world) } == 0).then_some(())
     }
 
     fn place(&self) -> Option<(u32, u32)> {

@@ -27,6 +27,8 @@ const KEPT_BYTES: usize = 128 << 10;
 const TURNS: u32 = 8;
 /// A machine that is silent for so long is gone.
 const SILENT_MS: u32 = 15_000;
+/// How often it is looked for such.
+const LOOK_MS: u64 = 5_000;
 /// At most one line about the same trouble in this time.
 const SAY_MS: u64 = 1_000;
 /// Connections that the system keeps for us until we look.
@@ -58,6 +60,8 @@ pub struct Relay<'a> {
     carrying: usize,
     counts: Counts,
     said_ms: Option<u64>,
+    /// When it is looked next for machines that do not answer.
+    look_at_ms: u64,
     say: &'a mut dyn FnMut(&str),
 }
 
@@ -148,6 +152,7 @@ impl<'a> Relay<'a> {
             carrying: 0,
             counts: Counts::default(),
             said_ms: None,
+            look_at_ms: 0,
             say,
         };
         for address in relay.addresses()? {
@@ -294,12 +299,18 @@ impl<'a> Relay<'a> {
         }
     }
 
+    /// Calls of ours that nobody has answered yet: each may be a connection soon.
+    fn dialling(&self) -> usize {
+        let stages = self.calls.iter().flatten().map(|call| &call.stage);
+        stages.filter(|stage| matches!(stage, Stage::Dialling { .. })).count()
+    }
+
     fn begin_dial(&mut self, call: &mut Call, wanted: SocketAddr) -> bool {
         let stage = std::mem::replace(&mut call.stage, Stage::Parting);
         let Stage::Proving(asked) = stage else { return false };
         let answer = if !self.may_call(wanted.ip()) {
             Answer::Forbidden
-        } else if self.carrying >= self.settings.connections {
+        } else if self.carrying + self.dialling() >= self.settings.connections {
             Answer::Full
         } else {
             match socket::start_connect(&wanted, false) {
@@ -350,6 +361,10 @@ impl<'a> Relay<'a> {
         self.carrying += 1;
         self.counts.made += 1;
         call.at_ms = time::now_ms();
+        // From now on whoever does not read is slow, and `tend` tells him from one who is gone.
+        for end in [&call.caller, &callee] {
+            let _ = socket::leave_verdict(end.socket.as_fd(), SILENT_MS);
+        }
         let (there, back) = (Pipe::default(), Pipe::default());
         call.stage = Stage::Carrying { wanted, callee, there, back };
         if self.settings.is_verbose {
@@ -394,6 +409,10 @@ impl<'a> Relay<'a> {
     /// Lets go of what has taken too long.
     fn tend(&mut self) {
         let now_ms = time::now_ms();
+        let looks = now_ms >= self.look_at_ms;
+        if looks {
+            self.look_at_ms = now_ms + LOOK_MS;
+        }
         let idle_ms = self.settings.idle.map(|idle| idle.as_millis() as u64);
         for index in 0..self.calls.len() {
             let Some(call) = &self.calls[index] else { continue };
@@ -407,6 +426,14 @@ impl<'a> Relay<'a> {
                 Stage::Dialling { .. } if now_ms >= at_ms => self.serve(index),
                 Stage::Carrying { .. } if idle_ms.is_some_and(|idle_ms| now_ms >= at_ms + idle_ms) => {
                     let text = format!("relay: {call} is closed: nothing went over it (--idle)");
+                    (self.say)(&text);
+                    self.carrying -= 1;
+                    self.end(index);
+                }
+                Stage::Carrying { callee, .. }
+                    if looks && (call.caller.is_silent() || callee.is_silent()) =>
+                {
+                    let text = format!("relay: {call} is closed: a machine does not answer");
                     (self.say)(&text);
                     self.carrying -= 1;
                     self.end(index);
@@ -513,6 +540,11 @@ impl End {
             }
         }
         Ok(())
+    }
+
+    /// Whether its machine has not answered for too long.
+    fn is_silent(&self) -> bool {
+        socket::is_silent(self.socket.as_fd(), SILENT_MS.into())
     }
 
     /// Whether it has not hung up; it has nothing to say now.

@@ -155,6 +155,36 @@ fn a_call_that_comes_to_nothing_is_told_with_its_reason() {
 }
 
 #[test]
+fn calls_that_nobody_had_answered_yet_did_not_count() {
+    let relay = Running::start(settings());
+    // Somebody who takes nobody in.
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nowhere = deaf.local_addr().unwrap();
+    crate::os::socket::set_backlog(deaf.as_fd(), 0).unwrap();
+    let mut queue = Vec::new();
+    while let Ok(stream) = TcpStream::connect_timeout(&nowhere, Duration::from_millis(200)) {
+        queue.push(stream);
+    }
+    // …and nobody at all, so that no call comes to a connection.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    std::thread::scope(|scope| {
+        // Each as soon as there is room: the caller below may be in the way for a moment.
+        let call = || loop {
+            match relay.gate(SECRET).connect(&nowhere) {
+                Err(error) if error.to_string().contains("no room") => {}
+                _ => return,
+            }
+        };
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(call)).collect();
+        let mut told = String::new();
+        while !told.contains("no room") && !calls.iter().all(|call| call.is_finished()) {
+            told = relay.gate(SECRET).connect(&nobody).unwrap_err().to_string();
+        }
+        assert!(told.contains("no room"), "three calls are under way, and that is all there may be: {told}");
+    });
+}
+
+#[test]
 fn it_calls_nobody_on_its_own_machine_who_is_not_named() {
     // A network that holds it is not its name.
     for allowed in [Vec::new(), vec![(LOOPBACK.0, 8)], vec![(LOOPBACK.0, 0)]] {

@@ -88,8 +88,8 @@ fn message(op: u64, bytes: u64) -> Message {
     Message { header, payload, expects_answer: false, path: Path::Route, leeway: Leeway::None }
 }
 
-/// One end of what is carried, and what has come from there and not gone on.
-type Side = (TcpStream, VecDeque<u8>);
+/// One end of what is carried, what has come from there and not gone on, and whether that is all.
+type Side = (TcpStream, VecDeque<u8>, bool);
 
 /// Whoever is between the ranks: carries what it likes, and cuts when it likes.
 struct Between {
@@ -115,7 +115,7 @@ impl Between {
             let sides = [caller, called].map(|side| {
                 side.set_nonblocking(true).unwrap();
                 side.set_nodelay(true).unwrap();
-                (side, VecDeque::new())
+                (side, VecDeque::new(), false)
             });
             self.carried.push((sides, 0));
         }
@@ -128,8 +128,18 @@ impl Between {
             }
             let come = if left == 0 { Some(0) } else { pump(one, other, most.min(left)) };
             *bytes = bytes.saturating_add(come.unwrap_or(0)).min(most_bytes);
-            come.is_some() && pump(other, one, most).is_some()
+            let goes_on = come.is_some() && pump(other, one, most).is_some();
+            let is_over = |side: &Side| side.1.is_empty() && side.2;
+            goes_on && !(is_over(one) && is_over(other))
         });
+    }
+
+    /// Takes what is on its way, and then cuts: both see an end.
+    fn swallow_and_cut(&mut self) {
+        for (socket, ..) in self.carried.iter_mut().flat_map(|(sides, _)| sides) {
+            while socket.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {}
+        }
+        self.cut();
     }
 
     /// Cuts all connections: what is on its way is gone.
@@ -139,17 +149,17 @@ impl Between {
     }
 }
 
-/// Carries bytes from one side to the other. How many have come; none if one of them has ended.
-fn pump(
-    from: &mut (TcpStream, VecDeque<u8>),
-    to: &mut (TcpStream, VecDeque<u8>),
-    most: usize,
-) -> Option<usize> {
-    let (source, held) = from;
+/// Carries bytes from one side to the other, and its end behind them. How many have come; none if one of them is gone.
+fn pump(from: &mut Side, to: &mut Side, most: usize) -> Option<usize> {
+    let (source, held, has_ended) = from;
     let (mut buffer, mut come) = (vec![0; most], 0);
-    if held.len() < most {
+    if *has_ended && held.is_empty() {
+        let _ = to.0.shutdown(std::net::Shutdown::Write);
+        return Some(0);
+    }
+    if held.len() < most && !*has_ended {
         match source.read(&mut buffer) {
-            Ok(0) => return None,
+            Ok(0) => *has_ended = true,
             Ok(count) => {
                 held.extend(&buffer[..count]);
                 come = count;
@@ -195,6 +205,35 @@ impl Pair {
 
     fn cut(&mut self) {
         self.between.iter_mut().for_each(Between::cut);
+    }
+
+    fn is_mended(&self) -> bool {
+        let stands = |link: &Link| link.stream.is_some() && !link.is_broken();
+        self.ranks.iter().all(|(tcp, _)| tcp.links.iter().flatten().all(|link| stands(link)))
+    }
+
+    /// After a cut: until both have noticed it, and it is mended.
+    fn mend(&mut self) {
+        for noticed in [true, false] {
+            while self.is_mended() == noticed {
+                self.step(100_000);
+                self.assert_nobody_is_lost();
+            }
+        }
+    }
+
+    fn go_on_for(&mut self, milliseconds: u64) {
+        let until_ms = time::now_ms() + milliseconds;
+        while time::now_ms() < until_ms {
+            self.step(100_000);
+            os::process::yield_now();
+        }
+    }
+
+    fn assert_nobody_is_lost(&self) {
+        for (_, checked) in &self.ranks {
+            assert_eq!(checked.lost, Vec::<String>::new());
+        }
     }
 
     fn cuts(&self) -> u32 {
@@ -399,17 +438,7 @@ fn what_only_came_did_not_count_as_something_that_came() {
         }
     }
     pair.cut();
-    let is_mended = |pair: &Pair| {
-        pair.ranks
-            .iter()
-            .all(|(tcp, _)| tcp.links.iter().flatten().all(|link| link.stream.is_some() && !link.is_broken()))
-    };
-    while is_mended(&pair) {
-        pair.step(100_000);
-    }
-    while !is_mended(&pair) {
-        pair.step(100_000);
-    }
+    pair.mend();
     assert_eq!([trouble(&pair, 0), trouble(&pair, 1)], [Some(false); 2]);
 }
 
@@ -476,4 +505,113 @@ fn what_is_kept_is_let_go_when_it_has_come_and_is_bounded_while_it_has_not() {
     }
     let held = pair.ranks[0].0.footprint().queued_bytes;
     assert!(held < 1 << 20, "{held} bytes are kept although all has come");
+}
+
+/// Longer than it takes to mend a connection, and short enough to wait for.
+const SHORT_MS: u32 = 1_500;
+
+#[test]
+fn an_idle_link_that_was_mended_twice_was_lost_at_its_next_cut_without_a_call() {
+    let mut pair = speaking(SHORT_MS);
+    pair.go_on_for(300);
+    for _ in 0..4 {
+        pair.cut();
+        pair.mend();
+        pair.go_on_for(u64::from(SHORT_MS) / 2);
+        pair.assert_nobody_is_lost();
+    }
+    let (tcp, checked) = &mut pair.ranks[0];
+    tcp.send(Rank(1), message(1, 8), checked).unwrap();
+    while pair.ranks[1].1.next < 2 {
+        pair.step(100_000);
+        pair.assert_nobody_is_lost();
+    }
+}
+
+#[test]
+fn trouble_that_was_long_over_counted_at_the_next_cut() {
+    let mut pair = speaking(SHORT_MS);
+    pair.cut();
+    pair.between.iter_mut().for_each(|between| between.most_bytes = 188);
+    let (tcp, checked) = &mut pair.ranks[0];
+    tcp.send(Rank(1), message(1, 30_000), checked).unwrap();
+    // It is mended, and cut before anything comes.
+    while pair.cuts() < 3 {
+        pair.step(100_000);
+    }
+    pair.between.iter_mut().for_each(|between| {
+        between.carried.clear();
+        between.most_bytes = usize::MAX;
+    });
+    while pair.ranks[1].1.next < 2 {
+        pair.step(100_000);
+        pair.assert_nobody_is_lost();
+    }
+    for op in 2..4 {
+        pair.go_on_for(u64::from(SHORT_MS) + 200);
+        pair.cut();
+        let (tcp, checked) = &mut pair.ranks[0];
+        tcp.send(Rank(1), message(op, 30_000), checked).unwrap();
+        while pair.ranks[1].1.next <= op {
+            pair.step(100_000);
+            pair.assert_nobody_is_lost();
+        }
+    }
+}
+
+#[test]
+fn an_end_that_somebody_in_between_made_counted_as_the_peers_after_both_goodbyes() {
+    let mut pair = speaking(PATIENCE_MS);
+    pair.go_on_for(300);
+    let (tcp, checked) = &mut pair.ranks[0];
+    assert!(tcp.evict(|_| true, checked, &mut Outbox::default()), "it is idle");
+    // The other side has something to say, hears the goodbye, and answers it. Nothing of that comes.
+    for _ in 0..100 {
+        pair.between.iter_mut().for_each(|between| between.carry(100_000));
+    }
+    let (tcp, checked) = &mut pair.ranks[1];
+    tcp.send(Rank(0), message(0, 8), checked).unwrap();
+    let is_over = |tcp: &Tcp| tcp.links.iter().flatten().any(|link| link.is_over());
+    while !is_over(&pair.ranks[1].0) {
+        let (tcp, checked) = &mut pair.ranks[1];
+        tcp.poll(checked).unwrap();
+    }
+    pair.between.iter_mut().for_each(Between::swallow_and_cut);
+    let end_ms = time::now_ms() + u64::from(PATIENCE_MS) / 2;
+    while pair.ranks.iter().any(|(tcp, _)| tcp.footprint().connected > 0) {
+        pair.step(100_000);
+        assert!(time::now_ms() < end_ms, "they do not part");
+    }
+    assert_eq!(pair.ranks[0].1.next, 1, "what was said before the goodbye was lost");
+    pair.assert_nobody_is_lost();
+}
+
+#[test]
+fn a_mended_stream_kept_what_had_come_until_somebody_said_something() {
+    let mut pair = speaking(PATIENCE_MS);
+    pair.go_on_for(300);
+    let (tcp, checked) = &mut pair.ranks[0];
+    for op in 1..20 {
+        tcp.send(Rank(1), message(op, 1_500), checked).unwrap();
+    }
+    while pair.ranks[1].1.next < 20 {
+        pair.step(100_000);
+    }
+    pair.cut();
+    // Nobody comes through for longer than it takes until news is told.
+    let until_ms = time::now_ms() + 300;
+    while time::now_ms() < until_ms {
+        for (tcp, checked) in &mut pair.ranks {
+            tcp.poll(checked).unwrap();
+        }
+    }
+    while !pair.is_mended() {
+        pair.step(100_000);
+    }
+    let kept = |pair: &Pair| pair.ranks[0].0.footprint().queued_bytes - pair.ranks[0].0.buffers.bytes();
+    let until_ms = time::now_ms() + 5_000;
+    while kept(&pair) > 2_048 {
+        pair.step(100_000);
+        assert!(time::now_ms() < until_ms, "{} bytes are kept", kept(&pair));
+    }
 }

@@ -245,7 +245,8 @@ impl Link {
 
     /// Whether something waits to be sent.
     pub(super) fn has_output(&self) -> bool {
-        self.has_unsent() || self.wire.has_output() || (self.established && !self.queue.is_empty())
+        let has_more = self.established && !self.queue.is_empty() || self.parting && self.owes_last_word();
+        self.has_unsent() || self.wire.has_output() || has_more
     }
 
     /// Whether a message waits here, or a part of one.
@@ -305,6 +306,11 @@ impl Link {
     /// Whether both sides have said goodbye and nothing is left to send.
     pub(super) fn is_finished(&self) -> bool {
         self.wire.is_finished() && !self.has_unsent()
+    }
+
+    /// Whether both sides have said goodbye, and its stream is kept until the peer has all.
+    pub(super) fn is_over(&self) -> bool {
+        self.stream.is_some() && self.wire.is_finished()
     }
 
     /// When it must be looked at even if nothing comes.
@@ -402,6 +408,10 @@ impl Link {
             if let Some(sealed) = self.take_resumption() {
                 let sealed = sealed.map_err(|error| self.broken(&error))?;
                 return self.send_record(&sealed);
+            }
+            if self.parting && self.owes_last_word() {
+                self.say_last_word()?;
+                continue;
             }
             if self.established && !self.queue.is_empty() && self.stream_is_full() {
                 self.waits_for_peer = true;

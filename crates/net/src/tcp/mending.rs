@@ -47,7 +47,12 @@ impl Tcp {
         let Some(link) = self.links[index as usize].as_deref_mut() else { return false };
         let Some(stream) = &mut link.stream else { return false };
         let call_at_ms = Some(if link.initiated { now_ms } else { now_ms + LEAVE_MS });
-        stream.break_off(Broken { since_ms: now_ms, call_at_ms, attempt: Attempt::first(now_ms) });
+        stream.break_off(Broken {
+            since_ms: now_ms,
+            first_ms: now_ms,
+            call_at_ms,
+            attempt: Attempt::first(now_ms),
+        });
         link.watching_writes = false;
         let _ = self.sleeper.epoll.remove(link.fd.as_fd());
         // The peer, or whoever is in between, need not wait for us.
@@ -254,6 +259,7 @@ impl Tcp {
     ) {
         self.cool(index);
         let peer_timeout_ms = self.setup.arena.config().peer_timeout_ms;
+        let patience_ms = self.patience_ms();
         let Some(link) = self.links[index as usize].as_deref_mut() else { return };
         if !link.is_broken() {
             // The peer has noticed first.
@@ -263,6 +269,13 @@ impl Tcp {
             let why = "the peer has received what was not sent".into();
             return self.give_up(index, Error::Closed(why), sink, out);
         }
+        let now_ms = time::now_ms();
+        if let Some(vain) = link.stream.as_ref().filter(|stream| stream.is_vain(patience_ms, now_ms)) {
+            let after_ms = now_ms - vain.trouble.map_or(now_ms, |trouble| trouble.first_ms);
+            let what = "waiting for something to come through a connection that is mended and breaks".into();
+            return self.give_up(index, Error::Timeout { what, after_ms }, sink, out);
+        }
+        link.release_kept(&mut self.buffers);
         (link.is_here, link.owed_since_ms, link.watching_writes) = (is_here, None, true);
         // What they say is of the old connection.
         (link.grant, link.spacing) = (Grant::default(), Spacing::default());
@@ -280,6 +293,7 @@ impl Tcp {
             link.lingers();
         }
         self.expect_life(index);
+        self.tell_later(index);
     }
 
     /// Ends our calls for a stream that goes on: both sides may have called.

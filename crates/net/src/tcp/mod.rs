@@ -705,7 +705,7 @@ impl Transport for Tcp {
         for index in 0..self.links.len() as u32 {
             let Some(link) = self.links[index as usize].as_mut() else { continue };
             // What a broken connection had taken may not have come.
-            if link.has_messages() || link.established && link.is_broken() && !link.is_finished() {
+            if link.has_messages() || link.established && link.is_broken() && !link.has_parted() {
                 sending = true;
                 continue;
             }

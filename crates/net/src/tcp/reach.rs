@@ -153,11 +153,19 @@ impl Tcp {
     pub(super) fn give_up(&mut self, index: u32, error: Error, sink: &mut dyn Sink, out: &mut Outbox) {
         let session =
             self.links.get(index as usize).and_then(|link| Some(link.as_ref()?.stream.as_ref()?.session));
+        let is_over = self.links.get(index as usize).and_then(Option::as_deref).is_some_and(Link::is_over);
+        if is_over {
+            // Both have said goodbye, and the peer forgets a stream only when it has all of it.
+            self.keep_unasked(index);
+        }
         let Some(mut link) = self.remove(index) else { return };
         if let Some(mending) = link.mending.take() {
             return self.mending_failed(&link, &mending);
         }
         self.hang_up_others(session);
+        if is_over {
+            return;
+        }
         if !link.established {
             // The last word of a refused handshake tells the peer why.
             let _ = link.flush(&mut self.buffers, sink, out);

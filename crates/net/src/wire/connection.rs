@@ -283,7 +283,7 @@ impl Connection {
         let result = match &self.phase {
             // An honest peer waits for our record before it speaks.
             _ if self.buffer_is_output => Err(Refusal::OutOfTurn.into()),
-            Phase::Open(open) if open.is_over() => Err(WireError::Closed),
+            Phase::Open(open) if open.is_over() => self.feed_late(bytes),
             Phase::Open(_) => self.feed_frame(bytes),
             _ => self.feed_handshake(secret, bytes),
         };
@@ -664,6 +664,17 @@ impl Connection {
             self.buffer[..HASH_BYTES].copy_from_slice(&promised);
         }
         Ok((taken, event))
+    }
+
+    /// Both sides have said goodbye: on a stream that is kept only acknowledgements come behind that, and nothing on others.
+    fn feed_late(&mut self, bytes: &[u8]) -> Result<(usize, Event), WireError> {
+        if self.purpose != Purpose::KeptData {
+            return Err(WireError::Closed);
+        }
+        match self.feed_frame(bytes)? {
+            taken @ (_, Event::NeedMore | Event::Acknowledged(_)) => Ok(taken),
+            _ => Err(WireError::Closed),
+        }
     }
 
     fn seal_if(

@@ -26,6 +26,9 @@ pub struct Kept<C> {
     /// Where the next byte goes on: the chunk, and how many of the whole stream the socket has taken.
     at: usize,
     sent: u64,
+    /// The most that a socket has taken: the peer may have more than what was sent since the stream went on behind something that it
+    /// had said earlier.
+    reached: u64,
     /// Bytes of chunks that have been released.
     released: u64,
     acknowledged: u64,
@@ -35,13 +38,22 @@ pub struct Kept<C> {
 
 impl<C> Default for Kept<C> {
     fn default() -> Self {
-        Kept { chunks: VecDeque::new(), at: 0, sent: 0, released: 0, acknowledged: 0, received: 0, told: 0 }
+        Kept {
+            chunks: VecDeque::new(),
+            at: 0,
+            sent: 0,
+            reached: 0,
+            released: 0,
+            acknowledged: 0,
+            received: 0,
+            told: 0,
+        }
     }
 }
 
 impl<C> Kept<C> {
     /// Bytes that have been pushed.
-    fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.chunks.back().map_or(self.released, |(_, end)| *end)
     }
 
@@ -92,6 +104,7 @@ impl<C> Kept<C> {
     /// The socket has taken so many bytes.
     pub fn sent(&mut self, bytes: u64) {
         self.sent += bytes;
+        self.reached = self.reached.max(self.sent);
         debug_assert!(self.sent <= self.end());
     }
 
@@ -126,13 +139,14 @@ impl<C> Kept<C> {
     pub fn clear(&mut self) -> impl Iterator<Item = C> {
         self.released = self.end();
         (self.sent, self.acknowledged, self.at) = (self.released, self.released, 0);
+        self.reached = self.released;
         std::mem::take(&mut self.chunks).into_iter().map(|(chunk, _)| chunk)
     }
 
     /// The stream goes on over another connection, behind so many bytes that have come to the peer. False if that cannot be.
     #[must_use]
     pub fn rewind(&mut self, bytes: u64) -> bool {
-        if !(self.acknowledged..=self.sent).contains(&bytes) {
+        if !(self.acknowledged..=self.reached).contains(&bytes) {
             return false;
         }
         self.acknowledged = bytes;
@@ -217,6 +231,13 @@ mod tests {
             while self.kept.release().is_some() {}
         }
 
+        /// The stream goes on behind what the other side had said before it took what has come since, on a way that is dead.
+        fn go_astray(&mut self, said: u64) {
+            self.network.clear();
+            assert!(self.kept.rewind(said));
+            self.kept.unsent();
+        }
+
         fn cut(&mut self) {
             self.network.clear();
             assert!(self.kept.rewind(self.arrived.len() as u64));
@@ -226,7 +247,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_cut_all_bytes_come_once_and_in_order(
-            steps in prop::collection::vec((0u8..6, 0usize..40, any::<u8>()), 0..300),
+            steps in prop::collection::vec((0u8..7, 0usize..40, any::<u8>()), 0..300),
         ) {
             let mut way = Direction::default();
             for (step, size, value) in steps {
@@ -235,6 +256,14 @@ mod tests {
                     1 | 2 => way.send(size),
                     3 => way.arrive(size),
                     4 => way.acknowledge(),
+                    5 => {
+                        // Something that was said earlier, and is not older than the latest that was heard.
+                        let (heard, true_one) = (way.kept.acknowledged(), way.arrived.len() as u64);
+                        way.go_astray(heard + (size as u64).min(true_one - heard));
+                        // What is sent there does not come.
+                        way.send(usize::from(value));
+                        way.cut();
+                    }
                     _ => way.cut(),
                 }
                 prop_assert!(way.pushed.starts_with(&way.arrived));
@@ -248,6 +277,18 @@ mod tests {
             way.acknowledge();
             prop_assert_eq!(way.kept.chunks(), 0);
         }
+    }
+
+    #[test]
+    fn a_peer_that_had_more_than_it_had_said_was_not_believed() {
+        let mut kept = Kept::default();
+        kept.push((), 10);
+        kept.sent(4);
+        // Both have called: what the peer said in its own call is older than what it took on ours.
+        assert!(kept.rewind(0));
+        assert!(kept.rewind(4), "it was sent, and came");
+        assert_eq!(kept.unsent(), Some((&mut (), 4)));
+        assert!(!kept.rewind(5), "it was never sent");
     }
 
     #[test]

@@ -496,6 +496,31 @@ fn an_eviction_loses_nothing() {
 }
 
 #[test]
+fn an_acknowledgement_behind_both_goodbyes_was_an_error() {
+    let mut left = Connection::initiate(JOB, &secret(), LEFT, RIGHT.rank, Purpose::KeptData, LEFT_NONCE, 0);
+    let mut right = responder();
+    let hello = output(&mut left);
+    feed_all(&mut right, &hello).unwrap();
+    let challenge = output(&mut right);
+    feed_all(&mut left, &challenge).unwrap();
+    let proof = output(&mut left);
+    feed_all(&mut right, &proof).unwrap();
+    left.goodbye().unwrap();
+    right.goodbye().unwrap();
+    let (from_left, from_right) = (output(&mut left), output(&mut right));
+    assert_eq!(feed_all(&mut right, &from_left), Ok(vec![Event::Closed]));
+    assert_eq!(feed_all(&mut left, &from_right), Ok(vec![Event::Closed]));
+    // Each tells what has come, in pieces too; and nothing else may be said any more.
+    let told = left.acknowledge(72).unwrap();
+    assert_eq!(right.feed(&secret(), &told[..5]), Ok((5, Event::NeedMore)));
+    assert_eq!(right.feed(&secret(), &told[5..]), Ok((told.len() - 5, Event::Acknowledged(72))));
+    assert!(right.is_finished());
+    let resumption = Resumption { session: 1, received: 2, known: true };
+    let resumed = left.resume(resumption).unwrap();
+    assert_eq!(failure(right, &resumed), WireError::Closed);
+}
+
+#[test]
 fn goodbyes_that_cross_close_both_sides() {
     let Pair { mut left, mut right, .. } = pair();
     left.goodbye().unwrap();

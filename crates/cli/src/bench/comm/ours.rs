@@ -22,7 +22,7 @@ const NEIGHBOURS: u64 = 3;
 
 type Particle = [u64; PARTICLE_BYTES / 8];
 
-pub(super) type Done<T> = Result<T, String>;
+pub(in crate::bench) type Done<T> = Result<T, String>;
 
 /// How ranks 0 and 1 send to each other.
 enum Ends<'w> {
@@ -64,8 +64,45 @@ impl Ends<'_> {
     }
 }
 
-pub(super) fn text(error: kumiki::Error) -> String {
+pub(in crate::bench) fn text(error: kumiki::Error) -> String {
     error.to_string()
+}
+
+/// Nanoseconds of one operation of which all ranks do as many as rank 0 says. The clock of rank 0 counts.
+pub(in crate::bench) fn together(
+    world: &World,
+    sampler: &mut Sampler,
+    request: &Request,
+    mut work: impl FnMut(u64) -> Done<()>,
+) -> Measured {
+    let word = |rank| Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(COUNT_WORD));
+    let tell = |count: u64| -> Done<()> {
+        // Whoever has not read the count before, as a work that waits for nobody lets it be, must do so first.
+        world.sync().map_err(text)?;
+        for rank in 0..world.ranks() {
+            world.put(word(rank)?, count).map_err(text)?;
+        }
+        world.sync().map_err(text)
+    };
+    if world.rank() != 0 {
+        let own = word(world.rank())?;
+        loop {
+            world.sync().map_err(text)?;
+            world.sync().map_err(text)?;
+            match world.get(own).map_err(text)? {
+                0 => return Ok(Vec::new()),
+                count => work(count)?,
+            }
+        }
+    }
+    let seconds = sampler.sample(&request.metric, request.reps, |count| {
+        tell(count)?;
+        let began = Instant::now();
+        work(count)?;
+        Ok::<Duration, String>(began.elapsed())
+    });
+    tell(0)?;
+    Ok(seconds?.into_iter().map(|seconds| seconds * 1e9).collect())
 }
 
 /// Measures the patterns of a world.
@@ -121,37 +158,9 @@ impl<'a> Comm<'a> {
         (unit, met.and(measured))
     }
 
-    /// Nanoseconds of one operation of which all ranks do as many as rank 0 says. The clock of rank 0 counts.
-    pub(super) fn together(&mut self, request: &Request, mut work: impl FnMut(u64) -> Done<()>) -> Measured {
-        let world = self.world;
-        let word = |rank| Ok::<_, String>(world.starter::<u64>(rank).map_err(text)?.add(COUNT_WORD));
-        let tell = |count: u64| -> Done<()> {
-            // Whoever has not read the count before, as a work that waits for nobody lets it be, must do so first.
-            world.sync().map_err(text)?;
-            for rank in 0..world.ranks() {
-                world.put(word(rank)?, count).map_err(text)?;
-            }
-            world.sync().map_err(text)
-        };
-        if world.rank() != 0 {
-            let own = word(world.rank())?;
-            loop {
-                world.sync().map_err(text)?;
-                world.sync().map_err(text)?;
-                match world.get(own).map_err(text)? {
-                    0 => return Ok(Vec::new()),
-                    count => work(count)?,
-                }
-            }
-        }
-        let seconds = self.sampler.sample(&request.metric, request.reps, |count| {
-            tell(count)?;
-            let began = Instant::now();
-            work(count)?;
-            Ok::<Duration, String>(began.elapsed())
-        });
-        tell(0)?;
-        Ok(seconds?.into_iter().map(|seconds| seconds * 1e9).collect())
+    /// Nanoseconds of one operation of which all ranks do as many as rank 0 says.
+    pub(super) fn together(&mut self, request: &Request, work: impl FnMut(u64) -> Done<()>) -> Measured {
+        together(self.world, &mut self.sampler, request, work)
     }
 
     /// A channel each way between ranks 0 and 1, or messages.

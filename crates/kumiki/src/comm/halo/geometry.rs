@@ -9,8 +9,8 @@
 //! strip ... two for each link, used in turn; one for a link to the member itself
 //! ```
 
-use super::rows::Section;
 use crate::comm::collective::GridShape;
+use crate::comm::rows::Section;
 use crate::{Error, Rank, Result};
 
 /// In the head of a block.

@@ -11,8 +11,8 @@
 //! Whoever cannot go on says so to its neighbours, who say it to theirs.
 
 use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, PARTED_AT, SCRATCH_AT};
-use super::rows::{copy_inside, Section, LONG_ROW};
 use crate::comm::collective::{part, Broken, Cause, Untold};
+use crate::comm::rows::{copy_inside, Section, LONG_ROW};
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Pending, Rank, Result, Wait, World};
 use kumiki_mem::{Activity, Local, Span};
 use std::cell::RefCell;
@@ -163,7 +163,7 @@ fn write_rows(section: &Section, field: &[u8], strip: Span<'_>, at: u64, stage: 
         let row = section.row_bytes();
         while let Some(run) = rows.run(usize::MAX) {
             for index in 0..run.count {
-                let from = run.first + index * run.stride;
+                let from = run.at(index);
                 strip.write(at + done, &field[from..from + row])?;
                 done += row as u64;
             }
@@ -187,7 +187,7 @@ fn read_rows(section: &Section, strip: Span<'_>, at: u64, field: &mut [u8], stag
         let row = section.row_bytes();
         while let Some(run) = rows.run(usize::MAX) {
             for index in 0..run.count {
-                let to = run.first + index * run.stride;
+                let to = run.at(index);
                 strip.read(at + done, &mut field[to..to + row])?;
                 done += row as u64;
             }

@@ -3,7 +3,6 @@
 //! | file | what |
 //! |---|---|
 //! | `geometry.rs` | who gets which cells of whom, and where they lie: values |
-//! | `rows.rs` | boxes of a field as rows of bytes, and copying them |
 //! | `make.rs` | how a halo is made |
 //! | `links.rs` | sending, waiting, taking; and what happens when one cannot go on |
 //!
@@ -13,7 +12,6 @@
 mod geometry;
 mod links;
 mod make;
-mod rows;
 
 use crate::comm::collective::{Broken, Cause, Retired};
 use crate::{Error, Pod, Purpose, Region, Result, Team};

@@ -173,6 +173,11 @@ pub fn place_in_job() -> Result<(u32, u32)> {
     Ok(strangers::foreign_place()?.map_or((0, 1), |(_, rank, ranks)| (rank, ranks)))
 }
 
+/// Initialises the MPI that this process was linked with, if that is needed to find the others: whether it did.
+pub fn start_mpi() -> bool {
+    strangers::start_mpi()
+}
+
 /// Whether somebody has given this process a place among several: a launcher of ours, or another one, which may not have
 /// said how to meet the others.
 pub fn is_rank() -> bool {

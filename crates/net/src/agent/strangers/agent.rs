@@ -466,12 +466,14 @@ impl HostedAgent {
     fn finish(&mut self) {
         self.desk.settle();
         self.desk.tell(&ToHub::Done);
-        let limit_ms = time::now_ms() + 1_000;
         // What the ranks here have said last is said, if the hub can be reached again in time: they have left, and are not lost.
         let return_ms = time::now_ms() + RETURN_LIMIT_MS;
         while self.desk.is_cut_off() && time::now_ms() < return_ms && self.returns() {
-            let _ = self.desk.wait(self.return_at_ms, RETURN_MS);
+            // Nobody else is served any more: what waits at the desk would wake us at once, again and again.
+            let pause_ms = self.return_at_ms.saturating_sub(time::now_ms()).min(RETURN_MS);
+            std::thread::sleep(Duration::from_millis(pause_ms));
         }
+        let limit_ms = time::now_ms() + 1_000;
         while let Some(link) =
             self.desk.link.as_mut().filter(|link| link.backlog_bytes() > 0 && !link.is_ended())
         {

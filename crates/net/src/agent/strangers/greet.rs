@@ -43,6 +43,11 @@ impl Greeting {
         self.socket.as_fd()
     }
 
+    /// Whether it has said who it is, as somebody would who knows the secret.
+    pub(super) fn has_claim(&self) -> bool {
+        self.peer.is_some() || self.connection.claimed().is_some()
+    }
+
     /// Reads what has come and answers it. True when the handshake is done.
     pub(super) fn advance(&mut self, secret: &Secret) -> Result<bool> {
         self.answer()?;

@@ -101,7 +101,8 @@ pub fn serve() -> Result<i32> {
     // As many as may be: every rank of the machine, and streams through files, need some.
     let _ = descriptor::raise_limit();
     let line = crate::os::memory::duplicate(std::io::stdin().as_fd())?;
-    let mut message = [0; 1024];
+    // The path of a folder may be among it.
+    let mut message = [0; 8 << 10];
     let wrong = || Error::Refused("agents of this kind are started by the ranks that need one".into());
     let (count, [passed, _]) =
         socket::receive_message(line.as_fd(), &mut message, true).map_err(|_| wrong())?;

@@ -203,7 +203,7 @@ impl HostedHub {
                 Err(_) => return std::thread::sleep(std::time::Duration::from_millis(10)),
             };
             // Whoever comes early for the next world tries again.
-            if self.greetings.len() < MAX_GREETINGS && (self.mends() || !self.hub.is_complete()) {
+            if (self.mends() || !self.hub.is_complete()) && make_room(&mut self.greetings) {
                 let greeting = Greeting::accept(stream.into(), self.gathering.job).ok();
                 self.greetings.extend(greeting.map(|new| (from, new)));
             }
@@ -221,7 +221,8 @@ impl HostedHub {
                     let Some(greeted) = greeting.finish() else { continue };
                     let _ = socket::tune_tcp(greeted.socket.as_fd(), self.gathering.terms.peer_timeout_ms);
                     if greeted.connection.purpose() == Purpose::MendControl {
-                        self.returning.push(Returning::new(greeted));
+                        let patience_ms = u64::from(self.gathering.terms.peer_timeout_ms);
+                        self.returning.push(Returning::new(greeted, patience_ms));
                     } else if !self.hub.is_complete() {
                         self.welcome(from, greeted);
                     }
@@ -346,8 +347,44 @@ fn nobody_listens(address: &SocketAddr) -> bool {
     called.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
 }
 
+/// Makes room for another handshake: of strangers who say nothing the first gives way. Whether there is room.
+fn make_room(greetings: &mut Vec<(SocketAddr, Greeting)>) -> bool {
+    if greetings.len() >= MAX_GREETINGS {
+        let silent = greetings.iter().position(|(_, greeting)| !greeting.has_claim());
+        silent.map(|silent| greetings.remove(silent));
+    }
+    greetings.len() < MAX_GREETINGS
+}
+
 fn plan(gathering: &Gathering) -> Plan {
     let &Gathering { ranks, job, terms, .. } = gathering;
     let template = Some(Box::new(Launch::of_strangers(job.0, terms)));
     Plan { ranks, nodes: Vec::new(), terms, template }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::greet;
+    use super::*;
+    use crate::auth::Identity;
+
+    #[test]
+    fn strangers_who_said_nothing_kept_agents_out() {
+        let (secret, job) = (Secret::from_bytes([7; 32]), JobId(5));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let terms = Terms::from_environment(4096).unwrap();
+        let gathering = Gathering { ranks: 2, secret: secret.duplicate(), job, terms, is_direct: true };
+        let hub = HostedHub::new(listener, gathering).unwrap();
+        let silent: Vec<_> = (0..MAX_GREETINGS + 3).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let stop = Event::new().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| hub.run(&stop));
+            let me = Identity { rank: 1, incarnation: 0 };
+            let greeted = greet::call(TcpStream::connect(address).unwrap().into(), job, &secret, me);
+            stop.raise();
+            assert!(greeted.is_ok(), "{:?}", greeted.err());
+        });
+        drop(silent);
+    }
 }

@@ -32,7 +32,7 @@ use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
-use crate::os::{process, socket, time};
+use crate::os::{mpi, process, random_bytes, socket, time};
 use crate::route::files::{Listening, Target};
 use crate::route::Route;
 use crate::terms::Terms;
@@ -56,6 +56,9 @@ const STACK_BYTES: usize = 128 << 10;
 const RETRY_MS: u64 = 5;
 /// How long the end of a process may take to show.
 const ENDING_MS: i32 = 200;
+/// What is told by MPI: bytes of a secret, and of an address.
+const KEY_BYTES: usize = 32;
+const MASTER_BYTES: usize = 96;
 /// The longest file of a secret.
 const SECRET_FILE_BYTES: u64 = 1 << 20;
 
@@ -134,6 +137,9 @@ pub(super) fn call_of_part(part: &Part, starter_bytes: u64) -> Result<Call> {
 /// What the environment says, `None` if this process is alone.
 pub(super) fn call_from_environment(starter_bytes: u64) -> Result<Option<Call>> {
     let Some(master) = environment::text("KUMIKI_MASTER")? else {
+        if let Some(call) = call_by_mpi(starter_bytes)? {
+            return Ok(Some(call));
+        }
         return match foreign_place()? {
             Some((source, _, ranks)) if ranks > 1 => Err(Error::Refused(format!(
                 "{source} says that this process is one of {ranks}, but not how to meet the others: set \
@@ -158,6 +164,49 @@ pub(super) fn call_from_environment(starter_bytes: u64) -> Result<Option<Call>> 
         ));
     };
     call((rank, ranks), &master, read_secret(&path)?, false, starter_bytes).map(Some)
+}
+
+/// What the first process says where an MPI runs: where all meet, and a secret that nobody else knows. `None` if none runs, or only here.
+fn call_by_mpi(starter_bytes: u64) -> Result<Option<Call>> {
+    let Some(place) = mpi::place().filter(|(_, ranks)| *ranks > 1) else { return Ok(None) };
+    let mut told = [0; KEY_BYTES + MASTER_BYTES];
+    // Whatever goes wrong at the first, the others are not left waiting: they see that there is no address.
+    let found = if place.0 == 0 { offer(&mut told) } else { Ok(()) };
+    if !mpi::spread(&mut told) {
+        return Err(Error::Refused("the MPI of this process could not tell all where to meet".into()));
+    }
+    found?;
+    let (key, master) = told.split_at(KEY_BYTES);
+    let master =
+        String::from_utf8_lossy(master.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+    if master.is_empty() {
+        return Err(Error::Refused(
+            "rank 0 found no address where all can meet; its own error says why".into(),
+        ));
+    }
+    call(place, &master, portfile::derive_key(key), false, starter_bytes).map(Some)
+}
+
+/// A secret, and an address of this machine.
+fn offer(told: &mut [u8]) -> Result<()> {
+    let name = process::host_name();
+    let outside = (name.as_str(), 0).to_socket_addrs().ok().into_iter().flatten();
+    let inside = SocketAddr::from(([127, 0, 0, 1], 0));
+    let ears = outside.filter(|address| !address.ip().is_loopback()).chain([inside]);
+    let ear = ears.filter_map(|address| TcpListener::bind(address).ok()).next();
+    let address = ear.and_then(|ear| ear.local_addr().ok()).map(|address| address.to_string());
+    let address = address.filter(|address| address.len() < MASTER_BYTES);
+    let address = address.ok_or_else(|| Error::Refused("there is no address to listen at".into()))?;
+    random_bytes(&mut told[..KEY_BYTES])?;
+    told[KEY_BYTES..KEY_BYTES + address.len()].copy_from_slice(address.as_bytes());
+    Ok(())
+}
+
+/// Initialises the MPI that this process was linked with, if its launcher has not said how the processes meet: then MPI tells them. Whether it did.
+pub(in crate::agent) fn start_mpi() -> bool {
+    let is_told = |name: &&'static str| matches!(environment::text(name), Ok(Some(_)) | Err(_));
+    let is_ours = ["KUMIKI_AGENT_FD", "KUMIKI_MASTER", "KUMIKI_PORTFILE"].iter().any(is_told);
+    !is_ours && is_one_of_several() && mpi::start()
 }
 
 fn call(

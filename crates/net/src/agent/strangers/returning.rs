@@ -10,7 +10,7 @@ use crate::{Error, Result};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// How long the answer may take: the agent serves nobody meanwhile.
+/// How long the answer may take on a direct way.
 const ANSWER_MS: u64 = 1_000;
 
 /// A connection on which a stream is to go on.
@@ -22,10 +22,10 @@ pub(super) struct Returning {
 }
 
 impl Returning {
-    /// The handshake is done.
-    pub(super) fn new(greeted: Greeted) -> Returning {
+    /// The handshake is done; the other side may take so long to say how far the stream has come.
+    pub(super) fn new(greeted: Greeted, patience_ms: u64) -> Returning {
         let Greeted { socket, connection, rest, .. } = greeted;
-        Returning { socket, connection, rest, until_ms: time::now_ms() + ANSWER_MS }
+        Returning { socket, connection, rest, until_ms: time::now_ms() + patience_ms }
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -88,8 +88,9 @@ pub(super) fn call(
     ours: Resumption,
 ) -> Result<Option<(OwnedFd, Resumption)>> {
     let stream = route.connect(&hub)?;
-    let greeted = greet::call_for(Purpose::MendControl, stream, job, secret, me, ANSWER_MS)?;
-    let mut returning = Returning::new(greeted);
+    let patience_ms = route.longer(ANSWER_MS);
+    let greeted = greet::call_for(Purpose::MendControl, stream, job, secret, me, patience_ms)?;
+    let mut returning = Returning::new(greeted, patience_ms);
     returning.say(ours)?;
     loop {
         match returning.hear(secret)? {

@@ -190,6 +190,17 @@ impl Files {
         self.root.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The same; or the one that somebody has made in its place, if somebody has.
+    fn present_root(&self) -> Arc<Folder> {
+        let mut root = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if root.is_gone() {
+            if let Ok(other) = Folder::existing(&self.path) {
+                *root = Arc::new(other);
+            }
+        }
+        root.clone()
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -224,7 +235,7 @@ impl Files {
         self.start()?;
         let (ours, theirs) = socket::stream_pair()?;
         descriptor::set_nonblocking(ours.as_fd(), true)?;
-        self.desk.order(Order::Call(ours, *address, self.known_root()));
+        self.desk.order(Order::Call(ours, *address, self.present_root()));
         Ok(theirs)
     }
 
@@ -233,7 +244,14 @@ impl Files {
         self.start()?;
         let name = folder_name(&address);
         let make = || self.root().and_then(|root| Ok((root.make(&name)?, root)));
-        let (folder, root) = make().or_else(|_| make())?;
+        let again = |error: Error| {
+            // A run that was killed may have left it: nobody else listens there, for the port is ours.
+            if matches!(error, Error::System { errno: libc::EEXIST, .. }) {
+                self.root()?.remove_whole(&name);
+            }
+            make()
+        };
+        let (folder, root) = make().or_else(again)?;
         self.desk.order(Order::Listen(name.clone(), folder, target, root));
         Ok(Listening { desk: self.desk.clone(), name, address, master: None })
     }

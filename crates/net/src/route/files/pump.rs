@@ -152,14 +152,16 @@ impl Pump {
         match order {
             // A socket that is dropped tells its other end.
             Order::Call(socket, address, root) => {
-                self.root = root;
+                self.move_to(root);
                 match self.call(socket, &address) {
                     Ok(stream) => self.calls.push(stream),
                     Err(error) => self.means.note(error),
                 }
             }
             Order::Listen(name, folder, target, root) => {
-                self.root = root;
+                self.move_to(root);
+                // It is there anew.
+                self.leaving.retain(|left| *left != name);
                 let pulse = match folder.create(PULSE) {
                     Ok(pulse) => pulse,
                     Err(error) => return self.means.note(error),
@@ -186,6 +188,13 @@ impl Pump {
                 .iter_mut()
                 .filter(|stream| stream.has_ended())
                 .for_each(|stream| stream.end(true, now_ms)),
+        }
+    }
+
+    /// Whoever gives an order may not know that the folder was made anew here.
+    fn move_to(&mut self, root: Arc<Folder>) {
+        if !root.is_gone() {
+            self.root = root;
         }
     }
 
@@ -386,6 +395,8 @@ impl Listener {
             // An attempt that failed may have left it.
             self.folder = root.make(name).or_else(|_| root.open(name))?;
         }
+        // What is there is not ours, though it may be of an attempt that failed.
+        self.folder.remove(PULSE);
         self.pulse = self.folder.create(PULSE)?;
         Ok(())
     }

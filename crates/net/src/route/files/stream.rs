@@ -17,6 +17,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// The most bytes of a record.
 pub(super) const RECORD_BYTES: usize = 256 << 10;
+/// A quiet stream keeps no more memory than this.
+const QUIET_BYTES: usize = 4 << 10;
 /// How often a side says that it lives, and the other is looked for.
 pub(super) const PULSE_MS: u64 = 500;
 const LOOK_MS: u64 = 100;
@@ -152,7 +154,7 @@ impl Stream {
 
     /// The socket, if what it has to say could be written now.
     pub(super) fn listens(&self, window: u64) -> Option<BorrowedFd<'_>> {
-        let has_room = self.room(window) > 0 && self.landing.is_empty();
+        let has_room = self.room(window) > 0;
         self.socket.as_ref().filter(|_| !self.has_ended && has_room).map(AsFd::as_fd)
     }
 
@@ -200,6 +202,9 @@ impl Stream {
         }
         let put = self.put(means)?;
         let fetched = self.fetch(means)?;
+        if fetched == 0 && self.landing.is_empty() && self.landing.capacity() > QUIET_BYTES {
+            self.landing = Vec::new();
+        }
         let all_came = self.landing.is_empty()
             && self.watch.written().is_some_and(|written| self.reading.position() >= written);
         if all_came && !self.is_shut {
@@ -360,9 +365,6 @@ impl Stream {
             }
         }
         self.landing.drain(..sent);
-        if self.landing.is_empty() && self.landing.capacity() > RECORD_BYTES {
-            self.landing = Vec::new();
-        }
         Ok(self.landing.is_empty())
     }
 

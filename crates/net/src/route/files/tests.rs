@@ -44,6 +44,22 @@ fn ear() -> (TcpListener, Target) {
     (listener, target)
 }
 
+/// Somebody who comes before long.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).unwrap();
+                return stream;
+            }
+            Err(error) => assert!(Instant::now() < until, "nobody comes: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn bytes_go_both_ways_through_files_and_nothing_is_left() {
     let scratch = Scratch::new("both");
@@ -145,6 +161,108 @@ fn a_listener_that_others_have_removed_comes_back() {
     listener.accept().unwrap().0.read_exact(&mut came).unwrap();
     assert_eq!(&came, b"here");
     drop((caller, listening, here, files));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn what_a_killed_run_had_left_at_the_same_port_was_in_the_way() {
+    let scratch = Scratch::new("port");
+    let files = scratch.files();
+    let (listener, target) = ear();
+    let at = "10.1.2.3:4567".parse().unwrap();
+    let left = files.root().unwrap().make(&folder_name(&at)).unwrap();
+    left.create("pulse").unwrap();
+    left.make("c-00").unwrap().create("a.pulse").unwrap();
+    let listening = files.listen(at, target).unwrap();
+    let mut caller = UnixStream::from(files.open(&at).unwrap());
+    caller.write_all(b"here").unwrap();
+    let mut came = [0; 4];
+    accept(&listener).read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"here");
+    drop((caller, listening, left, files));
+    assert!(scratch.is_empty());
+}
+
+#[test]
+fn who_did_not_read_was_not_heard_either() {
+    let scratch = Scratch::new("deaf");
+    let files = scratch.files();
+    let (listener, target) = ear();
+    let listening = files.listen(address(), target).unwrap();
+    let mut caller = UnixStream::from(files.open(&listening.address).unwrap());
+    let (mut callee, _) = listener.accept().unwrap();
+    let mut writer = caller.try_clone().unwrap();
+    // More than all that is between them holds.
+    let bytes = vec![7; 32 << 20];
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let wrote = writer.write_all(&bytes);
+            let _ = writer.shutdown(Shutdown::Write);
+            wrote
+        });
+        // Until no more of it is taken.
+        let (mut before, mut quiet) = (0, 0);
+        while quiet < 10 {
+            std::thread::sleep(Duration::from_millis(50));
+            let lies = held_in(&scratch.0);
+            quiet = if lies > 0 && lies == before { quiet + 1 } else { 0 };
+            before = lies;
+        }
+        assert!(!writing.is_finished());
+        callee.write_all(b"here").unwrap();
+        caller.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut came = [0; 4];
+        let heard = caller.read_exact(&mut came);
+        // Whatever came of it, the others end.
+        callee.shutdown(Shutdown::Write).unwrap();
+        let mut all = Vec::new();
+        callee.read_to_end(&mut all).unwrap();
+        writing.join().unwrap().unwrap();
+        heard.unwrap();
+        assert!(came == *b"here" && all == bytes);
+    });
+    drop((caller, callee, writer, listening, files));
+    assert!(scratch.is_empty());
+}
+
+/// Bytes that lie in files somewhere below.
+fn held_in(place: &Path) -> u64 {
+    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
+    let held = entries.map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => held_in(&entry.path()),
+        _ => entry.metadata().map_or(0, |data| data.len()),
+    });
+    held.sum()
+}
+
+#[test]
+fn a_folder_that_was_made_anew_was_forgotten_by_the_next_call() {
+    let scratch = Scratch::new("forgotten");
+    let files = scratch.files();
+    let (listener, target) = ear();
+    let listening = files.listen(address(), target).unwrap();
+    let pulse = scratch.0.join(folder_name(&listening.address)).join("pulse");
+    let comes = |is_good: &dyn Fn() -> bool| {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !is_good() {
+            assert!(Instant::now() < until, "it does not come back");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    comes(&|| pulse.exists());
+    std::fs::remove_dir_all(&scratch.0).unwrap();
+    comes(&|| pulse.exists());
+    let mut caller = UnixStream::from(files.open(&listening.address).unwrap());
+    caller.write_all(b"here").unwrap();
+    let mut came = [0; 4];
+    accept(&listener).read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"here");
+    // A pulse of somebody else, in the place of its own, hinders it no more.
+    let other = scratch.0.join("other");
+    std::fs::write(&other, b"").unwrap();
+    std::fs::rename(&other, &pulse).unwrap();
+    comes(&|| std::fs::metadata(&pulse).is_ok_and(|data| data.len() == pulse::PULSE_BYTES as u64));
+    drop((caller, listening, files));
     assert!(scratch.is_empty());
 }
 

@@ -34,7 +34,7 @@ impl Link {
         let was_established = self.established;
         let read = match self.read(buffers, sink) {
             // What was sent is kept: the wire need not hear of it before it is clear that nobody calls again.
-            Ok(Read { bytes: 0, .. }) if self.can_be_mended() && !self.wire.is_finished() => {
+            Ok(Read { bytes: 0, .. }) if self.can_be_mended() && !self.has_parted() => {
                 return Err(Error::Closed("the other side closed it, or something in between did".into()));
             }
             Ok(Read { bytes: 0, .. }) => {

@@ -44,12 +44,17 @@ pub(in crate::tcp) struct Stream {
     /// The same of a connection that was mended since, until something has come through it: otherwise breaking and mending could go on
     /// for ever.
     pub(in crate::tcp) trouble: Option<Broken>,
-    /// How many bytes had come when it was last mended.
+    /// How many bytes had come when it was last mended, here and to the peer.
     received_before: u64,
+    acknowledged_before: u64,
     /// Whether a message has come since the peer was told how much has.
     is_news: bool,
     /// Whether the peer was told that nothing more comes.
     is_shut: bool,
+    /// Whether the peer was told how much has come in all, when both had said goodbye.
+    has_told_last: bool,
+    /// Where the acknowledgements at the end of the stream begin, and where they end: nobody acknowledges those.
+    tail: (u64, u64),
     /// Buffers of large frames that are kept, and bytes of copies.
     frames: u32,
     copied_bytes: usize,
@@ -59,6 +64,8 @@ pub(in crate::tcp) struct Stream {
 #[derive(Clone, Copy)]
 pub(in crate::tcp) struct Broken {
     pub(in crate::tcp) since_ms: u64,
+    /// The same of the first one since something came through.
+    pub(in crate::tcp) first_ms: u64,
     /// When it is called next; nobody calls while a call is under way.
     pub(in crate::tcp) call_at_ms: Option<u64>,
     pub(in crate::tcp) attempt: Attempt,
@@ -88,8 +95,11 @@ impl Stream {
             broken: None,
             trouble: None,
             received_before: 0,
+            acknowledged_before: 0,
             is_news: false,
             is_shut: false,
+            has_told_last: false,
+            tail: (0, 0),
             frames: 0,
             copied_bytes: 0,
         }
@@ -97,8 +107,21 @@ impl Stream {
 
     /// Its connection broke, for the first time since something came through it or once more.
     pub(in crate::tcp) fn break_off(&mut self, fresh: Broken) {
-        let again = |trouble: Broken| Broken { call_at_ms: fresh.call_at_ms, ..trouble };
+        let again =
+            |trouble: Broken| Broken { first_ms: trouble.first_ms, attempt: trouble.attempt, ..fresh };
         self.broken.get_or_insert(self.trouble.map_or(fresh, again));
+    }
+
+    /// Whether something has come since it was last mended, as far as is known.
+    fn has_come(&self) -> bool {
+        self.kept.received() > self.received_before || self.kept.acknowledged() > self.acknowledged_before
+    }
+
+    /// Whether it breaks and is mended again and again, for longer than this, and nothing comes through. That can only be said when it was
+    /// mended: then the peer has told what it has.
+    pub(in crate::tcp) fn is_vain(&self, patience_ms: u64, now_ms: u64) -> bool {
+        let is_again = |trouble: &Broken| trouble.first_ms < trouble.since_ms;
+        self.trouble.filter(is_again).is_some_and(|trouble| now_ms >= trouble.first_ms + patience_ms)
     }
 
     /// Whether what the peer says that it has was said before something that it has said since.
@@ -121,6 +144,12 @@ impl Stream {
     /// Bytes that are kept here, beside buffers of frames.
     pub(super) fn bytes(&self) -> usize {
         self.copied_bytes + std::mem::size_of::<Stream>() + self.kept.chunks() * std::mem::size_of::<Unsent>()
+    }
+
+    /// Whether the peer has all that was said to it, as far as that is ever acknowledged.
+    fn is_settled(&self) -> bool {
+        let (start, end) = self.tail;
+        self.kept.acknowledged() >= if self.kept.end() == end { start } else { self.kept.end() }
     }
 
     /// Keeps a copy of bytes of which the socket has taken so many.
@@ -190,10 +219,21 @@ impl Link {
         (self.established || !self.initiated) && self.stream.is_some() && self.wire.error().is_none()
     }
 
+    /// Whether both have said goodbye, and the peer has not been told that all has come.
+    pub(super) fn owes_last_word(&self) -> bool {
+        let stream = self.stream.as_ref().filter(|stream| !stream.has_told_last);
+        stream.is_some() && self.wire.is_finished()
+    }
+
+    /// Whether both have said goodbye, and the peer has all that was said to it: an end of the connection is the end, whoever made it.
+    pub(in crate::tcp) fn has_parted(&self) -> bool {
+        self.wire.is_finished() && self.stream.as_ref().is_none_or(|stream| stream.is_settled())
+    }
+
     /// Both have said goodbye. The peer may not have ours yet: it is told that nothing more comes, and the stream is kept until it has
     /// ended the connection, too. False if this link keeps nothing.
     pub(in crate::tcp) fn lingers(&mut self) -> bool {
-        let has_unsent = self.has_unsent();
+        let has_unsent = self.has_unsent() || self.owes_last_word();
         let Some(stream) = self.stream.as_mut().filter(|_| self.wire.is_finished()) else { return false };
         if !has_unsent && stream.broken.is_none() && !std::mem::replace(&mut stream.is_shut, true) {
             let _ = crate::os::socket::end_output(self.fd.as_fd());
@@ -267,12 +307,21 @@ impl Link {
     /// Tells the peer how much has come.
     pub(super) fn acknowledge(&mut self) -> Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
-        // Both have said goodbye: there is nothing to be kept any more.
         let Ok(sealed) = self.wire.acknowledge(stream.kept.received()) else { return Ok(()) };
         stream.kept.tell();
         stream.is_news = false;
+        let start = if stream.tail.1 == stream.kept.end() { stream.tail.0 } else { stream.kept.end() };
         stream.copy(&sealed, 0);
+        stream.tail = (start, stream.kept.end());
         Ok(())
+    }
+
+    /// Both have said goodbye, and nothing but acknowledgements comes any more: the peer is told that all has come.
+    pub(super) fn say_last_word(&mut self) -> Result<()> {
+        if let Some(stream) = &mut self.stream {
+            stream.has_told_last = true;
+        }
+        self.acknowledge()
     }
 
     /// Whether messages have come of which the peer does not know yet that they have.
@@ -284,6 +333,13 @@ impl Link {
     pub(in crate::tcp) fn tell_news(&mut self) {
         if self.has_news() && !self.wire.is_finished() {
             let _ = self.acknowledge();
+        }
+    }
+
+    /// Gives back what the peer has.
+    pub(in crate::tcp) fn release_kept(&mut self, buffers: &mut Buffers) {
+        if let Some(stream) = &mut self.stream {
+            stream.release(buffers);
         }
     }
 
@@ -391,14 +447,14 @@ impl Link {
     #[must_use]
     pub(in crate::tcp) fn go_on(&mut self, socket: std::os::fd::OwnedFd, theirs: Resumption) -> bool {
         let Some(stream) = &mut self.stream else { return false };
-        let has_come =
-            theirs.received > stream.kept.acknowledged() || stream.kept.received() > stream.received_before;
         if !stream.kept.rewind(theirs.received) {
             return false;
         }
         let broken = stream.broken.take();
-        stream.trouble = broken.filter(|_| !has_come);
+        // On an idle link nothing has failed to come.
+        stream.trouble = broken.filter(|_| !stream.has_come() && stream.kept.has_unsent());
         stream.received_before = stream.kept.received();
+        stream.acknowledged_before = stream.kept.acknowledged();
         stream.confirm_by_ms = stream.confirm_by_ms.max(time::now_ms() + CONFIRM_MS);
         stream.is_shut = false;
         self.fd = socket;

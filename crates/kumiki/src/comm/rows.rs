@@ -1,91 +1,120 @@
-//! Boxes of a field as rows of bytes, and copying them: short rows by loops over a fixed length, long ones as they are.
+//! Boxes of memory as rows of bytes, and copying them: short rows by loops over a fixed length, long ones as they are. Halos and arrays use them.
 
 /// From here on a row is copied by itself; shorter ones are gathered first.
-pub(super) const LONG_ROW: usize = 256;
+pub(crate) const LONG_ROW: usize = 256;
+/// Bytes that stay in the innermost cache between being gathered and scattered.
+const STAGE_BYTES: usize = 8 << 10;
 
 /// A box of a field: rows of equal length, at places that nested loops give. In bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Section {
+pub(crate) struct Section {
     start: usize,
     row: usize,
     /// How many steps there are and how far each goes; the last is the innermost loop. None has fewer than two.
-    loops: Vec<(usize, usize)>,
+    loops: Vec<(usize, isize)>,
     rows: usize,
 }
 
 impl Section {
     /// The cells of a field with these extents that are in a range of each dimension: where it begins, and its length.
-    pub(super) fn new(padded: &[usize], ranges: &[(usize, usize)], element: usize) -> Section {
-        let (mut start, mut stride, mut row) = (0, element, element);
-        let mut loops = Vec::new();
+    pub(crate) fn new(padded: &[usize], ranges: &[(usize, usize)], element: usize) -> Section {
+        let (mut start, mut stride) = (0, element);
+        let mut loops = Vec::with_capacity(padded.len());
         for (extent, (first, count)) in padded.iter().zip(ranges).rev() {
             start += first * stride;
-            match *count {
-                0 => return Section { start: 0, row: 0, loops: Vec::new(), rows: 0 },
-                1 => {}
-                // Rows that touch are one.
-                count if loops.is_empty() && stride == row => row *= count,
-                count => loops.push((count, stride)),
-            }
+            loops.push((*count, stride as isize));
             stride *= extent;
         }
         loops.reverse();
+        Section::of_loops(start, element, loops)
+    }
+
+    /// Elements at places that nested loops give: how many steps each has and how far each goes, the last is the innermost. In bytes.
+    pub(crate) fn of_loops(start: usize, element: usize, mut loops: Vec<(usize, isize)>) -> Section {
+        if element == 0 || loops.iter().any(|(count, _)| *count == 0) {
+            return Section { start: 0, row: 0, loops: Vec::new(), rows: 0 };
+        }
+        let mut row = element;
+        loops.retain(|(count, _)| *count > 1);
+        // Rows that touch are one.
+        while let Some((count, _)) = loops.pop_if(|(_, stride)| *stride == row as isize) {
+            row *= count;
+        }
         let rows = loops.iter().map(|(count, _)| *count).product();
         Section { start, row, loops, rows }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
     /// Bytes of all rows.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.row * self.rows
     }
 
     /// Bytes of memory that it takes beside itself.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        (self.loops.capacity() * size_of::<(usize, usize)>()) as u64
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (self.loops.capacity() * size_of::<(usize, isize)>()) as u64
     }
 
     /// Bytes of a row.
-    pub(super) fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         self.row
     }
 
+    /// The same in rows of so many bytes, of which its own are a multiple.
+    fn in_rows_of(&self, row: usize) -> Section {
+        let mut loops = self.loops.clone();
+        let mut rows = self.rows;
+        if row < self.row {
+            loops.push((self.row / row, row as isize));
+            rows *= self.row / row;
+        }
+        Section { start: self.start, row, loops, rows }
+    }
+
     /// The rows, from the first on.
-    pub(super) fn rows(&self) -> Rows<'_> {
+    pub(crate) fn rows(&self) -> Rows<'_> {
         Rows { section: self, next: 0 }
     }
 }
 
 /// Goes through the rows of a section.
 #[derive(Debug)]
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     section: &'a Section,
     next: usize,
 }
 
 /// Rows at equal distances.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
-    pub(super) first: usize,
-    pub(super) stride: usize,
-    pub(super) count: usize,
+pub(crate) struct Run {
+    pub(crate) first: usize,
+    pub(crate) stride: isize,
+    pub(crate) count: usize,
+}
+
+impl Run {
+    /// Where one of them begins.
+    #[inline]
+    pub(crate) fn at(self, index: usize) -> usize {
+        self.first.wrapping_add_signed(index as isize * self.stride)
+    }
 }
 
 impl Rows<'_> {
     /// The next rows of the innermost loop, at most so many.
-    pub(super) fn run(&mut self, most: usize) -> Option<Run> {
+    pub(crate) fn run(&mut self, most: usize) -> Option<Run> {
         let Section { start, loops, rows, .. } = self.section;
         if self.next >= *rows || most == 0 {
             return None;
         }
         let (inner, stride) = loops.last().copied().unwrap_or((1, 0));
-        let mut first = start + self.next % inner * stride;
+        let mut first = start.wrapping_add_signed((self.next % inner) as isize * stride);
         let mut outer = self.next / inner;
         for (count, stride) in loops.iter().rev().skip(1) {
-            first += outer % count * stride;
+            first = first.wrapping_add_signed((outer % count) as isize * stride);
             outer /= count;
         }
         let count = most.min(inner - self.next % inner);
@@ -94,7 +123,7 @@ impl Rows<'_> {
     }
 
     /// Copies as many of the next rows of a field as there is room for. Gives their bytes.
-    pub(super) fn gather(&mut self, field: &[u8], into: &mut [u8]) -> usize {
+    pub(crate) fn gather(&mut self, field: &[u8], into: &mut [u8]) -> usize {
         let row = self.section.row;
         let mut at = 0;
         while let Some(run) = self.run((into.len() - at).checked_div(row).unwrap_or(0)) {
@@ -107,7 +136,7 @@ impl Rows<'_> {
                 32 => gather_run::<32>(field, run, place),
                 64 => gather_run::<64>(field, run, place),
                 _ => place.chunks_exact_mut(row).enumerate().for_each(|(index, place)| {
-                    let from = run.first + index * run.stride;
+                    let from = run.at(index);
                     place.copy_from_slice(&field[from..from + row]);
                 }),
             }
@@ -117,7 +146,7 @@ impl Rows<'_> {
     }
 
     /// Copies as many of the next rows of a field from other bytes as there are. Gives how many bytes that were.
-    pub(super) fn scatter(&mut self, from: &[u8], field: &mut [u8]) -> usize {
+    pub(crate) fn scatter(&mut self, from: &[u8], field: &mut [u8]) -> usize {
         let row = self.section.row;
         let mut at = 0;
         while let Some(run) = self.run((from.len() - at).checked_div(row).unwrap_or(0)) {
@@ -130,7 +159,7 @@ impl Rows<'_> {
                 32 => scatter_run::<32>(place, run, field),
                 64 => scatter_run::<64>(place, run, field),
                 _ => place.chunks_exact(row).enumerate().for_each(|(index, place)| {
-                    let to = run.first + index * run.stride;
+                    let to = run.at(index);
                     field[to..to + row].copy_from_slice(place);
                 }),
             }
@@ -145,7 +174,7 @@ impl Rows<'_> {
 fn gather_run<const N: usize>(field: &[u8], run: Run, into: &mut [u8]) {
     let (places, _) = into.as_chunks_mut::<N>();
     for (index, place) in places.iter_mut().enumerate() {
-        let from = run.first + index * run.stride;
+        let from = run.at(index);
         place.copy_from_slice(&field[from..from + N]);
     }
 }
@@ -154,18 +183,45 @@ fn gather_run<const N: usize>(field: &[u8], run: Run, into: &mut [u8]) {
 fn scatter_run<const N: usize>(from: &[u8], run: Run, field: &mut [u8]) {
     let (places, _) = from.as_chunks::<N>();
     for (index, place) in places.iter().enumerate() {
-        let to = run.first + index * run.stride;
+        let to = run.at(index);
         field[to..to + N].copy_from_slice(place);
     }
 }
 
 /// Copies the rows of one section of a field to those of another, which has as many of the same length.
-pub(super) fn copy_inside(field: &mut [u8], from: &Section, to: &Section) {
+pub(crate) fn copy_inside(field: &mut [u8], from: &Section, to: &Section) {
     let (mut sources, mut targets, row) = (from.rows(), to.rows(), from.row);
     while let (Some(source), Some(target)) = (sources.run(usize::MAX), targets.run(usize::MAX)) {
         for index in 0..source.count.min(target.count) {
-            let first = source.first + index * source.stride;
-            field.copy_within(first..first + row, target.first + index * target.stride);
+            let first = source.at(index);
+            field.copy_within(first..first + row, target.at(index));
+        }
+    }
+}
+
+/// Copies the elements of a section of one memory to those of a section of another, which has as many and the same loops: the shorter rows of both are whole
+/// parts of the longer ones.
+pub(crate) fn copy_between(from: &[u8], source: &Section, to: &mut [u8], target: &Section) {
+    let row = source.row.min(target.row);
+    let (source, target) = (source.in_rows_of(row), target.in_rows_of(row));
+    let (mut sources, mut targets) = (source.rows(), target.rows());
+    if row < LONG_ROW {
+        let mut stage = [0; STAGE_BYTES];
+        loop {
+            match sources.gather(from, &mut stage) {
+                0 => return,
+                bytes => targets.scatter(&stage[..bytes], to),
+            };
+        }
+    }
+    while let Some(one) = sources.run(usize::MAX) {
+        let mut done = 0;
+        while let Some(other) = targets.run(one.count - done) {
+            for index in 0..other.count {
+                let (from_at, to_at) = (one.at(done + index), other.at(index));
+                to[to_at..to_at + row].copy_from_slice(&from[from_at..from_at + row]);
+            }
+            done += other.count;
         }
     }
 }

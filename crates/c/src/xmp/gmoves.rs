@@ -1,0 +1,345 @@
+//! `gmove`: an assignment between sections of arrays, wherever they are.
+
+use super::arrays::KxmpArray;
+use super::asynchronous::{run, Memory};
+use super::collectives::meet;
+use super::sections::{KxmpPart, KxmpSide, REST};
+use super::sets::Set;
+use super::{conversions, directory, edge, session, sets, MOST_DIMENSIONS};
+use crate::api::buffers::{list, size_for};
+use crate::guard::misuse;
+use kumiki::array::{Layout, Mapping, Nodes, Plan, Reach, Section, Sub};
+use kumiki::{GlobalPtr, Rank, Result, Shape, World};
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_long};
+use std::sync::Arc;
+
+const COLLECTIVE: c_int = 0;
+const IN: c_int = 1;
+const OUT: c_int = 2;
+
+/// One side: how it lies, what is meant of it, and what this node has.
+pub(super) struct Side {
+    pub(super) map: Arc<Mapping>,
+    pub(super) section: Section,
+    pub(super) memory: Memory,
+    pub(super) element: usize,
+    kind: c_int,
+    name: String,
+    /// By which other nodes find their parts.
+    number: Option<u64>,
+    is_array: bool,
+}
+
+fn sub(part: &KxmpPart) -> Sub {
+    let said = |number: c_long| (number != REST).then_some(number);
+    match part.is_range {
+        0 => Sub::Index(part.base),
+        _ => {
+            Sub::Range { base: said(part.base), count: said(part.length), step: said(part.step).unwrap_or(1) }
+        }
+    }
+}
+
+impl Side {
+    /// # Safety
+    /// It must be a side; memory that is no array is on all of `nodes`.
+    unsafe fn new(side: *const KxmpSide, what: &str, nodes: &Nodes) -> Result<Side> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let side = side.as_ref().ok_or_else(|| misuse(format!("the {what} side is NULL")))?;
+            let ndims = usize::try_from(side.ndims).ok().filter(|&ndims| ndims <= MOST_DIMENSIONS);
+            let ndims =
+                ndims.ok_or_else(|| misuse(format!("the {what} side has {} dimensions", side.ndims)))?;
+            let subs: Vec<Sub> = side.part[..ndims].iter().map(sub).collect();
+            if !side.array.is_null() {
+                let (array, inside) = KxmpArray::get(side.array.cast())?;
+                let kept = array.mapping(inside)?;
+                let map = kept.space.clone();
+                let name = array.name();
+                let section = match ndims {
+                    0 => map.whole(),
+                    _ => map.section(&subs).map_err(|error| misuse(format!("{name}: {error}")))?,
+                };
+                let memory = Memory::of(array, array.memory(kept)?.len());
+                let (element, kind, number) = (array.element, array.kind, inside.number);
+                return Ok(Side { map, section, memory, element, kind, name, number, is_array: true });
+            }
+            let extents = list(side.extent, ndims, "the extents")?;
+            let size = |&extent: &c_long| {
+                u64::try_from(extent).map_err(|_| misuse(format!("an extent of {extent}")))
+            };
+            let sizes = extents.iter().map(size).collect::<Result<Vec<u64>>>()?;
+            let map = Mapping::everywhere(nodes, &sizes)?;
+            let section = map.section(&subs).map_err(|error| misuse(format!("the {what} side: {error}")))?;
+            let bytes = size_for(usize::try_from(map.len()).unwrap_or(usize::MAX), side.element, what)?;
+            let memory = Memory { start: side.base.cast(), bytes };
+            let name = format!("the {what} side");
+            Ok(Side {
+                map,
+                section,
+                memory,
+                element: side.element,
+                kind: side.kind,
+                name,
+                number: None,
+                is_array: false,
+            })
+        }
+    }
+}
+
+/// Copies a section to another.
+///
+/// # Safety
+/// `place` must be a text, or NULL; both sides must be sides.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_gmove(
+    place: *const c_char,
+    mode: c_int,
+    left: *const KxmpSide,
+    right: *const KxmpSide,
+    id: c_long,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        edge(place, "gmove", || {
+            let set = sets::executing()?;
+            let own = Nodes::single(sets::rank());
+            let all = set.nodes()?;
+            // What a node gets is its own; what it puts all have, and one of them puts it.
+            let left = Side::new(left, "left", if mode == IN { &own } else { all })?;
+            let right = Side::new(right, "right", all)?;
+            // A variable is with those who execute, and each has its own.
+            let mode = if mode == OUT && !left.is_array { COLLECTIVE } else { mode };
+            check(&left, &right)?;
+            if left.kind != right.kind && conversions::is_possible(right.kind, left.kind) {
+                return convert_and_move(&set, mode, &left, &right);
+            }
+            match mode {
+                COLLECTIVE => {
+                    let plan = session::with(|world| {
+                        Plan::copy(
+                            world,
+                            all,
+                            left.element,
+                            (&left.map, &left.section),
+                            (&right.map, &right.section),
+                        )
+                    })?;
+                    run(&plan, right.memory, left.memory, None, id)
+                }
+                _ => one_sided(&set, mode == IN, &left, &right),
+            }
+        })
+    }
+}
+
+/// Between numbers of different types: what is no array is converted, where it is.
+///
+/// # Safety
+/// The program must not use the memory of both sides meanwhile.
+unsafe fn convert_and_move(set: &Set, mode: c_int, left: &Side, right: &Side) -> Result<()> {
+    // A variable of this node, one element behind the other.
+    let dense = |like: &Side, kind: c_int, nodes: &Nodes, bytes: &mut [u8]| -> Result<Side> {
+        let map = Mapping::everywhere(nodes, &like.section.shape())?;
+        let memory = Memory { start: bytes.as_mut_ptr(), bytes: bytes.len() };
+        let (section, element) = (map.whole(), conversions::element_of(kind));
+        Ok(Side {
+            map,
+            section,
+            memory,
+            element,
+            kind,
+            name: like.name.clone(),
+            number: None,
+            is_array: false,
+        })
+    };
+    let own = Nodes::single(sets::rank());
+    let go = |left: &Side, right: &Side| -> Result<()> {
+        if mode != COLLECTIVE {
+            return one_sided(set, mode == IN, left, right);
+        }
+        let plan = session::with(|world| {
+            let (to, from) = ((&left.map, &left.section), (&right.map, &right.section));
+            Plan::copy(world, set.nodes()?, left.element, to, from)
+        })?;
+        // SAFETY: as the caller promises.
+        unsafe { run(&plan, right.memory, left.memory, None, -1) }
+    };
+    if !right.is_array {
+        let values = read(right, &layout_of(right));
+        let mut values = conversions::converted(&values, right.element, right.kind, left.kind)?;
+        return go(left, &dense(right, left.kind, set.nodes()?, &mut values)?);
+    }
+    let mut values = vec![0; left.section.len() as usize * right.element];
+    go(&dense(left, right.kind, if mode == IN { &own } else { set.nodes()? }, &mut values)?, right)?;
+    let values = conversions::converted(&values, right.element, right.kind, left.kind)?;
+    write(left, &layout_of(left), &values);
+    Ok(())
+}
+
+/// Where the elements of a section of a variable lie.
+fn layout_of(side: &Side) -> Layout {
+    let (mut start, mut stride, mut loops) = (0, 1i64, Vec::new());
+    for (span, size) in side.section.spans().iter().zip(side.map.sizes()).rev() {
+        start += span.base * stride;
+        loops.push((span.count as usize, (span.step * stride) as isize));
+        stride *= size as i64;
+    }
+    loops.reverse();
+    Layout { start: start as usize, loops }
+}
+
+fn check(left: &Side, right: &Side) -> Result<()> {
+    let is_convertible =
+        conversions::is_possible(right.kind, left.kind) && !(left.is_array && right.is_array);
+    let is_alike = left.kind == right.kind || left.kind == 0 || right.kind == 0;
+    let is_same = left.element == right.element && is_alike || is_convertible;
+    if !is_same {
+        return Err(misuse(format!(
+            "{} and {} have elements of different types ({} and {} bytes); assign through an array of the same type",
+            left.name, right.name, left.element, right.element
+        )));
+    }
+    let (wants, has) = (left.section.shape(), right.section.shape());
+    match has.is_empty() || wants == has {
+        true => Ok(()),
+        false if wants.len() != has.len() => Err(misuse(format!(
+            "{} has {} ranges and {} has {}: as many colons must stand on both sides (an index is no range of length 1)",
+            left.name,
+            wants.len(),
+            right.name,
+            has.len()
+        ))),
+        false => Err(misuse(format!("{} has {wants:?} elements and {} has {has:?}: give both the same lengths", left.name, right.name))),
+    }
+}
+
+/// Without the help of those on the other side. Those who execute meet before and after.
+fn one_sided(set: &Set, is_get: bool, left: &Side, right: &Side) -> Result<()> {
+    let theirs = if is_get { right } else { left };
+    meet(set)?;
+    session::with(|world| {
+        let me = world.rank();
+        let (to, from) = ((&*left.map, &left.section), (&*right.map, &right.section));
+        let pieces = match is_get {
+            true => Reach::get(me, to, from)?,
+            false => Reach::put(me, to, from)?,
+        };
+        let mut bases = HashMap::new();
+        let mut moved = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let there = match bases.get(&piece.rank) {
+                Some(base) => *base,
+                None => {
+                    let base = base_of(world, theirs, piece.rank)?;
+                    bases.insert(piece.rank, base);
+                    base
+                }
+            };
+            moved.push((piece, there));
+        }
+        match is_get {
+            true => get_all(world, &moved, left, right),
+            false => put_all(world, &moved, left, right),
+        }
+    })?;
+    meet(set)
+}
+
+/// Where the part of a node is.
+fn base_of(world: &World, side: &Side, rank: Rank) -> Result<Option<GlobalPtr<u8>>> {
+    if rank == world.rank() {
+        return Ok(None);
+    }
+    let number = match (side.is_array, side.number) {
+        (true, Some(number)) => number,
+        (true, None) => {
+            return Err(misuse(format!(
+                "{}: in and out are for arrays that all nodes have declared together",
+                side.name
+            )))
+        }
+        // A variable that every node has is taken from this one.
+        (false, _) => return Ok(None),
+    };
+    let found = directory::find(world, rank, number)?;
+    let gone = || misuse(format!("{}: rank {rank} has no memory for it, or has none any more", side.name));
+    found.map(Some).ok_or_else(gone)
+}
+
+fn shape(layout: &Layout, element: usize) -> Result<Shape> {
+    let wide = layout.loops.iter().map(|&(count, stride)| (count, stride * element as isize));
+    Shape::section(&wide.filter(|(count, _)| *count != 1).chain([(element, 1)]).collect::<Vec<_>>())
+}
+
+/// Everything is read before anything is written.
+fn get_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, from: &Side) -> Result<()> {
+    let element = to.element;
+    let mut values = Vec::with_capacity(pieces.len());
+    for (piece, there) in pieces {
+        values.push(match there {
+            Some(base) => {
+                let mut bytes = vec![0u8; piece.there.len() * element];
+                if !bytes.is_empty() {
+                    let start = *base + piece.there.start * element;
+                    let dense = Shape::contiguous(bytes.len())?;
+                    world.get_shape(start, &shape(&piece.there, element)?, &mut bytes, &dense)?;
+                }
+                bytes
+            }
+            None => read(from, &piece.there),
+        });
+    }
+    pieces.iter().zip(&values).for_each(|((piece, _), bytes)| write(to, &piece.here, bytes));
+    Ok(())
+}
+
+fn put_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, from: &Side) -> Result<()> {
+    let values: Vec<Vec<u8>> = pieces.iter().map(|(piece, _)| read(from, &piece.here)).collect();
+    for ((piece, there), bytes) in pieces.iter().zip(&values) {
+        match there {
+            Some(base) if !bytes.is_empty() => {
+                let start = *base + piece.there.start * to.element;
+                world.put_shape(
+                    start,
+                    &shape(&piece.there, to.element)?,
+                    bytes,
+                    &Shape::contiguous(bytes.len())?,
+                )?;
+            }
+            Some(_) => {}
+            None => write(to, &piece.there, bytes),
+        }
+    }
+    Ok(())
+}
+
+/// The elements of a piece of this node's memory, one behind the other.
+fn read(side: &Side, layout: &Layout) -> Vec<u8> {
+    // SAFETY: the program leaves it alone meanwhile.
+    let (memory, element) = (unsafe { side.memory.slice() }, side.element);
+    let mut bytes = Vec::with_capacity(layout.len() * element);
+    each(layout, |at| bytes.extend_from_slice(&memory[at * element..(at + 1) * element]));
+    bytes
+}
+
+/// Elements that lie one behind the other to their places in this node's memory.
+fn write(side: &Side, layout: &Layout, bytes: &[u8]) {
+    // SAFETY: the program leaves it alone meanwhile.
+    let (memory, element) = (unsafe { side.memory.slice() }, side.element);
+    let mut elements = bytes.chunks_exact(element);
+    each(layout, |at| {
+        if let Some(value) = elements.next() {
+            memory[at * element..(at + 1) * element].copy_from_slice(value);
+        }
+    });
+}
+
+/// Calls something with the place of each element, in order.
+fn each(layout: &Layout, mut work: impl FnMut(usize)) {
+    let ranges = layout.loops.iter().map(|&(count, stride)| (count as i64, stride as i64)).collect();
+    super::sections::Section { first: layout.start as i64, ranges }.each(|at| work(at as usize));
+}

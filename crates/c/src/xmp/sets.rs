@@ -1,0 +1,148 @@
+//! Sets of nodes: which ranks they are, in which order, and the group in which they do things together.
+//!
+//! A set is known by its members, so that a `task` that is executed again finds it. Its group is made by its members alone, when they do something
+//! together for the first time. The stack says which nodes execute: all of them at the bottom, those of a task above.
+
+use super::session;
+use kumiki::array::Nodes;
+use kumiki::comm::Group;
+use kumiki::{Error, Members, Rank, Result, World};
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Nodes in an order.
+pub(super) struct Set {
+    pub(super) members: Members,
+    /// The number of this node in it.
+    pub(super) me: Rank,
+    group: Mutex<Option<Arc<Group<'static>>>>,
+    nodes: OnceLock<Nodes>,
+}
+
+/// Sets that this node is in, by their members, and those that execute.
+struct Known {
+    sets: Option<HashMap<Members, Arc<Set>>>,
+    executing: Vec<Arc<Set>>,
+}
+
+static KNOWN: Mutex<Known> = Mutex::new(Known { sets: None, executing: Vec::new() });
+
+fn known() -> MutexGuard<'static, Known> {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The rank of this process.
+static RANK: AtomicU32 = AtomicU32::new(0);
+
+/// The rank of this process.
+pub(super) fn rank() -> Rank {
+    RANK.load(Ordering::Relaxed)
+}
+
+/// All nodes execute.
+pub(super) fn begin(world: &World) {
+    RANK.store(world.rank(), Ordering::Relaxed);
+    let all = Members::strided(0, 1, world.ranks());
+    let set = Arc::new(Set {
+        members: all.clone(),
+        me: world.rank(),
+        group: Mutex::new(None),
+        nodes: OnceLock::new(),
+    });
+    let mut known = known();
+    known.executing = vec![set.clone()];
+    known.sets = Some(HashMap::from([(all, set)]));
+}
+
+/// The world ends.
+pub(super) fn end_all() {
+    let (sets, executing) = {
+        let mut known = known();
+        (known.sets.take(), std::mem::take(&mut known.executing))
+    };
+    drop((sets, executing));
+}
+
+/// The set of these members; none if this node is not among them.
+pub(super) fn of(world: &World, members: Members) -> Option<Arc<Set>> {
+    let me = members.position(world.rank())?;
+    let mut known = known();
+    let sets = known.sets.get_or_insert_with(HashMap::new);
+    if let Some(set) = sets.get(&members) {
+        return Some(set.clone());
+    }
+    let set = Arc::new(Set { members: members.clone(), me, group: Mutex::new(None), nodes: OnceLock::new() });
+    sets.insert(members, set.clone());
+    Some(set)
+}
+
+/// The nodes that execute.
+pub(super) fn executing() -> Result<Arc<Set>> {
+    known().executing.last().cloned().ok_or_else(not_started)
+}
+
+/// The first set of the stack: all nodes.
+pub(super) fn entire() -> Result<Arc<Set>> {
+    known().executing.first().cloned().ok_or_else(not_started)
+}
+
+fn not_started() -> Error {
+    Error::Closed(
+        "the program has not started, or has ended; call it between the start and the end of main".into(),
+    )
+}
+
+/// From now on these execute.
+pub(super) fn push(set: Arc<Set>) {
+    known().executing.push(set);
+}
+
+/// Those who executed before execute again.
+pub(super) fn pop() {
+    let mut known = known();
+    if known.executing.len() > 1 {
+        known.executing.pop();
+    }
+}
+
+impl Set {
+    /// The same for arrays: a line of nodes.
+    pub(super) fn nodes(&self) -> Result<&Nodes> {
+        if let Some(nodes) = self.nodes.get() {
+            return Ok(nodes);
+        }
+        let ranks: Vec<Rank> = self.members.iter().collect();
+        let nodes = Nodes::of(&ranks, &[ranks.len() as u32])?;
+        Ok(self.nodes.get_or_init(|| nodes))
+    }
+
+    /// Whether this node is alone in it.
+    pub(super) fn is_single(&self) -> bool {
+        self.members.len() == 1
+    }
+
+    /// Does something with the group. The first time it is made by all members.
+    pub(super) fn with_group<R>(&self, work: impl FnOnce(&Group<'static>) -> Result<R>) -> Result<R> {
+        session::with(|world| {
+            let group = self.group(world)?;
+            work(&group)
+        })
+    }
+
+    /// Its group. Made in a world that is given up only when all sets are gone.
+    pub(super) fn group(&self, world: &'static World) -> Result<Arc<Group<'static>>> {
+        let mut kept = self.group.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = &*kept {
+            return Ok(group.clone());
+        }
+        let mut name = DefaultHasher::new();
+        self.members.hash(&mut name);
+        let team = world.team_among(self.members.clone(), name.finish())?;
+        let group = Arc::new(team.group(world)?);
+        team.free()?;
+        *kept = Some(group.clone());
+        Ok(group)
+    }
+}

@@ -1,0 +1,1 @@
+../../../benches/peers/array.c

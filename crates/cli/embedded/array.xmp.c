@@ -1,0 +1,1 @@
+../../../benches/xmp/array.c

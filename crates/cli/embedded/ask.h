@@ -1,0 +1,1 @@
+../../../benches/peers/ask.h

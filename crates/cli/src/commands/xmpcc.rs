@@ -1,0 +1,465 @@
+//! `kumiki xmpcc`, also under the name `xmpcc`: compiles C programs with the directives of XcalableMP. Each file is preprocessed by the
+//! user's compiler, translated (kumiki-xmp), and compiled by the same compiler; everything else on the command line is the compiler's.
+
+use super::cc::{self, Language, Wrapper};
+use super::Outcome;
+use kumiki_run::report;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  kumiki xmpcc -O2 heat.c -o heat          compile and link; `xmpcc` is the same
+  kumiki run -n 4 ./heat                   run it on 4 nodes; `xmprun -n 4 ./heat` is the same
+  kumiki xmpcc -c a.c b.c                  only compile
+  kumiki xmpcc --save heat.c -o heat       keep the translated text as heat.xmp.c, with the comments
+  kumiki xmpcc --show heat.c -o heat       print the command lines, and do nothing
+  kumiki xmpcc --omni-local-subscripts cg.c -o cg
+                                           subscripts inside a loop that are not its variable are local, as the Omni compiler has it;
+                                           `#pragma kumiki omni_local_subscripts` in the file does the same
+
+The compiler is that of CC, or cc; with --mpi that of MPICC, or mpicc. All other options are the compiler's: -fopenmp, -D, -I, -std= and so on.";
+
+/// Compile a C program with directives of XcalableMP.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// What the translator and the compiler shall be told.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) words: Vec<OsString>,
+}
+
+/// Options of compilers whose value is the next word.
+const WITH_VALUE: [&str; 22] = [
+    "-o",
+    "-I",
+    "-D",
+    "-U",
+    "-L",
+    "-l",
+    "-x",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-Xlinker",
+    "-Xpreprocessor",
+    "-Xassembler",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-T",
+    "-u",
+    "--param",
+    "-arch",
+];
+
+/// What a command line asks for.
+#[derive(Default, Debug)]
+struct Asked {
+    save: bool,
+    show: bool,
+    mpi: bool,
+    omni_local: bool,
+    /// What the compiler is told, inputs included; a value stands in a word of its own.
+    words: Vec<OsString>,
+    /// Where in `words` the C files are.
+    inputs: Vec<usize>,
+    output: Option<PathBuf>,
+    stage: Stage,
+    folders: Vec<PathBuf>,
+}
+
+/// What comes out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Stage {
+    #[default]
+    Program,
+    Object,
+    Assembly,
+    Text,
+    Nothing,
+}
+
+fn asked(line: &[OsString]) -> Result<Asked, String> {
+    let mut asked = Asked::default();
+    let mut rest = line.iter().peekable();
+    while let Some(word) = rest.next() {
+        let text = word.to_string_lossy();
+        match text.as_ref() {
+            "--save" | "-save" | "--tmp" => asked.save = true,
+            "--show" | "--showme" | "-showme" | "--dry" => asked.show = true,
+            "--mpi" => asked.mpi = true,
+            "--omni-local-subscripts" => asked.omni_local = true,
+            "-c" => asked.stage = Stage::Object,
+            "-S" => asked.stage = Stage::Assembly,
+            "-E" => asked.stage = Stage::Text,
+            "-fsyntax-only" => {
+                asked.stage = Stage::Nothing;
+                asked.words.push(word.clone());
+            }
+            // What depends on what is not written down: the files that the compiler sees have other names.
+            "-MD" | "-MMD" | "-MP" | "-MG" => {}
+            "-o" => {
+                let name = rest.next().ok_or("-o needs a value: the file to write")?;
+                asked.output = Some(name.into());
+            }
+            "-MF" | "-MT" | "-MQ" => drop(rest.next()),
+            option if WITH_VALUE.contains(&option) => {
+                asked.words.push(word.clone());
+                let Some(value) = rest.next() else { return Err(format!("{option} needs a value")) };
+                asked.words.push(value.clone());
+                if option == "-I" || option == "-iquote" {
+                    asked.folders.push(value.into());
+                }
+            }
+            option if option.starts_with("-o") && option.len() > 2 && !option.starts_with("-openmp") => {
+                asked.output = Some(option[2..].into());
+            }
+            option if option.starts_with("-I") => {
+                asked.folders.push(option[2..].into());
+                asked.words.push(word.clone());
+            }
+            _ => {
+                if !text.starts_with('-') && text.ends_with(".c") {
+                    asked.inputs.push(asked.words.len());
+                }
+                asked.words.push(word.clone());
+            }
+        }
+    }
+    if asked.inputs.len() > 1
+        && asked.output.is_some()
+        && !matches!(asked.stage, Stage::Program | Stage::Nothing)
+    {
+        return Err(
+            "-o names one file, but several are compiled: leave it out, or compile them one by one".into()
+        );
+    }
+    Ok(asked)
+}
+
+/// Translates and compiles.
+pub(crate) fn run(line: &[OsString]) -> Outcome {
+    let asked = asked(line)?;
+    let wrapper = Wrapper::new(Language::C).with_mpi(asked.mpi);
+    let prefix = cc::prefix()?;
+    if asked.inputs.is_empty() {
+        return compile(wrapper, &prefix, &asked, &[], asked.output.as_deref());
+    }
+    let folder = Folder::new()?;
+    let mut outputs = Vec::new();
+    for index in &asked.inputs {
+        let input = Path::new(&asked.words[*index]);
+        let output = match asked.save || asked.show {
+            true => PathBuf::from(with_ending(input, "xmp.c")),
+            false => folder.path.join(format!("{}-{}", outputs.len(), with_ending(input, "xmp.c"))),
+        };
+        if !translate(wrapper, &prefix, &asked, &folder, input, &output)? {
+            return Ok(1);
+        }
+        outputs.push(output);
+    }
+    match asked.stage {
+        Stage::Text => Ok(0),
+        Stage::Program | Stage::Nothing => {
+            compile(wrapper, &prefix, &asked, &outputs, asked.output.as_deref())
+        }
+        Stage::Object | Stage::Assembly => {
+            let ending = if asked.stage == Stage::Object { "o" } else { "s" };
+            for (index, output) in asked.inputs.iter().zip(&outputs) {
+                let object = asked
+                    .output
+                    .clone()
+                    .unwrap_or_else(|| with_ending(Path::new(&asked.words[*index]), ending).into());
+                let code = compile(wrapper, &prefix, &asked, std::slice::from_ref(output), Some(&object))?;
+                if code != 0 {
+                    return Ok(code);
+                }
+            }
+            Ok(0)
+        }
+    }
+}
+
+/// `heat.c` with another ending, in the current folder.
+fn with_ending(input: &Path, ending: &str) -> String {
+    let stem = input.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
+    format!("{stem}.{ending}")
+}
+
+/// A folder that is gone when this is.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn new() -> Result<Folder, String> {
+        let path =
+            std::env::temp_dir().join(format!("kumiki-xmpcc-{}-{:x}", std::process::id(), fastrand::u64(..)));
+        std::fs::create_dir(&path)
+            .map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
+        Ok(Folder { path })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Whether the program could be translated; what is wrong with it has been told otherwise.
+fn translate(
+    wrapper: Wrapper,
+    prefix: &Path,
+    asked: &Asked,
+    folder: &Folder,
+    input: &Path,
+    output: &Path,
+) -> Result<bool, String> {
+    let mut line = wrapper.compiler();
+    line.push("-E".into());
+    if asked.save {
+        line.push("-C".into());
+    }
+    line.extend(["-D_XCALABLEMP=201811", "-iquote"].map(OsString::from));
+    line.push(input.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new(".")).into());
+    line.extend(preprocessing(asked));
+    line.extend(cc::compile_flags(prefix));
+    if asked.show {
+        line.push(input.into());
+        super::print(&format!("{}\n", cc::shown(&line)))?;
+        return Ok(true);
+    }
+    let mut files = Files {
+        folder: &folder.path,
+        folders: &asked.folders,
+        copies: HashMap::new(),
+        originals: HashMap::new(),
+    };
+    let text = std::fs::read(input).map_err(|error| format!("cannot read {}: {error}", input.display()))?;
+    line.push(files.copy(input, &String::from_utf8_lossy(&text))?.into());
+    let done = wrapper.command(&line).and_then(|mut command| command.output());
+    let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
+    report_text(&done.stderr);
+    if !done.status.success() {
+        return Ok(false);
+    }
+    let preprocessed = String::from_utf8_lossy(&done.stdout);
+    files.find_more(&preprocessed);
+    let options = kumiki_xmp::Options { omni_local_subscripts: asked.omni_local };
+    match kumiki_xmp::translate(&preprocessed, &files.originals, &options) {
+        Ok(text) => {
+            if asked.stage == Stage::Text && asked.output.is_none() {
+                super::print(&text)?;
+            }
+            let output = match (asked.stage, &asked.output) {
+                (Stage::Text, Some(name)) => name,
+                _ => output,
+            };
+            std::fs::write(output, text)
+                .map_err(|error| format!("cannot write {}: {error}", output.display()))?;
+            Ok(true)
+        }
+        Err(problems) => {
+            for problem in &problems {
+                report_text(format!("{problem}\n").as_bytes());
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// What the compiler or the translator has to say, as it is.
+fn report_text(text: &[u8]) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(text);
+}
+
+/// The words of the user that matter to the preprocessor.
+fn preprocessing(asked: &Asked) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    while at < asked.words.len() {
+        let word = &asked.words[at];
+        let text = word.to_string_lossy();
+        let linking = [
+            "-l",
+            "-L",
+            "-Wl,",
+            "-Xlinker",
+            "-T",
+            "-u",
+            "-shared",
+            "-static",
+            "-pie",
+            "-no-pie",
+            "-rdynamic",
+        ];
+        let is_option = text.starts_with('-');
+        let length = if WITH_VALUE.contains(&text.as_ref()) { 2 } else { 1 };
+        if is_option && !linking.iter().any(|option| text.starts_with(option)) {
+            words.extend(asked.words[at..(at + length).min(asked.words.len())].iter().cloned());
+        }
+        at += length;
+    }
+    words
+}
+
+/// The words of the user for compiling translated text: what the preprocessor has done is not done twice.
+fn compiling(asked: &Asked, translated: &[PathBuf]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    let one_by_one = matches!(asked.stage, Stage::Object | Stage::Assembly);
+    while at < asked.words.len() {
+        let word = &asked.words[at];
+        let text = word.to_string_lossy();
+        let length = if WITH_VALUE.contains(&text.as_ref()) { 2 } else { 1 };
+        let done = ["-D", "-U", "-include", "-imacros"].iter().any(|option| text.starts_with(option));
+        match asked.inputs.iter().position(|input| *input == at) {
+            Some(which) if !one_by_one => words.extend(translated.get(which).map(OsString::from)),
+            Some(_) => {}
+            None if done => {}
+            None => words.extend(asked.words[at..(at + length).min(asked.words.len())].iter().cloned()),
+        }
+        at += length;
+    }
+    if one_by_one {
+        words.extend(translated.iter().map(OsString::from));
+    }
+    words
+}
+
+fn compile(
+    wrapper: Wrapper,
+    prefix: &Path,
+    asked: &Asked,
+    translated: &[PathBuf],
+    output: Option<&Path>,
+) -> Outcome {
+    let mut words = compiling(asked, translated);
+    match asked.stage {
+        Stage::Object => words.insert(0, "-c".into()),
+        Stage::Assembly => words.insert(0, "-S".into()),
+        _ => {}
+    }
+    if let Some(output) = output {
+        words.extend(["-o".into(), output.into()]);
+    }
+    let mut line = wrapper.compiler();
+    line.extend(cc::flags(prefix, &words.iter().map(OsString::as_os_str).collect::<Vec<_>>()));
+    if asked.show {
+        return super::print(&format!("{}\n", cc::shown(&line)));
+    }
+    let done = wrapper.command(&line).and_then(|mut command| command.status());
+    let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
+    if done.code().is_none() {
+        report(&format!("{} was killed", line[0].to_string_lossy()));
+    }
+    Ok(done.code().unwrap_or(1))
+}
+
+/// The user's files, as the preprocessor reads them.
+struct Files<'a> {
+    folder: &'a Path,
+    /// Where `-I` and `-iquote` look.
+    folders: &'a [PathBuf],
+    /// Copies by the files they are of.
+    copies: HashMap<PathBuf, String>,
+    /// Texts by the names that line markers have.
+    originals: HashMap<String, String>,
+}
+
+impl Files<'_> {
+    /// Writes the copy of a file with its directives marked, and those of the files that it includes.
+    fn copy(&mut self, path: &Path, text: &str) -> Result<String, String> {
+        let shown = path.to_string_lossy().into_owned();
+        let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+        let copy = self.folder.join(format!("{}-{name}", self.copies.len()));
+        let copied = copy.to_string_lossy().into_owned();
+        self.copies.insert(known_as(path), copied.clone());
+        self.originals.insert(shown.clone(), text.to_owned());
+        let parent = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let mut failed = None;
+        let marked = kumiki_xmp::mark(text, &mut |name, quoted| match self.included(&parent, name, quoted) {
+            Ok(found) => found,
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let escaped = shown.replace('\\', "\\\\").replace('"', "\\\"");
+        std::fs::write(&copy, format!("# 1 \"{escaped}\"\n{marked}"))
+            .map_err(|error| format!("cannot write {copied}: {error}"))?;
+        Ok(copied)
+    }
+
+    /// Files that the preprocessor found by itself, through a macro, `-include` or its own folders, are the user's if they have
+    /// directives.
+    fn find_more(&mut self, preprocessed: &str) {
+        let mut current = "";
+        for line in preprocessed.lines().filter(|line| line.starts_with('#')) {
+            let words = line[1..].trim_start();
+            let directive = words.strip_prefix("pragma").map(str::trim_start);
+            if directive.is_some_and(|words| words.starts_with("xmp ") || words.starts_with("kumiki ")) {
+                if !self.originals.contains_key(current) {
+                    let bytes = std::fs::read(current.replace("\\\\", "\\")).unwrap_or_default();
+                    self.originals.insert(current.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
+                }
+            } else if words.starts_with(|c: char| c.is_ascii_digit()) {
+                current = words.split('"').nth(1).unwrap_or("");
+            }
+        }
+    }
+
+    /// The copy of an included file, if it is one of the user's.
+    fn included(&mut self, parent: &Path, name: &str, quoted: bool) -> Result<Option<String>, String> {
+        let beside = quoted.then(|| parent.join(name));
+        let places = beside.into_iter().chain(self.folders.iter().map(|folder| folder.join(name)));
+        let Some(path) = places.into_iter().find(|path| path.is_file()) else { return Ok(None) };
+        if let Some(copy) = self.copies.get(&known_as(&path)) {
+            return Ok(Some(copy.clone()));
+        }
+        let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
+        self.copy(&path, &String::from_utf8_lossy(&bytes)).map(Some)
+    }
+}
+
+fn known_as(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    fn joined(words: &[OsString]) -> String {
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn words_go_where_they_belong() {
+        let asked = asked(&words("-O2 -DN=4 -I inc -fopenmp a.c b.o -lm -o prog --save")).unwrap();
+        assert!(asked.save);
+        assert_eq!(asked.output.as_deref(), Some(Path::new("prog")));
+        assert_eq!(joined(&preprocessing(&asked)), "-O2 -DN=4 -I inc -fopenmp");
+        assert_eq!(joined(&compiling(&asked, &["a.xmp.c".into()])), "-O2 -I inc -fopenmp a.xmp.c b.o -lm");
+        assert_eq!(asked.folders, [PathBuf::from("inc")]);
+    }
+
+    #[test]
+    fn one_name_for_several_objects_is_refused() {
+        assert!(asked(&words("-c a.c b.c -o x.o")).unwrap_err().contains("one by one"));
+        assert!(asked(&words("-o")).unwrap_err().contains("needs a value"));
+    }
+}

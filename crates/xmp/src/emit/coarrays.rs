@@ -1,0 +1,419 @@
+//! Coarrays of other images: get, put, and what is built of them.
+
+use super::expressions::{bare, sections_in_chain};
+use super::{grouped, long, longs, Translator};
+use crate::ast::{Expr, ExprKind, Sub};
+use crate::names::Coarray;
+use crate::source::{Problem, Result, Span};
+use std::rc::Rc;
+
+/// `x[i]:[image]`, and members behind it.
+struct Remote {
+    coarray: Rc<Coarray>,
+    image: String,
+    part: String,
+    ranks: usize,
+    /// `.member`
+    suffix: String,
+}
+
+impl Remote {
+    /// The arguments that name it.
+    fn arguments(&self) -> String {
+        format!("{}, {}, {}", self.coarray.handle(), self.image, self.part)
+    }
+}
+
+impl Translator<'_, '_> {
+    /// Whether this names memory of another image.
+    pub(super) fn is_remote(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Image(..) => true,
+            ExprKind::Paren(inner) | ExprKind::Member(inner, _) | ExprKind::Index(inner, _) => {
+                self.is_remote(inner)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_whole(&self, expr: &Expr) -> bool {
+        let ExprKind::Image(inner, _) = &bare(expr).kind else { return false };
+        let (base, subs) = super::sides::split(inner);
+        let coarray = self.scopes.var(self.slice(bare(base).span)).and_then(|var| var.coarray());
+        coarray.is_some_and(|coarray| subs.len() < coarray.sizes.len())
+    }
+
+    /// `x:[1] = y;` of arrays.
+    pub(super) fn is_whole_image(&self, left: &Expr, right: &Expr) -> bool {
+        self.is_whole(left) || self.is_whole(right)
+    }
+
+    fn remote(&mut self, expr: &Expr) -> Result<Remote> {
+        match &expr.kind {
+            ExprKind::Paren(inner) => self.remote(inner),
+            ExprKind::Member(inner, name) => {
+                let mut remote = self.remote(inner)?;
+                let sign =
+                    if self.slice(Span::new(inner.span.end, name.start)).contains("->") { "->" } else { "." };
+                remote.suffix.push_str(&format!("{sign}{}", self.slice(*name)));
+                Ok(remote)
+            }
+            ExprKind::Index(inner, sub) => {
+                let Sub::At(at) = &**sub else {
+                    return Err(Problem::new(
+                        expr.span.start,
+                        "a section stands before the image: `x[0:n]:[image]`",
+                    ));
+                };
+                let mut remote = self.remote(inner)?;
+                let at = self.value(at)?;
+                remote.suffix.push_str(&format!("[{at}]"));
+                Ok(remote)
+            }
+            ExprKind::Image(inner, images) => self.image(inner, images),
+            _ => Err(Problem::new(expr.span.start, "a coarray with an image is expected here")),
+        }
+    }
+
+    fn image(&mut self, inner: &Expr, images: &[Expr]) -> Result<Remote> {
+        // Members that stand before the image.
+        let mut suffix = String::new();
+        let mut at = bare(inner);
+        while let Some(member) = last_member(at) {
+            let ExprKind::Member(base, _) = &member.kind else { break };
+            suffix.insert_str(0, &self.flat(Span::new(base.span.end, at.span.end)));
+            at = bare(base);
+        }
+        let (base, subs) = super::sides::split(at);
+        let base = bare(base);
+        let name = self.slice(base.span);
+        let Some(coarray) = self.scopes.var(name).and_then(|var| var.coarray()) else {
+            return Err(Problem::new(
+                base.span.start,
+                format!("`{name}` is no coarray: declare it so, `int {name}:[*];`"),
+            ));
+        };
+        if images.len() != coarray.codims.len() {
+            return Err(Problem::new(
+                inner.span.end,
+                format!("`{name}` has {} codimensions, but {} are given", coarray.codims.len(), images.len()),
+            ));
+        }
+        if subs.len() > coarray.sizes.len() {
+            return Err(Problem::new(
+                inner.span.start,
+                format!(
+                    "`{name}` has {} dimensions, but {} subscripts are given",
+                    coarray.sizes.len(),
+                    subs.len()
+                ),
+            ));
+        }
+        let mut numbers = Vec::new();
+        for image in images {
+            numbers.push(self.value(image)?);
+        }
+        let (part, ranks) = self.parts(&coarray, &subs)?;
+        Ok(Remote { coarray, image: longs(&numbers), part, ranks, suffix })
+    }
+
+    fn parts(&mut self, coarray: &Coarray, subs: &[&Sub]) -> Result<(String, usize)> {
+        let (mut list, mut ranks, mut sections) = (Vec::new(), 0, 0);
+        for dim in 0..coarray.sizes.len() {
+            let names = self.section.clone();
+            list.push(match (subs.get(dim), names) {
+                (Some(Sub::Section(span, first, _, step)), Some(names)) => {
+                    let Some(name) = names.get(sections) else {
+                        return Err(Problem::new(span.start, "this has more sections than the left side"));
+                    };
+                    sections += 1;
+                    let first =
+                        first.as_ref().map_or_else(|| Ok("0".to_owned()), |first| self.value(first))?;
+                    let step = step.as_ref().map_or_else(|| Ok("1".to_owned()), |step| self.value(step))?;
+                    format!("KXMP_INDEX({} + {name} * {})", long(&first), grouped(&step))
+                }
+                (Some(sub), _) => self.part(sub, &mut ranks)?,
+                (None, _) => {
+                    ranks += 1;
+                    "KXMP_SECTION(KXMP_REST, KXMP_REST, 1)".into()
+                }
+            });
+        }
+        if list.is_empty() {
+            list.push("KXMP_INDEX(0)".into());
+        }
+        Ok((format!("(const kxmp_part[]){{{}}}", list.join(", ")), ranks))
+    }
+
+    /// An element of another image as a value.
+    pub(super) fn fetched(&mut self, expr: &Expr) -> Result<String> {
+        let remote = self.remote(expr)?;
+        if remote.ranks != 0 {
+            return Err(Problem::new(
+                expr.span.start,
+                "a section of a coarray can stand in an assignment by itself: copy it to an array first",
+            ));
+        }
+        Ok(self.fetch_text(expr.span.start, &remote))
+    }
+
+    fn fetch_text(&self, at: usize, remote: &Remote) -> String {
+        format!(
+            "(*(const {} *)kxmp_coarray_fetch({}, {})){}",
+            remote.coarray.element,
+            self.at(at),
+            remote.arguments(),
+            remote.suffix
+        )
+    }
+
+    fn put_text(&self, at: usize, remote: &Remote, variable: &str) -> String {
+        format!(
+            "kxmp_coarray_put({}, {}, &(kxmp_side){{0, &{variable}, sizeof {variable}, KXMP_TYPE_OF({variable}), 0, 0, {{{{0}}}}}});",
+            self.at(at),
+            remote.arguments()
+        )
+    }
+
+    /// `x:[1] = v` and `x:[1] += v`, whose value is that of the element afterwards.
+    pub(super) fn put_expression(
+        &mut self,
+        expr: &Expr,
+        sign: Span,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<String> {
+        let remote = self.remote(left)?;
+        if remote.ranks != 0 {
+            return Err(Problem::new(
+                expr.span.start,
+                "a section of a coarray can only be assigned to in a statement of its own",
+            ));
+        }
+        let value = self.value(right)?;
+        let text = self.update(expr.span.start, &remote, self.slice(sign), &value);
+        Ok(self.in_place(expr.span, text))
+    }
+
+    fn update(&mut self, at: usize, remote: &Remote, sign: &str, value: &str) -> String {
+        let name = format!("kx_v{}", self.fresh());
+        let element = &remote.coarray.element;
+        let put = self.put_text(at, remote, &name);
+        let suffix = &remote.suffix;
+        if sign == "=" && suffix.is_empty() {
+            return format!("({{ {element} {name} = {value}; {put} {name}; }})");
+        }
+        let whole = Remote {
+            suffix: String::new(),
+            coarray: remote.coarray.clone(),
+            image: remote.image.clone(),
+            part: remote.part.clone(),
+            ranks: 0,
+        };
+        let fetch = self.fetch_text(at, &whole);
+        format!(
+            "({{ {element} {name} = {fetch}; {name}{suffix} {sign} {}; {put} {name}{suffix}; }})",
+            grouped(value)
+        )
+    }
+
+    /// `x:[1]++`
+    pub(super) fn step_remote(&mut self, expr: &Expr, inner: &Expr, sign: Span) -> Result<String> {
+        let remote = self.remote(inner)?;
+        let sign = if self.slice(sign) == "++" { "+=" } else { "-=" };
+        let updated = self.update(expr.span.start, &remote, sign, "1");
+        Ok(match &expr.kind {
+            ExprKind::Postfix(..) if sign == "+=" => format!("({updated} - 1)"),
+            ExprKind::Postfix(..) => format!("({updated} + 1)"),
+            _ => updated,
+        })
+    }
+
+    /// Assignments of sections, and of whole arrays, with an image on a side. None: element by element.
+    pub(super) fn coarray_assignment(
+        &mut self,
+        at: usize,
+        sign: Span,
+        left: &Expr,
+        right: &Expr,
+    ) -> Result<Option<String>> {
+        let is_plain = self.slice(sign) == "=";
+        let (to_remote, from_remote) =
+            (self.is_remote(left), matches!(bare(right).kind, ExprKind::Image(..)));
+        let place = self.at(at);
+        if to_remote {
+            let to = self.remote(left)?;
+            if to.ranks == 0 || !is_plain || !to.suffix.is_empty() {
+                return Err(Problem::new(
+                    at,
+                    "only whole elements of a coarray section can be assigned, with `=`",
+                ));
+            }
+            if from_remote {
+                let from = self.remote(bare(right))?;
+                self.same_ranks(right, to.ranks, from.ranks)?;
+                if from.suffix.is_empty() && from.ranks != 0 {
+                    return Ok(Some(format!(
+                        "kxmp_coarray_copy({place}, {}, {});",
+                        to.arguments(),
+                        from.arguments()
+                    )));
+                }
+            }
+            return self.put_section(at, &to, left, right).map(Some);
+        }
+        if !from_remote || !is_plain {
+            return Ok(None);
+        }
+        let from = self.remote(bare(right))?;
+        if !from.suffix.is_empty() || from.ranks == 0 {
+            return Ok(None);
+        }
+        let to = self.side(left)?;
+        if to.is_distributed {
+            return Err(Problem::new(
+                left.span.start,
+                "a coarray section goes to memory of this node, not to a distributed array",
+            ));
+        }
+        self.same_ranks(right, to.ranks, from.ranks)?;
+        Ok(Some(format!("kxmp_coarray_get({place}, {}, &{});", from.arguments(), to.text)))
+    }
+
+    fn same_ranks(&self, right: &Expr, left_ranks: usize, right_ranks: usize) -> Result<()> {
+        if left_ranks != right_ranks && right_ranks != 0 {
+            return Err(Problem::new(
+                right.span.start,
+                format!("the left side has {left_ranks} dimensions with a range, the right side {right_ranks}: these must be as many"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn put_section(&mut self, at: usize, to: &Remote, left: &Expr, right: &Expr) -> Result<String> {
+        let place = self.at(at);
+        let inner = bare(right);
+        let simple = match &inner.kind {
+            ExprKind::Name | ExprKind::Index(..) | ExprKind::Member(..) => {
+                self.chain(inner).is_none() && !self.is_remote(inner)
+            }
+            _ => false,
+        };
+        if simple || !super::statements::has_section(right) {
+            let from = self.side_or_value(right, left)?;
+            self.same_ranks(right, to.ranks, from.ranks)?;
+            return Ok(format!(
+                "{{ {}kxmp_coarray_put({place}, {}, &{}); }}",
+                from.before,
+                to.arguments(),
+                from.text
+            ));
+        }
+        // Something is computed: into an array of its own, and from there.
+        let ranks = sections_in_chain(left);
+        if ranks != to.ranks {
+            return Err(Problem::new(
+                left.span.start,
+                "name the sections of the left side: `x[0:n]:[image]`",
+            ));
+        }
+        let id = self.fresh();
+        let temporary = format!("kx_t{id}");
+        let lengths = self.section_lengths(left)?;
+        let names: Vec<String> = (0..ranks).map(|at| format!("kx_i{id}_{at}")).collect();
+        let before = self.section.replace(names.clone());
+        let value = self.value(right);
+        self.section = before;
+        let value = value?;
+        let mut out = format!("{{ long {}; ", names.join(", "));
+        let (mut heads, mut extents, mut index) = (String::new(), Vec::new(), String::from("0"));
+        for (at, (name, length)) in names.iter().zip(&lengths).enumerate() {
+            out.push_str(&format!("const long kx_m{id}_{at} = {length}; "));
+            heads.push_str(&format!("for ({name} = 0; {name} < kx_m{id}_{at}; {name}++) "));
+            extents.push(format!("kx_m{id}_{at}"));
+            index = if at == 0 { name.clone() } else { format!("({index}) * kx_m{id}_{at} + {name}") };
+        }
+        let element = &to.coarray.element;
+        let all = vec!["KXMP_SECTION(KXMP_REST, KXMP_REST, 1)"; ranks].join(", ");
+        out.push_str(&format!(
+            "{element} *{temporary} = __builtin_malloc({} * sizeof *{temporary} + 1); {heads}{temporary}[{index}] = {value}; \
+             kxmp_coarray_put({place}, {}, &(kxmp_side){{0, {temporary}, sizeof *{temporary}, KXMP_TYPE_OF(*{temporary}), {ranks}, (const long[]){{{}}}, {{{all}}}}}); \
+             __builtin_free({temporary}); }}",
+            extents.join(" * "),
+            to.arguments(),
+            extents.join(", ")
+        ));
+        Ok(out)
+    }
+
+    /// The coarray that an argument names, with or without an image.
+    fn named(&mut self, expr: &Expr) -> Result<Option<String>> {
+        let expr = bare(expr);
+        if self.is_remote(expr) {
+            return self.remote(expr).map(|remote| Some(remote.arguments()));
+        }
+        let (base, subs) = super::sides::split(expr);
+        let Some(coarray) = self.scopes.var(self.slice(bare(base).span)).and_then(|var| var.coarray()) else {
+            return Ok(None);
+        };
+        let (part, _) = self.parts(&coarray, &subs)?;
+        Ok(Some(format!("{}, 0, {part}", coarray.handle())))
+    }
+
+    pub(super) fn lock(
+        &mut self,
+        place: &str,
+        unlock: bool,
+        object: &Expr,
+        acquired: Option<&Expr>,
+        status: Option<&Expr>,
+    ) -> Result<String> {
+        let Some(object) = self.named(object)? else {
+            return Err(Problem::new(
+                object.span.start,
+                "a lock is a coarray of the type xmp_lock_t: `lock(x:[image])`",
+            ));
+        };
+        let mut address = |variable: Option<&Expr>| match variable {
+            Some(variable) => self.value(variable).map(|text| format!("&{}", grouped(&text))),
+            None => Ok("0".to_owned()),
+        };
+        let (acquired, status) = (address(acquired)?, address(status)?);
+        Ok(match unlock {
+            true => format!("kxmp_unlock({place}, {object}, {status});"),
+            false => format!("kxmp_lock({place}, {object}, {acquired}, {status});"),
+        })
+    }
+
+    /// `xmp_atomic_define(x:[1], v)`, `xmp_atomic_ref(&v, x:[1])`
+    pub(super) fn atomic(&mut self, expr: &Expr, name: &str, arguments: &[Expr]) -> Result<String> {
+        let [first, second] = arguments else {
+            return Err(Problem::new(expr.span.start, format!("{name} takes a coarray and a value")));
+        };
+        let place = self.at(expr.span.start);
+        let missing = || Problem::new(expr.span.start, format!("{name} needs a coarray: `x:[image]`"));
+        if name == "xmp_atomic_define" {
+            let target = self.named(first)?.ok_or_else(missing)?;
+            let value = self.value(second)?;
+            return Ok(format!("kxmp_atomic_define({place}, {target}, {})", long(&value)));
+        }
+        let is_coarray =
+            |translator: &mut Self, expr: &Expr| translator.named(expr).map(|found| found.is_some());
+        let (value, target) = match is_coarray(self, second)? {
+            true => (first, second),
+            false => (second, first),
+        };
+        let target = self.named(target)?.ok_or_else(missing)?;
+        let value = grouped(&self.value(value)?);
+        Ok(format!("kxmp_atomic_ref({place}, {value}, sizeof *{value}, {target})"))
+    }
+}
+
+/// The outermost member access below subscripts.
+fn last_member(expr: &Expr) -> Option<&Expr> {
+    match &expr.kind {
+        ExprKind::Member(..) => Some(expr),
+        ExprKind::Index(base, _) | ExprKind::Paren(base) => last_member(base),
+        _ => None,
+    }
+}

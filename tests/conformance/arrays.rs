@@ -1,0 +1,120 @@
+//! Arrays on one node, on several, and on both together: copies between distributions, shadows, reductions, and the phases in which they are shared.
+
+use crate::stage::Stage;
+use kumiki::array::{Align, Array, Coarray, Format, Mapping, Nodes, Shadow, Sub, Template, Width};
+use kumiki::{Result, World};
+use std::sync::Arc;
+
+fn matrix(grid: &[u32], sizes: [u64; 2], formats: [Format; 2], shadows: [Shadow; 2]) -> Result<Arc<Mapping>> {
+    let bounds = sizes.map(|size| (0, size as i64 - 1));
+    let template = Template::new(&bounds, &formats, &Nodes::grid(grid)?)?;
+    Mapping::new(&template, &sizes, &[Align::with(0, 0), Align::with(1, 0)], &shadows)
+}
+
+fn value(i: i64, j: i64) -> f64 {
+    (i * 1000 + j) as f64
+}
+
+/// Every pair of distributions, with messages that are short, and ones that are long.
+pub(crate) fn array_copies(stage: &Stage) {
+    copies(&stage.world).expect("copies");
+}
+
+fn copies(world: &World) -> Result<()> {
+    let ranks = world.ranks();
+    for sizes in [[5, 7], [61, 203]] {
+        let all = || {
+            [Format::Block(None), Format::Cyclic(1), Format::Cyclic(3)]
+                .into_iter()
+                .flat_map(move |format| [[ranks, 1], [1, ranks]].map(|grid| (grid, format.clone())))
+        };
+        for ((from_grid, from), (to_grid, to)) in
+            all().flat_map(|from| all().map(move |to| (from.clone(), to)))
+        {
+            let from = matrix(&from_grid, sizes, [from.clone(), from], [Shadow::NONE; 2])?;
+            let to = matrix(&to_grid, sizes, [to.clone(), to], [Shadow::NONE; 2])?;
+            let mut source = Array::<f64, 2>::new(world, &from)?;
+            let mut target = Array::<f64, 2>::new(world, &to)?;
+            source.update(|[i, j], cell| *cell = value(i, j));
+            target.copy_from(&[Sub::All, Sub::All], &source, &[Sub::All, Sub::All])?;
+            target.for_each(|[i, j], found| assert_eq!(found, value(i, j)));
+            let (rows, columns) = (sizes[0] as i64, sizes[1] as i64);
+            let started = target.start_copy_from(
+                &[Sub::range(0, rows, 1), Sub::range(columns - 1, columns, -1)],
+                &source,
+                &[Sub::range(rows - 1, rows, -1), Sub::All],
+            )?;
+            source.fill(0.0);
+            started.finish()?;
+            target.for_each(|[i, j], found| assert_eq!(found, value(rows - 1 - i, columns - 1 - j)));
+        }
+    }
+    Ok(())
+}
+
+/// Shadows, many times in a row: whoever runs ahead does not overwrite what others have not read.
+pub(crate) fn array_shadows(stage: &Stage) {
+    shadows(&stage.world).expect("shadows");
+}
+
+fn shadows(world: &World) -> Result<()> {
+    let grid = if world.ranks().is_multiple_of(2) { [2, world.ranks() / 2] } else { [world.ranks(), 1] };
+    let blocks = [Format::Block(None), Format::Block(None)];
+    let mapping = matrix(&grid, [40, 30], blocks, [Shadow::both(1), Shadow::both(2)])?;
+    let mut array = Array::<f64, 2>::new(world, &mapping)?;
+    let ring = Width { low: 1, high: 1, periodic: true };
+    for step in 0..100i64 {
+        array.update(|[i, j], cell| *cell = value(i, j) + step as f64 / 128.0);
+        let bounds = array.bounds();
+        let around = match step % 2 {
+            0 => array.reflect_with(&[ring, ring], true)?,
+            _ => array.start_reflect(&[ring, ring], true)?.finish()?,
+        };
+        if let Some([(i0, i1), (j0, j1)]) = bounds {
+            for (i, j) in (i0 - 1..=i1 + 1).flat_map(|i| [j0 - 1, j0, j1 + 1].map(|j| (i, j))) {
+                let wanted = value(i.rem_euclid(40), j.rem_euclid(30)) + step as f64 / 128.0;
+                assert_eq!(around[[i, j]], wanted, "{i} {j} in step {step}");
+            }
+        }
+    }
+    assert_eq!(array.max_at()?.1, [39, 29]);
+    array.fill(1.0);
+    assert_eq!(array.sum()?, 1200.0);
+    Ok(())
+}
+
+/// Phases in which any rank reads and writes any element, and coarrays.
+pub(crate) fn array_sharing(stage: &Stage) {
+    sharing(&stage.world).expect("sharing");
+}
+
+fn sharing(world: &World) -> Result<()> {
+    let (me, ranks) = (i64::from(world.rank()), world.ranks());
+    let mapping = matrix(&[ranks, 1], [20, 30], [Format::Cyclic(2), Format::Block(None)], [Shadow::NONE; 2])?;
+    let mut array = Array::<u64, 2>::new(world, &mapping)?;
+    array.share(|shared| shared.put_section(&[Sub::All, Sub::Index(me)], &[me as u64 + 1; 20]))?;
+    array.for_each(|[_, j], found| assert_eq!(found, if j < i64::from(ranks) { j as u64 + 1 } else { 0 }));
+    let total = array.share(|shared| Ok(shared.get_section(&[Sub::All, Sub::All])?.iter().sum::<u64>()))?;
+    assert_eq!(total, 20 * u64::from(ranks * (ranks + 1) / 2));
+    array.copy_inside(&[Sub::All, Sub::from(1..30)], &[Sub::All, Sub::from(0..29)])?;
+    let mut line = Array::<i64, 1>::block(world, &[1000], &[0])?;
+    line.update(|[i], cell| *cell = i * 7919 % 1000);
+    line.sort()?;
+    line.for_each(|[i], found| assert_eq!(found, i));
+    let field = Coarray::<u64>::new(world, &[4, 600])?;
+    let next = (field.this_image() + 1) % field.images();
+    field.put_section(next, &[Sub::from(1..4), Sub::range(0, 300, 2)], &[7; 900])?;
+    field.post(next, &[0, 0])?;
+    field.wait_event(&[0, 0], 1)?;
+    let own = field.get_section(field.this_image(), &[Sub::from(1..4), Sub::All])?;
+    assert_eq!(own.iter().sum::<u64>(), 6300);
+    for _ in 0..5 {
+        field.lock(0, &[0, 1])?;
+        let count = field.get(0, &[0, 2])?;
+        field.put(0, &[0, 2], count + 1)?;
+        field.unlock(0, &[0, 1])?;
+    }
+    field.sync_all()?;
+    assert_eq!(field.get(0, &[0, 2])?, 5 * u64::from(ranks));
+    field.free()
+}

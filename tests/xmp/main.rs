@@ -1,0 +1,161 @@
+//! C programs with the directives of XcalableMP: `xmpcc` compiles them, `xmprun` starts them.
+//!
+//! | folder | what |
+//! |---|---|
+//! | `programs/` | each is about a directive, a clause or a group of functions, and checks itself. The first lines say on how many nodes it runs, with which flags and other units |
+//! | `wrong/` | each is wrong in one way; the first line has the line and what must be said |
+//!
+//! The examples in XMP C are run here, too, and what they print is compared.
+
+#[path = "../c/stage.rs"]
+#[allow(dead_code)]
+mod stage;
+
+use libtest_mimic::{Arguments, Trial};
+use stage::{fail, repository, succeed, Stage};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let stage = Arc::new(Stage::new());
+    let mut trials = Vec::new();
+    for path in files("tests/xmp/programs").into_iter().filter(|path| said(path, "nodes:").is_some()) {
+        for hosts in ["1", "2"] {
+            let (stage, path) = (stage.clone(), path.clone());
+            trials.push(Trial::test(format!("programs::{}_on_{hosts}", stem(&path)), move || {
+                program(&stage, &path, hosts);
+                Ok(())
+            }));
+        }
+    }
+    for path in files("tests/xmp/wrong") {
+        let stage = stage.clone();
+        trials.push(Trial::test(format!("wrong::{}", stem(&path)), move || {
+            wrong(&stage, &path);
+            Ok(())
+        }));
+    }
+    for (name, expected) in EXAMPLES {
+        let stage = stage.clone();
+        trials.push(Trial::test(format!("examples::{name}"), move || {
+            example(&stage, name, expected);
+            Ok(())
+        }));
+    }
+    for (name, body) in [("steps", steps as fn(&Stage)), ("text", text)] {
+        let stage = stage.clone();
+        trials.push(Trial::test(format!("command::{name}"), move || {
+            body(&stage);
+            Ok(())
+        }));
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    stage.clear();
+    conclusion.exit_code()
+}
+
+/// What the examples print, on any number of nodes.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("laplace", "after 200 steps: largest change 1.173795e-03, sum 680.212186107\n"),
+    ("himeno", "33 x 33 x 65, 20 steps: gosa 4.490207e-03\n"),
+    ("ep", "2^18 pairs: "),
+    ("stream", "triad of 1000000 elements: 0 wrong\n"),
+    ("randomaccess", " updates, 0 wrong\n"),
+    ("cg", "zeta 8.5971775079, residual small\n"),
+];
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(repository().join(folder)).expect("the folder");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|ending| ending == "c"));
+    files.sort();
+    files
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().expect("a name").to_string_lossy().into_owned()
+}
+
+/// What a line of the comments at the start says behind a word, to the end of the comment.
+fn said(path: &Path, word: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).expect("a program");
+    let line =
+        text.lines().take(3).find_map(|line| line.split_once(word).map(|(_, rest)| rest.to_owned()))?;
+    Some(line.trim_end_matches("*/").trim().to_owned())
+}
+
+fn program(stage: &Stage, path: &Path, hosts: &str) {
+    let nodes = said(path, "nodes:").expect("how many nodes");
+    let nodes = nodes.split(' ').next().unwrap_or("4");
+    let program = stage.path("built").join(format!("xmp-{}-{hosts}", stem(path)));
+    let mut compile = stage.command("xmpcc");
+    compile.args(["-O1", "-Wno-implicit-int"]).arg(path);
+    for unit in said(path, "units:").iter().flat_map(|units| units.split(' ')) {
+        compile.arg(path.with_file_name(unit));
+    }
+    compile.args(said(path, "flags:").iter().flat_map(|flags| flags.split(' ')));
+    succeed(compile.arg("-o").arg(&program).arg("-lm"));
+    let mut job = stage.command("xmprun");
+    succeed(job.args(["-n", nodes]).arg(&program).env("KUMIKI_VIRTUAL_NODES", hosts));
+}
+
+fn wrong(stage: &Stage, path: &Path) {
+    let says = said(path, "says:").expect("what is said");
+    let (line, text) = says.split_once(": ").expect("a line");
+    let mut compile = stage.command("xmpcc");
+    compile.arg("-c").arg(path).arg("-o").arg(stage.path("built/wrong.o"));
+    let said = fail(&mut compile, 1, text);
+    assert!(said.contains(&format!("{}.c:{line}:", stem(path))), "line {line} is not named:\n{said}");
+    assert!(said.contains(" | ") && said.ends_with("^\n"), "the line is not shown:\n{said}");
+}
+
+fn example(stage: &Stage, name: &str, expected: &str) {
+    let source = repository().join("examples/xmp").join(format!("{name}.c"));
+    let program = stage.path("built").join(format!("xmp-example-{name}"));
+    let mut compile = stage.command("xmpcc");
+    succeed(compile.args(["-O2", "-DM=18"]).arg(source).arg("-o").arg(&program).arg("-lm"));
+    for nodes in ["1", "2", "4"] {
+        let printed = succeed(stage.command("xmprun").args(["-np", nodes]).arg(&program));
+        assert!(printed.contains(expected), "{printed}");
+    }
+}
+
+/// Objects first, then a program of them; the names of objects and what `--save` keeps.
+fn steps(stage: &Stage) {
+    let folder = stage.path("built/steps");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let source = |name: &str| repository().join("tests/xmp/programs").join(name);
+    let mut compile = stage.command("xmpcc");
+    succeed(
+        compile
+            .current_dir(&folder)
+            .args(["-c", "--save"])
+            .args([source("units.c"), source("units_other.c")]),
+    );
+    let kept = std::fs::read_to_string(folder.join("units.xmp.c")).expect("the text that is kept");
+    assert!(kept.contains("kxmp_start(") && kept.contains("/* Several units:"), "{kept}");
+    succeed(stage.command("xmpcc").current_dir(&folder).args(["units.o", "units_other.o", "-o", "units"]));
+    succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "4", "./units"]));
+    let shown = succeed(stage.command("xmpcc").args(["--show", "-DX=1", "a.c", "-o", "a"]));
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(
+        lines[0].contains(" -E ") && lines[0].contains("-DX=1") && lines[1].contains("a.xmp.c"),
+        "{shown}"
+    );
+    assert!(lines[1].contains("-lkumiki") && !lines[1].contains("-DX=1"), "{shown}");
+}
+
+/// What is not a directive stays as it is written, and the compiler names the user's lines.
+fn text(stage: &Stage) {
+    let source = stage.path("built/text.c");
+    let program = "#include <xmp.h>\n#pragma xmp nodes p[*]\nint main(void)\n{\n#pragma xmp barrier\n  int odd = \"text\";\n  return 0;\n}\n";
+    std::fs::write(&source, program).expect("a file");
+    let mut compile = stage.command("xmpcc");
+    compile.args(["-Werror", "-c"]).arg(&source).arg("-o").arg(stage.path("built/text.o"));
+    let said = fail(&mut compile, 1, "text.c:6:");
+    assert!(said.contains("int odd"), "{said}");
+    let printed = succeed(stage.command("xmpcc").arg("-E").arg(&source));
+    assert!(printed.contains("kxmp_barrier(\"") && printed.contains("int odd = \"text\";"), "{printed}");
+}

@@ -1,0 +1,18 @@
+/* says: 16: only what xmp_malloc gives */
+#include <xmp.h>
+#define N 16
+#pragma xmp nodes p[4]
+#pragma xmp nodes g[2][2]
+#pragma xmp template t[N]
+#pragma xmp template s[N][N]
+#pragma xmp distribute t[block] onto p
+#pragma xmp distribute s[block][block] onto g
+int a[N], b[N], *u, *v, m[N][N];
+#pragma xmp align [i] with t[i] :: a, b, u, v
+#pragma xmp align m[i][j] with s[i][j]
+int main(void)
+{
+  int i, c[N];
+  u = v;
+  return i + c[0];
+}
