@@ -231,7 +231,7 @@ enum kumiki_message_way {
 typedef struct kumiki_message_options {
     int way;
     size_t fast_pairs; /* the most senders that have a lane at a time */
-    size_t lane_bytes; /* 2.5 KiB to 1 MiB */
+    size_t lane_bytes; /* 2.5 KiB to 1 MiB; up to four senders of long messages get 640 KiB, while memory is plentiful */
     size_t kept_bytes; /* the most that is kept for a receive that waits for a message behind others */
 } kumiki_message_options;
 

@@ -261,17 +261,22 @@ impl World {
     /// # }
     /// ```
     pub fn register<T: Pod>(&self, memory: impl Into<Box<[T]>>) -> Result<Registered<T>> {
-        let memory: *mut [T] = Box::into_raw(memory.into());
+        self.try_to_register(memory.into()).or_else(|(error, _)| self.note(Err(error)))
+    }
+
+    /// The same for whoever goes on after an error: it does not count as one that this world has returned, and the memory comes back.
+    pub fn try_to_register<T: Pod>(
+        &self,
+        memory: Box<[T]>,
+    ) -> std::result::Result<Registered<T>, (Error, Box<[T]>)> {
+        let memory: *mut [T] = Box::into_raw(memory);
         let bytes = memory.len() as u64 * std::mem::size_of::<T>() as u64;
         let granted =
             self.serve_private().and_then(|()| self.core().register(memory.cast(), bytes, Kind::Private, 0));
         match granted {
             Ok(granted) => Ok(Registered { world: self.core().clone(), granted, memory }),
-            Err(error) => {
-                // SAFETY: the pointer came from `Box::into_raw` and was not registered.
-                drop(unsafe { Box::from_raw(memory) });
-                self.note(Err(error))
-            }
+            // SAFETY: the pointer came from `Box::into_raw` and was not registered.
+            Err(error) => Err((error, unsafe { Box::from_raw(memory) })),
         }
     }
 

@@ -84,6 +84,11 @@ impl Drive {
         }
     }
 
+    /// Whether some were left that nobody has looked at since.
+    pub(crate) fn has_left_late(&self) -> bool {
+        self.waiting.late.load(Ordering::SeqCst)
+    }
+
     /// Whether the service thread is to look soon, because answers were left since the last look: those have been seen to.
     fn minds_late(&self) -> bool {
         // Whoever leaves some says so, then looks whether we mind; we do it the other way round.

@@ -288,11 +288,16 @@ impl Machine {
         }
     }
 
-    /// Sends what a poll has kept, but for what may wait for long.
-    pub(crate) fn send_kept(&mut self, drive: &Drive) {
-        if self.transports.keep().is_some_and(|leeway| leeway != Leeway::Long) {
-            let (transports, mut ear) = self.ear(drive);
-            transports.flush(&mut ear);
+    /// Sends what a poll has kept, but for what may wait for long: whoever polled may not come again.
+    pub(crate) fn send_or_leave_kept(&mut self, drive: &Drive) {
+        match self.transports.keep() {
+            None => {}
+            Some(Leeway::Long) if drive.has_left_late() => {}
+            Some(Leeway::Long) => drive.leave_late(self.sleeper.as_deref()),
+            Some(_) => {
+                let (transports, mut ear) = self.ear(drive);
+                transports.flush(&mut ear);
+            }
         }
     }
 

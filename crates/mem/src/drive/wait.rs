@@ -133,7 +133,7 @@ impl Drive {
         match found {
             // What comes next may well be a message of ours.
             Some(_) => machine.leave_kept(self),
-            None => machine.send_kept(self),
+            None => machine.send_or_leave_kept(self),
         }
         let stirred = machine.engine.take_stirred();
         drop(machine);

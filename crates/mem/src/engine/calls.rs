@@ -161,8 +161,17 @@ impl Calls {
     fn admit(&mut self, books: &Books, key: (Rank, u64), length: u64) {
         let booked = length + REQUEST_BYTES;
         let twice = self.arriving.iter().any(|arriving| arriving.key == key);
-        if twice || self.book(books, booked).is_err() {
+        if twice {
             return;
+        }
+        if self.book(books, booked).is_err() {
+            // What is kept for convenience goes first.
+            let freed = self.long_spare.capacity() as u64;
+            drop(self.take_long_spare());
+            books.unbook(Purpose::Operation, freed);
+            if freed == 0 || self.book(books, booked).is_err() {
+                return;
+            }
         }
         let is_long = length as usize > SPARE_BYTES && length as usize <= self.long_spare.capacity();
         let mut bytes = if is_long { self.take_long_spare() } else { std::mem::take(&mut self.spare) };

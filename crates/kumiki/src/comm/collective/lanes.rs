@@ -405,6 +405,9 @@ impl<'w> Talk<'_, 'w> {
     fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
         self.reap()?;
         if self.state.calls.len() >= MOST_CALLS {
+            self.reap_any()?;
+        }
+        if self.state.calls.len() >= MOST_CALLS {
             if let Some((rank, oldest)) = self.state.calls.pop_front() {
                 self.answer(rank, oldest)?;
             }
@@ -431,6 +434,21 @@ impl<'w> Talk<'_, 'w> {
             world.memory.forget_call(posted);
         }
         answer
+    }
+
+    /// The same, also of calls behind one that has no answer yet: that may be to another rank.
+    fn reap_any(&mut self) -> Result<()> {
+        let memory = &self.group.world.memory;
+        let mut result = Ok(());
+        self.state.calls.retain(|(_, posted)| match memory.answer_of(*posted) {
+            None => true,
+            Some(answer) => {
+                let answer = answer.map(drop);
+                result = std::mem::replace(&mut result, Ok(())).and(answer);
+                false
+            }
+        });
+        result
     }
 
     /// Takes the answers that are there; fails with the first that says so.

@@ -6,7 +6,9 @@ use super::matching::Envelope;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{free_up_to, Reading, Ring, FRAME_BYTES};
-use super::{MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_NEAR, WIDE_FAR, WIDE_NEAR};
+use super::{
+    MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR, WIDE_FAR, WIDE_NEAR,
+};
 use crate::{Error, Purpose, Rank, Result, World};
 
 /// Whether somebody is gone whom nobody waits for right now is looked at every so many times.
@@ -108,6 +110,14 @@ impl Post {
                 let registration = u64::from_le_bytes(registration);
                 Body::Lent(Place { address: place, registration }, number)
             }
+            // It is looked at again and again, and copied when there is room for it.
+            _ if envelope.bytes > LONGEST_MAILED
+                && !self.is_closing
+                && !self.matching.is_wanted(&envelope)
+                && self.is_full(way, source) =>
+            {
+                return Ok(false)
+            }
             _ => {
                 let mut bytes = Bytes::zeros(envelope.bytes as usize, &mut self.spare);
                 reading.body(bytes.as_mut_slice())?;
@@ -135,9 +145,8 @@ impl Post {
         Ok(true)
     }
 
-    /// Keeps a message until somebody asks for it. False if there is no room for it.
-    fn keep(&mut self, world: &World, envelope: Envelope, way: Way, body: Body) -> bool {
-        let source = envelope.source;
+    /// Whether as much as a lane holds is kept of it: then what comes stays there.
+    fn is_full(&mut self, way: Way, source: Rank) -> bool {
         let is_awaited = self.is_awaited(source);
         // Whoever waits for a message of this source may wait for one behind this.
         let reads_on = is_awaited && !self.keeps_much() || self.reads_all;
@@ -146,7 +155,13 @@ impl Post {
         if is_full && is_awaited {
             self.starved.insert(source);
         }
-        let booked = match is_full {
+        is_full
+    }
+
+    /// Keeps a message until somebody asks for it. False if there is no room for it.
+    fn keep(&mut self, world: &World, envelope: Envelope, way: Way, body: Body) -> bool {
+        let source = envelope.source;
+        let booked = match self.is_full(way, source) {
             true => None,
             false => match world.memory.book(Purpose::Comm, body.kept_bytes()) {
                 Ok(booked) => Some(booked),

@@ -13,6 +13,7 @@ use super::ring::Ring;
 use super::{Place, Results, CREDIT, EAGER_BYTES, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR};
 use crate::{Error, GlobalAddress, Rank, Result, World};
 use kumiki_mem::{Booking, Posted};
+pub(super) use lanes::Spares;
 use lanes::{Batch, Lane, Refused};
 use mail::Parcel;
 use std::collections::{HashSet, VecDeque};
@@ -70,8 +71,6 @@ pub(super) struct Out {
     posted: VecDeque<Batch>,
     /// …and those that were not taken, while others are under way behind them.
     refused: VecDeque<Refused>,
-    /// Buffers for the next ones.
-    spares: Vec<(Vec<u8>, Booking)>,
     pause: Pause,
 }
 
@@ -148,19 +147,26 @@ impl Out {
         self.queue.front().map_or(0, |item| item.request)
     }
 
-    /// The first message that waits lies in memory that is registered now, and is fetched; what it holds is given by `register`.
+    /// The first message that waits lies in memory that is registered now, and is fetched; `register` says where, or gives the memory
+    /// back. Then there is nothing; else what was booked for it.
     pub(super) fn lend_first(
         &mut self,
         number: u64,
-        register: impl FnOnce(Vec<u8>) -> Result<Place>,
-    ) -> Result<()> {
-        let Some(item) = self.queue.front_mut() else { return Ok(()) };
-        let Note::Short { context, tag, bytes } = item.note else { return Ok(()) };
-        let Place { address, registration } = register(item.body.clone())?;
+        register: impl FnOnce(Box<[u8]>) -> std::result::Result<Place, Box<[u8]>>,
+    ) -> Option<Option<Booking>> {
+        let item = self.queue.front_mut()?;
+        let Note::Short { context, tag, bytes } = item.note else { return None };
+        let Place { address, registration } = match register(std::mem::take(&mut item.body).into()) {
+            Ok(place) => place,
+            Err(body) => {
+                item.body = body.into();
+                return None;
+            }
+        };
         item.request = number;
         item.note = Note::Lent { context, tag, bytes, place: address, number };
         item.body = registration.to_le_bytes().to_vec();
-        Ok(())
+        Some(item._booked.take())
     }
 
     /// Sends a short message at once, if nothing waits before it and there is room: whether it is gone.
@@ -168,11 +174,11 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        debt: &mut u8,
+        (debt, spares): (&mut u8, &mut Spares),
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
-        if let Some(sent) = self.send_in_lane(world, to, note, body) {
+        if let Some(sent) = self.send_in_lane(world, to, spares, (note, body)) {
             return sent;
         }
         let local = world.local();
@@ -207,12 +213,12 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        note: Note,
-        body: &[u8],
+        spares: &mut Spares,
+        (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let local = world.local();
         if !local.can_touch(to) {
-            return self.post_now(world, to, note, body);
+            return self.post_now(world, to, spares, (note, body));
         }
         if self.is_busy() {
             return None;
@@ -237,18 +243,20 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        debt: &mut u8,
+        (debt, spares): (&mut u8, &mut Spares),
         done: &mut Results,
     ) -> Result<u64> {
         let local = world.local();
         local.check_alive(to)?;
         let near = local.is_near(to);
-        let mut moved = self.reap_lane(world)? + self.reap_mail(world, debt, done)?;
+        let mut moved = self.reap_lane(world, spares)? + self.reap_mail(world, debt, done)?;
         loop {
             let now = match near {
                 true => self.fill_lane(world, to, done)? + self.fill_mailbox(world, to, debt, done)?,
                 false if self.pause.is_on(world) => 0,
-                false => self.post_to_lane(world, to, done)? + self.post_to_mailbox(world, to, debt)?,
+                false => {
+                    self.post_to_lane(world, to, done, spares)? + self.post_to_mailbox(world, to, debt)?
+                }
             };
             moved += now;
             if now == 0 {
@@ -291,7 +299,6 @@ impl Out {
         self.posted.drain(..).for_each(|batch| world.memory.forget_call(batch.posted));
         self.refused.drain(..).flat_map(|batch| batch.items).for_each(&mut fail);
         (self.lane, self.is_leaving) = (None, false);
-        self.spares = Vec::new();
         if is_gone {
             self.control.clear();
             self.offered = None;
@@ -404,7 +411,7 @@ mod tests {
         out.refused.push_back(batch(100, vec![short(1, 8), short(2, 8)], false));
         out.refused.push_back(batch(300, vec![short(3, 8), short(4, 8)], false));
         out.refused.push_back(batch(550, vec![], true));
-        assert_eq!(out.reap_lane(&world).unwrap(), 1);
+        assert_eq!(out.reap_lane(&world, &mut Spares::default()).unwrap(), 1);
         let lane = out.lane.unwrap();
         assert_eq!((lane.tail, lane.has_ended, out.is_leaving), (100, false, true));
         assert_eq!(requests(&out), [1, 2, 3, 4, 5]);

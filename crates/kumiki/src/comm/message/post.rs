@@ -6,7 +6,7 @@ use super::by_rank::ByRank;
 use super::bytes::Bytes;
 use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
-use super::outgoing::{Item, Out};
+use super::outgoing::{Item, Out, Spares};
 use super::record::Note;
 use super::ring::{closed, has_more, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
@@ -17,7 +17,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Bytes of the tables for a message that nobody has asked for, and for a message that is lent.
-const KEPT_BYTES: u64 = 128;
+pub(super) const KEPT_BYTES: u64 = 128;
 /// Bytes of the tables for so many entries: a rank to which something waits to be sent, and sixteen neighbours of which something is known,
 /// are four.
 const TABLE_BYTES: u64 = 2048;
@@ -77,7 +77,8 @@ pub(super) struct Lending {
     pub(super) request: u64,
     pub(super) to: Rank,
     _memory: Option<Box<dyn Any + Send>>,
-    _booked: Booking,
+    /// For its entries, and for its bytes if they are not the program's.
+    _booked: (Booking, Option<Booking>),
 }
 
 impl Lending {
@@ -99,18 +100,17 @@ impl Lending {
         let request = if is_sent { *numbers } else { out.first_request() };
         let mut memory = None;
         let registered = out.lend_first(request, |bytes| {
-            let registered = world.register(bytes)?;
+            let registered = world.memory.try_to_register(bytes).map_err(|(_, bytes)| bytes)?;
             let place = registered.ptr().into();
             memory = Some(Box::new(registered) as Box<dyn Any + Send>);
             Ok(place)
         });
-        if registered.is_ok() {
-            lent.insert(request, Lending { request, to, _memory: memory, _booked: booked });
-            if is_sent {
-                forgotten.insert(request);
-            }
+        let Some(of_bytes) = registered else { return false };
+        lent.insert(request, Lending { request, to, _memory: memory, _booked: (booked, of_bytes) });
+        if is_sent {
+            forgotten.insert(request);
         }
-        registered.is_ok()
+        true
     }
 }
 
@@ -152,6 +152,7 @@ pub(crate) struct Post {
     /// Requests that nobody will ask for.
     pub(super) forgotten: HashSet<u64>,
     pub(super) fetches: Vec<Fetch>,
+    pub(super) spares: Spares,
     /// Requests whose message somebody is fetching.
     pub(super) under_way: Vec<u64>,
     /// Where the messages of requests go, if the program has given memory for them.
@@ -392,10 +393,14 @@ impl Post {
         if bytes > out.longest_short(world.local().is_near(to)) {
             return None;
         }
-        let sent = out.send_in_lane(world, to, note, body)?;
-        if matches!(sent, Ok(true)) {
-            self.moves += 1;
-            self.count_sent(true, bytes);
+        let sent = out.send_in_lane(world, to, &mut self.spares, (note, body))?;
+        match &sent {
+            Ok(true) => {
+                self.moves += 1;
+                self.count_sent(true, bytes);
+            }
+            Ok(false) => {}
+            Err(error) => self.failed_at_once(world, to, error),
         }
         Some(sent)
     }
@@ -406,10 +411,11 @@ impl Post {
         self.book_tables(world)?;
         let mut debt = self.debts.get(to);
         let sent = match self.outs.get_mut(&to) {
-            Some(out) => out.send_now(world, to, &mut debt, note, body)?,
-            None => Out::default().send_now(world, to, &mut debt, note, body)?,
+            Some(out) => out.send_now(world, to, (&mut debt, &mut self.spares), note, body),
+            None => Out::default().send_now(world, to, (&mut debt, &mut self.spares), note, body),
         };
         self.debts.set(to, debt);
+        let sent = sent.inspect_err(|error| self.failed_at_once(world, to, error))?;
         self.moves += u64::from(sent);
         self.count_sent(sent, body.len() as u64);
         Ok(sent)
@@ -471,7 +477,7 @@ impl Post {
         if let Note::Lent { bytes, .. } = note {
             self.count_sent(true, bytes);
         }
-        self.lent.insert(request, Lending { request, to, _memory: memory, _booked: booked });
+        self.lent.insert(request, Lending { request, to, _memory: memory, _booked: (booked, None) });
         let item = Item { request, note, body: registration.to_le_bytes().to_vec(), _booked: None };
         self.outs.entry(to).or_default().send(item);
         Ok(())
@@ -516,37 +522,50 @@ impl Post {
         if !self.outs.values().any(|out| out.is_busy()) {
             return;
         }
-        let Post { outs, debts, done, moves, lent, numbers, forgotten, .. } = self;
+        let Post { outs, debts, done, moves, lent, numbers, forgotten, spares, .. } = self;
         let mut failed = Vec::new();
         outs.retain(|to, out| {
             if out.is_busy() {
                 let mut debt = debts.get(*to);
-                let mut advanced = out.advance(world, *to, &mut debt, done);
+                let mut advanced = out.advance(world, *to, (&mut debt, spares), done);
                 // What has lost its lane goes on as what is lent.
                 while let Ok(moved) = advanced {
                     if !Lending::replaces_first(world, *to, out, (lent, numbers, forgotten)) {
                         break;
                     }
-                    advanced = out.advance(world, *to, &mut debt, done).map(|more| moved + more);
+                    advanced = out.advance(world, *to, (&mut debt, spares), done).map(|more| moved + more);
                 }
                 debts.set(*to, debt);
                 match advanced {
                     Ok(moved) => *moves += moved,
-                    // It is tried again.
-                    Err(Error::Timeout { .. }) => {}
                     Err(error) => failed.push((*to, error)),
                 }
             }
             !out.is_empty()
         });
         self.asks_again = outs.values().any(|out| out.asks_again());
-        for (to, error) in failed {
-            match error {
-                // It takes nothing, and so sends nothing.
-                error @ Error::PeerLost { .. } => self.lose(world, to, &error),
-                Error::Closed(_) => self.lose(world, to, &closed(to)),
-                error => self.fail_out(world, to, &error),
-            }
+        if outs.is_empty() {
+            spares.clear();
+        }
+        failed.into_iter().for_each(|(to, error)| self.failed_to_send(world, to, error));
+    }
+
+    /// The same where the program is told: it may do without what there is no memory for.
+    fn failed_at_once(&mut self, world: &World, to: Rank, error: &Error) {
+        if !matches!(error, Error::OutOfMemory { .. }) {
+            self.failed_to_send(world, to, error.clone());
+        }
+    }
+
+    /// Something could not be sent to a rank: what that means for the rest of it.
+    fn failed_to_send(&mut self, world: &World, to: Rank, error: Error) {
+        match error {
+            // It is tried again.
+            Error::Timeout { .. } => {}
+            // It takes nothing, and so sends nothing.
+            error @ Error::PeerLost { .. } => self.lose(world, to, &error),
+            Error::Closed(_) => self.lose(world, to, &closed(to)),
+            error => self.fail_out(world, to, &error),
         }
     }
 

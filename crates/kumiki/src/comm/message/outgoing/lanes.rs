@@ -2,19 +2,46 @@
 
 use super::super::record::{Note, Record, HEAD_BYTES};
 use super::super::ring::{Ring, Writing};
+use super::super::post::KEPT_BYTES;
 use super::super::{Results, LANE, LONGEST_FAR, LONGEST_MAILED};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::COMM;
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::{Reader, Writer};
-use kumiki_mem::{Leeway, Local, Mark, Posted};
+use kumiki_mem::{Booking, Leeway, Local, Mark, Posted};
 
 /// Requests to a lane on another node that may be under way at once.
 const MOST_POSTED: usize = 16;
 
-/// Buffers of long requests that are kept while there is a lane, and the least bytes that they are kept for.
+/// Buffers of long requests that are kept, and the least bytes that they are kept for.
 const MOST_SPARES: usize = 8;
 const LEAST_SPARE: usize = 16 << 10;
+
+/// Buffers of long requests that were answered, for the next ones: fresh memory of that length takes the system as long as the message.
+#[derive(Default)]
+pub(in super::super) struct Spares(Vec<(Vec<u8>, Booking)>);
+
+impl Spares {
+    /// A buffer for so many bytes.
+    fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let spare = if bytes >= LEAST_SPARE { self.0.pop() } else { None };
+        spare.map(|(buffer, _)| buffer).unwrap_or_default()
+    }
+
+    fn keep(&mut self, world: &World, buffer: Vec<u8>) {
+        if buffer.capacity() < LEAST_SPARE || self.0.len() >= MOST_SPARES {
+            return;
+        }
+        if let Ok(booked) = world.memory.book(Purpose::Comm, buffer.capacity() as u64) {
+            self.0.push((buffer, booked));
+        }
+    }
+
+    /// Memory is short, or nothing long is sent any more.
+    pub(in super::super) fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+}
 
 /// A lane at the other rank.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +90,7 @@ pub(super) struct Refused {
 
 impl Refused {
     /// Those of a request.
-    fn of(batch: &Batch, request: &[u8]) -> Result<Refused> {
+    fn of(world: &World, batch: &Batch, request: &[u8]) -> Result<Refused> {
         let mut items = Vec::new();
         let mut reader = Reader::new(request.get(LANE_HEAD_BYTES..).unwrap_or_default());
         while !batch.is_end && !reader.is_empty() {
@@ -73,7 +100,9 @@ impl Refused {
                 // It is sent, as far as anybody knows.
                 _ => 0,
             };
-            items.push(Item { request, note: record.note, body: body.to_vec(), _booked: None });
+            // The request gave its own back just now. Where that was not enough it is kept all the same: it is sent, as far as anybody knows.
+            let booked = world.memory.book(Purpose::Comm, KEPT_BYTES + body.len() as u64).ok();
+            items.push(Item { request, note: record.note, body: body.to_vec(), _booked: booked });
         }
         Ok(Refused { first: batch.first, items, is_end: batch.is_end })
     }
@@ -126,7 +155,13 @@ impl Out {
     }
 
     /// Has what there is room for written into a lane on another node.
-    pub(super) fn post_to_lane(&mut self, world: &World, to: Rank, done: &mut Results) -> Result<u64> {
+    pub(super) fn post_to_lane(
+        &mut self,
+        world: &World,
+        to: Rank,
+        done: &mut Results,
+        spares: &mut Spares,
+    ) -> Result<u64> {
         if self.posted.len() >= MOST_POSTED || !self.refused.is_empty() {
             return Ok(0);
         }
@@ -161,8 +196,8 @@ impl Out {
         let posted = self.post_records(
             world,
             to,
-            Lane { has_ended: is_end, ..lane },
-            first,
+            (Lane { has_ended: is_end, ..lane }, first),
+            spares,
             records.iter().zip(bodies),
         );
         match posted {
@@ -181,17 +216,15 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        lane: Lane,
-        first: u64,
+        (lane, first): (Lane, u64),
+        spares: &mut Spares,
         records: impl Iterator<Item = (&'a Record, &'a [u8])>,
     ) -> Result<()> {
         let room = lane.ring.bytes.saturating_sub(lane.tail.wrapping_sub(lane.head));
         let hungry = room < HEAD_BYTES + lane.ring.longest_body().min(LONGEST_FAR);
         // Each of them has its length, and few are many.
         let bytes = lane.tail.wrapping_sub(first) as usize;
-        let spare = if bytes >= LEAST_SPARE { self.spares.pop() } else { None };
-        let spare = spare.map(|(spare, _)| spare).unwrap_or_default();
-        let start = Writer::in_buffer(LANE, spare, LANE_HEAD_BYTES + bytes + bytes / 4);
+        let start = Writer::in_buffer(LANE, spares.take(bytes), LANE_HEAD_BYTES + bytes + bytes / 4);
         let start = start.long(lane.ring.address.bits()).long(first).flag(hungry);
         let request = records.fold(start, |request, (record, body)| record.write(request, body));
         let is_end = lane.has_ended;
@@ -208,16 +241,17 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        note: Note,
-        body: &[u8],
+        spares: &mut Spares,
+        (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let waits = !self.control.is_empty() || !self.queue.is_empty() || self.offered.is_some();
         let mut lane = self.lane.filter(|lane| !lane.has_ended && !self.is_leaving)?;
         if waits || !self.refused.is_empty() || self.pause.until_ns != 0 {
             return None;
         }
-        if self.posted.len() >= MOST_POSTED / 2 {
-            match self.reap_lane(world) {
+        // What is long gives its memory back soon.
+        if self.posted.len() >= MOST_POSTED / 2 || body.len() >= LEAST_SPARE {
+            match self.reap_lane(world, spares) {
                 Ok(_) if self.posted.len() >= MOST_POSTED || self.pause.until_ns != 0 => return None,
                 Ok(_) => {}
                 Err(error) => return Some(Err(error)),
@@ -230,16 +264,20 @@ impl Out {
         }
         lane.tail = lane.tail.wrapping_add(record.ring_bytes());
         let alive = world.local().check_alive(to);
-        Some(
-            alive
-                .and_then(|()| self.post_records(world, to, lane, first, [(&record, body)].into_iter()))
-                .map(|()| true),
-        )
+        let records = [(&record, body)].into_iter();
+        match alive.and_then(|()| self.post_records(world, to, (lane, first), spares, records)) {
+            Err(Error::OutOfMemory { .. }) => {
+                // The long way asks again, or says so.
+                spares.clear();
+                None
+            }
+            posted => Some(posted.map(|()| true)),
+        }
     }
 
     /// Takes answers of a lane on another node that are there. What there was no memory for goes again, in its order, when all answers are
     /// there: what came behind it was not taken either, because it was not for that place.
-    pub(super) fn reap_lane(&mut self, world: &World) -> Result<u64> {
+    pub(super) fn reap_lane(&mut self, world: &World, spares: &mut Spares) -> Result<u64> {
         let mut moved = 0;
         let answer_of = |batch: &Batch| world.memory.answer_and_request_of(batch.posted);
         while let Some((answer, request)) = self.posted.front().and_then(answer_of) {
@@ -247,16 +285,17 @@ impl Out {
             match answer {
                 Ok(_) if self.refused.is_empty() => {
                     self.pause = Default::default();
-                    self.keep_spare(world, request);
+                    spares.keep(world, request);
                     if batch.is_end {
                         self.lane = None;
-                        self.spares = Vec::new();
                     }
                     moved += 1;
                 }
-                Err(Error::OutOfMemory { .. }) => self.refused.push_back(Refused::of(&batch, &request)?),
+                Err(Error::OutOfMemory { .. }) => {
+                    self.refused.push_back(Refused::of(world, &batch, &request)?);
+                }
                 Ok(_) | Err(Error::Misuse(_)) if !self.refused.is_empty() => {
-                    self.refused.push_back(Refused::of(&batch, &request)?);
+                    self.refused.push_back(Refused::of(world, &batch, &request)?);
                 }
                 answer => {
                     answer?;
@@ -269,16 +308,6 @@ impl Out {
             moved += 1;
         }
         Ok(moved)
-    }
-
-    /// Keeps the buffer of a long request for another one: fresh memory of that length takes the system as long as the message.
-    fn keep_spare(&mut self, world: &World, buffer: Vec<u8>) {
-        if buffer.capacity() < LEAST_SPARE || self.spares.len() >= MOST_SPARES {
-            return;
-        }
-        if let Ok(booked) = world.memory.book(Purpose::Comm, buffer.capacity() as u64) {
-            self.spares.push((buffer, booked));
-        }
     }
 
     fn take_refused_back(&mut self) {
