@@ -5,6 +5,7 @@ use super::worker::{Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS
 use kumiki::{AtomicOp, GlobalPtr, Order, Region, Registered, World};
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -247,15 +248,16 @@ impl<'a> Ours<'a> {
         }
         let (target, mut places) = (regions.target, Places::default());
         let view = world.view(target, RANDOM_WORDS).map_err(text)?;
-        let view = &view;
+        let words = view.words();
         let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
             let started = Instant::now();
             // One loop each, as a program would have it.
             let sum = match (changes, interface) {
-                (false, "view") => visit(n, &mut places, |place| view.load(place)),
+                (false, "view") => visit(n, &mut places, |place| Ok(words[place].load(Relaxed))),
                 (true, "view") => visit(n, &mut places, |place| {
-                    let value = view.load(place)?;
-                    view.store(place, value ^ 2).map(|()| value)
+                    let value = words[place].load(Relaxed);
+                    words[place].store(value ^ 2, Relaxed);
+                    Ok(value)
                 }),
                 (false, _) => visit(n, &mut places, |place| world.get(target.add(place))),
                 (true, _) => visit(n, &mut places, |place| {
@@ -510,29 +512,30 @@ impl Initiator<'_> {
     /// The same in a view of the target's words.
     fn in_view(&mut self, operation: Operation, n: u64) -> kumiki::Result<()> {
         let view = self.world.view(self.regions.target, LEAST_WORDS)?;
-        let view = &view;
+        let words = view.words();
         let (mut count, mut wrong) = (self.count, self.wrong);
         match operation {
             Operation::Put => {
                 for _ in 0..n {
                     count += 1;
-                    view.store(black_box(0), count)?;
+                    words[black_box(0)].store(count, Relaxed);
                 }
             }
             Operation::Get => {
                 for _ in 0..n {
-                    wrong |= view.load(black_box(0))? ^ SEED;
+                    wrong |= words[black_box(0)].load(Relaxed) ^ SEED;
                 }
             }
             Operation::FetchAdd => {
                 for _ in 0..n {
-                    wrong |= view.fetch_add(black_box(0), 1)? ^ count;
+                    wrong |= words[black_box(0)].fetch_add(1, AcqRel) ^ count;
                     count += 1;
                 }
             }
             Operation::CompareSwap => {
                 for _ in 0..n {
-                    wrong |= view.compare_swap(black_box(0), count, count + 1)? ^ count;
+                    let swapped = words[black_box(0)].compare_exchange(count, count + 1, AcqRel, Acquire);
+                    wrong |= swapped.unwrap_or_else(|held| held) ^ count;
                     count += 1;
                 }
             }

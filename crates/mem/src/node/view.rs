@@ -16,7 +16,7 @@ use kumiki_net::shm::hazard;
 use kumiki_net::shm::pin::PINS;
 use kumiki_net::shm::region::Kind;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements of a region of this node, kept from being given to another region while they are in view.
 ///
@@ -197,6 +197,34 @@ impl<'w, T: Pod> View<'w, T> {
             Some(end) if end <= self.length => Ok(unsafe { self.base.add(first * size_of::<T>()) }),
             _ => Err(self.outside(first, count)),
         }
+    }
+}
+
+impl View<'_, u64> {
+    /// The words themselves, for loops that visit many: where they lie and how many there are stays in registers, while the methods of a view look
+    /// that up again behind each access, because an atomic access may have changed any memory.
+    ///
+    /// ```
+    /// # fn main() -> kumiki_mem::Result<()> {
+    /// use std::sync::atomic::Ordering::Relaxed;
+    /// let world = kumiki_mem::World::init()?;
+    /// let counts = world.alloc::<u64>(100)?;
+    /// let view = world.view_of(&counts)?;
+    /// let words = view.words();
+    /// for sample in 0..1000 {
+    ///     words[sample * 7 % 100].fetch_add(1, Relaxed);
+    /// }
+    /// assert!(words.iter().all(|word| word.load(Relaxed) == 10));
+    /// drop(view);
+    /// # drop(counts);
+    /// # world.finalize()
+    /// # }
+    /// ```
+    #[inline]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: the view has so many words, which are aligned and stay mapped while it is there; every bit pattern is valid, and nobody has a
+        // plain reference to memory of the arena.
+        unsafe { std::slice::from_raw_parts(self.base.cast::<AtomicU64>(), self.length) }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Writing into a lane of another rank.
 
+use super::super::post::KEPT_BYTES;
 use super::super::record::{Note, Record, HEAD_BYTES};
 use super::super::ring::{Ring, Writing};
-use super::super::post::KEPT_BYTES;
 use super::super::{Results, LANE, LONGEST_FAR, LONGEST_MAILED};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::COMM;
