@@ -457,7 +457,7 @@ mod tests {
         out.send(short(1, 8000));
         let (mut debt, mut done) = (0, Results::default());
         // There is room for it now: but nobody says when there is room for it again.
-        assert_eq!(out.advance(&world, 0, &mut debt, &mut done).unwrap(), 2);
+        assert_eq!(out.advance(&world, 0, (&mut debt, &mut Spares::default()), &mut done).unwrap(), 2);
         assert_eq!((debt, done.len(), out.lane.is_none()), (1, 1, true));
         ring.raze(local);
         world.finalize().unwrap();
@@ -472,7 +472,7 @@ mod tests {
         out.send(short(1, 8));
         out.send(short(2, 8000));
         let (mut debt, mut done) = (0, Results::default());
-        assert_eq!(out.advance(&world, 0, &mut debt, &mut done).unwrap(), 3);
+        assert_eq!(out.advance(&world, 0, (&mut debt, &mut Spares::default()), &mut done).unwrap(), 3);
         assert_eq!((debt, done.len(), out.lane.is_none()), (1, 2, true));
         let mut reading = ring.read(local, 0).unwrap();
         let first = reading.record().unwrap().unwrap();
