@@ -5,7 +5,6 @@ use crate::stage::{repository, succeed, Stage};
 use crate::{test, Test};
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -111,7 +110,7 @@ pub(crate) struct Ended {
 
 /// A port that nobody has.
 fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|ear| ear.local_addr()).expect("a port").port()
+    kumiki_net::os::socket::free_port().expect("a port")
 }
 
 /// Runs blocks to their ends. Nothing is left of them then.

@@ -32,6 +32,7 @@ pub use kumiki_net::agent::portfile::Portfile;
 pub use kumiki_net::agent::report::{print as report, say};
 pub use kumiki_net::environment;
 pub use kumiki_net::os::probe;
+pub use kumiki_net::os::socket::free_port;
 pub use kumiki_net::terms;
 pub use launcher::run;
 pub use netns::{Cable, Cables, MAX_NETWORKS};

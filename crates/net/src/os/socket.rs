@@ -11,8 +11,10 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A connected pair of Unix sockets that keep message boundaries.
@@ -435,6 +437,34 @@ fn option(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32, call: &'static 
     check(call, done as i64).map(drop)
 }
 
+/// The lowest port that is tried, and how many are.
+const LEAST_PORT: u16 = 10_000;
+const PORTS_TRIED: usize = 64;
+
+/// A port of this machine that is free at the moment, for somebody else to listen at. Not one of those that the system gives to connections: they may be
+/// given away before that somebody comes.
+pub fn free_port() -> Result<u16> {
+    let listen = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|ear| ear.local_addr());
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first_given: u16 = range.split_whitespace().next().and_then(|port| port.parse().ok()).unwrap_or(0);
+    let ports = first_given.saturating_sub(LEAST_PORT);
+    // Somewhere, and then one after the other: nobody in this process gets what another one has just got.
+    static NEXT: OnceLock<AtomicU16> = OnceLock::new();
+    let next = NEXT.get_or_init(|| {
+        let mut number = [0; 2];
+        let _ = super::random_bytes(&mut number);
+        AtomicU16::new(u16::from_le_bytes(number))
+    });
+    for _ in 0..if ports > 0 { PORTS_TRIED } else { 0 } {
+        let port = LEAST_PORT + next.fetch_add(1, Ordering::Relaxed) % ports;
+        if listen(port).is_ok() {
+            return Ok(port);
+        }
+    }
+    let found = listen(0).map_err(|error| Error::Refused(format!("there is no free port: {error}")))?;
+    Ok(found.port())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -474,5 +504,14 @@ mod tests {
             // It needs three questions that were not answered.
             assert!(timeout_ms < 4_000 || 1_000 * (idle + 2 * interval) as u32 <= timeout_ms);
         }
+    }
+
+    #[test]
+    fn a_free_port_is_none_that_connections_are_given() {
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+        let given: Vec<u16> = range.split_whitespace().map(|port| port.parse().unwrap()).collect();
+        let port = free_port().unwrap();
+        assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
+        assert!(given[0] <= LEAST_PORT || !(given[0]..=given[1]).contains(&port), "{port}");
     }
 }

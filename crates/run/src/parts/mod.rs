@@ -94,7 +94,7 @@ pub struct MeetingPlace {
 pub fn run_blocks(job: &Parts, place: &MeetingPlace, goes_on: bool) -> Result<i32> {
     environment::check()?;
     let host = place.host.clone().unwrap_or_else(|| "localhost".into());
-    let port = place.port.map_or_else(free_port, Ok)?;
+    let port = place.port.map_or_else(kumiki_net::os::socket::free_port, Ok)?;
     let file = secret_of(job, place)?;
     let mut starter = Starter::new(job, Common::Blocks { goes_on }, true)?;
     for (block, part) in job.parts.iter().enumerate() {
@@ -128,13 +128,6 @@ fn secret_of(job: &Parts, place: &MeetingPlace) -> Result<Held> {
     let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     // Blocks of other machines cannot read what this process has.
     Held::new(job.portfile.as_deref(), &digits)
-}
-
-/// A port of this machine that is free at the moment.
-fn free_port() -> Result<u16> {
-    let found = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-    let found = found.map_err(|error| RunError::Options(format!("there is no free port: {error}")))?;
-    Ok(found.port())
 }
 
 /// The command lines of a block: one, or one for each process if it has no launcher.

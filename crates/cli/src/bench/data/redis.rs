@@ -7,7 +7,7 @@ use super::{key, BATCH, KEYS, VALUE_BYTES};
 use kumiki::World;
 use kumiki_run::report;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -96,9 +96,7 @@ impl<'a> Redis<'a> {
     fn start(&mut self, password: &Password) -> Result<u16, String> {
         let wrong = |error: std::io::Error| error.to_string();
         // A port that was free a moment ago: the server cannot be given a socket.
-        let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(wrong)?;
-        let port = probe.local_addr().map_err(wrong)?.port();
-        drop(probe);
+        let port = kumiki_run::free_port().map_err(|error| error.to_string())?;
         let folder = Workshop::open()?.scratch()?;
         let mut command = workshop::tool(SERVER)?;
         // It would load a file of the folder that it runs in; and arguments can be read by everybody.

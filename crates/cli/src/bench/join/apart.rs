@@ -10,7 +10,7 @@ use crate::commands::Outcome;
 use kumiki::World;
 use kumiki_run::system;
 use std::ffi::{OsStr, OsString};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -89,8 +89,7 @@ fn changes_what_is_measured(name: &OsStr) -> bool {
 
 /// A port of this machine that is free at the moment.
 pub(super) fn free_port() -> Result<u16, String> {
-    let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    found.map(|address| address.port()).map_err(|error| format!("there is no free port: {error}"))
+    kumiki_run::free_port().map_err(|error| error.to_string())
 }
 
 /// Gives this process a core of its own if there are enough for all, as launchers do for their ranks. Whoever starts programs by themselves does not

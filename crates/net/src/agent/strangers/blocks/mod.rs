@@ -609,9 +609,8 @@ impl<'a> Guest<'a> {
 mod tests {
     use super::*;
 
-    /// A free port of this machine, to begin with.
     fn free_port() -> u16 {
-        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+        crate::os::socket::free_port().unwrap()
     }
 
     fn summons(block: (u32, u32), rank: (u32, u32), port: u16, secret: Option<&str>) -> Summons {
