@@ -7,7 +7,8 @@ use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{free_up_to, Reading, Ring, FRAME_BYTES};
 use super::{
-    MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR, WIDE_FAR, WIDE_NEAR,
+    MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR, MOST_KEPT, WIDE_FAR,
+    WIDE_NEAR,
 };
 use crate::{Error, Purpose, Rank, Result, World};
 
@@ -145,13 +146,14 @@ impl Post {
         Ok(true)
     }
 
-    /// Whether as much as a lane holds is kept of it: then what comes stays there.
+    /// Whether as much as a lane holds, or as much as there may be, is kept of it: then what comes stays there.
     fn is_full(&mut self, way: Way, source: Rank) -> bool {
         let is_awaited = self.is_awaited(source);
         // Whoever waits for a message of this source may wait for one behind this.
         let reads_on = is_awaited && !self.keeps_much() || self.reads_all;
         let lane = self.incoming.lane_at(way, source);
-        let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= lane.ring.bytes) && !reads_on;
+        let most = |ring: Ring| ring.bytes.min(MOST_KEPT);
+        let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= most(lane.ring)) && !reads_on;
         if is_full && is_awaited {
             self.starved.insert(source);
         }

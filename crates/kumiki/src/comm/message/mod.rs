@@ -83,6 +83,8 @@ const _: () = assert!(LONGEST_MAILED <= ring::MAILBOX_BYTES / 2 - record::HEAD_B
 /// Bytes of a lane for those who send much that is not short: for four messages of the longest sort, and more.
 const WIDE_NEAR: u64 = 128 << 10;
 const WIDE_FAR: u64 = 640 << 10;
+/// So much of what came through a lane is kept while nobody asks for it: the rest stays in a wide one.
+const MOST_KEPT: u64 = 64 << 10;
 const _: () =
     assert!(WIDE_FAR <= ring::LARGEST_RING && 4 * LONGEST_FAR <= WIDE_FAR && 4 * LONGEST_NEAR <= WIDE_NEAR);
 
