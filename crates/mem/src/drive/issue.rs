@@ -118,7 +118,7 @@ impl World {
         let keeps = core.waiting.kept.load(Ordering::Relaxed) != 0;
         if core.pace.is_time_to_look(turn, core.pending.load(Ordering::Relaxed), keeps) {
             // What went wrong is told to whoever waits for it.
-            let _ = core.poll_once(&mut |_| None::<()>);
+            let _ = core.look_once(&mut |_| None::<()>);
         }
     }
 
@@ -421,7 +421,7 @@ impl World {
         self.core().check_usable()?;
         let ask = || -> Result<Option<Result<()>>> {
             let mut done = |engine: &mut Engine| engine.operations.take_result_up_to(handle.number());
-            let (result, polled) = self.core().poll_once(&mut done);
+            let (result, polled) = self.core().look_once(&mut done);
             polled.map(|_| result)
         };
         let mut result = ask()?;
@@ -445,9 +445,9 @@ impl World {
             return Ok(false);
         }
         core.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-        let mut happened = core.poll_once(&mut |_| None::<()>).1?;
+        let mut happened = core.look_once(&mut |_| None::<()>).1?;
         if happened == 0 && core.let_time_pass()? {
-            happened = core.poll_once(&mut |_| None::<()>).1?;
+            happened = core.look_once(&mut |_| None::<()>).1?;
         }
         Ok(happened > 0)
     }

@@ -170,7 +170,7 @@ impl Waiting {
 impl Server for Drive {
     fn serve(&self) {
         // What went wrong is told to whoever waits for it.
-        let _ = self.poll_once(&mut |_| None::<()>);
+        let _ = self.look_once(&mut |_| None::<()>);
     }
 }
 

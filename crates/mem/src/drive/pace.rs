@@ -89,7 +89,7 @@ impl Drive {
         if times >= LOOKS {
             // That the run is over is told by the poll.
             let _ = self.let_time_pass();
-            self.poll_once(&mut |_| None::<()>).1?;
+            self.look_once(&mut |_| None::<()>).1?;
         }
         Ok(())
     }

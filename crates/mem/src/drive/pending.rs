@@ -104,10 +104,10 @@ impl<'w> Flight<'w> {
         }
         let core = self.core;
         let mut take = |engine: &mut Engine| end_of(core, engine, id);
-        let (mut found, mut polled) = self.core.poll_once(&mut take);
+        let (mut found, mut polled) = self.core.look_once(&mut take);
         if found.is_none() && polled.is_ok() {
             match self.core.let_time_pass() {
-                Ok(true) => (found, polled) = self.core.poll_once(&mut take),
+                Ok(true) => (found, polled) = self.core.look_once(&mut take),
                 Ok(false) => {}
                 Err(error) => polled = Err(error),
             }

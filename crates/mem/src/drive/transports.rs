@@ -288,11 +288,11 @@ impl Machine {
         }
     }
 
-    /// Sends what a poll has kept, but for what may wait for long: whoever polled may not come again.
-    pub(crate) fn send_or_leave_kept(&mut self, drive: &Drive) {
+    /// Sends what a poll has kept, but for what may wait for long: that is left if whoever polled goes on with something else.
+    pub(crate) fn send_kept(&mut self, drive: &Drive, goes_on: bool) {
         match self.transports.keep() {
             None => {}
-            Some(Leeway::Long) if drive.has_left_late() => {}
+            Some(Leeway::Long) if !goes_on || drive.has_left_late() => {}
             Some(Leeway::Long) => drive.leave_late(self.sleeper.as_deref()),
             Some(_) => {
                 let (transports, mut ear) = self.ear(drive);

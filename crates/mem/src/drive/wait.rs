@@ -93,6 +93,9 @@ impl Drive {
         if let Some((wait, _)) = shown {
             self.end_wait(wait, matches!(result, Err(Error::Timeout { .. })));
         }
+        if result.is_err() {
+            self.machine().leave_kept(self);
+        }
         self.leave_wait(busy, shown.is_some());
         result
     }
@@ -121,11 +124,29 @@ impl Drive {
         self.control().end_wait();
     }
 
-    /// One look at the engine: what `done` found, and how much happened.
+    /// One look at the engine: what `done` found, and how much happened. Whoever finds nothing looks again.
     #[inline]
     pub(crate) fn poll_once<T>(
         &self,
         done: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> (Option<T>, Result<usize>) {
+        self.poll_with(done, false)
+    }
+
+    /// The same for whoever goes on with something else, whatever was found.
+    #[inline]
+    pub(crate) fn look_once<T>(
+        &self,
+        done: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> (Option<T>, Result<usize>) {
+        self.poll_with(done, true)
+    }
+
+    #[inline]
+    fn poll_with<T>(
+        &self,
+        done: &mut impl FnMut(&mut Engine) -> Option<T>,
+        goes_on: bool,
     ) -> (Option<T>, Result<usize>) {
         let mut machine = self.machine();
         let happened = machine.poll(self);
@@ -133,7 +154,7 @@ impl Drive {
         match found {
             // What comes next may well be a message of ours.
             Some(_) => machine.leave_kept(self),
-            None => machine.send_or_leave_kept(self),
+            None => machine.send_kept(self, goes_on),
         }
         let stirred = machine.engine.take_stirred();
         drop(machine);
