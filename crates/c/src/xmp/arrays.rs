@@ -93,6 +93,12 @@ pub(super) struct Inside {
     pub(super) kept: Option<Kept>,
 }
 
+/// What an array takes beside its elements, with its lists; its mapping is shared by all arrays that have the same.
+const _: () = {
+    let dimension = size_of::<Align>() + size_of::<Option<(usize, i64)>>() + size_of::<Shadow>();
+    assert!(size_of::<KxmpArray>() + size_of::<Inside>() + MOST_DIMENSIONS * dimension <= 1024);
+};
+
 /// What `reflect_init` was told: how much of each dimension, and whether corners are left out.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {

@@ -1,7 +1,7 @@
 //! `gmove`: an assignment between sections of arrays, wherever they are.
 
 use super::arrays::KxmpArray;
-use super::asynchronous::{run, Memory};
+use super::asynchronous::{run, Memory, AT_ONCE};
 use super::collectives::meet;
 use super::sections::{KxmpPart, KxmpSide, REST};
 use super::sets::Set;
@@ -166,7 +166,7 @@ unsafe fn convert_and_move(set: &Set, mode: c_int, left: &Side, right: &Side) ->
             Plan::copy(world, set.nodes()?, left.element, to, from)
         })?;
         // SAFETY: as the caller promises.
-        unsafe { run(&plan, right.memory, left.memory, None, -1) }
+        unsafe { run(&plan, right.memory, left.memory, None, AT_ONCE) }
     };
     if !right.is_array {
         let values = read(right, &layout_of(right));

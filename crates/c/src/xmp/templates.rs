@@ -1,8 +1,8 @@
 //! `template`, `distribute`, `template_fix`: index spaces, which arrays are aligned with and loops run on.
 
-use super::edge;
 use super::nodes::{dimensions, text, Nodes};
 use super::references::{KxmpRef, Subscript, Tag};
+use super::{edge, sets};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::array::{self, Sub};
@@ -146,7 +146,9 @@ impl Template {
     }
 
     fn change(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        sets::forget_loops();
+        state
     }
 
     /// The place in a list with the slowest dimension first of one in a list with the fastest first, and the other way round.

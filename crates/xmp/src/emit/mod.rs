@@ -62,6 +62,10 @@ pub(crate) struct Translator<'s, 'a> {
     pragmas: HashMap<usize, String>,
     /// Variables of the loop directives around.
     loop_variables: Vec<String>,
+    /// Loops around over dimensions that are dealt out one by one.
+    turns: Vec<loops::Turn>,
+    /// Whether the loops that are being translated have a pragma of others with them.
+    has_foreign: bool,
     /// Inside an array assignment: what stands for the k-th section.
     section: Option<Vec<String>>,
     /// Array types that the user named: words before the name, what is derived.

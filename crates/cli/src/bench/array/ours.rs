@@ -57,22 +57,21 @@ impl<'a> Arrays<'a> {
         sizes: [u64; N],
         dimension: usize,
         format: Format,
-        shadow: u64,
+        shadow: [u64; N],
     ) -> Done<Array<'a, T, N>> {
-        let mapping = spread(self.world.ranks(), &sizes, dimension, format, shadow).map_err(text)?;
+        let mapping = spread(self.world.ranks(), &sizes, dimension, format, &shadow).map_err(text)?;
         Array::new(self.world, &mapping).map_err(text)
     }
 
     fn triad(&mut self, count: u64, request: &Request) -> Measured {
         let sizes = [count * u64::from(self.world.ranks())];
-        let mut a = self.spread::<f64, 1>(sizes, 0, Format::Block(None), 0)?;
+        let mut a = self.spread::<f64, 1>(sizes, 0, Format::Block(None), [0])?;
         let (mut b, mut c) = (a.like().map_err(text)?, a.like().map_err(text)?);
         b.fill(1.0);
         c.fill(2.0);
         let times = self.together(request, |runs| {
             for _ in 0..runs {
-                a.update_rows(|first, row| {
-                    let (b, c) = (b.row(first, row.len()), c.row(first, row.len()));
+                a.zip_rows((&b, &c), |_, row, (b, c)| {
                     for ((a, b), c) in row.iter_mut().zip(b).zip(c) {
                         *a = b + 3.0 * c;
                     }
@@ -86,17 +85,16 @@ impl<'a> Arrays<'a> {
 
     fn laplace(&mut self, side: u64, request: &Request) -> Measured {
         let tall = side * u64::from(self.world.ranks());
-        let mut u = self.spread::<f64, 2>([tall, side], 0, Format::Block(None), 1)?;
-        let mut v = self.spread::<f64, 2>([tall, side], 0, Format::Block(None), 0)?;
+        let mut u = self.spread::<f64, 2>([tall, side], 0, Format::Block(None), [1, 0])?;
+        let mut v = self.spread::<f64, 2>([tall, side], 0, Format::Block(None), [0, 0])?;
         u.update(|[i, _], cell| *cell = i as f64);
         let u = u.reflect().map_err(text)?;
         let inside = [(1, tall as i64 - 2), (1, side as i64 - 2)];
         let times = self.together(request, |runs| {
             for _ in 0..runs {
-                v.update_rows_in(inside, |[i, j], row| {
-                    let from = |i, j| u.row([i, j], row.len());
+                v.zip_rows_in(inside, u, |_, row, u| {
                     let (up, down, left, right) =
-                        (from(i - 1, j), from(i + 1, j), from(i, j - 1), from(i, j + 1));
+                        (u.row([-1, 0]), u.row([1, 0]), u.row([0, -1]), u.row([0, 1]));
                     for (((v, up), down), (left, right)) in
                         row.iter_mut().zip(up).zip(down).zip(left.iter().zip(right))
                     {
@@ -117,20 +115,19 @@ impl<'a> Arrays<'a> {
 
     fn stencil(&mut self, side: u64, request: &Request) -> Measured {
         let tall = side * u64::from(self.world.ranks());
-        let mut u = self.spread::<f64, 3>([tall, side, side], 0, Format::Block(None), 1)?;
-        let mut v = self.spread::<f64, 3>([tall, side, side], 0, Format::Block(None), 0)?;
+        let mut u = self.spread::<f64, 3>([tall, side, side], 0, Format::Block(None), [1, 0, 0])?;
+        let mut v = self.spread::<f64, 3>([tall, side, side], 0, Format::Block(None), [0; 3])?;
         u.update(|[i, ..], cell| *cell = i as f64);
         let u = u.reflect().map_err(text)?;
         let inside = [(1, tall as i64 - 2), (1, side as i64 - 2), (1, side as i64 - 2)];
         let times = self.together(request, |runs| {
             for _ in 0..runs {
-                v.update_rows_in(inside, |[i, j, k], row| {
-                    let from = |i, j, k| u.row([i, j, k], row.len());
+                v.zip_rows_in(inside, u, |_, row, u| {
                     seven(
                         row,
-                        from(i, j, k),
-                        [from(i - 1, j, k), from(i + 1, j, k), from(i, j - 1, k), from(i, j + 1, k)],
-                        [from(i, j, k - 1), from(i, j, k + 1)],
+                        u.row([0, 0, 0]),
+                        [u.row([-1, 0, 0]), u.row([1, 0, 0]), u.row([0, -1, 0]), u.row([0, 1, 0])],
+                        [u.row([0, 0, -1]), u.row([0, 0, 1])],
                     );
                 });
                 black_box(&v);
@@ -210,9 +207,9 @@ impl<'a> Arrays<'a> {
         }
     }
 
-    /// The shadow of a cube that is cut in one dimension.
+    /// The shadow of a cube that is cut in one dimension, and has cells around it in all.
     fn reflect(&mut self, cut: usize, side: u64, request: &Request) -> Measured {
-        let mut cube = self.spread::<f64, 3>([side; 3], cut, Format::Block(None), 1)?;
+        let mut cube = self.spread::<f64, 3>([side; 3], cut, Format::Block(None), [1; 3])?;
         cube.update(|index, cell| *cell = index[cut] as f64);
         let mut widths = [Width::NONE; 3];
         widths[cut] = Width { low: 1, high: 1, periodic: false };
@@ -234,8 +231,8 @@ impl<'a> Arrays<'a> {
     }
 
     fn deal_out(&mut self, side: u64, request: &Request) -> Measured {
-        let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), 0)?;
-        let mut to = self.spread::<f64, 2>([side; 2], 0, Format::Cyclic(1), 0)?;
+        let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), [0; 2])?;
+        let mut to = self.spread::<f64, 2>([side; 2], 0, Format::Cyclic(1), [0; 2])?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);
         let all = [const { Sub::All }; 2];
         self.together(request, |runs| {
@@ -247,7 +244,7 @@ impl<'a> Arrays<'a> {
     }
 
     fn transpose(&mut self, side: u64, request: &Request) -> Measured {
-        let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), 0)?;
+        let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), [0; 2])?;
         let mut to = from.like().map_err(text)?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);
         self.together(request, |runs| {
@@ -293,13 +290,12 @@ fn spread(
     sizes: &[u64],
     dimension: usize,
     format: Format,
-    shadow: u64,
+    shadow: &[u64],
 ) -> kumiki::Result<Arc<Mapping>> {
     let template = Template::new(&[(0, sizes[dimension] as i64 - 1)], &[format], &Nodes::line(ranks))?;
     let along = |at| if at == dimension { Align::with(0, 0) } else { Align::COLLAPSED };
-    let around = |at| if at == dimension { Shadow::both(shadow) } else { Shadow::NONE };
     let aligns: Vec<Align> = (0..sizes.len()).map(along).collect();
-    let shadows: Vec<Shadow> = (0..sizes.len()).map(around).collect();
+    let shadows: Vec<Shadow> = shadow.iter().map(|&width| Shadow::both(width)).collect();
     Mapping::new(&template, sizes, &aligns, &shadows)
 }
 

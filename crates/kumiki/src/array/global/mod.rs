@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `frame.rs` | where an element of the local part lies |
 //! | `loops.rs` | loops over the own elements: by element, by row, in parallel threads |
+//! | `rows.rs` | rows of others that go along |
 //! | `shadow.rs` | reflect, and reading the shadow while it is valid |
 //! | `moves.rs` | copies of sections, redistribution, transposition |
 //! | `reduce.rs` | sums, extrema and their places |
@@ -21,17 +22,19 @@ mod moves;
 mod npy;
 mod order;
 mod reduce;
+mod rows;
 mod shadow;
 mod share;
 
 pub use moves::Copying;
 pub use npy::NpyElement;
+pub use rows::{Near, Rows};
 pub use shadow::{Reflected, Reflecting};
 pub use share::Shared;
 
 use super::check;
 use super::club::Club;
-use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template};
+use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template, MAX_DIMENSIONS};
 use crate::comm::Group;
 use crate::{Pod, Purpose, Result, World};
 use frame::Frame;
@@ -72,6 +75,9 @@ pub struct Array<'w, T: Pod, const N: usize> {
     cells: Vec<T>,
     _booked: Booking,
 }
+
+/// What an array of the most dimensions takes beside its elements; its mapping and what its nodes do together are shared by all arrays that have the same.
+const _: () = assert!(size_of::<Array<'_, u8, MAX_DIMENSIONS>>() <= 1024);
 
 impl<T: Pod, const N: usize> std::fmt::Debug for Array<'_, T, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -194,11 +200,12 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         self.frame.own_at(index).map(|at| &mut self.cells[at])
     }
 
-    /// Own elements side by side in the last dimension: so many from an index on.
+    /// Own elements side by side in the last dimension: so many from an index on. In loops over rows, [`zip_rows`](Self::zip_rows) finds them faster.
     ///
     /// # Panics
     ///
     /// If this rank does not have all of them side by side.
+    #[inline]
     #[track_caller]
     pub fn row(&self, first: [i64; N], len: usize) -> &[T] {
         match self.frame.row(first, len, false) {

@@ -1,0 +1,308 @@
+//! Walking through several arrays at once, row by row: where a row of each of them lies is known from where the last one was, so that a loop over many arrays costs what
+//! it costs over plain memory.
+
+use super::{Array, Reflected, Reflecting};
+use crate::Pod;
+
+/// What [`Array::zip_rows`] walks through beside an array: another array (`&Array`), whose rows are slices; one with its shadow ([`Reflected`]), whose rows
+/// come with those [around them](Near); one whose shadow is on its way (`&Reflecting`), whose rows come with own ones around them; tuples and lists of these.
+pub trait Rows<const N: usize> {
+    /// What a loop is given of each row.
+    type Row;
+    /// What walks.
+    #[doc(hidden)]
+    type Walk: Walk<N, Row = Self::Row>;
+
+    /// Ready to walk through a box.
+    #[doc(hidden)]
+    fn walk(self, bounds: &[(i64, i64); N]) -> Self::Walk;
+}
+
+/// A walk through the rows of a box.
+#[doc(hidden)]
+pub trait Walk<const N: usize> {
+    /// What there is of a row.
+    type Row;
+
+    /// To the row that begins with this element.
+    fn go_to(&mut self, first: &[i64; N]);
+
+    /// So many rows on, in the last dimension but one.
+    fn step(&mut self, by: i64);
+
+    /// The row, whose first element this is.
+    fn row(&self, first: &[i64; N], len: usize) -> Self::Row;
+}
+
+/// Where the rows of a box begin in a local part: if all of the box is here, and an index is one more where the place is one more.
+#[derive(Clone, Copy)]
+struct Line<const N: usize> {
+    place: usize,
+    /// The place of index 0, 0, …, which may be none.
+    origin: usize,
+    strides: [usize; N],
+}
+
+impl<const N: usize> Line<N> {
+    /// A place that nothing has: who looks there finds nothing, and asks the array, which knows what is wrong.
+    const NOWHERE: Line<N> = Line { place: usize::MAX, origin: usize::MAX, strides: [0; N] };
+
+    fn new(strides: &[usize; N], shift: &[i64; N]) -> Line<N> {
+        let line = Line { place: 0, origin: 0, strides: *strides };
+        let origin = line.place_of(shift);
+        Line { origin, ..line }
+    }
+
+    #[inline]
+    fn place_of(&self, index: &[i64; N]) -> usize {
+        let mut place = self.origin;
+        for at in 0..N {
+            place = place.wrapping_add((index[at] as usize).wrapping_mul(self.strides[at]));
+        }
+        place
+    }
+
+    #[inline]
+    fn step(&mut self, by: i64) {
+        if let Some(stride) = N.checked_sub(2).and_then(|line| self.strides.get(line)) {
+            self.place = self.place.wrapping_add((by as usize).wrapping_mul(*stride));
+        }
+    }
+}
+
+/// Walks through the own elements of an array.
+#[doc(hidden)]
+pub struct OwnWalk<'a, 'w, T: Pod, const N: usize> {
+    array: &'a Array<'w, T, N>,
+    line: Line<N>,
+}
+
+impl<'a, 'w, T: Pod, const N: usize> Rows<N> for &'a Array<'w, T, N> {
+    type Row = &'a [T];
+    type Walk = OwnWalk<'a, 'w, T, N>;
+
+    fn walk(self, bounds: &[(i64, i64); N]) -> OwnWalk<'a, 'w, T, N> {
+        let frame = &self.frame;
+        let is_own = |at: usize| bounds[at].0 >= frame.first[at] && bounds[at].1 <= frame.last[at];
+        let line = match &frame.shift {
+            Some(shift) if (0..N).all(is_own) => Line::new(&frame.strides, shift),
+            _ => Line::NOWHERE,
+        };
+        OwnWalk { array: self, line }
+    }
+}
+
+impl<'a, T: Pod, const N: usize> Walk<N> for OwnWalk<'a, '_, T, N> {
+    type Row = &'a [T];
+
+    #[inline]
+    fn go_to(&mut self, first: &[i64; N]) {
+        self.line.place = self.line.place_of(first);
+    }
+
+    #[inline]
+    fn step(&mut self, by: i64) {
+        self.line.step(by);
+    }
+
+    #[inline]
+    fn row(&self, first: &[i64; N], len: usize) -> &'a [T] {
+        let start = self.line.place;
+        match self.array.cells.get(start..start.wrapping_add(len)) {
+            Some(row) => row,
+            None => ask(self.array, first, len),
+        }
+    }
+}
+
+#[cold]
+fn ask<'a, T: Pod, const N: usize>(array: &'a Array<'_, T, N>, first: &[i64; N], len: usize) -> &'a [T] {
+    array.row(*first, len)
+}
+
+/// A row, and those around it that the rank has: of an array with its shadow, in [`Array::zip_rows`].
+#[derive(Clone, Copy, Debug)]
+pub struct Near<'a, 'w, T: Pod, const N: usize> {
+    array: &'a Array<'w, T, N>,
+    with_shadow: bool,
+    first: [i64; N],
+    len: usize,
+    place: usize,
+    strides: [usize; N],
+    room: [(i64, i64); N],
+}
+
+impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
+    /// As many elements as the row has, so far away: `[0, 1]` is the row of the elements to the right.
+    ///
+    /// # Panics
+    ///
+    /// If the rank does not have them: its shadow is not so wide, or is on its way.
+    #[inline]
+    #[track_caller]
+    pub fn row(&self, by: [i64; N]) -> &'a [T] {
+        let mut is_near = true;
+        let mut start = self.place;
+        for at in 0..N {
+            is_near &= by[at] >= -self.room[at].0 && by[at] <= self.room[at].1;
+            start = start.wrapping_add((by[at] as usize).wrapping_mul(self.strides[at]));
+        }
+        match self.array.cells.get(start..start.wrapping_add(self.len)) {
+            Some(row) if is_near => row,
+            _ => self.ask(by),
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn ask(&self, by: [i64; N]) -> &'a [T] {
+        let first = std::array::from_fn(|at| self.first[at].saturating_add(by[at]));
+        match self.with_shadow {
+            true => Reflected { array: self.array }.row(first, self.len),
+            false => self.array.row(first, self.len),
+        }
+    }
+}
+
+/// Walks through an array with what is around its rows.
+#[doc(hidden)]
+pub struct NearWalk<'a, 'w, T: Pod, const N: usize> {
+    array: &'a Array<'w, T, N>,
+    with_shadow: bool,
+    line: Line<N>,
+    /// How far every element of the box is from the ends of what can be read.
+    room: [(i64, i64); N],
+}
+
+impl<'a, 'w, T: Pod, const N: usize> NearWalk<'a, 'w, T, N> {
+    fn new(array: &'a Array<'w, T, N>, bounds: &[(i64, i64); N], with_shadow: bool) -> Self {
+        // Nothing is near: every row is asked for.
+        let mut walk = NearWalk { array, with_shadow, line: Line::NOWHERE, room: [(-1, -1); N] };
+        let frame = &array.frame;
+        if let Some(shift) = &frame.shift {
+            let ends = |at: usize| match with_shadow {
+                true => (-shift[at], frame.extents[at] as i64 - 1 - shift[at]),
+                false => (frame.first[at], frame.last[at]),
+            };
+            let room: [(i64, i64); N] = std::array::from_fn(|at| {
+                let (first, last) = ends(at);
+                (bounds[at].0.saturating_sub(first), last.saturating_sub(bounds[at].1))
+            });
+            if room.iter().all(|(low, high)| *low >= 0 && *high >= 0) {
+                (walk.line, walk.room) = (Line::new(&frame.strides, shift), room);
+            }
+        }
+        walk
+    }
+}
+
+impl<'a, 'w, T: Pod, const N: usize> Rows<N> for Reflected<'a, 'w, T, N> {
+    type Row = Near<'a, 'w, T, N>;
+    type Walk = NearWalk<'a, 'w, T, N>;
+
+    fn walk(self, bounds: &[(i64, i64); N]) -> NearWalk<'a, 'w, T, N> {
+        NearWalk::new(self.array, bounds, true)
+    }
+}
+
+impl<'a, 'w, T: Pod, const N: usize> Rows<N> for &'a Reflecting<'_, 'w, T, N> {
+    type Row = Near<'a, 'w, T, N>;
+    type Walk = NearWalk<'a, 'w, T, N>;
+
+    fn walk(self, bounds: &[(i64, i64); N]) -> NearWalk<'a, 'w, T, N> {
+        NearWalk::new(self, bounds, false)
+    }
+}
+
+impl<'a, 'w, T: Pod, const N: usize> Walk<N> for NearWalk<'a, 'w, T, N> {
+    type Row = Near<'a, 'w, T, N>;
+
+    #[inline]
+    fn go_to(&mut self, first: &[i64; N]) {
+        self.line.place = self.line.place_of(first);
+    }
+
+    #[inline]
+    fn step(&mut self, by: i64) {
+        self.line.step(by);
+    }
+
+    #[inline]
+    fn row(&self, first: &[i64; N], len: usize) -> Near<'a, 'w, T, N> {
+        let Line { place, strides, .. } = self.line;
+        let NearWalk { array, with_shadow, room, .. } = *self;
+        Near { array, with_shadow, first: *first, len, place, strides, room }
+    }
+}
+
+impl<const N: usize, R: Rows<N>, const K: usize> Rows<N> for [R; K] {
+    type Row = [R::Row; K];
+    type Walk = [R::Walk; K];
+
+    fn walk(self, bounds: &[(i64, i64); N]) -> [R::Walk; K] {
+        self.map(|one| one.walk(bounds))
+    }
+}
+
+impl<const N: usize, W: Walk<N>, const K: usize> Walk<N> for [W; K] {
+    type Row = [W::Row; K];
+
+    #[inline]
+    fn go_to(&mut self, first: &[i64; N]) {
+        self.iter_mut().for_each(|one| one.go_to(first));
+    }
+
+    #[inline]
+    fn step(&mut self, by: i64) {
+        self.iter_mut().for_each(|one| one.step(by));
+    }
+
+    #[inline]
+    fn row(&self, first: &[i64; N], len: usize) -> [W::Row; K] {
+        std::array::from_fn(|at| self[at].row(first, len))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $at:tt),*))*) => {$(
+        impl<const N: usize, $($name: Rows<N>),*> Rows<N> for ($($name,)*) {
+            type Row = ($($name::Row,)*);
+            type Walk = ($($name::Walk,)*);
+
+            fn walk(self, _bounds: &[(i64, i64); N]) -> Self::Walk {
+                ($(self.$at.walk(_bounds),)*)
+            }
+        }
+
+        impl<const N: usize, $($name: Walk<N>),*> Walk<N> for ($($name,)*) {
+            type Row = ($($name::Row,)*);
+
+            #[inline]
+            fn go_to(&mut self, _first: &[i64; N]) {
+                $(self.$at.go_to(_first);)*
+            }
+
+            #[inline]
+            fn step(&mut self, _by: i64) {
+                $(self.$at.step(_by);)*
+            }
+
+            #[inline]
+            fn row(&self, _first: &[i64; N], _len: usize) -> Self::Row {
+                ($(self.$at.row(_first, _len),)*)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+}
