@@ -98,8 +98,16 @@ impl Matrix {
 
     fn row(&self, row: usize, vector: &[f64]) -> f64 {
         let own = self.starts[row]..self.starts[row + 1];
-        let entries = self.values[own.clone()].iter().zip(&self.columns[own]);
-        entries.map(|(value, column)| value * vector[*column as usize]).sum()
+        let (values, columns) = (&self.values[own.clone()], &self.columns[own]);
+        let mut sum = 0.0;
+        let add = |sum: &mut f64, (value, column): (&f64, &u32)| *sum += value * vector[*column as usize];
+        // Four at a time, in order: that looks up whether there are more a quarter as often.
+        let (fours, rest) = (values.chunks_exact(4), values.len() & !3);
+        for (values, columns) in fours.zip(columns.chunks_exact(4)) {
+            values.iter().zip(columns).for_each(|entry| add(&mut sum, entry));
+        }
+        values[rest..].iter().zip(&columns[rest..]).for_each(|entry| add(&mut sum, entry));
+        sum
     }
 }
 

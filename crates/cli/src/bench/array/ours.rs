@@ -140,7 +140,7 @@ impl<'a> Arrays<'a> {
         Ok(each(times, side * side * side))
     }
 
-    /// The same loops over plain memory: as many elements as one rank has.
+    /// The same loops over plain memory: as many elements as one rank has, in pieces as large as those of the arrays, since how these lie to each other counts.
     fn plain(&mut self, name: &str, side: u64, request: &Request) -> Measured {
         let n = side as usize;
         match name {
@@ -159,7 +159,7 @@ impl<'a> Arrays<'a> {
             }
             "laplace" => {
                 let u: Vec<f64> = (0..(n + 2) * n).map(|at| (at / n) as f64).collect();
-                let mut v = vec![0.0; (n + 2) * n];
+                let mut v = vec![0.0; n * n];
                 let times = self.together(request, |runs| {
                     for _ in 0..runs {
                         for i in 1..=n {
@@ -167,7 +167,7 @@ impl<'a> Arrays<'a> {
                             let at = i * n + 1;
                             let (up, down, left, right) =
                                 (from(at - n), from(at + n), from(at - 1), from(at + 1));
-                            let row = &mut v[at..at + n - 2];
+                            let row = &mut v[at - n..at - 2];
                             for (((v, up), down), (left, right)) in
                                 row.iter_mut().zip(up).zip(down).zip(left.iter().zip(right))
                             {
@@ -176,13 +176,13 @@ impl<'a> Arrays<'a> {
                         }
                         black_box(&v);
                     }
-                    check(v[n * n + n / 2] == n as f64)
+                    check(v[(n - 1) * n + n / 2] == n as f64)
                 })?;
                 Ok(each(times, side * side))
             }
             "stencil" => {
                 let u: Vec<f64> = (0..(n + 2) * n * n).map(|at| (at / (n * n)) as f64).collect();
-                let mut v = vec![0.0; (n + 2) * n * n];
+                let mut v = vec![0.0; n * n * n];
                 let times = self.together(request, |runs| {
                     for _ in 0..runs {
                         for i in 1..=n {
@@ -190,7 +190,7 @@ impl<'a> Arrays<'a> {
                                 let at = (i * n + j) * n + 1;
                                 let from = |at: usize| &u[at..at + n - 2];
                                 seven(
-                                    &mut v[at..at + n - 2],
+                                    &mut v[at - n * n..at - n * n + n - 2],
                                     from(at),
                                     [from(at - n * n), from(at + n * n), from(at - n), from(at + n)],
                                     [from(at - 1), from(at + 1)],
@@ -199,7 +199,7 @@ impl<'a> Arrays<'a> {
                         }
                         black_box(&v);
                     }
-                    check((v[(n * n + n / 2) * n + n / 2] - n as f64).abs() < 1e-9 * n as f64)
+                    check((v[((n - 1) * n + n / 2) * n + n / 2] - n as f64).abs() < 1e-9 * n as f64)
                 })?;
                 Ok(each(times, side * side * side))
             }

@@ -120,7 +120,7 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
 
     /// Calls a function with the index of every own element and its value.
     pub fn for_each(&self, mut work: impl FnMut([i64; N], T)) {
-        let cells = &self.cells;
+        let cells: &[T] = &self.cells;
         rows(&self.frame.owned(&self.everything()), &self.frame.strides, &mut (), |(), row| {
             let Row { mut first, place, count, by, stride } = row;
             for step in 0..count {
@@ -134,7 +134,7 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
 
     /// Calls a function with the index of the first element of every own row, and the row: elements side by side in the last dimension.
     pub fn for_rows(&self, mut work: impl FnMut([i64; N], &[T])) {
-        let cells = &self.cells;
+        let cells: &[T] = &self.cells;
         rows(&self.frame.owned(&self.everything()), &self.frame.strides, &mut (), |(), row| {
             let Row { mut first, place, count, by, stride } = row;
             if by == 1 && stride == 1 {
@@ -156,7 +156,7 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
 
     /// The same for those in a box: from the first to the last index of each dimension.
     pub fn update_in(&mut self, bounds: [(i64, i64); N], mut work: impl FnMut([i64; N], &mut T)) {
-        let cells = &mut self.cells;
+        let cells: &mut [T] = &mut self.cells;
         rows(&self.frame.owned(&bounds), &self.frame.strides, &mut (), |(), row| {
             let Row { mut first, place, count, by, stride } = row;
             if stride == 1 {
@@ -249,7 +249,8 @@ impl<T: Pod, const N: usize> Array<'_, T, N> {
         others: R,
         mut work: impl FnMut([i64; N], &mut [T], R::Row),
     ) {
-        let (own, cells) = (self.everything(), &mut self.cells);
+        let own = self.everything();
+        let cells: &mut [T] = &mut self.cells;
         let bounds = std::array::from_fn(|at| (bounds[at].0.max(own[at].0), bounds[at].1.min(own[at].1)));
         let mut walk = others.walk(&bounds);
         rows(&self.frame.owned(&bounds), &self.frame.strides, &mut walk, |walk, row| {

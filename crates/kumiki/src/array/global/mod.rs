@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `frame.rs` | where an element of the local part lies |
+//! | `cells.rs` | its memory |
 //! | `loops.rs` | loops over the own elements: by element, by row, in parallel threads |
 //! | `rows.rs` | rows of others that go along |
 //! | `shadow.rs` | reflect, and reading the shadow while it is valid |
@@ -14,6 +15,7 @@
 //! | `indexed.rs` | gather and scatter by index arrays |
 //! | `npy.rs` | files that NumPy reads |
 
+mod cells;
 mod frame;
 mod indexed;
 mod loops;
@@ -37,6 +39,7 @@ use super::club::Club;
 use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template, MAX_DIMENSIONS};
 use crate::comm::Group;
 use crate::{Pod, Purpose, Result, World};
+use cells::Cells;
 use frame::Frame;
 use kumiki_mem::Booking;
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
@@ -72,12 +75,13 @@ pub struct Array<'w, T: Pod, const N: usize> {
     club: Arc<Club<'w>>,
     mapping: Arc<Mapping>,
     frame: Frame<N>,
-    cells: Vec<T>,
+    cells: Cells<T>,
     _booked: Booking,
 }
 
-/// What an array of the most dimensions takes beside its elements; its mapping and what its nodes do together are shared by all arrays that have the same.
-const _: () = assert!(size_of::<Array<'_, u8, MAX_DIMENSIONS>>() <= 1024);
+/// What an array takes beside its elements, at most; its mapping and what its nodes do together are shared by all arrays that have the same.
+const MOST_BYTES: usize = 1024;
+const _: () = assert!(size_of::<Array<'_, u8, MAX_DIMENSIONS>>() <= MOST_BYTES);
 
 impl<T: Pod, const N: usize> std::fmt::Debug for Array<'_, T, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -113,13 +117,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         let bytes = (frame.len as u64).checked_mul(size_of::<T>() as u64);
         let bytes = bytes.ok_or_else(|| misuse("an array with more bytes than there are"))?;
         let booked = club.world.book(Purpose::Data, bytes)?;
-        let mut cells = Vec::new();
-        cells.try_reserve_exact(frame.len).map_err(|_| crate::Error::OutOfMemory {
-            asked: bytes,
-            left: 0,
-            what: "the system has no memory for an array",
-        })?;
-        cells.resize(frame.len, T::zeroed());
+        let cells = Cells::new(frame.len, MOST_BYTES.saturating_sub(size_of::<Array<'w, T, N>>()))?;
         Ok(Array { club, mapping: mapping.clone(), frame, cells, _booked: booked })
     }
 

@@ -74,6 +74,7 @@ impl<const N: usize> Line<N> {
 #[doc(hidden)]
 pub struct OwnWalk<'a, 'w, T: Pod, const N: usize> {
     array: &'a Array<'w, T, N>,
+    cells: &'a [T],
     line: Line<N>,
 }
 
@@ -88,7 +89,7 @@ impl<'a, 'w, T: Pod, const N: usize> Rows<N> for &'a Array<'w, T, N> {
             Some(shift) if (0..N).all(is_own) => Line::new(&frame.strides, shift),
             _ => Line::NOWHERE,
         };
-        OwnWalk { array: self, line }
+        OwnWalk { array: self, cells: &self.cells, line }
     }
 }
 
@@ -108,7 +109,7 @@ impl<'a, T: Pod, const N: usize> Walk<N> for OwnWalk<'a, '_, T, N> {
     #[inline]
     fn row(&self, first: &[i64; N], len: usize) -> &'a [T] {
         let start = self.line.place;
-        match self.array.cells.get(start..start.wrapping_add(len)) {
+        match self.cells.get(start..start.wrapping_add(len)) {
             Some(row) => row,
             None => ask(self.array, first, len),
         }
@@ -124,12 +125,12 @@ fn ask<'a, T: Pod, const N: usize>(array: &'a Array<'_, T, N>, first: &[i64; N],
 #[derive(Clone, Copy, Debug)]
 pub struct Near<'a, 'w, T: Pod, const N: usize> {
     array: &'a Array<'w, T, N>,
-    with_shadow: bool,
+    cells: &'a [T],
     first: [i64; N],
     len: usize,
     place: usize,
-    strides: [usize; N],
-    room: [(i64, i64); N],
+    reach: u64,
+    with_shadow: bool,
 }
 
 impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
@@ -141,19 +142,18 @@ impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
     #[inline]
     #[track_caller]
     pub fn row(&self, by: [i64; N]) -> &'a [T] {
-        let mut is_near = true;
-        let mut start = self.place;
+        let (mut farthest, mut start) = (0, self.place);
         for at in 0..N {
-            is_near &= by[at] >= -self.room[at].0 && by[at] <= self.room[at].1;
-            start = start.wrapping_add((by[at] as usize).wrapping_mul(self.strides[at]));
+            farthest = farthest.max(by[at].unsigned_abs());
+            start = start.wrapping_add((by[at] as usize).wrapping_mul(self.array.frame.strides[at]));
         }
-        match self.array.cells.get(start..start.wrapping_add(self.len)) {
-            Some(row) if is_near => row,
+        match self.cells.get(start..start.wrapping_add(self.len)) {
+            Some(row) if farthest <= self.reach => row,
             _ => self.ask(by),
         }
     }
 
-    #[cold]
+    #[inline(never)]
     #[track_caller]
     fn ask(&self, by: [i64; N]) -> &'a [T] {
         let first = std::array::from_fn(|at| self.first[at].saturating_add(by[at]));
@@ -168,28 +168,29 @@ impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
 #[doc(hidden)]
 pub struct NearWalk<'a, 'w, T: Pod, const N: usize> {
     array: &'a Array<'w, T, N>,
+    cells: &'a [T],
     with_shadow: bool,
     line: Line<N>,
-    /// How far every element of the box is from the ends of what can be read.
-    room: [(i64, i64); N],
+    /// So far from every element of the box there are others, in every direction. What is farther away is asked for.
+    reach: u64,
 }
 
 impl<'a, 'w, T: Pod, const N: usize> NearWalk<'a, 'w, T, N> {
     fn new(array: &'a Array<'w, T, N>, bounds: &[(i64, i64); N], with_shadow: bool) -> Self {
-        // Nothing is near: every row is asked for.
-        let mut walk = NearWalk { array, with_shadow, line: Line::NOWHERE, room: [(-1, -1); N] };
+        let cells: &[T] = &array.cells;
+        let mut walk = NearWalk { array, cells, with_shadow, line: Line::NOWHERE, reach: 0 };
         let frame = &array.frame;
         if let Some(shift) = &frame.shift {
             let ends = |at: usize| match with_shadow {
                 true => (-shift[at], frame.extents[at] as i64 - 1 - shift[at]),
                 false => (frame.first[at], frame.last[at]),
             };
-            let room: [(i64, i64); N] = std::array::from_fn(|at| {
+            let room = |at: usize| {
                 let (first, last) = ends(at);
-                (bounds[at].0.saturating_sub(first), last.saturating_sub(bounds[at].1))
-            });
-            if room.iter().all(|(low, high)| *low >= 0 && *high >= 0) {
-                (walk.line, walk.room) = (Line::new(&frame.strides, shift), room);
+                bounds[at].0.saturating_sub(first).min(last.saturating_sub(bounds[at].1))
+            };
+            if let Ok(reach) = u64::try_from((0..N).map(room).min().unwrap_or(0)) {
+                (walk.line, walk.reach) = (Line::new(&frame.strides, shift), reach);
             }
         }
         walk
@@ -229,9 +230,8 @@ impl<'a, 'w, T: Pod, const N: usize> Walk<N> for NearWalk<'a, 'w, T, N> {
 
     #[inline]
     fn row(&self, first: &[i64; N], len: usize) -> Near<'a, 'w, T, N> {
-        let Line { place, strides, .. } = self.line;
-        let NearWalk { array, with_shadow, room, .. } = *self;
-        Near { array, with_shadow, first: *first, len, place, strides, room }
+        let NearWalk { array, cells, with_shadow, line: Line { place, .. }, reach } = *self;
+        Near { array, cells, first: *first, len, place, reach, with_shadow }
     }
 }
 
