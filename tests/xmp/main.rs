@@ -44,7 +44,13 @@ fn main() -> ExitCode {
             Ok(())
         }));
     }
-    for (name, body) in [("steps", steps as fn(&Stage)), ("text", text)] {
+    for (name, body) in [
+        ("steps", steps as fn(&Stage)),
+        ("text", text),
+        ("encoding", encoding),
+        ("mpi", mpi),
+        ("elements", elements),
+    ] {
         let stage = stage.clone();
         trials.push(Trial::test(format!("command::{name}"), move || {
             body(&stage);
@@ -158,4 +164,50 @@ fn text(stage: &Stage) {
     assert!(said.contains("int odd"), "{said}");
     let printed = succeed(stage.command("xmpcc").arg("-E").arg(&source));
     assert!(printed.contains("kxmp_barrier(\"") && printed.contains("int odd = \"text\";"), "{printed}");
+}
+
+/// Writes a program, compiles it without a word about libraries, and says where it is.
+fn built(stage: &Stage, name: &str, text: &[u8]) -> PathBuf {
+    let source = stage.path("built").join(format!("xmp-{name}.c"));
+    std::fs::write(&source, text).expect("a file");
+    let program = source.with_extension("");
+    succeed(stage.command("xmpcc").arg(&source).arg("-o").arg(&program));
+    program
+}
+
+/// A text that is no UTF-8 stays as it is, here in EUC-JP; and functions of elements are there without `-lm`.
+fn encoding(stage: &Stage) {
+    let before = b"#include <math.h>\n#include <string.h>\n#include <xmp.h>\n#pragma xmp nodes p[*]\nint main(int argc, char **argv)\n{\n";
+    let text = b"  const char *name = \"\xc1\xc8\xcc\xda\"; /* \xc1\xc8 */\n";
+    let after = b"  (void)argv;\n  return strlen(name) != 4 || (name[3] & 255) != 0xda || pow(sin(argc), 2.0) > 1.0;\n}\n";
+    let program = built(stage, "encoding", &[&before[..], text, after].concat());
+    succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program));
+}
+
+/// A program that includes `xmp.h` before `mpi.h`, or not at all the latter, compiles as it is.
+fn mpi(stage: &Stage) {
+    let text = "#include <xmp.h>\n#include <mpi.h>\n#pragma xmp nodes p[*]\nint main(int argc, char **argv)\n{\n  int size;\n  \
+                xmp_init_mpi(&argc, &argv);\n  MPI_Comm_size(xmp_get_mpi_comm(), &size);\n  xmp_finalize_mpi();\n  return size != 2;\n}\n";
+    let program = built(stage, "mpi", text.as_bytes());
+    succeed(
+        stage.command("mpirun").args(["--oversubscribe", "--allow-run-as-root", "-np", "2"]).arg(&program),
+    );
+    built(stage, "mpi-alone", text.replace("#include <mpi.h>\n", "").as_bytes());
+}
+
+/// What would combine different elements of an array, or replace them, is refused; also where a node has none.
+fn elements(stage: &Stage) {
+    let text = |directive: &str| {
+        format!(
+            "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[5]\n#pragma xmp distribute t[block] onto p\nint a[5];\n\
+             #pragma xmp align a[i] with t[i]\nint main(void)\n{{\n#pragma xmp {directive}\n  return 0;\n}}\n"
+        )
+    };
+    for (name, directive) in [("reduced", "reduction(+:a)"), ("given", "bcast(a)")] {
+        let program = built(stage, name, text(directive).as_bytes());
+        succeed(stage.command("xmprun").args(["-n", "1"]).arg(&program));
+        let mut job = stage.command("xmprun");
+        let said = fail(job.args(["-n", "4"]).arg(&program), 1, "have different elements");
+        assert!(said.contains(&format!("xmp-{name}.c:9")), "{said}");
+    }
 }

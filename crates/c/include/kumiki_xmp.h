@@ -145,6 +145,7 @@ void kxmp_barrier(const char *where, kxmp_ref on);
 void kxmp_reduction(const char *where, kxmp_ref on, int op, int type, void *value, long count, long id);
 void kxmp_reduction_array(const char *where, kxmp_ref on, int op, kxmp_array *a, long id);   /* the local part, shadow left out */
 void kxmp_bcast(const char *where, kxmp_ref on, const kxmp_ref *from, void *value, kxmp_size bytes, long id);
+void kxmp_bcast_array(const char *where, kxmp_ref on, const kxmp_ref *from, kxmp_array *a, long id);
 void kxmp_wait_async(const char *where, int count, const long *ids, kxmp_ref on);
 
 /* Subscripts of arrays, C order. */

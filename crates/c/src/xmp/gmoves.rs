@@ -241,9 +241,12 @@ fn one_sided(set: &Set, is_get: bool, left: &Side, right: &Side) -> Result<()> {
             };
             moved.push((piece, there));
         }
+        // Where an array is moved into itself, nobody writes before all have read.
+        let is_inside = left.is_array && right.is_array && left.number == right.number;
+        let have_read = || if is_inside { meet(set) } else { Ok(()) };
         match is_get {
-            true => get_all(world, &moved, left, right),
-            false => put_all(world, &moved, left, right),
+            true => get_all(world, &moved, left, right, have_read),
+            false => put_all(world, &moved, left, right, have_read),
         }
     })?;
     meet(set)
@@ -276,7 +279,13 @@ fn shape(layout: &Layout, element: usize) -> Result<Shape> {
 }
 
 /// Everything is read before anything is written.
-fn get_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, from: &Side) -> Result<()> {
+fn get_all(
+    world: &World,
+    pieces: &[(Reach, Option<GlobalPtr<u8>>)],
+    to: &Side,
+    from: &Side,
+    have_read: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let element = to.element;
     let mut values = Vec::with_capacity(pieces.len());
     for (piece, there) in pieces {
@@ -293,12 +302,20 @@ fn get_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, 
             None => read(from, &piece.there),
         });
     }
+    have_read()?;
     pieces.iter().zip(&values).for_each(|((piece, _), bytes)| write(to, &piece.here, bytes));
     Ok(())
 }
 
-fn put_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, from: &Side) -> Result<()> {
+fn put_all(
+    world: &World,
+    pieces: &[(Reach, Option<GlobalPtr<u8>>)],
+    to: &Side,
+    from: &Side,
+    have_read: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let values: Vec<Vec<u8>> = pieces.iter().map(|(piece, _)| read(from, &piece.here)).collect();
+    have_read()?;
     for ((piece, there), bytes) in pieces.iter().zip(&values) {
         match there {
             Some(base) if !bytes.is_empty() => {
