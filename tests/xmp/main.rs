@@ -171,7 +171,7 @@ fn built(stage: &Stage, name: &str, text: &[u8]) -> PathBuf {
     let source = stage.path("built").join(format!("xmp-{name}.c"));
     std::fs::write(&source, text).expect("a file");
     let program = source.with_extension("");
-    succeed(stage.command("xmpcc").arg(&source).arg("-o").arg(&program));
+    succeed(stage.command("xmpcc").arg(&source).arg("-o").arg(&program).env("MPICC", "mpicc.openmpi"));
     program
 }
 
@@ -189,9 +189,9 @@ fn mpi(stage: &Stage) {
     let text = "#include <xmp.h>\n#include <mpi.h>\n#pragma xmp nodes p[*]\nint main(int argc, char **argv)\n{\n  int size;\n  \
                 xmp_init_mpi(&argc, &argv);\n  MPI_Comm_size(xmp_get_mpi_comm(), &size);\n  xmp_finalize_mpi();\n  return size != 2;\n}\n";
     let program = built(stage, "mpi", text.as_bytes());
-    succeed(
-        stage.command("mpirun").args(["--oversubscribe", "--allow-run-as-root", "-np", "2"]).arg(&program),
-    );
+    let mut job = std::process::Command::new("mpirun.openmpi");
+    job.args(["--oversubscribe", "--allow-run-as-root", "-np", "2"]).arg(&program);
+    succeed(job.env("KUMIKI_TIMEOUT", "120s"));
     built(stage, "mpi-alone", text.replace("#include <mpi.h>\n", "").as_bytes());
 }
 
