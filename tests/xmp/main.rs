@@ -211,3 +211,20 @@ fn elements(stage: &Stage) {
         assert!(said.contains(&format!("xmp-{name}.c:9")), "{said}");
     }
 }
+
+/// In the checked mode what nodes do together is compared, and both places are named.
+fn checked(stage: &Stage) {
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[8]\n#pragma xmp distribute t[block] onto p\nint a[8], b[8];\n\
+                #pragma xmp align a[i] with t[i]\n#pragma xmp align b[i] with t[i]\nint main(int argc, char **argv)\n{\n  int first = argc > 1 ? xmpc_node_num() : 1;\n  \
+                (void)argv;\n#pragma xmp barrier\n#pragma xmp gmove\n  a[first:4] = b[2:4];\n  if (xmpc_node_num() == 0) {\n#pragma xmp barrier\n  } else {\n\
+                #pragma xmp barrier\n  }\n  return 0;\n}\n";
+    let program = built(stage, "checked", text.as_bytes());
+    succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program).env("KUMIKI_CHECK", "1"));
+    let mut job = stage.command("xmprun");
+    let said = fail(
+        job.args(["-n", "2"]).arg(&program).arg("differ").env("KUMIKI_CHECK", "1"),
+        1,
+        "rank 0 calls gmove(a ",
+    );
+    assert!(said.contains("and rank 1 calls gmove(a ") && said.contains("xmp-checked.c:13"), "{said}");
+}

@@ -5,7 +5,7 @@ use super::coarrays::{gather, scatter};
 use super::references::{self, KxmpRef};
 use super::sets::{self, Set};
 use super::values::{Op, Type};
-use super::{edge, session};
+use super::{alike, edge, session};
 use crate::api::buffers::{size_for, writable};
 use crate::guard::misuse;
 use kumiki::raw::groups;
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn kxmp_barrier(place: *const c_char, on: KxmpRef) {
     // SAFETY: as the caller promises.
     unsafe {
         edge(place, "barrier", || match references::set(&on)? {
-            Some(set) => meet(&set),
+            Some(set) => alike(place, &set, || "barrier()".into()).and_then(|()| meet(&set)),
             None => Ok(()),
         })
     }
@@ -57,7 +57,12 @@ pub unsafe extern "C" fn kxmp_reduction(
             let (kind, op) = (Type::new(kind)?, Op::new(op)?);
             let value = writable(value, bytes_for(count, &kind)?, "the variable")?;
             match references::set(&on)? {
-                Some(set) => reduce(&set, value, &kind, op),
+                Some(set) => {
+                    alike(place, &set, || {
+                        format!("reduction({op:?}, {count} values of {} bytes)", kind.bytes)
+                    })?;
+                    reduce(&set, value, &kind, op)
+                }
                 None => Ok(()),
             }
         })
@@ -99,6 +104,7 @@ pub unsafe extern "C" fn kxmp_reduction_array(
             let map = array.mapping(inside)?;
             let memory = array.memory(map)?;
             let Some(set) = references::set(&on)? else { return Ok(()) };
+            alike(place, &set, || format!("reduction({op:?}, {})", array.name()))?;
             check_alike(&set, array, map, "reduction")?;
             for section in map.owned(array.element) {
                 let bytes = section.count() as usize * array.element;
@@ -154,6 +160,7 @@ pub unsafe extern "C" fn kxmp_bcast_array(
             let map = array.mapping(inside)?;
             let memory = array.memory(map)?;
             let Some(set) = references::set(&on)? else { return Ok(()) };
+            alike(place, &set, || format!("bcast({})", array.name()))?;
             check_alike(&set, array, map, "bcast")?;
             broadcast(&set, from, memory)
         })
@@ -179,6 +186,7 @@ pub unsafe extern "C" fn kxmp_bcast(
         edge(place, "bcast", || {
             let value = writable(value, bytes, "the variable")?;
             let Some(set) = references::set(&on)? else { return Ok(()) };
+            alike(place, &set, || format!("bcast({bytes} bytes)"))?;
             broadcast(&set, from, value)
         })
     }

@@ -5,7 +5,7 @@ use super::asynchronous::{run, Memory, AT_ONCE};
 use super::collectives::meet;
 use super::sections::{KxmpPart, KxmpSide, REST};
 use super::sets::Set;
-use super::{conversions, directory, edge, session, sets, MOST_DIMENSIONS};
+use super::{alike, conversions, directory, edge, session, sets, MOST_DIMENSIONS};
 use crate::api::buffers::{list, size_for};
 use crate::guard::misuse;
 use kumiki::array::{Layout, Mapping, Nodes, Plan, Reach, Section, Sub};
@@ -113,6 +113,10 @@ pub unsafe extern "C" fn kxmp_gmove(
             // A variable is with those who execute, and each has its own.
             let mode = if mode == OUT && !left.is_array { COLLECTIVE } else { mode };
             check(&left, &right)?;
+            if mode == COLLECTIVE {
+                let of = |side: &Side| format!("{} {:?}", side.name, side.section);
+                alike(place, &set, || format!("gmove({} = {})", of(&left), of(&right)))?;
+            }
             if left.kind != right.kind && conversions::is_possible(right.kind, left.kind) {
                 return convert_and_move(&set, mode, &left, &right);
             }
