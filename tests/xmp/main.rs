@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         ("encoding", encoding),
         ("mpi", mpi),
         ("elements", elements),
+        ("checked", checked),
     ] {
         let stage = stage.clone();
         trials.push(Trial::test(format!("command::{name}"), move || {
