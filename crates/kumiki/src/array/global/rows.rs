@@ -56,11 +56,10 @@ impl<const N: usize> Line<N> {
 
     #[inline]
     fn place_of(&self, index: &[i64; N]) -> usize {
-        let mut place = self.origin;
-        for at in 0..N {
-            place = place.wrapping_add((index[at] as usize).wrapping_mul(self.strides[at]));
-        }
-        place
+        let distances = index.iter().zip(&self.strides);
+        distances.fold(self.origin, |place, (index, stride)| {
+            place.wrapping_add((*index as usize).wrapping_mul(*stride))
+        })
     }
 
     #[inline]
@@ -158,9 +157,9 @@ impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
     #[track_caller]
     pub fn row(&self, by: [i64; N]) -> &'a [T] {
         let (mut farthest, mut start) = (0, self.place);
-        for at in 0..N {
-            farthest = farthest.max(by[at].unsigned_abs());
-            start = start.wrapping_add((by[at] as usize).wrapping_mul(self.array.frame.strides[at]));
+        for (by, stride) in by.iter().zip(&self.array.frame.strides) {
+            farthest = farthest.max(by.unsigned_abs());
+            start = start.wrapping_add((*by as usize).wrapping_mul(*stride));
         }
         if farthest >= self.beyond {
             let first = std::array::from_fn(|at| self.first[at].saturating_add(by[at]));
@@ -276,8 +275,8 @@ macro_rules! tuples {
             type Row = ($($name::Row,)*);
             type Walk = ($($name::Walk,)*);
 
-            fn walk(self, _bounds: &[(i64, i64); N]) -> Self::Walk {
-                ($(self.$at.walk(_bounds),)*)
+            fn walk(self, bounds: &[(i64, i64); N]) -> Self::Walk {
+                ($(self.$at.walk(bounds),)*)
             }
         }
 
@@ -285,25 +284,41 @@ macro_rules! tuples {
             type Row = ($($name::Row,)*);
 
             #[inline]
-            fn go_to(&mut self, _first: &[i64; N]) {
-                $(self.$at.go_to(_first);)*
+            fn go_to(&mut self, first: &[i64; N]) {
+                $(self.$at.go_to(first);)*
             }
 
             #[inline]
-            fn step(&mut self, _by: i64) {
-                $(self.$at.step(_by);)*
+            fn step(&mut self, by: i64) {
+                $(self.$at.step(by);)*
             }
 
             #[inline]
-            fn row(&self, _first: &[i64; N], _len: usize) -> Self::Row {
-                ($(self.$at.row(_first, _len),)*)
+            fn row(&self, first: &[i64; N], len: usize) -> Self::Row {
+                ($(self.$at.row(first, len),)*)
             }
         }
     )*};
 }
 
+impl<const N: usize> Rows<N> for () {
+    type Row = ();
+    type Walk = ();
+
+    fn walk(self, _bounds: &[(i64, i64); N]) {}
+}
+
+impl<const N: usize> Walk<N> for () {
+    type Row = ();
+
+    fn go_to(&mut self, _first: &[i64; N]) {}
+
+    fn step(&mut self, _by: i64) {}
+
+    fn row(&self, _first: &[i64; N], _len: usize) {}
+}
+
 tuples! {
-    ()
     (A 0)
     (A 0, B 1)
     (A 0, B 1, C 2)
