@@ -94,7 +94,7 @@ pub(super) struct Inside {
     pub(super) kept: Option<Kept>,
 }
 
-/// What an array takes beside its elements, at most; its mapping is shared by all arrays that have the same.
+/// What an array takes beside its elements, at most, but for whole pages before very large ones; its mapping is shared by all arrays that have the same.
 const MOST_BYTES: usize = 1024;
 const _: () = assert!(described(MOST_DIMENSIONS) <= MOST_BYTES);
 
@@ -283,16 +283,22 @@ impl Inside {
 }
 
 /// Bytes that are left before an array: large ones begin a few lines of the cache apart, so that elements with the same index do not drive each other out of
-/// it when a loop goes over many arrays. (Arrays in Rust do the same.)
+/// it when a loop goes over many arrays. (Arrays in Rust do the same.) Those so large that it is nothing to them begin pages apart as well: what is known of
+/// pages has its places by their numbers.
 fn lead(bytes: usize, dimensions: usize) -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let places = PLACES.min((MOST_BYTES - described(dimensions)) / LINE + 1);
-    match bytes >= LARGE {
-        true => NEXT.fetch_add(1, Ordering::Relaxed) % places * LINE,
-        false => 0,
+    if bytes < LARGE {
+        return 0;
     }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let lines = PLACES.min((MOST_BYTES - described(dimensions)) / LINE + 1);
+    let pages = PLACES.min(bytes / SHARE / PAGE + 1);
+    number % lines * LINE + number % pages * PAGE
 }
 
+const PAGE: usize = 4096;
+/// One part in so many of an array may be left before it for pages.
+const SHARE: usize = 256;
 const LINE: usize = 64;
 const PLACES: usize = 8;
 const LARGE: usize = 32 << 10;

@@ -8,6 +8,9 @@ use kumiki::World;
 use std::hint::black_box;
 use std::sync::Arc;
 
+/// Elements of 8 bytes in a line of the cache.
+const LINE: usize = 8;
+
 /// Measures the arrays of a world.
 pub(in crate::bench) struct Arrays<'a> {
     pub(super) world: &'a World,
@@ -78,8 +81,9 @@ impl<'a> Arrays<'a> {
                 });
                 black_box(&a);
             }
-            check(a.own().map_err(text)?.iter().all(|value| *value == 7.0))
+            Ok(())
         })?;
+        check(a.own().map_err(text)?.iter().all(|value| *value == 7.0))?;
         Ok(each(times, count))
     }
 
@@ -103,13 +107,14 @@ impl<'a> Arrays<'a> {
                 });
                 black_box(&v);
             }
-            let mut right = true;
-            v.for_each(|[i, j], value| {
-                let is_inside = i > 0 && i < tall as i64 - 1 && j > 0 && j < side as i64 - 1;
-                right &= value == if is_inside { i as f64 } else { 0.0 };
-            });
-            check(right)
+            Ok(())
         })?;
+        let mut right = true;
+        v.for_each(|[i, j], value| {
+            let is_inside = i > 0 && i < tall as i64 - 1 && j > 0 && j < side as i64 - 1;
+            right &= value == if is_inside { i as f64 } else { 0.0 };
+        });
+        check(right)?;
         Ok(each(times, side * side))
     }
 
@@ -140,15 +145,17 @@ impl<'a> Arrays<'a> {
         Ok(each(times, side * side * side))
     }
 
-    /// The same loops over plain memory: as many elements as one rank has, in pieces as large as those of the arrays, since how these lie to each other counts.
+    /// The same loops over plain memory: as many elements as one rank has, in pieces that begin a line of the cache apart, as those of arrays do: else
+    /// what is measured is how they happen to lie to each other.
     fn plain(&mut self, name: &str, side: u64, request: &Request) -> Measured {
         let n = side as usize;
         match name {
             "triad" => {
-                let (mut a, b, c) = (vec![0.0; n], vec![1.0; n], vec![2.0; n]);
+                let (mut a, b, c) = (vec![0.0; n], vec![1.0; n + LINE], vec![2.0; n + 2 * LINE]);
+                let (b, c) = (&b[LINE..], &c[2 * LINE..]);
                 let times = self.together(request, |runs| {
                     for _ in 0..runs {
-                        for ((a, b), c) in a.iter_mut().zip(&b).zip(&c) {
+                        for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
                             *a = b + 3.0 * c;
                         }
                         black_box(&a);
@@ -159,7 +166,8 @@ impl<'a> Arrays<'a> {
             }
             "laplace" => {
                 let u: Vec<f64> = (0..(n + 2) * n).map(|at| (at / n) as f64).collect();
-                let mut v = vec![0.0; n * n];
+                let mut v = vec![0.0; n * n + LINE];
+                let v = &mut v[LINE..];
                 let times = self.together(request, |runs| {
                     for _ in 0..runs {
                         for i in 1..=n {
@@ -182,7 +190,8 @@ impl<'a> Arrays<'a> {
             }
             "stencil" => {
                 let u: Vec<f64> = (0..(n + 2) * n * n).map(|at| (at / (n * n)) as f64).collect();
-                let mut v = vec![0.0; n * n * n];
+                let mut v = vec![0.0; n * n * n + LINE];
+                let v = &mut v[LINE..];
                 let times = self.together(request, |runs| {
                     for _ in 0..runs {
                         for i in 1..=n {
@@ -213,21 +222,19 @@ impl<'a> Arrays<'a> {
         cube.update(|index, cell| *cell = index[cut] as f64);
         let mut widths = [Width::NONE; 3];
         widths[cut] = Width { low: 1, high: 1, periodic: false };
-        self.together(request, |runs| {
-            for _ in 0..runs {
-                cube.reflect_with(&widths, false).map_err(text)?;
-            }
-            let bounds = cube.bounds();
-            let cube = cube.reflect_with(&widths, false).map_err(text)?;
-            let beside = |low: i64, high: i64| {
-                [low - 1, high + 1].into_iter().filter(|at| (0..side as i64).contains(at)).all(|at| {
-                    let mut index = [side as i64 / 2; 3];
-                    index[cut] = at;
-                    cube.get(index) == Some(&(at as f64))
-                })
-            };
-            check(bounds.is_none_or(|bounds| beside(bounds[cut].0, bounds[cut].1)))
-        })
+        let times = self.together(request, |runs| {
+            (0..runs).try_for_each(|_| cube.reflect_with(&widths, false).map(drop)).map_err(text)
+        })?;
+        let bounds = cube.bounds();
+        let cube = cube.reflect_with(&widths, false).map_err(text)?;
+        let beside = |low: i64, high: i64| {
+            [low - 1, high + 1].into_iter().filter(|at| (0..side as i64).contains(at)).all(|at| {
+                let mut index = [side as i64 / 2; 3];
+                index[cut] = at;
+                cube.get(index) == Some(&(at as f64))
+            })
+        };
+        check(bounds.is_none_or(|bounds| beside(bounds[cut].0, bounds[cut].1))).map(|()| times)
     }
 
     fn deal_out(&mut self, side: u64, request: &Request) -> Measured {
@@ -235,24 +242,23 @@ impl<'a> Arrays<'a> {
         let mut to = self.spread::<f64, 2>([side; 2], 0, Format::Cyclic(1), [0; 2])?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);
         let all = [const { Sub::All }; 2];
-        self.together(request, |runs| {
-            (0..runs).try_for_each(|_| to.copy_from(&all, &from, &all)).map_err(text)?;
-            let mut right = true;
-            to.for_each(|[i, j], value| right &= value == (i * side as i64 + j) as f64);
-            check(right)
-        })
+        let times = self.together(request, |runs| {
+            (0..runs).try_for_each(|_| to.copy_from(&all, &from, &all)).map_err(text)
+        })?;
+        let mut right = true;
+        to.for_each(|[i, j], value| right &= value == (i * side as i64 + j) as f64);
+        check(right).map(|()| times)
     }
 
     fn transpose(&mut self, side: u64, request: &Request) -> Measured {
         let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), [0; 2])?;
         let mut to = from.like().map_err(text)?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);
-        self.together(request, |runs| {
-            (0..runs).try_for_each(|_| to.transpose_from(&from)).map_err(text)?;
-            let mut right = true;
-            to.for_each(|[i, j], value| right &= value == (j * side as i64 + i) as f64);
-            check(right)
-        })
+        let times = self
+            .together(request, |runs| (0..runs).try_for_each(|_| to.transpose_from(&from)).map_err(text))?;
+        let mut right = true;
+        to.for_each(|[i, j], value| right &= value == (j * side as i64 + i) as f64);
+        check(right).map(|()| times)
     }
 
     fn sum(&mut self, count: u64, request: &Request) -> Measured {

@@ -41,25 +41,25 @@ struct Line<const N: usize> {
     /// The place of index 0, 0, …, which may be none.
     origin: usize,
     strides: [usize; N],
+    /// If not, every row is asked for.
+    is_straight: bool,
 }
 
 impl<const N: usize> Line<N> {
-    /// A place that nothing has: who looks there finds nothing, and asks the array, which knows what is wrong.
-    const NOWHERE: Line<N> = Line { place: usize::MAX, origin: usize::MAX, strides: [0; N] };
+    const CROOKED: Line<N> = Line { place: 0, origin: 0, strides: [0; N], is_straight: false };
 
     fn new(strides: &[usize; N], shift: &[i64; N]) -> Line<N> {
-        let line = Line { place: 0, origin: 0, strides: *strides };
+        let line = Line { place: 0, origin: 0, strides: *strides, is_straight: true };
         let origin = line.place_of(shift);
         Line { origin, ..line }
     }
 
     #[inline]
     fn place_of(&self, index: &[i64; N]) -> usize {
-        let mut place = self.origin;
-        for at in 0..N {
-            place = place.wrapping_add((index[at] as usize).wrapping_mul(self.strides[at]));
-        }
-        place
+        let distances = index.iter().zip(&self.strides);
+        distances.fold(self.origin, |place, (index, stride)| {
+            place.wrapping_add((*index as usize).wrapping_mul(*stride))
+        })
     }
 
     #[inline]
@@ -87,7 +87,7 @@ impl<'a, 'w, T: Pod, const N: usize> Rows<N> for &'a Array<'w, T, N> {
         let is_own = |at: usize| bounds[at].0 >= frame.first[at] && bounds[at].1 <= frame.last[at];
         let line = match &frame.shift {
             Some(shift) if (0..N).all(is_own) => Line::new(&frame.strides, shift),
-            _ => Line::NOWHERE,
+            _ => Line::CROOKED,
         };
         OwnWalk { array: self, cells: &self.cells, line }
     }
@@ -108,17 +108,31 @@ impl<'a, T: Pod, const N: usize> Walk<N> for OwnWalk<'a, '_, T, N> {
 
     #[inline]
     fn row(&self, first: &[i64; N], len: usize) -> &'a [T] {
-        let start = self.line.place;
-        match self.cells.get(start..start.wrapping_add(len)) {
-            Some(row) => row,
-            None => ask(self.array, first, len),
-        }
+        let start = match self.line.is_straight {
+            true => self.line.place,
+            false => ask(self.array, first, len, false),
+        };
+        &self.cells[start..start + len]
     }
 }
 
+/// Where a row begins, from what the array knows.
 #[cold]
-fn ask<'a, T: Pod, const N: usize>(array: &'a Array<'_, T, N>, first: &[i64; N], len: usize) -> &'a [T] {
-    array.row(*first, len)
+#[inline(never)]
+#[track_caller]
+fn ask<T: Pod, const N: usize>(
+    array: &Array<'_, T, N>,
+    first: &[i64; N],
+    len: usize,
+    with_shadow: bool,
+) -> usize {
+    match array.frame.row(*first, len, with_shadow) {
+        Some(start) => start,
+        None => {
+            let rank = array.world().rank();
+            panic!("rank {rank} does not have {len} elements from {first:?} on of {array:?}, or does not have them side by side")
+        }
+    }
 }
 
 /// A row, and those around it that the rank has: of an array with its shadow, in [`Array::zip_rows`].
@@ -129,7 +143,7 @@ pub struct Near<'a, 'w, T: Pod, const N: usize> {
     first: [i64; N],
     len: usize,
     place: usize,
-    reach: u64,
+    beyond: u64,
     with_shadow: bool,
 }
 
@@ -143,24 +157,16 @@ impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
     #[track_caller]
     pub fn row(&self, by: [i64; N]) -> &'a [T] {
         let (mut farthest, mut start) = (0, self.place);
-        for at in 0..N {
-            farthest = farthest.max(by[at].unsigned_abs());
-            start = start.wrapping_add((by[at] as usize).wrapping_mul(self.array.frame.strides[at]));
+        for (by, stride) in by.iter().zip(&self.array.frame.strides) {
+            farthest = farthest.max(by.unsigned_abs());
+            start = start.wrapping_add((*by as usize).wrapping_mul(*stride));
         }
-        match self.cells.get(start..start.wrapping_add(self.len)) {
-            Some(row) if farthest <= self.reach => row,
-            _ => self.ask(by),
+        if farthest >= self.beyond {
+            let first = std::array::from_fn(|at| self.first[at].saturating_add(by[at]));
+            start = ask(self.array, &first, self.len, self.with_shadow);
         }
-    }
-
-    #[inline(never)]
-    #[track_caller]
-    fn ask(&self, by: [i64; N]) -> &'a [T] {
-        let first = std::array::from_fn(|at| self.first[at].saturating_add(by[at]));
-        match self.with_shadow {
-            true => Reflected { array: self.array }.row(first, self.len),
-            false => self.array.row(first, self.len),
-        }
+        // What is found has the length of the row, whichever way: the compiler sees that.
+        &self.cells[start..start + self.len]
     }
 }
 
@@ -171,14 +177,14 @@ pub struct NearWalk<'a, 'w, T: Pod, const N: usize> {
     cells: &'a [T],
     with_shadow: bool,
     line: Line<N>,
-    /// So far from every element of the box there are others, in every direction. What is farther away is asked for.
-    reach: u64,
+    /// Nearer to every element of the box than this there are others, in every direction. What is as far away is asked for.
+    beyond: u64,
 }
 
 impl<'a, 'w, T: Pod, const N: usize> NearWalk<'a, 'w, T, N> {
     fn new(array: &'a Array<'w, T, N>, bounds: &[(i64, i64); N], with_shadow: bool) -> Self {
         let cells: &[T] = &array.cells;
-        let mut walk = NearWalk { array, cells, with_shadow, line: Line::NOWHERE, reach: 0 };
+        let mut walk = NearWalk { array, cells, with_shadow, line: Line::CROOKED, beyond: 0 };
         let frame = &array.frame;
         if let Some(shift) = &frame.shift {
             let ends = |at: usize| match with_shadow {
@@ -189,8 +195,8 @@ impl<'a, 'w, T: Pod, const N: usize> NearWalk<'a, 'w, T, N> {
                 let (first, last) = ends(at);
                 bounds[at].0.saturating_sub(first).min(last.saturating_sub(bounds[at].1))
             };
-            if let Ok(reach) = u64::try_from((0..N).map(room).min().unwrap_or(0)) {
-                (walk.line, walk.reach) = (Line::new(&frame.strides, shift), reach);
+            if let Ok(room) = u64::try_from((0..N).map(room).min().unwrap_or(0)) {
+                (walk.line, walk.beyond) = (Line::new(&frame.strides, shift), room + 1);
             }
         }
         walk
@@ -230,8 +236,8 @@ impl<'a, 'w, T: Pod, const N: usize> Walk<N> for NearWalk<'a, 'w, T, N> {
 
     #[inline]
     fn row(&self, first: &[i64; N], len: usize) -> Near<'a, 'w, T, N> {
-        let NearWalk { array, cells, with_shadow, line: Line { place, .. }, reach } = *self;
-        Near { array, cells, first: *first, len, place, reach, with_shadow }
+        let NearWalk { array, cells, with_shadow, line: Line { place, .. }, beyond } = *self;
+        Near { array, cells, first: *first, len, place, beyond, with_shadow }
     }
 }
 
@@ -269,8 +275,8 @@ macro_rules! tuples {
             type Row = ($($name::Row,)*);
             type Walk = ($($name::Walk,)*);
 
-            fn walk(self, _bounds: &[(i64, i64); N]) -> Self::Walk {
-                ($(self.$at.walk(_bounds),)*)
+            fn walk(self, bounds: &[(i64, i64); N]) -> Self::Walk {
+                ($(self.$at.walk(bounds),)*)
             }
         }
 
@@ -278,25 +284,41 @@ macro_rules! tuples {
             type Row = ($($name::Row,)*);
 
             #[inline]
-            fn go_to(&mut self, _first: &[i64; N]) {
-                $(self.$at.go_to(_first);)*
+            fn go_to(&mut self, first: &[i64; N]) {
+                $(self.$at.go_to(first);)*
             }
 
             #[inline]
-            fn step(&mut self, _by: i64) {
-                $(self.$at.step(_by);)*
+            fn step(&mut self, by: i64) {
+                $(self.$at.step(by);)*
             }
 
             #[inline]
-            fn row(&self, _first: &[i64; N], _len: usize) -> Self::Row {
-                ($(self.$at.row(_first, _len),)*)
+            fn row(&self, first: &[i64; N], len: usize) -> Self::Row {
+                ($(self.$at.row(first, len),)*)
             }
         }
     )*};
 }
 
+impl<const N: usize> Rows<N> for () {
+    type Row = ();
+    type Walk = ();
+
+    fn walk(self, _bounds: &[(i64, i64); N]) {}
+}
+
+impl<const N: usize> Walk<N> for () {
+    type Row = ();
+
+    fn go_to(&mut self, _first: &[i64; N]) {}
+
+    fn step(&mut self, _by: i64) {}
+
+    fn row(&self, _first: &[i64; N], _len: usize) {}
+}
+
 tuples! {
-    ()
     (A 0)
     (A 0, B 1)
     (A 0, B 1, C 2)
