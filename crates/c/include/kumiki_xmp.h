@@ -81,7 +81,8 @@ typedef struct kxmp_array {
   ((d).width == 1 ? ((g) - (d).lower) / (d).nodes \
                   : ((g) - (d).lower) / ((d).nodes * (d).width) * (d).width + ((g) - (d).lower) % (d).width)
 /* The same where the width is 1: once for a loop, whose iterations are then one apart. */
-#define KXMP_TURN(d, g) (((g) - (d).lower) / (d).nodes)
+#define KXMP_TURN(d, g) \
+  ((g) >= (d).lower ? ((g) - (d).lower) / (d).nodes : -(((d).lower - (g) + (d).nodes - 1) / (d).nodes))
 /* (lower is the template's lower bound with the offset of the alignment taken off: subscripts of the array go in.) */
 
 typedef struct kxmp_align { int axis; long offset; } kxmp_align;       /* template axis (Fortran order, from 0) of an array dimension, or -1: collapsed */

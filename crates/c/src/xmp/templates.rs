@@ -337,8 +337,12 @@ pub unsafe extern "C" fn kxmp_template_fix(
                 after.bounds = Some(bounds);
             }
             if let Some(forms) = forms(template, ndims, formats, onto)? {
-                let number = |forms: &Vec<Form>| forms.iter().map(Form::number).collect::<Vec<_>>();
-                if before.formats.as_ref().map(number) != Some(number(&forms)) {
+                // Loops are translated for the width that the directive has.
+                let width = |form: &Form| if let Form::Cyclic(width) = form { *width } else { 0 };
+                let known = |forms: &Vec<Form>| {
+                    forms.iter().map(|form| (form.number(), width(form))).collect::<Vec<_>>()
+                };
+                if before.formats.as_ref().map(known) != Some(known(&forms)) {
                     return Err(misuse(format!(
                         "template {}: the formats must be those of its distribute directive",
                         template.name

@@ -302,7 +302,8 @@ impl Translator<'_, '_> {
             let is_its = turn.axis == *axis && Rc::ptr_eq(&turn.template, &array.template);
             let sign = if turn.descending { '-' } else { '+' };
             let (name, first, count) = (&array.name, &turn.first, &turn.count);
-            is_its.then(|| format!("KXMP_TURN(kxd{dim}_{name}, {first} + {offset}) {sign} {count}"))
+            is_its
+                .then(|| format!("KXMP_TURN(kxd{dim}_{name}, (long){first} + {offset}) {sign} (long){count}"))
         })
     }
 

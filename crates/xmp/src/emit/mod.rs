@@ -223,7 +223,7 @@ pub(crate) fn direction(step: &str) -> Direction {
     }
 }
 
-/// A number with its sign and parentheses around it.
+/// A number with its sign and parentheses around it; none that C reads as octal.
 pub(crate) fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
@@ -231,6 +231,7 @@ pub(crate) fn number(text: &str) -> Option<i64> {
     }
     match text.strip_prefix('-') {
         Some(rest) => number(rest).filter(|value| *value >= 0).map(|value| -value),
+        None if text.len() > 1 && text.starts_with('0') => None,
         None => text.parse().ok(),
     }
 }
