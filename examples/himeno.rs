@@ -3,7 +3,7 @@
 //!
 //! `kumiki run -n 4 target/release/examples/himeno`
 
-use kumiki::array::{Align, Array, Format, Mapping, Nodes, Shadow, Template, Width};
+use kumiki::array::{Align, Array, Format, Mapping, Near, Nodes, Rows, Shadow, Template, Width};
 use kumiki::comm::Sum;
 use kumiki::prelude::*;
 
@@ -62,11 +62,11 @@ fn main() -> kumiki::Result<()> {
         gosa = [0.0];
         let under_way = p.start_reflect(&widths, true)?;
         if let Some(block) = inner {
-            gosa[0] += sweep(&fixed, &mut next, block, |index| under_way[index]);
+            gosa[0] += sweep(&fixed, &mut next, block, &under_way);
         }
         let around = under_way.finish()?;
         for block in &outer {
-            gosa[0] += sweep(&fixed, &mut next, *block, |index| around[index]);
+            gosa[0] += sweep(&fixed, &mut next, *block, around);
         }
         next.group()?.allreduce(&mut gosa, Sum)?;
         std::mem::swap(&mut p, &mut next);
@@ -78,27 +78,42 @@ fn main() -> kumiki::Result<()> {
     world.finalize()
 }
 
-/// One step for the cells of a block that are not at a side. Gives the sum of the squares of what they changed by.
-fn sweep(fixed: &Fixed<'_>, next: &mut Array<'_, f32, 3>, block: Block, p: impl Fn([i64; 3]) -> f32) -> f64 {
+/// One step for the cells of a block that are not at a side: rows of `p` come with those around them. Gives the sum of the squares of what cells changed by.
+fn sweep<'a, 'w: 'a>(
+    fixed: &Fixed<'_>,
+    next: &mut Array<'_, f32, 3>,
+    block: Block,
+    p: impl Rows<3, Row = Near<'a, 'w, f32, 3>>,
+) -> f64 {
     let inside = std::array::from_fn(|at| (block[at].0.max(1), block[at].1.min(SIZES[at] as i64 - 2)));
+    let fixed = (&fixed.a, &fixed.b, &fixed.c, &fixed.bound, &fixed.source);
     let mut gosa = 0.0;
-    next.update_in(inside, |[i, j, k], cell| {
-        let at = [i, j, k];
-        let (a, b, c) = (fixed.a[at], fixed.b[at], fixed.c[at]);
-        let q = |di: i64, dj: i64, dk: i64| p([i + di, j + dj, k + dk]);
-        let s0 = a[0] * q(1, 0, 0)
-            + a[1] * q(0, 1, 0)
-            + a[2] * q(0, 0, 1)
-            + b[0] * (q(1, 1, 0) - q(1, -1, 0) - q(-1, 1, 0) + q(-1, -1, 0))
-            + b[1] * (q(0, 1, 1) - q(0, -1, 1) - q(0, 1, -1) + q(0, -1, -1))
-            + b[2] * (q(1, 0, 1) - q(-1, 0, 1) - q(1, 0, -1) + q(-1, 0, -1))
-            + c[0] * q(-1, 0, 0)
-            + c[1] * q(0, -1, 0)
-            + c[2] * q(0, 0, -1)
-            + fixed.source[at];
-        let ss = (s0 * a[3] - q(0, 0, 0)) * fixed.bound[at];
-        gosa += f64::from(ss * ss);
-        *cell = q(0, 0, 0) + OMEGA * ss;
+    next.zip_rows_in(inside, (p, fixed), |_, row, (p, (a, b, c, bound, source))| {
+        let q = |di: i64, dj: i64, dk: i64| p.row([di, dj, dk]);
+        let own = q(0, 0, 0);
+        let (above, behind, right) = (q(1, 0, 0), q(0, 1, 0), q(0, 0, 1));
+        let (below, before, left) = (q(-1, 0, 0), q(0, -1, 0), q(0, 0, -1));
+        let corners = [
+            [q(1, 1, 0), q(1, -1, 0), q(-1, 1, 0), q(-1, -1, 0)],
+            [q(0, 1, 1), q(0, -1, 1), q(0, 1, -1), q(0, -1, -1)],
+            [q(1, 0, 1), q(-1, 0, 1), q(1, 0, -1), q(-1, 0, -1)],
+        ];
+        for (x, cell) in row.iter_mut().enumerate() {
+            let [d, e, f] = corners.map(|[one, two, three, four]| one[x] - two[x] - three[x] + four[x]);
+            let s0 = a[x][0] * above[x]
+                + a[x][1] * behind[x]
+                + a[x][2] * right[x]
+                + b[x][0] * d
+                + b[x][1] * e
+                + b[x][2] * f
+                + c[x][0] * below[x]
+                + c[x][1] * before[x]
+                + c[x][2] * left[x]
+                + source[x];
+            let ss = (s0 * a[x][3] - own[x]) * bound[x];
+            gosa += f64::from(ss * ss);
+            *cell = own[x] + OMEGA * ss;
+        }
     });
     gosa
 }

@@ -20,10 +20,9 @@ fn main() -> kumiki::Result<()> {
     for _ in 0..STEPS {
         // What it gives borrows the array: nobody changes it while the shadow is read.
         let around = field.reflect()?;
-        next.update_rows_in([(1, last - 1), (1, last - 1)], |[i, j], row| {
-            let beside = |i, j| around.row([i, j], row.len());
-            let (above, below, left, right) =
-                (beside(i - 1, j), beside(i + 1, j), beside(i, j - 1), beside(i, j + 1));
+        next.zip_rows_in([(1, last - 1), (1, last - 1)], around, |_, row, around| {
+            let (above, below) = (around.row([-1, 0]), around.row([1, 0]));
+            let (left, right) = (around.row([0, -1]), around.row([0, 1]));
             for (at, cell) in row.iter_mut().enumerate() {
                 *cell = (above[at] + below[at] + left[at] + right[at]) / 4.0;
             }

@@ -25,13 +25,14 @@ fn main() -> kumiki::Result<()> {
     let ring = [Width { low: 1, high: 1, periodic: true }; 2];
     for _ in 0..GENERATIONS {
         let around = cells.reflect_with(&ring, true)?;
-        next.update(|[i, j], cell| {
-            let mut neighbours = 0;
-            for (di, dj) in (-1..=1).flat_map(|di| (-1..=1).map(move |dj| (di, dj))) {
-                neighbours += around[[i + di, j + dj]];
+        next.zip_rows(around, |_, row, around| {
+            // The row, those above and below, and each of them one to the left and one to the right.
+            let rows = [-1, 0, 1].map(|di| [-1, 0, 1].map(|dj| around.row([di, dj])));
+            for (at, cell) in row.iter_mut().enumerate() {
+                let own = rows[1][1][at];
+                let neighbours = rows.iter().flatten().map(|row| row[at]).sum::<u8>() - own;
+                *cell = u8::from(neighbours == 3 || neighbours == 2 && own == 1);
             }
-            neighbours -= around[[i, j]];
-            *cell = u8::from(neighbours == 3 || neighbours == 2 && around[[i, j]] == 1);
         });
         std::mem::swap(&mut cells, &mut next);
     }

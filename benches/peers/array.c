@@ -9,6 +9,7 @@
  *   array.cg.S array.cg.W array.cg.A         ms of the iterations of NPB CG, rows in blocks
  *   array.ep.S array.ep.W array.ep.A         ms of NPB EP
  * Exchanges use derived types; redistributions pack by hand and call MPI_Alltoallv. Results are checked: a wrong one is an error.
+ * It is compiled with -O3.
  */
 #ifndef ASK_H
 #include "ask.h"

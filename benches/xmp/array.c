@@ -1,4 +1,4 @@
-/* Distributed arrays of XcalableMP C, measured on request as benches/peers/array.c measures what is written by hand with MPI: `kumiki xmpcc -O2 array.c -lm`, then
+/* Distributed arrays of XcalableMP C, measured on request as benches/peers/array.c measures what is written by hand with MPI: `kumiki xmpcc -O3 array.c -lm`, then
  * `METRIC REPS` lines on standard input, each answered with one line of JSON, until `quit`.
  *
  *   array.planes.SIDE array.columns.SIDE array.cyclic.SIDE array.transpose.SIDE array.sum.1 array.sum.8192
@@ -286,18 +286,18 @@ static double total[MANY];
 
 static void sum(long count)
 {
-    int nodes = xmp_all_num_nodes();
+    int nodes = xmp_all_num_nodes(), me = xmp_all_node_num();
     double one;
     if (count != 1 && count != MANY) exit(1);
     do {
         start();
         for (long run = 0; run < meter.n; run++) {
             if (count == 1) {
-                one = xmp_all_node_num();
+                one = me;
 #pragma xmp reduction(+:one)
                 total[0] = one;
             } else {
-                for (long i = 0; i < count; i++) total[i] = xmp_all_node_num();
+                for (long i = 0; i < count; i++) total[i] = me;
 #pragma xmp reduction(+:total)
             }
         }

@@ -168,10 +168,10 @@ int main(void)
   double zeta = 0, rnorm = 0, begin, took;
   int it, j, first_row, last_row, first_column, last_column;
   zeta = randlc(&tran, amult);
-  xmp_array_gcllbound(xmp_desc_of(w), 1, &first_row);
-  xmp_array_gclubound(xmp_desc_of(w), 1, &last_row);
-  xmp_array_gcllbound(xmp_desc_of(x), 1, &first_column);
-  xmp_array_gclubound(xmp_desc_of(x), 1, &last_column);
+  first_row = xmp_array_gcllbound(xmp_desc_of(w), 1);
+  last_row = xmp_array_gclubound(xmp_desc_of(w), 1);
+  first_column = xmp_array_gcllbound(xmp_desc_of(x), 1);
+  last_column = xmp_array_gclubound(xmp_desc_of(x), 1);
   makea(first_row, last_row, first_column, last_column);
 #pragma xmp loop (j) on t(j,*)
   for (j = 0; j < NA; j++) x[j] = 1.0;

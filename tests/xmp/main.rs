@@ -44,7 +44,14 @@ fn main() -> ExitCode {
             Ok(())
         }));
     }
-    for (name, body) in [("steps", steps as fn(&Stage)), ("text", text)] {
+    for (name, body) in [
+        ("steps", steps as fn(&Stage)),
+        ("text", text),
+        ("encoding", encoding),
+        ("mpi", mpi),
+        ("elements", elements),
+        ("checked", checked),
+    ] {
         let stage = stage.clone();
         trials.push(Trial::test(format!("command::{name}"), move || {
             body(&stage);
@@ -158,4 +165,67 @@ fn text(stage: &Stage) {
     assert!(said.contains("int odd"), "{said}");
     let printed = succeed(stage.command("xmpcc").arg("-E").arg(&source));
     assert!(printed.contains("kxmp_barrier(\"") && printed.contains("int odd = \"text\";"), "{printed}");
+}
+
+/// Writes a program, compiles it without a word about libraries, and says where it is.
+fn built(stage: &Stage, name: &str, text: &[u8]) -> PathBuf {
+    let source = stage.path("built").join(format!("xmp-{name}.c"));
+    std::fs::write(&source, text).expect("a file");
+    let program = source.with_extension("");
+    succeed(stage.command("xmpcc").arg(&source).arg("-o").arg(&program).env("MPICC", "mpicc.openmpi"));
+    program
+}
+
+/// A text that is no UTF-8 stays as it is, here in EUC-JP; and functions of elements are there without `-lm`.
+fn encoding(stage: &Stage) {
+    let before = b"#include <math.h>\n#include <string.h>\n#include <xmp.h>\n#pragma xmp nodes p[*]\nint main(int argc, char **argv)\n{\n";
+    let text = b"  const char *name = \"\xc1\xc8\xcc\xda\"; /* \xc1\xc8 */\n";
+    let after = b"  (void)argv;\n  return strlen(name) != 4 || (name[3] & 255) != 0xda || pow(sin(argc), 2.0) > 1.0;\n}\n";
+    let program = built(stage, "encoding", &[&before[..], text, after].concat());
+    succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program));
+}
+
+/// A program that includes `xmp.h` before `mpi.h`, or not at all the latter, compiles as it is.
+fn mpi(stage: &Stage) {
+    let text = "#include <xmp.h>\n#include <mpi.h>\n#pragma xmp nodes p[*]\nint main(int argc, char **argv)\n{\n  int size;\n  \
+                xmp_init_mpi(&argc, &argv);\n  MPI_Comm_size(xmp_get_mpi_comm(), &size);\n  xmp_finalize_mpi();\n  return size != 2;\n}\n";
+    let program = built(stage, "mpi", text.as_bytes());
+    let mut job = std::process::Command::new("mpirun.openmpi");
+    job.args(["--oversubscribe", "--allow-run-as-root", "-np", "2"]).arg(&program);
+    succeed(job.env("KUMIKI_TIMEOUT", "120s"));
+    built(stage, "mpi-alone", text.replace("#include <mpi.h>\n", "").as_bytes());
+}
+
+/// What would combine different elements of an array, or replace them, is refused; also where a node has none.
+fn elements(stage: &Stage) {
+    let text = |directive: &str| {
+        format!(
+            "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[5]\n#pragma xmp distribute t[block] onto p\nint a[5];\n\
+             #pragma xmp align a[i] with t[i]\nint main(void)\n{{\n#pragma xmp {directive}\n  return 0;\n}}\n"
+        )
+    };
+    for (name, directive) in [("reduced", "reduction(+:a)"), ("given", "bcast(a)")] {
+        let program = built(stage, name, text(directive).as_bytes());
+        succeed(stage.command("xmprun").args(["-n", "1"]).arg(&program));
+        let mut job = stage.command("xmprun");
+        let said = fail(job.args(["-n", "4"]).arg(&program), 1, "have different elements");
+        assert!(said.contains(&format!("xmp-{name}.c:9")), "{said}");
+    }
+}
+
+/// In the checked mode what nodes do together is compared, and both places are named.
+fn checked(stage: &Stage) {
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[8]\n#pragma xmp distribute t[block] onto p\nint a[8], b[8];\n\
+                #pragma xmp align a[i] with t[i]\n#pragma xmp align b[i] with t[i]\nint main(int argc, char **argv)\n{\n  int first = argc > 1 ? xmpc_node_num() : 1;\n  \
+                (void)argv;\n#pragma xmp barrier\n#pragma xmp gmove\n  a[first:4] = b[2:4];\n  if (xmpc_node_num() == 0) {\n#pragma xmp barrier\n  } else {\n\
+                #pragma xmp barrier\n  }\n  return 0;\n}\n";
+    let program = built(stage, "checked", text.as_bytes());
+    succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program).env("KUMIKI_CHECK", "1"));
+    let mut job = stage.command("xmprun");
+    let said = fail(
+        job.args(["-n", "2"]).arg(&program).arg("differ").env("KUMIKI_CHECK", "1"),
+        1,
+        "rank 0 calls gmove(a ",
+    );
+    assert!(said.contains("and rank 1 calls gmove(a ") && said.contains("xmp-checked.c:13"), "{said}");
 }

@@ -80,6 +80,9 @@ typedef struct kxmp_array {
 #define KXMP_CYCLIC_INDEX(d, g) \
   ((d).width == 1 ? ((g) - (d).lower) / (d).nodes \
                   : ((g) - (d).lower) / ((d).nodes * (d).width) * (d).width + ((g) - (d).lower) % (d).width)
+/* The same where the width is 1: once for a loop, whose iterations are then one apart. */
+#define KXMP_TURN(d, g) \
+  ((g) >= (d).lower ? ((g) - (d).lower) / (d).nodes : -(((d).lower - (g) + (d).nodes - 1) / (d).nodes))
 /* (lower is the template's lower bound with the offset of the alignment taken off: subscripts of the array go in.) */
 
 typedef struct kxmp_align { int axis; long offset; } kxmp_align;       /* template axis (Fortran order, from 0) of an array dimension, or -1: collapsed */
@@ -143,6 +146,7 @@ void kxmp_barrier(const char *where, kxmp_ref on);
 void kxmp_reduction(const char *where, kxmp_ref on, int op, int type, void *value, long count, long id);
 void kxmp_reduction_array(const char *where, kxmp_ref on, int op, kxmp_array *a, long id);   /* the local part, shadow left out */
 void kxmp_bcast(const char *where, kxmp_ref on, const kxmp_ref *from, void *value, kxmp_size bytes, long id);
+void kxmp_bcast_array(const char *where, kxmp_ref on, const kxmp_ref *from, kxmp_array *a, long id);
 void kxmp_wait_async(const char *where, int count, const long *ids, kxmp_ref on);
 
 /* Subscripts of arrays, C order. */

@@ -53,7 +53,7 @@ int xmp_nodes_ndims(xmp_desc_t d, int *ndims);
 int xmp_nodes_index(xmp_desc_t d, int dim, int *index);    /* from 1 */
 int xmpc_nodes_index(xmp_desc_t d, int dim, int *index);   /* from 0 */
 int xmp_nodes_size(xmp_desc_t d, int dim, int *size);
-int xmp_nodes_rank(xmp_desc_t d, int *rank);               /* from 0 */
+int xmp_nodes_rank(xmp_desc_t d, int *rank);               /* from 1 */
 int xmp_nodes_attr(xmp_desc_t d, int *attr);
 int xmp_nodes_equiv(xmp_desc_t d, xmp_desc_t *dn, int *lb, int *ub, int *st);
 
@@ -63,8 +63,8 @@ int xmp_template_fixed(xmp_desc_t d, int *fixed);
 int xmp_template_ndims(xmp_desc_t d, int *ndims);
 int xmp_template_lbound(xmp_desc_t d, int dim, int *lbound);
 int xmp_template_ubound(xmp_desc_t d, int dim, int *ubound);
-int xmp_template_gsize(xmp_desc_t d, int dim, int *size);
-int xmp_template_lsize(xmp_desc_t d, int dim, int *size);
+int xmp_template_gsize(xmp_desc_t d, int dim);             /* the answer itself; so are those of Omni below */
+int xmp_template_lsize(xmp_desc_t d, int dim);
 int xmp_dist_format(xmp_desc_t d, int dim, int *format);
 int xmp_dist_blocksize(xmp_desc_t d, int dim, int *size);
 int xmp_dist_gblockmap(xmp_desc_t d, int dim, int *map);
@@ -86,12 +86,12 @@ int xmp_array_lbound(xmp_desc_t d, int dim, int *lbound);
 int xmp_array_ubound(xmp_desc_t d, int dim, int *ubound);
 int xmp_array_lbound_global(xmp_desc_t d, int dim, int *lbound);
 int xmp_array_ubound_global(xmp_desc_t d, int dim, int *ubound);
-int xmp_array_gsize(xmp_desc_t d, int dim, int *size);
+int xmp_array_gsize(xmp_desc_t d, int dim);
 int xmp_array_lsize(xmp_desc_t d, int dim, int *lsize);        /* without the shadow */
-int xmp_array_gcllbound(xmp_desc_t d, int dim, int *lbound);   /* the first and last index that this node has */
-int xmp_array_gclubound(xmp_desc_t d, int dim, int *ubound);
-int xmp_array_lcllbound(xmp_desc_t d, int dim, int *lbound);   /* and where they are in its part */
-int xmp_array_lclubound(xmp_desc_t d, int dim, int *ubound);
+int xmp_array_gcllbound(xmp_desc_t d, int dim);   /* the first and last index that this node has */
+int xmp_array_gclubound(xmp_desc_t d, int dim);
+int xmp_array_lcllbound(xmp_desc_t d, int dim);   /* and where they are in its part */
+int xmp_array_lclubound(xmp_desc_t d, int dim);
 int xmp_array_laddr(xmp_desc_t d, void **laddr);
 int xmp_array_lead_dim(xmp_desc_t d, int *size);
 int xmp_array_gtol(xmp_desc_t d, const int *g_idx, int *l_idx);

@@ -368,6 +368,81 @@ fn files_are_written_in_parallel_and_read_with_another_mapping() {
 }
 
 #[test]
+fn rows_of_others_go_along() {
+    for ranks in [1, 2, 3, 4] {
+        everywhere(ranks, |world| {
+            let value = |[i, j]: [i64; 2]| 100 * i + j;
+            let grid = if ranks == 4 { [2, 2] } else { [ranks, 1] };
+            let around = [Shadow::Width { low: 1, high: 2 }, Shadow::both(1)];
+            for rows in formats(grid[0], 13) {
+                for columns in formats(grid[1], 9) {
+                    let formats = [rows.clone(), columns];
+                    let is_cyclic = formats.iter().any(|format| matches!(format, Format::Cyclic(_)));
+                    let shadows = if is_cyclic { [Shadow::NONE; 2] } else { around };
+                    let with = matrix(&grid, [13, 9], formats.clone(), shadows)?;
+                    let mut source = Array::<i64, 2>::new(world, &with)?;
+                    source.update(|index, cell| *cell = value(index));
+                    let without = matrix(&grid, [13, 9], formats, [Shadow::NONE; 2])?;
+                    let mut target = Array::<i64, 2>::new(world, &without)?;
+                    // Two lists of three kinds: what is own, with the shadow, and of other elements.
+                    let mut marks = Array::<[i32; 2], 2>::new(world, &without)?;
+                    marks.update(|[i, j], cell| *cell = [i as i32, j as i32]);
+                    let other = source.redistribute(&with)?;
+                    let mut source = other.redistribute(&with)?;
+                    let source = source.reflect()?;
+                    let inside = [(1, 10), (1, 7)];
+                    target.zip_rows_in(
+                        inside,
+                        (source, [&*source; 2], &marks),
+                        |[i, j], row, (near, own, marks)| {
+                            assert!(own.iter().all(|own| *own == near.row([0, 0])));
+                            let wanted: Vec<[i32; 2]> =
+                                (0..row.len()).map(|at| [i as i32, j as i32 + at as i32]).collect();
+                            assert_eq!(marks, wanted);
+                            let reach = if is_cyclic { 0..=0 } else { -1..=1 };
+                            for (di, dj) in reach.clone().flat_map(|di| reach.clone().map(move |dj| (di, dj)))
+                            {
+                                for (at, cell) in near.row([di, dj]).iter().enumerate() {
+                                    assert_eq!(*cell, value([i + di, j + dj + at as i64]));
+                                }
+                            }
+                            row.iter_mut().for_each(|cell| *cell += 1);
+                        },
+                    );
+                    target.for_each(|[i, j], cell| {
+                        let is_inside = (1..=10).contains(&i) && (1..=7).contains(&j);
+                        assert_eq!(cell, i64::from(is_inside));
+                    });
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_row_that_is_not_there_is_told() {
+    everywhere(2, |world| {
+        let mut cube = Array::<u8, 3>::block(world, &[6, 4, 5], &[1, 0, 1])?;
+        let mut other = cube.like()?;
+        let mut small = Array::<u8, 3>::block(world, &[6, 4, 4], &[0, 0, 0])?;
+        let cube = cube.reflect()?;
+        let mut panics = |by: [i64; 3]| {
+            let walk = || other.zip_rows(cube, |_, row, near| assert_eq!(near.row(by).len(), row.len()));
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(walk)).is_err()
+        };
+        assert!(!panics([1, 0, -1]) && !panics([-1, 0, 1]) && !panics([0, 0, 0]));
+        assert!(
+            panics([0, 1, 0]) && panics([2, 0, 0]) && panics([0, 0, -2]) && panics([i64::MIN, 0, i64::MAX])
+        );
+        let walk = || other.zip_rows(&small, |_, _, _| {});
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(walk)).is_err());
+        small.zip_rows(&*cube, |_, small, cube| assert_eq!(small.len(), cube.len()));
+        Ok(())
+    });
+}
+
+#[test]
 fn loops_are_over_own_elements_and_views_are_of_them() {
     everywhere(4, |world| {
         let mapping = matrix(

@@ -68,6 +68,29 @@ fn cyclic_subscripts_are_turned_into_local_ones_once_each() {
 }
 
 #[test]
+fn a_loop_over_what_is_dealt_out_one_by_one_is_counted() {
+    let out = translated("void f(void)\n{\n  int i;\n#pragma xmp loop on l[i]\n  for (i = 0; i < 8; i++) v[i] = v[i] + w[i][0];\n}\n", false);
+    assert!(out.contains("{ long kx_t1_0; "), "{out}");
+    assert!(out.contains("for (i = kx_b1_0, kx_t1_0 = 0; i <= kx_e1_0; i += kx_s1_0, kx_t1_0++)"), "{out}");
+    let element = "kxp_v[KXMP_TURN(kxd0_v, (long)kx_b1_0 + 0) + (long)kx_t1_0]";
+    assert!(out.contains(&format!("{element} = {element} + kxp_w[i][0];")), "{out}");
+    let down = "void f(void)\n{\n#pragma xmp loop on l[i]\n  for (int i = 7; i >= 0; i--) v[i] = 1;\n}\n";
+    let out = translated(down, false);
+    assert!(
+        out.contains("for (int i = kx_b1_0, kx_t1_0 = 0; i >= kx_e1_0; i += kx_s1_0, kx_t1_0++)"),
+        "{out}"
+    );
+    assert!(out.contains("kxp_v[KXMP_TURN(kxd0_v, (long)kx_b1_0 + 0) - (long)kx_t1_0] = 1;"), "{out}");
+    // Other steps, and variables that the body changes, are computed each time.
+    for (step, body) in [("i += 2", "v[i] = 1;"), ("i++", "{ v[i] = 1; i = i; }")] {
+        let text = format!(
+            "void f(void)\n{{\n  int i;\n#pragma xmp loop on l[i]\n  for (i = 0; i < 8; {step}) {body}\n}}\n"
+        );
+        assert!(translated(&text, false).contains("kxp_v[KXMP_CYCLIC_INDEX(kxd0_v, i)] = 1;"));
+    }
+}
+
+#[test]
 fn subscripts_of_omni_stay_local_inside_loops() {
     let body = "double f(int *c)\n{\n  int i;\n  double s = 0;\n#pragma xmp loop on t[i][*]\n  for (i = 0; i < 8; i++) s += w[c[3]][0] + w[i + 1][1];\n  return s;\n}\n";
     let out = translated(body, true);

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
   ASK(xmp_template_lbound, t, 3, 0);
   ASK(xmp_template_ubound, t, 1, 15);
   ASK(xmp_template_ubound, t, 3, 8);
-  ASK(xmp_template_gsize, t, 2, 6);
+  CHECK(xmp_template_gsize(t, 2) == 6);
   ASK(xmp_dist_format, t, 1, XMP_BLOCK);
   ASK(xmp_dist_format, t, 2, XMP_NOT_DISTRIBUTED);
   ASK(xmp_dist_axis, t, 1, 1);
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
   last = first + block - 1 < 15 ? first + block - 1 : 15;
   if (first > 15) first = 0, last = -1;
   ASK(xmp_dist_blocksize, t, 1, block);
-  ASK(xmp_template_lsize, t, 1, last - first + 1);
+  CHECK(xmp_template_lsize(t, 1) == last - first + 1);
   memset(&a, 0, sizeof a);
   kxmp_array_make(&a, HERE, "a", KXMP_FLOAT, sizeof(float), 3, sizes, t, align, shadow, KXMP_OWN, NULL);
   CHECK(xmp_array_ndims(&a, &value) == 0 && value == 3);
@@ -53,7 +53,7 @@ int main(int argc, char **argv) {
   ASK(xmp_array_lbound_global, &a, 2, 0);
   ASK(xmp_array_ubound, &a, 1, 5);
   ASK(xmp_array_ubound_global, &a, 2, 8);
-  ASK(xmp_array_gsize, &a, 3, 15);
+  CHECK(xmp_array_gsize(&a, 3) == 15);
   ASK(xmp_array_lshadow, &a, 3, 1);
   ASK(xmp_array_ushadow, &a, 3, 2);
   /* Element k is at index k + 1 of the template. */
@@ -61,10 +61,10 @@ int main(int argc, char **argv) {
     int from = first - 1 < 0 ? 0 : first - 1, to = last - 1, lead[3], global[3] = { 3, 4, 0 }, local[3];
     if (from <= to) {
       void *address;
-      ASK(xmp_array_gcllbound, &a, 3, from);
-      ASK(xmp_array_gclubound, &a, 3, to);
-      ASK(xmp_array_lcllbound, &a, 3, 1);
-      ASK(xmp_array_lclubound, &a, 3, 1 + to - from);
+      CHECK(xmp_array_gcllbound(&a, 3) == from);
+      CHECK(xmp_array_gclubound(&a, 3) == to);
+      CHECK(xmp_array_lcllbound(&a, 3) == 1);
+      CHECK(xmp_array_lclubound(&a, 3) == 1 + to - from);
       ASK(xmp_array_lsize, &a, 3, to - from + 1);
       CHECK(xmp_array_laddr(&a, &address) == 0 && address == a.base);
       CHECK(xmp_array_lead_dim(&a, lead) == 0 && lead[0] == 6 && lead[1] == 9 && lead[2] == to - from + 4);

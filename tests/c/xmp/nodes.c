@@ -39,7 +39,7 @@ static void sets(void) {
   CHECK(xmpc_nodes_index(p, 1, &index) == 0 && index == me);
   CHECK(xmp_nodes_size(p, 1, &size) == 0 && size == n);
   CHECK(xmp_nodes_attr(p, &attr) == 0 && attr == XMP_ENTIRE_NODES);
-  CHECK(xmp_nodes_rank(p, &index) == 0 && index == me);
+  CHECK(xmp_nodes_rank(p, &index) == 0 && index == me + 1);
 }
 
 static void grids(void) {

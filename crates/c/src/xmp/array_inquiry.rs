@@ -72,9 +72,6 @@ questions! {
         |t: &Template, dim| bounds(t, dim).map(|(lower, _)| lower);
     xmp_template_ubound(ubound) of template, "The upper bound of a dimension of a template." =
         |t: &Template, dim| bounds(t, dim).map(|(_, upper)| upper);
-    xmp_template_gsize(size) of template, "How many indices a dimension of a template has." =
-        |t: &Template, dim| bounds(t, dim).map(|(lower, upper)| upper - lower + 1);
-    xmp_template_lsize(size) of template, "How many indices of a dimension of a template this node has." = own_indices;
     xmp_dist_format(format) of template, "How a dimension of a template is spread." =
         |t: &Template, dim| form(t, dim).map(|form| i64::from(form.number()));
     xmp_dist_blocksize(size) of template, "The width of a block of a dimension of a template." = block;
@@ -94,17 +91,39 @@ questions! {
         |a: Array, dim| a.dimension(dim).map(|(_, dimension)| dimension.size() as i64 - 1);
     xmp_array_ubound_global(ubound) of array, "The upper bound of a dimension of an array." =
         |a: Array, dim| a.dimension(dim).map(|(_, dimension)| dimension.size() as i64 - 1);
-    xmp_array_gsize(size) of array, "How many elements a dimension of an array has." =
-        |a: Array, dim| a.dimension(dim).map(|(_, dimension)| dimension.size() as i64);
     xmp_array_lsize(lsize) of array, "How many elements of a dimension of an array this node has, without the shadow." =
         |a: Array, dim| a.dimension(dim).map(|(at, _)| a.part().map_or(0, |part| part.count(at) as i64));
-    xmp_array_gcllbound(lbound) of array, "The first index of a dimension that this node has." =
+}
+
+/// A question that is answered by the number itself, as the Omni compiler has it; -1, and a line on standard error, if there is none.
+macro_rules! values {
+    ($($name:ident of $what:ident, $doc:literal = $ask:expr;)*) => {$(
+        #[doc = $doc]
+        ///
+        /// # Safety
+        /// The descriptor must be one.
+        #[no_mangle]
+        pub unsafe extern "C" fn $name(d: Descriptor, dim: c_int) -> c_int {
+            // SAFETY: as the caller promises.
+            edge_or(stringify!($name), -1, || unsafe { int($ask($what(d)?, dim)?) })
+        }
+    )*};
+}
+
+values! {
+    xmp_template_gsize of template, "How many indices a dimension of a template has." =
+        |t: &Template, dim| bounds(t, dim).map(|(lower, upper)| upper - lower + 1);
+    xmp_template_lsize of template, "How many indices of a dimension of a template this node has." =
+        own_indices;
+    xmp_array_gsize of array, "How many elements a dimension of an array has." =
+        |a: Array, dim| a.dimension(dim).map(|(_, dimension)| dimension.size() as i64);
+    xmp_array_gcllbound of array, "The first index of a dimension that this node has." =
         |a: Array, dim| ends(&a, dim).map(|(first, _)| first);
-    xmp_array_gclubound(ubound) of array, "The last index of a dimension that this node has." =
+    xmp_array_gclubound of array, "The last index of a dimension that this node has." =
         |a: Array, dim| ends(&a, dim).map(|(_, last)| last);
-    xmp_array_lcllbound(lbound) of array, "Where the first element that this node has of a dimension is in its part." =
+    xmp_array_lcllbound of array, "Where the first element that this node has of a dimension is in its part." =
         |a: Array, dim| places(&a, dim).map(|(first, _)| first);
-    xmp_array_lclubound(ubound) of array, "Where the last element that this node has of a dimension is in its part." =
+    xmp_array_lclubound of array, "Where the last element that this node has of a dimension is in its part." =
         |a: Array, dim| places(&a, dim).map(|(_, last)| last);
 }
 

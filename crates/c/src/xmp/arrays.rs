@@ -16,6 +16,7 @@ use kumiki::array::{Align, Mapping, Shadow};
 use kumiki::{Region, Result};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// `*` as a size.
@@ -91,6 +92,16 @@ pub(super) struct Inside {
     pub(super) number: Option<u64>,
     /// The widths of `reflect_init`.
     pub(super) kept: Option<Kept>,
+}
+
+/// What an array takes beside its elements, at most, but for whole pages before very large ones; its mapping is shared by all arrays that have the same.
+const MOST_BYTES: usize = 1024;
+const _: () = assert!(described(MOST_DIMENSIONS) <= MOST_BYTES);
+
+/// Bytes that describe an array of so many dimensions.
+const fn described(dimensions: usize) -> usize {
+    let each = size_of::<Align>() + size_of::<Option<(usize, i64)>>() + size_of::<Shadow>();
+    size_of::<KxmpArray>() + size_of::<Inside>() + dimensions * each
 }
 
 /// What `reflect_init` was told: how much of each dimension, and whether corners are left out.
@@ -259,14 +270,38 @@ impl Inside {
     fn allocate(&mut self, map: &KxmpMapping, element: usize, name: &str) -> Result<*mut u8> {
         let bytes = size_for(map.elements()?, element, "the array")?;
         session::with(|world| {
-            let region = world.alloc::<u8>(bytes.max(1))?;
-            self.number = directory::enter(world, &region, (name, element, map.space.sizes()))?;
-            let base = region.as_mut_ptr();
+            let lead = lead(bytes, self.aligns.len());
+            let region = world.alloc::<u8>(bytes.max(1) + lead)?;
+            // SAFETY: it has so many bytes, and more.
+            let base = unsafe { region.as_mut_ptr().add(lead) };
+            let what = (name, element, map.space.sizes());
+            self.number = directory::enter(world, region.ptr() + lead, base as usize, what)?;
             self.region = Some(region);
             Ok(base)
         })
     }
 }
+
+/// Bytes that are left before an array: large ones begin a few lines of the cache apart, so that elements with the same index do not drive each other out of
+/// it when a loop goes over many arrays. (Arrays in Rust do the same.) Those so large that it is nothing to them begin pages apart as well: what is known of
+/// pages has its places by their numbers.
+fn lead(bytes: usize, dimensions: usize) -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    if bytes < LARGE {
+        return 0;
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let lines = PLACES.min((MOST_BYTES - described(dimensions)) / LINE + 1);
+    let pages = PLACES.min(bytes / SHARE / PAGE + 1);
+    number % lines * LINE + number % pages * PAGE
+}
+
+const PAGE: usize = 4096;
+/// One part in so many of an array may be left before it for pages.
+const SHARE: usize = 256;
+const LINE: usize = 64;
+const PLACES: usize = 8;
+const LARGE: usize = 32 << 10;
 
 /// Makes an array.
 ///

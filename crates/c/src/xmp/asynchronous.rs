@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_int, c_long};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `KXMP_SYNC`: not asynchronous.
-const AT_ONCE: c_long = -1;
+pub(super) const AT_ONCE: c_long = -1;
 
 /// Memory that a plan moves elements out of, or into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,6 +88,16 @@ pub(super) unsafe fn run(
         if id == AT_ONCE && how.is_none() && from.is_apart(to) {
             // SAFETY: as the caller promises; they do not overlap.
             return unsafe { plan.run(world, from.slice(), to.slice()) };
+        }
+        if id == AT_ONCE && from == to {
+            // SAFETY: as the caller promises.
+            let memory = unsafe { to.slice() };
+            return match how {
+                None => plan.run_inside(world, memory),
+                Some(how) => {
+                    plan.run_combining(world, memory, &mut |into, came| how.merge(into, came, false))
+                }
+            };
         }
         // SAFETY: as the caller promises; the source is not used any more when the target is.
         let underway = plan.start(world, unsafe { from.slice() })?;

@@ -64,8 +64,8 @@ fn place(number: u64) -> (usize, usize) {
     (piece as usize, (number - FIRST * ((1 << piece) - 1)) as usize)
 }
 
-fn entry_of<T: Pod>(region: &Region<T>, mark: u64) -> Entry {
-    let (address, registration) = region.ptr().parts();
+fn entry_of<T: Pod>(there: GlobalPtr<T>, mark: u64) -> Entry {
+    let (address, registration) = there.parts();
     [address.bits(), registration, mark]
 }
 
@@ -75,8 +75,14 @@ fn hash_of(what: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Enters memory of an array, if all nodes execute: its number. `what` is the same for this array on all nodes.
-pub(super) fn enter(world: &World, region: &Region<u8>, what: impl Hash) -> Result<Option<u64>> {
+/// Enters memory of an array, if all nodes execute: its number. It begins `there`, which is `here` for this process; `what` is the same for this array on
+/// all nodes.
+pub(super) fn enter(
+    world: &World,
+    there: GlobalPtr<u8>,
+    here: usize,
+    what: impl Hash,
+) -> Result<Option<u64>> {
     if sets::executing()?.members.len() != world.ranks() || tasks::is_in_plain() {
         return Ok(None);
     }
@@ -90,11 +96,11 @@ pub(super) fn enter(world: &World, region: &Region<u8>, what: impl Hash) -> Resu
     let (piece, at) = place(number);
     while directory.pieces.len() <= piece {
         let next = world.alloc::<Entry>((FIRST as usize) << directory.pieces.len())?;
-        directory.heads.set(directory.pieces.len(), entry_of(&next, 0))?;
+        directory.heads.set(directory.pieces.len(), entry_of(next.ptr(), 0))?;
         directory.pieces.push(next);
     }
-    directory.pieces[piece].write(at, &[entry_of(region, mark)])?;
-    directory.numbers.insert(region.as_mut_ptr() as usize, number);
+    directory.pieces[piece].write(at, &[entry_of(there, mark)])?;
+    directory.numbers.insert(here, number);
     match directory.marks.get_mut(number as usize) {
         Some(known) => *known = Some(mark),
         None => directory.marks.push(Some(mark)),

@@ -1,11 +1,11 @@
 //! `gmove`: an assignment between sections of arrays, wherever they are.
 
 use super::arrays::KxmpArray;
-use super::asynchronous::{run, Memory};
+use super::asynchronous::{run, Memory, AT_ONCE};
 use super::collectives::meet;
 use super::sections::{KxmpPart, KxmpSide, REST};
 use super::sets::Set;
-use super::{conversions, directory, edge, session, sets, MOST_DIMENSIONS};
+use super::{alike, conversions, directory, edge, session, sets, MOST_DIMENSIONS};
 use crate::api::buffers::{list, size_for};
 use crate::guard::misuse;
 use kumiki::array::{Layout, Mapping, Nodes, Plan, Reach, Section, Sub};
@@ -113,6 +113,10 @@ pub unsafe extern "C" fn kxmp_gmove(
             // A variable is with those who execute, and each has its own.
             let mode = if mode == OUT && !left.is_array { COLLECTIVE } else { mode };
             check(&left, &right)?;
+            if mode == COLLECTIVE {
+                let of = |side: &Side| format!("{} {:?}", side.name, side.section);
+                alike(place, &set, || format!("gmove({} = {})", of(&left), of(&right)))?;
+            }
             if left.kind != right.kind && conversions::is_possible(right.kind, left.kind) {
                 return convert_and_move(&set, mode, &left, &right);
             }
@@ -166,7 +170,7 @@ unsafe fn convert_and_move(set: &Set, mode: c_int, left: &Side, right: &Side) ->
             Plan::copy(world, set.nodes()?, left.element, to, from)
         })?;
         // SAFETY: as the caller promises.
-        unsafe { run(&plan, right.memory, left.memory, None, -1) }
+        unsafe { run(&plan, right.memory, left.memory, None, AT_ONCE) }
     };
     if !right.is_array {
         let values = read(right, &layout_of(right));
@@ -241,9 +245,12 @@ fn one_sided(set: &Set, is_get: bool, left: &Side, right: &Side) -> Result<()> {
             };
             moved.push((piece, there));
         }
+        // Where an array is moved into itself, nobody writes before all have read.
+        let is_inside = left.is_array && right.is_array && left.number == right.number;
+        let have_read = || if is_inside { meet(set) } else { Ok(()) };
         match is_get {
-            true => get_all(world, &moved, left, right),
-            false => put_all(world, &moved, left, right),
+            true => get_all(world, &moved, left, right, have_read),
+            false => put_all(world, &moved, left, right, have_read),
         }
     })?;
     meet(set)
@@ -276,7 +283,13 @@ fn shape(layout: &Layout, element: usize) -> Result<Shape> {
 }
 
 /// Everything is read before anything is written.
-fn get_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, from: &Side) -> Result<()> {
+fn get_all(
+    world: &World,
+    pieces: &[(Reach, Option<GlobalPtr<u8>>)],
+    to: &Side,
+    from: &Side,
+    have_read: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let element = to.element;
     let mut values = Vec::with_capacity(pieces.len());
     for (piece, there) in pieces {
@@ -293,12 +306,20 @@ fn get_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, 
             None => read(from, &piece.there),
         });
     }
+    have_read()?;
     pieces.iter().zip(&values).for_each(|((piece, _), bytes)| write(to, &piece.here, bytes));
     Ok(())
 }
 
-fn put_all(world: &World, pieces: &[(Reach, Option<GlobalPtr<u8>>)], to: &Side, from: &Side) -> Result<()> {
+fn put_all(
+    world: &World,
+    pieces: &[(Reach, Option<GlobalPtr<u8>>)],
+    to: &Side,
+    from: &Side,
+    have_read: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let values: Vec<Vec<u8>> = pieces.iter().map(|(piece, _)| read(from, &piece.here)).collect();
+    have_read()?;
     for ((piece, there), bytes) in pieces.iter().zip(&values) {
         match there {
             Some(base) if !bytes.is_empty() => {

@@ -163,7 +163,7 @@ pub unsafe extern "C" fn xmp_nodes_rank(d: Descriptor, rank: *mut c_int) -> c_in
         let nodes = nodes(d)?;
         let own = super::session::with(|world| Ok(nodes.members.position(world.rank())))?;
         let own = own.ok_or_else(|| Error::Refused(format!("this node is not among {}", nodes.name)))?;
-        give(rank, own as c_int)
+        give(rank, own as c_int + 1)
     })
 }
 

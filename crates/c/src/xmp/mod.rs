@@ -92,6 +92,22 @@ unsafe fn edge<T>(place: *const c_char, what: &str, body: impl FnOnce() -> Resul
     }
 }
 
+/// In the checked mode (`KUMIKI_CHECK=1`) what the nodes of a set do together is compared, with the places in the program.
+///
+/// # Safety
+/// `place` must be a text, or NULL.
+unsafe fn alike(place: *const c_char, set: &sets::Set, call: impl FnOnce() -> String) -> Result<()> {
+    if set.is_single() {
+        return Ok(());
+    }
+    let place = || match place.is_null() {
+        true => "an unknown place".to_owned(),
+        // SAFETY: not NULL, so it is a text.
+        false => unsafe { CStr::from_ptr(place) }.to_string_lossy().into_owned(),
+    };
+    session::with(|world| kumiki::array::check_alike(world, set.nodes()?, call, place))
+}
+
 /// The body of a function of `xmp.h` that gives `failed` when something is wrong, after a line on standard error.
 fn edge_or<T>(name: &str, failed: T, body: impl FnOnce() -> Result<T>) -> T {
     guard(body).unwrap_or_else(|failure| {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// `kxmp_sub`: one subscript.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KxmpSub {
     kind: c_int,
     lo: c_long,
@@ -23,7 +23,7 @@ pub struct KxmpSub {
 
 /// `kxmp_ref`: a reference.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KxmpRef {
     of: *const c_void,
     ndims: c_int,
@@ -214,8 +214,32 @@ fn executing_of(members: Members) -> Result<Option<Arc<Set>>> {
 }
 
 /// The set that shares the iterations of a loop: where no variable stands, only nodes with this one's coordinate are in it. In a task, only those that
-/// execute it.
+/// execute it. One that was asked for lately is found.
 pub(super) fn loop_set(reference: &KxmpRef, levels: &[KxmpLevel]) -> Result<Option<Arc<Set>>> {
+    if let Of::Executing = reference.of()? {
+        return sets::executing().map(Some);
+    }
+    let mut wish = LoopWish { on: *reference, axes: [-1; MOST_DIMENSIONS] };
+    wish.axes.iter_mut().zip(levels).for_each(|(axis, level)| *axis = level.axis);
+    if let Some(set) = sets::asked_lately(&wish) {
+        return Ok(set);
+    }
+    let set = find_loop_set(reference, levels)?;
+    sets::note_asked(wish, set.clone());
+    Ok(set)
+}
+
+/// What a set that shares the iterations of a loop is known by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoopWish {
+    on: KxmpRef,
+    axes: [c_int; MOST_DIMENSIONS],
+}
+
+// SAFETY: what its pointer points to lives as long as the program, and is only compared.
+unsafe impl Send for LoopWish {}
+
+fn find_loop_set(reference: &KxmpRef, levels: &[KxmpLevel]) -> Result<Option<Arc<Set>>> {
     let has_variable = |axis: usize| levels.iter().any(|level| usize::try_from(level.axis) == Ok(axis));
     match reference.of()? {
         Of::Executing => sets::executing().map(Some),

@@ -3,7 +3,7 @@
 use super::arrays::{Kept, KxmpArray, KxmpMapping, KxmpWidth};
 use super::asynchronous::{run, Memory};
 use super::values::{Op, Type};
-use super::{edge, session, sets};
+use super::{alike, edge, session, sets};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::array::{Plan, Width};
@@ -94,6 +94,9 @@ pub unsafe extern "C" fn kxmp_reflect(
     unsafe {
         edge(place, "reflect", || {
             let (array, map, widths) = prepared(array, width)?;
+            alike(place, &*sets::executing()?, || {
+                format!("reflect({}, {widths:?}, orthogonal: {})", array.name(), orthogonal != 0)
+            })?;
             reflect(array, &map, &Kept { widths, orthogonal: orthogonal != 0 }, id)
         })
     }
@@ -136,6 +139,7 @@ pub unsafe extern "C" fn kxmp_reflect_do(place: *const c_char, array: *mut KxmpA
             let none = || misuse(format!("{}: there was no reflect_init", array.name()));
             let kept = inside.kept.clone().ok_or_else(none)?;
             let map = array.mapping(inside)?.clone();
+            alike(place, &*sets::executing()?, || format!("reflect_do({}, {kept:?})", array.name()))?;
             reflect(array, &map, &kept, id)
         })
     }
@@ -157,6 +161,9 @@ pub unsafe extern "C" fn kxmp_reduce_shadow(
     unsafe {
         edge(place, "reduce_shadow", || {
             let (array, map, said) = prepared(array, width)?;
+            alike(place, &*sets::executing()?, || {
+                format!("reduce_shadow({}, {said:?}, orthogonal: {})", array.name(), orthogonal != 0)
+            })?;
             let how = Type::new(array.kind)?.how(Op::Sum)?;
             let widths = widths(array, &map, said.as_deref())?;
             let plan = session::with(|world| {

@@ -3,6 +3,7 @@
 //! A set is known by its members, so that a `task` that is executed again finds it. Its group is made by its members alone, when they do something
 //! together for the first time. The stack says which nodes execute: all of them at the bottom, those of a task above.
 
+use super::references::LoopWish;
 use super::session;
 use kumiki::array::Nodes;
 use kumiki::comm::Group;
@@ -25,9 +26,14 @@ pub(super) struct Set {
 struct Known {
     sets: Option<HashMap<Members, Arc<Set>>>,
     executing: Vec<Arc<Set>>,
+    /// Those of the loops of late, the last one first, of those who execute now. A loop that is executed again need not look for its set.
+    loops: Vec<(LoopWish, Option<Arc<Set>>)>,
 }
 
-static KNOWN: Mutex<Known> = Mutex::new(Known { sets: None, executing: Vec::new() });
+/// How many loops are remembered.
+const MOST_LOOPS: usize = 8;
+
+static KNOWN: Mutex<Known> = Mutex::new(Known { sets: None, executing: Vec::new(), loops: Vec::new() });
 
 fn known() -> MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -58,11 +64,28 @@ pub(super) fn begin(world: &World) {
 
 /// The world ends.
 pub(super) fn end_all() {
-    let (sets, executing) = {
+    let left = {
         let mut known = known();
-        (known.sets.take(), std::mem::take(&mut known.executing))
+        (known.sets.take(), std::mem::take(&mut known.executing), std::mem::take(&mut known.loops))
     };
-    drop((sets, executing));
+    drop(left);
+}
+
+/// The set of a loop that was executed lately; none if this node is in none.
+pub(super) fn asked_lately(wish: &LoopWish) -> Option<Option<Arc<Set>>> {
+    known().loops.iter().find(|(known, _)| known == wish).map(|(_, set)| set.clone())
+}
+
+/// Remembers the set of a loop.
+pub(super) fn note_asked(wish: LoopWish, set: Option<Arc<Set>>) {
+    let loops = &mut known().loops;
+    loops.truncate(MOST_LOOPS - 1);
+    loops.insert(0, (wish, set));
+}
+
+/// What was remembered of loops does not hold any more: a template has changed, or others execute.
+pub(super) fn forget_loops() {
+    known().loops.clear();
 }
 
 /// The set of these members; none if this node is not among them.
@@ -96,13 +119,16 @@ fn not_started() -> Error {
 
 /// From now on these execute.
 pub(super) fn push(set: Arc<Set>) {
-    known().executing.push(set);
+    let mut known = known();
+    known.loops.clear();
+    known.executing.push(set);
 }
 
 /// Those who executed before execute again.
 pub(super) fn pop() {
     let mut known = known();
     if known.executing.len() > 1 {
+        known.loops.clear();
         known.executing.pop();
     }
 }

@@ -1,8 +1,8 @@
 //! `template`, `distribute`, `template_fix`: index spaces, which arrays are aligned with and loops run on.
 
-use super::edge;
 use super::nodes::{dimensions, text, Nodes};
 use super::references::{KxmpRef, Subscript, Tag};
+use super::{edge, sets};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::array::{self, Sub};
@@ -146,7 +146,9 @@ impl Template {
     }
 
     fn change(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        sets::forget_loops();
+        state
     }
 
     /// The place in a list with the slowest dimension first of one in a list with the fastest first, and the other way round.
@@ -335,8 +337,12 @@ pub unsafe extern "C" fn kxmp_template_fix(
                 after.bounds = Some(bounds);
             }
             if let Some(forms) = forms(template, ndims, formats, onto)? {
-                let number = |forms: &Vec<Form>| forms.iter().map(Form::number).collect::<Vec<_>>();
-                if before.formats.as_ref().map(number) != Some(number(&forms)) {
+                // Loops are translated for the width that the directive has.
+                let width = |form: &Form| if let Form::Cyclic(width) = form { *width } else { 0 };
+                let known = |forms: &Vec<Form>| {
+                    forms.iter().map(|form| (form.number(), width(form))).collect::<Vec<_>>()
+                };
+                if before.formats.as_ref().map(known) != Some(known(&forms)) {
                     return Err(misuse(format!(
                         "template {}: the formats must be those of its distribute directive",
                         template.name

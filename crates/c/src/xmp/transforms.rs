@@ -3,7 +3,7 @@
 //! Each brings what it needs to where it can be done by a node alone, by a plan, and brings the result to where the program wants it.
 
 use super::arrays::KxmpArray;
-use super::asynchronous::Memory;
+use super::asynchronous::{run, Memory, AT_ONCE};
 use super::inquiry::Descriptor;
 use super::sets::{self, Set};
 use super::values::Type;
@@ -164,27 +164,12 @@ pub unsafe extern "C" fn xmp_transpose(x: Descriptor, a: Descriptor, opt: c_int)
             check(is_turned, || {
                 format!("{} must have two dimensions, as long as those of {} turned round", x.name, a.name)
             })?;
-            let turned = Mapping::new(
-                a.template()?,
-                &[a.size(1), a.size(0)],
-                &[a.align(1), a.align(0)],
-                &[Shadow::NONE; 2],
-            )?;
-            let turned = a.like(turned)?;
-            let (from, to) = (a.bytes(), turned.bytes());
-            let (rows, columns) = (owned_places(&a.map, 0), owned_places(&a.map, 1));
-            let (up, down) = (owned_places(&turned.map, 0), owned_places(&turned.map, 1));
-            let stride =
-                |map: &Mapping| map.part(sets::rank()).strides().first().map_or(1, |&stride| stride as usize);
-            let (wide, high, element) = (stride(&a.map), stride(&turned.map), a.element);
-            for ((_, row), (_, to_column)) in rows.iter().zip(&down) {
-                for ((_, column), (_, to_row)) in columns.iter().zip(&up) {
-                    let (source, target) =
-                        ((row * wide + column) * element, (to_row * high + to_column) * element);
-                    to[target..target + element].copy_from_slice(&from[source..source + element]);
-                }
-            }
-            x.copy_all(&turned, sets::executing()?.nodes()?)
+            let set = sets::executing()?;
+            let plan = session::with(|world| {
+                let (to, from) = ((&x.map, &x.map.whole()), (&a.map, &a.map.whole()));
+                Plan::copy_ordered(world, set.nodes()?, x.element, to, from, &[1, 0])
+            })?;
+            run(&plan, a.memory, x.memory, None, AT_ONCE)
         })
     }
 }

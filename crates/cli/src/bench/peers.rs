@@ -161,11 +161,17 @@ impl Rival for Connected {
 }
 
 impl Peer {
-    /// Builds a program with its compiler, unless that has been done.
-    pub(super) fn compile(&self, workshop: &Workshop, name: &str, text: &str) -> Result<PathBuf, String> {
+    /// Builds a program with its compiler and an option that says how far it is optimised, unless that has been done.
+    pub(super) fn compile(
+        &self,
+        workshop: &Workshop,
+        name: &str,
+        text: &str,
+        optimised: &str,
+    ) -> Result<PathBuf, String> {
         let mut command = workshop::tool(&self.mpicc)?;
         set_environment(&mut command, self.common_environment.iter());
-        command.arg("-O2");
+        command.arg(optimised);
         workshop.build(&program_name(name, &self.mpicc), ("c", text), command, &["-ldl", "-lm"])
     }
 
@@ -260,7 +266,7 @@ fn build(peers: &mut Vec<Peer>) -> Result<(), String> {
     let workshop = Workshop::open()?;
     let scratch = workshop.scratch()?;
     peers.retain_mut(|peer| {
-        let built = peer.compile(&workshop, "rma", PROGRAM);
+        let built = peer.compile(&workshop, "rma", PROGRAM, "-O2");
         match &built {
             Ok(program) => (peer.program, peer.scratch) = (program.clone(), scratch.clone()),
             Err(why) => report(&format!("{} is left out: {why}", peer.name)),

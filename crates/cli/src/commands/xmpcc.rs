@@ -143,7 +143,8 @@ fn asked(line: &[OsString]) -> Result<Asked, String> {
 
 /// Translates and compiles.
 pub(crate) fn run(line: &[OsString]) -> Outcome {
-    let asked = asked(line)?;
+    let mut asked = asked(line)?;
+    asked.mpi |= asked.inputs.iter().any(|&input| uses_mpi(&asked.words[input]));
     let wrapper = Wrapper::new(Language::C).with_mpi(asked.mpi);
     let prefix = cc::prefix()?;
     if asked.inputs.is_empty() {
@@ -228,6 +229,10 @@ fn translate(
     line.extend(["-D_XCALABLEMP=201811", "-iquote"].map(OsString::from));
     line.push(input.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new(".")).into());
     line.extend(preprocessing(asked));
+    if asked.mpi {
+        // What xmp.h has for MPI, wherever the program includes it.
+        line.extend(["-include", "mpi.h"].map(OsString::from));
+    }
     line.extend(cc::compile_flags(prefix));
     if asked.show {
         line.push(input.into());
@@ -241,14 +246,14 @@ fn translate(
         originals: HashMap::new(),
     };
     let text = std::fs::read(input).map_err(|error| format!("cannot read {}: {error}", input.display()))?;
-    line.push(files.copy(input, &String::from_utf8_lossy(&text))?.into());
+    line.push(files.copy(input, &text_of(&text))?.into());
     let done = wrapper.command(&line).and_then(|mut command| command.output());
     let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
     report_text(&done.stderr);
     if !done.status.success() {
         return Ok(false);
     }
-    let preprocessed = String::from_utf8_lossy(&done.stdout);
+    let preprocessed = text_of(&done.stdout);
     files.find_more(&preprocessed);
     let options = kumiki_xmp::Options { omni_local_subscripts: asked.omni_local };
     match kumiki_xmp::translate(&preprocessed, &files.originals, &options) {
@@ -260,13 +265,13 @@ fn translate(
                 (Stage::Text, Some(name)) => name,
                 _ => output,
             };
-            std::fs::write(output, text)
+            std::fs::write(output, bytes_of(&text))
                 .map_err(|error| format!("cannot write {}: {error}", output.display()))?;
             Ok(true)
         }
         Err(problems) => {
             for problem in &problems {
-                report_text(format!("{problem}\n").as_bytes());
+                report_text(&bytes_of(&format!("{problem}\n")));
             }
             Ok(false)
         }
@@ -349,6 +354,10 @@ fn compile(
     if let Some(output) = output {
         words.extend(["-o".into(), output.into()]);
     }
+    if asked.stage == Stage::Program {
+        // Functions of elements are part of the language.
+        words.push("-lm".into());
+    }
     let mut line = wrapper.compiler();
     line.extend(cc::flags(prefix, &words.iter().map(OsString::as_os_str).collect::<Vec<_>>()));
     if asked.show {
@@ -360,6 +369,44 @@ fn compile(
         report(&format!("{} was killed", line[0].to_string_lossy()));
     }
     Ok(done.code().unwrap_or(1))
+}
+
+/// Bytes that are no UTF-8, such as those of texts in EUC-JP or Latin-1, are these characters meanwhile.
+const FIRST_STRANGER: u32 = 0xf700;
+
+/// The text of a file, whatever its encoding: [`bytes_of`] gives its bytes back.
+fn text_of(bytes: &[u8]) -> String {
+    let stranger = |byte: &u8| char::from_u32(FIRST_STRANGER + u32::from(*byte)).unwrap_or_default();
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for known in chunk.valid().chars() {
+            // One that stands for a byte is told byte by byte itself.
+            match (FIRST_STRANGER..FIRST_STRANGER + 256).contains(&u32::from(known)) {
+                true => text.extend(known.encode_utf8(&mut [0; 4]).as_bytes().iter().map(stranger)),
+                false => text.push(known),
+            }
+        }
+        text.extend(chunk.invalid().iter().map(stranger));
+    }
+    text
+}
+
+fn bytes_of(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for known in text.chars() {
+        match u32::from(known).checked_sub(FIRST_STRANGER).and_then(|byte| u8::try_from(byte).ok()) {
+            Some(byte) => bytes.push(byte),
+            None => bytes.extend_from_slice(known.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    bytes
+}
+
+/// Whether a program uses MPI: then it is compiled as `mpicc` would, and finds `mpi.h` as it does with other compilers.
+fn uses_mpi(input: &OsString) -> bool {
+    let text = std::fs::read(input).unwrap_or_default();
+    let has = |word: &str| text.windows(word.len()).any(|found| found == word.as_bytes());
+    ["<mpi.h>", "\"mpi.h\"", "xmp_init_mpi", "xmp_get_mpi_comm", "xmp_nodes_comm"].into_iter().any(has)
 }
 
 /// The user's files, as the preprocessor reads them.
@@ -395,7 +442,7 @@ impl Files<'_> {
             return Err(error);
         }
         let escaped = shown.replace('\\', "\\\\").replace('"', "\\\"");
-        std::fs::write(&copy, format!("# 1 \"{escaped}\"\n{marked}"))
+        std::fs::write(&copy, bytes_of(&format!("# 1 \"{escaped}\"\n{marked}")))
             .map_err(|error| format!("cannot write {copied}: {error}"))?;
         Ok(copied)
     }
@@ -410,7 +457,7 @@ impl Files<'_> {
             if directive.is_some_and(|words| words.starts_with("xmp ") || words.starts_with("kumiki ")) {
                 if !self.originals.contains_key(current) {
                     let bytes = std::fs::read(current.replace("\\\\", "\\")).unwrap_or_default();
-                    self.originals.insert(current.to_owned(), String::from_utf8_lossy(&bytes).into_owned());
+                    self.originals.insert(current.to_owned(), text_of(&bytes));
                 }
             } else if words.starts_with(|c: char| c.is_ascii_digit()) {
                 current = words.split('"').nth(1).unwrap_or("");
@@ -427,7 +474,7 @@ impl Files<'_> {
             return Ok(Some(copy.clone()));
         }
         let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
-        self.copy(&path, &String::from_utf8_lossy(&bytes)).map(Some)
+        self.copy(&path, &text_of(&bytes)).map(Some)
     }
 }
 
@@ -438,6 +485,16 @@ fn known_as(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_the_encoding_of_a_text_its_bytes_come_back() {
+        let texts: [&[u8]; 4] =
+            [b"plain", "\u{7d44}\u{6728}".as_bytes(), b"\xc1\xc8\xcc\xda and \xe9", b"\xef\x9f\xa9\xff"];
+        for bytes in texts {
+            assert_eq!(bytes_of(&text_of(bytes)), bytes);
+        }
+        assert!(text_of(b"int \xe9;").starts_with("int "));
+    }
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()

@@ -3,6 +3,7 @@
 
 use super::space::{misuse, Nodes};
 use crate::{Error, Result, World};
+use std::fmt::Display;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -54,7 +55,21 @@ pub(super) fn alike(world: &World, nodes: &Nodes, what: &str, detail: impl FnOnc
     world.note(compare(world, nodes, &call, Location::caller()))
 }
 
-fn compare(world: &World, nodes: &Nodes, call: &str, at: &Location<'_>) -> Result<()> {
+/// The same for a call of a program in another language, which says itself where it is.
+pub fn check_alike(
+    world: &World,
+    nodes: &Nodes,
+    call: impl FnOnce() -> String,
+    place: impl FnOnce() -> String,
+) -> Result<()> {
+    let checked = world.note(world.arrays().checked.is_on())?;
+    match checked && nodes.contains(world.rank()) {
+        true => world.note(compare(world, nodes, &call(), &place())),
+        false => Ok(()),
+    }
+}
+
+fn compare(world: &World, nodes: &Nodes, call: &str, at: &dyn Display) -> Result<()> {
     let messages = world.messages().context(CONTEXT);
     let me = world.rank();
     let Some(first) = nodes.first() else { return Ok(()) };

@@ -18,9 +18,9 @@ mod global;
 mod schedule;
 mod space;
 
-pub use check::set_check;
+pub use check::{check_alike, set_check};
 pub use coarray::Coarray;
-pub use global::{Array, Copying, NpyElement, Reflected, Reflecting, Shared};
+pub use global::{Array, Copying, Near, NpyElement, Reflected, Reflecting, Rows, Shared};
 pub use schedule::{Cost, Layout, Plan, Reach, Underway, Width};
 pub use space::{
     margin, Align, Axis, Dimension, Format, Mapping, Nodes, Owned, Part, Progression, Section, Shadow, Span,

@@ -258,6 +258,11 @@ impl Translator<'_, '_> {
         let id = self.id(id)?;
         let mut out = String::new();
         for variable in variables {
+            if let Some(chain) = self.chain(variable).filter(is_whole) {
+                let array = chain.array.descriptor();
+                out.push_str(&format!("kxmp_bcast_array({place}, {on}, {from}, &{array}, {id}); "));
+                continue;
+            }
             let memory = self.memory(variable, "bcast")?;
             let bytes = match memory.count.as_str() {
                 "1" => format!("sizeof({})", memory.element),

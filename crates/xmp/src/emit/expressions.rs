@@ -436,7 +436,13 @@ impl Translator<'_, '_> {
             };
             let is_local = is_local && matches!(array.align.get(dim), Some(Some(_)));
             let index = match (dim < array.dims(), array.is_cyclic(dim), is_local) {
-                (true, true, false) => cyclic(&array, dim, &index, is_hoisted),
+                (true, true, false) => {
+                    let counted = match step {
+                        Step::Sub(Sub::At(at)) if is_hoisted => self.in_turn(&array, dim, at),
+                        _ => None,
+                    };
+                    counted.unwrap_or_else(|| cyclic(&array, dim, &index, is_hoisted))
+                }
                 (true, false, true) => {
                     format!("{} - {}.map->dim[{dim}].shift", grouped(&index), array.descriptor())
                 }

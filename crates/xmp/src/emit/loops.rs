@@ -4,8 +4,9 @@ use super::nests::{Level, Way};
 use super::{long, Translator};
 use crate::ast::{Expr, Stmt};
 use crate::directive::{Loop, Notation, Operation, Reduction, Widen, Width};
-use crate::names::{Layout, Set};
+use crate::names::{Array, Layout, Set, Template};
 use crate::source::{Problem, Result, Span};
+use std::rc::Rc;
 
 /// What the text of a `for` becomes.
 pub(super) struct Rewrite {
@@ -13,6 +14,20 @@ pub(super) struct Rewrite {
     pub(super) head: String,
     pub(super) before: String,
     pub(super) after: String,
+    /// Of a dimension that is dealt out one by one.
+    pub(super) turn: Option<Turn>,
+}
+
+/// A loop over what a node has of a dimension that is dealt out one by one: its iterations are counted, so that local indices need no division in each.
+#[derive(Clone)]
+pub(super) struct Turn {
+    name: String,
+    template: Rc<Template>,
+    axis: usize,
+    /// The C names of the first index, and of the number of the iteration.
+    first: String,
+    count: String,
+    descending: bool,
 }
 
 /// The C names of a nest.
@@ -75,6 +90,9 @@ impl Translator<'_, '_> {
             &widen,
             &mut after,
         )?);
+        let whole = Span::new(kept.start.min(directive.start), inner.span.end);
+        self.has_foreign =
+            self.source.foreign.iter().any(|pragma| pragma.start < whole.end && pragma.end > whole.start);
         for (at, level) in levels.iter().enumerate() {
             if level.way == Way::Kept {
                 continue;
@@ -258,6 +276,37 @@ impl Translator<'_, '_> {
             && level.head.step.parse::<i64>().is_ok()
     }
 
+    /// How a level is counted, if nothing but its head changes the variable, and no pragma of others wants the head to be simple.
+    fn turn(&self, one: &Loop, id: usize, at: usize, level: &Level<'_>) -> Option<Turn> {
+        let Some(Set::Template(template)) = self.scopes.set(self.slice(one.on.name)) else { return None };
+        let axis = level.axis.filter(|axis| template.layout(*axis) == Some(Layout::Cyclic))?;
+        let is_by_one = matches!(level.head.step.as_str(), "1" | "-1");
+        if self.has_foreign || !is_by_one || self.changes(&level.one.body, &level.name) {
+            return None;
+        }
+        Some(Turn {
+            name: level.name.clone(),
+            template,
+            axis,
+            first: format!("kx_b{id}_{at}"),
+            count: format!("kx_t{id}_{at}"),
+            descending: level.head.descending,
+        })
+    }
+
+    /// The local index of a subscript of a dimension that is dealt out one by one, inside a loop over it: `at` is the subscript.
+    pub(super) fn in_turn(&self, array: &Array, dim: usize, at: &Expr) -> Option<String> {
+        let (axis, _) = array.align.get(dim)?.as_ref()?;
+        self.turns.iter().rev().find_map(|turn| {
+            let offset = super::number(&self.offset_from(at, &turn.name)?)?;
+            let is_its = turn.axis == *axis && Rc::ptr_eq(&turn.template, &array.template);
+            let sign = if turn.descending { '-' } else { '+' };
+            let (name, first, count) = (&array.name, &turn.first, &turn.count);
+            is_its
+                .then(|| format!("KXMP_TURN(kxd{dim}_{name}, (long){first} + {offset}) {sign} (long){count}"))
+        })
+    }
+
     /// A level that has one range, found before the nest.
     fn range_before(
         &mut self,
@@ -328,22 +377,32 @@ impl Translator<'_, '_> {
         };
         let sign = if level.head.descending { ">=" } else { "<=" };
         let declared = level.head.declared.as_ref().map(|kind| format!("{kind} ")).unwrap_or_default();
-        let head = format!("{declared}{name} = kx_b{id}_{at}; {name} {sign} kx_e{id}_{at}; {counted}{step}");
+        let turn = self.turn(one, id, at, level);
+        let (zero, next) = match &turn {
+            Some(turn) => (format!(", {} = 0", turn.count), format!(", {}++", turn.count)),
+            None => Default::default(),
+        };
+        let head = format!(
+            "{declared}{name} = kx_b{id}_{at}{zero}; {name} {sign} kx_e{id}_{at}; {counted}{step}{next}"
+        );
         let (mut before, mut after) = (String::new(), String::new());
+        if let Some(turn) = turn.as_ref().filter(|_| level.head.declared.is_none()) {
+            (before, after) = (format!("{{ long {}; ", turn.count), " }".into());
+        }
         if level.way == Way::Own {
             let own = Names::new(self.fresh());
             let reference = self.nest_reference_of(one, level)?;
             let widen = self.widen(one, std::slice::from_ref(level))?;
             before = format!(
-                "{{ kxmp_nest {n}; kxmp_nest_begin(&{n}, {}, {reference}, 1, (const kxmp_level[]){{{}}}, {widen}); while (kxmp_nest_next(&{n})) {{ {}",
+                "{before}{{ kxmp_nest {n}; kxmp_nest_begin(&{n}, {}, {reference}, 1, (const kxmp_level[]){{{}}}, {widen}); while (kxmp_nest_next(&{n})) {{ {}",
                 self.at(place),
                 level.text(),
                 self.bounds(one, id, at, level, &own.nest, 0),
                 n = own.nest
             );
-            after = " } }".into();
+            after = format!(" }} }}{after}");
         }
-        Ok(Rewrite { head, before, after })
+        Ok(Rewrite { head, before, after, turn })
     }
 
     /// The widening as an argument; of `peel_and_wait` what declares the two is in `kx_inner` and `kx_margin`.

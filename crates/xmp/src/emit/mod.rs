@@ -62,6 +62,10 @@ pub(crate) struct Translator<'s, 'a> {
     pragmas: HashMap<usize, String>,
     /// Variables of the loop directives around.
     loop_variables: Vec<String>,
+    /// Loops around over dimensions that are dealt out one by one.
+    turns: Vec<loops::Turn>,
+    /// Whether the loops that are being translated have a pragma of others with them.
+    has_foreign: bool,
     /// Inside an array assignment: what stands for the k-th section.
     section: Option<Vec<String>>,
     /// Array types that the user named: words before the name, what is derived.
@@ -219,7 +223,7 @@ pub(crate) fn direction(step: &str) -> Direction {
     }
 }
 
-/// A number with its sign and parentheses around it.
+/// A number with its sign and parentheses around it; none that C reads as octal.
 pub(crate) fn number(text: &str) -> Option<i64> {
     let text = text.trim();
     if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
@@ -227,6 +231,7 @@ pub(crate) fn number(text: &str) -> Option<i64> {
     }
     match text.strip_prefix('-') {
         Some(rest) => number(rest).filter(|value| *value >= 0).map(|value| -value),
+        None if text.len() > 1 && text.starts_with('0') => None,
         None => text.parse().ok(),
     }
 }

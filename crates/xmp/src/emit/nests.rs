@@ -360,7 +360,7 @@ impl Translator<'_, '_> {
         }
     }
 
-    fn changes(&self, stmt: &Stmt, name: &str) -> bool {
+    pub(super) fn changes(&self, stmt: &Stmt, name: &str) -> bool {
         let declares = match &stmt.kind {
             StmtKind::Decl(declaration) => {
                 declaration.declarators.iter().any(|one| self.slice(one.name) == name)

@@ -70,8 +70,11 @@ impl Translator<'_, '_> {
                 parts.push((start, rewrite.before + mark));
                 let head = self.in_place(one.head, rewrite.head);
                 parts.push((one.head, head));
-                let body = self.branch(&one.body)?;
-                parts.push((one.body.span, body + &rewrite.after));
+                let outer = self.turns.len();
+                self.turns.extend(rewrite.turn);
+                let body = self.branch(&one.body);
+                self.turns.truncate(outer);
+                parts.push((one.body.span, body? + &rewrite.after));
             }
             StmtKind::For(one) => {
                 let mark = self.mark(stmt, one);

@@ -18,7 +18,7 @@ impl Arrays<'_> {
             _ => return Err(format!("{size} is no size known here")),
         };
         let field = |value: f32| {
-            let mut field = self.spread::<f32, 3>(sizes, 0, Format::Block(None), 0)?;
+            let mut field = self.spread::<f32, 3>(sizes, 0, Format::Block(None), [0; 3])?;
             field.fill(value);
             Ok::<_, String>(field)
         };
@@ -26,27 +26,23 @@ impl Arrays<'_> {
         let b = [field(0.0)?, field(0.0)?, field(0.0)?];
         let c = [field(1.0)?, field(1.0)?, field(1.0)?];
         let (bound, source, mut next) = (field(1.0)?, field(0.0)?, field(0.0)?);
-        let mut p = self.spread::<f32, 3>(sizes, 0, Format::Block(None), 1)?;
+        let mut p = self.spread::<f32, 3>(sizes, 0, Format::Block(None), [1, 0, 0])?;
         let last = (sizes[0] - 1) as f32;
         p.update(|[i, ..], cell| *cell = (i * i) as f32 / (last * last));
         let inside = sizes.map(|size| (1, size as i64 - 2));
         let mut gosa = 0.0;
+        let mut moved = vec![0.0; sizes[2] as usize];
         self.together(request, |runs| {
             for _ in 0..runs {
                 let mut change = 0.0;
                 let around = p.reflect().map_err(text)?;
-                next.update_rows_in(inside, |first, row| {
-                    let count = row.len();
-                    change += sweep(
-                        row,
-                        |[di, dj, dk]| around.row([first[0] + di, first[1] + dj, first[2] + dk], count),
-                        [&a[0], &a[1], &a[2], &a[3]].map(|array| array.row(first, count)),
-                        [&b[0], &b[1], &b[2]].map(|array| array.row(first, count)),
-                        [&c[0], &c[1], &c[2]].map(|array| array.row(first, count)),
-                        [&bound, &source].map(|array| array.row(first, count)),
-                    );
+                let fixed = (a.each_ref(), b.each_ref(), c.each_ref(), [&bound, &source]);
+                next.zip_rows_in(inside, (around, fixed), |_, row, (p, (a, b, c, rest))| {
+                    let moved = &mut moved[..row.len()];
+                    sweep(row, moved, |by| p.row(by), a, b, c, rest);
+                    change += squares(moved);
                 });
-                p.update_rows_in(inside, |first, row| row.copy_from_slice(next.row(first, row.len())));
+                p.zip_rows_in(inside, &next, |_, row, next| row.copy_from_slice(next));
                 let mut sum = [change];
                 p.group().map_err(text)?.allreduce(&mut sum, Sum).map_err(text)?;
                 gosa = sum[0];
@@ -56,20 +52,26 @@ impl Arrays<'_> {
     }
 }
 
-/// One row of the next field; gives the sum of the squares of what it changed by.
+/// The sum of the squares, one after the other as they come.
+fn squares(values: &[f32]) -> f64 {
+    values.iter().map(|value| f64::from(value * value)).sum()
+}
+
+/// One row of the next field, and what each cell would have to move by.
 #[inline(always)]
 fn sweep<'a>(
     row: &mut [f32],
+    moved: &mut [f32],
     p: impl Fn([i64; 3]) -> &'a [f32],
     a: [&[f32]; 4],
     b: [&[f32]; 3],
     c: [&[f32]; 3],
     [bound, source]: [&[f32]; 2],
-) -> f64 {
+) {
     let count = row.len();
     // Slices of one length, so that the compiler knows that every cell is there.
     let (a, b, c) = (a.map(|row| &row[..count]), b.map(|row| &row[..count]), c.map(|row| &row[..count]));
-    let (bound, source) = (&bound[..count], &source[..count]);
+    let (bound, source, moved) = (&bound[..count], &source[..count], &mut moved[..count]);
     let p = |di, dj, dk| &p([di, dj, dk])[..count];
     let (own, up, down, front, back) = (p(0, 0, 0), p(1, 0, 0), p(-1, 0, 0), p(0, 1, 0), p(0, -1, 0));
     let (right, left) = (p(0, 0, 1), p(0, 0, -1));
@@ -77,7 +79,6 @@ fn sweep<'a>(
     let (front_right, back_right, front_left, back_left) =
         (p(0, 1, 1), p(0, -1, 1), p(0, 1, -1), p(0, -1, -1));
     let (up_right, down_right, up_left, down_left) = (p(1, 0, 1), p(-1, 0, 1), p(1, 0, -1), p(-1, 0, -1));
-    let mut gosa = 0.0;
     for x in 0..count {
         let s0 = a[0][x] * up[x]
             + a[1][x] * front[x]
@@ -90,8 +91,7 @@ fn sweep<'a>(
             + c[2][x] * left[x]
             + source[x];
         let ss = (s0 * a[3][x] - own[x]) * bound[x];
-        gosa += f64::from(ss * ss);
+        moved[x] = ss;
         row[x] = own[x] + OMEGA * ss;
     }
-    gosa
 }

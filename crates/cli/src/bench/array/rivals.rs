@@ -13,6 +13,8 @@ const BY_HAND: &str =
     concat!(include_str!("../../../embedded/ask.h"), include_str!("../../../embedded/array.c"));
 const TRANSLATED: &str = include_str!("../../../embedded/array.xmp.c");
 const XMP: &str = "xmp";
+/// Loops are vectorised, as in Rust: of all C programs here.
+const OPTIMISED: &str = "-O3";
 /// Lines about plain loops.
 const SERIAL: &str = "serial.";
 /// Lines that a program for MPI has no answer to.
@@ -80,7 +82,7 @@ pub(super) fn translated(session: Session) -> Result<Command, String> {
 /// Translates the program and compiles it, unless that has been done.
 fn build() -> Result<PathBuf, String> {
     let mut compile = Command::new(launch::program()?);
-    compile.args(["xmpcc", "-O2"]);
+    compile.args(["xmpcc", OPTIMISED]);
     Workshop::open()?.build("array-xmp", ("c", TRANSLATED), compile, &["-lm"])
 }
 
@@ -92,7 +94,7 @@ pub(super) fn find(list: &str, is_translated: bool) -> Result<Vec<Box<dyn Rival>
     if !others.is_empty() {
         let workshop = Workshop::open()?;
         for peer in peers::find(&others.join(",")).map_err(|why| format!("{why}, {XMP}"))? {
-            match peer.compile(&workshop, "array", BY_HAND) {
+            match peer.compile(&workshop, "array", BY_HAND, OPTIMISED) {
                 Ok(program) => found.push(Box::new(ByHand(peer.running(program)))),
                 Err(why) => report(&format!("{} is left out: {why}", peer.name)),
             }

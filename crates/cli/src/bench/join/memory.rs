@@ -360,7 +360,7 @@ impl Parts {
     }
 
     fn compile(&self, peer: &Peer) -> Result<PathBuf, String> {
-        peer.compile(&self.workshop, "join", PROGRAM)
+        peer.compile(&self.workshop, "join", PROGRAM, "-O2")
     }
 
     /// A master, and each group under a launcher of its own.

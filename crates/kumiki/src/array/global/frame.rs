@@ -14,7 +14,7 @@ pub(super) struct Frame<const N: usize> {
     /// …to here; below it, if there are none.
     pub(super) last: [i64; N],
     /// What is added to an index to give its place: if all dimensions are of that kind.
-    shift: Option<[i64; N]>,
+    pub(super) shift: Option<[i64; N]>,
     dimensions: [Kind; N],
 }
 
@@ -126,6 +126,11 @@ impl<const N: usize> Frame<N> {
     pub(super) fn row(&self, first: [i64; N], len: usize, with_shadow: bool) -> Option<usize> {
         let at = |index| if with_shadow { self.shadow_at(index) } else { self.own_at(index) };
         let start = at(first)?;
+        if let (Some(shift), Some(end)) = (&self.shift, N.checked_sub(1)) {
+            // So many are left of this row.
+            let until = if with_shadow { self.extents[end] as i64 } else { self.last[end] + shift[end] + 1 };
+            return (len as u64 <= (until - first[end] - shift[end]) as u64).then_some(start);
+        }
         if len > 1 {
             let mut last = first;
             if let Some(end) = last.last_mut() {

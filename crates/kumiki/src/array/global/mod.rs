@@ -3,7 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | `frame.rs` | where an element of the local part lies |
+//! | `cells.rs` | its memory |
 //! | `loops.rs` | loops over the own elements: by element, by row, in parallel threads |
+//! | `rows.rs` | rows of others that go along |
 //! | `shadow.rs` | reflect, and reading the shadow while it is valid |
 //! | `moves.rs` | copies of sections, redistribution, transposition |
 //! | `reduce.rs` | sums, extrema and their places |
@@ -13,6 +15,7 @@
 //! | `indexed.rs` | gather and scatter by index arrays |
 //! | `npy.rs` | files that NumPy reads |
 
+mod cells;
 mod frame;
 mod indexed;
 mod loops;
@@ -21,19 +24,22 @@ mod moves;
 mod npy;
 mod order;
 mod reduce;
+mod rows;
 mod shadow;
 mod share;
 
 pub use moves::Copying;
 pub use npy::NpyElement;
+pub use rows::{Near, Rows};
 pub use shadow::{Reflected, Reflecting};
 pub use share::Shared;
 
 use super::check;
 use super::club::Club;
-use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template};
+use super::space::{misuse, Align, Mapping, Nodes, Part, Shadow, Template, MAX_DIMENSIONS};
 use crate::comm::Group;
 use crate::{Pod, Purpose, Result, World};
+use cells::Cells;
 use frame::Frame;
 use kumiki_mem::Booking;
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
@@ -69,9 +75,13 @@ pub struct Array<'w, T: Pod, const N: usize> {
     club: Arc<Club<'w>>,
     mapping: Arc<Mapping>,
     frame: Frame<N>,
-    cells: Vec<T>,
+    cells: Cells<T>,
     _booked: Booking,
 }
+
+/// What an array takes beside its elements, at most; its mapping and what its nodes do together are shared by all arrays that have the same.
+const MOST_BYTES: usize = 1024;
+const _: () = assert!(size_of::<Array<'_, u8, MAX_DIMENSIONS>>() <= MOST_BYTES);
 
 impl<T: Pod, const N: usize> std::fmt::Debug for Array<'_, T, N> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -107,13 +117,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         let bytes = (frame.len as u64).checked_mul(size_of::<T>() as u64);
         let bytes = bytes.ok_or_else(|| misuse("an array with more bytes than there are"))?;
         let booked = club.world.book(Purpose::Data, bytes)?;
-        let mut cells = Vec::new();
-        cells.try_reserve_exact(frame.len).map_err(|_| crate::Error::OutOfMemory {
-            asked: bytes,
-            left: 0,
-            what: "the system has no memory for an array",
-        })?;
-        cells.resize(frame.len, T::zeroed());
+        let cells = Cells::new(frame.len, MOST_BYTES.saturating_sub(size_of::<Array<'w, T, N>>()))?;
         Ok(Array { club, mapping: mapping.clone(), frame, cells, _booked: booked })
     }
 
@@ -194,11 +198,12 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         self.frame.own_at(index).map(|at| &mut self.cells[at])
     }
 
-    /// Own elements side by side in the last dimension: so many from an index on.
+    /// Own elements side by side in the last dimension: so many from an index on. In loops over rows, [`zip_rows`](Self::zip_rows) finds them faster.
     ///
     /// # Panics
     ///
     /// If this rank does not have all of them side by side.
+    #[inline]
     #[track_caller]
     pub fn row(&self, first: [i64; N], len: usize) -> &[T] {
         match self.frame.row(first, len, false) {

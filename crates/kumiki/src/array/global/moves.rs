@@ -166,7 +166,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         let whole = self.world().note(Mapping::everywhere(self.mapping.nodes(), &self.mapping.sizes()))?;
         let mut all = self.beside::<T, N>(&whole)?;
         all.copy_from(&[const { Sub::All }; N], self, &[const { Sub::All }; N])?;
-        Ok(all.cells)
+        Ok(all.cells.into_vec())
     }
 }
 

@@ -63,7 +63,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
             let chosen: Vec<T> = values
                 .cells
                 .iter()
-                .zip(&mask.cells)
+                .zip(mask.cells.iter())
                 .filter(|(_, mask)| **mask != 0)
                 .map(|(value, _)| *value)
                 .collect();
@@ -80,7 +80,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     pub fn unpack_from(&mut self, mask: &Array<'w, u8, N>, vector: &Array<'w, T, 1>) -> Result<u64> {
         self.check("unpack_from", String::new)?;
         let world = self.world();
-        let (mut values, total) = world.note((|| {
+        let (values, total) = world.note((|| {
             same_sizes(&self.mapping, &mask.mapping)?;
             within(&self.club.nodes, [("mask", &mask.club.nodes), ("vector", &vector.club.nodes)])?;
             let (mut values, mask) = (self.in_order(&self.club.nodes)?, mask.in_order(&self.club.nodes)?);
@@ -89,12 +89,11 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
             let mut packed = pieces(&self.club, &counts, &vec![T::zeroed(); chosen])?;
             let total = packed.mapping.len();
             packed.copy_from(&[ALL], vector, &[Sub::range(0, total as i64, 1)])?;
-            let places = values.cells.iter_mut().zip(&mask.cells).filter(|(_, mask)| **mask != 0);
-            places.zip(&packed.cells).for_each(|((place, _), value)| *place = *value);
+            let places = values.cells.iter_mut().zip(mask.cells.iter()).filter(|(_, mask)| **mask != 0);
+            places.zip(packed.cells.iter()).for_each(|((place, _), value)| *place = *value);
             Ok((values, total))
         })())?;
         self.copy_from(&[ALL; N], &values, &[ALL; N])?;
-        values.cells.clear();
         Ok(total)
     }
 }
@@ -137,7 +136,7 @@ impl<'w, T: Pod> Array<'w, T, 1> {
         let world = self.world();
         let mut ordered = world.note(self.in_order(&self.club.nodes))?;
         let mut last = None;
-        for cell in &mut ordered.cells {
+        for cell in ordered.cells.iter_mut() {
             *cell = last.map_or(*cell, |last| operation.apply(last, *cell));
             last = Some(*cell);
         }
@@ -188,7 +187,7 @@ impl<'w, T: Pod> Array<'w, T, 1> {
     pub fn sort_by(&mut self, compare: impl Fn(&T, &T) -> Ordering) -> Result<()> {
         self.check("sort_by", String::new)?;
         let world = self.world();
-        let mut own = std::mem::take(&mut world.note(self.in_order(&self.club.nodes))?.cells);
+        let mut own = world.note(self.in_order(&self.club.nodes))?.cells.into_vec();
         own.sort_unstable_by(&compare);
         let group = self.group()?;
         let members = group.ranks() as usize;

@@ -24,7 +24,7 @@ use std::ops::{Deref, Index};
 /// # }
 /// ```
 pub struct Reflected<'a, 'w, T: Pod, const N: usize> {
-    array: &'a Array<'w, T, N>,
+    pub(super) array: &'a Array<'w, T, N>,
 }
 
 impl<T: Pod, const N: usize> Clone for Reflected<'_, '_, T, N> {
