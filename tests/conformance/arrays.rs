@@ -83,6 +83,81 @@ fn shadows(world: &World) -> Result<()> {
     Ok(())
 }
 
+/// Copies that go in several messages to each rank: again and again, several at a time, given up, within one array, and of some ranks only.
+pub(crate) fn array_rounds(stage: &Stage) {
+    rounds(&stage.world).expect("rounds");
+}
+
+fn rounds(world: &World) -> Result<()> {
+    let (ranks, all) = (world.ranks(), [const { Sub::All }; 2]);
+    let (rows, columns) = (1500, 1100);
+    let blocks = || [Format::Block(None), Format::Block(None)];
+    let from = matrix(&[ranks, 1], [rows, columns], blocks(), [Shadow::NONE; 2])?;
+    let turns = matrix(&[1, ranks], [rows, columns], [Format::Block(None), Format::Cyclic(1)], [Shadow::NONE; 2])?;
+    let across = matrix(&[ranks, 1], [columns, rows], blocks(), [Shadow::NONE; 2])?;
+    let mut source = Array::<f64, 2>::new(world, &from)?;
+    let (mut turned, mut dealt) = (source.beside::<f64, 2>(&across)?, source.beside::<f64, 2>(&turns)?);
+    let mut other = dealt.like()?;
+    for step in 0..4 {
+        let now = move |i: i64, j: i64| value(i, j) + 0.25 * f64::from(step);
+        source.update(|[i, j], cell| *cell = now(i, j));
+        turned.transpose_from(&source)?;
+        turned.for_each(|[j, i], found| assert_eq!(found, now(i, j)));
+        let first = dealt.start_copy_from(&all, &source, &all)?;
+        let given_up = other.start_copy_from(&all, &source, &all)?;
+        source.update(|_, cell| *cell += 1000.0);
+        turned.transpose_from(&source)?;
+        drop(given_up);
+        // Not all finish it at the same time.
+        if world.rank() % 2 == 0 {
+            first.finish()?;
+            other.copy_from(&all, &source, &all)?;
+        } else {
+            while !first.is_done() {
+                std::thread::yield_now();
+            }
+            first.finish()?;
+            other.copy_from(&all, &source, &all)?;
+        }
+        turned.for_each(|[j, i], found| assert_eq!(found, now(i, j) + 1000.0));
+        dealt.for_each(|[i, j], found| assert_eq!(found, now(i, j)));
+        other.for_each(|[i, j], found| assert_eq!(found, now(i, j) + 1000.0));
+    }
+    // It is as if all were read before anything is written.
+    source.update(|[i, j], cell| *cell = value(i, j));
+    source.copy_inside(&[Sub::from(400..1500), Sub::All], &[Sub::from(0..1100), Sub::All])?;
+    source.for_each(|[i, j], found| assert_eq!(found, value(if i < 400 { i } else { i - 400 }, j)));
+    // A shadow of more than one message, added back.
+    let wide = 50_000;
+    let template = Template::new(&[(0, 4 * wide - 1)], &[Format::Block(None)], &Nodes::line(ranks))?;
+    let line = Mapping::new(&template, &[4 * wide as u64], &[Align::with(0, 0)], &[Shadow::both(wide as u64)])?;
+    let mut line = Array::<i64, 1>::new(world, &line)?;
+    let ring = [Width { low: wide as u64, high: wide as u64, periodic: true }];
+    for step in 0..3 {
+        line.update(|[i], cell| *cell = i + step);
+        let around = line.reflect_with(&ring, true)?;
+        if let Some([(low, high)]) = around.bounds() {
+            for i in [low - wide, low - 1, low, high, high + 1, high + wide] {
+                assert_eq!(around[[i]], i.rem_euclid(4 * wide) + step);
+            }
+        }
+        line.reduce_shadow(&ring, true)?;
+        line.for_each(|[i], found| assert_eq!(found, 3 * (i + step)));
+    }
+    // Some ranks by themselves.
+    let half = Nodes::line(ranks).subset(&[Sub::from(0..i64::from(ranks / 2))], world.rank())?;
+    if half.ranks().any(|rank| rank == world.rank()) {
+        let template = Template::new(&[(0, 999)], &[Format::Block(None)], &half)?;
+        let some = Mapping::new(&template, &[1000, 1000], &[Align::with(0, 0), Align::COLLAPSED], &[Shadow::NONE; 2])?;
+        let mut some = Array::<f64, 2>::new(world, &some)?;
+        some.update(|[i, j], cell| *cell = value(i, j));
+        let mut other = some.like()?;
+        other.transpose_from(&some)?;
+        other.for_each(|[j, i], found| assert_eq!(found, value(i, j)));
+    }
+    Ok(())
+}
+
 /// Phases in which any rank reads and writes any element, and coarrays.
 pub(crate) fn array_sharing(stage: &Stage) {
     sharing(&stage.world).expect("sharing");

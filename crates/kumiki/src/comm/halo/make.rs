@@ -4,7 +4,8 @@
 //! the field. Each takes from it what it needs, and says that it has it. If one cannot, all get an error.
 
 use super::geometry::{LinkPlan, Plan, Rules};
-use super::links::{Kind, Link, Links, Parcel, STAGE_BYTES};
+use super::links::{Kind, Link, Links, Parcel};
+use crate::comm::rows::STAGE_BYTES;
 use super::{Halo, HaloOptions};
 use crate::comm::collective::Retired;
 use crate::comm::Cartesian;
