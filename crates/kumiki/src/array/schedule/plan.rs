@@ -9,7 +9,6 @@ use crate::comm::rows;
 use crate::{Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::collections::HashMap;
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How much of the shadow of a dimension a reflect fills.
@@ -360,22 +359,8 @@ const MOST_SCRATCH_BYTES: usize = 1 << 20;
 /// Private memory that is used again, if it could be booked.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    memory: Vec<u8>,
-    booked: Option<Booking>,
-}
-
-impl Deref for Scratch {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.memory
-    }
-}
-
-impl DerefMut for Scratch {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory
-    }
+    pub(super) memory: Vec<u8>,
+    pub(super) booked: Option<Booking>,
 }
 
 /// The plans of a world that were asked for.
@@ -403,23 +388,25 @@ struct Kept {
 }
 
 impl Plans {
-    /// Memory of at least so many bytes.
+    /// Memory of so many bytes; what is in it is anything.
     pub(super) fn scratch(&self, world: &World, bytes: usize) -> Scratch {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = kept.iter().enumerate().filter(|(_, one)| one.len() >= bytes);
-        if let Some((at, _)) = fits.min_by_key(|(_, one)| one.len()) {
-            return kept.swap_remove(at);
+        let fits = kept.iter().enumerate().filter(|(_, one)| one.memory.capacity() >= bytes);
+        if let Some((at, _)) = fits.min_by_key(|(_, one)| one.memory.capacity()) {
+            let mut found = kept.swap_remove(at);
+            found.memory.resize(bytes, 0);
+            return found;
         }
         drop(kept);
-        let booked = world.book(Purpose::Comm, bytes as u64).ok();
-        Scratch { memory: vec![0; bytes], booked }
+        Scratch { memory: vec![0; bytes], booked: world.book(Purpose::Comm, bytes as u64).ok() }
     }
 
     /// Takes memory back.
-    pub(super) fn use_again(&self, memory: Scratch) {
+    pub(super) fn use_again(&self, scratch: Scratch) {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if memory.booked.is_some() && memory.len() <= MOST_SCRATCH_BYTES && kept.len() < MOST_SCRATCH {
-            kept.push(memory);
+        let is_small = scratch.memory.capacity() <= MOST_SCRATCH_BYTES;
+        if scratch.booked.is_some() && is_small && kept.len() < MOST_SCRATCH {
+            kept.push(scratch);
         }
     }
 

@@ -3,20 +3,28 @@
 //! A message has at most [`CHUNK_BYTES`]: what is longer goes in several, one a round, so that parcels stay in the cache and are used again. In a round a rank
 //! sends to all and then takes from all. Before it sends it waits only for what it sent [`ROUNDS_AHEAD`] rounds before: whoever is the furthest behind waits for nobody.
 
-use super::plan::{Peer, Plan};
+use super::plan::{Peer, Plan, Scratch};
 use crate::array::space::misuse;
-use crate::comm::message::{Came, SHORT_BYTES};
+use crate::comm::message::{Came, Lying, SHORT_BYTES};
 use crate::comm::rows::{copy_between, Rows, Section, Sink, Source, STAGE_BYTES};
 use crate::comm::{MessageReceiving, MessageSending, Messages};
-use crate::{Error, Rank, Result, World};
+use crate::{Error, Pending, Rank, Result, World};
+use kumiki_mem::Booking;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The messages of arrays: no program has this number.
 const CONTEXT: u32 = 0x8000_0004;
 
-/// Bytes of a message at most, in whole elements.
+/// Bytes of a message at most, in whole elements: to a rank of this node, and of another one.
 const CHUNK_BYTES: usize = 256 << 10;
+const FAR_CHUNK_BYTES: usize = 256 << 10;
+fn tuned(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+static TUNED: std::sync::LazyLock<[usize; 3]> = std::sync::LazyLock::new(|| {
+    [tuned("X_NEAR", CHUNK_BYTES), tuned("X_FAR", FAR_CHUNK_BYTES), tuned("X_AHEAD", ROUNDS_AHEAD)]
+});
 
 /// How many rounds a rank may be ahead of one that it sends to.
 const ROUNDS_AHEAD: usize = 3;
@@ -97,6 +105,22 @@ pub struct Underway<'w> {
     kept: Vec<u8>,
 }
 
+/// What comes from a peer.
+struct Incoming<'p, 'w> {
+    leg: Leg<'p>,
+    /// Bytes of which nothing has come.
+    due: usize,
+    fetch: Option<Fetch<'w>>,
+}
+
+/// A message that is being read from another node.
+struct Fetch<'w> {
+    pending: Pending<'w, u8>,
+    booked: Option<Booking>,
+    /// The sender has it until it is here.
+    lying: Lying<'w>,
+}
+
 /// How far the pieces of one peer have come.
 struct Leg<'p> {
     rank: Rank,
@@ -107,9 +131,6 @@ struct Leg<'p> {
     chunk: usize,
 }
 
-fn legs(peers: &[Peer], chunk: usize) -> Vec<Leg<'_>> {
-    peers.iter().map(|peer| Leg::new(peer, chunk)).collect()
-}
 
 impl<'p> Leg<'p> {
     fn new(peer: &'p Peer, chunk: usize) -> Leg<'p> {
@@ -119,6 +140,11 @@ impl<'p> Leg<'p> {
     /// Bytes of the next message; none if there is none.
     fn next(&self) -> usize {
         self.left.min(self.chunk)
+    }
+
+    /// How many messages are left.
+    fn rounds(&self) -> usize {
+        self.left.div_ceil(self.chunk)
     }
 
     /// The rows of the piece that is not done.
@@ -155,9 +181,9 @@ impl<'p> Leg<'p> {
         Ok(())
     }
 
-    /// Fails if the next message should have another length.
-    fn check(&self, came: usize) -> Result<()> {
-        match (self.rank, self.next()) {
+    /// Fails if the next message, while so many bytes are due, should have another length.
+    fn check(&self, came: usize, due: usize) -> Result<()> {
+        match (self.rank, due.min(self.chunk)) {
             (_, wanted) if wanted == came => Ok(()),
             (rank, wanted) => Err(Error::Misuse(format!(
                 "rank {rank} sends {came} bytes of an array where {wanted} are expected: do all ranks make the same calls?"
@@ -172,14 +198,14 @@ impl Plan {
         world.note(self.check("source", from.len(), self.from_bytes))?;
         // Receives are posted now, so that plans that overlap in time get what is theirs.
         let messages = world.messages().context(CONTEXT);
-        let chunk = self.chunk();
-        let posted = self.takes.iter().flat_map(|peer| (0..peer.bytes.div_ceil(chunk)).map(|_| peer.rank));
+        let legs = self.legs(world, &self.takes);
+        let posted = legs.iter().flat_map(|leg| (0..leg.rounds()).map(|_| leg.rank));
         let receiving = posted.map(|rank| messages.start_receive::<u8>(rank, 0)).collect::<Result<_>>()?;
         let mut stage = world.arrays().plans.scratch(world, STAGE_BYTES);
         let mut sending = Vec::new();
-        for mut leg in legs(&self.sends, chunk) {
+        for mut leg in self.legs(world, &self.sends) {
             while leg.left > 0 {
-                sending.push(send(world, messages, &mut leg, from, &mut stage[..STAGE_BYTES])?);
+                sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?);
             }
         }
         world.arrays().plans.use_again(stage);
@@ -212,7 +238,7 @@ impl Plan {
         world.note(self.check("target", memory.target().len(), self.to_bytes))?;
         let plans = &world.arrays().plans;
         let mut stage = plans.scratch(world, STAGE_BYTES);
-        let exchanged = self.exchange_staged(world, &mut memory, put, &mut stage[..STAGE_BYTES]);
+        let exchanged = self.exchange_staged(world, &mut memory, put, &mut stage.memory);
         plans.use_again(stage);
         exchanged
     }
@@ -224,17 +250,19 @@ impl Plan {
         put: &mut Put<'_, '_>,
         stage: &mut [u8],
     ) -> Result<()> {
-        let (messages, chunk) = (world.messages().context(CONTEXT), self.chunk());
-        let (mut outs, mut ins) = (legs(&self.sends, chunk), legs(&self.takes, chunk));
-        let longest = self.sends.iter().chain(&self.takes).map(|peer| peer.bytes).max().unwrap_or(0);
-        let rounds = longest.div_ceil(chunk);
+        let messages = world.messages().context(CONTEXT);
+        let mut outs = self.legs(world, &self.sends);
+        let ins = self.legs(world, &self.takes);
+        let rounds = outs.iter().chain(&ins).map(Leg::rounds).max().unwrap_or(0);
+        let mut ins: Vec<_> =
+            ins.into_iter().map(|leg| Incoming { due: leg.left, leg, fetch: None }).collect();
         // Where what comes may go to where something is still to be read, all is read first.
         let reads_first = matches!(memory, Memory::One(_)) && !self.is_apart;
         let mut sending = VecDeque::new();
         let mut sent = 0;
         for round in 0..rounds {
             while sent < if reads_first { rounds } else { round + 1 } {
-                let is_old = |(number, _): &(usize, _)| !reads_first && number + ROUNDS_AHEAD <= sent;
+                let is_old = |(number, _): &(usize, _)| !reads_first && number + TUNED[2] <= sent;
                 while sending.front().is_some_and(is_old) {
                     sending.pop_front().map_or(Ok(()), |(_, old): (_, MessageSending<'_>)| old.wait())?;
                 }
@@ -246,9 +274,12 @@ impl Plan {
             if round == 0 {
                 self.copy_own(memory, put)?;
             }
-            for leg in ins.iter_mut().filter(|leg| leg.left > 0) {
-                self.take(world, messages, leg, memory.target(), put, stage)?;
+            for incoming in ins.iter_mut().filter(|incoming| incoming.due > 0) {
+                self.take(world, messages, incoming, memory.target(), put, stage)?;
             }
+        }
+        for mut last in ins {
+            self.put_fetched(world, last.fetch, &mut last.leg, memory.target(), put)?;
         }
         if rounds == 0 {
             self.copy_own(memory, put)?;
@@ -256,40 +287,62 @@ impl Plan {
         sending.into_iter().try_for_each(|(_, sending)| sending.wait())
     }
 
-    /// Bytes of a message at most.
-    fn chunk(&self) -> usize {
-        (CHUNK_BYTES / self.element.max(1)).max(1) * self.element.max(1)
+    /// How far all of them have come: nowhere yet.
+    fn legs<'p>(&self, world: &World, peers: &'p [Peer]) -> Vec<Leg<'p>> {
+        let (local, element) = (world.local(), self.element.max(1));
+        let leg = |peer: &'p Peer| {
+            let most = if local.is_near(peer.rank) { TUNED[0] } else { TUNED[1] };
+            Leg::new(peer, (most / element).max(1) * element)
+        };
+        peers.iter().map(leg).collect()
     }
 
-    /// Waits for the next message of a peer, and puts what is in it where it belongs.
+    /// Waits for the next message of a peer, and puts what is in it where it belongs. What must be read from another node comes while the one before it is put there.
     fn take<'w>(
         &self,
         world: &'w World,
         messages: Messages<'w>,
-        leg: &mut Leg<'_>,
+        incoming: &mut Incoming<'_, 'w>,
         to: &mut [u8],
         put: &mut Put<'_, '_>,
         stage: &mut [u8],
     ) -> Result<()> {
-        let lying = match messages.receive_lying(leg.rank, 0, stage)? {
-            Came::Here(bytes) => {
-                world.note(leg.check(bytes))?;
-                return leg.unpack(&stage[..bytes], to, put, &mut []);
-            }
-            Came::Lies(lying) => lying,
+        let came = messages.receive_lying(incoming.leg.rank, 0, stage)?;
+        let bytes = match &came {
+            Came::Here(bytes) => *bytes,
+            Came::Lies(lying) => lying.bytes() as usize,
         };
-        let bytes = lying.bytes() as usize;
-        world.note(leg.check(bytes))?;
-        if let Some(span) = lying.span() {
-            return leg.unpack(&span, to, put, stage);
+        world.note(incoming.leg.check(bytes, incoming.due))?;
+        incoming.due -= bytes;
+        match came {
+            Came::Here(_) => incoming.leg.unpack(&stage[..bytes], to, put, &mut []),
+            Came::Lies(lying) => match lying.span() {
+                Some(span) => incoming.leg.unpack(&span, to, put, stage),
+                None => {
+                    let Scratch { memory, booked } = world.arrays().plans.scratch(world, bytes);
+                    let pending = world.get_into(lying.ptr(), memory)?;
+                    let before = incoming.fetch.replace(Fetch { pending, booked, lying });
+                    self.put_fetched(world, before, &mut incoming.leg, to, put)
+                }
+            },
         }
-        let plans = &world.arrays().plans;
-        let mut memory = plans.scratch(world, bytes);
-        world.get_slice(lying.ptr(), &mut memory[..bytes])?;
+    }
+
+    /// Waits for what is being read from another node, and puts it where it belongs.
+    fn put_fetched(
+        &self,
+        world: &World,
+        fetch: Option<Fetch<'_>>,
+        leg: &mut Leg<'_>,
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+    ) -> Result<()> {
+        let Some(Fetch { pending, booked, lying }) = fetch else { return Ok(()) };
+        let memory = pending.complete()?;
         // The sender need not wait until it is unpacked.
         drop(lying);
-        leg.unpack(&memory[..bytes], to, put, stage)?;
-        plans.use_again(memory);
+        leg.unpack(&memory[..], to, put, &mut [])?;
+        world.arrays().plans.use_again(Scratch { memory, booked });
         Ok(())
     }
 
@@ -385,11 +438,11 @@ impl Underway<'_> {
         let plan = self.plan.clone();
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
         let mut receiving = std::mem::take(&mut self.receiving).into_iter();
-        for mut leg in legs(&plan.takes, plan.chunk()) {
+        for mut leg in plan.legs(self.world, &plan.takes) {
             while leg.left > 0 {
                 let Some(next) = receiving.next() else { break };
                 let message = next.wait()?.elements;
-                self.world.note(leg.check(message.len()))?;
+                self.world.note(leg.check(message.len(), leg.left))?;
                 leg.unpack(&message[..], to, put, &mut [])?;
             }
         }

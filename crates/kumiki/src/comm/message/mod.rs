@@ -57,7 +57,7 @@ mod vouched;
 pub(super) use glance::Glance;
 pub use handles::{MessageReceiving, MessageRequest, MessageSending};
 pub use landing::MessageLanding;
-pub(crate) use lying::{Came, SHORT_BYTES};
+pub(crate) use lying::{Came, Lying, SHORT_BYTES};
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::Post;
 pub(crate) use vouched::Name;
