@@ -275,6 +275,11 @@ impl<'a> Rows<'a> {
         self.section.bytes() - self.next * self.section.row - self.begun
     }
 
+    /// Goes past the next bytes, if they are one behind the other in the field: where they are there.
+    pub(crate) fn pass_together(&mut self, bytes: usize) -> Option<Range<usize>> {
+        (self.left() > 0 && self.section.row - self.begun >= bytes).then(|| self.part(bytes))
+    }
+
     /// Where the next bytes of the next row are in the field: as many as that has, but not more than asked for.
     fn part(&mut self, most: usize) -> Range<usize> {
         let (mut ahead, row) = (*self, self.section.row);

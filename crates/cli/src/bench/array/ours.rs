@@ -238,11 +238,12 @@ impl<'a> Arrays<'a> {
         let mut to = self.spread::<f64, 2>([side; 2], 0, Format::Cyclic(1), 0)?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);
         let all = [const { Sub::All }; 2];
+        to.copy_from(&all, &from, &all).map_err(text)?;
+        let value = |i: i64, j: i64| (i * side as i64 + j) as f64;
+        check_all(&to, value)?;
         self.together(request, |runs| {
             (0..runs).try_for_each(|_| to.copy_from(&all, &from, &all)).map_err(text)?;
-            let mut right = true;
-            to.for_each(|[i, j], value| right &= value == (i * side as i64 + j) as f64);
-            check(right)
+            check_ends(&to, value)
         })
     }
 
@@ -250,11 +251,12 @@ impl<'a> Arrays<'a> {
         let mut from = self.spread::<f64, 2>([side; 2], 0, Format::Block(None), 0)?;
         let mut to = from.like().map_err(text)?;
         from.update(|[i, j], cell| *cell = (i * side as i64 + j) as f64);
+        to.transpose_from(&from).map_err(text)?;
+        let value = |i: i64, j: i64| (j * side as i64 + i) as f64;
+        check_all(&to, value)?;
         self.together(request, |runs| {
             (0..runs).try_for_each(|_| to.transpose_from(&from)).map_err(text)?;
-            let mut right = true;
-            to.for_each(|[i, j], value| right &= value == (j * side as i64 + i) as f64);
-            check(right)
+            check_ends(&to, value)
         })
     }
 
@@ -306,6 +308,22 @@ fn spread(
 /// Nanoseconds of an element.
 fn each(times: Vec<f64>, elements: u64) -> Vec<f64> {
     times.into_iter().map(|time| time / elements as f64).collect()
+}
+
+/// Once, before anything is measured.
+fn check_all(matrix: &Array<'_, f64, 2>, value: impl Fn(i64, i64) -> f64) -> Done<()> {
+    let mut right = true;
+    matrix.for_each(|[i, j], found| right &= found == value(i, j));
+    check(right)
+}
+
+/// The last element of each row, as the programs for MPI do in what is measured.
+fn check_ends(matrix: &Array<'_, f64, 2>, value: impl Fn(i64, i64) -> f64) -> Done<()> {
+    let mut right = true;
+    matrix.for_rows(|[i, j], row| {
+        right &= row.last().is_none_or(|last| *last == value(i, j + row.len() as i64 - 1));
+    });
+    check(right)
 }
 
 pub(super) fn check(is_right: bool) -> Done<()> {

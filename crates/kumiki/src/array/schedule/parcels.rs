@@ -6,18 +6,25 @@
 use crate::{GlobalPtr, Region, Result, World};
 use kumiki_mem::Span;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How many bytes are kept at most that are not in use.
 const MOST_IDLE: usize = 4 << 20;
 
+/// How many bytes may be on their way to ranks that come later than this one.
+const MOST_UNAWAITED: usize = 4 << 20;
+
 /// Parcels have a power of two of bytes: this many, or more.
 const SMALLEST: usize = 4 << 10;
 
-/// The parcels of a world that are not in use.
+/// The parcels of a world.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Parcels {
+    /// Those that are not in use.
     idle: Arc<Mutex<VecDeque<Region<u8>>>>,
+    /// Bytes of those that are.
+    used: Arc<AtomicUsize>,
 }
 
 /// Memory for a message. When it is dropped the next message gets it.
@@ -45,7 +52,13 @@ impl Parcels {
             // What is kept of other lengths may be in the way.
             made.or_else(|error| if self.clear() { world.memory.try_alloc(bytes) } else { Err(error) }).ok()
         })?;
+        self.used.fetch_add(bytes, Relaxed);
         Some(Parcel { region: Some(region), parcels: self.clone() })
+    }
+
+    /// Whether so few bytes are on their way that nobody need wait until they have come.
+    pub(super) fn are_few(&self) -> bool {
+        self.used.load(Relaxed) <= MOST_UNAWAITED
     }
 
     /// Gives back what is not in use. Whether there was anything.
@@ -69,6 +82,7 @@ impl Parcel {
 impl Drop for Parcel {
     fn drop(&mut self) {
         let Some(region) = self.region.take() else { return };
+        self.parcels.used.fetch_sub(region.len(), Relaxed);
         let mut idle = self.parcels.idle();
         idle.push_back(region);
         let mut bytes: usize = idle.iter().map(Region::len).sum();

@@ -11,20 +11,14 @@ use crate::comm::{MessageReceiving, MessageSending, Messages};
 use crate::{Error, Pending, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The messages of arrays: no program has this number.
 const CONTEXT: u32 = 0x8000_0004;
 
-/// Bytes of a message at most, in whole elements: to a rank of this node, and of another one.
-const CHUNK_BYTES: usize = 256 << 10;
-const FAR_CHUNK_BYTES: usize = 256 << 10;
-fn tuned(name: &str, usual: usize) -> usize {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
-}
-static TUNED: std::sync::LazyLock<[usize; 3]> = std::sync::LazyLock::new(|| {
-    [tuned("X_NEAR", CHUNK_BYTES), tuned("X_FAR", FAR_CHUNK_BYTES), tuned("X_AHEAD", ROUNDS_AHEAD)]
-});
+/// Bytes of a message at most, in whole elements.
+const CHUNK_BYTES: usize = 512 << 10;
 
 /// How many rounds a rank may be ahead of one that it sends to.
 const ROUNDS_AHEAD: usize = 3;
@@ -105,6 +99,12 @@ pub struct Underway<'w> {
     kept: Vec<u8>,
 }
 
+/// A message that is on its way, and whether it is in a parcel.
+struct Sent<'w> {
+    sending: MessageSending<'w>,
+    is_parcel: bool,
+}
+
 /// What comes from a peer.
 struct Incoming<'p, 'w> {
     leg: Leg<'p>,
@@ -155,6 +155,13 @@ impl<'p> Leg<'p> {
         self.rows.as_mut()
     }
 
+    /// Where the next message goes, if that is one place; then it counts as unpacked.
+    fn pass_together(&mut self, bytes: usize) -> Option<Range<usize>> {
+        let place = self.rows()?.pass_together(bytes)?;
+        self.left -= bytes;
+        Some(place)
+    }
+
     /// Packs the next message.
     fn pack(&mut self, from: &[u8], sink: &mut (impl Sink + ?Sized), stage: &mut [u8]) -> Result<()> {
         let (bytes, mut done) = (self.next(), 0);
@@ -198,14 +205,14 @@ impl Plan {
         world.note(self.check("source", from.len(), self.from_bytes))?;
         // Receives are posted now, so that plans that overlap in time get what is theirs.
         let messages = world.messages().context(CONTEXT);
-        let legs = self.legs(world, &self.takes);
+        let legs = self.legs(&self.takes);
         let posted = legs.iter().flat_map(|leg| (0..leg.rounds()).map(|_| leg.rank));
         let receiving = posted.map(|rank| messages.start_receive::<u8>(rank, 0)).collect::<Result<_>>()?;
         let mut stage = world.arrays().plans.scratch(world, STAGE_BYTES);
         let mut sending = Vec::new();
-        for mut leg in self.legs(world, &self.sends) {
+        for mut leg in self.legs(&self.sends) {
             while leg.left > 0 {
-                sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?);
+                sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?.sending);
             }
         }
         world.arrays().plans.use_again(stage);
@@ -251,8 +258,8 @@ impl Plan {
         stage: &mut [u8],
     ) -> Result<()> {
         let messages = world.messages().context(CONTEXT);
-        let mut outs = self.legs(world, &self.sends);
-        let ins = self.legs(world, &self.takes);
+        let mut outs = self.legs(&self.sends);
+        let ins = self.legs(&self.takes);
         let rounds = outs.iter().chain(&ins).map(Leg::rounds).max().unwrap_or(0);
         let mut ins: Vec<_> =
             ins.into_iter().map(|leg| Incoming { due: leg.left, leg, fetch: None }).collect();
@@ -262,9 +269,9 @@ impl Plan {
         let mut sent = 0;
         for round in 0..rounds {
             while sent < if reads_first { rounds } else { round + 1 } {
-                let is_old = |(number, _): &(usize, _)| !reads_first && number + TUNED[2] <= sent;
+                let is_old = |(number, _): &(usize, _)| !reads_first && number + ROUNDS_AHEAD <= sent;
                 while sending.front().is_some_and(is_old) {
-                    sending.pop_front().map_or(Ok(()), |(_, old): (_, MessageSending<'_>)| old.wait())?;
+                    sending.pop_front().map_or(Ok(()), |(_, old): (_, Sent<'_>)| old.sending.wait())?;
                 }
                 for leg in outs.iter_mut().filter(|leg| leg.left > 0) {
                     sending.push_back((sent, send(world, messages, leg, memory.source(), stage)?));
@@ -284,17 +291,17 @@ impl Plan {
         if rounds == 0 {
             self.copy_own(memory, put)?;
         }
-        sending.into_iter().try_for_each(|(_, sending)| sending.wait())
+        // What is in a parcel comes without this rank, unless there is much of it.
+        let parcels = &world.arrays().plans.parcels;
+        let awaited = sending.into_iter().filter(|(_, sent)| !(sent.is_parcel && parcels.are_few()));
+        awaited.map(|(_, sent)| sent.sending.wait()).collect()
     }
 
     /// How far all of them have come: nowhere yet.
-    fn legs<'p>(&self, world: &World, peers: &'p [Peer]) -> Vec<Leg<'p>> {
-        let (local, element) = (world.local(), self.element.max(1));
-        let leg = |peer: &'p Peer| {
-            let most = if local.is_near(peer.rank) { TUNED[0] } else { TUNED[1] };
-            Leg::new(peer, (most / element).max(1) * element)
-        };
-        peers.iter().map(leg).collect()
+    fn legs<'p>(&self, peers: &'p [Peer]) -> Vec<Leg<'p>> {
+        let element = self.element.max(1);
+        let chunk = (CHUNK_BYTES / element).max(1) * element;
+        peers.iter().map(|peer| Leg::new(peer, chunk)).collect()
     }
 
     /// Waits for the next message of a peer, and puts what is in it where it belongs. What must be read from another node comes while the one before it is put there.
@@ -318,14 +325,30 @@ impl Plan {
             Came::Here(_) => incoming.leg.unpack(&stage[..bytes], to, put, &mut []),
             Came::Lies(lying) => match lying.span() {
                 Some(span) => incoming.leg.unpack(&span, to, put, stage),
-                None => {
-                    let Scratch { memory, booked } = world.arrays().plans.scratch(world, bytes);
-                    let pending = world.get_into(lying.ptr(), memory)?;
-                    let before = incoming.fetch.replace(Fetch { pending, booked, lying });
-                    self.put_fetched(world, before, &mut incoming.leg, to, put)
-                }
+                None => self.fetch(world, lying, incoming, to, put),
             },
         }
+    }
+
+    /// Reads a message from another node: at once if it goes to one place, otherwise while the one before it is put where it belongs.
+    fn fetch<'w>(
+        &self,
+        world: &'w World,
+        lying: Lying<'w>,
+        incoming: &mut Incoming<'_, 'w>,
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+    ) -> Result<()> {
+        let (bytes, Incoming { leg, fetch, .. }) = (lying.bytes() as usize, incoming);
+        if fetch.is_none() && matches!(put, Put::Scatter) {
+            if let Some(place) = leg.pass_together(bytes) {
+                return world.get_slice(lying.ptr(), &mut to[place]);
+            }
+        }
+        let Scratch { memory, booked } = world.arrays().plans.scratch(world, bytes);
+        let pending = world.get_into(lying.ptr(), memory)?;
+        let before = fetch.replace(Fetch { pending, booked, lying });
+        self.put_fetched(world, before, leg, to, put)
     }
 
     /// Waits for what is being read from another node, and puts it where it belongs.
@@ -390,30 +413,32 @@ fn send<'w>(
     leg: &mut Leg<'_>,
     from: &[u8],
     stage: &mut [u8],
-) -> Result<MessageSending<'w>> {
+) -> Result<Sent<'w>> {
     let (rank, bytes) = (leg.rank, leg.next());
+    let plain = |sending| Sent { sending, is_parcel: false };
     let is_short = bytes <= SHORT_BYTES;
     if is_short {
         leg.pack(from, &mut stage[..bytes], &mut [])?;
         if let Some(sending) = messages.start_short(rank, 0, &stage[..bytes])? {
-            return Ok(sending);
+            return Ok(plain(sending));
         }
     }
     let parcel = world.arrays().plans.parcels.take(world, bytes);
     let Some(parcel) = parcel else {
         if is_short {
-            return messages.start_send(rank, 0, &stage[..bytes]);
+            return messages.start_send(rank, 0, &stage[..bytes]).map(plain);
         }
         let mut message = vec![0; bytes];
         leg.pack(from, &mut message[..], &mut [])?;
-        return messages.start_send(rank, 0, message);
+        return messages.start_send(rank, 0, message).map(plain);
     };
     let mut span = world.note(parcel.span(world, bytes))?;
     match is_short {
         true => span.write(0, &stage[..bytes])?,
         false => leg.pack(from, &mut span, stage)?,
     }
-    messages.start_lend(rank, 0, (parcel.ptr(), bytes as u64), Box::new(parcel))
+    let sending = messages.start_lend(rank, 0, (parcel.ptr(), bytes as u64), Box::new(parcel))?;
+    Ok(Sent { sending, is_parcel: true })
 }
 
 impl Underway<'_> {
@@ -438,7 +463,7 @@ impl Underway<'_> {
         let plan = self.plan.clone();
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
         let mut receiving = std::mem::take(&mut self.receiving).into_iter();
-        for mut leg in plan.legs(self.world, &plan.takes) {
+        for mut leg in plan.legs(&plan.takes) {
             while leg.left > 0 {
                 let Some(next) = receiving.next() else { break };
                 let message = next.wait()?.elements;
