@@ -93,7 +93,8 @@ fn rounds(world: &World) -> Result<()> {
     let (rows, columns) = (1500, 1100);
     let blocks = || [Format::Block(None), Format::Block(None)];
     let from = matrix(&[ranks, 1], [rows, columns], blocks(), [Shadow::NONE; 2])?;
-    let turns = matrix(&[1, ranks], [rows, columns], [Format::Block(None), Format::Cyclic(1)], [Shadow::NONE; 2])?;
+    let turns =
+        matrix(&[1, ranks], [rows, columns], [Format::Block(None), Format::Cyclic(1)], [Shadow::NONE; 2])?;
     let across = matrix(&[ranks, 1], [columns, rows], blocks(), [Shadow::NONE; 2])?;
     let mut source = Array::<f64, 2>::new(world, &from)?;
     let (mut turned, mut dealt) = (source.beside::<f64, 2>(&across)?, source.beside::<f64, 2>(&turns)?);
@@ -130,7 +131,8 @@ fn rounds(world: &World) -> Result<()> {
     // A shadow of more than one message, added back.
     let wide = 50_000;
     let template = Template::new(&[(0, 4 * wide - 1)], &[Format::Block(None)], &Nodes::line(ranks))?;
-    let line = Mapping::new(&template, &[4 * wide as u64], &[Align::with(0, 0)], &[Shadow::both(wide as u64)])?;
+    let line =
+        Mapping::new(&template, &[4 * wide as u64], &[Align::with(0, 0)], &[Shadow::both(wide as u64)])?;
     let mut line = Array::<i64, 1>::new(world, &line)?;
     let ring = [Width { low: wide as u64, high: wide as u64, periodic: true }];
     for step in 0..3 {
@@ -148,7 +150,12 @@ fn rounds(world: &World) -> Result<()> {
     let half = Nodes::line(ranks).subset(&[Sub::from(0..i64::from(ranks / 2))], world.rank())?;
     if half.ranks().any(|rank| rank == world.rank()) {
         let template = Template::new(&[(0, 999)], &[Format::Block(None)], &half)?;
-        let some = Mapping::new(&template, &[1000, 1000], &[Align::with(0, 0), Align::COLLAPSED], &[Shadow::NONE; 2])?;
+        let some = Mapping::new(
+            &template,
+            &[1000, 1000],
+            &[Align::with(0, 0), Align::COLLAPSED],
+            &[Shadow::NONE; 2],
+        )?;
         let mut some = Array::<f64, 2>::new(world, &some)?;
         some.update(|[i, j], cell| *cell = value(i, j));
         let mut other = some.like()?;

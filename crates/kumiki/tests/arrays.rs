@@ -335,7 +335,9 @@ fn where_the_budget_has_no_room_for_parcels_private_memory_does() {
         // Lanes, connections and what else is made once.
         transpose(&mut matrices(&world, 30)?)?;
         let mut large = matrices(&world, 300)?;
-        let Err(Error::OutOfMemory { left, .. }) = world.alloc::<u8>(2 << 20) else { panic!("there is a budget") };
+        let Err(Error::OutOfMemory { left, .. }) = world.alloc::<u8>(2 << 20) else {
+            panic!("there is a budget")
+        };
         let taken = world.alloc::<u8>(left as usize - (72 << 10))?;
         world.sync()?;
         // Each message has 80,000 bytes, and a parcel for it 128 KiB.
@@ -357,7 +359,8 @@ fn whoever_exchanges_with_one_that_is_lost_is_told_who_it_is() {
         let faults = Faults { crashes: vec![Crash { rank: VICTIM, operation }], ..Faults::default() };
         let outcome = Cluster::new(3, Network::torus(&[3])).faults(faults).run(|attachment| -> Result<()> {
             let world = World::attach(attachment)?;
-            let told = matrices(&world, 400).and_then(|mut both| (0..2).try_for_each(|_| transpose(&mut both)));
+            let told =
+                matrices(&world, 400).and_then(|mut both| (0..2).try_for_each(|_| transpose(&mut both)));
             if told.is_err() {
                 // Whoever ends now would be missed, too.
                 for _ in 0..3 {

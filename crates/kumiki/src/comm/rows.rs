@@ -473,7 +473,8 @@ pub(crate) fn copy_between(from: &[u8], source: &Section, to: &mut [u8], target:
     if row < LONG_ROW {
         let room = source.across().map_or(STAGE_BYTES / row.max(1) * row, |at| {
             // Whole steps, and so many that tiles are whole, too.
-            let step = source.loops[at + 1..].iter().fold(row, |bytes, (count, _)| bytes.saturating_mul(*count));
+            let step =
+                source.loops[at + 1..].iter().fold(row, |bytes, (count, _)| bytes.saturating_mul(*count));
             (TURNED_STAGE_BYTES / step).max(TURNED_STEPS).saturating_mul(step)
         });
         let room = room.min(source.bytes());
@@ -571,7 +572,8 @@ mod tests {
                 vec![(2, wide(5000)), (33, wide(1)), (65, wide(40))],
                 vec![(9, wide(1)), (35, -wide(11))],
             ] {
-                let start = if loops.iter().any(|(_, stride)| *stride < 0) { 36 * 11 * element } else { element };
+                let start =
+                    if loops.iter().any(|(_, stride)| *stride < 0) { 36 * 11 * element } else { element };
                 let section = Section::of_loops(start, element, loops.clone());
                 assert_eq!(section.across().is_some(), element != 12);
                 let field: Vec<u8> = (0..10_000 * element).map(|byte| (byte * 7 % 251) as u8).collect();
@@ -587,7 +589,8 @@ mod tests {
                     // The same through memory of the arena, and back.
                     let region = world.alloc::<u8>(wanted.len()).unwrap();
                     let mut span = world.local().span(region.address(), wanted.len() as u64).unwrap();
-                    let (mut rows, mut back, mut copy) = (section.rows(), section.rows(), vec![0; field.len()]);
+                    let (mut rows, mut back, mut copy) =
+                        (section.rows(), section.rows(), vec![0; field.len()]);
                     let (mut at, mut came) = (0, 0);
                     while rows.left() > 0 {
                         at += rows.pack(&field, (&mut span, at), most, &mut stage).unwrap();
@@ -596,7 +599,9 @@ mod tests {
                     assert_eq!((at, came), (wanted.len(), wanted.len()));
                     span.read(0, &mut packed).unwrap();
                     assert!(packed == wanted);
-                    assert!(places(start, &loops).iter().all(|at| copy[*at..][..element] == field[*at..][..element]));
+                    assert!(places(start, &loops)
+                        .iter()
+                        .all(|at| copy[*at..][..element] == field[*at..][..element]));
                 }
                 let counts: Vec<usize> = loops.iter().map(|(count, _)| *count).collect();
                 let ranges: Vec<(usize, usize)> = counts.iter().map(|count| (0, *count)).collect();

@@ -131,7 +131,6 @@ struct Leg<'p> {
     chunk: usize,
 }
 
-
 impl<'p> Leg<'p> {
     fn new(peer: &'p Peer, chunk: usize) -> Leg<'p> {
         Leg { rank: peer.rank, pieces: peer.pieces.iter(), rows: None, left: peer.bytes, chunk }

@@ -5,9 +5,9 @@
 
 use super::geometry::{LinkPlan, Plan, Rules};
 use super::links::{Kind, Link, Links, Parcel};
-use crate::comm::rows::STAGE_BYTES;
 use super::{Halo, HaloOptions};
 use crate::comm::collective::Retired;
+use crate::comm::rows::STAGE_BYTES;
 use crate::comm::Cartesian;
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Pod, Purpose, Rank, Region, Result, Team, World};
