@@ -115,7 +115,7 @@ fn rounds(world: &World) -> Result<()> {
             other.copy_from(&all, &source, &all)?;
         } else {
             while !first.is_done() {
-                std::thread::yield_now();
+                world.progress()?;
             }
             first.finish()?;
             other.copy_from(&all, &source, &all)?;

@@ -292,8 +292,8 @@ impl Plan {
         }
         // What is in a parcel comes without this rank, unless there is much of it.
         let parcels = &world.arrays().plans.parcels;
-        let awaited = sending.into_iter().filter(|(_, sent)| !(sent.is_parcel && parcels.are_few()));
-        awaited.map(|(_, sent)| sent.sending.wait()).collect()
+        let mut awaited = sending.into_iter().filter(|(_, sent)| !(sent.is_parcel && parcels.are_few()));
+        awaited.try_for_each(|(_, sent)| sent.sending.wait())
     }
 
     /// How far all of them have come: nowhere yet.
