@@ -1,6 +1,7 @@
 //! Arrays on one node, on several, and on both together: copies between distributions, shadows, reductions, and the phases in which they are shared.
 
 use crate::stage::Stage;
+use crate::way::SIMULATED;
 use kumiki::array::{Align, Array, Coarray, Format, Mapping, Nodes, Shadow, Sub, Template, Width};
 use kumiki::{Result, World};
 use std::sync::Arc;
@@ -80,6 +81,130 @@ fn shadows(world: &World) -> Result<()> {
     assert_eq!(array.max_at()?.1, [39, 29]);
     array.fill(1.0);
     assert_eq!(array.sum()?, 1200.0);
+    Ok(())
+}
+
+/// Copies that go in several messages to each rank: again and again, several at a time, given up, within one array, and of some ranks only.
+pub(crate) fn array_rounds(stage: &Stage) {
+    rounds(&stage.world).expect("rounds");
+}
+
+fn rounds(world: &World) -> Result<()> {
+    let (ranks, all) = (world.ranks(), [const { Sub::All }; 2]);
+    let (rows, columns) = (1500, 1100);
+    let blocks = || [Format::Block(None), Format::Block(None)];
+    let from = matrix(&[ranks, 1], [rows, columns], blocks(), [Shadow::NONE; 2])?;
+    let turns =
+        matrix(&[1, ranks], [rows, columns], [Format::Block(None), Format::Cyclic(1)], [Shadow::NONE; 2])?;
+    let across = matrix(&[ranks, 1], [columns, rows], blocks(), [Shadow::NONE; 2])?;
+    let mut source = Array::<f64, 2>::new(world, &from)?;
+    let (mut turned, mut dealt) = (source.beside::<f64, 2>(&across)?, source.beside::<f64, 2>(&turns)?);
+    let mut other = dealt.like()?;
+    for step in 0..4 {
+        let now = move |i: i64, j: i64| value(i, j) + 0.25 * f64::from(step);
+        source.update(|[i, j], cell| *cell = now(i, j));
+        turned.transpose_from(&source)?;
+        turned.for_each(|[j, i], found| assert_eq!(found, now(i, j)));
+        let first = dealt.start_copy_from(&all, &source, &all)?;
+        let given_up = other.start_copy_from(&all, &source, &all)?;
+        source.update(|_, cell| *cell += 1000.0);
+        turned.transpose_from(&source)?;
+        drop(given_up);
+        // Not all finish it at the same time.
+        if world.rank() % 2 == 0 {
+            first.finish()?;
+            other.copy_from(&all, &source, &all)?;
+        } else {
+            while !first.is_done() {
+                world.progress()?;
+            }
+            first.finish()?;
+            other.copy_from(&all, &source, &all)?;
+        }
+        turned.for_each(|[j, i], found| assert_eq!(found, now(i, j) + 1000.0));
+        dealt.for_each(|[i, j], found| assert_eq!(found, now(i, j)));
+        other.for_each(|[i, j], found| assert_eq!(found, now(i, j) + 1000.0));
+    }
+    // It is as if all were read before anything is written.
+    source.update(|[i, j], cell| *cell = value(i, j));
+    source.copy_inside(&[Sub::from(400..1500), Sub::All], &[Sub::from(0..1100), Sub::All])?;
+    source.for_each(|[i, j], found| assert_eq!(found, value(if i < 400 { i } else { i - 400 }, j)));
+    // A shadow of more than one message, added back.
+    let wide = 50_000;
+    let template = Template::new(&[(0, 4 * wide - 1)], &[Format::Block(None)], &Nodes::line(ranks))?;
+    let line =
+        Mapping::new(&template, &[4 * wide as u64], &[Align::with(0, 0)], &[Shadow::both(wide as u64)])?;
+    let mut line = Array::<i64, 1>::new(world, &line)?;
+    let ring = [Width { low: wide as u64, high: wide as u64, periodic: true }];
+    for step in 0..3 {
+        line.update(|[i], cell| *cell = i + step);
+        let around = line.reflect_with(&ring, true)?;
+        if let Some([(low, high)]) = around.bounds() {
+            for i in [low - wide, low - 1, low, high, high + 1, high + wide] {
+                assert_eq!(around[[i]], i.rem_euclid(4 * wide) + step);
+            }
+        }
+        line.reduce_shadow(&ring, true)?;
+        line.for_each(|[i], found| assert_eq!(found, 3 * (i + step)));
+    }
+    // Some ranks by themselves.
+    let half = Nodes::line(ranks).subset(&[Sub::from(0..i64::from(ranks / 2))], world.rank())?;
+    if half.ranks().any(|rank| rank == world.rank()) {
+        let template = Template::new(&[(0, 999)], &[Format::Block(None)], &half)?;
+        let some = Mapping::new(
+            &template,
+            &[1000, 1000],
+            &[Align::with(0, 0), Align::COLLAPSED],
+            &[Shadow::NONE; 2],
+        )?;
+        let mut some = Array::<f64, 2>::new(world, &some)?;
+        some.update(|[i, j], cell| *cell = value(i, j));
+        let mut other = some.like()?;
+        other.transpose_from(&some)?;
+        other.for_each(|[j, i], found| assert_eq!(found, value(i, j)));
+    }
+    Ok(())
+}
+
+/// Copies that go one way, to a rank that comes late to all of them: more than it has given credit for. Then all do something together that is no message.
+pub(crate) fn array_late(stage: &Stage) {
+    late(stage).expect("late");
+}
+
+fn late(stage: &Stage) -> Result<()> {
+    let world = &stage.world;
+    let ranks = i64::from(world.ranks());
+    let line = |size: i64| {
+        let line = Template::new(&[(0, size - 1)], &[Format::Block(None)], &Nodes::line(world.ranks()))?;
+        Mapping::new(&line, &[size as u64], &[Align::with(0, 0)], &[Shadow::NONE])
+    };
+    // One message, two, and one with little behind it.
+    for (bytes, times) in [(16 << 10, 20), (600 << 10, 3), (516 << 10, 3)] {
+        let side = bytes / 8;
+        let mut source = Array::<i64, 1>::new(world, &line(ranks * side)?)?;
+        let mut target = source.beside::<i64, 1>(&line(2 * ranks * side)?)?;
+        source.update(|[i], cell| *cell = i + 1);
+        // From the first rank to the last, side by side and in every other place.
+        for step in [1, 2] {
+            let right = [Sub::from(0..side)];
+            let left = [Sub::range(2 * (ranks - 1) * side, side, step)];
+            target.update(|_, cell| *cell = 0);
+            if world.rank() + 1 == world.ranks() && stage.way.nodes != SIMULATED {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            for _ in 0..times {
+                target.copy_from(&left, &source, &right)?;
+            }
+            target.start_copy_from(&left, &source, &right)?.finish()?;
+            let sum = target.sum()?;
+            assert_eq!(sum, side * (side + 1) / 2, "{bytes} bytes, step {step}");
+            target.for_each(|[i], found| {
+                let at = i - 2 * (ranks - 1) * side;
+                let is_in = at >= 0 && at % step == 0 && at / step < side;
+                assert_eq!(found, if is_in { at / step + 1 } else { 0 });
+            });
+        }
+    }
     Ok(())
 }
 

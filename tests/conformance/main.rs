@@ -159,6 +159,8 @@ const TOPICS: &[Topic] = &[
     topic("left_blocks", &[NODES], collectives::left_blocks),
     topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
     topic("array_copies", &[NODES], arrays::array_copies),
+    topic("array_rounds", &[NODES], arrays::array_rounds),
+    topic("array_late", &[NODES], arrays::array_late),
     topic("array_shadows", &[NODES], arrays::array_shadows),
     topic("array_sharing", &[NODES], arrays::array_sharing),
     topic("halos", &[NODES], halos::halos),

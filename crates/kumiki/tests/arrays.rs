@@ -5,7 +5,7 @@ use kumiki::array::{
 };
 use kumiki::comm::{Max, Sum};
 use kumiki::{Error, Result, World};
-use kumiki_sim::{Cluster, Network};
+use kumiki_sim::{Cluster, Crash, End, Faults, Network, Time};
 use std::sync::Arc;
 
 /// Runs a program on all ranks of a small cluster.
@@ -309,6 +309,80 @@ fn what_comes_for_a_reflect_that_is_given_up_does_not_go_to_the_next() {
         }
         Ok(())
     });
+}
+
+/// Two square matrices on all ranks.
+fn matrices(world: &World, size: u64) -> Result<[Array<'_, f64, 2>; 2]> {
+    let blocks = [Format::Block(None), Format::Block(None)];
+    let mapping = matrix(&[world.ranks(), 1], [size; 2], blocks, [Shadow::NONE; 2])?;
+    let array = Array::new(world, &mapping)?;
+    let other = array.like()?;
+    Ok([array, other])
+}
+
+fn transpose([array, other]: &mut [Array<'_, f64, 2>; 2]) -> Result<()> {
+    array.update(|[i, j], cell| *cell = (i * 1000 + j) as f64);
+    other.fill(0.0);
+    other.transpose_from(array)?;
+    other.for_each(|[j, i], value| assert_eq!(value, (i * 1000 + j) as f64));
+    Ok(())
+}
+
+#[test]
+fn where_the_budget_has_no_room_for_parcels_private_memory_does() {
+    let outcome = Cluster::new(3, Network::torus(&[3])).budget_bytes(2 << 20).run(|attachment| {
+        let world = World::attach(attachment)?;
+        // Lanes, connections and what else is made once.
+        transpose(&mut matrices(&world, 30)?)?;
+        let mut large = matrices(&world, 300)?;
+        let Err(Error::OutOfMemory { left, .. }) = world.alloc::<u8>(2 << 20) else {
+            panic!("there is a budget")
+        };
+        let taken = world.alloc::<u8>(left as usize - (72 << 10))?;
+        world.sync()?;
+        // Each message has 80,000 bytes, and a parcel for it 128 KiB.
+        (0..3).try_for_each(|_| transpose(&mut large))?;
+        world.sync()?;
+        drop(taken);
+        (0..3).try_for_each(|_| transpose(&mut large))?;
+        drop(large);
+        world.finalize()
+    });
+    let ends = outcome.expect("it runs").values().expect("nobody panicked");
+    assert_eq!(ends, vec![Ok(()); 3]);
+}
+
+#[test]
+fn whoever_exchanges_with_one_that_is_lost_is_told_who_it_is() {
+    const VICTIM: u32 = 1;
+    for operation in (1..).step_by(3) {
+        let faults = Faults { crashes: vec![Crash { rank: VICTIM, operation }], ..Faults::default() };
+        let outcome = Cluster::new(3, Network::torus(&[3])).faults(faults).run(|attachment| -> Result<()> {
+            let world = World::attach(attachment)?;
+            let told =
+                matrices(&world, 400).and_then(|mut both| (0..2).try_for_each(|_| transpose(&mut both)));
+            if told.is_err() {
+                // Whoever ends now would be missed, too.
+                for _ in 0..3 {
+                    kumiki_sim::compute(Time::from_seconds(1.0));
+                    let _ = world.progress();
+                }
+                return told;
+            }
+            world.finalize()
+        });
+        let outcome = outcome.expect("nobody hangs");
+        for (rank, end) in outcome.ends.iter().enumerate() {
+            match end {
+                End::Crashed | End::Returned(Ok(())) => {}
+                End::Returned(Err(Error::PeerLost { rank: VICTIM, .. })) => {}
+                other => panic!("rank {rank}, crash at {operation}: {other:?}"),
+            }
+        }
+        if !outcome.ends.iter().any(|end| matches!(end, End::Crashed)) {
+            return;
+        }
+    }
 }
 
 #[test]

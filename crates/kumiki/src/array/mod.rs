@@ -34,3 +34,10 @@ pub(crate) struct State {
     left: club::Left,
     checked: check::Checked,
 }
+
+impl State {
+    /// Gives back memory that is kept for the next messages. Whether there was any.
+    pub(crate) fn give_back(&self) -> bool {
+        self.plans.give_back()
+    }
+}

@@ -1,9 +1,84 @@
-//! Boxes of memory as rows of bytes, and copying them: short rows by loops over a fixed length, long ones as they are. Halos and arrays use them.
+//! Boxes of memory as rows of bytes, and copying them: short rows by loops over a fixed length, long ones as they are, and those of which the short side lies
+//! across in tiles. Halos and arrays use them.
+
+use crate::Result;
+use kumiki_mem::Span;
+use std::ops::Range;
 
 /// From here on a row is copied by itself; shorter ones are gathered first.
 pub(crate) const LONG_ROW: usize = 256;
 /// Bytes that stay in the innermost cache between being gathered and scattered.
-const STAGE_BYTES: usize = 8 << 10;
+pub(crate) const STAGE_BYTES: usize = 8 << 10;
+/// The same of rows that lie across: several of them, so that a tile is as long as it is wide.
+const TURNED_STAGE_BYTES: usize = 256 << 10;
+/// So many at most, whatever the steps are.
+const MOST_TURNED_BYTES: usize = 1 << 20;
+const TURNED_STEPS: usize = 8;
+
+/// Where rows are put one behind the other.
+pub(crate) trait Sink {
+    /// So many bytes from a place on, if they can be lent.
+    fn lent(&mut self, at: usize, bytes: usize) -> Option<&mut [u8]>;
+    fn write(&mut self, at: usize, bytes: &[u8]) -> Result<()>;
+}
+
+/// Where rows lie one behind the other.
+pub(crate) trait Source {
+    /// So many bytes from a place on, if they can be lent.
+    fn lent(&self, at: usize, bytes: usize) -> Option<&[u8]>;
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<()>;
+}
+
+impl Sink for [u8] {
+    #[inline]
+    fn lent(&mut self, at: usize, bytes: usize) -> Option<&mut [u8]> {
+        self.get_mut(at..at + bytes)
+    }
+
+    #[inline]
+    fn write(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        self[at..at + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Source for [u8] {
+    #[inline]
+    fn lent(&self, at: usize, bytes: usize) -> Option<&[u8]> {
+        self.get(at..at + bytes)
+    }
+
+    #[inline]
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        into.copy_from_slice(&self[at..at + into.len()]);
+        Ok(())
+    }
+}
+
+/// Memory that others can write is copied, and never lent.
+impl Sink for Span<'_> {
+    #[inline]
+    fn lent(&mut self, _at: usize, _bytes: usize) -> Option<&mut [u8]> {
+        None
+    }
+
+    #[inline]
+    fn write(&mut self, at: usize, bytes: &[u8]) -> Result<()> {
+        Span::write(*self, at as u64, bytes)
+    }
+}
+
+impl Source for Span<'_> {
+    #[inline]
+    fn lent(&self, _at: usize, _bytes: usize) -> Option<&[u8]> {
+        None
+    }
+
+    #[inline]
+    fn read(&self, at: usize, into: &mut [u8]) -> Result<()> {
+        Span::read(*self, at as u64, into)
+    }
+}
 
 /// A box of a field: rows of equal length, at places that nested loops give. In bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,11 +133,6 @@ impl Section {
         (self.loops.capacity() * size_of::<(usize, isize)>()) as u64
     }
 
-    /// Bytes of a row.
-    pub(crate) fn row_bytes(&self) -> usize {
-        self.row
-    }
-
     /// The same in rows of so many bytes, of which its own are a multiple.
     fn in_rows_of(&self, row: usize) -> Section {
         let mut loops = self.loops.clone();
@@ -76,15 +146,35 @@ impl Section {
 
     /// The rows, from the first on.
     pub(crate) fn rows(&self) -> Rows<'_> {
-        Rows { section: self, next: 0 }
+        Rows { section: self, next: 0, begun: 0 }
+    }
+
+    /// If the innermost loop takes large steps and another one goes from row to row: the number of that loop. Such a section lies across: rows one behind the other
+    /// are far from each other in the field, and those side by side there are far from each other in its order.
+    fn across(&self) -> Option<usize> {
+        let outer = self.loops.len().checked_sub(1)?;
+        let is_short = matches!(self.row, 1 | 2 | 4 | 8 | 16 | 24 | 32);
+        self.loops[..outer].iter().position(|(_, stride)| is_short && *stride == self.row as isize)
     }
 }
 
 /// Goes through the rows of a section.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<'a> {
     section: &'a Section,
     next: usize,
+    /// Bytes of the next row that are done.
+    begun: usize,
+}
+
+/// Steps of a loop from row to row, and all that is inside each of them: rows that are copied in tiles.
+struct Slab<'a> {
+    first: usize,
+    steps: usize,
+    /// Rows of a step.
+    rows: usize,
+    middle: &'a [(usize, isize)],
+    inner: (usize, isize),
 }
 
 /// Rows at equal distances.
@@ -100,6 +190,12 @@ impl Run {
     #[inline]
     pub(crate) fn at(self, index: usize) -> usize {
         self.first.wrapping_add_signed(index as isize * self.stride)
+    }
+
+    /// All of them, where they touch.
+    #[inline]
+    fn bytes(self, row: usize) -> Range<usize> {
+        self.first..self.first + self.count * row
     }
 }
 
@@ -129,6 +225,9 @@ impl Rows<'_> {
         while let Some(run) = self.run((into.len() - at).checked_div(row).unwrap_or(0)) {
             let place = &mut into[at..at + run.count * row];
             match row {
+                _ if run.stride == row as isize => place.copy_from_slice(&field[run.bytes(row)]),
+                1 => gather_run::<1>(field, run, place),
+                2 => gather_run::<2>(field, run, place),
                 4 => gather_run::<4>(field, run, place),
                 8 => gather_run::<8>(field, run, place),
                 16 => gather_run::<16>(field, run, place),
@@ -152,6 +251,9 @@ impl Rows<'_> {
         while let Some(run) = self.run((from.len() - at).checked_div(row).unwrap_or(0)) {
             let place = &from[at..at + run.count * row];
             match row {
+                _ if run.stride == row as isize => field[run.bytes(row)].copy_from_slice(place),
+                1 => scatter_run::<1>(place, run, field),
+                2 => scatter_run::<2>(place, run, field),
                 4 => scatter_run::<4>(place, run, field),
                 8 => scatter_run::<8>(place, run, field),
                 16 => scatter_run::<16>(place, run, field),
@@ -167,6 +269,171 @@ impl Rows<'_> {
         }
         at
     }
+}
+
+impl<'a> Rows<'a> {
+    /// Bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.section.bytes() - self.next * self.section.row - self.begun
+    }
+
+    /// Goes past the next bytes, if they are one behind the other in the field: where they are there.
+    pub(crate) fn pass_together(&mut self, bytes: usize) -> Option<Range<usize>> {
+        (self.left() > 0 && self.section.row - self.begun >= bytes).then(|| self.part(bytes))
+    }
+
+    /// Where the next bytes of the next row are in the field: as many as that has, but not more than asked for.
+    fn part(&mut self, most: usize) -> Range<usize> {
+        let (mut ahead, row) = (*self, self.section.row);
+        let Some(run) = ahead.run(1) else { return 0..0 };
+        let (first, bytes) = (run.first + self.begun, most.min(row - self.begun));
+        self.begun += bytes;
+        if self.begun == row {
+            (self.next, self.begun) = (self.next + 1, 0);
+        }
+        first..first + bytes
+    }
+
+    /// The rows that come next, at most so many: in tiles, if they lie across and there are enough of them; otherwise how many go one by one.
+    fn next_rows(&self, across: Option<usize>, most: usize) -> std::result::Result<Slab<'a>, usize> {
+        let Some(at) = across else { return Err(most) };
+        let loops = &self.section.loops[..];
+        let rows: usize = loops[at + 1..].iter().map(|(count, _)| *count).product();
+        let past = self.next % rows;
+        let steps = (most / rows).min(loops[at].0 - self.next / rows % loops[at].0);
+        if past != 0 || steps < 2 {
+            return Err(most.min(rows - past));
+        }
+        let mut ahead = *self;
+        let first = ahead.run(1).map_or(0, |run| run.first);
+        let (middle, inner) = (&loops[at + 1..loops.len() - 1], loops[loops.len() - 1]);
+        Ok(Slab { first, steps, rows, middle, inner })
+    }
+
+    /// Copies the next bytes of a field, at most so many, to a place where they lie one behind the other; also a part of a row. Gives how many. The stage has room for a
+    /// row that is not long.
+    pub(crate) fn pack(
+        &mut self,
+        field: &[u8],
+        (sink, at): (&mut (impl Sink + ?Sized), usize),
+        most: usize,
+        stage: &mut [u8],
+    ) -> Result<usize> {
+        let (row, across, whole) = (self.section.row, self.section.across(), most.min(self.left()));
+        let mut done = 0;
+        while done < whole {
+            let (left, to) = (whole - done, at + done);
+            if self.begun > 0 || left < row {
+                let part = self.part(left);
+                sink.write(to, &field[part.clone()])?;
+                done += part.len();
+                continue;
+            }
+            let rows = match self.next_rows(across, left / row) {
+                Ok(slab) => {
+                    match row {
+                        1 => turn::<1, 32>(field, &slab, sink, to)?,
+                        2 => turn::<2, 32>(field, &slab, sink, to)?,
+                        4 => turn::<4, 32>(field, &slab, sink, to)?,
+                        8 => turn::<8, 32>(field, &slab, sink, to)?,
+                        16 => turn::<16, 16>(field, &slab, sink, to)?,
+                        24 => turn::<24, 16>(field, &slab, sink, to)?,
+                        _ => turn::<32, 16>(field, &slab, sink, to)?,
+                    }
+                    self.next += slab.steps * slab.rows;
+                    done += slab.steps * slab.rows * row;
+                    continue;
+                }
+                Err(rows) => rows,
+            };
+            if row >= LONG_ROW {
+                let Some(run) = self.run(rows) else { break };
+                for index in 0..run.count {
+                    let from = run.at(index);
+                    sink.write(at + done, &field[from..from + row])?;
+                    done += row;
+                }
+            } else if let Some(place) = sink.lent(to, rows * row) {
+                done += self.gather(field, place);
+            } else {
+                let room = rows.min(stage.len() / row) * row;
+                let bytes = self.gather(field, &mut stage[..room]);
+                sink.write(to, &stage[..bytes])?;
+                done += bytes;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Copies bytes that lie one behind the other from a place on to the next ones of a field, at most so many; also a part of a row. Gives how many. The stage has
+    /// room for a row that is not long.
+    pub(crate) fn unpack(
+        &mut self,
+        (source, at): (&(impl Source + ?Sized), usize),
+        field: &mut [u8],
+        most: usize,
+        stage: &mut [u8],
+    ) -> Result<usize> {
+        let (row, whole) = (self.section.row, most.min(self.left()));
+        let mut done = 0;
+        while done < whole {
+            let (left, from) = (whole - done, at + done);
+            if self.begun > 0 || left < row {
+                let part = self.part(left);
+                done += part.len();
+                source.read(from, &mut field[part])?;
+            } else if row >= LONG_ROW {
+                let Some(run) = self.run(left / row) else { break };
+                for index in 0..run.count {
+                    let to = run.at(index);
+                    source.read(at + done, &mut field[to..to + row])?;
+                    done += row;
+                }
+            } else if let Some(place) = source.lent(from, left / row * row) {
+                done += self.scatter(place, field);
+            } else {
+                let room = (left / row).min(stage.len() / row) * row;
+                source.read(from, &mut stage[..room])?;
+                done += self.scatter(&stage[..room], field);
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Copies rows of a length that the compiler knows in tiles, so that neither side goes from one far place to the next for each of them.
+fn turn<const ROW: usize, const TILE: usize>(
+    field: &[u8],
+    slab: &Slab<'_>,
+    sink: &mut (impl Sink + ?Sized),
+    at: usize,
+) -> Result<()> {
+    let mut tile = [[[0; ROW]; TILE]; TILE];
+    let (count, stride) = slab.inner;
+    let starts = slab.middle.iter().map(|(count, _)| *count).product();
+    let middle = Section { start: slab.first, row: ROW, loops: slab.middle.to_vec(), rows: starts };
+    let mut begins = middle.rows();
+    for number in 0..starts {
+        let Some(Run { first: start, .. }) = begins.run(1) else { break };
+        for across in (0..count).step_by(TILE) {
+            let wide = TILE.min(count - across);
+            for step in (0..slab.steps).step_by(TILE) {
+                let tall = TILE.min(slab.steps - step);
+                for place in 0..wide {
+                    let from = start.wrapping_add_signed((across + place) as isize * stride) + step * ROW;
+                    let (values, _) = field[from..from + tall * ROW].as_chunks::<ROW>();
+                    for (line, value) in tile.iter_mut().zip(values) {
+                        line[place] = *value;
+                    }
+                }
+                for (index, line) in tile[..tall].iter().enumerate() {
+                    let to = at + ((step + index) * slab.rows + number * count + across) * ROW;
+                    sink.write(to, line[..wide].as_flattened())?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// With a length that the compiler knows a row is one or two instructions.
@@ -206,13 +473,20 @@ pub(crate) fn copy_between(from: &[u8], source: &Section, to: &mut [u8], target:
     let (source, target) = (source.in_rows_of(row), target.in_rows_of(row));
     let (mut sources, mut targets) = (source.rows(), target.rows());
     if row < LONG_ROW {
-        let mut stage = [0; STAGE_BYTES];
-        loop {
-            match sources.gather(from, &mut stage) {
-                0 => return,
-                bytes => targets.scatter(&stage[..bytes], to),
-            };
+        let room = source.across().map_or(STAGE_BYTES / row.max(1) * row, |at| {
+            // Whole steps, and so many that tiles are whole, too.
+            let step =
+                source.loops[at + 1..].iter().fold(row, |bytes, (count, _)| bytes.saturating_mul(*count));
+            (TURNED_STAGE_BYTES / step).max(TURNED_STEPS).saturating_mul(step)
+        });
+        // Whole rows: what lies across with long steps goes in parts of them.
+        let most = (MOST_TURNED_BYTES / row.max(1)).max(1) * row;
+        let room = room.min(source.bytes()).min(most);
+        let mut stage = vec![0; room];
+        while let Ok(bytes @ 1..) = sources.pack(from, (&mut stage[..], 0), room, &mut []) {
+            targets.scatter(&stage[..bytes], to);
         }
+        return;
     }
     while let Some(one) = sources.run(usize::MAX) {
         let mut done = 0;
@@ -254,7 +528,7 @@ mod tests {
                     places.extend(at..at + element);
                 }
                 assert_eq!(section.bytes(), places.len());
-                for room in [section.row_bytes(), 2 * section.row_bytes() + 1, 1000] {
+                for room in [section.row, 2 * section.row + 1, 1000] {
                     let (mut rows, mut back, mut came, mut copy) =
                         (section.rows(), section.rows(), Vec::new(), vec![0; field.len()]);
                     let mut stage = vec![0; room];
@@ -275,5 +549,71 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What the loops of a section say, one element after the other.
+    fn places(start: usize, loops: &[(usize, isize)]) -> Vec<usize> {
+        let mut all = vec![start];
+        for (count, stride) in loops {
+            let next = |first: &usize| {
+                let first = *first;
+                (0..*count).map(move |step| first.wrapping_add_signed(step as isize * stride))
+            };
+            all = all.iter().flat_map(next).collect();
+        }
+        all
+    }
+
+    #[test]
+    fn what_lies_across_is_packed_in_tiles_whatever_the_parts_are() {
+        let world = crate::World::init().unwrap();
+        for element in [1, 2, 4, 8, 12, 16, 24, 32] {
+            let wide = |count: usize| (count * element) as isize;
+            for loops in [
+                // A matrix with its rows and columns exchanged, also with a loop in between, one outside, and backwards.
+                vec![(70, wide(1)), (45, wide(80))],
+                vec![(40, wide(1)), (3, wide(2000)), (33, wide(50))],
+                vec![(2, wide(5000)), (33, wide(1)), (65, wide(40))],
+                vec![(9, wide(1)), (35, -wide(11))],
+            ] {
+                let start =
+                    if loops.iter().any(|(_, stride)| *stride < 0) { 36 * 11 * element } else { element };
+                let section = Section::of_loops(start, element, loops.clone());
+                assert_eq!(section.across().is_some(), element != 12);
+                let field: Vec<u8> = (0..10_000 * element).map(|byte| (byte * 7 % 251) as u8).collect();
+                let wanted: Vec<u8> =
+                    places(start, &loops).iter().flat_map(|at| &field[*at..at + element]).copied().collect();
+                let mut stage = vec![0; STAGE_BYTES];
+                for most in [usize::MAX, 20 * 45 * element, 1000, 7] {
+                    let (mut rows, mut packed, mut at) = (section.rows(), vec![0; wanted.len()], 0);
+                    while rows.left() > 0 {
+                        at += rows.pack(&field, (&mut packed[..], at), most, &mut []).unwrap();
+                    }
+                    assert!(at == wanted.len() && packed == wanted, "{element} bytes, {loops:?}, {most}");
+                    // The same through memory of the arena, and back.
+                    let region = world.alloc::<u8>(wanted.len()).unwrap();
+                    let mut span = world.local().span(region.address(), wanted.len() as u64).unwrap();
+                    let (mut rows, mut back, mut copy) =
+                        (section.rows(), section.rows(), vec![0; field.len()]);
+                    let (mut at, mut came) = (0, 0);
+                    while rows.left() > 0 {
+                        at += rows.pack(&field, (&mut span, at), most, &mut stage).unwrap();
+                        came += back.unpack((&span, came), &mut copy, most, &mut stage).unwrap();
+                    }
+                    assert_eq!((at, came), (wanted.len(), wanted.len()));
+                    span.read(0, &mut packed).unwrap();
+                    assert!(packed == wanted);
+                    assert!(places(start, &loops)
+                        .iter()
+                        .all(|at| copy[*at..][..element] == field[*at..][..element]));
+                }
+                let counts: Vec<usize> = loops.iter().map(|(count, _)| *count).collect();
+                let ranges: Vec<(usize, usize)> = counts.iter().map(|count| (0, *count)).collect();
+                let (target, mut to) = (Section::new(&counts, &ranges, element), vec![0; wanted.len()]);
+                copy_between(&field, &section, &mut to, &target);
+                assert!(to == wanted);
+            }
+        }
+        world.finalize().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! Memory that others can address, and what it costs. (Global malloc and free are in `data/heap`.)
 
 use super::World;
-use crate::{GlobalAddress, GlobalPtr, Ledger, Lent, Pod, Rank, Region, Registered, Result, View};
+use crate::{Error, GlobalAddress, GlobalPtr, Ledger, Lent, Pod, Rank, Region, Registered, Result, View};
 
 impl World {
     /// Starter memory of a rank, as elements of `T`: every rank has it from the start, zeroed, and every other rank can
@@ -32,7 +32,11 @@ impl World {
     /// # }
     /// ```
     pub fn alloc<T: Pod>(&self, count: usize) -> Result<Region<T>> {
-        self.memory.alloc(count)
+        match self.memory.try_alloc(count) {
+            // What arrays keep for their next messages may be in the way.
+            Err(Error::OutOfMemory { .. }) if self.arrays().give_back() => self.memory.alloc(count),
+            allocated => self.note(allocated),
+        }
     }
 
     /// Makes memory that the program has addressable by all ranks. The guard owns it meanwhile.

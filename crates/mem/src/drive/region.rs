@@ -237,14 +237,23 @@ impl World {
 
     /// As [`alloc`](Self::alloc), with a colour: a hint which of several networks serves the region.
     pub fn alloc_coloured<T: Pod>(&self, count: usize, colour: u32) -> Result<Region<T>> {
-        let bytes = self.note(byte_count::<T>(count))?;
+        self.note(self.allocated(count, colour))
+    }
+
+    /// As [`alloc`](Self::alloc), for whoever can go on without: an error does not count as one that this world has returned.
+    pub fn try_alloc<T: Pod>(&self, count: usize) -> Result<Region<T>> {
+        self.allocated(count, 0)
+    }
+
+    fn allocated<T: Pod>(&self, count: usize, colour: u32) -> Result<Region<T>> {
+        let bytes = byte_count::<T>(count)?;
         if std::mem::align_of::<T>() as u64 > GRAIN_BYTES {
             return Err(Error::misuse(format!(
                 "{} needs more than {GRAIN_BYTES} bytes of alignment",
                 std::any::type_name::<T>()
             )));
         }
-        let granted = self.core().note(self.core().allocate(bytes, colour))?;
+        let granted = self.core().allocate(bytes, colour)?;
         Ok(Region { core: self.core().clone(), granted, length: count, element: PhantomData })
     }
 

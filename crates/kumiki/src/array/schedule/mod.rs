@@ -6,6 +6,7 @@
 //! | `exchange.rs` | all dimensions together: pieces by rank |
 //! | `plan.rs` | copies, reflects and their reverse as plans; what they cost; plans that are kept |
 //! | `reach.rs` | pieces that one rank gets or puts without the others |
+//! | `parcels.rs` | memory that messages are packed into |
 //! | `run.rs` | packing, sending, receiving, unpacking |
 //!
 //! Both sides of a message compute its pieces by themselves, in the same order. What a rank computes and keeps grows with the pieces that it exchanges, and
@@ -13,6 +14,7 @@
 
 mod exchange;
 mod lines;
+mod parcels;
 mod plan;
 mod reach;
 mod run;

@@ -2,10 +2,12 @@
 
 use super::exchange::{Copies, Exchange, Found};
 use super::lines::{End, Line};
+use super::parcels::Parcels;
 use super::reach::Layout;
 use crate::array::space::{misuse, Mapping, Nodes, Section, Shadow, Span};
 use crate::comm::rows;
-use crate::{Rank, Result, World};
+use crate::{Purpose, Rank, Result, World};
+use kumiki_mem::Booking;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -89,6 +91,8 @@ pub struct Plan {
     pub(super) from_bytes: usize,
     pub(super) to_bytes: usize,
     pub(super) element: usize,
+    /// Whether nothing that it writes in one memory is anything that it reads there: own cells and shadow.
+    pub(super) is_apart: bool,
 }
 
 /// What a plan is known by.
@@ -130,15 +134,16 @@ impl Plan {
         };
         let lines = lines.map(line).collect();
         let copies = Copies::Same { corners };
-        Plan::of(&Exchange { to: mapping, from: mapping, lines, copies, among: None }, me, element)
+        let exchange = Exchange { to: mapping, from: mapping, lines, copies, among: None };
+        Ok(Plan { is_apart: true, ..Plan::of(&exchange, me, element)? })
     }
 
     /// The same the other way round: cells of the shadow go to their owners.
     #[must_use]
     fn reversed(self) -> Plan {
-        let Plan { sends, takes, own, from_bytes, to_bytes, element } = self;
+        let Plan { sends, takes, own, from_bytes, to_bytes, .. } = self;
         let own = own.into_iter().map(|(from, to)| (to, from)).collect();
-        Plan { sends: takes, takes: sends, own, from_bytes: to_bytes, to_bytes: from_bytes, element }
+        Plan { sends: takes, takes: sends, own, from_bytes: to_bytes, to_bytes: from_bytes, ..self }
     }
 
     fn of(exchange: &Exchange<'_>, me: Rank, element: usize) -> Result<Plan> {
@@ -167,7 +172,7 @@ impl Plan {
             }
         });
         let (sends, takes) = (sends.sorted(me), takes.sorted(me));
-        Ok(Plan { sends, takes, own, from_bytes, to_bytes, element })
+        Ok(Plan { sends, takes, own, from_bytes, to_bytes, element, is_apart: false })
     }
 
     /// About how many bytes of memory it takes.
@@ -347,15 +352,25 @@ const MOST_KEPT_BYTES: usize = 32 << 20;
 /// A piece, with the loops of three dimensions.
 const PIECE_BYTES: usize = size_of::<rows::Section>() + 3 * size_of::<(usize, isize)>();
 
-/// How many bytes are kept at most to receive the next message in.
-const MOST_SCRATCH: usize = 4 << 20;
+/// How many pieces of private memory are kept at most for the next run, and how many bytes one of them has at most.
+const MOST_SCRATCH: usize = 4;
+const MOST_SCRATCH_BYTES: usize = 1 << 20;
+
+/// Private memory that is used again, if it could be booked.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub(super) memory: Vec<u8>,
+    pub(super) booked: Option<Booking>,
+}
 
 /// The plans of a world that were asked for.
 #[derive(Default, Debug)]
 pub(crate) struct Plans {
     kept: Mutex<HashMap<Key, Kept>>,
-    /// Memory that messages were received in.
-    scratch: Mutex<Vec<u8>>,
+    /// Memory that messages go through.
+    scratch: Mutex<Vec<Scratch>>,
+    /// Memory that messages are packed into.
+    pub(super) parcels: Parcels,
 }
 
 #[derive(PartialEq, Eq, Hash, Debug)]
@@ -373,20 +388,25 @@ struct Kept {
 }
 
 impl Plans {
-    /// Memory of at least so many bytes.
-    pub(super) fn scratch(&self, bytes: usize) -> Vec<u8> {
-        let mut memory = std::mem::take(&mut *self.scratch.lock().unwrap_or_else(PoisonError::into_inner));
-        if memory.len() < bytes {
-            memory = vec![0; bytes];
+    /// Memory of so many bytes; what is in it is anything.
+    pub(super) fn scratch(&self, world: &World, bytes: usize) -> Scratch {
+        let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = kept.iter().enumerate().filter(|(_, one)| one.memory.capacity() >= bytes);
+        if let Some((at, _)) = fits.min_by_key(|(_, one)| one.memory.capacity()) {
+            let mut found = kept.swap_remove(at);
+            found.memory.resize(bytes, 0);
+            return found;
         }
-        memory
+        drop(kept);
+        Scratch { memory: vec![0; bytes], booked: world.book(Purpose::Comm, bytes as u64).ok() }
     }
 
     /// Takes memory back.
-    pub(super) fn use_again(&self, memory: Vec<u8>) {
+    pub(super) fn use_again(&self, scratch: Scratch) {
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
-        if memory.len() <= MOST_SCRATCH && memory.len() > kept.len() {
-            *kept = memory;
+        let is_small = scratch.memory.capacity() <= MOST_SCRATCH_BYTES;
+        if scratch.booked.is_some() && is_small && kept.len() < MOST_SCRATCH {
+            kept.push(scratch);
         }
     }
 
@@ -408,8 +428,14 @@ impl Plans {
         let bytes = || kept.values().map(|one| one.plan.size()).fold(plan.size(), usize::saturating_add);
         if kept.len() >= MOST_KEPT || bytes() > MOST_KEPT_BYTES {
             kept.retain(|_, one| Arc::strong_count(&one.plan) > 1);
+            self.parcels.clear();
         }
         kept.insert(key, Kept { plan: plan.clone(), _mappings: mappings.map(|one| one.cloned()) });
         Ok(plan)
+    }
+
+    /// Gives back memory that is kept for the next messages. Whether there was any.
+    pub(crate) fn give_back(&self) -> bool {
+        self.parcels.clear()
     }
 }

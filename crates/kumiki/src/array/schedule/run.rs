@@ -1,17 +1,90 @@
-//! Running a plan: one message to each receiver, which its pieces are packed into.
+//! Running a plan: what goes to a receiver is packed into parcels, which it unpacks from where they lie if it is of the same node.
+//!
+//! A message has at most [`CHUNK_BYTES`]: what is longer goes in several, one a round, so that parcels stay in the cache and are used again. In a round a rank
+//! sends to all and then takes from all. Before it sends it waits only for what it sent [`ROUNDS_AHEAD`] rounds before: whoever is the furthest behind waits for nobody.
 
-use super::plan::{Peer, Plan};
+use super::plan::{Peer, Plan, Scratch};
 use crate::array::space::misuse;
-use crate::comm::rows::{copy_between, Section};
-use crate::comm::{MessageReceiving, MessageSending};
-use crate::{Error, Result, World};
+use crate::comm::message::{Came, Lying, SHORT_BYTES};
+use crate::comm::rows::{copy_between, Rows, Section, Sink, Source, STAGE_BYTES};
+use crate::comm::{MessageReceiving, MessageSending, Messages};
+use crate::{Error, Pending, Rank, Result, World};
+use kumiki_mem::Booking;
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The messages of arrays: no program has this number.
 const CONTEXT: u32 = 0x8000_0004;
 
-/// Puts what came for a section into memory.
-type Put<'a> = &'a mut dyn FnMut(&Section, &[u8], &mut [u8]);
+/// Bytes of a message at most, in whole elements.
+const CHUNK_BYTES: usize = 512 << 10;
+
+/// How many rounds a rank may be ahead of one that it sends to.
+const ROUNDS_AHEAD: usize = 3;
+
+const _: () = assert!(SHORT_BYTES <= STAGE_BYTES);
+
+/// A function of the elements that are there, which it changes, and those that come.
+type Combine<'a> = dyn FnMut(&mut [u8], &[u8]) + 'a;
+
+/// What is done with what comes.
+enum Put<'a, 'b> {
+    /// It goes to its place…
+    Scatter,
+    /// …or is combined with what is there: elements of so many bytes.
+    Combine(&'a mut Combine<'b>, usize),
+}
+
+impl Put<'_, '_> {
+    /// Does it with the next bytes of some rows, at most so many. Gives how many.
+    fn put(
+        &mut self,
+        rows: &mut Rows<'_>,
+        (source, at): (&(impl Source + ?Sized), usize),
+        to: &mut [u8],
+        most: usize,
+        stage: &mut [u8],
+    ) -> Result<usize> {
+        let Put::Combine(combine, element) = self else { return rows.unpack((source, at), to, most, stage) };
+        // As many elements as stay in the cache.
+        let block = (STAGE_BYTES / (*element).max(1)).max(1) * *element;
+        let whole = most.min(rows.left());
+        let (mut came, mut there) = (vec![0; whole.min(block)], vec![0; whole.min(block)]);
+        let mut done = 0;
+        while done < whole {
+            let bytes = block.min(whole - done);
+            source.read(at + done, &mut came[..bytes])?;
+            let mut before = *rows;
+            before.pack(to, (&mut there[..bytes], 0), bytes, stage)?;
+            combine(&mut there[..bytes], &came[..bytes]);
+            done += rows.unpack((&there[..bytes], 0), to, bytes, stage)?;
+        }
+        Ok(done)
+    }
+}
+
+/// Local parts of arrays: those of the source and the target, or one that is both.
+enum Memory<'a> {
+    Two(&'a [u8], &'a mut [u8]),
+    One(&'a mut [u8]),
+}
+
+impl Memory<'_> {
+    fn source(&self) -> &[u8] {
+        match self {
+            Memory::Two(from, _) => from,
+            Memory::One(both) => both,
+        }
+    }
+
+    fn target(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Two(_, to) => to,
+            Memory::One(both) => both,
+        }
+    }
+}
 
 /// A plan that runs: from [`Plan::start`]. What is received goes to its place in [`finish`](Self::finish). Plans that overlap in time are started in the same
 /// order on all ranks; they may be finished in any. One that is dropped waits for what others send, and throws it away.
@@ -26,34 +99,133 @@ pub struct Underway<'w> {
     kept: Vec<u8>,
 }
 
+/// A message that is on its way, and whether it is in a parcel.
+struct Sent<'w> {
+    sending: MessageSending<'w>,
+    is_parcel: bool,
+}
+
+/// What comes from a peer.
+struct Incoming<'p, 'w> {
+    leg: Leg<'p>,
+    /// Bytes of which nothing has come.
+    due: usize,
+    fetch: Option<Fetch<'w>>,
+}
+
+/// A message that is being read from another node.
+struct Fetch<'w> {
+    pending: Pending<'w, u8>,
+    booked: Option<Booking>,
+    /// The sender has it until it is here.
+    lying: Lying<'w>,
+}
+
+/// How far the pieces of one peer have come.
+struct Leg<'p> {
+    rank: Rank,
+    /// Those that are not done.
+    pieces: std::slice::Iter<'p, Section>,
+    rows: Option<Rows<'p>>,
+    left: usize,
+    chunk: usize,
+}
+
+impl<'p> Leg<'p> {
+    fn new(peer: &'p Peer, chunk: usize) -> Leg<'p> {
+        Leg { rank: peer.rank, pieces: peer.pieces.iter(), rows: None, left: peer.bytes, chunk }
+    }
+
+    /// Bytes of the next message; none if there is none.
+    fn next(&self) -> usize {
+        self.left.min(self.chunk)
+    }
+
+    /// How many messages are left.
+    fn rounds(&self) -> usize {
+        self.left.div_ceil(self.chunk)
+    }
+
+    /// The rows of the piece that is not done.
+    fn rows(&mut self) -> Option<&mut Rows<'p>> {
+        while self.rows.as_ref().is_none_or(|rows| rows.left() == 0) {
+            self.rows = Some(self.pieces.next()?.rows());
+        }
+        self.rows.as_mut()
+    }
+
+    /// Where the next message goes, if that is one place; then it counts as unpacked.
+    fn pass_together(&mut self, bytes: usize) -> Option<Range<usize>> {
+        let place = self.rows()?.pass_together(bytes)?;
+        self.left -= bytes;
+        Some(place)
+    }
+
+    /// Packs the next message.
+    fn pack(&mut self, from: &[u8], sink: &mut (impl Sink + ?Sized), stage: &mut [u8]) -> Result<()> {
+        let (bytes, mut done) = (self.next(), 0);
+        while let Some(rows) = self.rows().filter(|_| done < bytes) {
+            done += rows.pack(from, (sink, done), bytes - done, stage)?;
+        }
+        self.left -= bytes;
+        Ok(())
+    }
+
+    /// Unpacks the next message.
+    fn unpack(
+        &mut self,
+        source: &(impl Source + ?Sized),
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+        stage: &mut [u8],
+    ) -> Result<()> {
+        let (bytes, mut done) = (self.next(), 0);
+        while let Some(rows) = self.rows().filter(|_| done < bytes) {
+            done += put.put(rows, (source, done), to, bytes - done, stage)?;
+        }
+        self.left -= bytes;
+        Ok(())
+    }
+
+    /// Fails if the next message, while so many bytes are due, should have another length.
+    fn check(&self, came: usize, due: usize) -> Result<()> {
+        match (self.rank, due.min(self.chunk)) {
+            (_, wanted) if wanted == came => Ok(()),
+            (rank, wanted) => Err(Error::Misuse(format!(
+                "rank {rank} sends {came} bytes of an array where {wanted} are expected: do all ranks make the same calls?"
+            ))),
+        }
+    }
+}
+
 impl Plan {
     /// Sends what others get. When this returns the program may change the source.
     pub fn start<'w>(self: &Arc<Self>, world: &'w World, from: &[u8]) -> Result<Underway<'w>> {
         world.note(self.check("source", from.len(), self.from_bytes))?;
         // Receives are posted now, so that plans that overlap in time get what is theirs.
         let messages = world.messages().context(CONTEXT);
-        let receive = |peer: &Peer| messages.start_receive::<u8>(peer.rank, 0);
-        let receiving: Vec<_> = self.takes.iter().map(receive).collect::<Result<_>>()?;
-        let sending = self.send(world, from)?;
-        let kept = self.keep(from);
-        Ok(Underway { world, plan: self.clone(), sending, receiving, kept })
+        let legs = self.legs(&self.takes);
+        let posted = legs.iter().flat_map(|leg| (0..leg.rounds()).map(|_| leg.rank));
+        let receiving = posted.map(|rank| messages.start_receive::<u8>(rank, 0)).collect::<Result<_>>()?;
+        let mut stage = world.arrays().plans.scratch(world, STAGE_BYTES);
+        let mut sending = Vec::new();
+        for mut leg in self.legs(&self.sends) {
+            while leg.left > 0 {
+                sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?.sending);
+            }
+        }
+        world.arrays().plans.use_again(stage);
+        Ok(Underway { world, plan: self.clone(), sending, receiving, kept: self.keep(from)? })
     }
 
     /// All of it: from the local part of one array to that of another.
     pub fn run(&self, world: &World, from: &[u8], to: &mut [u8]) -> Result<()> {
-        world.note(self.check("source", from.len(), self.from_bytes))?;
-        world.note(self.check("target", to.len(), self.to_bytes))?;
-        let sending = self.send(world, from)?;
-        for (source, target) in &self.own {
-            copy_between(from, source, to, target);
-        }
-        self.take(world, to, &mut scatter)?;
-        sending.into_iter().try_for_each(MessageSending::wait)
+        self.exchange(world, Memory::Two(from, to), &mut Put::Scatter)
     }
 
     /// All of it, within the local part of one array: as if all were read before anything is written.
     pub fn run_inside(&self, world: &World, memory: &mut [u8]) -> Result<()> {
-        self.run_in_place(world, memory, &mut scatter)
+        self.exchange(world, Memory::One(memory), &mut Put::Scatter)
     }
 
     /// All of it, within the local part of one array: what comes is combined with what is there, by a function of the elements that are there, which it
@@ -64,35 +236,184 @@ impl Plan {
         memory: &mut [u8],
         combine: &mut dyn FnMut(&mut [u8], &[u8]),
     ) -> Result<()> {
-        self.run_in_place(world, memory, &mut combining(combine))
+        self.exchange(world, Memory::One(memory), &mut Put::Combine(combine, self.element))
     }
 
-    fn run_in_place(&self, world: &World, memory: &mut [u8], put: Put<'_>) -> Result<()> {
-        world.note(self.check("source", memory.len(), self.from_bytes))?;
-        world.note(self.check("target", memory.len(), self.to_bytes))?;
-        let sending = self.send(world, memory)?;
-        let kept = self.keep(memory);
-        self.take(world, memory, put)?;
-        self.put_kept(&kept, memory, put);
-        sending.into_iter().try_for_each(MessageSending::wait)
+    fn exchange(&self, world: &World, mut memory: Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
+        world.note(self.check("source", memory.source().len(), self.from_bytes))?;
+        world.note(self.check("target", memory.target().len(), self.to_bytes))?;
+        let plans = &world.arrays().plans;
+        let mut stage = plans.scratch(world, STAGE_BYTES);
+        let exchanged = self.exchange_staged(world, &mut memory, put, &mut stage.memory);
+        plans.use_again(stage);
+        exchanged
+    }
+
+    fn exchange_staged(
+        &self,
+        world: &World,
+        memory: &mut Memory<'_>,
+        put: &mut Put<'_, '_>,
+        stage: &mut [u8],
+    ) -> Result<()> {
+        let messages = world.messages().context(CONTEXT);
+        let mut outs = self.legs(&self.sends);
+        let ins = self.legs(&self.takes);
+        let rounds = outs.iter().chain(&ins).map(Leg::rounds).max().unwrap_or(0);
+        let mut ins: Vec<_> =
+            ins.into_iter().map(|leg| Incoming { due: leg.left, leg, fetch: None }).collect();
+        // Where what comes may go to where something is still to be read, all is read first.
+        let reads_first = matches!(memory, Memory::One(_)) && !self.is_apart;
+        let mut sending = VecDeque::new();
+        let mut sent = 0;
+        for round in 0..rounds {
+            while sent < if reads_first { rounds } else { round + 1 } {
+                let is_old = |(number, _): &(usize, _)| !reads_first && number + ROUNDS_AHEAD <= sent;
+                while sending.front().is_some_and(is_old) {
+                    sending.pop_front().map_or(Ok(()), |(_, old): (_, Sent<'_>)| old.sending.wait())?;
+                }
+                for leg in outs.iter_mut().filter(|leg| leg.left > 0) {
+                    sending.push_back((sent, send(world, messages, leg, memory.source(), stage)?));
+                }
+                sent += 1;
+            }
+            if round == 0 {
+                self.copy_own(memory, put)?;
+            }
+            for incoming in ins.iter_mut().filter(|incoming| incoming.due > 0) {
+                self.take(world, messages, incoming, memory.target(), put, stage)?;
+            }
+        }
+        for mut last in ins {
+            self.put_fetched(world, last.fetch, &mut last.leg, memory.target(), put)?;
+        }
+        if rounds == 0 {
+            self.copy_own(memory, put)?;
+        }
+        // What is in a parcel comes without this rank, unless there is much of it.
+        let parcels = &world.arrays().plans.parcels;
+        let mut leaving = Vec::new();
+        for (_, Sent { sending, is_parcel, .. }) in sending {
+            match is_parcel && parcels.are_few() {
+                true => leaving.push(sending),
+                false => sending.wait()?,
+            }
+        }
+        // It must have left, though: what this rank does next may be a wait for one that waits for that.
+        world.see_off(leaving.iter().filter_map(MessageSending::whither))?;
+        self.see_notes_off(world)
+    }
+
+    /// Those that have sent something may wait for what is said about it.
+    fn see_notes_off(&self, world: &World) -> Result<()> {
+        world.see_off(self.takes.iter().map(|peer| (peer.rank, None)))
+    }
+
+    /// How far all of them have come: nowhere yet.
+    fn legs<'p>(&self, peers: &'p [Peer]) -> Vec<Leg<'p>> {
+        let element = self.element.max(1);
+        let chunk = (CHUNK_BYTES / element).max(1) * element;
+        peers.iter().map(|peer| Leg::new(peer, chunk)).collect()
+    }
+
+    /// Waits for the next message of a peer, and puts what is in it where it belongs. What must be read from another node comes while the one before it is put there.
+    fn take<'w>(
+        &self,
+        world: &'w World,
+        messages: Messages<'w>,
+        incoming: &mut Incoming<'_, 'w>,
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+        stage: &mut [u8],
+    ) -> Result<()> {
+        let came = messages.receive_lying(incoming.leg.rank, 0, stage)?;
+        let bytes = match &came {
+            Came::Here(bytes) => *bytes,
+            Came::Whole(whole) => whole.len(),
+            Came::Lies(lying) => lying.bytes() as usize,
+        };
+        world.note(incoming.leg.check(bytes, incoming.due))?;
+        incoming.due -= bytes;
+        if !matches!(came, Came::Lies(_)) {
+            // What is being read comes before it.
+            self.put_fetched(world, incoming.fetch.take(), &mut incoming.leg, to, put)?;
+        }
+        match came {
+            Came::Here(_) => incoming.leg.unpack(&stage[..bytes], to, put, &mut []),
+            Came::Whole(whole) => incoming.leg.unpack(&whole[..], to, put, &mut []),
+            Came::Lies(lying) => match lying.span() {
+                Some(span) => incoming.leg.unpack(&span, to, put, stage),
+                None => self.fetch(world, lying, incoming, to, put),
+            },
+        }
+    }
+
+    /// Reads a message from another node: at once if it goes to one place, otherwise while the one before it is put where it belongs.
+    fn fetch<'w>(
+        &self,
+        world: &'w World,
+        lying: Lying<'w>,
+        incoming: &mut Incoming<'_, 'w>,
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+    ) -> Result<()> {
+        let (bytes, Incoming { leg, fetch, .. }) = (lying.bytes() as usize, incoming);
+        if fetch.is_none() && matches!(put, Put::Scatter) {
+            if let Some(place) = leg.pass_together(bytes) {
+                return world.get_slice(lying.ptr(), &mut to[place]);
+            }
+        }
+        let Scratch { memory, booked } = world.arrays().plans.scratch(world, bytes);
+        let pending = world.get_into(lying.ptr(), memory)?;
+        let before = fetch.replace(Fetch { pending, booked, lying });
+        self.put_fetched(world, before, leg, to, put)
+    }
+
+    /// Waits for what is being read from another node, and puts it where it belongs.
+    fn put_fetched(
+        &self,
+        world: &World,
+        fetch: Option<Fetch<'_>>,
+        leg: &mut Leg<'_>,
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+    ) -> Result<()> {
+        let Some(Fetch { pending, booked, lying }) = fetch else { return Ok(()) };
+        let memory = pending.complete()?;
+        // The sender need not wait until it is unpacked.
+        drop(lying);
+        leg.unpack(&memory[..], to, put, &mut [])?;
+        world.arrays().plans.use_again(Scratch { memory, booked });
+        Ok(())
+    }
+
+    /// Does what stays with this rank.
+    fn copy_own(&self, memory: &mut Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
+        match memory {
+            Memory::Two(from, to) => {
+                self.own.iter().for_each(|(source, target)| copy_between(from, source, to, target));
+                Ok(())
+            }
+            Memory::One(both) => self.put_kept(&self.keep(both)?, both, put),
+        }
     }
 
     /// What stays with this rank, as it is now.
-    fn keep(&self, from: &[u8]) -> Vec<u8> {
+    fn keep(&self, from: &[u8]) -> Result<Vec<u8>> {
         let mut kept = vec![0; self.own.iter().map(|(from, _)| from.bytes()).sum()];
         let mut at = 0;
         for (section, _) in &self.own {
-            at += section.rows().gather(from, &mut kept[at..]);
+            at += section.rows().pack(from, (&mut kept[..], at), usize::MAX, &mut [])?;
         }
-        kept
+        Ok(kept)
     }
 
-    fn put_kept(&self, kept: &[u8], to: &mut [u8], put: Put<'_>) {
+    fn put_kept(&self, kept: &[u8], to: &mut [u8], put: &mut Put<'_, '_>) -> Result<()> {
         let mut at = 0;
         for (_, section) in &self.own {
-            put(section, &kept[at..at + section.bytes()], to);
-            at += section.bytes();
+            at += put.put(&mut section.rows(), (kept, at), to, usize::MAX, &mut [])?;
         }
+        Ok(())
     }
 
     fn check(&self, what: &str, given: usize, wanted: usize) -> Result<()> {
@@ -101,49 +422,41 @@ impl Plan {
             false => Err(misuse(format!("a {what} of {given} bytes, and its local part has {wanted}"))),
         }
     }
+}
 
-    /// Sends what others get.
-    fn send<'w>(&self, world: &'w World, from: &[u8]) -> Result<Vec<MessageSending<'w>>> {
-        let messages = world.messages().context(CONTEXT);
-        let mut sending = Vec::with_capacity(self.sends.len());
-        for peer in &self.sends {
-            let mut message = vec![0; peer.bytes];
-            let mut at = 0;
-            for piece in &peer.pieces {
-                at += piece.rows().gather(from, &mut message[at..]);
-            }
-            sending.push(messages.start_send(peer.rank, 0, message)?);
+/// Packs the next message to a peer, and begins to send it.
+fn send<'w>(
+    world: &'w World,
+    messages: Messages<'w>,
+    leg: &mut Leg<'_>,
+    from: &[u8],
+    stage: &mut [u8],
+) -> Result<Sent<'w>> {
+    let (rank, bytes) = (leg.rank, leg.next());
+    let plain = |sending| Sent { sending, is_parcel: false };
+    let is_short = bytes <= SHORT_BYTES;
+    if is_short {
+        leg.pack(from, &mut stage[..bytes], &mut [])?;
+        if let Some(sending) = messages.start_short(rank, 0, &stage[..bytes])? {
+            return Ok(plain(sending));
         }
-        Ok(sending)
     }
-
-    /// Waits for what others send, one after the other, in memory that is used again.
-    fn take(&self, world: &World, to: &mut [u8], put: Put<'_>) -> Result<()> {
-        let Some(most) = self.takes.iter().map(|peer| peer.bytes).max() else { return Ok(()) };
-        let messages = world.messages().context(CONTEXT);
-        let mut message = world.arrays().plans.scratch(most);
-        for peer in &self.takes {
-            let came = messages.receive_into(&mut message[..peer.bytes], peer.rank, 0)?.bytes;
-            world.note(self.unpack(peer, &message[..came], to, put))?;
+    let parcel = world.arrays().plans.parcels.take(world, bytes);
+    let Some(parcel) = parcel else {
+        if is_short {
+            return messages.start_send(rank, 0, &stage[..bytes]).map(plain);
         }
-        world.arrays().plans.use_again(message);
-        Ok(())
+        let mut message = vec![0; bytes];
+        leg.pack(from, &mut message[..], &mut [])?;
+        return messages.start_send(rank, 0, message).map(plain);
+    };
+    let mut span = world.note(parcel.span(world, bytes))?;
+    match is_short {
+        true => span.write(0, &stage[..bytes])?,
+        false => leg.pack(from, &mut span, stage)?,
     }
-
-    fn unpack(&self, peer: &Peer, message: &[u8], to: &mut [u8], put: Put<'_>) -> Result<()> {
-        if message.len() != peer.bytes {
-            let (rank, came, wanted) = (peer.rank, message.len(), peer.bytes);
-            return Err(Error::Misuse(format!(
-                "rank {rank} sends {came} bytes of an array where {wanted} are expected: do all ranks make the same calls?"
-            )));
-        }
-        let mut at = 0;
-        for piece in &peer.pieces {
-            put(piece, &message[at..at + piece.bytes()], to);
-            at += piece.bytes();
-        }
-        Ok(())
-    }
+    let sending = messages.start_lend(rank, 0, (parcel.ptr(), bytes as u64), Box::new(parcel))?;
+    Ok(Sent { sending, is_parcel: true })
 }
 
 impl Underway<'_> {
@@ -155,23 +468,30 @@ impl Underway<'_> {
 
     /// Waits for what others send, and puts it where it belongs.
     pub fn finish(self, to: &mut [u8]) -> Result<()> {
-        self.end(to, &mut scatter)
+        self.end(to, &mut Put::Scatter)
     }
 
     /// The same, and what comes is combined with what is there.
     pub fn finish_combining(self, to: &mut [u8], combine: &mut dyn FnMut(&mut [u8], &[u8])) -> Result<()> {
-        self.end(to, &mut combining(combine))
+        let element = self.plan.element;
+        self.end(to, &mut Put::Combine(combine, element))
     }
 
-    fn end(mut self, to: &mut [u8], put: Put<'_>) -> Result<()> {
+    fn end(mut self, to: &mut [u8], put: &mut Put<'_, '_>) -> Result<()> {
         let plan = self.plan.clone();
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
-        for (peer, receiving) in plan.takes.iter().zip(std::mem::take(&mut self.receiving)) {
-            let message = receiving.wait()?.elements;
-            self.world.note(plan.unpack(peer, &message, to, put))?;
+        let mut receiving = std::mem::take(&mut self.receiving).into_iter();
+        for mut leg in plan.legs(&plan.takes) {
+            while leg.left > 0 {
+                let Some(next) = receiving.next() else { break };
+                let message = next.wait()?.elements;
+                self.world.note(leg.check(message.len(), leg.left))?;
+                leg.unpack(&message[..], to, put, &mut [])?;
+            }
         }
-        plan.put_kept(&self.kept, to, put);
-        std::mem::take(&mut self.sending).into_iter().try_for_each(MessageSending::wait)
+        plan.put_kept(&self.kept, to, put)?;
+        std::mem::take(&mut self.sending).into_iter().try_for_each(MessageSending::wait)?;
+        plan.see_notes_off(self.world)
     }
 }
 
@@ -188,22 +508,8 @@ impl Drop for Underway<'_> {
                 return;
             }
         }
-    }
-}
-
-fn scatter(section: &Section, came: &[u8], to: &mut [u8]) {
-    section.rows().scatter(came, to);
-}
-
-/// Puts what is made of what was there and what comes.
-fn combining<'a>(
-    combine: &'a mut dyn FnMut(&mut [u8], &[u8]),
-) -> impl FnMut(&Section, &[u8], &mut [u8]) + use<'a> {
-    let mut stage = Vec::new();
-    move |section, came, to| {
-        stage.resize(section.bytes(), 0);
-        section.rows().gather(to, &mut stage);
-        combine(&mut stage, came);
-        section.rows().scatter(&stage, to);
+        // Whoever did not finish it is not told what went wrong with the rest either.
+        let _ = self.world.see_off(self.sending.iter().filter_map(MessageSending::whither));
+        let _ = self.plan.see_notes_off(self.world);
     }
 }

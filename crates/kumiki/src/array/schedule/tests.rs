@@ -175,7 +175,11 @@ fn simulate(
         let mut message = vec![0; bytes];
         let mut at = 0;
         for piece in pieces {
-            at += piece.rows().gather(memory, &mut message[at..]);
+            // In parts that are no whole rows.
+            let mut rows = piece.rows();
+            while rows.left() > 0 {
+                at += rows.pack(memory, (&mut message[..], at), 3 * ELEMENT + at % 50, &mut []).unwrap();
+            }
         }
         assert_eq!(at, bytes);
         message
@@ -211,7 +215,11 @@ fn simulate(
 }
 
 fn scatter(section: &rows::Section, came: &[u8], to: &mut [u8]) {
-    section.rows().scatter(came, to);
+    let (mut rows, mut at) = (section.rows(), 0);
+    while rows.left() > 0 {
+        at += rows.unpack((came, at), to, 2 * ELEMENT + at % 30, &mut []).unwrap();
+    }
+    assert_eq!(at, came.len());
 }
 
 fn code(index: &[i64], salt: u32) -> u32 {

@@ -12,14 +12,11 @@
 
 use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, PARTED_AT, SCRATCH_AT};
 use crate::comm::collective::{part, Broken, Cause, Untold};
-use crate::comm::rows::{copy_inside, Section, LONG_ROW};
+use crate::comm::rows::copy_inside;
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Pending, Rank, Result, Wait, World};
 use kumiki_mem::{Activity, Local, Span};
 use std::cell::RefCell;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-
-/// Bytes in which short rows are gathered.
-pub(super) const STAGE_BYTES: usize = 8 << 10;
 
 /// A neighbour, in one direction.
 pub(super) struct Link<'w> {
@@ -77,10 +74,10 @@ impl<'w> Link<'w> {
     }
 
     /// The own cells of all fields, into a strip.
-    fn pack_into(&self, fields: &[&[u8]], strip: Span<'_>, stage: &mut [u8]) -> Result<()> {
+    fn pack_into(&self, fields: &[&[u8]], mut strip: Span<'_>, stage: &mut [u8]) -> Result<()> {
         let mut at = 0;
         for field in fields {
-            at += write_rows(&self.plan.sends, field, strip, at, stage)?;
+            at += self.plan.sends.rows().pack(field, (&mut strip, at), usize::MAX, stage)?;
         }
         Ok(())
     }
@@ -89,7 +86,7 @@ impl<'w> Link<'w> {
     fn unpack(&self, strip: Span<'_>, fields: &mut [&mut [u8]], stage: &mut [u8]) -> Result<()> {
         let mut at = 0;
         for field in fields {
-            at += read_rows(&self.plan.takes, strip, at, field, stage)?;
+            at += self.plan.takes.rows().unpack((&strip, at), field, usize::MAX, stage)?;
         }
         Ok(())
     }
@@ -155,52 +152,6 @@ impl<'w> Link<'w> {
         local.span(address, word + 8)?.word(word)?.store(turn, Release);
         world.wake(self.rank)
     }
-}
-
-fn write_rows(section: &Section, field: &[u8], strip: Span<'_>, at: u64, stage: &mut [u8]) -> Result<u64> {
-    let (mut rows, mut done) = (section.rows(), 0);
-    if section.row_bytes() >= LONG_ROW {
-        let row = section.row_bytes();
-        while let Some(run) = rows.run(usize::MAX) {
-            for index in 0..run.count {
-                let from = run.at(index);
-                strip.write(at + done, &field[from..from + row])?;
-                done += row as u64;
-            }
-        }
-        return Ok(done);
-    }
-    loop {
-        match rows.gather(field, stage) {
-            0 => return Ok(done),
-            bytes => {
-                strip.write(at + done, &stage[..bytes])?;
-                done += bytes as u64;
-            }
-        }
-    }
-}
-
-fn read_rows(section: &Section, strip: Span<'_>, at: u64, field: &mut [u8], stage: &mut [u8]) -> Result<u64> {
-    let (mut rows, mut done, whole) = (section.rows(), 0, section.bytes() as u64);
-    if section.row_bytes() >= LONG_ROW {
-        let row = section.row_bytes();
-        while let Some(run) = rows.run(usize::MAX) {
-            for index in 0..run.count {
-                let to = run.at(index);
-                strip.read(at + done, &mut field[to..to + row])?;
-                done += row as u64;
-            }
-        }
-        return Ok(done);
-    }
-    let most = stage.len() / section.row_bytes().max(1) * section.row_bytes();
-    while done < whole {
-        let bytes = (whole - done).min(most as u64) as usize;
-        strip.read(at + done, &mut stage[..bytes])?;
-        done += rows.scatter(&stage[..bytes], field) as u64;
-    }
-    Ok(done)
 }
 
 impl<'w> Links<'w> {

@@ -4,9 +4,10 @@
 //! the field. Each takes from it what it needs, and says that it has it. If one cannot, all get an error.
 
 use super::geometry::{LinkPlan, Plan, Rules};
-use super::links::{Kind, Link, Links, Parcel, STAGE_BYTES};
+use super::links::{Kind, Link, Links, Parcel};
 use super::{Halo, HaloOptions};
 use crate::comm::collective::Retired;
+use crate::comm::rows::STAGE_BYTES;
 use crate::comm::Cartesian;
 use crate::data::agreement::{agree, Agreed, Handed, Wish};
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Pod, Purpose, Rank, Region, Result, Team, World};

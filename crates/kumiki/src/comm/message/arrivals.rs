@@ -510,6 +510,14 @@ impl Post {
     }
 
     /// Somebody to whom something is to be sent. What was lent is fetched without this rank's help.
+    /// Whether something that others wait for waits here: a message, or what is said about theirs.
+    pub(super) fn keeps_back(&self, rank: Rank, request: Option<u64>) -> bool {
+        self.outs.get(&rank).is_some_and(|out| match request {
+            Some(request) => out.keeps_back(request),
+            None => out.keeps_notes(),
+        })
+    }
+
     pub(super) fn busy_with(&self) -> Option<Rank> {
         self.outs.iter().find(|(_, out)| out.is_missed()).map(|(rank, _)| *rank)
     }

@@ -96,6 +96,11 @@ impl MessageSending<'_> {
         let waits = |ticket: &Ticket<'_>| ticket.world.test_message(ticket.request, Some(self.to));
         self.ticket.as_ref().is_none_or(waits)
     }
+
+    /// To whom it goes, and its request; none if it is on its way.
+    pub(crate) fn whither(&self) -> Option<(Rank, Option<u64>)> {
+        self.ticket.as_ref().map(|ticket| (self.to, Some(ticket.request)))
+    }
 }
 
 impl Ticket<'_> {

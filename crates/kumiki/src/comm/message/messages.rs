@@ -99,6 +99,13 @@ impl From<Envelope> for MessageInfo {
     }
 }
 
+/// What came of waiting for a message.
+pub(super) enum Told<'w, R> {
+    Read(R),
+    /// It lies there until the guard is dropped.
+    Lies(Place, Fetching<'w>),
+}
+
 /// A message that was received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message<T> {
@@ -239,6 +246,19 @@ impl<'w> Messages<'w> {
         short: impl Fn(Envelope, Short<'_>) -> Result<R>,
         long: impl FnOnce(Envelope, Place) -> Result<R>,
     ) -> Result<(Envelope, R)> {
+        let (envelope, told) = self.receive_or_be_told(selector, short)?;
+        match told {
+            Told::Read(read) => Ok((envelope, read)),
+            Told::Lies(place, _fetching) => Ok((envelope, long(envelope, place)?)),
+        }
+    }
+
+    /// Waits for a message, and has a short one read by this thread; of a long one it is said where it lies.
+    pub(super) fn receive_or_be_told<R>(
+        self,
+        selector: Selector,
+        short: impl Fn(Envelope, Short<'_>) -> Result<R>,
+    ) -> Result<(Envelope, Told<'w, R>)> {
         let world = self.world;
         let received = match world.receive_now(selector, &short)? {
             Begun::Done(received) => received,
@@ -249,18 +269,17 @@ impl<'w> Messages<'w> {
             }
         };
         let delivery = match received? {
-            Received::Read((envelope, read)) => return Ok((envelope, read?)),
+            Received::Read((envelope, read)) => return Ok((envelope, Told::Read(read?))),
             Received::Delivered(delivery) => delivery,
         };
         match delivery {
             Some(Delivery::Here { envelope, bytes }) => {
                 let read = short(envelope, Short::Taken(bytes.as_slice()));
                 world.reuse_buffer(bytes);
-                Ok((envelope, read?))
+                Ok((envelope, Told::Read(read?)))
             }
             Some(Delivery::Lent { envelope, place, number }) => {
-                let _fetching = Fetching { world, source: envelope.source, number };
-                Ok((envelope, long(envelope, place)?))
+                Ok((envelope, Told::Lies(place, Fetching { world, source: envelope.source, number })))
             }
             Some(Delivery::Landed { .. }) | None => {
                 Err(Error::Misuse("a receive that was something else".into()))

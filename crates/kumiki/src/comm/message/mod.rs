@@ -25,6 +25,7 @@
 //! | `requests.rs`, `results.rs` | asking for messages, waiting for them, and what has come of that |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
 //! | `vouched.rs`, `landing.rs` | and as bindings do |
+//! | `lying.rs` | those that are read where they lie |
 
 mod arrivals;
 #[cfg(test)]
@@ -37,6 +38,7 @@ mod glance_tests;
 mod handles;
 mod incoming;
 mod landing;
+mod lying;
 mod matching;
 mod messages;
 mod outgoing;
@@ -55,6 +57,7 @@ mod vouched;
 pub(super) use glance::Glance;
 pub use handles::{MessageReceiving, MessageRequest, MessageSending};
 pub use landing::MessageLanding;
+pub(crate) use lying::{Came, Lying, SHORT_BYTES};
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::Post;
 pub(crate) use vouched::Name;

@@ -105,6 +105,20 @@ impl Out {
         says || self.has_messages() || self.control.iter().any(is_missed)
     }
 
+    /// Whether something that is said about messages of the other rank waits here.
+    pub(super) fn keeps_notes(&self) -> bool {
+        self.mail.is_some() || self.control.iter().any(is_missed)
+    }
+
+    /// Whether a message waits here, or may have to go again: what is on its way to a lane comes by itself.
+    pub(super) fn keeps_back(&self, request: u64) -> bool {
+        let mut mail = self.mail.iter().flat_map(|(_, parcels)| parcels);
+        let is_it = |item: &Item| item.request == request;
+        self.holds(request)
+            || mail.any(|parcel| matches!(parcel, Parcel::Message(item) if is_it(item)))
+            || self.refused.iter().flat_map(|batch| &batch.items).any(is_it)
+    }
+
     /// How many short messages wait here.
     pub(super) fn waiting(&self) -> usize {
         self.queue.iter().filter(|item| matches!(item.note, Note::Short { .. })).count()

@@ -432,6 +432,29 @@ impl World {
         }
     }
 
+    /// Waits until a message to a rank has left, or what is said about messages of it: from then on it comes without this rank, which may do something else that
+    /// the other one has to come to first.
+    pub(crate) fn see_off(&self, all: impl Iterator<Item = (Rank, Option<u64>)>) -> Result<()> {
+        for (peer, request) in all {
+            while self.comm().with_post(|post| post.keeps_back(peer, request)) {
+                self.ask_before_sleep([peer]);
+                let nap = Nap::now(self);
+                let gone = |post: &mut Post| (!post.keeps_back(peer, request)).then_some(());
+                let turn = || match self.comm().poll(self, |post| nap.look(post, gone)) {
+                    Poll::Ready(_) => Some(Ok(())),
+                    Poll::Errand => Some(Ok(())),
+                    Poll::Pending => None,
+                };
+                match self.memory.look_for(turn, nap.wait(Activity::Send, Some(peer), peer)) {
+                    Ok(()) => drop(self.go_on_with_all()),
+                    Err(Error::Timeout { .. }) if nap.is_short => {}
+                    Err(error) => return self.note(Err(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until one of several requests is done.
     pub(super) fn wait_any_message(&self, requests: &[(u64, Option<Rank>)]) -> Result<usize> {
         if requests.is_empty() {
