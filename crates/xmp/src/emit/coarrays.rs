@@ -299,8 +299,19 @@ impl Translator<'_, '_> {
             }
             _ => false,
         };
+        let own =
+            self.chain(inner).map(|chain| (chain.array.name.clone(), chain.steps.len() < chain.array.dims()));
+        if let Some((name, true)) = &own {
+            return Err(Problem::new(
+                inner.span.start,
+                format!("`{name}` is distributed: a coarray takes elements of it, or what a gmove has put into an array of this node"),
+            ));
+        }
         if simple || !super::statements::has_section(right) {
-            let from = self.side_or_value(right, left)?;
+            let from = match own.is_some() {
+                true => self.value_side(right, left)?,
+                false => self.side_or_value(right, left)?,
+            };
             self.same_ranks(right, to.ranks, from.ranks)?;
             return Ok(format!(
                 "{{ {}kxmp_coarray_put({place}, {}, &{}); }}",

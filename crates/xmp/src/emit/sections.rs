@@ -16,17 +16,17 @@ impl Translator<'_, '_> {
         left: &Expr,
         right: &Expr,
     ) -> Result<String> {
-        if self.is_remote(left) || self.is_remote(bare(right)) {
-            if let Some(text) = self.coarray_assignment(at, sign, left, right)? {
-                return Ok(text);
-            }
-        }
         for side in [left, right] {
             if let Some((at, name)) = self.spread_section(side) {
                 return Err(Problem::new(
                     at,
                     format!("`{name}` is distributed: an assignment with a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data"),
                 ));
+            }
+        }
+        if self.is_remote(left) || self.is_remote(bare(right)) {
+            if let Some(text) = self.coarray_assignment(at, sign, left, right)? {
+                return Ok(text);
             }
         }
         let lengths = self.lengths(left)?;

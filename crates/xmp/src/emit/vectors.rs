@@ -31,6 +31,48 @@ impl Translator<'_, '_> {
         let mut found = HashSet::new();
         self.addressed_in(body, &mut found);
         self.addressed = found;
+        let mut found = HashSet::new();
+        any(body, &mut |one| {
+            expressions_of(one).into_iter().for_each(|expr| self.addresses(expr, &mut found));
+            false
+        });
+        self.pointed = found;
+    }
+
+    /// Whether something is read or written through a pointer, as far as C shows.
+    pub(super) fn follows_pointer(&self, stmt: &Stmt) -> bool {
+        any(stmt, &mut |one| {
+            matches!(one.kind, StmtKind::Opaque)
+                || expressions_of(one).into_iter().any(|expr| self.follows(expr))
+        })
+    }
+
+    fn follows(&self, expr: &Expr) -> bool {
+        let here = match &expr.kind {
+            ExprKind::Statement(_) => true,
+            ExprKind::Member(inner, name) => {
+                self.slice(crate::source::Span::new(inner.span.end, name.start)).contains("->")
+            }
+            ExprKind::Unary(sign, _) if self.slice(*sign) == "*" => !self.stays_inside(expr),
+            ExprKind::Index(..) => !self.stays_inside(expr),
+            _ => false,
+        };
+        here || children(expr).into_iter().any(|child| self.follows(child))
+    }
+
+    /// An element, or a row, of an array that C knows as one, or that is distributed.
+    fn stays_inside(&self, expr: &Expr) -> bool {
+        if let Some(chain) = self.chain(expr) {
+            return chain.steps.len() <= chain.array.dims();
+        }
+        let (base, subs) = super::sides::split(expr);
+        match &bare(base).kind {
+            ExprKind::Name => self
+                .scopes
+                .var(self.slice(bare(base).span))
+                .is_some_and(|var| !var.is_pointer() && subs.len() <= var.dims()),
+            _ => false,
+        }
     }
 
     fn addressed_in(&self, stmt: &Stmt, found: &mut HashSet<String>) {
