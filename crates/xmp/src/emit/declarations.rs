@@ -59,6 +59,12 @@ impl Translator<'_, '_> {
 
     fn plain_declaration(&mut self, declaration: &Declaration) -> Result<String> {
         let mut parts = Vec::new();
+        // Directives take addresses; a register that is named stays one.
+        let words = self.slice(declaration.spec.span);
+        if let Some(at) = words.find("register ").filter(|_| !self.slice(declaration.span).contains("asm")) {
+            let start = declaration.spec.span.start + at;
+            parts.push((Span::new(start, start + "register".len()), String::new()));
+        }
         if let Some(inner) = &declaration.spec.typeof_of {
             parts.push((inner.span, self.expr(inner)?));
         }

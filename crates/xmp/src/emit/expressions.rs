@@ -2,7 +2,7 @@
 
 use super::{direction, grouped, Direction, Translator};
 use crate::ast::{Expr, ExprKind, Sub};
-use crate::names::{Array, Owner, Set, Shape, Var};
+use crate::names::{Array, Owner, Set, Var};
 use crate::source::{Problem, Result, Span};
 use std::rc::Rc;
 
@@ -307,6 +307,15 @@ impl Translator<'_, '_> {
                 return Ok(format!("sizeof({}{brackets})", array.element));
             }
         }
+        // A row is as long as it is declared, not as the part of it that this node has.
+        if let Some(chain) = self.chain(inner).filter(|chain| !chain.steps.is_empty()) {
+            let rest: Option<Vec<String>> =
+                chain.array.sizes.iter().skip(chain.steps.len()).cloned().collect();
+            if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+                let brackets: String = rest.iter().map(|size| format!("[{size}]")).collect();
+                return Ok(format!("sizeof({}{brackets})", chain.array.element));
+            }
+        }
         self.copied(expr)
     }
 
@@ -498,20 +507,12 @@ impl Translator<'_, '_> {
 
     /// A pointer of the user's may lead into an array.
     fn note_pointer(&mut self, expr: &Expr) {
-        let inner = match &expr.kind {
-            ExprKind::Index(base, _) => bare(base),
-            ExprKind::Unary(sign, inner) if self.slice(*sign) == "*" => bare(inner),
-            _ => return,
-        };
-        let known = match &inner.kind {
-            ExprKind::Name => self
-                .scopes
-                .var(self.slice(inner.span))
-                .is_some_and(|var| !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)))),
+        let is_place = match &expr.kind {
             ExprKind::Index(..) => true,
+            ExprKind::Unary(sign, _) => self.slice(*sign) == "*",
             _ => false,
         };
-        if !known {
+        if is_place && !self.stays_inside(expr) {
             self.note_alias();
         }
     }
@@ -544,9 +545,28 @@ impl Translator<'_, '_> {
                 if !HARMLESS.contains(&name) {
                     self.note_alias();
                 }
-                self.copied(expr)
+                self.called(expr, function, arguments)
             }
         }
+    }
+
+    /// A call of a function of the user's: its parameters have the declared rows, which a shadow makes longer.
+    fn called(&mut self, expr: &Expr, function: &Expr, arguments: &[Expr]) -> Result<String> {
+        let mut parts = vec![(function.span, self.expr(function)?)];
+        for argument in arguments {
+            let name = bare(argument);
+            let var = self.scopes.var(self.slice(name.span)).filter(|_| matches!(name.kind, ExprKind::Name));
+            let array = var.and_then(|var| var.distributed());
+            let text = match array.filter(|array| !array.is_pointer && array.dims() > 1) {
+                Some(array) => {
+                    self.note_alias();
+                    format!("((void *){}.base)", array.descriptor())
+                }
+                None => self.expr(argument)?,
+            };
+            parts.push((argument.span, text));
+        }
+        Ok(self.splice(expr.span, &parts))
     }
 
     fn descriptor_of(&mut self, expr: &Expr, arguments: &[Expr]) -> Result<String> {
