@@ -63,7 +63,9 @@ impl Translator<'_, '_> {
         let words = self.slice(declaration.spec.span);
         if let Some(at) = words.find("register ").filter(|_| !self.slice(declaration.span).contains("asm")) {
             let start = declaration.spec.span.start + at;
-            parts.push((Span::new(start, start + "register".len()), String::new()));
+            // By itself the word stands for `int`, too.
+            let instead = if declaration.spec.words.is_empty() { "int" } else { "" };
+            parts.push((Span::new(start, start + "register".len()), instead.to_owned()));
         }
         if let Some(inner) = &declaration.spec.typeof_of {
             parts.push((inner.span, self.expr(inner)?));
