@@ -53,7 +53,7 @@ kxmp_template *kxmp_template_make(kxmp_template **slot, const char *where, const
 enum { KXMP_NONE = 2100, KXMP_BLOCK, KXMP_CYCLIC, KXMP_GBLOCK };
 /* width 0: not said. map: of gblock, one entry a node of the dimension, entry_bytes each (int, long..); NULL: gblock(*). */
 typedef struct kxmp_format { int kind; long width; const void *map; kxmp_size entry_bytes; } kxmp_format;
-void kxmp_distribute(const char *where, kxmp_template *t, int ndims, const kxmp_format *formats, kxmp_nodes *onto);
+kxmp_template *kxmp_distribute(const char *where, kxmp_template *t, int ndims, const kxmp_format *formats, kxmp_nodes *onto);
 /* Either part may be NULL. */
 long kxmp_template_lower(const kxmp_template *t, int axis);              /* axis in Fortran order, from 0; the template must be fixed */
 long kxmp_template_upper(const kxmp_template *t, int axis);
@@ -94,6 +94,7 @@ void kxmp_array_make(kxmp_array *a, const char *where, const char *name, int typ
                      kxmp_template *t, const kxmp_align *align, const kxmp_width *shadow, int storage, void *memory);
 void kxmp_array_drop(kxmp_array *a);                                   /* end of a block that declared it; also of one that is all zeros, never made, */
                                                                        /* and of KXMP_BOUND, whose memory stays */
+void kxmp_pointer_drop(kxmp_array *a);                                 /* the same of a pointer, whose memory stays, too */
 void *kxmp_malloc(const char *where, kxmp_array *a, int ndims, const long *sizes);
 
 enum { KXMP_OTHER, KXMP_CHAR, KXMP_UCHAR, KXMP_SHORT, KXMP_USHORT, KXMP_INT, KXMP_UINT, KXMP_LONG, KXMP_ULONG, KXMP_LLONG, KXMP_ULLONG,
@@ -103,6 +104,12 @@ enum { KXMP_OTHER, KXMP_CHAR, KXMP_UCHAR, KXMP_SHORT, KXMP_USHORT, KXMP_INT, KXM
   unsigned short: KXMP_USHORT, int: KXMP_INT, unsigned: KXMP_UINT, long: KXMP_LONG, unsigned long: KXMP_ULONG, long long: KXMP_LLONG, \
   unsigned long long: KXMP_ULLONG, float: KXMP_FLOAT, double: KXMP_DOUBLE, long double: KXMP_LDOUBLE, float _Complex: KXMP_FCOMPLEX, \
   double _Complex: KXMP_DCOMPLEX, long double _Complex: KXMP_LDCOMPLEX, _Bool: KXMP_BOOL, default: KXMP_OTHER)
+/* The first element of an array of up to three dimensions; anything else as it is, pointers too. */
+#define KXMP_DECAYED_(x) __builtin_choose_expr(__builtin_classify_type(x) == 5, (x), (int *)0)
+#define KXMP_IS_ARRAY_(x) (__builtin_classify_type(x) == 5 && !__builtin_types_compatible_p(__typeof__(x), __typeof__(&*KXMP_DECAYED_(x))))
+#define KXMP_INSIDE_(x) (*__builtin_choose_expr(KXMP_IS_ARRAY_(x), (x), &(x)))
+#define KXMP_INSIDE2_(x) KXMP_INSIDE_(KXMP_INSIDE_(x))
+#define KXMP_FIRST(x) KXMP_INSIDE_(KXMP_INSIDE2_(x))
 
 /* ---- loops ------------------------------------------------------------------------------------------------------------------ */
 

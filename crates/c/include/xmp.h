@@ -111,7 +111,7 @@ void xmp_unpack(xmp_desc_t a, xmp_desc_t v, xmp_desc_t mask);
 /* xmp_gather(x, a, idx1, idx2..): x[i] = a[idx1[i]][idx2[i]]; xmp_scatter(x, a, idx1..): x[idx1[i]].. = a[i]. */
 void xmp_gather_list(xmp_desc_t x, xmp_desc_t a, const xmp_desc_t *indices, int count);
 void xmp_scatter_list(xmp_desc_t x, xmp_desc_t a, const xmp_desc_t *indices, int count);
-#if !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L
+#if !defined(_XCALABLEMP) && !defined(__cplusplus) && defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L   /* xmpcc translates them itself */
 #define XMP_COUNT_(...) (int)(sizeof((xmp_desc_t[]){ __VA_ARGS__ }) / sizeof(xmp_desc_t))
 #define xmp_gather(x, a, ...) xmp_gather_list(x, a, (xmp_desc_t[]){ __VA_ARGS__ }, XMP_COUNT_(__VA_ARGS__))
 #define xmp_scatter(x, a, ...) xmp_scatter_list(x, a, (xmp_desc_t[]){ __VA_ARGS__ }, XMP_COUNT_(__VA_ARGS__))

@@ -46,10 +46,12 @@ fn iterations_that_depend_on_each_other_are_not_called_independent() {
         "count[0] += j;",
         "a[i][j] = *q;",
         "a[i][j] = g(j);",
+        "{ int k = count[i]; b[i][j + k] = 1; }",
+        "a[i][j] = lead[0][j];",
     ];
     for body in bodies {
         let out = translated(
-            &format!("void f(double *q)\n{{\n  int i, j, count[3];\n#pragma xmp loop (i,j) on t[i][j]\n  for (i = 0; i < 8; i++)\n    for (j = 0; j < 9; j++)\n      {body}\n}}\n"),
+            &format!("void f(double *q)\n{{\n  int i, j, count[3];\n  double *lead[2];\n#pragma xmp loop (i,j) on t[i][j]\n  for (i = 0; i < 8; i++)\n    for (j = 0; j < 9; j++)\n      {body}\n}}\n"),
             false,
         );
         assert!(!out.contains("ivdep"), "{out}");

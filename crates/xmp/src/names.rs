@@ -97,6 +97,8 @@ pub(crate) struct Array {
     pub(crate) storage: Owner,
     /// A pointer of C keeps its variable.
     pub(crate) is_pointer: bool,
+    /// The sizes and the offsets are the same wherever their texts are.
+    pub(crate) is_fixed: bool,
     /// The directive behind which it is made.
     pub(crate) made_at: Cell<usize>,
 }
@@ -132,8 +134,9 @@ impl Array {
             Some(Some((axis, _))) => self.template.layout(*axis) != Some(Layout::None),
             _ => false,
         };
-        let is_number = |text: &str| text.bytes().all(|b| b.is_ascii_digit() || b"+-*() ".contains(&b));
-        let size = self.sizes.get(dim).cloned().flatten().filter(|size| is_number(size) && !is_spread);
+        // What xmp_malloc is given counts, not what the pointer is declared with.
+        let is_known = !is_spread && !self.is_late();
+        let size = self.sizes.get(dim).cloned().flatten().filter(|size| is_number(size) && is_known);
         let shadow = self.shadow.borrow().get(dim).cloned().unwrap_or(Shadow::None);
         match (size, shadow) {
             (Some(size), Shadow::None) => size,
@@ -144,16 +147,36 @@ impl Array {
         }
     }
 
-    /// Arrays with the same key have the same leading dimensions.
-    pub(crate) fn key(&self) -> String {
-        format!(
-            "{:p} {:?} {:?} {:?}",
-            Rc::as_ptr(&self.template),
-            self.align,
-            self.shadow.borrow(),
-            self.sizes
-        )
+    /// Whether its sizes are those that xmp_malloc is given.
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_pointer && self.storage != Owner::Parameter
     }
+
+    /// Whether its rows are of a size that C does not take at file scope: the variable is a `void *` then.
+    pub(crate) fn is_untyped(&self) -> bool {
+        let is_outside = matches!(self.storage, Owner::File | Owner::FileStatic | Owner::Extern);
+        is_outside && self.is_late() && !self.sizes.iter().skip(1).flatten().all(|size| is_number(size))
+    }
+
+    /// The sizes behind the first, as they are declared.
+    pub(crate) fn row(&self) -> String {
+        self.sizes.iter().skip(1).map(|size| format!("[{}]", size.clone().unwrap_or_default())).collect()
+    }
+
+    /// Arrays with the same key have the same leading dimensions; None where the text does not show that.
+    pub(crate) fn key(&self) -> Option<String> {
+        let shadow = self.shadow.borrow();
+        let has_numbers = shadow.iter().all(|one| match one {
+            Shadow::Widths(lo, hi) => is_number(lo) && is_number(hi),
+            _ => true,
+        });
+        (self.is_fixed && has_numbers && !self.is_late())
+            .then(|| format!("{:p} {:?} {shadow:?} {:?}", Rc::as_ptr(&self.template), self.align, self.sizes))
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || b"+-*() ".contains(&b))
 }
 
 pub(crate) struct Coarray {

@@ -423,6 +423,20 @@ pub unsafe extern "C" fn kxmp_array_drop(array: *mut KxmpArray) {
     });
 }
 
+/// Gives up what describes an array of `xmp_malloc`. Its memory stays, as that of `malloc` does: the pointer may have gone elsewhere.
+///
+/// # Safety
+/// As [`kxmp_array_drop`].
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_pointer_drop(array: *mut KxmpArray) {
+    // SAFETY: as the caller promises, and what the library has put there.
+    if let Some(inside) = unsafe { array.as_mut().and_then(|array| array.inside.as_mut()) } {
+        std::mem::forget(inside.region.take());
+    }
+    // SAFETY: as the caller promises.
+    unsafe { kxmp_array_drop(array) }
+}
+
 /// Gives the memory of an array back.
 pub(super) fn release(array: &mut KxmpArray) {
     let mut map: *const KxmpHead = std::ptr::null();

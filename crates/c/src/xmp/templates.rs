@@ -8,7 +8,7 @@ use crate::guard::misuse;
 use kumiki::array::{self, Sub};
 use kumiki::Result;
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 /// `kxmp_template`: it lives as long as the program.
 #[repr(C)]
@@ -18,6 +18,8 @@ pub struct Template {
     pub(super) name: String,
     pub(super) ndims: usize,
     state: RwLock<State>,
+    /// Those of the same directive with other bounds or another distribution: a function that calls itself has several at once.
+    others: Mutex<Vec<&'static Template>>,
 }
 
 /// What is known of a template. Lists have the fastest dimension first.
@@ -145,6 +147,28 @@ impl Template {
         self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    fn new(name: String, ndims: usize, state: State) -> &'static Template {
+        let (state, others) = (RwLock::new(state), Mutex::default());
+        Box::leak(Box::new(Template { tag: Tag::Template, name, ndims, state, others }))
+    }
+
+    /// This one, or another of the same directive, whose state is so; a new one if there is none.
+    fn other(&'static self, is_it: impl Fn(&State) -> bool, state: State) -> &'static Template {
+        if is_it(&self.state.read().unwrap_or_else(PoisonError::into_inner)) {
+            return self;
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = others
+            .iter()
+            .copied()
+            .find(|other| is_it(&other.state.read().unwrap_or_else(PoisonError::into_inner)));
+        found.unwrap_or_else(|| {
+            let made = Template::new(self.name.clone(), self.ndims, state);
+            others.push(made);
+            made
+        })
+    }
+
     fn change(&self) -> RwLockWriteGuard<'_, State> {
         let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         sets::forget_loops();
@@ -195,21 +219,21 @@ pub unsafe extern "C" fn kxmp_template_make(
             let name = text(name);
             let bounds = bounds(&name, ndims, lo, hi)?;
             let found: Option<&'static Template> = slot.as_ref().and_then(|slot| slot.as_ref());
-            if let Some(known) = found.filter(|known| known.ndims == ndims) {
-                let mut state = known.change();
-                // One that is to be fixed is fixed anew; arrays that were made go by what it was.
-                if bounds.is_none() || state.bounds != bounds {
-                    *state = State { bounds, ..State::default() };
+            let Some(first) = found.filter(|known| known.ndims == ndims) else {
+                let made = Template::new(name, ndims, State { bounds, ..State::default() });
+                if !slot.is_null() {
+                    slot.write(made);
                 }
-                return Ok(std::ptr::from_ref(known));
+                return Ok(std::ptr::from_ref(made));
+            };
+            if bounds.is_none() {
+                // One that is to be fixed is fixed anew; arrays that were made go by what it was.
+                *first.change() = State::default();
+                return Ok(std::ptr::from_ref(first));
             }
-            let state = RwLock::new(State { bounds, ..State::default() });
-            let made: *const Template =
-                Box::leak(Box::new(Template { tag: Tag::Template, name, ndims, state }));
-            if !slot.is_null() {
-                slot.write(made);
-            }
-            Ok(made)
+            let known = first
+                .other(|state| state.bounds == bounds, State { bounds: bounds.clone(), ..State::default() });
+            Ok(std::ptr::from_ref(known))
         })
     }
 }
@@ -277,7 +301,7 @@ fn check_count(template: &Template, ndims: c_int) -> Result<()> {
     }
 }
 
-/// Says how a template is spread.
+/// Says how a template is spread. Gives the template that is spread so: another one if this one is spread in another way, since it may be in use.
 ///
 /// # Safety
 /// `place` must be a text, or NULL; `t` a template; `formats` must have `ndims` of them, with their maps; `onto` must be nodes.
@@ -288,11 +312,12 @@ pub unsafe extern "C" fn kxmp_distribute(
     ndims: c_int,
     formats: *const KxmpFormat,
     onto: *const Nodes,
-) {
+) -> *const Template {
     // SAFETY: as the caller promises.
     unsafe {
         edge(place, "distribute", || {
-            let template = t.as_ref().ok_or_else(|| misuse("the template was not declared"))?;
+            let template: &'static Template =
+                t.as_ref().ok_or_else(|| misuse("the template was not declared"))?;
             let onto: &'static Nodes = onto.as_ref().ok_or_else(|| misuse("the nodes were not declared"))?;
             let forms = forms(template, ndims, formats, onto)?.ok_or_else(|| misuse("no formats"))?;
             let spread = forms.iter().filter(|form| **form != Form::None).count();
@@ -302,10 +327,28 @@ pub unsafe extern "C" fn kxmp_distribute(
                     template.name, onto.name, onto.sizes.len()
                 )));
             }
-            let mut state = template.change();
-            state.formats = Some(forms);
-            state.onto = Some(onto);
-            state.complete(&template.name)
+            let before = template.state();
+            let is_open = before.bounds.is_none() || forms.iter().any(|form| form.format().is_none());
+            if is_open || before.formats.is_none() {
+                let mut state = template.change();
+                state.formats = Some(forms);
+                state.onto = Some(onto);
+                state.complete(&template.name)?;
+                return Ok(std::ptr::from_ref(template));
+            }
+            let is_it = |state: &State| {
+                state.bounds == before.bounds
+                    && state.formats.as_ref() == Some(&forms)
+                    && state.onto.is_some_and(|known| std::ptr::eq(known, onto))
+            };
+            let mut state = State {
+                bounds: before.bounds.clone(),
+                formats: Some(forms.clone()),
+                onto: Some(onto),
+                space: None,
+            };
+            state.complete(&template.name)?;
+            Ok(std::ptr::from_ref(template.other(is_it, state)))
         })
     }
 }

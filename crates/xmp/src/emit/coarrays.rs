@@ -79,9 +79,23 @@ impl Translator<'_, '_> {
         // Members that stand before the image.
         let mut suffix = String::new();
         let mut at = bare(inner);
-        while let Some(member) = last_member(at) {
-            let ExprKind::Member(base, _) = &member.kind else { break };
-            suffix.insert_str(0, &self.flat(Span::new(base.span.end, at.span.end)));
+        while last_member(at).is_some() {
+            let (piece, base) = match &at.kind {
+                ExprKind::Member(base, name) => {
+                    let sign = self.slice(Span::new(base.span.end, name.start));
+                    let sign = if sign.contains("->") { "->" } else { "." };
+                    (format!("{sign}{}", self.slice(*name)), base)
+                }
+                ExprKind::Index(base, sub) => match &**sub {
+                    Sub::At(index) => (format!("[{}]", self.value(index)?), base),
+                    Sub::Section(span, first, _, step) => {
+                        let index = self.section_index(base, *span, first.as_ref(), step.as_ref())?;
+                        (format!("[{index}]"), base)
+                    }
+                },
+                _ => break,
+            };
+            suffix.insert_str(0, &piece);
             at = bare(base);
         }
         let (base, subs) = super::sides::split(at);
@@ -127,9 +141,17 @@ impl Translator<'_, '_> {
                         return Err(Problem::new(span.start, "this has more sections than the left side"));
                     };
                     sections += 1;
-                    let first =
-                        first.as_ref().map_or_else(|| Ok("0".to_owned()), |first| self.value(first))?;
                     let step = step.as_ref().map_or_else(|| Ok("1".to_owned()), |step| self.value(step))?;
+                    // Downwards it begins at the end.
+                    let last = || format!("{} - 1", long(&coarray.sizes[dim]));
+                    let first = match (first, super::direction(&step)) {
+                        (Some(first), _) => self.value(first)?,
+                        (None, super::Direction::Up) => "0".to_owned(),
+                        (None, super::Direction::Down) => last(),
+                        (None, super::Direction::Either) => {
+                            format!("{} < 0 ? {} : 0", grouped(&step), last())
+                        }
+                    };
                     format!("KXMP_INDEX({} + {name} * {})", long(&first), grouped(&step))
                 }
                 (Some(sub), _) => self.part(sub, &mut ranks)?,
@@ -242,6 +264,12 @@ impl Translator<'_, '_> {
             (self.is_remote(left), matches!(bare(right).kind, ExprKind::Image(..)));
         let place = self.at(at);
         if to_remote {
+            if has_section_of_member(left) {
+                return Err(Problem::new(
+                    left.span.start,
+                    "a section in a member of a coarray can be read from another image, not written: assign its elements in a loop",
+                ));
+            }
             let to = self.remote(left)?;
             if to.ranks == 0 || !is_plain || !to.suffix.is_empty() {
                 return Err(Problem::new(
@@ -249,7 +277,7 @@ impl Translator<'_, '_> {
                     "only whole elements of a coarray section can be assigned, with `=`",
                 ));
             }
-            if from_remote {
+            if from_remote && !has_section_of_member(right) {
                 let from = self.remote(bare(right))?;
                 self.same_ranks(right, to.ranks, from.ranks)?;
                 if from.suffix.is_empty() && from.ranks != 0 {
@@ -262,7 +290,7 @@ impl Translator<'_, '_> {
             }
             return self.put_section(at, &to, left, right).map(Some);
         }
-        if !from_remote || !is_plain {
+        if !from_remote || !is_plain || has_section_of_member(right) {
             return Ok(None);
         }
         let from = self.remote(bare(right))?;
@@ -299,8 +327,19 @@ impl Translator<'_, '_> {
             }
             _ => false,
         };
+        let own =
+            self.chain(inner).map(|chain| (chain.array.name.clone(), chain.steps.len() < chain.array.dims()));
+        if let Some((name, true)) = &own {
+            return Err(Problem::new(
+                inner.span.start,
+                format!("`{name}` is distributed: a coarray takes elements of it, or what a gmove has put into an array of this node"),
+            ));
+        }
         if simple || !super::statements::has_section(right) {
-            let from = self.side_or_value(right, left)?;
+            let from = match own.is_some() {
+                true => self.value_side(right, left)?,
+                false => self.side_or_value(right, left)?,
+            };
             self.same_ranks(right, to.ranks, from.ranks)?;
             return Ok(format!(
                 "{{ {}kxmp_coarray_put({place}, {}, &{}); }}",
@@ -406,6 +445,19 @@ impl Translator<'_, '_> {
         let target = self.named(target)?.ok_or_else(missing)?;
         let value = grouped(&self.value(value)?);
         Ok(format!("kxmp_atomic_ref({place}, {value}, sizeof *{value}, {target})"))
+    }
+}
+
+/// `s.v[0:n]:[image]`: such elements do not lie one behind the other as those of the coarray do.
+fn has_section_of_member(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Index(base, sub) => {
+            (matches!(**sub, Sub::Section(..)) && last_member(base).is_some()) || has_section_of_member(base)
+        }
+        ExprKind::Member(base, _) | ExprKind::Paren(base) | ExprKind::Image(base, _) => {
+            has_section_of_member(base)
+        }
+        _ => false,
     }
 }
 

@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 const UNUSED: &str = "__attribute__((unused))";
 const DROPPED: &str = "__attribute__((unused, cleanup(kxmp_array_drop)))";
+/// Of pointers, whose memory outlives them.
+const LEFT: &str = "__attribute__((unused, cleanup(kxmp_pointer_drop)))";
 
 impl Translator<'_, '_> {
     /// A declaration, with what is distributed taken out of it.
@@ -57,6 +59,14 @@ impl Translator<'_, '_> {
 
     fn plain_declaration(&mut self, declaration: &Declaration) -> Result<String> {
         let mut parts = Vec::new();
+        // Directives take addresses; a register that is named stays one.
+        let words = self.slice(declaration.spec.span);
+        if let Some(at) = words.find("register ").filter(|_| !self.slice(declaration.span).contains("asm")) {
+            let start = declaration.spec.span.start + at;
+            // By itself the word stands for `int`, too.
+            let instead = if declaration.spec.words.is_empty() { "int" } else { "" };
+            parts.push((Span::new(start, start + "register".len()), instead.to_owned()));
+        }
         if let Some(inner) = &declaration.spec.typeof_of {
             parts.push((inner.span, self.expr(inner)?));
         }
@@ -91,6 +101,18 @@ impl Translator<'_, '_> {
         declarator: &Declarator,
         var: &Var,
     ) -> Result<String> {
+        if var.distributed().is_some_and(|array| array.is_untyped()) {
+            let class = match declaration.spec.storage {
+                crate::ast::Storage::Static => "static ",
+                crate::ast::Storage::Extern => "extern ",
+                _ => "",
+            };
+            let first = match &declarator.init {
+                Some(init) => format!(" = {}", self.value(init)?),
+                None => String::new(),
+            };
+            return Ok(format!("{class}void *{}{first}; ", var.name));
+        }
         let spec = declaration.spec.span;
         let words = match declaration.spec.body {
             Some((body, _)) => {
@@ -118,6 +140,7 @@ impl Translator<'_, '_> {
             Owner::File | Owner::Extern => format!("kxmp_array {name} __attribute__((common)); "),
             Owner::FileStatic => format!("static kxmp_array {name} {UNUSED}; "),
             Owner::BlockStatic => format!("static kxmp_array {name} {UNUSED}; "),
+            Owner::Block if array.is_pointer => format!("kxmp_array {name} {LEFT} = {{0}}; "),
             Owner::Block => format!("kxmp_array {name} {DROPPED} = {{0}}; "),
             Owner::Parameter => String::new(),
         }
@@ -260,9 +283,9 @@ impl Translator<'_, '_> {
                 for (name, formats) in list {
                     let formats_text = self.formats(formats)?;
                     calls.push_str(&format!(
-                        "kxmp_distribute({}, kxt_{}, {}, {formats_text}, kxn_{}); ",
-                        self.at(at),
+                        "kxt_{0} = kxmp_distribute({1}, kxt_{0}, {2}, {formats_text}, kxn_{3}); ",
                         self.slice(*name),
+                        self.at(at),
                         formats.list.len(),
                         self.slice(*onto)
                     ));

@@ -287,15 +287,43 @@ impl Translator<'_, '_> {
                 self.section_memory(variable, what)
             }
             ExprKind::Index(..) | ExprKind::Member(..) | ExprKind::Unary(..) => {
-                let text = self.value(variable)?;
-                Ok(Memory {
-                    pointer: format!("(void *)&{}", grouped(&text)),
-                    element: text,
-                    count: "1".into(),
-                })
+                self.part_of_memory(variable, what)
             }
             _ => Err(Problem::new(at, format!("{what} takes variables, not expressions"))),
         }
+    }
+
+    /// An element, a row, a member.
+    fn part_of_memory(&mut self, variable: &Expr, what: &str) -> Result<Memory> {
+        let mut is_element = false;
+        if let Some(chain) = self.chain(variable) {
+            if chain.steps.len() < chain.array.dims() {
+                return self.part_memory(variable, &chain, what);
+            }
+            is_element = true;
+        }
+        let text = self.value(variable)?;
+        let pointer = format!("(void *)&{}", grouped(&text));
+        let (base, subs) = super::sides::split(variable);
+        let name = bare(base);
+        let var = self.scopes.var(self.slice(name.span)).filter(|_| matches!(name.kind, ExprKind::Name));
+        let is_array = |var: &crate::names::Var| var.dims() == var.shape.len() && subs.len() <= var.dims();
+        if let Some(var) = var.filter(|var| var.is_plain() && is_array(var)) {
+            let rest = var.dims() - subs.len();
+            if rest > 0 {
+                let element = format!("{text}{}", "[0]".repeat(rest));
+                let count = format!("(long)(sizeof({text}) / sizeof({element}))");
+                return Ok(Memory { pointer, element, count });
+            }
+            is_element = true;
+        }
+        if is_element {
+            return Ok(Memory { pointer, element: text, count: "1".into() });
+        }
+        // Only C knows whether it is an array.
+        let element = format!("KXMP_FIRST({text})");
+        let count = format!("(long)(sizeof({text}) / sizeof({element}))");
+        Ok(Memory { pointer, element, count })
     }
 
     fn is_all(&self, variable: &Expr) -> bool {

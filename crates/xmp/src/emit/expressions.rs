@@ -2,7 +2,7 @@
 
 use super::{direction, grouped, Direction, Translator};
 use crate::ast::{Expr, ExprKind, Sub};
-use crate::names::{Array, Owner, Set, Shape, Var};
+use crate::names::{Array, Owner, Set, Var};
 use crate::source::{Problem, Result, Span};
 use std::rc::Rc;
 
@@ -124,6 +124,9 @@ const BY_DESCRIPTOR: [&str; 9] = [
 
 impl Translator<'_, '_> {
     pub(super) fn expr(&mut self, expr: &Expr) -> Result<String> {
+        if let Some((_, name)) = self.replaced.iter().find(|(span, _)| *span == expr.span) {
+            return Ok(name.clone());
+        }
         match &expr.kind {
             ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType => {
                 Ok(self.slice(expr.span).to_owned())
@@ -140,6 +143,10 @@ impl Translator<'_, '_> {
             }
             ExprKind::Assign(_, left, right) => {
                 self.refuse_pointer_copy(left, right)?;
+                if self.is_untyped(left) {
+                    let text = self.expr(right)?;
+                    return Ok(self.splice(expr.span, &[(right.span, text)]));
+                }
                 self.copied(expr)
             }
             ExprKind::Unary(sign, inner) | ExprKind::Postfix(inner, sign)
@@ -190,6 +197,13 @@ impl Translator<'_, '_> {
             left.span.start,
             format!("`{name}` is aligned: only what xmp_malloc gives, or 0, can be assigned to it; move the elements in a loop or by gmove"),
         ))
+    }
+
+    /// A pointer whose type C cannot have where it is declared.
+    fn is_untyped(&self, expr: &Expr) -> bool {
+        let expr = bare(expr);
+        let var = self.scopes.var(self.slice(expr.span)).filter(|_| matches!(expr.kind, ExprKind::Name));
+        var.and_then(|var| var.distributed()).is_some_and(|array| array.is_untyped())
     }
 
     fn is_step(&self, sign: Span) -> bool {
@@ -264,9 +278,10 @@ impl Translator<'_, '_> {
         let Some(var) = self.scopes.var(text) else { return text.to_owned() };
         if let Some(array) = var.distributed() {
             self.note_alias();
-            return match array.is_pointer {
-                true => text.to_owned(),
-                false => pointer(&array, "base"),
+            return match (array.is_pointer, array.is_untyped()) {
+                (true, false) => text.to_owned(),
+                (true, true) => format!("(({} (*){}){text})", array.element, array.row()),
+                _ => pointer(&array, "base"),
             };
         }
         match var.coarray() {
@@ -290,6 +305,15 @@ impl Translator<'_, '_> {
                     .map(|size| format!("[{}]", size.clone().unwrap_or_default()))
                     .collect();
                 return Ok(format!("sizeof({}{brackets})", array.element));
+            }
+        }
+        // A row is as long as it is declared, not as the part of it that this node has.
+        if let Some(chain) = self.chain(inner).filter(|chain| !chain.steps.is_empty()) {
+            let rest: Option<Vec<String>> =
+                chain.array.sizes.iter().skip(chain.steps.len()).cloned().collect();
+            if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+                let brackets: String = rest.iter().map(|size| format!("[{size}]")).collect();
+                return Ok(format!("sizeof({}{brackets})", chain.array.element));
             }
         }
         self.copied(expr)
@@ -483,20 +507,12 @@ impl Translator<'_, '_> {
 
     /// A pointer of the user's may lead into an array.
     fn note_pointer(&mut self, expr: &Expr) {
-        let inner = match &expr.kind {
-            ExprKind::Index(base, _) => bare(base),
-            ExprKind::Unary(sign, inner) if self.slice(*sign) == "*" => bare(inner),
-            _ => return,
-        };
-        let known = match &inner.kind {
-            ExprKind::Name => self
-                .scopes
-                .var(self.slice(inner.span))
-                .is_some_and(|var| !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)))),
+        let is_place = match &expr.kind {
             ExprKind::Index(..) => true,
+            ExprKind::Unary(sign, _) => self.slice(*sign) == "*",
             _ => false,
         };
-        if !known {
+        if is_place && !self.stays_inside(expr) {
             self.note_alias();
         }
     }
@@ -529,9 +545,28 @@ impl Translator<'_, '_> {
                 if !HARMLESS.contains(&name) {
                     self.note_alias();
                 }
-                self.copied(expr)
+                self.called(expr, function, arguments)
             }
         }
+    }
+
+    /// A call of a function of the user's: its parameters have the declared rows, which a shadow makes longer.
+    fn called(&mut self, expr: &Expr, function: &Expr, arguments: &[Expr]) -> Result<String> {
+        let mut parts = vec![(function.span, self.expr(function)?)];
+        for argument in arguments {
+            let name = bare(argument);
+            let var = self.scopes.var(self.slice(name.span)).filter(|_| matches!(name.kind, ExprKind::Name));
+            let array = var.and_then(|var| var.distributed());
+            let text = match array.filter(|array| !array.is_pointer && array.dims() > 1) {
+                Some(array) => {
+                    self.note_alias();
+                    format!("((void *){}.base)", array.descriptor())
+                }
+                None => self.expr(argument)?,
+            };
+            parts.push((argument.span, text));
+        }
+        Ok(self.splice(expr.span, &parts))
     }
 
     fn descriptor_of(&mut self, expr: &Expr, arguments: &[Expr]) -> Result<String> {
@@ -565,7 +600,26 @@ impl Translator<'_, '_> {
             };
             parts.push((argument.span, text));
         }
-        Ok(self.splice(expr.span, &parts))
+        let ExprKind::Call(function, _) = &expr.kind else { return Ok(self.splice(expr.span, &parts)) };
+        match (self.slice(function.span), &parts[..]) {
+            // Any number of arrays of indices.
+            (name @ ("xmp_gather" | "xmp_scatter"), [to, from, rest @ ..]) if !rest.is_empty() => {
+                let list: Vec<&str> = rest.iter().map(|(_, text)| text.as_str()).collect();
+                let text = format!(
+                    "{name}_list({}, {}, (const xmp_desc_t[]){{{}}}, {})",
+                    to.1,
+                    from.1,
+                    list.join(", "),
+                    list.len()
+                );
+                Ok(self.in_place(expr.span, super::flat(&text)))
+            }
+            ("xmp_gather" | "xmp_scatter", _) => Err(Problem::new(
+                expr.span.start,
+                "the result, the array and an array of indices for each dimension are needed",
+            )),
+            _ => Ok(self.splice(expr.span, &parts)),
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The loop directive. The variable keeps the global index; its bounds are clipped to what this node owns.
 
+use super::expressions::Step;
 use super::nests::{Level, Way};
 use super::{long, Translator};
-use crate::ast::{Expr, Stmt};
+use crate::ast::{Expr, Stmt, Sub};
 use crate::directive::{Loop, Notation, Operation, Reduction, Widen, Width};
 use crate::names::{Array, Layout, Set, Template};
 use crate::source::{Problem, Result, Span};
@@ -131,24 +132,28 @@ impl Translator<'_, '_> {
             _ => None,
         };
         let has_one_box = levels.iter().all(|level| layout(level) != Some(Layout::BlockCyclic));
-        if has_one_box && !matches!(one.widen, Some(Widen::Margin(_) | Widen::Peel(..))) {
+        // What the last iteration found is noted in the step, which `break` leaves out.
+        let is_noted = one.reductions.iter().any(is_located);
+        if has_one_box && !is_noted && !matches!(one.widen, Some(Widen::Margin(_) | Widen::Peel(..))) {
             allowed.push("break");
         }
         allowed
     }
 
     /// Inside the loops a variable of a reduction is another one of the same name, whose address nobody has: it can stay in a register.
+    /// Not where the loops may reach it by a pointer, or in a function that they call.
     fn copies(&mut self, one: &Loop, id: usize, inner: &Stmt) -> (String, String) {
         let (mut first, mut own, mut last, mut back) =
             (String::new(), String::new(), String::new(), String::new());
-        let is_closed = !self.calls_unknown(inner);
+        let is_closed = !self.calls_unknown(inner) && !self.follows_pointer(inner);
         let mut number = 0;
         for (variable, _) in one.reductions.iter().flat_map(|reduction| &reduction.variables) {
             let name = self.slice(variable.span).to_owned();
             let var = self.scopes.var(&name).filter(|var| var.is_plain() && var.shape.is_empty());
             let Some(var) = var else { continue };
             let is_block = matches!(var.owner, crate::names::Owner::Block | crate::names::Owner::Parameter);
-            if !(is_block || is_closed) || self.reduced_names.contains(&name) {
+            let is_alone = is_block && !self.pointed.contains(&name);
+            if !(is_alone || is_closed) || self.reduced_names.contains(&name) {
                 continue;
             }
             let copy = format!("kx_c{id}_{number}");
@@ -490,15 +495,7 @@ impl Translator<'_, '_> {
         let list = match nest.len() == levels.len() {
             true => names.levels.clone(),
             false => {
-                let one = |level: &Level<'_>| match level.way {
-                    Way::Own | Way::Kept => format!(
-                        "{{{}, 0, 0, 0, {}}}",
-                        level.axis.map_or(-1, |axis| axis as i64),
-                        level.head.sign()
-                    ),
-                    _ => level.text(),
-                };
-                let all: Vec<String> = levels.iter().map(one).collect();
+                let all: Vec<String> = levels.iter().map(taking_part).collect();
                 begin.push_str(&format!("const kxmp_level kx_w{id}[] = {{{}}}; ", all.join(", ")));
                 format!("kx_w{id}")
             }
@@ -509,11 +506,25 @@ impl Translator<'_, '_> {
         let mut number = 0;
         for reduction in &one.reductions {
             for (variable, places) in &reduction.variables {
+                let axes = self.spread_axes(one, variable)?;
                 let value = self.reduced(variable)?;
-                let call = format!(
-                    "{place}, kx_q{id}, {count}, {list}, {}, {value}",
-                    reduction.operation.constant()
-                );
+                let mut over = format!("kx_q{id}, {count}, {list}");
+                if !axes.is_empty() {
+                    // Nodes that have the same elements: the others are nobody else's.
+                    let is_over = |level: &&Level<'_>| level.axis.is_none_or(|axis| !axes.contains(&axis));
+                    let rest: Vec<String> = levels.iter().filter(is_over).map(taking_part).collect();
+                    if rest.is_empty() {
+                        continue;
+                    }
+                    let own: Vec<usize> = (0..levels.len()).filter(|at| is_over(&&levels[*at])).collect();
+                    let reference = self.nest_reference(one, levels, &own, "KXMP_ANY")?;
+                    begin.push_str(&format!(
+                        "const kxmp_ref kx_q{id}_{number} = {reference}; const kxmp_level kx_w{id}_{number}[] = {{{}}}; ",
+                        rest.join(", ")
+                    ));
+                    over = format!("kx_q{id}_{number}, {}, kx_w{id}_{number}", rest.len());
+                }
+                let call = format!("{place}, {over}, {}, {value}", reduction.operation.constant());
                 begin.push_str(&format!("kxmp_loop_reduction_begin({call}); "));
                 let located = match is_located(reduction) {
                     true => self.located(id, number, variable, places, levels, &mut begin, &mut counted)?,
@@ -530,6 +541,40 @@ impl Translator<'_, '_> {
             }
         }
         Ok((begin, end, counted))
+    }
+
+    /// The axes of the loop's template over which a variable of a reduction is spread itself: along them every node has other elements of it.
+    fn spread_axes(&self, one: &Loop, variable: &Expr) -> Result<Vec<usize>> {
+        let Some(chain) = self.chain(variable) else { return Ok(Vec::new()) };
+        let array = &chain.array;
+        let mut axes = Vec::new();
+        for (dim, align) in array.align.iter().enumerate() {
+            let Some((axis, _)) = align else { continue };
+            if array.template.layout(*axis) == Some(Layout::None) {
+                continue;
+            }
+            if chain.steps.get(dim).is_some_and(|step| !matches!(step, Step::Sub(Sub::Section(..)))) {
+                return Err(Problem::new(
+                    variable.span.start,
+                    format!(
+                        "one node has this element of `{}`: a reduction needs a variable that all nodes have",
+                        array.name
+                    ),
+                ));
+            }
+            axes.push(*axis);
+        }
+        let is_its = match self.scopes.set(self.slice(one.on.name)) {
+            Some(Set::Template(template)) => Rc::ptr_eq(&template, &array.template),
+            _ => false,
+        };
+        if !is_its && !axes.is_empty() {
+            return Err(Problem::new(
+                variable.span.start,
+                format!("`{}` is spread over another template than that of the loop: nodes would combine different elements of it", array.name),
+            ));
+        }
+        Ok(axes)
     }
 
     /// Each iteration notes whether it was the one that changed the value or a location.
@@ -571,6 +616,16 @@ impl Translator<'_, '_> {
             false => format!("(const kxmp_place[]){{{}}}", list.join(", ")),
         };
         Ok(format!("{}, {list}, {set}, {iteration}", places.len()))
+    }
+}
+
+/// A level of a nest, for the nodes that take part and their order; bounds of its own do not matter there.
+fn taking_part(level: &Level<'_>) -> String {
+    match level.way {
+        Way::Own | Way::Kept => {
+            format!("{{{}, 0, 0, 0, {}}}", level.axis.map_or(-1, |axis| axis as i64), level.head.sign())
+        }
+        _ => level.text(),
     }
 }
 

@@ -71,8 +71,12 @@ pub(crate) struct Translator<'s, 'a> {
     /// Array types that the user named: words before the name, what is derived.
     array_types: HashMap<String, (String, Vec<crate::names::Shape>)>,
     omni_local: bool,
+    /// Expressions for which a variable stands.
+    replaced: Vec<(Span, String)>,
     /// Names of the function whose address is taken.
     addressed: std::collections::HashSet<String>,
+    /// Those of them that `&` stands before.
+    pointed: std::collections::HashSet<String>,
     /// Variables of the reduction clauses around, which have a copy of their own inside.
     reduced_names: Vec<String>,
     /// The function whose body this is.

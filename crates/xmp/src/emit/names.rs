@@ -353,7 +353,10 @@ impl Translator<'_, '_> {
             ));
         };
         let align = self.alignment(dims, subs)?;
+        let is_fixed = sizes.iter().flatten().all(|size| self.is_constant(size))
+            && align.iter().flatten().all(|(_, offset)| self.is_constant(offset));
         let array = Array {
+            is_fixed,
             name: text,
             element,
             shadow: RefCell::new(vec![Shadow::None; sizes.len()]),
@@ -366,6 +369,26 @@ impl Translator<'_, '_> {
         };
         *var.array.borrow_mut() = Some(Rc::new(array));
         Ok(())
+    }
+
+    /// Whether an expression has one value in the whole unit: numbers, constants, and variables of file scope that are `const`.
+    fn is_constant(&self, text: &str) -> bool {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let words = text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty());
+        !text.contains(['[', '{', '"', '='])
+            && !text.contains("++")
+            && !text.contains("--")
+            && words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit())).all(|word| {
+                match self.scopes.var(word) {
+                    Some(var) => {
+                        var.depth == 1
+                            && var.shape.is_empty()
+                            && var.spec.split(' ').any(|part| part == "const")
+                    }
+                    // A constant of an enumeration, or a type; no call.
+                    None => !text.replace(' ', "").contains(&format!("{word}(")) || word == "sizeof",
+                }
+            })
     }
 
     /// Which axis each dimension of the array goes with.
@@ -440,7 +463,12 @@ impl Translator<'_, '_> {
                     _ => return None,
                 };
                 let inner = self.offset_from(with, name)?;
-                let other = super::grouped(&self.flat(other.span));
+                let other = self.flat(other.span);
+                // Without a sign it would not go below zero.
+                let other = match super::number(&other) {
+                    Some(_) => super::grouped(&other),
+                    None => super::long(&other),
+                };
                 Some(match (inner.as_str(), sign) {
                     ("0", "+") => other,
                     ("0", _) => format!("-{other}"),

@@ -433,13 +433,21 @@ impl Translator<'_, '_> {
             }
         };
         let lo = long(&self.value(lo)?);
-        let (step, descending) = self.step(one, name)?;
+        let (step, mut descending) = self.step(one, name)?;
         let Some(cond) = &one.cond else {
             return Err(Problem::new(
                 at,
                 format!("the `for` of a loop directive needs an end: `{name} < last`"),
             ));
         };
+        // A step that only the running program knows goes where the comparison says.
+        if super::number(&step).is_none() {
+            match self.comparison(cond, name) {
+                Some(("<" | "<=", _)) => descending = false,
+                Some((">" | ">=", _)) => descending = true,
+                _ => {}
+            }
+        }
         let hi = self.last(cond, name, &step, descending)?;
         Ok(Head { lo, hi, step, descending, declared })
     }
@@ -481,23 +489,27 @@ impl Translator<'_, '_> {
         Ok(if down { (format!("-{}", long(&text)), true) } else { (long(&text), false) })
     }
 
+    /// The comparison at the end of a loop, as if the variable stood on its left, and what stands on the right.
+    fn comparison<'e>(&self, cond: &'e Expr, name: &str) -> Option<(&'static str, &'e Expr)> {
+        let ExprKind::Binary(sign, left, right) = &bare(cond).kind else { return None };
+        let is = |expr: &Expr| self.slice(bare(expr).span) == name;
+        let signs = ["<", "<=", ">", ">=", "!="];
+        let turned = [">", ">=", "<", "<=", "!="];
+        let which = signs.iter().position(|known| *known == self.slice(*sign))?;
+        match (is(left), is(right)) {
+            (true, _) => Some((signs[which], right)),
+            (false, true) => Some((turned[which], left)),
+            _ => None,
+        }
+    }
+
     /// The last value that the variable may have.
     fn last(&mut self, cond: &Expr, name: &str, step: &str, descending: bool) -> Result<String> {
         let wrong = Problem::new(
             cond.span.start,
             format!("the end of a loop directive's `for` is one comparison: `{name} < last`"),
         );
-        let ExprKind::Binary(sign, left, right) = &bare(cond).kind else { return Err(wrong) };
-        let is = |expr: &Expr| self.slice(bare(expr).span) == name;
-        let (sign, end) = match (self.slice(*sign), is(left), is(right)) {
-            (sign, true, _) => (sign, right),
-            ("<", _, true) => (">", left),
-            ("<=", _, true) => (">=", left),
-            (">", _, true) => ("<", left),
-            (">=", _, true) => ("<=", left),
-            ("!=", _, true) => ("!=", left),
-            _ => return Err(wrong),
-        };
+        let Some((sign, end)) = self.comparison(cond, name) else { return Err(wrong) };
         let never = Problem::new(cond.span.start, "this loop goes away from its end");
         let value = self.value(end)?;
         let end = match value.parse::<i64>() {

@@ -16,17 +16,17 @@ impl Translator<'_, '_> {
         left: &Expr,
         right: &Expr,
     ) -> Result<String> {
-        if self.is_remote(left) || self.is_remote(bare(right)) {
-            if let Some(text) = self.coarray_assignment(at, sign, left, right)? {
-                return Ok(text);
-            }
-        }
         for side in [left, right] {
             if let Some((at, name)) = self.spread_section(side) {
                 return Err(Problem::new(
                     at,
                     format!("`{name}` is distributed: an assignment with a section of it needs a directive before it, `array on` for element-wise work, `gmove` to move data"),
                 ));
+            }
+        }
+        if self.is_remote(left) || self.is_remote(bare(right)) {
+            if let Some(text) = self.coarray_assignment(at, sign, left, right)? {
+                return Ok(text);
             }
         }
         let lengths = self.lengths(left)?;
@@ -270,7 +270,13 @@ impl Translator<'_, '_> {
         let names: Vec<String> = (0..ranks).map(|at| format!("kx_j{id}_{at}")).collect();
         let (to, from) = self.elementwise(left, right, names.clone())?;
         let axes: Vec<usize> = ranges.iter().map(|range| range.0).collect();
-        let reference = self.reference_with(on, &|axis| axes.contains(&axis).then_some("KXMP_ALL"))?;
+        let reference = match &on.subs {
+            Some(_) => self.reference_with(on, &|axis| axes.contains(&axis).then_some("KXMP_ALL"))?,
+            None => {
+                let all = vec!["KXMP_ALL"; set.dims()].join(", ");
+                format!("(kxmp_ref){{{}, {}, {{{all}}}}}", set.variable(), set.dims())
+            }
+        };
         let levels: Vec<String> =
             ranges.iter().map(|(axis, lo, hi, step)| format!("{{{axis}, 0, {lo}, {hi}, {step}}}")).collect();
         let mut heads = format!("kxmp_nest_begin(&kx_n{id}, {}, {reference}, {ranks}, (const kxmp_level[]){{{}}}, 0); while (kxmp_nest_next(&kx_n{id})) ", self.at(at), levels.join(", "));
@@ -309,15 +315,16 @@ impl Translator<'_, '_> {
 
     /// Axis, first, last and step of each range, slowest first: the order of an array's dimensions.
     fn template_ranges(&mut self, on: &Reference, set: &Set) -> Result<Vec<(usize, String, String, String)>> {
-        let Some(subs) = &on.subs else {
-            return Err(Problem::new(
-                on.span.start,
-                format!("say which elements are meant: `array on {}[:]`", self.slice(on.name)),
-            ));
-        };
         let template = match set {
             Set::Template(template) => template.clone(),
             Set::Nodes(_) => return Err(Problem::new(on.span.start, "the array directive needs a template")),
+        };
+        let Some(subs) = &on.subs else {
+            // All of it.
+            let bound =
+                |axis: usize, which: &str| format!("kxmp_template_{which}(kxt_{}, {axis})", template.name);
+            let all = |axis: usize| (axis, bound(axis, "lower"), bound(axis, "upper"), "1".to_owned());
+            return Ok((0..template.dims).rev().map(all).collect());
         };
         let mut ranges = Vec::new();
         for (axis, sub) in subs.fastest_first().into_iter().enumerate().rev() {

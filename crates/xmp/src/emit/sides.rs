@@ -5,7 +5,7 @@ use super::{grouped, long, Translator};
 use crate::ast::{Expr, ExprKind, Stmt, StmtKind, Sub};
 use crate::directive::Mode;
 use crate::names::{Array, Shape, Var};
-use crate::source::{Problem, Result};
+use crate::source::{Problem, Result, Span};
 use std::rc::Rc;
 
 /// A side as C text, and what must stand before it.
@@ -15,6 +15,20 @@ pub(super) struct Side {
     /// How many ranges it has.
     pub(super) ranks: usize,
     pub(super) is_distributed: bool,
+}
+
+/// An element of a distributed array.
+struct Element<'e> {
+    expr: &'e Expr,
+    array: Rc<Array>,
+}
+
+fn mode_text(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Collective => "KXMP_COLLECTIVE",
+        Mode::In => "KXMP_IN",
+        Mode::Out => "KXMP_OUT",
+    }
 }
 
 impl Translator<'_, '_> {
@@ -28,7 +42,15 @@ impl Translator<'_, '_> {
                 "gmove moves data and does not compute: only `=` can stand here",
             ));
         }
+        let members = (self.under_member(left)?, self.under_member(right)?);
+        if members.0.is_some() || members.1.is_some() {
+            return self.gmove_member(at, mode, id, left, right, members);
+        }
         let id = self.id(id)?;
+        self.gmove_sides(at, mode, &id, left, right)
+    }
+
+    fn gmove_sides(&mut self, at: usize, mode: Mode, id: &str, left: &Expr, right: &Expr) -> Result<String> {
         let to = self.side(left)?;
         if to.ranks == 0 && to.text.is_empty() {
             return Err(Problem::new(
@@ -52,19 +74,97 @@ impl Translator<'_, '_> {
         if to.ranks == 0 && !to.is_distributed && !from.is_distributed {
             return Err(Problem::new(at, "neither side of this gmove is a distributed array"));
         }
-        let mode = match mode {
-            Mode::Collective => "KXMP_COLLECTIVE",
-            Mode::In => "KXMP_IN",
-            Mode::Out => "KXMP_OUT",
-        };
         Ok(format!(
-            "{{ {}{}kxmp_gmove({}, {mode}, &{}, &{}, {id}); }}",
+            "{{ {}{}kxmp_gmove({}, {}, &{}, &{}, {id}); }}",
             to.before,
             from.before,
             self.at(at),
+            mode_text(mode),
             to.text,
             from.text
         ))
+    }
+
+    /// The element of a distributed array of which a side is a member.
+    fn under_member<'e>(&self, side: &'e Expr) -> Result<Option<Element<'e>>> {
+        let (mut at, mut member) = (bare(side), None::<(usize, bool)>);
+        loop {
+            if let Some((inside, is_arrow)) = member {
+                if let Some(chain) = self.chain(at) {
+                    let name = &chain.array.name;
+                    let is_one = chain.steps.len() == chain.array.dims()
+                        && !chain.steps.iter().any(|step| matches!(step, Step::Sub(Sub::Section(..))));
+                    return match is_one && !is_arrow {
+                        true => Ok(Some(Element { expr: at, array: chain.array.clone() })),
+                        false => Err(Problem::new(
+                            inside,
+                            format!("gmove moves members of one element only, `{name}[i].member`: move whole elements of `{name}`, and take the member of those"),
+                        )),
+                    };
+                }
+            }
+            at = match &at.kind {
+                ExprKind::Member(inner, name) => {
+                    let sign = self.slice(Span::new(inner.span.end, name.start));
+                    member = Some((name.start, sign.contains("->")));
+                    bare(inner)
+                }
+                ExprKind::Index(inner, _) => bare(inner),
+                ExprKind::Unary(sign, inner) if self.slice(*sign) == "*" => bare(inner),
+                _ => return Ok(None),
+            };
+        }
+    }
+
+    /// A member has no place in the descriptor of its array: the whole element is moved to every node, and back.
+    fn gmove_member(
+        &mut self,
+        at: usize,
+        mode: Mode,
+        id: Option<&Expr>,
+        left: &Expr,
+        right: &Expr,
+        (to, from): (Option<Element<'_>>, Option<Element<'_>>),
+    ) -> Result<String> {
+        if id.is_some() {
+            return Err(Problem::new(at, "a gmove of members of structures cannot be asynchronous"));
+        }
+        if to.is_some() && mode == Mode::In {
+            return Err(Problem::new(left.span.start, "the left side of `gmove in` is memory of the executing nodes: a member of a distributed structure needs a gmove without `in`"));
+        }
+        let place = self.at(at);
+        let (mut before, mut after) = (String::new(), String::new());
+        let outer = self.replaced.len();
+        for (element, is_written) in [(to, true), (from, false)] {
+            let Some(element) = element else { continue };
+            let name = format!("kx_v{}", self.fresh());
+            let other = self.side(element.expr)?.text;
+            let own =
+                format!("(kxmp_side){{0, &{name}, sizeof({name}), KXMP_TYPE_OF({name}), 0, 0, {{{{0}}}}}}");
+            // What is put elsewhere is not known to be among the executing nodes.
+            let get = if mode == Mode::Collective { mode } else { Mode::In };
+            before.push_str(&format!(
+                "{} {name}; kxmp_gmove({place}, {}, &{own}, &{other}, KXMP_SYNC); ",
+                element.array.element,
+                mode_text(get)
+            ));
+            if is_written {
+                after = format!(" kxmp_gmove({place}, {}, &{other}, &{own}, KXMP_SYNC);", mode_text(mode));
+            }
+            self.replaced.push((element.expr.span, name));
+        }
+        let is_local = !self.is_distributed(left) && !self.is_distributed(right);
+        let has_section = super::statements::has_section(left) || super::statements::has_section(right);
+        let moved = match is_local && !has_section {
+            true => self.value(left).and_then(|to| self.value(right).map(|from| format!("{to} = {from};"))),
+            false => self.gmove_sides(at, mode, "KXMP_SYNC", left, right),
+        };
+        self.replaced.truncate(outer);
+        Ok(format!("{{ {before}{}{after} }}", moved?))
+    }
+
+    fn is_distributed(&self, side: &Expr) -> bool {
+        self.chain(bare(side)).is_some()
     }
 
     /// Whether something is computed with distributed data.
@@ -101,8 +201,12 @@ impl Translator<'_, '_> {
             if side.ranks != 0 || side.is_distributed {
                 return Ok(side);
             }
-            // A scalar is converted as C does it: into a variable of the type of the left side.
         }
+        self.value_side(expr, like)
+    }
+
+    /// A scalar is converted as C does it: into a variable of the type of the left side.
+    pub(super) fn value_side(&mut self, expr: &Expr, like: &Expr) -> Result<Side> {
         let name = format!("kx_v{}", self.fresh());
         let kind = self.element_type(like)?;
         let value = self.value(expr)?;

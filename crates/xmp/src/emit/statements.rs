@@ -375,7 +375,7 @@ fn pointers(arrays: &[Rc<Array>], aliased: bool) -> String {
     let mut known: HashMap<String, usize> = HashMap::new();
     let restrict = if aliased { "" } else { "__restrict " };
     for (index, array) in arrays.iter().enumerate() {
-        let first = *known.entry(array.key()).or_insert(index);
+        let first = array.key().map_or(index, |key| *known.entry(key).or_insert(index));
         let owner = &arrays[first];
         let mut brackets = String::new();
         for dim in (0..array.dims()).filter(|dim| array.is_cyclic(*dim)) {

@@ -31,6 +31,48 @@ impl Translator<'_, '_> {
         let mut found = HashSet::new();
         self.addressed_in(body, &mut found);
         self.addressed = found;
+        let mut found = HashSet::new();
+        any(body, &mut |one| {
+            expressions_of(one).into_iter().for_each(|expr| self.addresses(expr, &mut found));
+            false
+        });
+        self.pointed = found;
+    }
+
+    /// Whether something is read or written through a pointer, as far as C shows.
+    pub(super) fn follows_pointer(&self, stmt: &Stmt) -> bool {
+        any(stmt, &mut |one| {
+            matches!(one.kind, StmtKind::Opaque)
+                || expressions_of(one).into_iter().any(|expr| self.follows(expr))
+        })
+    }
+
+    fn follows(&self, expr: &Expr) -> bool {
+        let here = match &expr.kind {
+            ExprKind::Statement(_) => true,
+            ExprKind::Member(inner, name) => {
+                self.slice(crate::source::Span::new(inner.span.end, name.start)).contains("->")
+            }
+            ExprKind::Unary(sign, _) if self.slice(*sign) == "*" => !self.stays_inside(expr),
+            ExprKind::Index(..) => !self.stays_inside(expr),
+            _ => false,
+        };
+        here || children(expr).into_iter().any(|child| self.follows(child))
+    }
+
+    /// An element, or a row, of an array that C knows as one, or that is distributed.
+    pub(super) fn stays_inside(&self, expr: &Expr) -> bool {
+        if let Some(chain) = self.chain(expr) {
+            return chain.steps.len() <= chain.array.dims();
+        }
+        let (base, subs) = super::sides::split(expr);
+        match &bare(base).kind {
+            ExprKind::Name => self
+                .scopes
+                .var(self.slice(bare(base).span))
+                .is_some_and(|var| !var.is_pointer() && subs.len() <= var.dims()),
+            _ => false,
+        }
     }
 
     fn addressed_in(&self, stmt: &Stmt, found: &mut HashSet<String>) {
@@ -84,6 +126,9 @@ impl Translator<'_, '_> {
         }
         let mut seen = Seen::default();
         self.look(&one.body, variable, &mut seen)
+            && seen.offsets.iter().all(|name| {
+                name == variable || !(seen.declared.contains(name) || self.changes(&one.body, name))
+            })
             && seen
                 .reads
                 .iter()
@@ -144,8 +189,8 @@ impl Translator<'_, '_> {
         }
         let name = self.slice(base.span);
         let var = self.scopes.var(name)?;
-        let is_array = !var.is_pointer() && matches!(var.shape.first(), Some(Shape::Array(_)));
-        (var.distributed().is_some() || is_array).then(|| name.to_owned())
+        let is_array = matches!(var.shape.first(), Some(Shape::Array(_)));
+        ((var.distributed().is_some() || is_array) && self.stays_inside(expr)).then(|| name.to_owned())
     }
 
     fn subscripts(&self, expr: &Expr, variable: &str, seen: &mut Seen) -> bool {
@@ -176,13 +221,18 @@ impl Translator<'_, '_> {
                 let Some(name) = self.array_root(target) else { return false };
                 let (_, subs) = super::sides::split(target);
                 // Each iteration must have an element of its own.
-                let own = subs
-                    .iter()
-                    .any(|sub| matches!(sub, Sub::At(at) if self.offset_from(at, variable).is_some()));
+                let own = subs.iter().find_map(|sub| match sub {
+                    Sub::At(at) => self.offset_from(at, variable).map(|_| at),
+                    Sub::Section(..) => None,
+                });
+                let Some(own) = own else { return false };
+                let mut names = HashSet::new();
+                self.all_names(own, &mut names);
+                seen.offsets.extend(names);
                 let text = super::flat(self.slice(target.span));
                 seen.reads.push((name.clone(), text.clone()));
                 seen.writes.push((name, text));
-                own && self.subscripts(target, variable, seen)
+                self.subscripts(target, variable, seen)
             }
             _ => false,
         }
@@ -195,6 +245,8 @@ struct Seen {
     reads: Vec<(String, String)>,
     writes: Vec<(String, String)>,
     declared: Vec<String>,
+    /// Names in the subscripts that make the elements of an iteration its own.
+    offsets: Vec<String>,
 }
 
 fn is_plain(stmt: &Stmt) -> bool {
