@@ -111,7 +111,7 @@ fn rounds(world: &World) -> Result<()> {
         turned.transpose_from(&source)?;
         drop(given_up);
         // Not all finish it at the same time.
-        if world.rank() % 2 == 0 {
+        if world.rank().is_multiple_of(2) {
             first.finish()?;
             other.copy_from(&all, &source, &all)?;
         } else {
