@@ -13,7 +13,7 @@
 int a[N][N], b[N][N], n1[N], r1[N], l1[N], a_1[N], w[N][2 + 1];
 #pragma xmp align [i][j] with t[i][j] :: a, b
 #pragma xmp align [i] with l[i] :: n1, r1, l1, a_1
-#pragma xmp align w[i][*] with l[i]
+#pragma xmp align w[i][j] with l[*]
 int *later;
 #pragma xmp align later[i] with l[i]
 
@@ -62,11 +62,9 @@ int main(void)
   e[N - 1::down] = c[0:N];
   for (i = 0; i < N; i++) CHECK(d[i] == c[N - 1 - i] && e[i] == d[i]);
 
-#pragma xmp loop on l[i]
   for (i = 0; i < N; i++)
     for (j = 0; j < 3; j++) w[i][j] = 1;
 #pragma xmp reduction(+ : w)
-#pragma xmp loop on l[i]
   for (i = 0; i < N; i++)
     for (j = 0; j < 3; j++) CHECK(w[i][j] == 4);
 
