@@ -355,7 +355,7 @@ static void later(void) {
   CHECK(xmp_array_ubound(&a, 1, &value) == 0 && value == N - 1);
   xmp_free(&a);
   CHECK(a.base == NULL);
-  kxmp_array_drop(&a);
+  kxmp_pointer_drop(&a);
   kxmp_array_drop(&a);
 }
 
@@ -383,6 +383,9 @@ static void replicated(void) {
     for (k = me % 2; k < n; k += 2) sum += k;
     for (i = 0; i < w.map->dim[0].extent; i++) CHECK(((int *)w.base)[i] == sum);
   }
+  for (i = 0; i < w.map->dim[0].extent; i++) ((int *)w.base)[i] = me;
+  kxmp_bcast_array(HERE, at2(q, any(), all()), NULL, &w, KXMP_SYNC);
+  for (i = 0; i < w.map->dim[0].extent; i++) CHECK(((int *)w.base)[i] == me % 2);
   /* A loop over the first dimension of the template: each column of nodes sums by itself. */
   {
     kxmp_level l = level(0, 0, N - 1, 1);

@@ -13,7 +13,7 @@
 int a[N][N], b[N][N], n1[N], r1[N], l1[N], a_1[N], w[N][2 + 1];
 #pragma xmp align [i][j] with t[i][j] :: a, b
 #pragma xmp align [i] with l[i] :: n1, r1, l1, a_1
-#pragma xmp align w[i][j] with l[*]
+#pragma xmp align w[*][*] with l[*]
 int *later;
 #pragma xmp align later[i] with l[i]
 
