@@ -429,12 +429,15 @@ pub unsafe extern "C" fn kxmp_array_drop(array: *mut KxmpArray) {
 /// As [`kxmp_array_drop`].
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_pointer_drop(array: *mut KxmpArray) {
-    // SAFETY: as the caller promises, and what the library has put there.
-    if let Some(inside) = unsafe { array.as_mut().and_then(|array| array.inside.as_mut()) } {
-        std::mem::forget(inside.region.take());
-    }
-    // SAFETY: as the caller promises.
-    unsafe { kxmp_array_drop(array) }
+    edge_or("the end of a pointer", (), || {
+        // SAFETY: as the caller promises, and what the library has put there.
+        if let Some(inside) = unsafe { array.as_mut().and_then(|array| array.inside.as_mut()) } {
+            std::mem::forget(inside.region.take());
+        }
+        // SAFETY: as the caller promises.
+        unsafe { kxmp_array_drop(array) };
+        Ok(())
+    });
 }
 
 /// Gives the memory of an array back.
