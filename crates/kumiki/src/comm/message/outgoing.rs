@@ -429,7 +429,7 @@ mod tests {
         let lane = out.lane.unwrap();
         assert_eq!((lane.tail, lane.has_ended, out.is_leaving), (100, false, true));
         assert_eq!(requests(&out), [1, 2, 3, 4, 5]);
-        assert!(out.pause.is_on(&world) && out.refused.is_empty());
+        assert!(out.pause.until_ns != 0 && out.refused.is_empty());
         world.finalize().unwrap();
     }
 
