@@ -232,10 +232,10 @@ fn every_flipped_bit_of_a_bundle_is_refused() {
     assert!(right.awaits_bundle() && !right.is_between_frames());
     assert_eq!((right.payload_left() as usize, right.bundle(&packed)), (packed.len(), Ok(())));
     assert!(bundle::headers(&packed).eq(headers) && right.is_between_frames());
-    for bit in 0..sealed.len() * 8 {
+    for bit in thinned(0..sealed.len() * 8) {
         assert_eq!(failure(pair().right, &flipped(&sealed, bit)), WireError::BadTag);
     }
-    for bit in 0..packed.len() * 8 {
+    for bit in thinned(0..packed.len() * 8) {
         let mut right = pair().right;
         feed_all(&mut right, &sealed).unwrap();
         assert_eq!(right.bundle(&flipped(&packed, bit)), Err(WireError::BadTag), "bit {bit}");
