@@ -19,7 +19,7 @@ Examples:
                                            subscripts inside a loop that are not its variable are local, as the Omni compiler has it;
                                            `#pragma kumiki omni_local_subscripts` in the file does the same
 
-The compiler is that of CC, or cc; with --mpi that of MPICC, or mpicc. All other options are the compiler's: -fopenmp, -D, -I, -std= and so on.";
+The compiler is that of CC, or cc; with --mpi, and for programs that name MPI, that of MPICC, or mpicc. All other options are the compiler's: -fopenmp, -D, -I, -std= and so on.";
 
 /// Compile a C program with directives of XcalableMP.
 #[derive(clap::Args)]

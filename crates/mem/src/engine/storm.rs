@@ -20,7 +20,7 @@ use crate::node::ledger::Purpose;
 use crate::node::local::Local;
 use crate::node::Node;
 use crate::{Error, Result};
-use kumiki_net::contract::{Filled, Message, Outbox, Payload, Sink, FLAG_MORE};
+use kumiki_net::contract::{Filled, Leeway, Message, Outbox, Payload, Sink, FLAG_MORE};
 use kumiki_net::shm::arena::Arena;
 use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::terms::Terms;
@@ -342,11 +342,7 @@ impl Storm {
         let action = Action::Call {
             to: Rank(to),
             service: 0,
-            leeway: if to.is_multiple_of(2) {
-                kumiki_net::contract::Leeway::Short
-            } else {
-                kumiki_net::contract::Leeway::Long
-            },
+            leeway: if to.is_multiple_of(2) { Leeway::Short } else { Leeway::Long },
             bytes,
             few: frames::Few::new(&request),
         };

@@ -143,7 +143,7 @@ pub struct Near<'a, 'w, T: Pod, const N: usize> {
     first: [i64; N],
     len: usize,
     place: usize,
-    beyond: u64,
+    beyond: [u64; N],
     with_shadow: bool,
 }
 
@@ -156,12 +156,12 @@ impl<'a, T: Pod, const N: usize> Near<'a, '_, T, N> {
     #[inline]
     #[track_caller]
     pub fn row(&self, by: [i64; N]) -> &'a [T] {
-        let (mut farthest, mut start) = (0, self.place);
-        for (by, stride) in by.iter().zip(&self.array.frame.strides) {
-            farthest = farthest.max(by.unsigned_abs());
+        let (mut is_far, mut start) = (N == 0, self.place);
+        for ((by, beyond), stride) in by.iter().zip(&self.beyond).zip(&self.array.frame.strides) {
+            is_far |= by.unsigned_abs() >= *beyond;
             start = start.wrapping_add((*by as usize).wrapping_mul(*stride));
         }
-        if farthest >= self.beyond {
+        if is_far {
             let first = std::array::from_fn(|at| self.first[at].saturating_add(by[at]));
             start = ask(self.array, &first, self.len, self.with_shadow);
         }
@@ -177,14 +177,14 @@ pub struct NearWalk<'a, 'w, T: Pod, const N: usize> {
     cells: &'a [T],
     with_shadow: bool,
     line: Line<N>,
-    /// Nearer to every element of the box than this there are others, in every direction. What is as far away is asked for.
-    beyond: u64,
+    /// Nearer to every element of the box than this there are others, in each dimension. What is as far away is asked for.
+    beyond: [u64; N],
 }
 
 impl<'a, 'w, T: Pod, const N: usize> NearWalk<'a, 'w, T, N> {
     fn new(array: &'a Array<'w, T, N>, bounds: &[(i64, i64); N], with_shadow: bool) -> Self {
         let cells: &[T] = &array.cells;
-        let mut walk = NearWalk { array, cells, with_shadow, line: Line::CROOKED, beyond: 0 };
+        let mut walk = NearWalk { array, cells, with_shadow, line: Line::CROOKED, beyond: [0; N] };
         let frame = &array.frame;
         if let Some(shift) = &frame.shift {
             let ends = |at: usize| match with_shadow {
@@ -195,8 +195,10 @@ impl<'a, 'w, T: Pod, const N: usize> NearWalk<'a, 'w, T, N> {
                 let (first, last) = ends(at);
                 bounds[at].0.saturating_sub(first).min(last.saturating_sub(bounds[at].1))
             };
-            if let Ok(room) = u64::try_from((0..N).map(room).min().unwrap_or(0)) {
-                (walk.line, walk.beyond) = (Line::new(&frame.strides, shift), room + 1);
+            let rooms: [i64; N] = std::array::from_fn(room);
+            if rooms.iter().all(|room| *room >= 0) {
+                (walk.line, walk.beyond) =
+                    (Line::new(&frame.strides, shift), rooms.map(|room| room as u64 + 1));
             }
         }
         walk
