@@ -24,7 +24,11 @@ fn shapes() -> impl Strategy<Value = (Shape, Vec<i64>)> {
         let places = pieces.iter().flat_map(|&(at, length)| at as i64..(at + length) as i64).collect();
         (Shape::pieces(&pieces).expect("a list"), places)
     });
-    prop_oneof![section, list]
+    let rows = (1..7usize, -160..320isize, 30..200usize).prop_map(|(count, stride, row)| {
+        let dimensions = [(count, stride), (row, 1)];
+        (Shape::section(&dimensions).expect("a section"), places(0, &dimensions))
+    });
+    prop_oneof![section, list, rows]
 }
 
 /// Every rank has a part of its own in the block of the next; a model says what must be there.

@@ -1,7 +1,7 @@
 //! Takes the samples: for each metric, round after round, one sample of each contender in turn, so that whatever else
 //! the machine does falls on all of them alike.
 
-use super::catalogue::{How, Metric, Place, Session};
+use super::catalogue::{How, Metric, Place, Session, OF_OURS};
 use super::contender::{Contender, NoAnswer};
 use super::launch;
 use super::report::{PeerColumn, Report, Row};
@@ -152,11 +152,14 @@ impl<'p> Stage<'p> {
                 Ok(answer) => answer.samples.into_iter().for_each(|sample| row.ours.push(sample)),
                 Err(NoAnswer::Refused(error) | NoAnswer::Gone(error)) => row.error = Some(error),
             }
-            if let Some(floor) = floor.as_mut() {
-                for ((_, line), (_, samples)) in floors.iter().zip(&mut row.floors) {
-                    if let Ok(answer) = floor.ask(line) {
-                        answer.samples.into_iter().for_each(|sample| samples.push(sample));
-                    }
+            for ((_, line), (_, samples)) in floors.iter().zip(&mut row.floors) {
+                let answer = match (line.strip_prefix(OF_OURS), floor.as_mut()) {
+                    (Some(line), _) => self.ours.ask(line),
+                    (None, Some(floor)) => floor.ask(line),
+                    (None, None) => continue,
+                };
+                if let Ok(answer) = answer {
+                    answer.samples.into_iter().for_each(|sample| samples.push(sample));
                 }
             }
             if let Some(line) = peers {
