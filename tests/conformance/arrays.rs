@@ -1,9 +1,11 @@
 //! Arrays on one node, on several, and on both together: copies between distributions, shadows, reductions, and the phases in which they are shared.
 
+use crate::job::Job;
 use crate::stage::Stage;
-use crate::way::SIMULATED;
+use crate::way::{NODES, SIMULATED};
 use kumiki::array::{Align, Array, Coarray, Format, Mapping, Nodes, Shadow, Sub, Template, Width};
-use kumiki::{Result, World};
+use kumiki::{Error, Result, World};
+use libtest_mimic::Trial;
 use std::sync::Arc;
 
 fn matrix(grid: &[u32], sizes: [u64; 2], formats: [Format; 2], shadows: [Shadow; 2]) -> Result<Arc<Mapping>> {
@@ -206,6 +208,82 @@ fn late(stage: &Stage) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Copies in which one rank gets much and sends little, and another the other way round.
+pub(crate) fn array_uneven(stage: &Stage) {
+    uneven(&stage.world).expect("uneven");
+}
+
+fn uneven(world: &World) -> Result<()> {
+    let (ranks, side) = (world.ranks(), 1500);
+    let sizes = |last: u64| {
+        let others = (side - last) / u64::from(ranks - 1).max(1);
+        let mut sizes = vec![others; ranks as usize];
+        sizes[ranks as usize - 1] = side - others * u64::from(ranks - 1);
+        Format::Irregular(sizes.into())
+    };
+    let all = [const { Sub::All }; 2];
+    let columns =
+        matrix(&[1, ranks], [side; 2], [Format::Block(None), Format::Block(None)], [Shadow::NONE; 2])?;
+    let mut source = Array::<f64, 2>::new(world, &columns)?;
+    source.update(|[i, j], cell| *cell = value(i, j));
+    for last in [50, 1400] {
+        let rows = matrix(&[ranks, 1], [side; 2], [sizes(last), Format::Block(None)], [Shadow::NONE; 2])?;
+        let mut target = source.beside::<f64, 2>(&rows)?;
+        for _ in 0..2 {
+            target.copy_from(&all, &source, &all)?;
+            target.for_each(|[i, j], found| assert_eq!(found, value(i, j)));
+        }
+        let mut back = source.like()?;
+        back.copy_from(&all, &target, &all)?;
+        back.for_each(|[i, j], found| assert_eq!(found, value(i, j)));
+        target.start_copy_from(&all, &source, &all)?.finish()?;
+        target.for_each(|[i, j], found| assert_eq!(found, value(i, j)));
+    }
+    Ok(())
+}
+
+/// Under a budget, with less and less of it left: some messages are packed into memory of the arena, and others are not.
+pub(crate) fn array_budget(stage: &Stage) {
+    little_left(stage).expect("little left");
+}
+
+const BUDGET: usize = 48 << 20;
+
+fn little_left(stage: &Stage) -> Result<()> {
+    let (world, size) = (&stage.world, 1 << 20);
+    let line = |format| {
+        let template = Template::new(&[(0, size - 1)], &[format], &Nodes::line(world.ranks()))?;
+        Mapping::new(&template, &[size as u64], &[Align::with(0, 0)], &[Shadow::NONE])
+    };
+    let mut source = Array::<f64, 1>::new(world, &line(Format::Cyclic(1))?)?;
+    let mut target = source.beside::<f64, 1>(&line(Format::Block(None))?)?;
+    for left in (4..12).rev().flat_map(|mebi| [mebi << 20, (mebi << 20) - (300 << 10)]) {
+        let free = match world.alloc::<u8>(BUDGET) {
+            Err(Error::OutOfMemory { left, .. }) => left,
+            other => panic!("the budget is not what it was: {other:?}"),
+        };
+        let hog = world.alloc::<u8>((free - left) as usize).expect("most of the budget");
+        for step in 0..3 {
+            source.update(|[i], cell| *cell = value(i, step));
+            target.copy_from(&[Sub::All], &source, &[Sub::All])?;
+            target.for_each(|[i], found| assert_eq!(found, value(i, step), "{left} bytes left"));
+            world.sync()?;
+        }
+        drop(hog);
+        world.sync()?;
+    }
+    Ok(())
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |way: &'static crate::way::Way| {
+        Trial::test(format!("{}::array_budget", way.name), move || {
+            Job::new(way, "array_budget", 2).env("KUMIKI_BUDGET", &BUDGET.to_string()).run().success()
+        })
+    };
+    NODES.iter().map(trial).collect()
 }
 
 /// Phases in which any rank reads and writes any element, and coarrays.

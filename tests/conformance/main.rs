@@ -161,6 +161,7 @@ const TOPICS: &[Topic] = &[
     topic("array_copies", &[NODES], arrays::array_copies),
     topic("array_rounds", &[NODES], arrays::array_rounds),
     topic("array_late", &[NODES], arrays::array_late),
+    topic("array_uneven", &[NODES], arrays::array_uneven),
     topic("array_shadows", &[NODES], arrays::array_shadows),
     topic("array_sharing", &[NODES], arrays::array_sharing),
     topic("halos", &[NODES], halos::halos),
@@ -201,6 +202,7 @@ fn main() -> ExitCode {
     trials.extend(huge::trials());
     trials.extend(collectives::trials());
     trials.extend(again::trials());
+    trials.extend(arrays::trials());
     trials.extend(halos::trials());
     trials.extend(budget::trials());
     trials.extend(abort::trials());
@@ -229,6 +231,7 @@ fn other_body(name: &str) -> Option<Body> {
         "deciding" => Body::World(collectives::deciding),
         "decided" => Body::World(collectives::decided),
         "decided_wrongly" => Body::World(collectives::decided_wrongly),
+        "array_budget" => Body::World(arrays::array_budget),
         "halo_budget" => Body::World(halos::halo_budget),
         "budget" => Body::World(budget::budget),
         "small_pool" => Body::World(budget::small_pool),

@@ -338,9 +338,9 @@ fn where_the_budget_has_no_room_for_parcels_private_memory_does() {
         let Err(Error::OutOfMemory { left, .. }) = world.alloc::<u8>(2 << 20) else {
             panic!("there is a budget")
         };
-        let taken = world.alloc::<u8>(left as usize - (72 << 10))?;
+        let taken = world.alloc::<u8>(left as usize - (600 << 10))?;
         world.sync()?;
-        // Each message has 80,000 bytes, and a parcel for it 128 KiB.
+        // Each message has 80,000 bytes, and a parcel for it 128 KiB, which is made where there are eight times as many.
         (0..3).try_for_each(|_| transpose(&mut large))?;
         world.sync()?;
         drop(taken);

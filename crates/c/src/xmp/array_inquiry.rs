@@ -362,7 +362,9 @@ pub unsafe extern "C" fn xmp_array_owner(
                 let (at, dimension) = array.dimension(dim)?;
                 let at =
                     index.get(at).copied().ok_or_else(|| misuse("an index for each dimension is needed"))?;
-                return Ok(dimension.axis().owner(at.into()).map_or(-1, |owner| owner as c_int));
+                let is_there = u64::try_from(at).is_ok_and(|at| at < dimension.size());
+                let owner = dimension.axis().owner(at.into()).filter(|_| is_there);
+                return Ok(owner.map_or(-1, |owner| owner as c_int));
             }
             let index: Vec<i64> = index.iter().map(|&at| at.into()).collect();
             let owners = map.space.owners(&index)?;
@@ -402,7 +404,7 @@ pub unsafe extern "C" fn xmp_sched_template_index(
             let (from, to) = match (ranges.first(), ranges.last()) {
                 (Some(one), Some(other)) => {
                     let place = |index| axis.local(index).unwrap_or(0);
-                    (place(one.first), place(other.last) + 1)
+                    (place(one.first), place(other.last) + i64::from(step.signum()))
                 }
                 _ => (0, 0),
             };

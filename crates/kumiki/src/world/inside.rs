@@ -1,7 +1,7 @@
 //! What the structures of this crate need of the memory below, and programs do not see.
 
 use super::World;
-use crate::{Purpose, Rank, Result, Wait};
+use crate::{Error, Purpose, Rank, Result, Wait};
 use kumiki_mem::{Booking, Call, Local};
 
 impl World {
@@ -34,6 +34,10 @@ impl World {
 
     /// Books memory of this process.
     pub(crate) fn book(&self, purpose: Purpose, bytes: u64) -> Result<Booking> {
-        self.memory.book(purpose, bytes)
+        match self.memory.book(purpose, bytes) {
+            // What arrays keep for their next messages may be in the way.
+            Err(Error::OutOfMemory { .. }) if self.arrays().give_back() => self.memory.book(purpose, bytes),
+            booked => booked,
+        }
     }
 }

@@ -137,6 +137,12 @@ impl<const N: usize> Frame<N> {
                 *end += len as i64 - 1;
             }
             (at(last)? - start == len - 1).then_some(())?;
+            if let (false, Some(kind)) = (with_shadow, self.dimensions.last()) {
+                // All elements are here then, side by side, and those between may be others'.
+                let is_dealt = kind.full && kind.axis.is_cyclic();
+                let owned = || kind.axis.owned(kind.node, last[N - 1] + 1 - len as i64, 1, len as i64);
+                (!is_dealt || owned().iter().any(|part| part.count == len as i64)).then_some(())?;
+            }
         }
         Some(start)
     }

@@ -3,7 +3,7 @@
 //! A parcel is lent with its message, and comes back when the receiver has it. What is not in use is kept up to a bound; all of it is in the ledger, under the heap. Where the
 //! budget has no room for one, the message is packed into private memory.
 
-use crate::{GlobalPtr, Region, Result, World};
+use crate::{GlobalPtr, Purpose, Region, Result, World};
 use kumiki_mem::Span;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,6 +14,10 @@ const MOST_IDLE: usize = 4 << 20;
 
 /// How many bytes may be on their way to ranks that come later than this one.
 const MOST_UNAWAITED: usize = 4 << 20;
+
+/// A new parcel is made, and some are left to their receivers, where so many times their length can be booked: they are for speed, and what else needs
+/// memory comes first.
+const SHARE: u64 = 8;
 
 /// Parcels have a power of two of bytes: this many, or more.
 const SMALLEST: usize = 4 << 10;
@@ -47,18 +51,17 @@ impl Parcels {
         // The one that was used last is in the cache.
         let found = idle.iter().rposition(|region| region.len() == bytes).and_then(|at| idle.remove(at));
         drop(idle);
-        let region = found.or_else(|| {
-            let made = world.memory.try_alloc::<u8>(bytes);
-            // What is kept of other lengths may be in the way.
-            made.or_else(|error| if self.clear() { world.memory.try_alloc(bytes) } else { Err(error) }).ok()
-        })?;
+        let make = || has_room(world, bytes).then(|| world.memory.try_alloc::<u8>(bytes).ok()).flatten();
+        // What is kept of other lengths may be in the way.
+        let region = found.or_else(make).or_else(|| self.clear().then(make).flatten())?;
         self.used.fetch_add(bytes, Relaxed);
         Some(Parcel { region: Some(region), parcels: self.clone() })
     }
 
     /// Whether so few bytes are on their way that nobody need wait until they have come.
-    pub(super) fn are_few(&self) -> bool {
-        self.used.load(Relaxed) <= MOST_UNAWAITED
+    pub(super) fn are_few(&self, world: &World) -> bool {
+        let used = self.used.load(Relaxed);
+        used <= MOST_UNAWAITED && has_room(world, used)
     }
 
     /// Gives back what is not in use. Whether there was anything.
@@ -66,6 +69,10 @@ impl Parcels {
         let idle = std::mem::take(&mut *self.idle());
         !idle.is_empty()
     }
+}
+
+fn has_room(world: &World, bytes: usize) -> bool {
+    world.memory.book(Purpose::Comm, SHARE * bytes as u64).is_ok()
 }
 
 impl Parcel {

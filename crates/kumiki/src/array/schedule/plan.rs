@@ -6,10 +6,10 @@ use super::parcels::Parcels;
 use super::reach::Layout;
 use crate::array::space::{misuse, Mapping, Nodes, Section, Shadow, Span};
 use crate::comm::rows;
-use crate::{Purpose, Rank, Result, World};
+use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How much of the shadow of a dimension a reflect fills.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -356,11 +356,32 @@ const PIECE_BYTES: usize = size_of::<rows::Section>() + 3 * size_of::<(usize, is
 const MOST_SCRATCH: usize = 4;
 const MOST_SCRATCH_BYTES: usize = 1 << 20;
 
-/// Private memory that is used again, if it could be booked.
-#[derive(Debug)]
+/// Private memory that is booked, and used again.
+#[derive(Default, Debug)]
 pub(super) struct Scratch {
     pub(super) memory: Vec<u8>,
+    /// None if there is no memory.
     pub(super) booked: Option<Booking>,
+}
+
+/// How many exchanges there were with each rank, out and in: both ends count alike.
+#[derive(Default, Debug)]
+pub(super) struct Numbers {
+    by_rank: HashMap<Rank, (u64, u64)>,
+}
+
+impl Numbers {
+    pub(super) fn next_out(&mut self, rank: Rank) -> u64 {
+        let (out, _) = self.by_rank.entry(rank).or_default();
+        *out += 1;
+        *out
+    }
+
+    pub(super) fn next_in(&mut self, rank: Rank) -> u64 {
+        let (_, taken) = self.by_rank.entry(rank).or_default();
+        *taken += 1;
+        *taken
+    }
 }
 
 /// The plans of a world that were asked for.
@@ -371,6 +392,7 @@ pub(crate) struct Plans {
     scratch: Mutex<Vec<Scratch>>,
     /// Memory that messages are packed into.
     pub(super) parcels: Parcels,
+    numbers: Mutex<Numbers>,
 }
 
 #[derive(PartialEq, Eq, Hash, Debug)]
@@ -388,17 +410,30 @@ struct Kept {
 }
 
 impl Plans {
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Memory of so many bytes; what is in it is anything.
-    pub(super) fn scratch(&self, world: &World, bytes: usize) -> Scratch {
+    pub(super) fn scratch(&self, world: &World, bytes: usize) -> Result<Scratch> {
+        if bytes == 0 {
+            return Ok(Scratch::default());
+        }
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = kept.iter().enumerate().filter(|(_, one)| one.memory.capacity() >= bytes);
         if let Some((at, _)) = fits.min_by_key(|(_, one)| one.memory.capacity()) {
             let mut found = kept.swap_remove(at);
             found.memory.resize(bytes, 0);
-            return found;
+            return Ok(found);
         }
         drop(kept);
-        Scratch { memory: vec![0; bytes], booked: world.book(Purpose::Comm, bytes as u64).ok() }
+        let booked = world.note(world.book(Purpose::Comm, bytes as u64))?;
+        let mut memory = Vec::new();
+        let none =
+            |_| Error::OutOfMemory { asked: bytes as u64, left: 0, what: "the memory of this machine" };
+        world.note(memory.try_reserve_exact(bytes).map_err(none))?;
+        memory.resize(bytes, 0);
+        Ok(Scratch { memory, booked: Some(booked) })
     }
 
     /// Takes memory back.
@@ -436,6 +471,7 @@ impl Plans {
 
     /// Gives back memory that is kept for the next messages. Whether there was any.
     pub(crate) fn give_back(&self) -> bool {
-        self.parcels.clear()
+        let scratch = std::mem::take(&mut *self.scratch.lock().unwrap_or_else(PoisonError::into_inner));
+        self.parcels.clear() || !scratch.is_empty()
     }
 }

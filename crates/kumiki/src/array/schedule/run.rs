@@ -5,7 +5,7 @@
 
 use super::plan::{Peer, Plan, Scratch};
 use crate::array::space::misuse;
-use crate::comm::message::{Came, Lying, SHORT_BYTES};
+use crate::comm::message::{Came, Lying, Tag, SHORT_BYTES};
 use crate::comm::rows::{copy_between, Rows, Section, Sink, Source, STAGE_BYTES};
 use crate::comm::{MessageReceiving, MessageSending, Messages};
 use crate::{Error, Pending, Rank, Result, World};
@@ -87,22 +87,32 @@ impl Memory<'_> {
 }
 
 /// A plan that runs: from [`Plan::start`]. What is received goes to its place in [`finish`](Self::finish). Plans that overlap in time are started in the same
-/// order on all ranks; they may be finished in any. One that is dropped waits for what others send, and throws it away.
+/// order on all ranks; they may be finished in any. What comes for one that is dropped is thrown away, whenever it comes.
 #[derive(Debug)]
 #[must_use = "what is received goes to its place when it is finished"]
 pub struct Underway<'w> {
     world: &'w World,
     plan: Arc<Plan>,
-    sending: Vec<MessageSending<'w>>,
+    sending: Vec<Sent<'w>>,
     receiving: Vec<MessageReceiving<'w, u8>>,
     /// What stays with this rank, as it was.
-    kept: Vec<u8>,
+    kept: Scratch,
 }
 
-/// A message that is on its way, and whether it is in a parcel.
+/// A message that is on its way: in a parcel, or in private memory that is booked.
+#[derive(Debug)]
 struct Sent<'w> {
     sending: MessageSending<'w>,
     is_parcel: bool,
+    booked: Option<Booking>,
+}
+
+impl Sent<'_> {
+    fn wait(self) -> Result<()> {
+        let sent = self.sending.wait();
+        drop(self.booked);
+        sent
+    }
 }
 
 /// What comes from a peer.
@@ -111,6 +121,21 @@ struct Incoming<'p, 'w> {
     /// Bytes of which nothing has come.
     due: usize,
     fetch: Option<Fetch<'w>>,
+}
+
+impl<'p> Incoming<'p, '_> {
+    fn new(leg: Leg<'p>) -> Self {
+        Incoming { due: leg.left, leg, fetch: None }
+    }
+
+    /// Takes what is due, whenever it comes, and throws it away.
+    fn throw_away(&self, messages: Messages<'_>) {
+        for _ in 0..self.due.div_ceil(self.leg.chunk) {
+            // An error is the end of the world, or of the peer, and then nothing comes.
+            let Ok(receiving) = messages.start_receive::<u8>(self.leg.rank, self.leg.number) else { return };
+            receiving.throw_away();
+        }
+    }
 }
 
 /// A message that is being read from another node.
@@ -124,6 +149,8 @@ struct Fetch<'w> {
 /// How far the pieces of one peer have come.
 struct Leg<'p> {
     rank: Rank,
+    /// Which of all exchanges with the peer it is, as a tag: what is left of another is never taken for a message of this one.
+    number: Tag,
     /// Those that are not done.
     pieces: std::slice::Iter<'p, Section>,
     rows: Option<Rows<'p>>,
@@ -132,8 +159,8 @@ struct Leg<'p> {
 }
 
 impl<'p> Leg<'p> {
-    fn new(peer: &'p Peer, chunk: usize) -> Leg<'p> {
-        Leg { rank: peer.rank, pieces: peer.pieces.iter(), rows: None, left: peer.bytes, chunk }
+    fn new(peer: &'p Peer, number: Tag, chunk: usize) -> Leg<'p> {
+        Leg { rank: peer.rank, number, pieces: peer.pieces.iter(), rows: None, left: peer.bytes, chunk }
     }
 
     /// Bytes of the next message; none if there is none.
@@ -201,21 +228,25 @@ impl<'p> Leg<'p> {
 impl Plan {
     /// Sends what others get. When this returns the program may change the source.
     pub fn start<'w>(self: &Arc<Self>, world: &'w World, from: &[u8]) -> Result<Underway<'w>> {
+        let (outs, ins) = self.numbered(world);
         world.note(self.check("source", from.len(), self.from_bytes))?;
-        // Receives are posted now, so that plans that overlap in time get what is theirs.
         let messages = world.messages().context(CONTEXT);
-        let legs = self.legs(&self.takes);
-        let posted = legs.iter().flat_map(|leg| (0..leg.rounds()).map(|_| leg.rank));
-        let receiving = posted.map(|rank| messages.start_receive::<u8>(rank, 0)).collect::<Result<_>>()?;
-        let mut stage = world.arrays().plans.scratch(world, STAGE_BYTES);
-        let mut sending = Vec::new();
-        for mut leg in self.legs(&self.sends) {
+        let posted = ins.iter().flat_map(|leg| (0..leg.rounds()).map(|_| (leg.rank, leg.number)));
+        let post = |(rank, number)| messages.start_receive::<u8>(rank, number);
+        let kept = Scratch::default();
+        let mut underway =
+            Underway { world, plan: self.clone(), sending: Vec::new(), receiving: Vec::new(), kept };
+        underway.receiving = posted.map(post).collect::<Result<_>>()?;
+        let plans = &world.arrays().plans;
+        let mut stage = plans.scratch(world, STAGE_BYTES)?;
+        for mut leg in outs {
             while leg.left > 0 {
-                sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?.sending);
+                underway.sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?);
             }
         }
-        world.arrays().plans.use_again(stage);
-        Ok(Underway { world, plan: self.clone(), sending, receiving, kept: self.keep(from)? })
+        plans.use_again(stage);
+        underway.kept = self.keep(world, from)?;
+        Ok(underway)
     }
 
     /// All of it: from the local part of one array to that of another.
@@ -240,28 +271,45 @@ impl Plan {
     }
 
     fn exchange(&self, world: &World, mut memory: Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
+        let (outs, ins) = self.numbered(world);
+        let mut ins: Vec<Incoming<'_, '_>> = ins.into_iter().map(Incoming::new).collect();
+        let exchanged = self.exchange_numbered(world, &mut memory, put, outs, &mut ins);
+        if exchanged.is_err() {
+            // Who sends the rest need not wait for this rank.
+            let messages = world.messages().context(CONTEXT);
+            ins.iter().for_each(|incoming| incoming.throw_away(messages));
+        }
+        exchanged
+    }
+
+    fn exchange_numbered<'w>(
+        &self,
+        world: &'w World,
+        memory: &mut Memory<'_>,
+        put: &mut Put<'_, '_>,
+        outs: Vec<Leg<'_>>,
+        ins: &mut [Incoming<'_, 'w>],
+    ) -> Result<()> {
         world.note(self.check("source", memory.source().len(), self.from_bytes))?;
         world.note(self.check("target", memory.target().len(), self.to_bytes))?;
         let plans = &world.arrays().plans;
-        let mut stage = plans.scratch(world, STAGE_BYTES);
-        let exchanged = self.exchange_staged(world, &mut memory, put, &mut stage.memory);
+        let mut stage = plans.scratch(world, STAGE_BYTES)?;
+        let exchanged = self.exchange_staged(world, memory, put, (outs, ins), &mut stage.memory);
         plans.use_again(stage);
         exchanged
     }
 
-    fn exchange_staged(
+    fn exchange_staged<'w>(
         &self,
-        world: &World,
+        world: &'w World,
         memory: &mut Memory<'_>,
         put: &mut Put<'_, '_>,
+        (mut outs, ins): (Vec<Leg<'_>>, &mut [Incoming<'_, 'w>]),
         stage: &mut [u8],
     ) -> Result<()> {
         let messages = world.messages().context(CONTEXT);
-        let mut outs = self.legs(&self.sends);
-        let ins = self.legs(&self.takes);
-        let rounds = outs.iter().chain(&ins).map(Leg::rounds).max().unwrap_or(0);
-        let mut ins: Vec<_> =
-            ins.into_iter().map(|leg| Incoming { due: leg.left, leg, fetch: None }).collect();
+        let legs = outs.iter().chain(ins.iter().map(|incoming| &incoming.leg));
+        let rounds = legs.map(Leg::rounds).max().unwrap_or(0);
         // Where what comes may go to where something is still to be read, all is read first.
         let reads_first = matches!(memory, Memory::One(_)) && !self.is_apart;
         let mut sending = VecDeque::new();
@@ -270,7 +318,7 @@ impl Plan {
             while sent < if reads_first { rounds } else { round + 1 } {
                 let is_old = |(number, _): &(usize, _)| !reads_first && number + ROUNDS_AHEAD <= sent;
                 while sending.front().is_some_and(is_old) {
-                    sending.pop_front().map_or(Ok(()), |(_, old): (_, Sent<'_>)| old.sending.wait())?;
+                    sending.pop_front().map_or(Ok(()), |(_, old): (_, Sent<'_>)| old.wait())?;
                 }
                 for leg in outs.iter_mut().filter(|leg| leg.left > 0) {
                     sending.push_back((sent, send(world, messages, leg, memory.source(), stage)?));
@@ -278,25 +326,22 @@ impl Plan {
                 sent += 1;
             }
             if round == 0 {
-                self.copy_own(memory, put)?;
+                self.copy_own(world, memory, put)?;
             }
             for incoming in ins.iter_mut().filter(|incoming| incoming.due > 0) {
                 self.take(world, messages, incoming, memory.target(), put, stage)?;
             }
         }
-        for mut last in ins {
-            self.put_fetched(world, last.fetch, &mut last.leg, memory.target(), put)?;
-        }
         if rounds == 0 {
-            self.copy_own(memory, put)?;
+            self.copy_own(world, memory, put)?;
         }
         // What is in a parcel comes without this rank, unless there is much of it.
         let parcels = &world.arrays().plans.parcels;
         let mut leaving = Vec::new();
-        for (_, Sent { sending, is_parcel, .. }) in sending {
-            match is_parcel && parcels.are_few() {
-                true => leaving.push(sending),
-                false => sending.wait()?,
+        for (_, sent) in sending {
+            match sent.is_parcel && parcels.are_few(world) {
+                true => leaving.push(sent.sending),
+                false => sent.wait()?,
             }
         }
         // It must have left, though: what this rank does next may be a wait for one that waits for that.
@@ -309,11 +354,18 @@ impl Plan {
         world.see_off(self.takes.iter().map(|peer| (peer.rank, None)))
     }
 
-    /// How far all of them have come: nowhere yet.
-    fn legs<'p>(&self, peers: &'p [Peer]) -> Vec<Leg<'p>> {
+    /// All that it sends and takes, which nothing has come of. Whatever goes wrong later, this is done once for each run, on all ranks.
+    fn numbered(&self, world: &World) -> (Vec<Leg<'_>>, Vec<Leg<'_>>) {
+        let mut numbers = world.arrays().plans.numbers();
+        let outs = self.legs(&self.sends, |rank| numbers.next_out(rank));
+        let ins = self.legs(&self.takes, |rank| numbers.next_in(rank));
+        (outs, ins)
+    }
+
+    fn legs<'p>(&self, peers: &'p [Peer], mut number: impl FnMut(Rank) -> Tag) -> Vec<Leg<'p>> {
         let element = self.element.max(1);
         let chunk = (CHUNK_BYTES / element).max(1) * element;
-        peers.iter().map(|peer| Leg::new(peer, chunk)).collect()
+        peers.iter().map(|peer| Leg::new(peer, number(peer.rank), chunk)).collect()
     }
 
     /// Waits for the next message of a peer, and puts what is in it where it belongs. What must be read from another node comes while the one before it is put there.
@@ -326,7 +378,7 @@ impl Plan {
         put: &mut Put<'_, '_>,
         stage: &mut [u8],
     ) -> Result<()> {
-        let came = messages.receive_lying(incoming.leg.rank, 0, stage)?;
+        let came = messages.receive_lying(incoming.leg.rank, incoming.leg.number, stage)?;
         let bytes = match &came {
             Came::Here(bytes) => *bytes,
             Came::Whole(whole) => whole.len(),
@@ -334,18 +386,39 @@ impl Plan {
         };
         world.note(incoming.leg.check(bytes, incoming.due))?;
         incoming.due -= bytes;
-        if !matches!(came, Came::Lies(_)) {
-            // What is being read comes before it.
-            self.put_fetched(world, incoming.fetch.take(), &mut incoming.leg, to, put)?;
-        }
         match came {
-            Came::Here(_) => incoming.leg.unpack(&stage[..bytes], to, put, &mut []),
-            Came::Whole(whole) => incoming.leg.unpack(&whole[..], to, put, &mut []),
             Came::Lies(lying) => match lying.span() {
-                Some(span) => incoming.leg.unpack(&span, to, put, stage),
-                None => self.fetch(world, lying, incoming, to, put),
+                Some(span) => {
+                    self.settle(world, incoming, to, put)?;
+                    incoming.leg.unpack(&span, to, put, stage)?;
+                }
+                None => self.fetch(world, lying, incoming, to, put)?,
             },
+            Came::Here(_) => {
+                self.settle(world, incoming, to, put)?;
+                incoming.leg.unpack(&stage[..bytes], to, put, &mut [])?;
+            }
+            Came::Whole(whole) => {
+                self.settle(world, incoming, to, put)?;
+                incoming.leg.unpack(&whole[..], to, put, &mut [])?;
+            }
         }
+        match incoming.due {
+            // Its sender may wait for it before it takes what this rank sends next.
+            0 => self.settle(world, incoming, to, put),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is being read comes before what has come behind it.
+    fn settle(
+        &self,
+        world: &World,
+        incoming: &mut Incoming<'_, '_>,
+        to: &mut [u8],
+        put: &mut Put<'_, '_>,
+    ) -> Result<()> {
+        self.put_fetched(world, incoming.fetch.take(), &mut incoming.leg, to, put)
     }
 
     /// Reads a message from another node: at once if it goes to one place, otherwise while the one before it is put where it belongs.
@@ -363,7 +436,7 @@ impl Plan {
                 return world.get_slice(lying.ptr(), &mut to[place]);
             }
         }
-        let Scratch { memory, booked } = world.arrays().plans.scratch(world, bytes);
+        let Scratch { memory, booked } = world.arrays().plans.scratch(world, bytes)?;
         let pending = world.get_into(lying.ptr(), memory)?;
         let before = fetch.replace(Fetch { pending, booked, lying });
         self.put_fetched(world, before, leg, to, put)
@@ -388,22 +461,28 @@ impl Plan {
     }
 
     /// Does what stays with this rank.
-    fn copy_own(&self, memory: &mut Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
+    fn copy_own(&self, world: &World, memory: &mut Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
         match memory {
             Memory::Two(from, to) => {
                 self.own.iter().for_each(|(source, target)| copy_between(from, source, to, target));
                 Ok(())
             }
-            Memory::One(both) => self.put_kept(&self.keep(both)?, both, put),
+            Memory::One(both) => {
+                let kept = self.keep(world, both)?;
+                self.put_kept(&kept.memory, both, put)?;
+                world.arrays().plans.use_again(kept);
+                Ok(())
+            }
         }
     }
 
     /// What stays with this rank, as it is now.
-    fn keep(&self, from: &[u8]) -> Result<Vec<u8>> {
-        let mut kept = vec![0; self.own.iter().map(|(from, _)| from.bytes()).sum()];
+    fn keep(&self, world: &World, from: &[u8]) -> Result<Scratch> {
+        let bytes = self.own.iter().map(|(from, _)| from.bytes()).sum();
+        let mut kept = world.arrays().plans.scratch(world, bytes)?;
         let mut at = 0;
         for (section, _) in &self.own {
-            at += section.rows().pack(from, (&mut kept[..], at), usize::MAX, &mut [])?;
+            at += section.rows().pack(from, (&mut kept.memory[..], at), usize::MAX, &mut [])?;
         }
         Ok(kept)
     }
@@ -432,38 +511,39 @@ fn send<'w>(
     from: &[u8],
     stage: &mut [u8],
 ) -> Result<Sent<'w>> {
-    let (rank, bytes) = (leg.rank, leg.next());
-    let plain = |sending| Sent { sending, is_parcel: false };
+    let (rank, number, bytes) = (leg.rank, leg.number, leg.next());
+    let plain = |sending| Sent { sending, is_parcel: false, booked: None };
     let is_short = bytes <= SHORT_BYTES;
     if is_short {
         leg.pack(from, &mut stage[..bytes], &mut [])?;
-        if let Some(sending) = messages.start_short(rank, 0, &stage[..bytes])? {
+        if let Some(sending) = messages.start_short(rank, number, &stage[..bytes])? {
             return Ok(plain(sending));
         }
     }
     let parcel = world.arrays().plans.parcels.take(world, bytes);
     let Some(parcel) = parcel else {
         if is_short {
-            return messages.start_send(rank, 0, &stage[..bytes]).map(plain);
+            return messages.start_send(rank, number, &stage[..bytes]).map(plain);
         }
-        let mut message = vec![0; bytes];
-        leg.pack(from, &mut message[..], &mut [])?;
-        return messages.start_send(rank, 0, message).map(plain);
+        let Scratch { mut memory, booked } = world.arrays().plans.scratch(world, bytes)?;
+        leg.pack(from, &mut memory[..], &mut [])?;
+        let sending = messages.start_send(rank, number, memory)?;
+        return Ok(Sent { sending, is_parcel: false, booked });
     };
     let mut span = world.note(parcel.span(world, bytes))?;
     match is_short {
         true => span.write(0, &stage[..bytes])?,
         false => leg.pack(from, &mut span, stage)?,
     }
-    let sending = messages.start_lend(rank, 0, (parcel.ptr(), bytes as u64), Box::new(parcel))?;
-    Ok(Sent { sending, is_parcel: true })
+    let sending = messages.start_lend(rank, number, (parcel.ptr(), bytes as u64), Box::new(parcel))?;
+    Ok(Sent { sending, is_parcel: true, booked: None })
 }
 
 impl Underway<'_> {
     /// Whether [`finish`](Self::finish) would not wait.
     pub fn is_done(&self) -> bool {
         self.receiving.iter().all(MessageReceiving::is_done)
-            && self.sending.iter().all(MessageSending::is_done)
+            && self.sending.iter().all(|sent| sent.sending.is_done())
     }
 
     /// Waits for what others send, and puts it where it belongs.
@@ -481,7 +561,7 @@ impl Underway<'_> {
         let plan = self.plan.clone();
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
         let mut receiving = std::mem::take(&mut self.receiving).into_iter();
-        for mut leg in plan.legs(&plan.takes) {
+        for mut leg in plan.legs(&plan.takes, |_| 0) {
             while leg.left > 0 {
                 let Some(next) = receiving.next() else { break };
                 let message = next.wait()?.elements;
@@ -489,27 +569,23 @@ impl Underway<'_> {
                 leg.unpack(&message[..], to, put, &mut [])?;
             }
         }
-        plan.put_kept(&self.kept, to, put)?;
-        std::mem::take(&mut self.sending).into_iter().try_for_each(MessageSending::wait)?;
+        plan.put_kept(&self.kept.memory, to, put)?;
+        self.world.arrays().plans.use_again(std::mem::take(&mut self.kept));
+        std::mem::take(&mut self.sending).into_iter().try_for_each(Sent::wait)?;
         plan.see_notes_off(self.world)
     }
 }
 
-/// What comes for a plan that nobody finishes is received and thrown away: the next plan must not take it for its own.
+/// What comes for a plan that nobody finishes is received and thrown away: its senders wait for that.
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        let receiving = std::mem::take(&mut self.receiving);
-        // After an error others may not send any more; nor can anything be received when the world has ended.
+        std::mem::take(&mut self.receiving).into_iter().for_each(MessageReceiving::throw_away);
+        // After an error, or the end of the world, nothing need leave any more.
         if std::thread::panicking() || !self.world.is_in() || self.world.has_returned_an_error() {
             return;
         }
-        for one in receiving {
-            if one.wait().is_err() {
-                return;
-            }
-        }
         // Whoever did not finish it is not told what went wrong with the rest either.
-        let _ = self.world.see_off(self.sending.iter().filter_map(MessageSending::whither));
+        let _ = self.world.see_off(self.sending.iter().filter_map(|sent| sent.sending.whither()));
         let _ = self.plan.see_notes_off(self.world);
     }
 }

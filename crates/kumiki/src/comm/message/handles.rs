@@ -132,6 +132,12 @@ impl<T: Pod> MessageReceiving<'_, T> {
         self.ticket.world.test_message(self.ticket.request, self.from)
     }
 
+    /// Takes the message, whenever it comes, and throws it away.
+    pub(crate) fn throw_away(self) {
+        self.ticket.world.throw_message_away(self.ticket.request);
+        std::mem::forget(self.ticket);
+    }
+
     /// Gives the receive up: the message that it would have got goes to the next one. If it has got its message already, here it is.
     pub fn cancel(self) -> Result<Option<Message<T>>> {
         match self.ticket.world.cancel_message(self.ticket.request) {

@@ -250,6 +250,11 @@ impl Post {
         broken.or(blocked).cloned()
     }
 
+    /// Why nothing more can be read of what has come.
+    pub(super) fn cannot_read(&self) -> Option<Error> {
+        self.broken.as_ref().or(self.blocked.as_ref()).cloned()
+    }
+
     /// Nobody waits for a request any more: what is not on its way is not sent, or received.
     pub(super) fn give_up(&mut self, request: u64, peer: Option<Rank>) {
         let out = peer.and_then(|to| self.outs.get_mut(&to));
@@ -296,7 +301,8 @@ impl Post {
 
     /// Somebody who is there and has not fetched what was lent to it.
     pub(super) fn lends_to(&self, world: &World) -> Option<Rank> {
-        self.lent.values().map(|lending| lending.to).find(|&to| self.check_there(world, to).is_ok())
+        let mut others = self.lent.values().map(|lending| lending.to).filter(|&to| to != world.rank());
+        others.find(|&to| self.check_there(world, to).is_ok())
     }
 
     pub(crate) fn has_fetches(&self) -> bool {

@@ -53,6 +53,14 @@ impl Post {
         }
     }
 
+    /// Nobody will ask for a receive, which takes its message all the same: that is gone then.
+    pub(super) fn throw_away(&mut self, request: u64) {
+        match self.matching.find(|wanted| wanted.request() == request).is_some() {
+            true => drop(self.forgotten.insert(request)),
+            false => self.forget(request),
+        }
+    }
+
     /// Nobody will ask for a request. A receive that has got nothing is taken back; a send goes on all the same.
     pub(super) fn forget(&mut self, request: u64) {
         match self.done.remove(request) {
@@ -120,6 +128,13 @@ impl Post {
     pub(super) fn hand_over(&mut self, wanted: Wanted, envelope: Envelope, body: Body) {
         let (request, fetches) = (wanted.request(), wanted.fetches());
         let mut room = self.take_room(request);
+        if self.forgotten.remove(&request) {
+            match body {
+                Body::Lent(_, number) => self.say(envelope.source, Note::Fetched { number }),
+                Body::Here(bytes) => self.reuse(bytes),
+            }
+            return;
+        }
         if let Some(room) = &mut room {
             let (bytes, room) = (envelope.bytes, room.bytes().len());
             if bytes > room as u64 {

@@ -439,9 +439,13 @@ impl World {
             while self.comm().with_post(|post| post.keeps_back(peer, request)) {
                 self.ask_before_sleep([peer]);
                 let nap = Nap::now(self);
-                let gone = |post: &mut Post| (!post.keeps_back(peer, request)).then_some(());
+                let gone = |post: &mut Post| match post.keeps_back(peer, request) {
+                    // Credit for it may be behind what cannot be read.
+                    true => post.cannot_read().map(Err),
+                    false => Some(Ok(())),
+                };
                 let turn = || match self.comm().poll(self, |post| nap.look(post, gone)) {
-                    Poll::Ready(_) => Some(Ok(())),
+                    Poll::Ready(found) => Some(found.unwrap_or(Ok(()))),
                     Poll::Errand => Some(Ok(())),
                     Poll::Pending => None,
                 };
@@ -523,6 +527,11 @@ impl World {
         self.comm().with_post(|post| post.forget(request));
     }
 
+    /// The message of a receive is not wanted, but taken.
+    pub(super) fn throw_message_away(&self, request: u64) {
+        self.comm().with_post(|post| post.throw_away(request));
+    }
+
     /// A message that whoever waited for it has fetched, or cannot fetch.
     pub(super) fn message_fetched(&self, source: Rank, number: u64) {
         self.comm().with_post(|post| {
@@ -545,6 +554,8 @@ impl World {
     /// What a rank that leaves alone does first: it waits a moment for a message that it has lent to be fetched. False if none is, by anybody who
     /// is there.
     pub(crate) fn wait_for_lent(&self) -> bool {
+        // It receives nothing any more: others may wait until what they have lent to it is fetched, or dropped.
+        self.comm().with_post(|post| post.close());
         self.go_on_with_all();
         let to = self.comm().with_post(|post| post.lends_to(self));
         if let Some(peer) = to {
