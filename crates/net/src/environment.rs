@@ -127,7 +127,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("XMP_NODE_SIZE5", "what the number of nodes leaves", Rank, "The same for the sixth dimension."),
     variable("XMP_NODE_SIZE6", "what the number of nodes leaves", Rank, "The same for the seventh dimension."),
     variable("KUMIKI_HOSTING", "auto", Rank, "Who keeps the agent of a machine and the hub when programs join: auto (processes of the `kumiki` command, if it is beside the library or on the `PATH`) or thread (of the process that comes first)."),
-    variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
+    variable("KUMIKI_PEERS_DIR", "`kumiki/peers` in the user's cache", Bench, "Folder of the MPI libraries and of Lamellar to compare with, as given to `benches/peers/install`: of this user or root, and nobody else may write to it."),
     variable("KUMIKI_MEASURE_FD", "none", Internal, "Descriptor to which ranks write what joining cost them, for `kumiki mem`."),
     variable("KUMIKI_AGENT_FD", "none", Internal, "Descriptor of the line to the node agent."),
 ];

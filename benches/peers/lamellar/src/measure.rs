@@ -8,6 +8,8 @@ use std::time::Instant;
 /// The name and the version of what is measured stand here.
 const LOCK: &str = include_str!("../Cargo.lock");
 
+/// Operations of a call, which are a sample. With a sixteenth of it each takes twice as long: Lamellar sends what a call has for a PE at its end at the latest.
+const BATCH: usize = 1 << 20;
 /// What every word of a table has that is read.
 const VALUE: u64 = 7;
 /// Runs that do not count, and the most that may be asked for.
@@ -18,8 +20,7 @@ const MOST_WORDS: usize = 1 << 26;
 
 /// What a line asks for.
 #[derive(PartialEq, Debug)]
-struct Request<'l> {
-    metric: &'l str,
+struct Request {
     pattern: Pattern,
     words: usize,
     reps: u64,
@@ -59,7 +60,7 @@ pub(crate) fn serve() -> Result<(), String> {
     Ok(())
 }
 
-fn parse(line: &str) -> Result<Request<'_>, String> {
+fn parse(line: &str) -> Result<Request, String> {
     let wrong = || "not a metric known here".to_string();
     let [metric, reps] = line.split_whitespace().collect::<Vec<_>>()[..] else { return Err(wrong()) };
     let reps = reps.parse().ok().filter(|reps| (1..=MOST_REPS).contains(reps)).ok_or_else(wrong)?;
@@ -69,7 +70,7 @@ fn parse(line: &str) -> Result<Request<'_>, String> {
         _ => return Err(wrong()),
     };
     let words = words.parse().ok().filter(|words| (1..=MOST_WORDS).contains(words)).ok_or_else(wrong)?;
-    Ok(Request { metric, pattern, words, reps })
+    Ok(Request { pattern, words, reps })
 }
 
 /// The version of Lamellar that this was built with.
@@ -78,12 +79,11 @@ fn version() -> &'static str {
     entry.and_then(|entry| entry.split('"').nth(3)).unwrap_or("?")
 }
 
+/// Samples, or what went wrong.
+type Measured = Result<Vec<f64>, String>;
+
 struct Bench<'w> {
     world: &'w LamellarWorld,
-}
-
-fn env(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
 impl Bench<'_> {
@@ -100,7 +100,7 @@ impl Bench<'_> {
     }
 
     /// Nanoseconds of one update or read.
-    fn measure(&self, request: &Request) -> Result<Vec<f64>, String> {
+    fn measure(&self, request: &Request) -> Measured {
         let share = request.words / self.world.num_pes();
         if share == 0 {
             return Err("needs as many words as PEs".into());
@@ -110,108 +110,54 @@ impl Bench<'_> {
         let mut next = random(self.world.my_pe());
         let mut place = move || (next() % words as u64) as usize;
         match request.pattern {
-            Pattern::Histogram => self.histogram(&table, request, &mut place),
-            Pattern::Gather => self.gather(table, request, &mut place),
+            Pattern::Histogram => self.histogram(&table, request.reps, &mut place),
+            Pattern::Gather => self.gather(&table, request.reps, &mut place),
         }
     }
 
-    fn histogram(
-        &self,
-        table: &AtomicArray<u64>,
-        request: &Request,
-        place: &mut dyn FnMut() -> usize,
-    ) -> Result<Vec<f64>, String> {
-        let mut done = 0;
-        let batch = env("BATCH", 1 << 20);
-        let total = env("TOTAL", 1 << 20);
-        let fly = env("FLY", 1);
-        let samples = self.samples(request, total, || {
-            let mut flying = Vec::new();
-            for _ in 0..total / batch {
-                let places: Vec<usize> = (0..batch).map(|_| place()).collect();
-                let h = table.batch_add(places, 1);
-                if fly == 1 {
-                    h.block()
-                } else {
-                    flying.push(h.spawn())
-                }
-            }
-            for f in flying {
-                f.block()
-            }
-            done += total as u64;
+    fn histogram(&self, table: &AtomicArray<u64>, reps: u64, place: &mut dyn FnMut() -> usize) -> Measured {
+        let samples = self.samples(reps, || {
+            let places: Vec<usize> = (0..BATCH).map(|_| place()).collect();
+            table.batch_add(places, 1).block();
         });
-        let sum = table.sum().block().unwrap_or(0);
-        let due = done * self.world.num_pes() as u64;
+        let found = table.sum().block().unwrap_or(0);
+        let due = (WARM_UPS + reps) * (BATCH * self.world.num_pes()) as u64;
         self.world.barrier();
-        if sum == due {
-            Ok(samples)
-        } else {
-            Err(format!("{sum} updates of {due} are in the table"))
+        match found == due {
+            true => Ok(samples),
+            false => Err(format!("{found} updates of {due} are in the table")),
         }
     }
 
-    fn gather(
-        &self,
-        table: AtomicArray<u64>,
-        request: &Request,
-        place: &mut dyn FnMut() -> usize,
-    ) -> Result<Vec<f64>, String> {
-        for word in table.local_data().iter() {
-            word.store(VALUE);
-        }
+    fn gather(&self, table: &AtomicArray<u64>, reps: u64, place: &mut dyn FnMut() -> usize) -> Measured {
+        table.local_data().iter().for_each(|word| word.store(VALUE));
+        let wrong = AtomicArray::<u64>::new(self.world, self.world.num_pes(), Distribution::Block).block();
+        let samples = self.samples(reps, || {
+            let places: Vec<usize> = (0..BATCH).map(|_| place()).collect();
+            let sum: u64 = table.batch_load(places).block().into_iter().sum();
+            if sum != VALUE * BATCH as u64 {
+                wrong.add(0, 1).block();
+            }
+        });
+        let found = wrong.load(0).block();
         self.world.barrier();
-        let batch = env("BATCH", 1 << 20);
-        let total = env("TOTAL", 1 << 20);
-        let fly = env("FLY", 1);
-        let mut wrong = 0u64;
-        macro_rules! go {
-            ($table:ident) => {
-                self.samples(request, total, || {
-                    let mut flying = Vec::new();
-                    for _ in 0..total / batch {
-                        let places: Vec<usize> = (0..batch).map(|_| place()).collect();
-                        let h = $table.batch_load(places);
-                        if fly == 1 {
-                            wrong += (h.block().iter().sum::<u64>() != VALUE * batch as u64) as u64
-                        } else {
-                            flying.push(h.spawn())
-                        }
-                    }
-                    for f in flying {
-                        wrong += (f.block().iter().sum::<u64>() != VALUE * batch as u64) as u64;
-                    }
-                })
-            };
-        }
-        let samples = if env("RO", 0) == 1 {
-            let table = table.into_read_only().block();
-            go!(table)
-        } else {
-            go!(table)
-        };
-        if wrong == 0 {
-            Ok(samples)
-        } else {
-            Err("a word was wrong".into())
+        match found {
+            0 => Ok(samples),
+            _ => Err("a word was wrong".into()),
         }
     }
 
-    /// Nanoseconds of one of so many operations that every PE does at once, by the clock of this one.
-    fn samples(&self, request: &Request, count: usize, mut work: impl FnMut()) -> Vec<f64> {
-        let mut samples = Vec::new();
-        for turn in 0..WARM_UPS + request.reps {
+    /// Nanoseconds of one of the operations of a batch that every PE does at once, by the clock of this one.
+    fn samples(&self, reps: u64, mut work: impl FnMut()) -> Vec<f64> {
+        let times = (0..WARM_UPS + reps).map(|_| {
             self.world.barrier();
             let start = Instant::now();
             work();
             self.world.wait_all();
             self.world.barrier();
-            let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / count as f64;
-            if turn >= WARM_UPS {
-                samples.push(nanoseconds);
-            }
-        }
-        samples
+            start.elapsed().as_secs_f64() * 1e9 / BATCH as f64
+        });
+        times.skip(WARM_UPS as usize).collect()
     }
 }
 

@@ -5,7 +5,9 @@
 
 use rustix::process::{Pid, Signal};
 use rustix::thread::CpuSet;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -15,10 +17,12 @@ pub(crate) const AS_PE: &str = "pe";
 
 /// The most PEs: beyond that somebody has made a mistake.
 const MOST: usize = 256;
-/// What the number of a job begins with; the number of this process follows. Segments bear it in their names.
-const JOBS: &str = "5271";
+/// Where Lamellar's segments are, and what their names begin with. The rest is a hash.
+const SEGMENTS: &str = "/dev/shm/lamellar_";
 /// Bytes of the heap of a PE for messages. By default it is 4 GiB.
 const HEAP: &str = "536870912";
+/// Bytes of a message to another PE, from which on it is sent. By default it is a tenth: reads then take a third longer, with four PEs several times as long.
+const MESSAGE: &str = "1000000";
 /// How long PEs may take to end when told so.
 const QUIT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -35,6 +39,8 @@ enum Event {
 /// The PEs.
 struct Job {
     pes: Vec<Child>,
+    /// The files of their segments, as far as they were seen.
+    segments: BTreeSet<PathBuf>,
 }
 
 /// Starts so many PEs and serves until `quit`.
@@ -42,20 +48,20 @@ pub(crate) fn run(pes: usize) -> Result<(), String> {
     if !(1..=MOST).contains(&pes) {
         return Err(format!("{pes} PEs: from 1 to {MOST} can be started"));
     }
-    remove_segments();
     let (sender, events) = channel();
     listen_for_signals(sender.clone())?;
-    let mut job = Job { pes: Vec::new() };
+    let mut job = Job { pes: Vec::new(), segments: BTreeSet::new() };
+    let number = new_job();
     let cores = own_cores();
     for pe in 0..pes {
-        let mut child = command(pe, pes, cores[pe % cores.len()])?.spawn().map_err(text)?;
+        let mut child = command(number, (pe, pes), cores[pe % cores.len()])?.spawn().map_err(text)?;
         if let Some(output) = child.stdout.take() {
             forward(output, sender.clone(), Event::Said);
         }
         job.pes.push(child);
     }
     await_answer(&events, "ready ")?;
-    job.signal(Signal::STOP);
+    job.stop();
     forward(std::io::stdin(), sender, Event::Asked);
     loop {
         match events.recv().map_err(text)? {
@@ -63,7 +69,7 @@ pub(crate) fn run(pes: usize) -> Result<(), String> {
                 job.signal(Signal::CONT);
                 job.tell(&line)?;
                 await_answer(&events, "{\"metric\"")?;
-                job.signal(Signal::STOP);
+                job.stop();
             }
             Event::Asked(_) => return job.quit(),
             Event::Said(Some(_)) => {}
@@ -90,6 +96,14 @@ fn await_answer(events: &Receiver<Event>, beginning: &str) -> Result<(), String>
 }
 
 impl Job {
+    fn stop(&mut self) {
+        self.signal(Signal::STOP);
+        let open = self.pes.iter().map(|pe| format!("/proc/{}/fd", pe.id()));
+        let files = open.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().flatten();
+        let files = files.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        self.segments.extend(files.filter(|file| is_segment(file)));
+    }
+
     fn signal(&self, signal: Signal) {
         for pe in &self.pes {
             // One that has ended is seen by the end of its output.
@@ -120,25 +134,28 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
+        self.stop();
         for pe in &mut self.pes {
             let _ = pe.kill();
         }
         for pe in &mut self.pes {
             let _ = pe.wait();
         }
-        remove_segments();
+        // Those that ended well have removed them. A PE that is killed does not.
+        self.segments.iter().for_each(|segment| drop(std::fs::remove_file(segment)));
     }
 }
 
 /// This program as a PE, told as Lamellar's shared memory wants it.
-fn command(pe: usize, pes: usize, core: usize) -> Result<Command, String> {
+fn command(job: u128, (pe, pes): (usize, usize), core: usize) -> Result<Command, String> {
     let own = std::process::id().to_string();
     let mut command = Command::new(std::env::current_exe().map_err(text)?);
     command.args([AS_PE, &own, &core.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
     command.env("LAMELLAR_BACKEND", "shmem");
     command.env("LAMELLAR_NUM_PES", pes.to_string()).env("LAMELLAR_PE_ID", pe.to_string());
-    command.env("LAMELLAR_JOB_ID", format!("{JOBS}{own}"));
-    for (name, value) in [("THREADS", "1"), ("HEAP_SIZE", HEAP)] {
+    command.env("LAMELLAR_JOB_ID", job.to_string());
+    // Who wants to try others sets them.
+    for (name, value) in [("THREADS", "1"), ("HEAP_SIZE", HEAP), ("AM_SIZE_THRESHOLD", MESSAGE)] {
         let name = format!("LAMELLAR_{name}");
         if std::env::var_os(&name).is_none() {
             command.env(name, value);
@@ -192,22 +209,14 @@ fn listen_for_signals(to: Sender<Event>) -> Result<(), String> {
     Ok(())
 }
 
-/// Removes the segments of this job, and of those before it that were killed: Lamellar's have names, and stay.
-fn remove_segments() {
-    let own = std::process::id();
-    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
-        let starter = entry.file_name().to_str().and_then(starter_of);
-        let is_over = |pid: u32| pid == own || !std::path::Path::new("/proc").join(pid.to_string()).exists();
-        if starter.is_some_and(is_over) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+/// A number for a job that no other has had: a segment of another that was killed would be taken for one of it.
+fn new_job() -> u128 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |time| time.as_nanos()) & u128::from(u64::MAX)
 }
 
-/// Who has started the job whose segment has this name, if it is one of ours.
-fn starter_of(name: &str) -> Option<u32> {
-    let job = name.strip_prefix("lamellar_")?.strip_prefix(JOBS)?;
-    job.split('_').next()?.parse().ok()
+fn is_segment(file: &Path) -> bool {
+    file.to_str().is_some_and(|name| name.starts_with(SEGMENTS) && !name.ends_with(" (deleted)"))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -219,9 +228,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_segments_of_jobs_that_this_program_has_started_are_known() {
-        assert_eq!(starter_of("lamellar_5271123_8_base"), Some(123));
-        assert_eq!(starter_of("lamellar_77_8_base"), None);
-        assert_eq!(starter_of("kumiki_5271123"), None);
+    fn only_segments_of_lamellar_that_are_there_are_removed() {
+        assert!(is_segment(Path::new("/dev/shm/lamellar_1006da7b9694fe")));
+        assert!(!is_segment(Path::new("/dev/shm/lamellar_1006da7b9694fe (deleted)")));
+        assert!(!is_segment(Path::new("/dev/shm/other")));
     }
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 /// What `--peers` and reports call it.
 const NAME: &str = "lamellar";
 /// Where its program is in the folder of libraries.
-const PROGRAM: &str = "lamellar/release/batches";
+const PROGRAM: &str = "lamellar/target/release/batches";
 
 /// The program, which starts its processes itself.
 struct Lamellar {
