@@ -7,6 +7,7 @@ use kumiki::data::SharedArray;
 use kumiki::join::{Join, JoinGroup};
 use kumiki::World;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// The word of starter memory with the number of operations that rank 0 wants.
@@ -341,7 +342,11 @@ impl<'a> Comm<'a> {
     /// A table of so many words over all ranks that have this value.
     fn table(&self, words: u64, value: u64) -> Done<(SharedArray<u64>, usize)> {
         let world = self.world;
+        // Whose word it is, a program knows without a division.
         let share = words as usize / world.ranks() as usize;
+        if !share.is_power_of_two() {
+            return Err(format!("{words} words on {} ranks: no power of two for each", world.ranks()));
+        }
         let table = world.shared_array::<u64>(share).map_err(text)?;
         let own = world.view(table.at(world.rank(), 0), share).map_err(text)?;
         (0..share).try_for_each(|index| own.store(index, value)).map_err(text)?;
@@ -358,16 +363,20 @@ impl<'a> Comm<'a> {
         let mut next = random(world.rank());
         let mut done = 0;
         let near = Near::of(world, &table, share)?;
+        let parts = near.parts();
         let times = self.together(request, |count| {
             let mut stream = world.stream();
+            // In a register: behind an atomic operation memory is read again.
+            let mut draw = next;
             for _ in 0..count {
-                let place = next() as usize % (share * ranks as usize);
-                let (rank, index) = ((place / share) as u32, place % share);
-                match near.view(rank) {
-                    Some(view) => drop(view.fetch_add(index, 1).map_err(text)?),
-                    None => stream.add(table.at(rank, index), 1).map_err(text)?,
+                let place = draw() as usize % (share * ranks as usize);
+                let (rank, index) = (place >> share.ilog2(), place & (share - 1));
+                match parts[rank] {
+                    Some(words) => drop(words[index].fetch_add(1, Relaxed)),
+                    None => stream.add(table.at(rank as u32, index), 1).map_err(text)?,
                 }
             }
+            next = draw;
             stream.flush().map_err(text)?;
             done += count;
             world.sync().map_err(text)
@@ -401,19 +410,21 @@ impl<'a> Comm<'a> {
         let ranks = world.ranks() as usize;
         let (table, share) = self.table(words, 7)?;
         let near = Near::of(world, &table, share)?;
+        let parts = near.parts();
         let mut next = random(world.rank());
         self.together(request, |count| {
             let mut left = count;
+            let mut draw = next;
             while left > 0 {
                 let now = left.min(LIST);
                 let mut sum = 0;
-                let mut far = Vec::with_capacity(now as usize);
+                let mut far = Vec::new();
                 for _ in 0..now {
-                    let place = next() as usize % (share * ranks);
-                    let (rank, index) = ((place / share) as u32, place % share);
-                    match near.view(rank) {
-                        Some(view) => sum += view.load(index).map_err(text)?,
-                        None => far.push(table.at(rank, index)),
+                    let place = draw() as usize % (share * ranks);
+                    let (rank, index) = (place >> share.ilog2(), place & (share - 1));
+                    match parts[rank] {
+                        Some(words) => sum += words[index].load(Relaxed),
+                        None => far.push(table.at(rank as u32, index)),
                     }
                 }
                 sum += world.get_many(far).map_err(text)?.into_iter().sum::<u64>();
@@ -422,6 +433,7 @@ impl<'a> Comm<'a> {
                 }
                 left -= now;
             }
+            next = draw;
             world.sync().map_err(text)
         })
     }
@@ -440,9 +452,12 @@ impl<'w> Near<'w> {
         (0..world.ranks()).map(view).collect::<Done<Vec<_>>>().map(Near)
     }
 
-    #[inline(always)]
-    fn view(&self, rank: u32) -> Option<&kumiki::View<'w, u64>> {
-        self.0[rank as usize].as_ref()
+    /// The words of each rank that is on this node. This process has seen all of them: the system has no page of theirs to map later.
+    fn parts(&self) -> Vec<Option<&[AtomicU64]>> {
+        let parts: Vec<_> = self.0.iter().map(|view| view.as_ref().map(|view| view.words())).collect();
+        let seen = parts.iter().flatten().flat_map(|words| words.iter().step_by(512));
+        black_box(seen.map(|word| word.load(Relaxed)).fold(0, u64::wrapping_add));
+        parts
     }
 }
 
@@ -451,7 +466,7 @@ fn to_rate(bytes: u64, times: &[f64]) -> Vec<f64> {
 }
 
 /// Random numbers, the same as those of peers.
-fn random(rank: u32) -> impl FnMut() -> u64 {
+fn random(rank: u32) -> impl FnMut() -> u64 + Copy {
     let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_add(rank.into());
     move || {
         state ^= state << 13;
