@@ -58,7 +58,7 @@ int main(void)
   st[1].dim[1][2] = me * 7;
   xmp_sync_all(NULL);
   { float f = st[next % 4].f:[next]; int d = st[1].dim[1][2]:[prev]; struct s whole; CHECK(f == next + .25f && d == prev * 7);
-    whole = st[1]:[next]; CHECK(whole.dim[1][2] == next * 7); 
+    whole = st[1]:[next]; CHECK(whole.dim[1][2] == next * 7);
     whole.dim[0][0] = 77 + me; st[3]:[next] = whole; }
   xmp_sync_all(NULL);
   CHECK(st[3].dim[0][0] == 77 + prev);
