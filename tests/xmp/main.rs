@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         ("encoding", encoding),
         ("mpi", mpi),
         ("elements", elements),
+        ("without_communication", without_communication),
         ("checked", checked),
     ] {
         let stage = stage.clone();
@@ -213,6 +214,24 @@ fn elements(stage: &Stage) {
     }
 }
 
+/// A task with `nocomm` does not change who executes: what would wait for nodes outside it is refused, and nobody waits.
+fn without_communication(stage: &Stage) {
+    for (name, directive) in [
+        ("nocomm-reduction", "reduction(+:s)"),
+        ("nocomm-barrier", "barrier on p"),
+        ("nocomm-bcast", "bcast(s) from p[0]"),
+    ] {
+        let text = format!(
+            "#include <xmp.h>\n#pragma xmp nodes p[4]\nint main(void)\n{{\n  int s = 1;\n#pragma xmp task on p[1:2] nocomm\n  {{\n#pragma xmp {directive}\n  \
+             }}\n  return s != 1;\n}}\n"
+        );
+        let program = built(stage, name, text.as_bytes());
+        let mut job = stage.command("xmprun");
+        let said = fail(job.args(["-n", "4"]).arg(&program), 1, "is not in the task around this");
+        assert!(said.contains(&format!("xmp-{name}.c:8")), "{said}");
+    }
+}
+
 /// In the checked mode what nodes do together is compared, and both places are named.
 fn checked(stage: &Stage) {
     let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[8]\n#pragma xmp distribute t[block] onto p\nint a[8], b[8];\n\
@@ -228,4 +247,14 @@ fn checked(stage: &Stage) {
         "rank 0 calls gmove(a ",
     );
     assert!(said.contains("and rank 1 calls gmove(a ") && said.contains("xmp-checked.c:13"), "{said}");
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[8]\n#pragma xmp distribute t[block] onto p\nint main(void)\n{\n  \
+                int s = 0, end = 8 - xmpc_node_num();\n#pragma xmp loop on t[i] reduction(+:s)\n  for (int i = 0; i < end; i++) s += i;\n  return 0;\n}\n";
+    let program = built(stage, "bounds", text.as_bytes());
+    let mut job = stage.command("xmprun");
+    let said = fail(
+        job.args(["-n", "2"]).arg(&program).env("KUMIKI_CHECK", "1"),
+        1,
+        "rank 0 calls loop(0 to 7 by 1",
+    );
+    assert!(said.contains("and rank 1 calls loop(0 to 6 by 1") && said.contains("xmp-bounds.c:8"), "{said}");
 }

@@ -50,6 +50,8 @@ kxmp_nodes *kxmp_nodes_make(kxmp_nodes **slot, const char *where, const char *na
 
 /* lo == NULL: `:`, to be fixed later. */
 kxmp_template *kxmp_template_make(kxmp_template **slot, const char *where, const char *name, int ndims, const long *lo, const long *hi);
+/* The block ends that declared it: what it was fixed to is nobody's any more. */
+void kxmp_template_leave(kxmp_template **variable);
 enum { KXMP_NONE = 2100, KXMP_BLOCK, KXMP_CYCLIC, KXMP_GBLOCK };
 /* width 0: not said. map: of gblock, one entry a node of the dimension, entry_bytes each (int, long..); NULL: gblock(*). */
 typedef struct kxmp_format { int kind; long width; const void *map; kxmp_size entry_bytes; } kxmp_format;
@@ -138,7 +140,8 @@ void kxmp_loop_reduction_end(const char *where, kxmp_ref on, int levels, const k
 
 /* on.of == NULL with KXMP_TASK.. */
 typedef struct kxmp_task { int inside; void *outer; } kxmp_task;
-/* if (kxmp_task_begin(&k, ..)) statement; kxmp_task_end(&k);   nocomm: no set is made, collectives inside are not allowed. */
+/* if (kxmp_task_begin(&k, ..)) statement; kxmp_task_end(&k);   nocomm: a plain if; what would need
+ * nodes that are not inside ends the job. */
 int kxmp_task_begin(kxmp_task *k, const char *where, kxmp_ref on, int nocomm);
 void kxmp_task_end(kxmp_task *k);
 
@@ -176,6 +179,10 @@ kxmp_coarray *kxmp_coarray_make(kxmp_coarray **slot, void **memory, const char *
 /* image: as many numbers as codimensions, from 0; NULL: this image. part: as many as dimensions. The other side is memory of this node. A put is in order with later
  * puts to and gets from the same image, and complete at the image after xmp_sync_*, post, unlock or a barrier. */
 void kxmp_coarray_put(const char *where, kxmp_coarray *c, const long *image, const kxmp_part *part, const kxmp_side *from);
+/* A member of each element, or elements of one: from the beginning of the coarray's element to the first, and how many bytes apart they are. Ranges
+ * come behind those of `part`. */
+typedef struct kxmp_inside { kxmp_size offset, element; int type, ranges; struct { long count, stride; } range[KXMP_MAX_DIMS]; } kxmp_inside;
+void kxmp_coarray_put_inside(const char *where, kxmp_coarray *c, const long *image, const kxmp_part *part, const kxmp_inside *inside, const kxmp_side *from);
 void kxmp_coarray_get(const char *where, kxmp_coarray *c, const long *image, const kxmp_part *part, const kxmp_side *to);
 void kxmp_coarray_copy(const char *where, kxmp_coarray *to, const long *to_image, const kxmp_part *to_part,
                        kxmp_coarray *from, const long *from_image, const kxmp_part *from_part);

@@ -323,6 +323,15 @@ static void later(void) {
   double *memory;
   made = kxmp_template_make(&t, HERE, "t", 1, NULL, NULL);
   CHECK(xmp_template_fixed(made, &value) == 0 && value == 0);
+  {
+    /* While it is in use another execution of its directive gets another one; afterwards that one is found again. */
+    kxmp_template *inner = kxmp_template_make(&t, HERE, "t", 1, NULL, NULL), *again;
+    CHECK(inner != made);
+    kxmp_template_leave(&inner);
+    again = kxmp_template_make(&t, HERE, "t", 1, NULL, NULL);
+    CHECK(again == inner);
+    kxmp_template_leave(&again);
+  }
   kxmp_distribute(HERE, made, 1, &f, p);
   memset(&a, 0, sizeof a);
   kxmp_array_make(&a, HERE, "a", KXMP_DOUBLE, sizeof(double), 1, NULL, made, &align, &full, KXMP_LATER, NULL);

@@ -1,7 +1,10 @@
 /* Coarrays, their synchronisation, atomics, locks, post and wait. */
 #include "check.h"
+#include <stddef.h>
 
-static kxmp_coarray *x, *grid, *s, *locks;
+struct item { int n; double v[5]; };
+static kxmp_coarray *x, *grid, *s, *locks, *items;
+static struct item *items_memory;
 static int (*x_memory)[6];
 static double *grid_memory;
 static long *s_memory;
@@ -21,6 +24,8 @@ static void initialise(void) {
   }
   kxmp_coarray_make(&s, &m, HERE, "s", KXMP_LONG, sizeof(long), 0, NULL, 1, star, NULL);
   s_memory = (long *)m;
+  kxmp_coarray_make(&items, &m, HERE, "items", KXMP_OTHER, sizeof(struct item), 1, three, 1, star, NULL);
+  items_memory = (struct item *)m;
   kxmp_coarray_make(&locks, &m, HERE, "locks", KXMP_OTHER, sizeof(xmp_lock_t), 0, NULL, 1, star, NULL);
 }
 
@@ -197,9 +202,36 @@ static void events(void) {
   }
 }
 
+/* A member of several elements, and some of the elements of one, backwards; the rest stays. */
+static void members(void) {
+  int n = xmp_num_images(), me = xmpc_this_image(), i, k, number = 10 + me;
+  long next[] = { (me + 1) % n };
+  double before = (me + n - 1) % n, values[] = { me + 0.5, me + 0.25 };
+  static const long two[] = { 2 };
+  kxmp_part all[] = { section(0, 3, 1) }, second[] = { element(1) };
+  kxmp_inside numbers = { offsetof(struct item, n), sizeof(int), KXMP_INT, 0, { { 0, 0 } } };
+  kxmp_inside some = { offsetof(struct item, v[4]), sizeof(double), KXMP_DOUBLE, 1, { { 2, -3 * (long)sizeof(double) } } };
+  kxmp_side side = scalar(&number, sizeof(int), KXMP_INT);
+  for (i = 0; i < 3; i++)
+    for (k = 0; k < 5; k++) items_memory[i].v[k] = -1;
+  xmp_sync_all(NULL);
+  kxmp_coarray_put_inside(HERE, items, next, all, &numbers, &side);
+  side = scalar(values, sizeof(double), KXMP_DOUBLE);
+  side.ndims = 1;
+  side.extent = two;
+  side.part[0] = section(0, 2, 1);
+  kxmp_coarray_put_inside(HERE, items, next, second, &some, &side);
+  xmp_sync_all(NULL);
+  for (i = 0; i < 3; i++) {
+    CHECK(items_memory[i].n == 10 + (int)before && items_memory[i].v[0] == -1);
+    CHECK(items_memory[i].v[4] == (i == 1 ? before + 0.5 : -1) && items_memory[i].v[1] == (i == 1 ? before + 0.25 : -1));
+  }
+}
+
 int main(int argc, char **argv) {
   kxmp_start(&argc, &argv);
   puts_and_gets();
+  members();
   words();
   events();
   kxmp_barrier(HERE, executing());

@@ -266,6 +266,12 @@ impl Inside {
         Ok(KxmpMapping::of(Mapping::new(&space, sizes, &self.aligns, &self.shadows)?))
     }
 
+    /// The memory stays, under its number, though nothing here knows of it any more.
+    fn leave_memory(&mut self) {
+        std::mem::forget(self.region.take());
+        self.number = None;
+    }
+
     /// Memory for the part of this node: all nodes have the same number for it, if all make it.
     fn allocate(&mut self, map: &KxmpMapping, element: usize, name: &str) -> Result<*mut u8> {
         let bytes = size_for(map.elements()?, element, "the array")?;
@@ -432,7 +438,7 @@ pub unsafe extern "C" fn kxmp_pointer_drop(array: *mut KxmpArray) {
     edge_or("the end of a pointer", (), || {
         // SAFETY: as the caller promises, and what the library has put there.
         if let Some(inside) = unsafe { array.as_mut().and_then(|array| array.inside.as_mut()) } {
-            std::mem::forget(inside.region.take());
+            inside.leave_memory();
         }
         // SAFETY: as the caller promises.
         unsafe { kxmp_array_drop(array) };
@@ -473,7 +479,9 @@ pub unsafe extern "C" fn kxmp_malloc(
         edge(place, "xmp_malloc", || {
             let ndims = dimensions(ndims)?;
             let sizes = list(sizes, ndims, "the sizes")?;
-            let (array, _) = KxmpArray::get(array)?;
+            let (array, inside) = KxmpArray::get(array)?;
+            // As after a second malloc: the program may have kept the pointer.
+            inside.leave_memory();
             release(array);
             let (array, inside) = KxmpArray::get(array)?;
             if inside.aligns.len() != ndims {

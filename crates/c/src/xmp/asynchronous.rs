@@ -2,7 +2,7 @@
 
 use super::arrays::KxmpArray;
 use super::references::{self, KxmpRef};
-use super::{edge, edge_or, session};
+use super::{edge, edge_or, session, tasks};
 use crate::api::buffers::list;
 use crate::api::elements::How;
 use crate::guard::misuse;
@@ -84,6 +84,7 @@ pub(super) unsafe fn run(
     how: Option<How>,
     id: c_long,
 ) -> Result<()> {
+    tasks::check_present(plan.peers())?;
     session::with(|world| {
         if id == AT_ONCE && how.is_none() && from.is_apart(to) {
             // SAFETY: as the caller promises; they do not overlap.

@@ -163,24 +163,24 @@ impl Coarray {
         self.memory.at(rank, byte as usize)
     }
 
-    /// Writes a section of memory, or one element as often as needed.
+    /// Writes a section of memory with elements of so many bytes, or one element as often as needed.
     pub(super) fn put(
         &self,
         world: &World,
         rank: Rank,
-        mut to: Section,
+        (mut to, element): (Section, usize),
         from: *const u8,
         mut section: Section,
     ) -> Result<()> {
         check_shapes(&to, &section)?;
-        let (count, element) = (to.count(), self.element);
+        let count = to.count();
         if count == 0 {
             return Ok(());
         }
         if section.ranges.is_empty() && !to.ranges.is_empty() || rank == world.rank() {
             // As if it were read first.
             let gathered = gather(from, &section, element, count as usize);
-            return self.put_bytes(world, rank, &to, &gathered);
+            return self.put_bytes(world, rank, (&to, element), &gathered);
         }
         section.ascend(&mut to);
         // SAFETY: the section lies in memory of the program, between its first element and the end of its last one.
@@ -194,16 +194,45 @@ impl Coarray {
     }
 
     /// Writes elements that lie side by side.
-    fn put_bytes(&self, world: &World, rank: Rank, to: &Section, bytes: &[u8]) -> Result<()> {
+    fn put_bytes(
+        &self,
+        world: &World,
+        rank: Rank,
+        (to, element): (&Section, usize),
+        bytes: &[u8],
+    ) -> Result<()> {
         let there = self.pointer(rank, to.first);
-        match to.is_dense(self.element) {
+        match to.is_dense(element) {
             true => world.put_slice(there, bytes),
-            false => world.put_shape(
-                there,
-                &to.shape(self.element)?,
-                bytes,
-                &kumiki::Shape::contiguous(bytes.len())?,
-            ),
+            false => {
+                world.put_shape(there, &to.shape(element)?, bytes, &kumiki::Shape::contiguous(bytes.len())?)
+            }
+        }
+    }
+
+    /// Writes what a side has to a section with elements of so many bytes and of this type.
+    ///
+    /// # Safety
+    /// `from` must be a side whose memory is readable.
+    unsafe fn put_side(
+        &self,
+        world: &World,
+        rank: Rank,
+        (to, element, kind): (Section, usize, c_int),
+        from: &KxmpSide,
+    ) -> Result<()> {
+        self.check(from, element, kind)?;
+        // SAFETY: as the caller promises.
+        let (base, source) = (from.base.cast::<u8>(), unsafe { from.section("the right side") }?);
+        if !converts(from, kind) {
+            return self.put(world, rank, (to, element), base, source);
+        }
+        check_shapes(&to, &source)?;
+        let values = gather(base, &source, from.element, to.count() as usize);
+        let values = conversions::converted(&values, from.element, from.kind, kind)?;
+        match values.is_empty() {
+            true => Ok(()),
+            false => self.put_bytes(world, rank, (&to, element), &values),
         }
     }
 
@@ -246,27 +275,28 @@ impl Coarray {
         Ok(())
     }
 
-    /// Whether numbers of a side become others here.
-    fn converts(&self, side: &KxmpSide) -> bool {
-        side.kind != self.kind && conversions::is_possible(side.kind, self.kind)
-    }
-
-    fn check(&self, side: &KxmpSide) -> Result<()> {
+    /// An error if a side cannot be assigned to elements of so many bytes and of this type, or from them.
+    fn check(&self, side: &KxmpSide, element: usize, kind: c_int) -> Result<()> {
         if !side.array.is_null() {
             return Err(misuse(format!(
                 "{}: the other side is a distributed array; assign it to local memory first",
                 self.name
             )));
         }
-        let is_alike = side.kind == self.kind || side.kind == 0 || self.kind == 0;
-        match side.element == self.element && is_alike || conversions::is_possible(side.kind, self.kind) {
+        let is_alike = side.kind == kind || side.kind == 0 || kind == 0;
+        match side.element == element && is_alike || conversions::is_possible(side.kind, kind) {
             true => Ok(()),
             false => Err(misuse(format!(
                 "{}: both sides must have elements of the same type ({} bytes against {}); assign through a variable of that type",
-                self.name, self.element, side.element
+                self.name, element, side.element
             ))),
         }
     }
+}
+
+/// Whether numbers of a side and numbers of this type become each other.
+fn converts(side: &KxmpSide, kind: c_int) -> bool {
+    side.kind != kind && conversions::is_possible(side.kind, kind)
 }
 
 /// The elements of a section side by side; one element so often.
@@ -310,18 +340,76 @@ pub unsafe extern "C" fn kxmp_coarray_put(
         edge(place, "assignment to a coarray", || {
             session::with(|world| {
                 let (coarray, rank, section) = Coarray::at(coarray, world, image, part)?;
-                coarray.check(&*from)?;
-                let (base, source) = ((*from).base.cast::<u8>(), (*from).section("the right side")?);
-                if !coarray.converts(&*from) {
-                    return coarray.put(world, rank, section, base, source);
-                }
-                check_shapes(&section, &source)?;
-                let values = gather(base, &source, (*from).element, section.count() as usize);
-                let values = conversions::converted(&values, (*from).element, (*from).kind, coarray.kind)?;
-                match values.is_empty() {
-                    true => Ok(()),
-                    false => coarray.put_bytes(world, rank, &section, &values),
-                }
+                coarray.put_side(world, rank, (section, coarray.element, coarray.kind), &*from)
+            })
+        })
+    }
+}
+
+/// `kxmp_inside`: a member of each element, or elements of one.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KxmpInside {
+    /// From the beginning of the coarray's element to the first of these.
+    offset: usize,
+    element: usize,
+    kind: c_int,
+    ranges: c_int,
+    range: [KxmpInsideRange; MOST_DIMENSIONS],
+}
+
+/// One range of them: how many, and how many bytes apart.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct KxmpInsideRange {
+    count: c_long,
+    stride: c_long,
+}
+
+impl KxmpInside {
+    /// Where the elements are: those of each element of a section of the coarray.
+    fn section(&self, coarray: &Coarray, mut outer: Section) -> Result<Section> {
+        let ranges = usize::try_from(self.ranges).ok().and_then(|count| self.range.get(..count));
+        let ranges = ranges.ok_or_else(|| misuse(format!("{} ranges", self.ranges)))?;
+        let (mut low, mut high) = (self.offset as i64, (self.offset + self.element) as i64);
+        for range in ranges {
+            if range.count < 0 {
+                return Err(misuse(format!("{}: a length of {}", coarray.name, range.count)));
+            }
+            let way = (range.count - 1).max(0).saturating_mul(range.stride);
+            low = low.saturating_add(way.min(0));
+            high = high.saturating_add(way.max(0));
+            outer.ranges.push((range.count, range.stride));
+        }
+        if low < 0 || high > coarray.element as i64 {
+            return Err(misuse(format!("{}: the section leaves the member", coarray.name)));
+        }
+        outer.first += self.offset as i64;
+        Ok(outer)
+    }
+}
+
+/// Writes to a member of elements of an image, or to a section of one: what else is in the elements is left alone.
+///
+/// # Safety
+/// As [`kxmp_coarray_put`]; `inside` must be readable.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_coarray_put_inside(
+    place: *const c_char,
+    coarray: *const Coarray,
+    image: *const c_long,
+    part: *const KxmpPart,
+    inside: *const KxmpInside,
+    from: *const KxmpSide,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        edge(place, "assignment to a member of a coarray", || {
+            session::with(|world| {
+                let (coarray, rank, section) = Coarray::at(coarray, world, image, part)?;
+                let inside = &*inside;
+                let section = inside.section(coarray, section)?;
+                coarray.put_side(world, rank, (section, inside.element, inside.kind), &*from)
             })
         })
     }
@@ -344,9 +432,9 @@ pub unsafe extern "C" fn kxmp_coarray_get(
         edge(place, "assignment from a coarray", || {
             session::with(|world| {
                 let (coarray, rank, section) = Coarray::at(coarray, world, image, part)?;
-                coarray.check(&*to)?;
+                coarray.check(&*to, coarray.element, coarray.kind)?;
                 let (base, target) = ((*to).base.cast::<u8>(), (*to).section("the left side")?);
-                if !coarray.converts(&*to) {
+                if !converts(&*to, coarray.kind) {
                     return coarray.get(world, rank, section, base, target);
                 }
                 check_shapes(&target, &section)?;
@@ -392,7 +480,7 @@ pub unsafe extern "C" fn kxmp_coarray_copy(
                 }
                 match bytes.is_empty() {
                     true => Ok(()),
-                    false => to.put_bytes(world, to_rank, &to_section, &bytes),
+                    false => to.put_bytes(world, to_rank, (&to_section, to.element), &bytes),
                 }
             })
         })

@@ -1,7 +1,7 @@
 //! `post` and `wait`, which count, and the synchronisation of images: short messages, each of which satisfies one wait.
 
 use super::references::{self, KxmpRef};
-use super::{collectives, edge, session, sets};
+use super::{collectives, edge, session, sets, tasks};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::{Rank, Result, World};
@@ -61,9 +61,9 @@ unsafe fn sync_edge(name: &str, status: *mut c_int, body: impl FnOnce() -> Resul
     }
 }
 
-/// The rank of an image: counted from 0 among those that execute.
+/// The rank of an image: counted from 0 among all, as coarrays count them, also in a task.
 fn rank_of(image: c_int) -> Result<Rank> {
-    let images = sets::executing()?;
+    let images = sets::entire()?;
     let rank = u32::try_from(image).ok().and_then(|image| images.members.get(image));
     rank.ok_or_else(|| {
         misuse(format!("there is no image {image}: they go from 0 to {}", images.members.len() - 1))
@@ -72,6 +72,7 @@ fn rank_of(image: c_int) -> Result<Rank> {
 
 /// Waits for images, each of which waits for this one as often.
 fn meet(world: &World, ranks: &[Rank]) -> Result<()> {
+    tasks::check_present(ranks.iter().copied())?;
     world.complete_all()?;
     let mail = world.messages().context(IMAGES);
     let others = || ranks.iter().filter(|&&rank| rank != world.rank());
@@ -79,7 +80,7 @@ fn meet(world: &World, ranks: &[Rank]) -> Result<()> {
     others().try_for_each(|&rank| mail.receive_into::<u8>(&mut [], rank, 0).map(drop))
 }
 
-/// Waits for all images.
+/// Waits for all images that execute: in a task, for those that execute it.
 ///
 /// # Safety
 /// `status` must be writable, or NULL.

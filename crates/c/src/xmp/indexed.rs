@@ -9,6 +9,7 @@ use crate::guard::misuse;
 use kumiki::{Rank, Result, Shape, World};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// Elements that go to, or come from, a node: where they lie there, and here.
 type Pairs = BTreeMap<Rank, Vec<(usize, usize)>>;
@@ -23,11 +24,9 @@ fn pairs(near: &Whole, far: &Whole, indices: &[Whole], is_get: bool) -> Result<P
         )));
     }
     for index in indices {
-        if index.map.sizes() != near.map.sizes() || index.map.nodes() != near.map.nodes() {
+        if index.map.sizes() != near.map.sizes() {
             let (index, near) = (&index.name, &near.name);
-            return Err(misuse(format!(
-                "the indices {index} must have the shape of {near}, and lie as it does"
-            )));
+            return Err(misuse(format!("the indices {index} must have the shape of {near}")));
         }
     }
     let part = near.map.part(sets::rank());
@@ -37,10 +36,7 @@ fn pairs(near: &Whole, far: &Whole, indices: &[Whole], is_get: bool) -> Result<P
         let Some(place) = part.place(at) else { return };
         let index: Option<Vec<i64>> = indices.iter().map(|array| number(array, at)).collect();
         let Some(index) = index else {
-            wrong = Some(misuse(format!(
-                "the arrays of indices must lie as {} does, and be of integers",
-                near.name
-            )));
+            wrong = Some(misuse(format!("the arrays of indices of {} must be of integers", near.name)));
             return;
         };
         match places_of(far, &index, is_get) {
@@ -156,7 +152,7 @@ unsafe fn indexed(
     is_get: bool,
 ) -> Result<()> {
     // SAFETY: as the caller promises.
-    let (near, far, indices) = unsafe {
+    let (near, far, mut indices) = unsafe {
         let count = usize::try_from(count).map_err(|_| misuse(format!("{count} arrays of indices")))?;
         let indices = list(indices, count, "the arrays of indices")?;
         let indices = indices.iter().map(|&index| Whole::of(index)).collect::<Result<Vec<Whole>>>()?;
@@ -166,6 +162,14 @@ unsafe fn indexed(
         return Err(misuse(format!("{} and {} have elements of different types", near.name, far.name)));
     }
     let set = sets::executing()?;
+    // Indices that lie in another way come to where the elements are.
+    let is_elsewhere =
+        |index: &&mut Whole| index.map.sizes() == near.map.sizes() && !Arc::ptr_eq(&index.map, &near.map);
+    for index in indices.iter_mut().filter(is_elsewhere) {
+        let moved = index.like(near.map.clone())?;
+        moved.copy_all(index, set.nodes()?)?;
+        *index = moved;
+    }
     let pairs = pairs(&near, &far, &indices, is_get)?;
     meet(&set)?;
     session::with(|world| transfer(world, &near, &far, &pairs, is_get))?;

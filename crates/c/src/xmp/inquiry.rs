@@ -29,10 +29,10 @@ macro_rules! question {
 question! {
     xmp_node_num, executing, |set| set.me + 1, "The number of this node among those that execute, from 1.";
     xmpc_node_num, executing, |set| set.me, "The number of this node among those that execute, from 0.";
-    xmpc_this_image, executing, |set| set.me, "The number of this image, from 0.";
-    xmp_this_image, executing, |set| set.me + 1, "The number of this image, from 1.";
+    xmpc_this_image, entire, |set| set.me, "The number of this image among all, from 0, also in a task.";
+    xmp_this_image, entire, |set| set.me + 1, "The number of this image among all, from 1, also in a task.";
     xmp_num_nodes, executing, |set| set.members.len(), "How many nodes execute.";
-    xmp_num_images, executing, |set| set.members.len(), "How many images there are.";
+    xmp_num_images, entire, |set| set.members.len(), "How many images there are, also in a task.";
     xmp_all_node_num, entire, |set| set.me + 1, "The number of this node among all, from 1.";
     xmpc_all_node_num, entire, |set| set.me, "The number of this node among all, from 0.";
     xmp_all_num_nodes, entire, |set| set.members.len(), "How many nodes there are.";

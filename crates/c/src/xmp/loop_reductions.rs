@@ -4,7 +4,7 @@ use super::collectives::{bytes_for, reduce};
 use super::references::{self, KxmpRef};
 use super::sets::Set;
 use super::values::{Op, Type};
-use super::{edge, nests};
+use super::{alike, edge, nests};
 use crate::api::buffers::{list, readable, writable};
 use crate::guard::misuse;
 use kumiki::raw::groups::{allreduce, Combination};
@@ -72,8 +72,16 @@ pub unsafe extern "C" fn kxmp_loop_reduction_begin(
     // SAFETY: as the caller promises.
     unsafe {
         edge(place, "the reduction of a loop", || {
-            let (clause, _) = clause(&on, levels, level, op, kind)?;
+            let (clause, level) = clause(&on, levels, level, op, kind)?;
             let value = writable(value, bytes_for(count, &clause.kind)?, "the variable")?;
+            if let Some(set) = &clause.set {
+                // All of them come by, so the bounds of the loops can be compared, too.
+                let bounds = |level: &KxmpLevel| format!("{} to {} by {}", level.lo, level.hi, level.step);
+                alike(place, set, || {
+                    let bounds: Vec<String> = level.iter().map(bounds).collect();
+                    format!("loop({}; reduction {:?} of {count})", bounds.join(", "), clause.op)
+                })?;
+            }
             if clause.op.located().is_some() {
                 nests::begin_order();
             }

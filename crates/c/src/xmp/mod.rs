@@ -100,6 +100,7 @@ unsafe fn alike(place: *const c_char, set: &sets::Set, call: impl FnOnce() -> St
     if set.is_single() {
         return Ok(());
     }
+    tasks::check_present(set.members.iter())?;
     let place = || match place.is_null() {
         true => "an unknown place".to_owned(),
         // SAFETY: not NULL, so it is a text.

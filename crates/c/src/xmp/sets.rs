@@ -4,7 +4,7 @@
 //! together for the first time. The stack says which nodes execute: all of them at the bottom, those of a task above.
 
 use super::references::LoopWish;
-use super::session;
+use super::{session, tasks};
 use kumiki::array::Nodes;
 use kumiki::comm::Group;
 use kumiki::{Error, Members, Rank, Result, World};
@@ -151,6 +151,7 @@ impl Set {
 
     /// Does something with the group. The first time it is made by all members.
     pub(super) fn with_group<R>(&self, work: impl FnOnce(&Group<'static>) -> Result<R>) -> Result<R> {
+        tasks::check_present(self.members.iter())?;
         session::with(|world| {
             let group = self.group(world)?;
             work(&group)

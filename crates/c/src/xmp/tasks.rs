@@ -2,8 +2,11 @@
 
 use super::references::{self, KxmpRef};
 use super::{edge, edge_or, session, sets};
+use crate::guard::misuse;
+use kumiki::{Members, Rank, Result};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// `kxmp_task`.
 #[repr(C)]
@@ -17,9 +20,27 @@ pub struct KxmpTask {
 /// How many tasks this node is in that are a plain `if`: the executing nodes stay what they were, but not all of them are there.
 static PLAIN: AtomicUsize = AtomicUsize::new(0);
 
+/// Who is in those tasks, the outermost first.
+static INSIDE: Mutex<Vec<Members>> = Mutex::new(Vec::new());
+
 /// Whether this node executes a task with `nocomm`.
 pub(super) fn is_in_plain() -> bool {
     PLAIN.load(Ordering::Relaxed) > 0
+}
+
+/// An error if this node would wait for one of these ranks, which is not in a task with `nocomm` that this one executes: it never comes.
+pub(super) fn check_present(mut ranks: impl Iterator<Item = Rank>) -> Result<()> {
+    if !is_in_plain() {
+        return Ok(());
+    }
+    let inside = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_missing = |rank: &Rank| inside.iter().any(|members| members.position(*rank).is_none());
+    ranks.find(is_missing).map_or(Ok(()), |rank| {
+        Err(misuse(format!(
+            "rank {rank} would have to take part, and is not in the task around this, which has the word nocomm: the nodes that execute stay those from \
+             before it. Leave nocomm out, or name nodes of the task in an on-clause"
+        )))
+    })
 }
 
 /// Begins a task: whether this node executes it.
@@ -45,16 +66,14 @@ pub unsafe extern "C" fn kxmp_task_begin(
                     None => (0, std::ptr::null_mut()),
                 },
                 _ => {
-                    let is_in = session::with(|world| {
-                        let members = references::members(world, &on)?;
-                        Ok(members.is_some_and(|members| members.position(world.rank()).is_some()))
-                    })?;
-                    match is_in {
-                        true => {
+                    let members = session::with(|world| references::members(world, &on))?;
+                    match members.filter(|members| members.position(sets::rank()).is_some()) {
+                        Some(members) => {
+                            INSIDE.lock().unwrap_or_else(PoisonError::into_inner).push(members);
                             PLAIN.fetch_add(1, Ordering::Relaxed);
                             (1, std::ptr::dangling_mut())
                         }
-                        false => (0, std::ptr::null_mut()),
+                        None => (0, std::ptr::null_mut()),
                     }
                 }
             };
@@ -78,6 +97,7 @@ pub unsafe extern "C" fn kxmp_task_end(task: *mut KxmpTask) {
             outer if outer == itself => sets::pop(),
             _ => {
                 PLAIN.fetch_sub(1, Ordering::Relaxed);
+                INSIDE.lock().unwrap_or_else(PoisonError::into_inner).pop();
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use crate::guard::misuse;
 use kumiki::array::{self, Sub};
 use kumiki::Result;
 use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 /// `kxmp_template`: it lives as long as the program.
@@ -20,6 +21,8 @@ pub struct Template {
     state: RwLock<State>,
     /// Those of the same directive with other bounds or another distribution: a function that calls itself has several at once.
     others: Mutex<Vec<&'static Template>>,
+    /// The block that declared it has not ended yet: one that is fixed there is not fixed anew by another execution of the same directive.
+    in_use: AtomicBool,
 }
 
 /// What is known of a template. Lists have the fastest dimension first.
@@ -30,6 +33,8 @@ pub(super) struct State {
     pub(super) onto: Option<&'static Nodes>,
     /// When all is known.
     pub(super) space: Option<array::Template>,
+    /// Something was left to template_fix.
+    was_open: bool,
 }
 
 /// How a dimension is spread, as far as it was said.
@@ -148,20 +153,23 @@ impl Template {
     }
 
     fn new(name: String, ndims: usize, state: State) -> &'static Template {
-        let (state, others) = (RwLock::new(state), Mutex::default());
-        Box::leak(Box::new(Template { tag: Tag::Template, name, ndims, state, others }))
+        let (state, others, in_use) = (RwLock::new(state), Mutex::default(), AtomicBool::new(false));
+        Box::leak(Box::new(Template { tag: Tag::Template, name, ndims, state, others, in_use }))
+    }
+
+    /// Whether it may be fixed to something that only one execution of its directive knows, which goes on.
+    fn is_taken(&self, state: &State) -> bool {
+        state.was_open && self.in_use.load(Ordering::Relaxed)
     }
 
     /// This one, or another of the same directive, whose state is so; a new one if there is none.
-    fn other(&'static self, is_it: impl Fn(&State) -> bool, state: State) -> &'static Template {
-        if is_it(&self.state.read().unwrap_or_else(PoisonError::into_inner)) {
+    fn other(&'static self, is_it: impl Fn(&Template, &State) -> bool, state: State) -> &'static Template {
+        let is_so = |one: &Template| is_it(one, &one.state.read().unwrap_or_else(PoisonError::into_inner));
+        if is_so(self) {
             return self;
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = others
-            .iter()
-            .copied()
-            .find(|other| is_it(&other.state.read().unwrap_or_else(PoisonError::into_inner)));
+        let found = others.iter().copied().find(|other| is_so(other));
         found.unwrap_or_else(|| {
             let made = Template::new(self.name.clone(), self.ndims, state);
             others.push(made);
@@ -220,21 +228,39 @@ pub unsafe extern "C" fn kxmp_template_make(
             let bounds = bounds(&name, ndims, lo, hi)?;
             let found: Option<&'static Template> = slot.as_ref().and_then(|slot| slot.as_ref());
             let Some(first) = found.filter(|known| known.ndims == ndims) else {
-                let made = Template::new(name, ndims, State { bounds, ..State::default() });
+                let was_open = bounds.is_none();
+                let made = Template::new(name, ndims, State { bounds, was_open, ..State::default() });
+                made.in_use.store(true, Ordering::Relaxed);
                 if !slot.is_null() {
                     slot.write(made);
                 }
                 return Ok(std::ptr::from_ref(made));
             };
-            if bounds.is_none() {
+            let fresh = State { bounds, was_open: lo.is_null(), ..State::default() };
+            let is_it = |one: &Template, state: &State| match &fresh.bounds {
+                Some(_) => state.bounds == fresh.bounds && !one.is_taken(state),
+                None => state.was_open && !one.is_taken(state),
+            };
+            let known = first.other(is_it, fresh.clone());
+            known.in_use.store(true, Ordering::Relaxed);
+            if fresh.bounds.is_none() {
                 // One that is to be fixed is fixed anew; arrays that were made go by what it was.
-                *first.change() = State::default();
-                return Ok(std::ptr::from_ref(first));
+                *known.change() = fresh;
             }
-            let known = first
-                .other(|state| state.bounds == bounds, State { bounds: bounds.clone(), ..State::default() });
             Ok(std::ptr::from_ref(known))
         })
+    }
+}
+
+/// The block ends that declared a template: `slot` is its variable.
+///
+/// # Safety
+/// `slot` must be readable, and a template in it one of this library, or NULL.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_template_leave(slot: *const *const Template) {
+    // SAFETY: as the caller promises.
+    if let Some(template) = unsafe { slot.as_ref().and_then(|slot| slot.as_ref()) } {
+        template.in_use.store(false, Ordering::Relaxed);
     }
 }
 
@@ -331,12 +357,13 @@ pub unsafe extern "C" fn kxmp_distribute(
             let is_open = before.bounds.is_none() || forms.iter().any(|form| form.format().is_none());
             if is_open || before.formats.is_none() {
                 let mut state = template.change();
+                state.was_open |= is_open;
                 state.formats = Some(forms);
                 state.onto = Some(onto);
                 state.complete(&template.name)?;
                 return Ok(std::ptr::from_ref(template));
             }
-            let is_it = |state: &State| {
+            let is_it = |_: &Template, state: &State| {
                 state.bounds == before.bounds
                     && state.formats.as_ref() == Some(&forms)
                     && state.onto.is_some_and(|known| std::ptr::eq(known, onto))
@@ -345,7 +372,7 @@ pub unsafe extern "C" fn kxmp_distribute(
                 bounds: before.bounds.clone(),
                 formats: Some(forms.clone()),
                 onto: Some(onto),
-                space: None,
+                ..State::default()
             };
             state.complete(&template.name)?;
             Ok(std::ptr::from_ref(template.other(is_it, state)))

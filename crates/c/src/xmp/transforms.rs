@@ -7,7 +7,7 @@ use super::asynchronous::{run, Memory, AT_ONCE};
 use super::inquiry::Descriptor;
 use super::sets::{self, Set};
 use super::values::Type;
-use super::{edge, session};
+use super::{edge, session, tasks};
 use crate::guard::misuse;
 use kumiki::array::{Align, Format, Mapping, Nodes, Plan, Section, Shadow, Sub, Template};
 use kumiki::comm::Group;
@@ -54,7 +54,7 @@ impl Whole {
     }
 
     /// A new one of the same elements.
-    fn like(&self, map: Arc<Mapping>) -> Result<Whole> {
+    pub(super) fn like(&self, map: Arc<Mapping>) -> Result<Whole> {
         let count = usize::try_from(map.part(sets::rank()).len()).unwrap_or(usize::MAX);
         let bytes = crate::api::buffers::size_for(count, self.element, "an array")?;
         let mut own = vec![0u128; bytes.div_ceil(size_of::<u128>())];
@@ -86,6 +86,7 @@ impl Whole {
         session::with(|world| {
             let plan =
                 Plan::copy_of(world.rank(), among, self.element, (&self.map, section), (&from.map, source))?;
+            tasks::check_present(plan.peers())?;
             // SAFETY: the source is not used any more when the target is.
             let underway = Arc::new(plan).start(world, unsafe { from.bytes() })?;
             // SAFETY: as above.
@@ -94,7 +95,7 @@ impl Whole {
     }
 
     /// Brings all of another array here.
-    fn copy_all(&self, from: &Whole, among: &Nodes) -> Result<()> {
+    pub(super) fn copy_all(&self, from: &Whole, among: &Nodes) -> Result<()> {
         self.copy(&self.map.whole(), from, &from.map.whole(), among)
     }
 

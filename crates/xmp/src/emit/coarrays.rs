@@ -15,12 +15,41 @@ struct Remote {
     ranks: usize,
     /// `.member`
     suffix: String,
+    /// Of a member that is written: how many elements each of its own sections has, and the suffix with the second element of that section.
+    sections: Vec<(String, String)>,
 }
 
 impl Remote {
     /// The arguments that name it.
     fn arguments(&self) -> String {
         format!("{}, {}, {}", self.coarray.handle(), self.image, self.part)
+    }
+
+    /// An expression of the type of what is meant.
+    fn object(&self) -> String {
+        format!("(*({} *)0){}", self.coarray.element, self.suffix)
+    }
+
+    /// The call that writes it, up to the side that it is written from.
+    fn put(&self, place: &str) -> String {
+        let Some(member) = self.suffix.strip_prefix('.') else {
+            return format!("kxmp_coarray_put({place}, {}, ", self.arguments());
+        };
+        let element = &self.coarray.element;
+        let offset = |member: &str| format!("__builtin_offsetof({element}, {member})");
+        let range = |(count, next): &(String, String)| {
+            let next = offset(next.strip_prefix('.').unwrap_or(next));
+            format!("{{{count}, (long){next} - (long){}}}", offset(member))
+        };
+        let ranges: Vec<String> = self.sections.iter().map(range).collect();
+        let ranges = if ranges.is_empty() { "{0, 0}".to_owned() } else { ranges.join(", ") };
+        let object = self.object();
+        format!(
+            "kxmp_coarray_put_inside({place}, {}, &(const kxmp_inside){{{}, sizeof({object}), KXMP_TYPE_OF({object}), {}, {{{ranges}}}}}, ",
+            self.arguments(),
+            offset(member),
+            self.sections.len()
+        )
     }
 }
 
@@ -75,8 +104,57 @@ impl Translator<'_, '_> {
         }
     }
 
+    /// What is written: sections of a member become ranges of it.
+    fn target(&mut self, expr: &Expr) -> Result<Remote> {
+        let remote = match &bare(expr).kind {
+            ExprKind::Image(inner, images) if has_section_of_member(inner) => {
+                self.member_target(inner, images)
+            }
+            _ => self.remote(expr),
+        }?;
+        match remote.suffix.is_empty() || remote.suffix.starts_with('.') && !remote.suffix.contains("->") {
+            true => Ok(remote),
+            false => Err(Problem::new(
+                expr.span.start,
+                "only members of a coarray itself can be written, not what a pointer of another image points to",
+            )),
+        }
+    }
+
+    fn member_target(&mut self, inner: &Expr, images: &[Expr]) -> Result<Remote> {
+        let lengths = self.section_lengths(inner)?;
+        let zeros = vec!["0".to_owned(); lengths.len()];
+        let before = self.section.replace(zeros.clone());
+        let mut found = self.suffix_of(inner);
+        let mut sections = Vec::new();
+        if let Ok((_, base)) = &found {
+            for at in sections_in_chain(base)..lengths.len() {
+                let mut second = zeros.clone();
+                second[at] = "1".into();
+                self.section = Some(second);
+                match self.suffix_of(inner) {
+                    Ok((next, _)) => sections.push((lengths[at].clone(), next)),
+                    Err(problem) => found = Err(problem),
+                }
+                if found.is_err() {
+                    break;
+                }
+            }
+        }
+        self.section = before;
+        let (suffix, base) = found?;
+        let remote = self.of_image(base, images, inner)?;
+        let ranks = remote.ranks + sections.len();
+        Ok(Remote { suffix, ranks, sections, ..remote })
+    }
+
     fn image(&mut self, inner: &Expr, images: &[Expr]) -> Result<Remote> {
-        // Members that stand before the image.
+        let (suffix, base) = self.suffix_of(inner)?;
+        Ok(Remote { suffix, ..self.of_image(base, images, inner)? })
+    }
+
+    /// Members that stand before the image, and what they are of.
+    fn suffix_of<'e>(&mut self, inner: &'e Expr) -> Result<(String, &'e Expr)> {
         let mut suffix = String::new();
         let mut at = bare(inner);
         while last_member(at).is_some() {
@@ -98,6 +176,10 @@ impl Translator<'_, '_> {
             suffix.insert_str(0, &piece);
             at = bare(base);
         }
+        Ok((suffix, at))
+    }
+
+    fn of_image(&mut self, at: &Expr, images: &[Expr], inner: &Expr) -> Result<Remote> {
         let (base, subs) = super::sides::split(at);
         let base = bare(base);
         let name = self.slice(base.span);
@@ -128,7 +210,8 @@ impl Translator<'_, '_> {
             numbers.push(self.value(image)?);
         }
         let (part, ranks) = self.parts(&coarray, &subs)?;
-        Ok(Remote { coarray, image: longs(&numbers), part, ranks, suffix })
+        let (suffix, sections) = (String::new(), Vec::new());
+        Ok(Remote { coarray, image: longs(&numbers), part, ranks, suffix, sections })
     }
 
     fn parts(&mut self, coarray: &Coarray, subs: &[&Sub]) -> Result<(String, usize)> {
@@ -191,9 +274,8 @@ impl Translator<'_, '_> {
 
     fn put_text(&self, at: usize, remote: &Remote, variable: &str) -> String {
         format!(
-            "kxmp_coarray_put({}, {}, &(kxmp_side){{0, &{variable}, sizeof {variable}, KXMP_TYPE_OF({variable}), 0, 0, {{{{0}}}}}});",
-            self.at(at),
-            remote.arguments()
+            "{}&(kxmp_side){{0, &{variable}, sizeof {variable}, KXMP_TYPE_OF({variable}), 0, 0, {{{{0}}}}}});",
+            remote.put(&self.at(at))
         )
     }
 
@@ -205,7 +287,7 @@ impl Translator<'_, '_> {
         left: &Expr,
         right: &Expr,
     ) -> Result<String> {
-        let remote = self.remote(left)?;
+        let remote = self.target(left)?;
         if remote.ranks != 0 {
             return Err(Problem::new(
                 expr.span.start,
@@ -219,29 +301,22 @@ impl Translator<'_, '_> {
 
     fn update(&mut self, at: usize, remote: &Remote, sign: &str, value: &str) -> String {
         let name = format!("kx_v{}", self.fresh());
-        let element = &remote.coarray.element;
-        let put = self.put_text(at, remote, &name);
-        let suffix = &remote.suffix;
-        if sign == "=" && suffix.is_empty() {
-            return format!("({{ {element} {name} = {value}; {put} {name}; }})");
-        }
-        let whole = Remote {
-            suffix: String::new(),
-            coarray: remote.coarray.clone(),
-            image: remote.image.clone(),
-            part: remote.part.clone(),
-            ranks: 0,
+        // What else is in the element is left alone: others may write it meanwhile.
+        let kind = match remote.suffix.is_empty() {
+            true => remote.coarray.element.clone(),
+            false => format!("__typeof__({})", remote.object()),
         };
-        let fetch = self.fetch_text(at, &whole);
-        format!(
-            "({{ {element} {name} = {fetch}; {name}{suffix} {sign} {}; {put} {name}{suffix}; }})",
-            grouped(value)
-        )
+        let put = self.put_text(at, remote, &name);
+        if sign == "=" {
+            return format!("({{ {kind} {name} = {value}; {put} {name}; }})");
+        }
+        let fetch = self.fetch_text(at, remote);
+        format!("({{ {kind} {name} = {fetch}; {name} {sign} {}; {put} {name}; }})", grouped(value))
     }
 
     /// `x:[1]++`
     pub(super) fn step_remote(&mut self, expr: &Expr, inner: &Expr, sign: Span) -> Result<String> {
-        let remote = self.remote(inner)?;
+        let remote = self.target(inner)?;
         let sign = if self.slice(sign) == "++" { "+=" } else { "-=" };
         let updated = self.update(expr.span.start, &remote, sign, "1");
         Ok(match &expr.kind {
@@ -264,20 +339,11 @@ impl Translator<'_, '_> {
             (self.is_remote(left), matches!(bare(right).kind, ExprKind::Image(..)));
         let place = self.at(at);
         if to_remote {
-            if has_section_of_member(left) {
-                return Err(Problem::new(
-                    left.span.start,
-                    "a section in a member of a coarray can be read from another image, not written: assign its elements in a loop",
-                ));
+            let to = self.target(left)?;
+            if to.ranks == 0 || !is_plain {
+                return Err(Problem::new(at, "a section of a coarray can only be assigned with `=`"));
             }
-            let to = self.remote(left)?;
-            if to.ranks == 0 || !is_plain || !to.suffix.is_empty() {
-                return Err(Problem::new(
-                    at,
-                    "only whole elements of a coarray section can be assigned, with `=`",
-                ));
-            }
-            if from_remote && !has_section_of_member(right) {
+            if from_remote && to.suffix.is_empty() && !has_section_of_member(right) {
                 let from = self.remote(bare(right))?;
                 self.same_ranks(right, to.ranks, from.ranks)?;
                 if from.suffix.is_empty() && from.ranks != 0 {
@@ -335,18 +401,17 @@ impl Translator<'_, '_> {
                 format!("`{name}` is distributed: a coarray takes elements of it, or what a gmove has put into an array of this node"),
             ));
         }
+        let kind = match to.suffix.is_empty() {
+            true => self.element_type(left)?,
+            false => to.object(),
+        };
         if simple || !super::statements::has_section(right) {
             let from = match own.is_some() {
-                true => self.value_side(right, left)?,
-                false => self.side_or_value(right, left)?,
+                true => self.value_side(right, &kind)?,
+                false => self.side_or_value(right, Ok(kind))?,
             };
             self.same_ranks(right, to.ranks, from.ranks)?;
-            return Ok(format!(
-                "{{ {}kxmp_coarray_put({place}, {}, &{}); }}",
-                from.before,
-                to.arguments(),
-                from.text
-            ));
+            return Ok(format!("{{ {}{}&{}); }}", from.before, to.put(&place), from.text));
         }
         // Something is computed: into an array of its own, and from there.
         let ranks = sections_in_chain(left);
@@ -372,14 +437,13 @@ impl Translator<'_, '_> {
             extents.push(format!("kx_m{id}_{at}"));
             index = if at == 0 { name.clone() } else { format!("({index}) * kx_m{id}_{at} + {name}") };
         }
-        let element = &to.coarray.element;
         let all = vec!["KXMP_SECTION(KXMP_REST, KXMP_REST, 1)"; ranks].join(", ");
         out.push_str(&format!(
-            "{element} *{temporary} = __builtin_malloc({} * sizeof *{temporary} + 1); {heads}{temporary}[{index}] = {value}; \
-             kxmp_coarray_put({place}, {}, &(kxmp_side){{0, {temporary}, sizeof *{temporary}, KXMP_TYPE_OF(*{temporary}), {ranks}, (const long[]){{{}}}, {{{all}}}}}); \
+            "__typeof__({kind}) *{temporary} = __builtin_malloc({} * sizeof *{temporary} + 1); {heads}{temporary}[{index}] = {value}; \
+             {}&(kxmp_side){{0, {temporary}, sizeof *{temporary}, KXMP_TYPE_OF(*{temporary}), {ranks}, (const long[]){{{}}}, {{{all}}}}}); \
              __builtin_free({temporary}); }}",
             extents.join(" * "),
-            to.arguments(),
+            to.put(&place),
             extents.join(", ")
         ));
         Ok(out)
@@ -389,7 +453,14 @@ impl Translator<'_, '_> {
     fn named(&mut self, expr: &Expr) -> Result<Option<String>> {
         let expr = bare(expr);
         if self.is_remote(expr) {
-            return self.remote(expr).map(|remote| Some(remote.arguments()));
+            let remote = self.remote(expr)?;
+            return match remote.suffix.is_empty() {
+                true => Ok(Some(remote.arguments())),
+                false => Err(Problem::new(
+                    expr.span.start,
+                    "this needs an element of a coarray, not a member of one: declare a coarray for it",
+                )),
+            };
         }
         let (base, subs) = super::sides::split(expr);
         let Some(coarray) = self.scopes.var(self.slice(bare(base).span)).and_then(|var| var.coarray()) else {

@@ -8,6 +8,7 @@ use crate::source::{Problem, Result, Span};
 use std::rc::Rc;
 
 const UNUSED: &str = "__attribute__((unused))";
+const ENDED: &str = "__attribute__((unused, cleanup(kxmp_template_leave)))";
 const DROPPED: &str = "__attribute__((unused, cleanup(kxmp_array_drop)))";
 /// Of pointers, whose memory outlives them.
 const LEFT: &str = "__attribute__((unused, cleanup(kxmp_pointer_drop)))";
@@ -309,10 +310,13 @@ impl Translator<'_, '_> {
 
     fn declare_pointer(&self, declared: &mut String, kind: &str, prefix: &str, name: &str) {
         let depth = self.scopes.depth();
+        // A template that is fixed in a function is that of one call of it.
+        let (end, first) = if kind == "kxmp_template" { (ENDED, " = 0") } else { (UNUSED, "") };
         match depth {
             1 => declared.push_str(&format!("static {kind} *{prefix}{name} {UNUSED}; ")),
-            _ => declared
-                .push_str(&format!("static {kind} *kxs_{prefix}{name}; {kind} *{prefix}{name} {UNUSED}; ")),
+            _ => declared.push_str(&format!(
+                "static {kind} *kxs_{prefix}{name}; {kind} *{prefix}{name} {end}{first}; "
+            )),
         }
     }
 

@@ -54,8 +54,10 @@ impl Translator<'_, '_> {
         inner: &Stmt,
     ) -> Result<String> {
         let levels = self.levels(one, directive, inner)?;
-        let allowed = self.allowed_jumps(one, &levels);
+        let several = levels.iter().filter(|level| !level.again).count();
+        let is_innermost = |level: &Level<'_>| levels[several - 1].name == level.name;
         for level in &levels {
+            let allowed = self.allowed_jumps(one, &levels, is_innermost(level));
             self.refuse_jumps(&level.one.body, "loop", &allowed)?;
         }
         let id = self.fresh();
@@ -68,7 +70,6 @@ impl Translator<'_, '_> {
         let mut before = String::from("{ ");
         let mut heads = Vec::new();
         before.push_str(&self.nest_declared(one, &names, &nest, &levels)?);
-        let several = levels.iter().filter(|level| !level.again).count();
         let (begin, end, counted) =
             self.reductions(one, directive.start, id, &names, &nest, &levels[..several])?;
         before.push_str(&begin);
@@ -98,9 +99,13 @@ impl Translator<'_, '_> {
             if level.way == Way::Kept {
                 continue;
             }
-            let last = levels[several - 1].name == level.name;
-            let rewrite =
-                self.rewritten(one, directive.start, id, at, level, if last { &counted } else { "" })?;
+            let counted = if is_innermost(level) { &*counted } else { "" };
+            // `break` leaves out the step, in which is noted what an iteration has found.
+            if let Some(noted) = counted.strip_suffix(", ") {
+                let breaks = super::statements::breaks_of(&level.one.body);
+                self.noted_breaks.extend(breaks.into_iter().map(|at| (at, noted.to_owned())));
+            }
+            let rewrite = self.rewritten(one, directive.start, id, at, level, counted)?;
             heads.push(level.one.head.start);
             self.rewrites.insert(level.one.head.start, rewrite);
         }
@@ -122,7 +127,7 @@ impl Translator<'_, '_> {
     }
 
     /// How the body may leave a loop: what this node does then is what C does, and others must not wait for it.
-    fn allowed_jumps(&self, one: &Loop, levels: &[Level<'_>]) -> Vec<&'static str> {
+    fn allowed_jumps(&self, one: &Loop, levels: &[Level<'_>], is_innermost: bool) -> Vec<&'static str> {
         let mut allowed = vec!["continue"];
         if one.reductions.is_empty() {
             allowed.extend(["return", "goto"]);
@@ -132,9 +137,9 @@ impl Translator<'_, '_> {
             _ => None,
         };
         let has_one_box = levels.iter().all(|level| layout(level) != Some(Layout::BlockCyclic));
-        // What the last iteration found is noted in the step, which `break` leaves out.
-        let is_noted = one.reductions.iter().any(is_located);
-        if has_one_box && !is_noted && !matches!(one.widen, Some(Widen::Margin(_) | Widen::Peel(..))) {
+        // What an iteration has found is noted in the innermost loop alone.
+        let is_noted = is_innermost || !one.reductions.iter().any(is_located);
+        if has_one_box && is_noted && !matches!(one.widen, Some(Widen::Margin(_) | Widen::Peel(..))) {
             allowed.push("break");
         }
         allowed

@@ -56,6 +56,8 @@ pub(crate) struct Translator<'s, 'a> {
     hoist: Option<Hoist>,
     /// Heads of `for` statements that a loop directive has replaced, by where they begin.
     rewrites: HashMap<usize, loops::Rewrite>,
+    /// What is noted before a `break` that leaves a loop which looks for a location, by where it stands.
+    noted_breaks: HashMap<usize, String>,
     /// Heads of `for` statements that a pragma of others takes together with the one around.
     joined: std::collections::HashSet<usize>,
     /// Pragmas of others with what cannot stand in them taken out, by where they begin.

@@ -61,7 +61,8 @@ impl Translator<'_, '_> {
         if self.computes(right) {
             return Err(Problem::new(right.span.start, "gmove moves data and does not compute: the right side is a variable, an element, a section or a constant"));
         }
-        let from = self.side_or_value(right, left)?;
+        let kind = self.element_type(left);
+        let from = self.side_or_value(right, kind)?;
         if to.ranks != from.ranks && from.ranks != 0 {
             return Err(Problem::new(
                 right.span.start,
@@ -187,8 +188,8 @@ impl Translator<'_, '_> {
         }
     }
 
-    /// A side; a value that is no variable gets one.
-    pub(super) fn side_or_value(&mut self, expr: &Expr, like: &Expr) -> Result<Side> {
+    /// A side; a value that is no variable gets one, of the type of the expression `kind`.
+    pub(super) fn side_or_value(&mut self, expr: &Expr, kind: Result<String>) -> Result<Side> {
         let inner = bare(expr);
         let is_place = match &inner.kind {
             ExprKind::Name => self.scopes.var(self.slice(inner.span)).is_some(),
@@ -202,13 +203,12 @@ impl Translator<'_, '_> {
                 return Ok(side);
             }
         }
-        self.value_side(expr, like)
+        self.value_side(expr, &kind?)
     }
 
     /// A scalar is converted as C does it: into a variable of the type of the left side.
-    pub(super) fn value_side(&mut self, expr: &Expr, like: &Expr) -> Result<Side> {
+    pub(super) fn value_side(&mut self, expr: &Expr, kind: &str) -> Result<Side> {
         let name = format!("kx_v{}", self.fresh());
-        let kind = self.element_type(like)?;
         let value = self.value(expr)?;
         Ok(Side {
             text: format!("(kxmp_side){{0, &{name}, sizeof({name}), KXMP_TYPE_OF({name}), 0, 0, {{{{0}}}}}}"),

@@ -28,6 +28,10 @@ impl Translator<'_, '_> {
                 Ok(self.in_place(stmt.span, text))
             }
             StmtKind::Directed(index, inner) => self.directed(stmt, *index, inner),
+            StmtKind::Jump(Jump::Break) => Ok(match self.noted_breaks.remove(&stmt.span.start) {
+                Some(noted) => format!("{{ {noted}; {} }}", self.verbatim(stmt.span)),
+                None => self.verbatim(stmt.span),
+            }),
             _ => self.inner(stmt),
         }
     }
@@ -456,6 +460,17 @@ fn declared(declaration: &Declaration) -> Vec<&Expr> {
 /// Whether something is true of a statement or of one in it.
 pub(super) fn any(stmt: &Stmt, test: &mut dyn FnMut(&Stmt) -> bool) -> bool {
     test(stmt) || inside(stmt).into_iter().any(|one| any(one, test))
+}
+
+/// Where the `break` statements are that leave the loop whose body this is.
+pub(super) fn breaks_of(body: &Stmt) -> Vec<usize> {
+    let mut found = Vec::new();
+    jumps(body, false, &mut |one, inside_loop| {
+        if matches!(one.kind, StmtKind::Jump(Jump::Break)) && !inside_loop {
+            found.push(one.span.start);
+        }
+    });
+    found
 }
 
 /// Goes over statements, and says whether a loop or a switch is around.

@@ -8,11 +8,14 @@
 //! | `reach.rs` | pieces that one rank gets or puts without the others |
 //! | `parcels.rs` | memory that messages are packed into |
 //! | `run.rs` | packing, sending, receiving, unpacking |
+//! | `growth.rs` | tests of what plans grow with, which print the figures |
 //!
 //! Both sides of a message compute its pieces by themselves, in the same order. What a rank computes and keeps grows with the pieces that it exchanges, and
 //! with the number of nodes in a dimension, not with elements or pairs of ranks.
 
 mod exchange;
+#[cfg(test)]
+mod growth;
 mod lines;
 mod parcels;
 mod plan;

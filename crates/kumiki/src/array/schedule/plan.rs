@@ -176,7 +176,7 @@ impl Plan {
     }
 
     /// About how many bytes of memory it takes.
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         let pieces = self.sends.iter().chain(&self.takes).map(|peer| peer.pieces.len()).sum::<usize>();
         let peers = self.sends.len() + self.takes.len();
         (pieces + 2 * self.own.len()) * PIECE_BYTES + peers * size_of::<Peer>()
