@@ -172,7 +172,7 @@ fn tuned(way: &'static crate::way::Way) -> Result<(), Failed> {
 pub(crate) fn deciding(stage: &Stage) {
     let group = stage.world.group().expect("a group");
     assert!(group.decisions().is_empty());
-    (0..40).try_for_each(|_| group.allreduce(&mut [1.5], Sum)).expect("allreduce");
+    (0..200).try_for_each(|_| group.allreduce(&mut [1.5], Sum)).expect("allreduce");
     assert_eq!(group.decisions().len(), 1);
     group.free().expect("free");
 }

@@ -88,7 +88,7 @@ fn groups_that_overlap_go_on_at_once_and_give_back_all_they_took() {
 fn all_members_keep_the_same_algorithm_and_others_learn_it() {
     everywhere(6, |world| {
         let group = world.group()?;
-        for round in 0..20u64 {
+        for round in 0..120u64 {
             let mut sum = [round; 8];
             group.allreduce(&mut sum, Sum)?;
             assert_eq!(sum, [6 * round; 8]);
@@ -108,7 +108,7 @@ fn all_members_keep_the_same_algorithm_and_others_learn_it() {
         let wrong = other.learn("kumiki decisions 1\nallreduce quick").expect_err("not a decision");
         assert!(wrong.to_string().contains("line 2"), "{wrong}");
         let fixed = world.group_with(GroupOptions::default().fixed())?;
-        (0..20).try_for_each(|_| fixed.allreduce(&mut [1.5], Sum))?;
+        (0..120).try_for_each(|_| fixed.allreduce(&mut [1.5], Sum))?;
         assert!(fixed.decisions().is_empty());
         [group, other, fixed].into_iter().try_for_each(|group| group.free())
     });

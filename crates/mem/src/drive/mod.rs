@@ -130,6 +130,8 @@ pub(crate) struct Waiting {
     pub(crate) times_kept: AtomicU32,
     /// Threads asleep on a word of the arena: the service thread may spin for them.
     pub(crate) arena_sleepers: AtomicU32,
+    /// Threads that look for something in their memory which only messages bring, and may sleep where those come in.
+    pub(crate) for_messages: AtomicU32,
     /// How long to spin before sleeping.
     pub(crate) spin_ns: AtomicU64,
     /// Threads that wait for the engine while another has it.

@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering;
 const SHORTEST_NAP_US: u64 = 15;
 const LONGEST_NAP_US: u64 = 1_000;
 const SLEEPERS_NAP_US: u64 = 50_000;
+/// The longest nap beside one that sleeps until a message comes.
+const MESSAGE_NAP_US: u64 = 8_000;
 /// The first nap is longer each time that it comes so soon after the last one, up to this.
 const SOON_NS: u64 = 1_000_000;
 const LONGEST_FIRST_NAP_US: u64 = 120;
@@ -171,16 +173,19 @@ impl Drive {
             let seen = self.waiting.service.load(Ordering::SeqCst);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
             let asleep = self.waiting.poller.load(Ordering::Acquire);
+            // Who sleeps for a message does not ring when it leaves, for it is back soon, or this thread is.
+            let rings = asleep && self.waiting.for_messages.load(Ordering::Relaxed) == 0;
+            let most_us = if asleep { longest_us.max(MESSAGE_NAP_US) } else { longest_us };
             self.waiting.service_naps.store(true, Ordering::SeqCst);
             if !self.closed.load(Ordering::Acquire) && self.waiting.kept.load(Ordering::SeqCst) == 0 {
-                futex::wait_us(&self.waiting.service, seen, if asleep { SLEEPERS_NAP_US } else { nap_us });
+                futex::wait_us(&self.waiting.service, seen, if rings { SLEEPERS_NAP_US } else { nap_us });
             }
             self.waiting.service_naps.store(false, Ordering::SeqCst);
             if self.send_kept() {
                 nap_us = first_nap_us;
                 continue;
             }
-            nap_us = (nap_us * 2).min(longest_us);
+            nap_us = (nap_us * 2).min(most_us);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;
             let quiet = rung || self.turns_since(turns) <= FEW_TURNS;
             let idle = || quiet && self.waiting.inline.load(Ordering::SeqCst) == 0;

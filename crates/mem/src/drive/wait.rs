@@ -158,7 +158,9 @@ impl Drive {
         }
         let stirred = machine.engine.take_stirred();
         drop(machine);
-        if stirred {
+        // What has come may be what a thread that sleeps where messages come in looks for.
+        let came = || matches!(happened, Ok(1..)) && self.waiting.for_messages.load(Ordering::SeqCst) > 0;
+        if stirred || came() {
             self.wake_sleepers();
         }
         (found, happened)
@@ -238,7 +240,7 @@ impl Drive {
 
     /// Sleeps until something may have happened: as the poller, or on the word that the poller changes.
     /// `seen` is what `progress` was before the last look: if it has changed, somebody else got what we wait for.
-    fn sleep(&self, seen: u32, deadline_ms: Option<u64>, now_ms: u64) {
+    pub(crate) fn sleep(&self, seen: u32, deadline_ms: Option<u64>, now_ms: u64) {
         let mut machine = self.machine();
         machine.transports.watch();
         let until = machine.next_deadline_ms().into_iter().chain(deadline_ms).min().unwrap_or(u64::MAX);

@@ -165,6 +165,12 @@ impl World {
         self.core().wait_for(&|_| look(), wait)
     }
 
+    /// The same where only messages of other nodes bring what is looked for. The look may not use the world: who sleeps does it where messages
+    /// come in, and takes them itself.
+    pub fn look_for_message<T>(&self, look: impl Fn() -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        self.core().wait_for_message(&|_| look(), wait)
+    }
+
     /// The same with a look that is told [when it may be a quick one](Self::wait_for_quick_or_whole).
     pub fn look_for_quick_or_whole<T>(
         &self,
@@ -252,6 +258,70 @@ impl Drive {
         match self.spin_for(look) {
             Some(found) => found,
             None => self.sleep_for(look, wait, deadline_ms),
+        }
+    }
+
+    /// Looks until there is something that comes in a message, and sleeps in between until one does.
+    fn wait_for_message<T>(&self, look: &impl Fn(bool) -> Option<Result<T>>, wait: Wait) -> Result<T> {
+        if self.pace.sleeps_at_once() || !self.has_transport.load(Ordering::Relaxed) {
+            return self.wait_for(look, wait);
+        }
+        self.check_usable()?;
+        if let Some(found) = self.spin_for(look) {
+            return found;
+        }
+        let since_ms = time::now_ms();
+        let deadline_ms = wait.limit.map(deadline_after);
+        let shown = self.begin_wait(wait.doing, wait.shown(), since_ms);
+        self.waiting.for_messages.fetch_add(1, Ordering::SeqCst);
+        let busy = self.waiting.busy();
+        let found = self.sleep_for_message(look, wait.from, (shown, since_ms), deadline_ms);
+        drop(busy);
+        self.waiting.for_messages.fetch_sub(1, Ordering::SeqCst);
+        if found.is_err() {
+            self.machine().leave_kept(self);
+        }
+        self.end_wait(shown, matches!(found, Err(Error::Timeout { .. })));
+        // Others may have left the looking to this thread. The service thread naps, and is back soon by itself.
+        self.wake_sleepers();
+        found
+    }
+
+    fn sleep_for_message<T>(
+        &self,
+        look: &impl Fn(bool) -> Option<Result<T>>,
+        from: Option<u32>,
+        (shown, since_ms): (Shown, u64),
+        deadline_ms: Option<u64>,
+    ) -> Result<T> {
+        loop {
+            let seen = self.waiting.progress.load(Ordering::SeqCst);
+            self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
+            let (found, happened) = self.poll_once(&mut |_| look(false));
+            if let Some(found) = found {
+                return found;
+            }
+            let has_come = happened? > 0;
+            if let Some(found) = has_come.then(|| self.spin_for(look)).flatten() {
+                return found;
+            }
+            // However much traffic there is: somebody may be lost, or the deadline past.
+            if let Err(gone) = self.missing_writer(from) {
+                // It may have written before it went.
+                return look(false).unwrap_or(Err(gone));
+            }
+            self.check_wait()?;
+            let now_ms = time::now_ms();
+            if deadline_ms.is_some_and(|deadline_ms| now_ms >= deadline_ms) {
+                return Err(not_written(from, now_ms - since_ms));
+            }
+            self.go_on_waiting(shown);
+            if has_come {
+                continue;
+            }
+            // Neighbours, who may have something to say as well, do not wake it.
+            let until_ms = deadline_ms.unwrap_or(u64::MAX).min(now_ms + SLICE_MS);
+            self.sleep(seen, Some(until_ms), now_ms);
         }
     }
 
@@ -358,9 +428,7 @@ impl Drive {
             let now_ms = time::now_ms();
             let left_ms = deadline_ms.map_or(nap_ms, |deadline_ms| deadline_ms.saturating_sub(now_ms));
             if left_ms == 0 {
-                let whom = from.map_or(String::new(), |rank| format!(" by rank {rank}"));
-                let what = format!("({}): it was not written{whom}", Activity::Word);
-                return Err(Error::Timeout { what, after_ms: now_ms - since_ms });
+                return Err(not_written(from, now_ms - since_ms));
             }
             self.go_on_waiting(shown);
             futex::wait(bell.word(), seen, left_ms.min(nap_ms));
@@ -389,6 +457,11 @@ impl Drive {
         let why = place.map_or("it is gone".into(), |place| place.cause.to_string());
         Err(Error::PeerLost { rank: rank.0, fate: Fate::NotDone, why })
     }
+}
+
+fn not_written(from: Option<u32>, after_ms: u64) -> Error {
+    let whom = from.map_or(String::new(), |rank| format!(" by rank {rank}"));
+    Error::Timeout { what: format!("({}): it was not written{whom}", Activity::Word), after_ms }
 }
 
 /// A thread that may sleep until its word is written; also if what it waits for panics.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! head      number of the group, lock, broken, call, bytes of a ring, lanes; the last calls
-//! lanes     for each partner: words (head, credit, who it is), a ring of bytes
+//! lanes     for each partner: words (head, credit, who it is, where its wide ring is), a ring of bytes
 //! guests    for each member of the node: whether it will never touch this block again
 //! table     on the first member of a node: where the blocks of the members of the node are, and which of them spin
 //! halves    two places for what the members of a node show each other, used in turn
@@ -13,6 +13,7 @@
 //! out of the block, what is in flight to it is refused.
 
 use super::lanes::{Broken, Cause};
+use super::wide::WIDE_BYTES;
 use crate::data::message::{unknown, Reader, Writer};
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::{Local, Span};
@@ -26,6 +27,8 @@ pub(super) const BROKEN_AT: u64 = 16;
 const CALL_AT: u64 = 24;
 const RING_AT: u64 = 32;
 const LANES_AT: u64 = 40;
+/// How many members of the node have ever brought something to its first one, whose block this is.
+pub(super) const ARRIVED_AT: u64 = 48;
 const LOG_AT: u64 = 64;
 /// Calls that are remembered.
 const LOG_CALLS: u64 = 16;
@@ -34,10 +37,18 @@ const LOG_CALLS: u64 = 16;
 pub(super) const LANE_HEAD_BYTES: u64 = 64;
 pub(super) const CREDIT_AT: u64 = 8;
 const PEER_AT: u64 = 16;
+/// The wide ring of this end, and the position from which on pieces are in it: one more, or 0 if none is.
+pub(super) const WIDE_AT: u64 = 24;
+pub(super) const WIDE_FROM_AT: u64 = 32;
+/// Bytes of the wide ring of the other end; 0 if it has none.
+pub(super) const OFFERED_AT: u64 = 40;
 
 /// Bytes before what a member shows: a mark, how much it has in all, and the turn in which it shows it.
 pub(super) const HALF_HEAD_BYTES: u64 = 24;
 pub(super) const TURN_AT: u64 = 16;
+
+/// Bytes of the request of a piece beside those of the piece.
+const PIECE_REQUEST_BYTES: usize = 1 + 6 * 8;
 
 /// Set in a word of the table if the member spins: blocks are aligned.
 pub(super) const SPINS: u64 = 1;
@@ -123,13 +134,25 @@ pub(super) fn read_ring(ring: Span<'_>, position: u64, into: &mut [u8]) -> Resul
     ring.read(0, &mut into[first..])
 }
 
+/// Where a piece goes, and what its sender has received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) lane: u64,
+    pub(super) position: u64,
+    pub(super) credit: u64,
+    /// Whether it goes into the wide ring.
+    pub(super) is_wide: bool,
+}
+
 /// What a member has done to a block on another node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request<'a> {
-    /// A piece is put into the ring of a lane, and its head is behind it then.
-    Piece { lane: u64, position: u64, bytes: &'a [u8] },
+    /// A piece is put into the ring of a lane, and its head is behind it then. Its sender has received so much on that lane.
+    Piece { place: Place, head: &'a [u8], bytes: &'a [u8] },
     /// The owner of a lane has received so much.
     Credit { lane: u64, value: u64 },
+    /// The owner of a lane has a wide ring of so many bytes for it.
+    Offer { lane: u64, bytes: u64 },
     /// The group is broken.
     Break(Broken),
     /// Says which call the member is in, what it did in one before, and why the group is broken if it is.
@@ -140,10 +163,19 @@ impl<'a> Request<'a> {
     pub(super) fn encode(self, block: GlobalAddress, number: u64) -> Vec<u8> {
         let request = |code: u8| Writer::new(code).long(block.bits()).long(number);
         match self {
-            Request::Piece { lane, position, bytes } => request(0).long(lane).long(position).bytes(bytes),
+            Request::Piece { place, head, bytes } => {
+                let Place { lane, position, credit, is_wide } = place;
+                let whole = (head.len() + bytes.len()).next_multiple_of(8);
+                let code = if is_wide { 4 } else { 0 };
+                let request = Writer::in_buffer(code, Vec::new(), PIECE_REQUEST_BYTES + whole);
+                let request = request.long(block.bits()).long(number).long(lane).long(position).long(credit);
+                let padding = &[0; 7][..whole - head.len() - bytes.len()];
+                request.long(whole as u64).fixed(head).fixed(bytes).fixed(padding)
+            }
             Request::Credit { lane, value } => request(1).long(lane).long(value),
             Request::Break(broken) => request(2).long(broken.word()),
             Request::Board { call } => request(3).long(call),
+            Request::Offer { lane, bytes } => request(5).long(lane).long(bytes),
         }
         .finish()
     }
@@ -153,10 +185,15 @@ impl<'a> Request<'a> {
         let code = request.byte()?;
         let (block, number) = (GlobalAddress::from_bits(request.long()?), request.long()?);
         let decoded = match code {
-            0 => Request::Piece { lane: request.long()?, position: request.long()?, bytes: request.bytes()? },
+            0 | 4 => {
+                let [lane, position, credit] = [request.long()?, request.long()?, request.long()?];
+                let place = Place { lane, position, credit, is_wide: code == 4 };
+                Request::Piece { place, head: &[], bytes: request.bytes()? }
+            }
             1 => Request::Credit { lane: request.long()?, value: request.long()? },
             2 => Request::Break(Broken::of(request.long()?).ok_or_else(|| unknown(code))?),
             3 => Request::Board { call: request.long()? },
+            5 => Request::Offer { lane: request.long()?, bytes: request.long()? },
             code => return Err(unknown(code)),
         };
         Ok((block, number, decoded))
@@ -167,10 +204,11 @@ impl<'a> Request<'a> {
 pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
     let (block, number, request) = Request::decode(request)?;
     let gone = || Error::Refused("that member has left the group".into());
-    let own = |bytes: u64| match local.rank_of(block) == local.rank() {
-        true => local.span(block, bytes),
+    let own_at = |address: GlobalAddress, bytes: u64| match local.rank_of(address) == local.rank() {
+        true => local.span(address, bytes),
         false => Err(gone()),
     };
+    let own = |bytes: u64| own_at(block, bytes);
     let head = own(HEAD_BYTES).map_err(|_| gone())?;
     if head.load(NUMBER_AT)? != number {
         return Err(gone());
@@ -192,16 +230,28 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         }
     };
     match request {
-        Request::Piece { lane, position, bytes } => {
+        Request::Piece { place: Place { lane, position, credit, is_wide }, bytes, .. } => {
             let place = lane_of(lane)?;
-            if bytes.len() as u64 > ring || place.load(0)? != position {
+            let ring = match is_wide {
+                true => wide_ring(own_at, place).map_err(|_| gone())?,
+                false => place.part(LANE_HEAD_BYTES, ring)?,
+            };
+            if bytes.len() as u64 > ring.len() || place.load(0)? != position {
                 // One before it has not come: what lies there is of a lap before.
                 break_block(head, Broken { cause: Cause::Failed, rank: from })?;
                 return Err(Error::Refused("a piece that does not follow the one before it".into()));
             }
-            write_ring(place.part(LANE_HEAD_BYTES, ring)?, position, bytes)?;
+            if is_wide && place.load(WIDE_FROM_AT)? == 0 {
+                place.store(WIDE_FROM_AT, position.wrapping_add(1))?;
+            }
+            write_ring(ring, position, bytes)?;
+            // Behind one that was sent alone there may be one that is older.
+            if credit > place.load(CREDIT_AT)? {
+                place.store(CREDIT_AT, credit)?;
+            }
             place.store(0, position.wrapping_add(bytes.len() as u64))
         }
+        Request::Offer { lane, bytes } => lane_of(lane)?.store(OFFERED_AT, bytes),
         Request::Credit { lane, value } => lane_of(lane)?.store(CREDIT_AT, value),
         Request::Break(broken) => break_block(head, broken),
         Request::Board { call } => {
@@ -210,6 +260,11 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
             Ok(())
         }
     }
+}
+
+/// The wide ring of a lane, if this rank has one there.
+fn wide_ring<'a>(own: impl Fn(GlobalAddress, u64) -> Result<Span<'a>>, lane: Span<'_>) -> Result<Span<'a>> {
+    own(GlobalAddress::from_bits(lane.load(WIDE_AT)?), WIDE_BYTES)
 }
 
 /// Writes the head of a new block, which is zero.
@@ -287,7 +342,10 @@ mod tests {
             (0..2).try_for_each(|lane| expect(local, block, layout.lane(lane), 3))?;
             let ask =
                 |from, request: Request<'_>| serve(local, from, &request.encode(block, 77), &mut Vec::new());
-            let piece = |lane, position| Request::Piece { lane, position, bytes: &[1; 64] };
+            let piece = |lane, position| {
+                let place = Place { lane, position, credit: 0, is_wide: false };
+                Request::Piece { place, head: &[], bytes: &[1; 64] }
+            };
             let broken = || local.span(block, HEAD_BYTES).and_then(|head| head.load(BROKEN_AT));
             ask(3, piece(1, 0))?;
             for (from, request) in [(4, piece(1, 64)), (3, piece(2, 0)), (3, piece(u64::MAX / 8, 0))] {
@@ -308,10 +366,13 @@ mod tests {
     #[test]
     fn requests_come_as_they_were_sent_and_others_are_refused() {
         let block = GlobalAddress::from_bits(77);
-        let sent = Request::Piece { lane: 3, position: 1000, bytes: b"piece" }.encode(block, 5);
+        let place = Place { lane: 3, position: 1000, credit: 64, is_wide: true };
+        let sent = Request::Piece { place, head: b"a ", bytes: b"piece" }.encode(block, 5);
         let (to, number, came) = Request::decode(&sent).expect("it is whole");
         assert_eq!((to, number), (block, 5));
-        assert!(matches!(came, Request::Piece { lane: 3, position: 1000, bytes: b"piece" }));
+        assert!(
+            matches!(came, Request::Piece { place: came, head: b"", bytes: b"a piece\0" } if came == place)
+        );
         for short in 0..sent.len() {
             assert!(Request::decode(&sent[..short]).is_err());
         }

@@ -291,10 +291,12 @@ impl<'w> Group<'w> {
         let _turn = self.enter()?;
         let (bytes, part) = (size_of_val(data), data.len() / self.count());
         // Doubling takes as much memory as there is to send.
-        let candidates: &[Algorithm] = match bytes / self.count() > SHORT_BYTES {
-            true if bytes >= LONG_BYTES => &[Direct, Flat],
-            true => &[Flat, Direct],
-            false => &[Flat, Doubling, Direct],
+        let candidates: &[Algorithm] = match (bytes / self.count() > SHORT_BYTES, self.few_apart()) {
+            (true, true) => &[Flat, Ring, Direct],
+            (true, false) if bytes >= LONG_BYTES => &[Direct, Flat],
+            (true, false) => &[Flat, Direct],
+            (false, true) => &[Flat, Doubling, Ring, Direct],
+            (false, false) => &[Flat, Doubling, Direct],
         };
         let choice = self.pick(("alltoall", true, Some(bytes)), candidates, 1)?;
         let algorithm = choice.algorithm;
@@ -314,6 +316,7 @@ impl<'w> Group<'w> {
                         (0..self.count()).map(|index| index * part..(index + 1) * part).collect();
                     talk.direct_alltoall(self.all, data, &parts, into, &parts)
                 }
+                Ring => talk.ring_alltoall(self.all, data, into),
                 _ => talk.doubling_alltoall(self.all, data, into),
             }
         };
@@ -442,6 +445,11 @@ impl<'w> Group<'w> {
 
     fn count(&self) -> usize {
         self.count as usize
+    }
+
+    /// Whether there are several nodes, and a lane from each member to each.
+    fn few_apart(&self) -> bool {
+        self.nodes > 1 && self.all.reaches_all()
     }
 
     pub(super) fn check_root(&self, root: Rank) -> Result<()> {

@@ -7,8 +7,10 @@
 //!
 //! Whoever cannot go on says so to its partners, who say it to theirs: nobody waits for a member that has failed.
 
-use super::block::{self, Request, BROKEN_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
+use super::block::{self, Place, Request, BROKEN_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
 use super::traffic::Traffic;
+use super::tree::chunks;
+use super::wide::{Wide, WIDE_BYTES, WIDE_PIECE};
 use super::Talk;
 use crate::comm::COLLECTIVE;
 use crate::data::message::Reader;
@@ -24,6 +26,10 @@ const PIECE_HEAD_BYTES: u64 = 24;
 const SLOW: Duration = Duration::from_millis(200);
 const WAIT: Wait = Wait::FOREVER.doing(Activity::Collective);
 const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
+/// Bytes that are taken out of a ring at a time: few, so that they are near when something is done with them.
+const TAKEN_BYTES: usize = 4096;
+/// A request of so many bytes is answered soon, for it is kept until then.
+const LONG_REQUEST: usize = 8 << 10;
 /// Calls to other nodes that may be under way.
 const MOST_CALLS: usize = 32;
 
@@ -91,6 +97,9 @@ pub(super) fn differs(who: String) -> Error {
 pub(super) struct Lane {
     pub(super) rank: Rank,
     pub(super) near: bool,
+    /// The wide ring of this end; and whether what goes out goes into that of the other.
+    pub(super) wide: Wide,
+    pub(super) sends_wide: bool,
     /// The number of the lane in the block of the partner.
     pub(super) there: u32,
     /// The number of the partner among the members of its node.
@@ -187,7 +196,7 @@ fn footprint(bytes: u64) -> u64 {
 }
 
 impl<'w> Talk<'_, 'w> {
-    /// The longest piece: two of them fit into a ring.
+    /// The longest piece in the ring of a block: two of them fit into it.
     pub(super) fn piece_bytes(&self) -> usize {
         ((self.group.layout.ring / 2).saturating_sub(PIECE_HEAD_BYTES) & !7) as usize
     }
@@ -230,9 +239,10 @@ impl<'w> Talk<'_, 'w> {
         exchange: &mut Exchange,
         traffic: &mut dyn Traffic,
     ) -> Result<Option<(usize, u64)>> {
-        let (longest, total) = (self.piece_bytes(), traffic.out_bytes());
+        let total = traffic.out_bytes();
         let mut gathered = Vec::new();
         while let Some(lane) = exchange.to {
+            let longest = if self.sends_wide(lane, total)? { WIDE_PIECE } else { self.piece_bytes() };
             let bytes = traffic.out(exchange.sent, longest.min(total - exchange.sent), &mut gathered);
             let needed = footprint(bytes.len() as u64);
             if self.room(lane)? < needed {
@@ -252,6 +262,9 @@ impl<'w> Talk<'_, 'w> {
         traffic: &mut dyn Traffic,
     ) -> Result<(Option<usize>, bool)> {
         let (total, mut moved) = (traffic.in_bytes(), false);
+        if let Some(lane) = exchange.from {
+            self.widen(lane, total)?;
+        }
         while let Some(lane) = exchange.from {
             let Some(next) = self.peek(lane)? else { return Ok((Some(lane), moved)) };
             let received = exchange.received;
@@ -261,7 +274,7 @@ impl<'w> Talk<'_, 'w> {
             if exchange.keeps_pace && received + next.bytes as usize > exchange.sent {
                 return Ok((None, moved));
             }
-            self.take_piece(lane, next, |bytes| traffic.take(received, bytes))?;
+            self.take_piece(lane, next, |at, bytes| traffic.take(received + at, bytes))?;
             exchange.received += next.bytes as usize;
             moved = true;
             exchange.from = exchange.from.filter(|_| exchange.received < total);
@@ -289,13 +302,16 @@ impl<'w> Talk<'_, 'w> {
         let mut passed = 0;
         loop {
             let piece = self.next_piece(from)?;
-            let bytes = footprint(piece.bytes);
-            while self.room(to)? < bytes {
-                self.wait(Needs { room: Some((to, bytes)), ..Needs::default() })?;
-            }
             let mut kept = Vec::new();
-            self.take_piece(from, piece, |bytes| kept.extend_from_slice(bytes))?;
-            self.put_piece(to, piece.total, &kept)?;
+            self.take_piece(from, piece, |_, bytes| kept.extend_from_slice(bytes))?;
+            // What is one piece here may be some there.
+            for part in chunks(kept.len(), self.piece_bytes()) {
+                let bytes = footprint(part.len() as u64);
+                while self.room(to)? < bytes {
+                    self.wait(Needs { room: Some((to, bytes)), ..Needs::default() })?;
+                }
+                self.put_piece(to, piece.total, &kept[part])?;
+            }
             passed += piece.bytes;
             if passed >= piece.total {
                 return Ok(());
@@ -320,7 +336,16 @@ impl<'w> Talk<'_, 'w> {
     fn room(&self, lane: usize) -> Result<u64> {
         let lane = &self.state.lanes[lane];
         let credit = self.own()?.load(lane.here + CREDIT_AT)?;
-        Ok(self.group.layout.ring.saturating_sub(lane.sent.wrapping_sub(credit)))
+        Ok(self.ring_there(lane).saturating_sub(lane.sent.wrapping_sub(credit)))
+    }
+
+    /// Bytes of the ring at the other end.
+    fn ring_there(&self, lane: &Lane) -> u64 {
+        if lane.sends_wide {
+            WIDE_BYTES
+        } else {
+            self.group.layout.ring
+        }
     }
 
     /// Puts a piece into the ring at the other end, which has room for it.
@@ -341,14 +366,11 @@ impl<'w> Talk<'_, 'w> {
             there.store(0, end)?;
             return self.group.world.wake(rank);
         }
-        let mut whole = std::mem::take(&mut self.state.scratch);
-        whole.clear();
-        whole.extend_from_slice(bytemuck::cast_slice(&head));
-        whole.extend_from_slice(bytes);
-        whole.resize(footprint(bytes.len() as u64) as usize, 0);
-        let request = Request::Piece { lane: at.there.into(), position, bytes: &whole };
+        // What goes there anyway says how far this member has come, too.
+        at.credited = at.received;
+        let place = Place { lane: at.there.into(), position, credit: at.received, is_wide: at.sends_wide };
+        let request = Request::Piece { place, head: bytemuck::cast_slice(&head), bytes };
         let (rank, request) = (at.rank, request.encode(at.block, number));
-        self.state.scratch = whole;
         self.call(rank, request)
     }
 
@@ -360,33 +382,45 @@ impl<'w> Talk<'_, 'w> {
         if here.load(0)? == at.received {
             return Ok(None);
         }
+        let (ring, longest) = match self.wide_ring(at, lane)? {
+            Some(wide) => (wide, WIDE_PIECE),
+            None => (here.part(LANE_HEAD_BYTES, ring)?, self.piece_bytes()),
+        };
         let mut head = [0u64; 3];
-        block::read_ring(
-            here.part(LANE_HEAD_BYTES, ring)?,
-            at.received,
-            bytemuck::cast_slice_mut(&mut head),
-        )?;
+        block::read_ring(ring, at.received, bytemuck::cast_slice_mut(&mut head))?;
         let [mark, total, bytes] = head;
-        if mark != self.mark || bytes > self.piece_bytes() as u64 {
+        if mark != self.mark || bytes > longest as u64 {
             return Err(differs(format!("rank {} came with another call", at.rank)));
         }
         Ok(Some(Piece { mark, total, bytes }))
     }
 
-    /// Takes a piece out of a ring, and tells the sender now and then that there is room.
-    pub(super) fn take_piece(&mut self, lane: usize, piece: Piece, take: impl FnOnce(&[u8])) -> Result<()> {
+    /// Takes a piece out of a ring, part by part: each is given with where in the piece it is. Tells the sender now and then that there is
+    /// room.
+    pub(super) fn take_piece(
+        &mut self,
+        lane: usize,
+        piece: Piece,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
         debug_assert_eq!(piece.mark, self.mark);
-        let ring = self.group.layout.ring;
-        let mut bytes = std::mem::take(&mut self.state.scratch);
-        bytes.resize(piece.bytes as usize, 0);
+        let mut part = std::mem::take(&mut self.state.scratch);
         let at = &self.state.lanes[lane];
-        let place = self.own()?.part(at.here + LANE_HEAD_BYTES, ring)?;
-        block::read_ring(place, at.received + PIECE_HEAD_BYTES, &mut bytes)?;
-        take(&bytes);
-        self.state.scratch = bytes;
+        let ring = match self.wide_ring(at, lane)? {
+            Some(wide) => wide,
+            None => self.own()?.part(at.here + LANE_HEAD_BYTES, self.group.layout.ring)?,
+        };
+        let ring_bytes = ring.len();
+        for range in chunks(piece.bytes as usize, TAKEN_BYTES) {
+            part.resize(range.len());
+            let position = at.received + PIECE_HEAD_BYTES + range.start as u64;
+            block::read_ring(ring, position, part.bytes_mut())?;
+            take(range.start, part.bytes());
+        }
+        self.state.scratch = part;
         let at = &mut self.state.lanes[lane];
         at.received += footprint(piece.bytes);
-        if at.received - at.credited < ring / 4 {
+        if at.received - at.credited < ring_bytes / 4 {
             return Ok(());
         }
         at.credited = at.received;
@@ -402,7 +436,7 @@ impl<'w> Talk<'_, 'w> {
 
     /// Has something done on another node. It is not waited for, but for what was begun long before. Fails if something that was begun
     /// before has failed: pieces that do not come would be waited for.
-    fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
+    pub(super) fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
         self.reap()?;
         if self.state.calls.len() >= MOST_CALLS {
             self.reap_any()?;
@@ -413,7 +447,7 @@ impl<'w> Talk<'_, 'w> {
             }
         }
         // Nobody waits for the answer, unless there are many.
-        let is_early = self.state.calls.len() < MOST_CALLS / 2;
+        let is_early = self.state.calls.len() < MOST_CALLS / 2 && request.len() < LONG_REQUEST;
         let leeway = if is_early { Leeway::Long } else { Leeway::Short };
         let memory = &self.group.world.memory;
         let posted = self.group.world.note(memory.try_to_post_call(rank, COLLECTIVE, request, leeway))?;
@@ -510,10 +544,13 @@ impl<'w> Talk<'_, 'w> {
     /// Waits for a moment: `None` if nothing has come.
     fn wait_a_while(&mut self, needs: Needs) -> Result<Option<Event>> {
         use std::sync::atomic::Ordering::Acquire;
-        let (own, ring) = (self.own()?, self.group.layout.ring);
+        let own = self.own()?;
         let lanes = &self.state.lanes;
         let credit = match needs.room {
-            Some((lane, bytes)) => Some((own.word(lanes[lane].here + CREDIT_AT)?, lanes[lane].sent, bytes)),
+            Some((lane, bytes)) => {
+                let most = self.ring_there(&lanes[lane]).saturating_sub(bytes);
+                Some((own.word(lanes[lane].here + CREDIT_AT)?, lanes[lane].sent, most))
+            }
             None => None,
         };
         let head = match needs.piece {
@@ -524,9 +561,8 @@ impl<'w> Talk<'_, 'w> {
         let look = || {
             // Whoever has sent something may have left since.
             let broken = broken.load(Acquire);
-            let has_room = credit.is_some_and(|(word, sent, bytes)| {
-                ring.saturating_sub(sent.wrapping_sub(word.load(Acquire))) >= bytes
-            });
+            let has_room =
+                credit.is_some_and(|(word, sent, most)| sent.wrapping_sub(word.load(Acquire)) <= most);
             if has_room || head.is_some_and(|(word, received)| word.load(Acquire) != received) {
                 return Some(Ok(Event::Go));
             }
@@ -535,13 +571,15 @@ impl<'w> Talk<'_, 'w> {
                 word => Some(Ok(Event::Broken(word))),
             }
         };
-        let (mut ranks, wait) = (needs.lanes().map(|lane| lanes[lane].rank), WAIT_A_WHILE);
-        let waited = match (ranks.next(), ranks.next()) {
-            (Some(one), Some(other)) if one != other && !self.state.has_lost_strangers => {
-                self.group.world.look_for(look, wait)
-            }
-            (Some(one), other) => self.group.world.look_for(look, wait.from(other.unwrap_or(one))),
+        let mut ranks = needs.lanes().map(|lane| lanes[lane].rank);
+        let wait = match (ranks.next(), ranks.next()) {
+            (Some(one), Some(other)) if one != other && !self.state.has_lost_strangers => WAIT_A_WHILE,
+            (Some(one), other) => WAIT_A_WHILE.from(other.unwrap_or(one)),
             (None, _) => return Ok(Some(Event::Go)),
+        };
+        let waited = match needs.lanes().any(|lane| lanes[lane].near) {
+            true => self.group.world.look_for(look, wait),
+            false => self.group.world.memory.look_for_message(look, wait),
         };
         match waited {
             Err(Error::Timeout { .. }) => Ok(None),
@@ -633,6 +671,40 @@ impl<'w> Talk<'_, 'w> {
                         late => late.map(drop),
                     };
                     if shown.load(Acquire) < turn {
+                        trouble?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until members of this node have brought a word of the first of them, which this is, so far.
+    pub(super) fn await_word(&mut self, word: &AtomicU64, until: u64) -> Result<()> {
+        use std::sync::atomic::Ordering::Acquire;
+        let broken = self.own()?.word(BROKEN_AT)?;
+        let look = || match (broken.load(Acquire), word.load(Acquire) >= until) {
+            (_, true) => Some(Ok(0)),
+            (0, false) => None,
+            (word, false) => Some(Ok(word)),
+        };
+        loop {
+            let wait = match self.state.has_lost_strangers {
+                // Who of the members is lost is looked at now and then.
+                true => WAIT_A_WHILE.from(self.group.world.rank()),
+                false => WAIT_A_WHILE,
+            };
+            match self.group.world.look_for(look, wait) {
+                Ok(0) => return Ok(()),
+                Ok(word) => return Err(self.heard(word)),
+                Err(Error::PeerLost { rank, .. }) if !self.group.has(rank) => {
+                    self.state.has_lost_strangers = true;
+                }
+                late => {
+                    let trouble = match late {
+                        Err(Error::Timeout { .. }) => self.look_out(),
+                        late => late.map(drop),
+                    };
+                    if word.load(Acquire) < until {
                         trouble?;
                     }
                 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 impl Talk<'_, '_> {
     /// The web of the first members, if this is one of them.
-    fn led(&self) -> Option<Web> {
+    fn leaders(&self) -> Option<Web> {
         self.group.leaders.filter(|web| web.me != u32::MAX)
     }
 
@@ -37,11 +37,12 @@ impl Talk<'_, '_> {
     /// Bytes of the root go to all.
     pub(super) fn levels_broadcast(&mut self, root: Rank, data: &mut [u8]) -> Result<()> {
         let (node, number) = self.node_of(root);
-        let is_here = self.is_here(root);
+        // What the first member of a node has goes on to the others before its own node has it.
+        let is_here = self.is_here(root) && number > 0;
         if is_here {
             self.near_broadcast(number, data)?;
         }
-        if let Some(web) = self.led() {
+        if let Some(web) = self.leaders() {
             self.tree_broadcast(web, node, data)?;
         }
         if !is_here {
@@ -59,12 +60,12 @@ impl Talk<'_, '_> {
     ) -> Result<()> {
         let ((node, number), is_here) = (self.node_of(root), self.is_here(root));
         // The others keep what they have.
-        let keeps = self.group.me != root && self.led().is_some();
+        let keeps = self.group.me != root && self.leaders().is_some();
         let _booked = self.scratch(if keeps { data.len() } else { 0 })?;
         let kept = if keeps { data.to_vec() } else { Vec::new() };
         let (near, me) = self.near();
         self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
-        if let Some(web) = self.led() {
+        if let Some(web) = self.leaders() {
             self.tree_reduce(web, node, data, reduction)?;
         }
         if is_here && number != 0 {
@@ -88,12 +89,21 @@ impl Talk<'_, '_> {
         let (near, me) = self.near();
         if data.len() >= LONG_BYTES {
             self.direct_allreduce(Circle::Near, data, reduction)?;
-            if let Some(web) = self.led() {
-                self.direct_allreduce(Circle::Lanes(web), data, reduction)?;
+            if let Some(web) = self.leaders() {
+                match self.group.is_read(data.len()) {
+                    true => self.direct_allreduce(Circle::Lanes(web), data, reduction)?,
+                    false => self.halving_allreduce(web, data, reduction)?,
+                }
             }
+        } else if self.is_led(data.len()) {
+            let web = self.leaders();
+            return self.led(data, reduction, |talk, data| match web {
+                Some(web) => talk.doubling_allreduce(web, data, reduction),
+                None => Ok(()),
+            });
         } else {
             self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
-            if let Some(web) = self.led() {
+            if let Some(web) = self.leaders() {
                 self.doubling_allreduce(web, data, reduction)?;
             }
         }

@@ -13,6 +13,7 @@
 //! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
 //! | `started.rs`, `plan.rs` | what is started, and goes on bit by bit |
 //! | `lanes.rs` | streams of bytes between members |
+//! | `wide.rs` | longer rings for them, between nodes |
 //! | `traffic.rs` | what goes out and comes in on them |
 //! | `block.rs` | the memory of a member |
 //! | `others.rs` | what other patterns need of a group |
@@ -45,6 +46,7 @@ mod traffic;
 mod tree;
 mod tune;
 mod untold;
+mod wide;
 
 pub use algorithm::Algorithm;
 pub(crate) use block::serve;
@@ -193,14 +195,17 @@ struct State {
     lanes: Vec<Lane>,
     /// What is under way to other nodes.
     calls: VecDeque<(Rank, Posted)>,
-    scratch: Vec<u8>,
+    /// The wide rings of this member.
+    wide: Vec<wide::WideRing>,
+    scratch: Aligned,
     /// For what is combined.
     merged: [Aligned; 2],
     /// How many calls there were, and what the node was told of this one.
     call: u64,
     board: u64,
-    /// How often the members of the node have shown each other something.
+    /// How often the members of the node have shown each other something, and brought something to the first of them.
     turn: u64,
+    led: u64,
     heard: Option<Broken>,
     broken: Option<Broken>,
     /// What those on other nodes have not been told.
@@ -300,8 +305,9 @@ impl<'w> Group<'w> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let teams = [state.node_team.take(), state.team.take()].into_iter().flatten().collect();
         let guests = Talk { group: &self, state: &mut state, mark: 0, call: 0 }.guests();
+        let wide = std::mem::take(&mut state.wide);
         drop(state);
-        Remains { teams, memory, guests, block }
+        Remains { teams, memory, wide, guests, block }
     }
 
     fn address(&self) -> GlobalAddress {
@@ -397,6 +403,7 @@ impl<'w> Group<'w> {
 pub(crate) struct Remains {
     teams: Vec<Team>,
     memory: Option<(Region<u64>, Booking)>,
+    wide: Vec<wide::WideRing>,
     guests: Vec<(u64, Rank)>,
     block: GlobalAddress,
 }
@@ -410,8 +417,9 @@ impl std::fmt::Debug for Remains {
 impl Remains {
     /// The others need nothing of it any more, or are not waited for.
     pub(crate) fn end(self, world: &World) {
-        let Remains { teams, memory, guests, block } = self;
+        let Remains { teams, memory, wide, guests, block } = self;
         let _ = block::close(world.local(), block);
+        drop(wide);
         if let Some((block, booked)) = memory {
             world.retire(Retired { block, guests, booked });
         }
@@ -580,6 +588,8 @@ impl Drop for Group<'_> {
         if !self.is_quiet.load(Ordering::Relaxed) {
             let _ = block::close(self.world.local(), self.block);
         }
+        // Nobody writes into them any more.
+        talk.state.wide.clear();
         if let Some((block, booked)) = memory {
             self.world.retire(Retired { block, guests, booked });
         }

@@ -2,6 +2,7 @@
 //! are; between nodes they are measured, once in each group, by a few small exchanges.
 
 use super::operation::{merge, Max, Reduction};
+use super::wide::{FAR_LONG_BYTES, SHORT_BYTES, WIDE_PIECE};
 use super::{Algorithm, Group, Talk, LONG_BYTES};
 use crate::Result;
 
@@ -52,18 +53,26 @@ pub(super) struct Facts {
 }
 
 impl Facts {
+    /// Bytes of the pieces that so many go in.
+    fn piece_of(self, bytes: u64) -> u64 {
+        match self.nodes > 1 && bytes > SHORT_BYTES as u64 {
+            true => self.piece.max(WIDE_PIECE as u64),
+            false => self.piece.max(1),
+        }
+    }
+
     /// About how long an algorithm takes, in nanoseconds. What comes in many pieces, or is shown in many halves, waits for others as many
     /// times: only there the numbers are far apart.
     fn estimate(self, collective: &str, algorithm: Algorithm, bytes: u64) -> u64 {
         let Speed { message_ns: message, byte_ps, piece_ns } = self.speed;
-        let is_long = bytes >= LONG_BYTES as u64;
+        let is_long = bytes >= if self.nodes > 1 { FAR_LONG_BYTES } else { LONG_BYTES } as u64;
         let steps_of = |count: u64| u64::from(count.next_power_of_two().ilog2());
         let steps = steps_of(self.ranks);
         let moved = |bytes: u64| bytes * byte_ps / 1000;
         let stream = |bytes: u64| match collective == "broadcast" && is_long {
             // It is read from where it is.
             true => moved(bytes) + 3 * message,
-            false => moved(bytes) + bytes.div_ceil(self.piece.max(1)).saturating_sub(1) * piece_ns,
+            false => moved(bytes) + bytes.div_ceil(self.piece_of(bytes)).saturating_sub(1) * piece_ns,
         };
         let shown = |bytes: u64| {
             let again = bytes.div_ceil(self.half.max(1)).saturating_sub(1);
@@ -88,9 +97,13 @@ impl Facts {
             }
             Algorithm::Levels => {
                 let far = steps_of(self.nodes);
-                match is_long {
-                    true => 2 * (10_000 + bytes * 300 / 1000) + 4 * far * message + 2 * moved(bytes),
-                    false => 2 * shown(bytes) / self.nodes.max(1) + far * (message + stream(bytes)),
+                let near = match bytes >= LONG_BYTES as u64 {
+                    true => 2 * (10_000 + bytes * 300 / 1000),
+                    false => 2 * shown(bytes) / self.nodes.max(1),
+                };
+                near + match is_long {
+                    true => 4 * far * message + 2 * moved(bytes),
+                    false => far * (message + stream(bytes)),
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! Rings: each member gives to the one behind it what it got from the one before it.
 
 use super::operation::Reduction;
-use super::traffic::{Merge, Pieces};
+use super::traffic::{Bytes, Merge, Pieces};
 use super::tree::chunks;
-use super::{Talk, Web, LONG_BYTES};
+use super::{Talk, Web};
 use crate::Result;
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ impl Talk<'_, '_> {
     /// Bytes of the root go from member to member.
     pub(super) fn ring_broadcast(&mut self, web: Web, root: u32, data: &mut [u8]) -> Result<()> {
         let behind = (web.me + web.count - root) % web.count;
-        if data.len() >= LONG_BYTES {
+        if self.group.is_read(data.len()) {
             let next = (behind + 1 < web.count).then(|| web.up(0));
             return self.passed_on((behind > 0).then(|| web.down(0)), next.as_slice(), data);
         }
-        let chunk = self.piece_bytes().max(1);
+        let chunk = self.chunk(data.len(), 1);
         for range in chunks(data.len(), chunk) {
             if behind > 0 {
                 self.receive(web.down(0), &mut data[range.clone()])?;
@@ -73,6 +73,39 @@ impl Talk<'_, '_> {
         let parts: Vec<_> = parts.collect();
         self.ring_reduce_scatter(web, data, &parts, reduction)?;
         self.ring_allgather(web, data, &parts)
+    }
+}
+
+impl Web {
+    /// The lanes to the member so many behind this one and from the one so many before it, if there are such.
+    fn at_distance(self, distance: u32) -> Option<[usize; 2]> {
+        let back = self.count - distance;
+        match (distance.is_power_of_two(), back.is_power_of_two()) {
+            (true, _) => Some([self.up(distance.ilog2()), self.down(distance.ilog2())]),
+            (_, true) => Some([self.down(back.ilog2()), self.up(back.ilog2())]),
+            _ => None,
+        }
+    }
+
+    /// Whether there is a lane to every member. The same on all.
+    pub(super) fn reaches_all(self) -> bool {
+        (1..self.count).all(|distance| self.at_distance(distance).is_some())
+    }
+}
+
+impl Talk<'_, '_> {
+    /// A part of each for each, where there is a lane to every member: each goes straight there.
+    pub(super) fn ring_alltoall(&mut self, web: Web, data: &[u8], into: &mut [u8]) -> Result<()> {
+        let (me, count) = (web.me as usize, web.count as usize);
+        let part = data.len() / count;
+        let place = |member: usize| member % count * part..(member % count + 1) * part;
+        into[place(me)].copy_from_slice(&data[place(me)]);
+        for distance in 1..count {
+            let Some([to, from]) = web.at_distance(distance as u32) else { continue };
+            let into = &mut into[place(me + count - distance)];
+            self.exchange(Some(to), Some(from), &mut Bytes { out: &data[place(me + distance)], into })?;
+        }
+        Ok(())
     }
 }
 

@@ -6,14 +6,14 @@
 //! Where each member has a core it does not take one: each looks at the others until they show something in this turn, and has thereby
 //! seen that they are done with the turn before.
 
-use super::block::{HALF_HEAD_BYTES, TURN_AT};
+use super::block::{ARRIVED_AT, HALF_HEAD_BYTES, TURN_AT};
 use super::lanes::differs;
 use super::operation::Reduction;
 use super::{Talk, MERGED_BYTES};
-use crate::Result;
+use crate::{Error, Result};
 use kumiki_mem::Span;
 use std::ops::Range;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 /// Looks at a member of this node before one waits for it as one waits for others.
 const LOOKS: u32 = 200;
@@ -66,11 +66,7 @@ impl<'w> Talk<'_, 'w> {
     /// Shows bytes, which are a part of so many, and meets the others; gives the most that any of them shows in all.
     fn show(&mut self, total: usize, bytes: &[u8]) -> Result<usize> {
         self.state.turn += 1;
-        let half = self.half(self.group.near.me)?;
-        half.write(HALF_HEAD_BYTES, bytes)?;
-        half.store(0, self.mark)?;
-        half.store(8, total as u64)?;
-        half.store(TURN_AT, self.state.turn)?;
+        self.write_half(total, bytes)?;
         match self.group.looks {
             true => self.await_all()?,
             false => self.meet_in(true)?,
@@ -79,8 +75,7 @@ impl<'w> Talk<'_, 'w> {
         for index in 0..self.group.near.count {
             let half = self.half(index)?;
             if half.load(0)? != self.mark {
-                let rank = self.group.near_block(index).map_or(u32::MAX, |block| self.local().rank_of(block));
-                return Err(differs(format!("rank {rank} came with another call")));
+                return Err(self.another_call(index));
             }
             most = most.max(half.load(8)? as usize);
         }
@@ -190,5 +185,81 @@ impl<'w> Talk<'_, 'w> {
             self.state.merged = [kept, other];
         }
         Ok(())
+    }
+
+    /// Whether the first member of this node can gather from the others and give to them: they know its block, and it theirs.
+    pub(super) fn is_led(&self, bytes: usize) -> bool {
+        !self.group.known.is_empty() && bytes as u64 <= self.group.layout.half
+    }
+
+    /// Combines elements of the members of this node, in their order, on the first of them; and gives all of them what that makes of it. The
+    /// others wait once, and only the last of them to come wakes the first.
+    pub(super) fn led(
+        &mut self,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+        work: impl FnOnce(&mut Self, &mut [u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (count, me) = self.near();
+        if count == 1 {
+            return work(self, data);
+        }
+        self.state.led += 1;
+        let first = self.group.known(0).ok_or_else(|| Error::Closed("the group has ended".into()))?;
+        let (arrived, all) = (first.word(ARRIVED_AT)?, self.state.led * (count as u64 - 1));
+        let (group, local) = (self.group, self.local());
+        let rank_of = |block: &Span<'_>| local.rank_of(block.address());
+        if me > 0 {
+            self.state.turn += 1;
+            self.write_half(data.len(), data)?;
+            if arrived.fetch_add(1, AcqRel) + 1 == all {
+                group.world.wake(rank_of(&first))?;
+            }
+            self.state.turn += 1;
+            let half = self.half(0)?;
+            self.await_turn(rank_of(&first), half.word(TURN_AT)?)?;
+            self.check_half(0, data.len())?;
+            return half.read(HALF_HEAD_BYTES, data);
+        }
+        self.state.turn += 1;
+        self.await_word(arrived, all)?;
+        let _booked = self.scratch(data.len())?;
+        let [mut other, kept] = std::mem::take(&mut self.state.merged);
+        other.resize(data.len());
+        for index in 1..count as u32 {
+            self.check_half(index, data.len())?;
+            self.half(index)?.read(HALF_HEAD_BYTES, other.bytes_mut())?;
+            (reduction.merge)(data, other.bytes(), false);
+        }
+        if data.len() <= MERGED_BYTES / 2 {
+            self.state.merged = [other, kept];
+        }
+        work(self, data)?;
+        self.state.turn += 1;
+        self.write_half(data.len(), data)?;
+        group.known.iter().skip(1).map(rank_of).try_for_each(|rank| group.world.wake(rank))
+    }
+
+    /// Writes what this member shows in this turn.
+    fn write_half(&self, total: usize, bytes: &[u8]) -> Result<()> {
+        let half = self.half(self.group.near.me)?;
+        half.write(HALF_HEAD_BYTES, bytes)?;
+        half.store(0, self.mark)?;
+        half.store(8, total as u64)?;
+        half.store(TURN_AT, self.state.turn)
+    }
+
+    /// Fails if a member shows something else, or not so many bytes.
+    fn check_half(&self, index: u32, bytes: usize) -> Result<()> {
+        let half = self.half(index)?;
+        match half.load(0)? == self.mark && half.load(8)? == bytes as u64 {
+            true => Ok(()),
+            false => Err(self.another_call(index)),
+        }
+    }
+
+    fn another_call(&self, index: u32) -> Error {
+        let rank = self.group.near_block(index).map_or(u32::MAX, |block| self.local().rank_of(block));
+        differs(format!("rank {rank} came with another call"))
     }
 }

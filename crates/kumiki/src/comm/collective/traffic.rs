@@ -175,6 +175,15 @@ impl Traffic for Merge<'_> {
     fn take(&mut self, _: usize, bytes: &[u8]) {
         let Come { waiting: kept, done } = &mut self.come;
         let before = kept.bytes().len();
+        if before == 0 && bytes.len().is_multiple_of(self.reduction.element.max(1)) {
+            let start = self.into.start + *done;
+            *done += bytes.len();
+            return (self.reduction.merge)(
+                &mut self.data[start..start + bytes.len()],
+                bytes,
+                self.others_first,
+            );
+        }
         kept.resize(before + bytes.len());
         let waiting = kept.bytes_mut();
         waiting[before..].copy_from_slice(bytes);

@@ -3,7 +3,8 @@
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::traffic::{Bytes, Merge};
-use super::{Talk, Web, LONG_BYTES};
+use super::wide::WIDE_PIECE;
+use super::{Talk, Web};
 use crate::Result;
 use std::ops::Range;
 
@@ -41,9 +42,10 @@ impl Place {
 }
 
 impl Talk<'_, '_> {
-    /// Bytes of whole elements that go together down or up a tree, so that its levels work at once.
-    fn chunk(&self, element: usize) -> usize {
-        (2 * self.piece_bytes() / element.max(1)).max(1) * element.max(1)
+    /// Bytes of whole elements, of so many bytes, that go together down or up a tree, so that its levels work at once.
+    pub(super) fn chunk(&self, bytes: usize, element: usize) -> usize {
+        let whole = if self.group.goes_wide(bytes) { WIDE_PIECE } else { 2 * self.piece_bytes() };
+        (whole / element.max(1)).max(1) * element.max(1)
     }
 
     pub(super) fn send(&mut self, lane: usize, bytes: &[u8]) -> Result<()> {
@@ -57,12 +59,12 @@ impl Talk<'_, '_> {
     /// Bytes of the root go to all.
     pub(super) fn tree_broadcast(&mut self, web: Web, root: u32, data: &mut [u8]) -> Result<()> {
         let place = Place::new(web, root);
-        if data.len() >= LONG_BYTES {
+        if self.group.is_read(data.len()) {
             let parent = (!place.is_root()).then(|| web.down(place.power));
             let children: Vec<_> = place.children().rev().map(|power| web.up(power)).collect();
             return self.passed_on(parent, &children, data);
         }
-        let chunk = self.chunk(1);
+        let chunk = self.chunk(data.len(), 1);
         for range in chunks(data.len(), chunk) {
             if !place.is_root() {
                 self.receive(web.down(place.power), &mut data[range.clone()])?;
@@ -86,7 +88,7 @@ impl Talk<'_, '_> {
         let top = if reduction.commutes { root } else { 0 };
         let place = Place::new(web, top);
         let mut kept = Aligned::default();
-        for range in chunks(data.len(), self.chunk(reduction.element)) {
+        for range in chunks(data.len(), self.chunk(data.len(), reduction.element)) {
             kept.resize(range.len());
             kept.bytes_mut().copy_from_slice(&data[range.clone()]);
             for power in place.children() {

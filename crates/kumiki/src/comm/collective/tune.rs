@@ -11,9 +11,19 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// How often each algorithm is tried, in calls that follow each other: what members gain by running ahead counts, and what they lose by
-/// waiting. The slowest of the calls does not count.
-const TRIES: u32 = 4;
+/// How often it is the turn of each algorithm: what disturbs one of them, as what is new to all caches does the first, does not count.
+const ROUNDS: u32 = 2;
+
+/// How often an algorithm is tried when it is its turn, in calls that follow each other: what members gain by running ahead counts, and what
+/// they lose by waiting. What takes less than the rest of a call is tried more often.
+fn tries(class: Class) -> u32 {
+    match class.power {
+        0..=12 => 8,
+        13..=16 => 4,
+        _ => 3,
+    }
+}
+
 /// Kinds and sizes of calls that are decided about. What comes later takes what usually is the best.
 const MOST_CLASSES: usize = 32;
 /// Bytes of a file of decisions that are read.
@@ -49,23 +59,27 @@ enum Entry {
     },
 }
 
-/// What the calls with each algorithm took together, and the slowest of them.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the calls of this turn took together, and those of the fastest turn of each algorithm.
+#[derive(Clone, Copy, Debug)]
 struct Times {
-    sum_ns: [u64; ALGORITHMS],
-    most_ns: [u64; ALGORITHMS],
+    turn_ns: u64,
+    least_ns: [u64; ALGORITHMS],
 }
 
 impl Times {
-    fn add(&mut self, algorithm: Algorithm, took_ns: u64) {
-        let (sum, most) = (&mut self.sum_ns[algorithm as usize], &mut self.most_ns[algorithm as usize]);
-        *sum = sum.saturating_add(took_ns);
-        *most = took_ns.max(*most);
+    const NONE: Times = Times { turn_ns: 0, least_ns: [u64::MAX; ALGORITHMS] };
+
+    fn add(&mut self, algorithm: Algorithm, took_ns: u64, ends_turn: bool) {
+        self.turn_ns = self.turn_ns.saturating_add(took_ns);
+        if ends_turn {
+            let least_ns = &mut self.least_ns[algorithm as usize];
+            *least_ns = std::mem::take(&mut self.turn_ns).min(*least_ns);
+        }
     }
 
-    /// What a call took, about.
-    fn means_ns(&self) -> [u64; ALGORITHMS] {
-        std::array::from_fn(|index| (self.sum_ns[index] - self.most_ns[index]) / u64::from(TRIES - 1))
+    /// What a call of so many took, about.
+    fn means_ns(&self, tries: u32) -> [u64; ALGORITHMS] {
+        self.least_ns.map(|least_ns| least_ns / u64::from(tries))
     }
 }
 
@@ -98,6 +112,14 @@ impl Tuner {
 pub(super) struct Choice {
     pub(super) algorithm: Algorithm,
     trial: Option<Class>,
+    /// Whether it is the last trial before the turn of another.
+    ends_turn: bool,
+}
+
+impl Choice {
+    fn of(algorithm: Algorithm) -> Choice {
+        Choice { algorithm, trial: None, ends_turn: false }
+    }
 }
 
 /// What a group has decided about a kind and size of calls: from [`Group::decisions`].
@@ -213,14 +235,14 @@ impl Group<'_> {
         let forced = self.forced();
         let key = (class, element, candidates.len());
         if let Some((_, algorithm)) = tuner.last.filter(|last| last.0 == key && forced.is_none()) {
-            return Ok(Choice { algorithm, trial: None });
+            return Ok(Choice::of(algorithm));
         }
         let can: Vec<_> =
             candidates.iter().copied().filter(|algorithm| self.can(*algorithm, element)).collect();
         let usual = can.first().copied().unwrap_or(Algorithm::Tree);
         if let Some(forced) = forced {
             let algorithm = if can.contains(&forced) { forced } else { usual };
-            return Ok(Choice { algorithm, trial: None });
+            return Ok(Choice::of(algorithm));
         }
         if !tuner.table.contains_key(&class) {
             if tuner.speed.is_none() && !tuner.is_fixed && can.len() > 1 && self.count > 1 {
@@ -238,32 +260,34 @@ impl Group<'_> {
                 let only = promising.first().copied().filter(|_| promising.len() == 1);
                 let algorithm = only.unwrap_or(usual);
                 tuner.last = Some((key, algorithm));
-                return Ok(Choice { algorithm, trial: None });
+                return Ok(Choice::of(algorithm));
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
-            tuner.table.insert(class, Entry::Trying { calls: 0, tried, times: Times::default() });
+            tuner.table.insert(class, Entry::Trying { calls: 0, tried, times: Times::NONE });
         }
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
                 let algorithm = *algorithm;
                 tuner.last = Some((key, algorithm));
-                Ok(Choice { algorithm, trial: None })
+                Ok(Choice::of(algorithm))
             }
             Some(Entry::Trying { calls, tried, times }) => {
                 let turns: Vec<_> =
                     can.iter().copied().filter(|algorithm| tried[*algorithm as usize]).collect();
-                let turn = *calls as usize;
+                let (call, tries) = (*calls, tries(class));
                 *calls += 1;
-                if turns.is_empty() || turn < TRIES as usize * turns.len() {
-                    let algorithm = turns.get(turn / TRIES as usize).copied().unwrap_or(usual);
-                    return Ok(Choice { algorithm, trial: Some(class) });
+                let turn = (call / tries) as usize;
+                if turns.is_empty() || turn < ROUNDS as usize * turns.len() {
+                    let algorithm = turns.get(turn % turns.len().max(1)).copied().unwrap_or(usual);
+                    let ends_turn = (call + 1).is_multiple_of(tries);
+                    return Ok(Choice { algorithm, trial: Some(class), ends_turn });
                 }
-                let own = times.means_ns();
+                let own = times.means_ns(tries);
                 drop(tuner);
                 let algorithm = self.decide(class, &turns, own)?;
-                Ok(Choice { algorithm, trial: None })
+                Ok(Choice::of(algorithm))
             }
-            _ => Ok(Choice { algorithm: usual, trial: None }),
+            _ => Ok(Choice::of(usual)),
         }
     }
 
@@ -299,7 +323,7 @@ impl Group<'_> {
         let done = call();
         let took_ns = self.world.memory.now_ns() - begun_ns;
         if let Some(Entry::Trying { times, .. }) = self.tuner().table.get_mut(&class) {
-            times.add(choice.algorithm, took_ns);
+            times.add(choice.algorithm, took_ns, choice.ends_turn);
         }
         done
     }
