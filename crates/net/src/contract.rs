@@ -229,6 +229,11 @@ pub trait Sink {
     fn place(&mut self, _from: Rank, _header: &Header, _at: u32, _bytes: usize) -> Option<Place<'_>> {
         None
     }
+    /// Memory of the sink itself for so many bytes `at..` of the payload of a frame, to be received there: for whatever [`part`](Self::part) would
+    /// copy there. `None`: it must be handed to that.
+    fn room(&mut self, _from: Rank, _header: &Header, _at: u32, _bytes: usize) -> Option<Place<'_>> {
+        None
+    }
     /// A frame is complete; an answer to it takes [`Path::Answer`] of `path`. Returns whether it is itself the answer
     /// to a message that expected one.
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool;
@@ -237,6 +242,11 @@ pub trait Sink {
     /// The memory of so many bytes from `offset` of a lazy payload, to be sent as it lies there. `None`: it must be asked for with
     /// [`fill`](Self::fill), or is gone.
     fn lend(&mut self, _source: Source, _offset: u64, _bytes: usize) -> Option<Lent<'_>> {
+        None
+    }
+    /// All bytes of a lazy payload that stay as they are for as long as somebody has this: to be sent from there, and kept there until they have
+    /// come. `None`: they must be asked for otherwise.
+    fn share(&mut self, _source: Source) -> Option<Arc<Vec<u8>>> {
         None
     }
     /// A message whose payload was sent in place is complete, and not all of it is what was in memory at one time: some was

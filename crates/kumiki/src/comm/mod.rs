@@ -111,7 +111,7 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         TELL => Stub::serve(local, from, &mut request)?,
         BREAK => Lane::serve_break(local, from, &mut request)?,
         MAIL => message::serve_mail(local, from, &mut request, reply)?,
-        LANE => message::serve_lane(local, from, &mut request)?,
+        LANE => message::serve_lane(local, from, &mut request, reply)?,
         code => return Err(unknown(code)),
     }
     Ok(())

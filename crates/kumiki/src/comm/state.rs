@@ -214,7 +214,9 @@ impl State {
     pub(super) fn with_post_in_turn<T>(&self, world: &World, work: impl FnOnce(&mut Post) -> T) -> T {
         let mut inner = self.lock();
         if inner.post.is_tour_due() {
+            inner.post.leaves_lanes = true;
             inner.advance(world);
+            inner.post.leaves_lanes = false;
         }
         self.work(&mut inner, work)
     }
@@ -224,7 +226,7 @@ impl State {
         self.poll_quickly(world, false, |_| Glance::Unclear, look)
     }
 
-    /// The same; if it shall be quick, only where a glance does not do and a message has come.
+    /// The same where a glance does not do; if it shall be quick, only if a message has come.
     pub(super) fn poll_quickly<T>(
         &self,
         world: &World,
@@ -233,12 +235,12 @@ impl State {
         look: impl FnOnce(&mut Post) -> Option<T>,
     ) -> Poll<T> {
         let mut inner = self.lock();
-        if is_quick && !inner.post.is_tour_due() {
+        if !inner.post.is_tour_due() {
             match glance(&mut inner.post) {
                 Glance::Found(found) => return Poll::Ready(found),
-                Glance::Nothing => return Poll::Pending,
-                Glance::Unclear if !inner.post.has_news(world) => return Poll::Pending,
-                Glance::Unclear => {}
+                Glance::Nothing if is_quick => return Poll::Pending,
+                Glance::Unclear if is_quick && !inner.post.has_news(world) => return Poll::Pending,
+                Glance::Nothing | Glance::Unclear => {}
             }
         }
         inner.advance(world);

@@ -147,7 +147,7 @@ impl World {
         let mut machine = core.machine();
         let engine = &mut machine.engine;
         let result = engine.operations.take_result_of(posted.0)?;
-        let (request, reply) = engine.calls.end_whole(posted.0);
+        let (request, reply) = engine.calls.end_whole(posted.0, result.is_err());
         engine.feed(core).settle();
         Some((result.map(|()| reply), request))
     }

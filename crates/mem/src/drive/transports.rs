@@ -140,6 +140,16 @@ impl Sink for Ear<'_> {
     }
 
     #[inline]
+    fn room(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
+        self.feed.room(from, header, at, bytes)
+    }
+
+    #[inline]
+    fn share(&mut self, source: Source) -> Option<Arc<Vec<u8>>> {
+        self.feed.share(source)
+    }
+
+    #[inline]
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
         self.feed.frame(from, path, header, out)
     }

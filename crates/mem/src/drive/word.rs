@@ -204,7 +204,7 @@ impl World {
         core.note(core.check_usable())?;
         let place = core.arena.place(Rank(rank)).map(|word| word.load());
         match place {
-            Some(place) if place.node == core.node => core.ring(place.local),
+            Some(place) if place.node == core.node => core.ring_if_any(place.local),
             Some(_) => {}
             None => return core.note(Err(Error::misuse(format!("wake: there is no rank {rank}")))),
         }

@@ -12,10 +12,12 @@ use crate::node::ledger::{Books, Purpose};
 use crate::node::local::Local;
 use crate::{Error, Result};
 use kumiki_net::contract::{Leeway, Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::os::socket::Place;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 /// `Source::kind` for the request of a call; the place is the number of the operation.
 pub(crate) const SOURCE_REQUEST: u64 = 3;
@@ -77,7 +79,31 @@ struct Arriving {
     key: (Rank, u64),
     /// What is booked for it: all that its first frame spoke of.
     booked: u64,
+    /// Its memory. What is behind `filled` may be of an earlier request.
     bytes: Vec<u8>,
+    /// How many bytes have come; and up to where the transport may have written since by itself.
+    filled: usize,
+    lent: usize,
+}
+
+impl Arriving {
+    /// Whether all before this place has come.
+    fn has_come_to(&mut self, place: u64) -> bool {
+        let place = place as usize;
+        if (self.filled..=self.lent).contains(&place) {
+            self.filled = place;
+        }
+        self.filled == place
+    }
+
+    /// Puts a part at its place, to which all has come.
+    fn put(&mut self, part: &[u8]) {
+        let there = (self.bytes.len() - self.filled).min(part.len());
+        let (over, behind) = part.split_at(there);
+        self.bytes[self.filled..self.filled + there].copy_from_slice(over);
+        self.bytes.extend_from_slice(behind);
+        self.filled += part.len();
+    }
 }
 
 /// Bytes of the tables for a request that has come, for the ledger.
@@ -90,7 +116,20 @@ const _: () = assert!(size_of::<Arriving>() <= REQUEST_BYTES as usize);
 #[derive(Debug)]
 struct Own {
     request: Vec<u8>,
+    /// The request, once it is shared with a transport.
+    shared: Option<Arc<Vec<u8>>>,
     reply: Vec<u8>,
+}
+
+impl Own {
+    fn request(&self) -> &Vec<u8> {
+        self.shared.as_deref().unwrap_or(&self.request)
+    }
+
+    /// Bytes of both.
+    fn bytes(&self) -> u64 {
+        (self.request().len() + self.reply.len()) as u64
+    }
 }
 
 #[derive(Debug)]
@@ -138,9 +177,41 @@ impl Calls {
             self.admit(books, (from, header.op), header.c);
         }
         let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == (from, header.op));
-        if let Some(arriving) = arriving.filter(|arriving| arriving.bytes.len() as u64 == offset) {
-            arriving.bytes.extend_from_slice(bytes);
+        if let Some(arriving) = arriving.filter(|arriving| arriving.booked - REQUEST_BYTES >= end) {
+            if arriving.has_come_to(offset) {
+                arriving.put(bytes);
+            }
         }
+    }
+
+    /// The memory where a part of a request belongs, to be received there.
+    pub(crate) fn room(
+        &mut self,
+        books: &Books,
+        from: Rank,
+        header: &Header,
+        at: u32,
+        bytes: usize,
+    ) -> Option<Place<'_>> {
+        let offset = header.d.checked_add(at.into())?;
+        let end = offset.checked_add(bytes as u64)?;
+        if end > header.c || header.c > MAX_CALL_BYTES {
+            return None;
+        }
+        if offset == 0 {
+            self.admit(books, (from, header.op), header.c);
+        }
+        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == (from, header.op))?;
+        if end > arriving.booked - REQUEST_BYTES || !arriving.has_come_to(offset) {
+            return None;
+        }
+        let (start, end) = (offset as usize, end as usize);
+        if arriving.bytes.len() < end {
+            arriving.bytes.resize(end, 0);
+        }
+        arriving.lent = end;
+        // SAFETY: the memory is borrowed for as long as the place is there.
+        Some(unsafe { Place::new(arriving.bytes[start..end].as_mut_ptr(), bytes) })
     }
 
     /// Books a request, in the budget or, when that is spent, in the reserve.
@@ -176,17 +247,24 @@ impl Calls {
         let is_long = length as usize > SPARE_BYTES && length as usize <= self.long_spare.capacity();
         let mut bytes = if is_long { self.take_long_spare() } else { std::mem::take(&mut self.spare) };
         // More than the length is never taken: growing step by step could double it.
-        if bytes.try_reserve_exact(length as usize).is_err() {
+        if bytes.try_reserve_exact((length as usize).saturating_sub(bytes.len())).is_err() {
             self.bytes -= booked;
             return books.unbook(Purpose::Operation, booked);
         }
-        self.arriving.push(Arriving { key, booked, bytes });
+        self.arriving.push(Arriving { key, booked, bytes, filled: 0, lent: 0 });
+    }
+
+    /// The bytes of a request, for whoever sends them.
+    pub(crate) fn share(&mut self, source: Source) -> Option<Arc<Vec<u8>>> {
+        let own = self.own.get_mut(&source.place).filter(|_| source.kind == SOURCE_REQUEST)?;
+        let request = &mut own.request;
+        Some(own.shared.get_or_insert_with(|| Arc::new(std::mem::take(request))).clone())
     }
 
     /// Fills a piece of a payload that is about to be sent; `None` if the source is not ours.
     pub(crate) fn fill(&mut self, source: Source, offset: u64, place: &mut [u8]) -> Option<bool> {
         let bytes = match source.kind {
-            SOURCE_REQUEST => self.own.get(&source.place).map(|own| &own.request),
+            SOURCE_REQUEST => self.own.get(&source.place).map(|own| own.request()),
             SOURCE_REPLY => self.replies.get(&source.place).map(|(_, reply)| reply),
             _ => return None,
         };
@@ -210,7 +288,7 @@ impl Calls {
         let arriving = self.arriving.iter().map(|arriving| arriving.booked);
         let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
         let replies = self.replies.values().map(|(_, bytes)| bytes.len() as u64);
-        let own = self.own.values().map(|own| (own.request.len() + own.reply.len()) as u64);
+        let own = self.own.values().map(Own::bytes);
         let spare = [self.long_spare.capacity() as u64];
         self.bytes = arriving.chain(stalled).chain(replies).chain(own).chain(spare).sum();
     }
@@ -234,11 +312,15 @@ impl Calls {
                 Error::OutOfMemory { asked, left, what }
             });
         };
-        let Arriving { booked, bytes, .. } = self.arriving.swap_remove(index);
-        if bytes.len() as u64 != header.c || booked - REQUEST_BYTES != header.c {
+        let mut arriving = self.arriving.swap_remove(index);
+        // The last piece has come wholly.
+        arriving.has_come_to(header.d.saturating_add(header.payload_bytes.into()));
+        let Arriving { booked, mut bytes, filled, .. } = arriving;
+        if filled as u64 != header.c || booked - REQUEST_BYTES != header.c {
             self.bytes -= booked;
             return Err(wrong());
         }
+        bytes.truncate(filled);
         Ok(bytes)
     }
 
@@ -256,8 +338,8 @@ impl Calls {
         } else if bytes.capacity() > SPARE_BYTES.max(self.long_spare.capacity())
             && bytes.capacity() <= LONG_SPARE_BYTES
         {
+            // What is in it stays: the next one is written over that.
             self.take_long_spare();
-            bytes.clear();
             self.bytes += bytes.capacity() as u64;
             self.long_spare = bytes;
         }
@@ -271,18 +353,25 @@ impl Calls {
 
     pub(crate) fn begin(&mut self, id: u64, request: Vec<u8>) {
         self.bytes += request.len() as u64;
-        self.own.insert(id, Own { request, reply: Vec::new() });
+        self.own.insert(id, Own { request, shared: None, reply: Vec::new() });
     }
 
     pub(crate) fn end(&mut self, id: u64) -> Vec<u8> {
-        self.end_whole(id).1
+        self.end_whole(id, false).1
     }
 
-    /// The same, with the request.
-    pub(crate) fn end_whole(&mut self, id: u64) -> (Vec<u8>, Vec<u8>) {
-        let Some(Own { request, reply }) = self.own.remove(&id) else { return Default::default() };
-        self.bytes -= (request.len() + reply.len()) as u64;
-        (request, reply)
+    /// The same, with the request: if it must be, or if nobody has it any more.
+    pub(crate) fn end_whole(&mut self, id: u64, must_be: bool) -> (Vec<u8>, Vec<u8>) {
+        let Some(own) = self.own.remove(&id) else { return Default::default() };
+        self.bytes -= own.bytes();
+        let Own { request, shared, reply } = own;
+        let taken = shared.map(|shared| {
+            Arc::try_unwrap(shared).unwrap_or_else(|shared| match must_be {
+                true => shared.to_vec(),
+                false => Vec::new(),
+            })
+        });
+        (taken.unwrap_or(request), reply)
     }
 }
 
@@ -420,6 +509,10 @@ mod tests {
     use crate::node::Node;
     use crate::World;
     use kumiki_net::contract::Sink;
+    use kumiki_net::os::socket;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
 
     #[test]
     #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
@@ -511,6 +604,76 @@ mod tests {
         assert_eq!(ask(&mut feed, 2000), Ok(()));
         node.books.unbook(Purpose::Heap, rest);
         world.finalize().unwrap();
+    }
+
+    /// Receives bytes as a transport does that was given room for them; whether it was.
+    fn receive(feed: &mut Feed<'_>, header: &Header, at: u32, bytes: &[u8]) -> bool {
+        let (mut here, there) = UnixStream::pair().expect("a pair of sockets");
+        here.write_all(bytes).expect("they are sent");
+        let Some(mut place) = feed.room(Rank(1), header, at, bytes.len()) else { return false };
+        let received = socket::receive_into(there.as_fd(), &mut place, &mut []);
+        assert_eq!(received.expect("they have come"), bytes.len());
+        true
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_request_comes_in_parts_and_straight_to_its_place_and_nothing_of_an_earlier_one_is_left_in_it() {
+        const SERVICES: &[Service] = &[Service {
+            name: "echo",
+            serve: |_, _, request, reply| {
+                reply.extend_from_slice(request);
+                Ok(())
+            },
+        }];
+        let world = World::init().unwrap();
+        let mut engine = Engine::new(Services { table: SERVICES, may_unwind: false });
+        let mut feed = engine.feed(world.core());
+        let header = |d, bytes: usize, flags| {
+            let payload_bytes = bytes as u32;
+            Header { kind: frames::CALL, op: 5, c: 30_000, d, payload_bytes, flags, ..Header::default() }
+        };
+        for round in 1..4u8 {
+            let request: Vec<u8> = (0..30_000u32).map(|at| (at as u8).wrapping_mul(round)).collect();
+            let mut out = Outbox::default();
+            let (first, last) = (header(0, 20_000, FLAG_MORE), header(20_000, 10_000, 0));
+            feed.part(Rank(1), &first, 0, &request[..100]);
+            assert!(!receive(&mut feed, &first, 200, &request[200..300]), "what is before it has not come");
+            assert!(receive(&mut feed, &first, 100, &request[100..19_000]));
+            assert!(receive(&mut feed, &first, 19_000, &request[19_000..20_000]));
+            feed.frame(Rank(1), 0, &first, &mut out);
+            feed.part(Rank(1), &last, 0, &request[20_000..21_000]);
+            assert!(receive(&mut feed, &last, 1000, &request[21_000..30_000]));
+            assert!(!receive(&mut feed, &last, 10_000, &[1]), "more than it says");
+            feed.frame(Rank(1), 0, &last, &mut out);
+            let (number, (_, reply)) = feed.engine.calls.replies.drain().next().expect("a reply");
+            assert_eq!((reply == request, number), (true, round.into()));
+            feed.engine.calls.bytes -= reply.len() as u64;
+        }
+        // One that is not whole is refused, whatever is in its memory.
+        let mut out = Outbox::default();
+        feed.part(Rank(1), &header(0, 30_000, 0), 0, &[1; 100]);
+        feed.frame(Rank(1), 0, &header(0, 100, 0), &mut out);
+        let answer = out.messages.pop().expect("an answer").1.header;
+        assert!(matches!(frames::result_of(Rank(0), &answer), Err(Error::Misuse(_))), "{answer:?}");
+        feed.settle();
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_request_that_is_being_sent_stays_and_comes_back_when_it_is_needed() {
+        let mut calls = Calls::default();
+        let source = Source { kind: SOURCE_REQUEST, place: 7 };
+        for (must_be, is_kept, wanted) in [(false, false, 3), (false, true, 0), (true, true, 3)] {
+            calls.begin(7, vec![1, 2, 3]);
+            let shared = calls.share(source).expect("the request");
+            assert_eq!((&shared[..], calls.bytes()), (&[1, 2, 3][..], 3));
+            let mut piece = [0; 2];
+            assert_eq!((calls.fill(source, 1, &mut piece), piece), (Some(true), [2, 3]));
+            let kept = is_kept.then_some(shared);
+            assert_eq!((calls.end_whole(7, must_be).0.len(), calls.bytes()), (wanted, 0));
+            assert!(kept.is_none_or(|kept| kept[..] == [1, 2, 3]) && calls.share(source).is_none());
+        }
     }
 
     #[test]

@@ -59,6 +59,7 @@ use kumiki_net::Rank;
 use operations::{Action, Client, Operation, Operations, FIRST_INTERNAL};
 use sections::Sections;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use suspects::Suspects;
 
 /// So many payloads are copied after one was torn: who writes to memory that is being sent may well do it again.
@@ -363,6 +364,17 @@ impl Sink for Feed<'_> {
             return None;
         }
         serve::place(self.node, &self.engine.operations, header, at, bytes)
+    }
+
+    fn room(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
+        match header.kind {
+            frames::CALL => self.engine.calls.room(&self.node.books, from, header, at, bytes),
+            _ => None,
+        }
+    }
+
+    fn share(&mut self, source: Source) -> Option<Arc<Vec<u8>>> {
+        self.engine.calls.share(source)
     }
 
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {

@@ -38,11 +38,17 @@ impl Node {
         }
     }
 
+    /// The same, if somebody of the node waits at all: a bell is in a line that its rank writes for other reasons, too.
+    #[inline]
+    pub(crate) fn ring_if_any(&self, local: u32) {
+        if self.finder.anybody_listens() {
+            self.ring(local);
+        }
+    }
+
     /// Something came for this rank and may have been written to its memory.
     #[inline]
     pub(crate) fn ring_own(&self) {
-        if self.finder.anybody_listens() {
-            self.ring(self.local);
-        }
+        self.ring_if_any(self.local);
     }
 }

@@ -92,6 +92,14 @@ impl<H: Hook> Sink for TapSink<'_, H> {
         self.sink.place(from, header, at, bytes)
     }
 
+    fn room(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
+        self.sink.room(from, header, at, bytes)
+    }
+
+    fn share(&mut self, source: Source) -> Option<Arc<Vec<u8>>> {
+        self.sink.share(source)
+    }
+
     fn frame(&mut self, from: Rank, path: u32, header: &Header, out: &mut Outbox) -> bool {
         self.hook.received(from, header);
         self.show_answers(out, |sink, out| sink.frame(from, path, header, out))

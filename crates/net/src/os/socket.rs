@@ -204,6 +204,18 @@ impl Lent<'_> {
     }
 }
 
+/// Sends bytes, and others behind them; as [`send`] otherwise.
+pub fn send_both(fd: BorrowedFd<'_>, first: &[u8], then: &[u8]) -> Result<usize> {
+    // SAFETY: a slice can be read for as long as it is borrowed, which is longer than this.
+    send_lent(fd, first, &unsafe { Lent::new(then.as_ptr(), then.len()) })
+}
+
+/// The [checksum](crate::wire::frame::checksum) of many bytes, as fast as the processor can.
+pub fn checksum(bytes: &[u8]) -> u32 {
+    // SAFETY: as above.
+    unsafe { Lent::new(bytes.as_ptr(), bytes.len()) }.checksum()
+}
+
 /// Sends bytes and, behind them, memory as it is at that moment; as [`send`] otherwise.
 pub fn send_lent(fd: BorrowedFd<'_>, first: &[u8], then: &Lent<'_>) -> Result<usize> {
     let first = libc::iovec { iov_base: first.as_ptr() as *mut _, iov_len: first.len() };

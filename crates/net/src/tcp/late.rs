@@ -1,4 +1,5 @@
-//! Answers that nobody waits for: they wait for each other, and go as one bundle. Other messages overtake them.
+//! Answers that nobody waits for: they wait for each other, and go as one bundle, with the next message if there is one soon. Other messages
+//! overtake them.
 
 use crate::contract::{Leeway, Message};
 use crate::os::time;
@@ -44,11 +45,11 @@ impl Late {
         true
     }
 
-    /// Whether they have waited for long enough; asked at each poll.
+    /// Whether they are enough, or have waited for long enough; asked at each poll.
     #[inline]
     pub(super) fn is_due(&mut self, slept: bool) -> bool {
-        if self.is_empty() {
-            return false;
+        if self.is_empty() || self.is_full() {
+            return !self.is_empty();
         }
         self.polls += 1;
         let looks_at_the_clock = slept || self.polls.is_multiple_of(POLLS_A_LOOK);
@@ -89,7 +90,7 @@ mod tests {
         for _ in 0..MOST {
             assert!(!late.is_full() && late.takes(Rank(1), &answer(Leeway::Long)));
         }
-        assert!(late.is_full() && !late.takes(Rank(1), &answer(Leeway::Long)));
+        assert!(late.is_full() && late.is_due(false) && !late.takes(Rank(1), &answer(Leeway::Long)));
         assert_eq!(late.take().count(), MOST);
         assert!(late.takes(Rank(1), &answer(Leeway::Long)) && late.until_ms().is_some());
         // The clock may have gone on meanwhile.

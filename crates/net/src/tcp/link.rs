@@ -110,6 +110,9 @@ pub(super) struct Link {
     pub(super) drop_next: bool,
     /// Whether a piece of the message that is coming in was torn.
     torn: bool,
+    /// Whether the last frame had a large payload, as the next may have; and the kind of the last that had, and no place of its own.
+    expects_large: bool,
+    homeless: u8,
     /// Whether its transport knows that it was given messages which go out together.
     pub(super) fed: bool,
     /// Whether the payload of the first message is not there yet: the sink is asked for it again at a later poll.
@@ -166,6 +169,8 @@ impl Link {
             corrupt_next: false,
             drop_next: false,
             torn: false,
+            expects_large: false,
+            homeless: 0,
             fed: false,
             waits_for_sink: false,
             waits_for_peer: false,

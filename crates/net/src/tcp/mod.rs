@@ -612,7 +612,14 @@ impl Transport for Tcp {
 
     fn send(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<()> {
         let mut out = std::mem::take(&mut self.outbox);
+        let has_late = self.late.is_full();
+        if has_late {
+            self.feed_late(sink, &mut out);
+        }
         let sent = self.send_inner(to, message, More::No, sink, &mut out);
+        if has_late {
+            self.flush_fed(sink, &mut out);
+        }
         self.settle_outbox(&mut out, sink);
         self.outbox = out;
         sent

@@ -172,7 +172,8 @@ impl Tcp {
         while !out.messages.is_empty() {
             let mut messages = std::mem::take(&mut out.messages);
             messages.retain(|(to, message)| !self.late.takes(*to, message));
-            if self.late.is_full() {
+            // As many as go together wait for the next message, or the next poll. If there are more, somebody sends much.
+            if self.late.is_full() && !messages.is_empty() {
                 messages.extend(self.late.take());
             }
             let may_wait = messages.iter().all(|(_, message)| message.leeway != Leeway::None);

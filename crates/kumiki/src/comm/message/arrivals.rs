@@ -5,7 +5,7 @@ use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
-use super::ring::{free_up_to, Reading, Ring, FRAME_BYTES};
+use super::ring::{self, free_up_to, Reading, Ring, FRAME_BYTES};
 use super::{
     MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR, MOST_KEPT, WIDE_FAR,
     WIDE_NEAR,
@@ -107,7 +107,7 @@ impl Post {
         let body = match record.note {
             Note::Lent { place, number, .. } => {
                 let mut registration = [0; LENT_BYTES as usize];
-                reading.body(&mut registration)?;
+                reading.body(record, &mut registration)?;
                 let registration = u64::from_le_bytes(registration);
                 Body::Lent(Place { address: place, registration }, number)
             }
@@ -121,7 +121,7 @@ impl Post {
             }
             _ => {
                 let mut bytes = Bytes::zeros(envelope.bytes as usize, &mut self.spare);
-                reading.body(bytes.as_mut_slice())?;
+                reading.body(record, bytes.as_mut_slice())?;
                 Body::Here(bytes)
             }
         };
@@ -256,6 +256,10 @@ impl Post {
         let mut at = 0;
         while let Some(lane) = self.incoming.lanes.get(at) {
             let source = lane.source;
+            if self.leaves_lanes && !self.is_awaited(source) && !self.is_closing {
+                at += 1;
+                continue;
+            }
             match self.read_lane(world, at) {
                 Ok(true) => continue,
                 Ok(false) => {}
@@ -309,11 +313,8 @@ impl Post {
         if is_thorough {
             lane.looked = now;
         }
-        let hungry = free_up_to(lane.span(local)?, now, is_thorough)?;
-        if !hungry && now.wrapping_sub(lane.told) < ring.bytes / 2 {
-            return Ok(());
-        }
-        lane.told = now;
+        let span = lane.span(local)?;
+        let hungry = free_up_to(span, now, is_thorough)?;
         if local.is_near(source) {
             if hungry {
                 // Somebody who is gone need not be woken.
@@ -321,7 +322,10 @@ impl Post {
             }
             return Ok(());
         }
-        self.say(source, Note::Room { lane: ring.address, head: now });
+        if hungry || now.wrapping_sub(ring::told(span)?) >= ring.bytes / 2 {
+            ring::tell(span, now)?;
+            self.say(source, Note::Room { lane: ring.address, head: now });
+        }
         Ok(())
     }
 

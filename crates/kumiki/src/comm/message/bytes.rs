@@ -1,5 +1,6 @@
 //! The bytes of a short message: those of a very short one need no memory of their own.
 
+use super::record::Record;
 use super::ring::Reading;
 use crate::Result;
 
@@ -54,7 +55,7 @@ pub(super) enum Short<'a> {
     /// It was taken out of its ring.
     Taken(&'a [u8]),
     /// It stands there.
-    InRing(&'a Reading<'a>),
+    InRing(&'a Reading<'a>, &'a Record),
 }
 
 impl Short<'_> {
@@ -62,7 +63,7 @@ impl Short<'_> {
     pub(super) fn copy_to(&self, into: &mut [u8]) -> Result<()> {
         match self {
             Short::Taken(bytes) => into.copy_from_slice(bytes),
-            Short::InRing(reading) => reading.body(into)?,
+            Short::InRing(reading, record) => reading.body(record, into)?,
         }
         Ok(())
     }

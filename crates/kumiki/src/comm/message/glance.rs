@@ -82,7 +82,7 @@ impl Post {
         if !is_next {
             return Glance::Unclear;
         }
-        let read = short(envelope, Short::InRing(&reading));
+        let read = short(envelope, Short::InRing(&reading, &record));
         let now = reading.skip(&record);
         self.moves += 1;
         self.glances += 1;

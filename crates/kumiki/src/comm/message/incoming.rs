@@ -53,9 +53,8 @@ pub(super) struct Lane {
     pub(super) ring: Ring,
     mark: Mark,
     pub(super) stage: Stage,
-    /// Bytes that were read, and of which a sender of another node was told.
+    /// Bytes that were read.
     pub(super) head: u64,
-    pub(super) told: u64,
     /// How far it was read when its sender was last surely seen to wait.
     pub(super) looked: u64,
     /// Bytes of messages that came in it and that nobody has asked for.
@@ -268,7 +267,6 @@ impl Incoming {
             mark: ring.mark(),
             stage: Stage::Offered,
             head: 0,
-            told: 0,
             looked: 0,
             kept_bytes: 0,
             is_asked_back: false,

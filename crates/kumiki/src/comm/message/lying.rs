@@ -50,9 +50,9 @@ impl<'w> Messages<'w> {
     /// Begins to send a message if it is short enough to go as it is.
     pub(crate) fn start_short(self, to: Rank, tag: Tag, bytes: &[u8]) -> Result<Option<MessageSending<'w>>> {
         let (world, to) = (self.world(), self.to(to, tag));
-        let ticket = match world.note(world.start_short(to, bytes))? {
+        let ticket = match world.note(world.start_short(to, bytes, false))? {
             Started::TooLong => return Ok(None),
-            Started::Gone => None,
+            Started::Gone | Started::Full => None,
             Started::Waits(request) => Some(Ticket { world, request }),
         };
         Ok(Some(MessageSending { ticket, to: to.rank }))

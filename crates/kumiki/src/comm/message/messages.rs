@@ -32,10 +32,10 @@ pub struct MessageOptions {
     pub way: MessageWay,
     /// The most senders that have a lane at a time.
     pub fast_pairs: usize,
-    /// Bytes of a lane, from 2.5 KiB to 1 MiB. A message of a little less than half of that, but at most 32 KiB on a node and 128 KiB between
+    /// Bytes of a lane, from 2.5 KiB to 1 MiB. A message of a little less than half of that, but at most 64 KiB on a node and 128 KiB between
     /// nodes, need not be fetched.
     pub lane_bytes: usize,
-    /// The most of these senders that have a wide lane instead, because they send many messages of that length: 128 KiB on a node, and
+    /// The most of these senders that have a wide lane instead, because they send many messages of that length: 320 KiB on a node, and
     /// 640 KiB between nodes.
     pub wide_pairs: usize,
     /// A receive that waits for a message which was sent behind others has those kept until they are received: up to so many bytes, then it
@@ -160,8 +160,15 @@ impl<'w> Messages<'w> {
     pub fn send<T: Pod>(self, to: Rank, tag: Tag, message: &[T]) -> Result<()> {
         let (world, to) = (self.world, self.to(to, tag));
         let bytes: &[u8] = bytemuck::cast_slice(message);
-        match world.note(world.start_short(to, bytes))? {
-            Started::Gone => Ok(()),
+        let mut started = world.note(world.start_short(to, bytes, true))?;
+        if matches!(started, Started::Full) {
+            if world.note(world.send_into_lane(to, bytes))? {
+                return Ok(());
+            }
+            started = world.note(world.start_short(to, bytes, false))?;
+        }
+        match started {
+            Started::Gone | Started::Full => Ok(()),
             Started::Waits(request) => {
                 let ticket = Ticket { world, request };
                 let sent = world.wait_message(Activity::Send, request, Some(to.rank));
@@ -185,8 +192,8 @@ impl<'w> Messages<'w> {
     ) -> Result<MessageSending<'w>> {
         let (world, to) = (self.world, self.to(to, tag));
         let message: Vec<T> = message.into();
-        let request = match world.note(world.start_short(to, bytemuck::cast_slice(&message)))? {
-            Started::Gone => None,
+        let request = match world.note(world.start_short(to, bytemuck::cast_slice(&message), false))? {
+            Started::Gone | Started::Full => None,
             Started::Waits(request) => Some(request),
             Started::TooLong => {
                 let bytes = size_of_val(&message[..]) as u64;

@@ -77,14 +77,14 @@ const CREDIT: u8 = 8;
 /// A message of at most so many bytes goes as it is…
 const EAGER_BYTES: u64 = 1024;
 /// …or of so many where there is a lane that is long enough. Beyond it takes less time that the receiver fetches the message: on a node one
-/// copy less is worth more than the two words that are exchanged for it, and between nodes they are two round trips.
-const LONGEST_NEAR: u64 = 32 << 10;
+/// copy less is then worth more than that both sides copy at the same time, and between nodes it is two round trips.
+const LONGEST_NEAR: u64 = 64 << 10;
 const LONGEST_FAR: u64 = 128 << 10;
 /// The longest that a mailbox has room for. One that is longer, and has lost its lane, is fetched.
 const LONGEST_MAILED: u64 = 8000;
 const _: () = assert!(LONGEST_MAILED <= ring::MAILBOX_BYTES / 2 - record::HEAD_BYTES);
 /// Bytes of a lane for those who send much that is not short: for four messages of the longest sort, and more.
-const WIDE_NEAR: u64 = 128 << 10;
+const WIDE_NEAR: u64 = 320 << 10;
 const WIDE_FAR: u64 = 640 << 10;
 /// So much of what came through a lane is kept while nobody asks for it: the rest stays in a wide one.
 const MOST_KEPT: u64 = 64 << 10;
@@ -162,8 +162,13 @@ fn told(error: Error) -> Error {
     }
 }
 
-/// Puts records into a lane of this rank for one of another node, which knows that there is room.
-pub(super) fn serve_lane(local: Local<'_>, from: u32, request: &mut Reader<'_>) -> Result<()> {
+/// Puts records into a lane of this rank for one of another node, which knows that there is room. It is told how far the lane was read.
+pub(super) fn serve_lane(
+    local: Local<'_>,
+    from: u32,
+    request: &mut Reader<'_>,
+    reply: &mut Vec<u8>,
+) -> Result<()> {
     let address = GlobalAddress::from_bits(request.long()?);
     let (first, hungry) = (request.long()?, request.flag()?);
     let ring = Ring::lane_of(local, from, address)?;
@@ -181,6 +186,7 @@ pub(super) fn serve_lane(local: Local<'_>, from: u32, request: &mut Reader<'_>) 
     if hungry {
         writing.say_hungry()?;
     }
+    reply.extend_from_slice(&writing.tell_head()?.to_le_bytes());
     writing.publish()?;
     Ok(())
 }

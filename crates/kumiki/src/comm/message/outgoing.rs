@@ -368,10 +368,7 @@ impl Out {
     /// The other rank, on another node, has read its lane up to here.
     pub(super) fn room(&mut self, address: GlobalAddress, head: u64) {
         if let Some(lane) = self.lane.as_mut().filter(|lane| lane.ring.address == address) {
-            // Anything else is no number that it could have.
-            if head.wrapping_sub(lane.head) <= lane.tail.wrapping_sub(lane.head) {
-                lane.head = head;
-            }
+            lane.was_read_to(head);
         }
     }
 

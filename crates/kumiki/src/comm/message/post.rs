@@ -8,7 +8,7 @@ use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Out, Spares};
 use super::record::Note;
-use super::ring::{closed, has_more, Ring};
+use super::ring::{closed, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
 use crate::comm::ends::Room;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
@@ -181,6 +181,8 @@ pub(crate) struct Post {
     pub(super) starved: BTreeSet<Rank>,
     /// Whether lanes are read though what came in them and nobody wants is as much as they hold.
     pub(super) reads_all: bool,
+    /// Whether messages that nobody waits for stay in their lanes.
+    pub(crate) leaves_lanes: bool,
     /// Whether what nobody has asked for is dropped.
     pub(super) is_closing: bool,
     /// How often it was said that nothing comes any more.
@@ -375,7 +377,7 @@ impl Post {
     pub(crate) fn has_news(&mut self, world: &World) -> bool {
         let local = world.local();
         let mut lanes = self.incoming.lanes.iter_mut().filter(|lane| lane.stage == Stage::Open);
-        lanes.any(|lane| lane.span(local).is_ok_and(|span| has_more(span, lane.head)))
+        lanes.any(|lane| lane.span(local).is_ok_and(|span| lane.ring.has_more_in(span, lane.head)))
             || self.mailbox.is_some_and(|(ring, head)| ring.has_more(local, head))
             || self.done.len() + self.fetches.len() > 0
     }

@@ -32,6 +32,11 @@ impl Post {
         self.hand_over(wanted, envelope, kept.body);
     }
 
+    /// Whether a message is kept that a receive would get.
+    pub(super) fn has_kept(&self, selector: &Selector) -> bool {
+        self.mailbox.is_some() && self.matching.probe(selector).is_some()
+    }
+
     pub(super) fn probe(&self, selector: &Selector) -> Option<Envelope> {
         self.matching.probe(selector)
     }

@@ -1,4 +1,4 @@
-//! What one rank leaves for another: six words, and behind them the bytes of a short message, or which registration a long one has.
+//! What one rank leaves for another: a few words, and behind them the bytes of a short message, or which registration a long one has.
 
 use super::matching::Envelope;
 use super::ring::Ring;
@@ -7,11 +7,11 @@ use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::codec::{Reader, Writer};
 use kumiki_mem::Local;
 
-/// Words before the bytes.
+/// Words before the bytes, at most.
 pub(super) const HEAD_WORDS: usize = 6;
 pub(super) const HEAD_BYTES: u64 = 8 * HEAD_WORDS as u64;
-/// Those of them that say all of a short message.
-pub(super) const SHORT_WORDS: usize = 4;
+/// Those of a short message: with eight bytes it is half a cache line.
+pub(super) const SHORT_WORDS: usize = 3;
 /// Bytes behind the words of a message that is lent: the registration of its memory, which tells it from what lies there later.
 pub(super) const LENT_BYTES: u64 = 8;
 
@@ -63,14 +63,26 @@ const ROOM: u64 = 9;
 const AWAITS: u64 = 10;
 const GONE: u64 = 11;
 const HUNGRY: u64 = 1 << 8;
+/// Where the length of a short message is beside its kind: none is longer than a ring.
+const SHORT_BYTES_AT: u32 = 32;
+
+/// How many words a record has, as the first of them says.
+#[inline(always)]
+pub(super) fn words_of(first: u64) -> usize {
+    if first & 0xff == SHORT {
+        SHORT_WORDS
+    } else {
+        HEAD_WORDS
+    }
+}
 
 impl Record {
-    /// The words: kind and flags, who and context, tag, length, and two more.
+    /// The words: kind and flags, which are never zero; who and context, tag, and three more that a short message [has not](words_of).
     #[inline(always)]
     pub(super) fn words(&self) -> [u64; HEAD_WORDS] {
         let place = |lane: GlobalAddress| lane.bits();
         let (kind, context, tag, bytes, one, two) = match self.note {
-            Note::Short { context, tag, bytes } => (SHORT, context, tag, bytes, 0, 0),
+            Note::Short { context, tag, bytes } => (SHORT | bytes << SHORT_BYTES_AT, context, tag, 0, 0, 0),
             Note::Lent { context, tag, bytes, place, number } => {
                 (LENT, context, tag, bytes, place.bits(), number)
             }
@@ -93,7 +105,7 @@ impl Record {
         let (from, context) = (who as u32, (who >> 32) as u32);
         let place = GlobalAddress::from_bits(one);
         let note = match kind & 0xff {
-            SHORT => Note::Short { context, tag, bytes },
+            SHORT => Note::Short { context, tag, bytes: kind >> SHORT_BYTES_AT },
             LENT => Note::Lent { context, tag, bytes, place, number: two },
             RECEIVED => Note::Received { count: one },
             FETCHED => Note::Fetched { number: two },
@@ -111,9 +123,18 @@ impl Record {
 
     /// The record of such words, if it is a short message without anything else to say.
     #[inline(always)]
-    pub(super) fn short([kind, who, tag, bytes]: [u64; SHORT_WORDS]) -> Option<Record> {
-        let note = Note::Short { context: (who >> 32) as u32, tag, bytes };
-        (kind == SHORT).then_some(Record { from: who as u32, hungry: false, note })
+    pub(super) fn short([kind, who, tag]: [u64; SHORT_WORDS]) -> Option<Record> {
+        let note = Note::Short { context: (who >> 32) as u32, tag, bytes: kind >> SHORT_BYTES_AT };
+        (u64::from(kind as u32) == SHORT).then_some(Record { from: who as u32, hungry: false, note })
+    }
+
+    /// Bytes of its words.
+    #[inline(always)]
+    pub(super) fn head_bytes(&self) -> u64 {
+        match self.note {
+            Note::Short { .. } => 8 * SHORT_WORDS as u64,
+            _ => HEAD_BYTES,
+        }
     }
 
     /// Bytes that stand behind it.
@@ -129,7 +150,7 @@ impl Record {
     /// Bytes that it takes in a ring. Its body must not be longer than a ring can be.
     #[inline(always)]
     pub(super) fn ring_bytes(&self) -> u64 {
-        HEAD_BYTES + self.body_bytes().next_multiple_of(8)
+        self.head_bytes() + self.body_bytes().next_multiple_of(8)
     }
 
     /// The message that it is, if it is one.
@@ -157,13 +178,16 @@ impl Record {
     }
 
     pub(super) fn write(&self, request: Writer, body: &[u8]) -> Writer {
-        self.words().into_iter().fold(request, Writer::long).bytes(body)
+        let words = self.words();
+        words[..words_of(words[0])].iter().copied().fold(request, Writer::long).bytes(body)
     }
 
     /// Reads one of a rank out of a request.
     pub(super) fn read<'a>(from: u32, request: &mut Reader<'a>) -> Result<(Record, &'a [u8])> {
         let mut words = [0; HEAD_WORDS];
-        for word in &mut words {
+        words[0] = request.long()?;
+        let count = words_of(words[0]);
+        for word in &mut words[1..count] {
             *word = request.long()?;
         }
         let body = request.bytes()?;

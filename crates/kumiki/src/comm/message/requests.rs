@@ -29,15 +29,26 @@ pub(super) struct To {
     pub(super) tag: u64,
 }
 
+impl To {
+    fn short(self, bytes: &[u8]) -> Note {
+        Note::Short { context: self.context, tag: self.tag, bytes: bytes.len() as u64 }
+    }
+}
+
 /// How a message that is to be sent goes.
 pub(super) enum Started {
     /// It is gone.
     Gone,
     /// It waits.
     Waits(u64),
+    /// There is no room for it now: whoever can wait need not have it copied for that.
+    Full,
     /// It is too long to go as it is.
     TooLong,
 }
+
+/// A message of so many bytes is not copied while its sender waits for room.
+const LEAST_WAITING: usize = 4 << 10;
 
 /// A receive that was begun.
 pub(super) enum Begun<R> {
@@ -135,11 +146,12 @@ impl World {
         }
     }
 
-    /// Begins to send a message that is short, without waiting.
-    pub(super) fn start_short(&self, to: To, bytes: &[u8]) -> Result<Started> {
+    /// Begins to send a message that is short, without waiting. One that is not so short, and for which there is no room, is only kept if
+    /// whoever sends it does not wait.
+    pub(super) fn start_short(&self, to: To, bytes: &[u8], waits: bool) -> Result<Started> {
         self.check_message_rank(to.rank)?;
         self.comm().with_post(|post| {
-            let note = Note::Short { context: to.context, tag: to.tag, bytes: bytes.len() as u64 };
+            let note = to.short(bytes);
             let number = post.number();
             if number.is_multiple_of(SENDS_A_LOOK) {
                 self.advance_post(post);
@@ -156,6 +168,7 @@ impl World {
             };
             match sent {
                 Ok(true) => return Ok(Started::Gone),
+                Ok(false) if waits && bytes.len() >= LEAST_WAITING => return Ok(Started::Full),
                 // A lock that somebody holds who is stopped: the message waits.
                 Ok(false) | Err(Error::Timeout { .. }) => {}
                 Err(error) => return Err(error),
@@ -164,6 +177,23 @@ impl World {
             self.advance_post(post);
             Ok(if post.is_sent(number) { Started::Gone } else { Started::Waits(number) })
         })
+    }
+
+    /// Waits until there is room for a message in its lane, and writes it there. False if there is no such lane any more, or something waits
+    /// before it.
+    pub(super) fn send_into_lane(&self, to: To, bytes: &[u8]) -> Result<bool> {
+        let try_to = |post: &mut Post| post.send_in_lane(self, to.rank, to.short(bytes), bytes);
+        let glance = |post: &mut Post| match try_to(post) {
+            Some(Ok(false)) => Glance::Nothing,
+            Some(sent) => Glance::Found(sent),
+            None => Glance::Unclear,
+        };
+        let look = |post: &mut Post| match try_to(post) {
+            Some(Ok(false)) => None,
+            Some(sent) => Some(sent),
+            None => Some(Ok(false)),
+        };
+        self.wait_mail(Activity::Send, Some(to.rank), (glance, look), |_| {})
     }
 
     /// Begins to send a message that the receiver fetches, out of memory that is registered.
@@ -214,8 +244,9 @@ impl World {
         self.comm().with_post_in_turn(self, |post| {
             let request = match post.glance(self, &Waiting { selector: &selector, request: 0, short }) {
                 Glance::Found(read) => return Ok(Begun::Done(Ok(Received::Read(read)))),
-                // Whoever waits looks soon.
+                // Whoever waits looks soon, and what was kept for it need not be looked for.
                 Glance::Nothing => post.want(selector, true),
+                Glance::Unclear if post.has_kept(&selector) => post.want(selector, true),
                 Glance::Unclear => self.begin_receiving(post, selector, true, None)?,
             };
             Ok(match post.done.remove(request) {

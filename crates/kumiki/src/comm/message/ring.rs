@@ -1,12 +1,16 @@
 //! A ring of records in the memory of the rank that reads them: the mailbox of a rank, where anybody writes, and lanes, where one does.
 //!
-//! Writers write records and then the tail, the reader reads records and then moves the head. Those who write to a mailbox hold its lock
-//! meanwhile; a lane needs none. A writer that finds no room says so in a word, and the reader wakes it when it has made room.
+//! A record counts from the moment on when its first word is not zero: so whoever waits for one looks at the line where it comes, and at no
+//! other. A writer writes all of it but that word, and a zero behind it, where the next one will be; and then the word. Of several records that
+//! one is last which is first. The reader reads records, and then moves the head. Those who write to a mailbox hold its lock meanwhile, and leave
+//! behind how far they have come; a lane has one writer on the node, who knows. A writer that finds no room says so in a word, and the reader
+//! wakes it when it has made room.
 //!
 //! What stands in a ring may have been written by anybody who is in the job: every number is checked before it is used. A SIGKILL of a
-//! writer leaves bytes behind the tail that nobody reads, and a lock that the next one takes over.
+//! writer leaves bytes behind a zero that nobody reads, or records that count and that the tail does not know of, which the next writer passes;
+//! and a lock that the next one takes over.
 
-use super::record::{Record, HEAD_BYTES, HEAD_WORDS, SHORT_WORDS};
+use super::record::{words_of, Record, HEAD_BYTES, HEAD_WORDS, SHORT_WORDS};
 use crate::data::heap::{self, Heap};
 use crate::{Error, Fate, GlobalAddress, Result};
 use kumiki_mem::{Local, Locked, Mark, Span};
@@ -17,15 +21,18 @@ const BYTES_AT: u64 = 8;
 const FROM_AT: u64 = 16;
 /// Beside what nobody writes: whoever writes to the ring looks at it each time.
 const CLOSED_AT: u64 = 24;
-/// Written by writers…
+/// Written by writers, but for the tail of a lane on the node…
 const TAIL_AT: u64 = 64;
 const LOCK_AT: u64 = 72;
 const HUNGRY_AT: u64 = 80;
-/// …and by the reader: in lines of their own.
+/// …and by the reader: in lines of their own. How far it has read, and how far it has told a sender of another node that it has.
 const HEAD_AT: u64 = 128;
+const TOLD_AT: u64 = 136;
 /// Bytes before the records.
 pub(super) const FRAME_BYTES: u64 = 192;
-const MAGIC: u64 = u64::from_le_bytes(*b"mail\0\0\0\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"mail\0\0\0\x02");
+/// The zero behind the last record.
+const END_BYTES: u64 = 8;
 /// `from` of a ring that anybody writes to.
 const ANYBODY: u64 = u64::MAX;
 /// Where the address of a mailbox stands, if a rank has closed without ever having had one.
@@ -64,8 +71,8 @@ impl Ring {
 
     /// Makes one of new memory of a rank of this node, for one writer or for all.
     fn make(local: Local<'_>, address: GlobalAddress, bytes: u64, from: Option<u32>) -> Result<Ring> {
-        let span = local.span(address, FRAME_BYTES)?;
-        span.clear(0, FRAME_BYTES)?;
+        let span = local.span(address, FRAME_BYTES + END_BYTES)?;
+        span.clear(0, FRAME_BYTES + END_BYTES)?;
         span.store(BYTES_AT, bytes)?;
         span.store(FROM_AT, from.map_or(ANYBODY, u64::from))?;
         span.store(MAGIC_AT, MAGIC)?;
@@ -211,28 +218,30 @@ impl Ring {
         Writing::new(self, local, span, (tail, head), None)
     }
 
-    /// Begins to write, behind what is there.
-    #[cfg(test)]
-    pub(super) fn write(self, local: Local<'_>) -> Result<Writing<'_>> {
-        let span = self.span(local)?;
-        let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
-        Writing::new(self, local, span, (tail, head), None)
-    }
-
     /// The same for a ring that others write to, too: they wait meanwhile.
     pub(super) fn write_locked(self, local: Local<'_>) -> Result<Writing<'_>> {
         let span = self.span(local)?;
         let held = local.lock(span.word(LOCK_AT)?)?;
+        self.write_holding(local, span, held)
+    }
+
+    fn write_holding<'a>(self, local: Local<'a>, span: Span<'a>, held: Locked<'a>) -> Result<Writing<'a>> {
         let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
-        Writing::new(self, local, span, (tail, head), Some(held))
+        // Whoever held it before may have been killed before it could say that these count.
+        let mut uncounted = self.read_in(span, tail)?;
+        while let Some(record) = uncounted.record()? {
+            if uncounted.skip(&record).wrapping_sub(tail) > self.bytes {
+                return Err(broken());
+            }
+        }
+        Writing::new(self, local, span, (uncounted.at, head), Some(held))
     }
 
     /// The same for whoever must not wait: nothing if somebody holds the lock for longer.
     pub(super) fn write_briefly(self, local: Local<'_>) -> Result<Option<Writing<'_>>> {
         let span = self.span(local)?;
         let Some(held) = local.lock_briefly(span.word(LOCK_AT)?)? else { return Ok(None) };
-        let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
-        Writing::new(self, local, span, (tail, head), Some(held)).map(Some)
+        self.write_holding(local, span, held).map(Some)
     }
 
     /// Begins to read behind `head`.
@@ -244,17 +253,28 @@ impl Ring {
     /// The same where a [mark](Self::mark) has led.
     #[inline(always)]
     pub(super) fn read_in(self, span: Span<'_>, head: u64) -> Result<Reading<'_>> {
-        let tail = span.load(TAIL_AT)?;
-        if tail.wrapping_sub(head) > self.bytes {
-            return Err(broken());
+        match head.is_multiple_of(8) {
+            true => Ok(Reading { ring: self, span, at: head, place: head % self.bytes }),
+            false => Err(broken()),
         }
-        Ok(Reading { ring: self, span, at: head, tail })
     }
 
     /// Whether something is there behind `head`.
     #[inline]
     pub(super) fn has_more(self, local: Local<'_>, head: u64) -> bool {
-        self.span(local).is_ok_and(|span| has_more(span, head))
+        self.span(local).is_ok_and(|span| self.has_more_in(span, head))
+    }
+
+    /// The same where a [mark](Self::mark) has led.
+    #[inline]
+    pub(super) fn has_more_in(self, span: Span<'_>, head: u64) -> bool {
+        span.load(FRAME_BYTES + head % self.bytes).is_ok_and(|first| first != 0)
+    }
+
+    /// Bytes of records that there is room for behind `tail`, if the reader is at `head`.
+    #[inline]
+    pub(super) fn room(self, tail: u64, head: u64) -> u64 {
+        (self.bytes - END_BYTES).saturating_sub(tail.wrapping_sub(head))
     }
 
     /// Gives room back up to `head`. Whether somebody waits for it. Only a `thorough` look surely sees somebody who says so at this moment:
@@ -264,18 +284,22 @@ impl Ring {
         free_up_to(self.span(local)?, head, is_thorough)
     }
 
-    /// Copies words or bytes to or from a place that may be at the end and the beginning of the records.
-    fn pieces(self, at: u64, bytes: usize) -> [(u64, std::ops::Range<usize>); 2] {
-        let place = at % self.bytes;
+    /// The place so many bytes behind one, of which there are not more than the ring has.
+    #[inline(always)]
+    fn behind(self, place: u64, bytes: u64) -> u64 {
+        let place = place + bytes;
+        if place >= self.bytes {
+            place - self.bytes
+        } else {
+            place
+        }
+    }
+
+    /// Copies bytes to or from a place that may be at the end and the beginning of the records.
+    fn pieces(self, place: u64, bytes: usize) -> [(u64, std::ops::Range<usize>); 2] {
         let first = bytes.min((self.bytes - place) as usize);
         [(FRAME_BYTES + place, 0..first), (FRAME_BYTES, first..bytes)]
     }
-}
-
-/// Whether something is there behind `head`, in a ring that a mark has led to.
-#[inline]
-pub(super) fn has_more(span: Span<'_>, head: u64) -> bool {
-    span.load(TAIL_AT).is_ok_and(|tail| tail != head)
 }
 
 /// [Gives room back](Ring::free_up_to) in a ring that a mark has led to.
@@ -290,6 +314,17 @@ pub(super) fn free_up_to(span: Span<'_>, head: u64, is_thorough: bool) -> Result
     Ok(hungry.load(Ordering::Relaxed) != 0 && hungry.swap(0, Ordering::AcqRel) != 0)
 }
 
+/// How far the reader has told a sender of another node that it has read, or is about to.
+#[inline]
+pub(super) fn told(span: Span<'_>) -> Result<u64> {
+    span.load(TOLD_AT)
+}
+
+/// It tells it now.
+pub(super) fn tell(span: Span<'_>, head: u64) -> Result<()> {
+    span.store(TOLD_AT, head)
+}
+
 /// Records that are being written: they count when they are [published](Self::publish).
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
@@ -297,9 +332,14 @@ pub(super) struct Writing<'a> {
     span: Span<'a>,
     from: u64,
     tail: u64,
+    /// The places of these.
+    start: u64,
+    place: u64,
     /// Up to where the reader is, as far as is known.
     head: u64,
-    _held: Option<Locked<'a>>,
+    /// The first word of the first record.
+    first: u64,
+    held: Option<Locked<'a>>,
 }
 
 impl<'a> Writing<'a> {
@@ -318,7 +358,8 @@ impl<'a> Writing<'a> {
         if span.load(CLOSED_AT)? != 0 {
             return Err(closed(local.rank_of(ring.address)));
         }
-        Ok(Writing { ring, span, from: tail, tail, head, _held: held })
+        let place = tail % ring.bytes;
+        Ok(Writing { ring, span, from: tail, tail, start: place, place, head, first: 0, held })
     }
 
     /// How many bytes were ever written.
@@ -332,7 +373,7 @@ impl<'a> Writing<'a> {
     }
 
     fn room(&self) -> u64 {
-        self.ring.bytes.saturating_sub(self.tail.wrapping_sub(self.head))
+        self.ring.room(self.tail, self.head)
     }
 
     /// Writes a record. False if there is no room for it: then the reader knows that somebody waits.
@@ -342,36 +383,38 @@ impl<'a> Writing<'a> {
         if bytes > self.room() && !self.look_again(bytes)? {
             return Ok(false);
         }
-        let place = self.tail % self.ring.bytes;
-        match place + HEAD_BYTES + body.len() as u64 <= self.ring.bytes {
+        let mut words = record.words();
+        let count = words_of(words[0]);
+        let words = &mut words[..count];
+        if self.tail == self.from {
+            // As long as this is zero nothing counts.
+            self.first = std::mem::take(&mut words[0]);
+        }
+        let (place, head_bytes) = (self.place, 8 * words.len() as u64);
+        match place + head_bytes + body.len() as u64 <= self.ring.bytes {
             true => {
-                let words = self.span.words(FRAME_BYTES + place, HEAD_WORDS)?;
-                words
-                    .iter()
-                    .zip(record.words())
-                    .for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-                self.span.write(FRAME_BYTES + place + HEAD_BYTES, body)?;
+                let there = self.span.words(FRAME_BYTES + place, words.len())?;
+                there.iter().zip(&*words).for_each(|(there, word)| there.store(*word, Ordering::Relaxed));
+                self.span.write(FRAME_BYTES + place + head_bytes, body)?;
             }
-            false => self.write_round(record, body)?,
+            false => self.write_round(words, body)?,
         }
         self.tail = self.tail.wrapping_add(bytes);
+        self.place = self.ring.behind(place, bytes);
+        self.span.word(FRAME_BYTES + self.place)?.store(0, Ordering::Relaxed);
         Ok(true)
     }
 
     /// Writes a record that goes round the end of the ring.
     #[inline(never)]
-    fn write_round(&self, record: &Record, body: &[u8]) -> Result<()> {
-        let mut words = [0; HEAD_BYTES as usize];
-        for (place, word) in words.chunks_exact_mut(8).zip(record.words()) {
-            place.copy_from_slice(&word.to_le_bytes());
+    fn write_round(&self, words: &[u64], body: &[u8]) -> Result<()> {
+        let mut place = self.place;
+        for word in words {
+            self.span.word(FRAME_BYTES + place)?.store(*word, Ordering::Relaxed);
+            place = self.ring.behind(place, 8);
         }
-        for (at, bytes, source) in [
-            (self.tail, HEAD_BYTES as usize, &words[..]),
-            (self.tail.wrapping_add(HEAD_BYTES), body.len(), body),
-        ] {
-            for (place, range) in self.ring.pieces(at, bytes) {
-                self.span.write(place, &source[range])?;
-            }
+        for (place, range) in self.ring.pieces(place, body.len()) {
+            self.span.write(place, &body[range])?;
         }
         Ok(())
     }
@@ -398,6 +441,13 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
+    /// How far the reader has read, for whoever asked for this to be written. The reader need not say so.
+    pub(super) fn tell_head(&self) -> Result<u64> {
+        let head = self.span.load(HEAD_AT)?;
+        self.span.store(TOLD_AT, head)?;
+        Ok(head)
+    }
+
     /// Says that somebody waits for room. Whoever sees what was written sees that.
     pub(super) fn say_hungry(&self) -> Result<()> {
         self.span.store(HUNGRY_AT, 1)
@@ -409,7 +459,10 @@ impl<'a> Writing<'a> {
         if self.tail == self.from {
             return Ok(false);
         }
-        self.span.store(TAIL_AT, self.tail)?;
+        self.span.store(FRAME_BYTES + self.start, self.first)?;
+        if self.held.is_some() {
+            self.span.store(TAIL_AT, self.tail)?;
+        }
         Ok(true)
     }
 }
@@ -420,82 +473,83 @@ pub(super) struct Reading<'a> {
     ring: Ring,
     span: Span<'a>,
     at: u64,
-    tail: u64,
+    place: u64,
 }
 
 impl Reading<'_> {
+    /// The first word of the next record; zero if there is none. What is behind it is as it was written before.
+    #[inline(always)]
+    fn first(&self) -> Result<u64> {
+        self.span.load(FRAME_BYTES + self.place)
+    }
+
     /// The next record, if there is one.
     #[inline]
     pub(super) fn record(&self) -> Result<Option<Record>> {
-        let there = self.tail.wrapping_sub(self.at);
-        if there == 0 {
+        let first = self.first()?;
+        if first == 0 {
             return Ok(None);
         }
-        if there < HEAD_BYTES {
-            return Err(broken());
-        }
-        let record = Record::from_words(self.head_words()?).ok_or_else(broken)?;
-        match record.body_bytes() <= self.ring.bytes && record.ring_bytes() <= there {
+        let record = Record::from_words(self.head_words(first)?).ok_or_else(broken)?;
+        match self.can_hold(&record) {
             true => Ok(Some(record)),
             false => Err(broken()),
         }
     }
 
+    fn can_hold(&self, record: &Record) -> bool {
+        record.body_bytes() <= self.ring.bytes && record.ring_bytes() <= self.ring.bytes - END_BYTES
+    }
+
     /// The next record, if it is a short message whose words are in one piece: a quick look, which says nothing of all others.
     #[inline(always)]
     pub(super) fn short(&self) -> Option<Record> {
-        let there = self.tail.wrapping_sub(self.at);
-        let place = self.at % self.ring.bytes;
-        if there < HEAD_BYTES || place + HEAD_BYTES > self.ring.bytes {
+        if self.place + 8 * SHORT_WORDS as u64 > self.ring.bytes {
             return None;
         }
-        let words = self.span.words(FRAME_BYTES + place, SHORT_WORDS).ok()?;
-        let record = Record::short([0, 1, 2, 3].map(|at: usize| words[at].load(Ordering::Relaxed)))?;
-        (record.body_bytes() <= self.ring.bytes && record.ring_bytes() <= there).then_some(record)
+        let words = self.span.words(FRAME_BYTES + self.place, SHORT_WORDS).ok()?;
+        let first = words[0].load(Ordering::Acquire);
+        let record =
+            Record::short([first, words[1].load(Ordering::Relaxed), words[2].load(Ordering::Relaxed)])?;
+        self.can_hold(&record).then_some(record)
     }
 
     /// Whether nothing is there.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.tail == self.at
+        self.first().is_ok_and(|first| first == 0)
     }
 
-    /// The words of the next record. Each is read once.
+    /// The words of the next record, behind the first. Each is read once.
     #[inline]
-    fn head_words(&self) -> Result<[u64; HEAD_WORDS]> {
+    fn head_words(&self, first: u64) -> Result<[u64; HEAD_WORDS]> {
         let mut words = [0; HEAD_WORDS];
-        let place = self.at % self.ring.bytes;
-        if place + HEAD_BYTES <= self.ring.bytes {
-            let there = self.span.words(FRAME_BYTES + place, HEAD_WORDS)?;
-            words.iter_mut().zip(there).for_each(|(word, there)| *word = there.load(Ordering::Relaxed));
-            return Ok(words);
-        }
-        let mut bytes = [0; HEAD_BYTES as usize];
-        self.copy_out(self.at, &mut bytes)?;
-        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*place);
+        words[0] = first;
+        for (word, number) in words.iter_mut().zip(0..words_of(first) as u64).skip(1) {
+            let place = self.ring.behind(self.place, 8 * number);
+            *word = self.span.word(FRAME_BYTES + place)?.load(Ordering::Relaxed);
         }
         Ok(words)
     }
 
-    /// Copies the beginning of the body of the next record.
-    pub(super) fn body(&self, into: &mut [u8]) -> Result<()> {
-        self.copy_out(self.at.wrapping_add(HEAD_BYTES), into)
+    /// Copies the beginning of the body of the next record, which is this one.
+    pub(super) fn body(&self, record: &Record, into: &mut [u8]) -> Result<()> {
+        self.copy_out(self.ring.behind(self.place, record.head_bytes()), into)
     }
 
     /// Goes on behind a record. How far that is.
     pub(super) fn skip(&mut self, record: &Record) -> u64 {
         self.at = self.at.wrapping_add(record.ring_bytes());
+        self.place = self.ring.behind(self.place, record.ring_bytes());
         self.at
     }
 
     #[inline]
-    fn copy_out(&self, at: u64, into: &mut [u8]) -> Result<()> {
-        let place = at % self.ring.bytes;
+    fn copy_out(&self, place: u64, into: &mut [u8]) -> Result<()> {
         if place + into.len() as u64 <= self.ring.bytes {
             return self.span.read(FRAME_BYTES + place, into);
         }
-        for (place, range) in self.ring.pieces(at, into.len()) {
+        for (place, range) in self.ring.pieces(place, into.len()) {
             self.span.read(place, &mut into[range])?;
         }
         Ok(())

@@ -18,7 +18,7 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
     for round in 0..200u64 {
         let length = (round * 37 % 200) as usize;
         let body: Vec<u8> = (0..length).map(|at| (at as u64 + round) as u8).collect();
-        let mut writing = ring.write(local).unwrap();
+        let mut writing = ring.write_locked(local).unwrap();
         assert!(writing.push(&short(round, length), &body).unwrap(), "round {round}");
         assert!(ring.read(local, head).unwrap().record().unwrap().is_none(), "it does not count yet");
         assert!(writing.publish().unwrap());
@@ -29,7 +29,7 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
         assert!(reading.short().is_none_or(|seen| seen == record) && !reading.is_empty());
         quick += u32::from(reading.short().is_some());
         let mut read = vec![0; length];
-        reading.body(&mut read).unwrap();
+        reading.body(&record, &mut read).unwrap();
         assert_eq!(read, body);
         head = reading.skip(&record);
         assert!(reading.record().unwrap().is_none() && reading.short().is_none() && reading.is_empty());
@@ -37,7 +37,7 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
     }
     assert!((150..200).contains(&quick), "{quick} quick looks");
     ring.raze(local);
-    assert!(ring.write(local).is_err() && Ring::lane_of(local, 0, ring.address).is_err());
+    assert!(ring.write_locked(local).is_err() && Ring::lane_of(local, 0, ring.address).is_err());
     world.finalize().unwrap();
 }
 
@@ -53,7 +53,7 @@ fn a_ring_that_is_full_knows_that_somebody_waits() {
     while writing.push(&short(count, 80), &[7; 80]).unwrap() {
         count += 1;
     }
-    assert_eq!(count, MAILBOX_BYTES / 128);
+    assert_eq!(count, (MAILBOX_BYTES - 8) / 104);
     assert!(writing.publish().unwrap());
     assert!(!ring.write_locked(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
     let mut reading = ring.read(local, 0).unwrap();
@@ -65,35 +65,71 @@ fn a_ring_that_is_full_knows_that_somebody_waits() {
 }
 
 #[test]
+fn records_of_a_writer_that_was_killed_count_or_do_not_and_the_next_one_goes_on_behind_them() {
+    let world = World::init().unwrap();
+    let local = world.local();
+    let ring = Ring::lane(local, 0, 512).unwrap();
+    let write = |tags: &[u64], counts: bool| {
+        let mut writing = ring.write_locked(local).unwrap();
+        tags.iter().for_each(|tag| assert!(writing.push(&short(*tag, 8), &[*tag as u8; 8]).unwrap()));
+        if counts {
+            assert!(writing.publish().unwrap());
+        }
+    };
+    let mut head = 0;
+    let mut read = || {
+        let mut reading = ring.read(local, head).unwrap();
+        let mut tags = Vec::new();
+        while let Some(record) = reading.record().unwrap() {
+            tags.push(record.envelope().unwrap().tag);
+            head = reading.skip(&record);
+        }
+        ring.free_up_to(local, head, true).unwrap();
+        tags
+    };
+    for round in 0..50 {
+        // Killed before anything counts.
+        write(&[90, 91], false);
+        assert_eq!(read(), [0u64; 0], "round {round}");
+        // Killed before the tail was moved: what counts may have been read, or not.
+        let tail = local.span(ring.address, 192).unwrap().load(64).unwrap();
+        write(&[1, 2], true);
+        local.span(ring.address, 192).unwrap().store(64, tail).unwrap();
+        let early = if round % 2 == 0 { read() } else { Vec::new() };
+        write(&[3], true);
+        assert_eq!([early, read()].concat(), [1, 2, 3], "round {round}");
+    }
+    ring.raze(local);
+    world.finalize().unwrap();
+}
+
+#[test]
 fn what_nobody_writes_into_a_ring_is_refused() {
     let world = World::init().unwrap();
     let local = world.local();
     let ring = Ring::lane(local, 3, 256).unwrap();
     assert!(Ring::lane_of(local, 3, ring.address).is_ok() && Ring::lane_of(local, 4, ring.address).is_err());
     let span = local.span(ring.address, 256).unwrap();
-    for tail in [u64::MAX, 8, 257, 1 << 60] {
+    for tail in [u64::MAX, 4, 264, 1 << 60] {
         span.store(64, tail).unwrap();
-        let read = ring.read(local, 0).and_then(|reading| reading.record());
-        assert!(read.is_err(), "{tail}: {read:?}");
-        assert!(ring.read(local, 0).map_or(None, |reading| reading.short()).is_none(), "{tail}");
-        assert!(tail == 8 || ring.write(local).is_err(), "{tail}");
+        assert!(ring.write_locked(local).is_err(), "{tail}");
     }
+    assert!(ring.read(local, 4).is_err());
     // The last bytes that can ever be written.
     span.store(64, !15).unwrap();
     span.store(128, !15).unwrap();
-    assert!(ring.write(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
+    assert!(ring.write_locked(local).unwrap().push(&short(0, 80), &[7; 80]).unwrap());
+    span.store(64, 0).unwrap();
     span.store(128, 0).unwrap();
-    span.store(64, 48).unwrap();
-    // A body that is longer than what is there, longer than the ring, longer than anything.
-    for bytes in [8, 300, u64::MAX, u64::MAX - 6] {
-        span.store(192, 1).unwrap();
-        span.store(192 + 24, bytes).unwrap();
+    // A body that is longer than the ring, or than anything, and what is no record.
+    for first in [1 | 233 << 32, 1 | 300 << 32, u64::MAX, 1 | u64::MAX << 32, 12] {
+        span.store(192, first).unwrap();
         let reading = ring.read(local, 0).unwrap();
-        assert!(reading.record().is_err() && reading.short().is_none(), "{bytes}");
+        assert!(reading.record().is_err() && reading.short().is_none(), "{first:#x}");
+        assert!(ring.write_locked(local).is_err(), "{first:#x}");
     }
     // What is no short message, and one that says more.
-    span.store(192 + 24, 0).unwrap();
-    for (kind, is_short) in [(1, true), (2, false), (7, false), (0x101, false), (77, false)] {
+    for (kind, is_short) in [(0, false), (1, true), (2, false), (7, false), (0x101, false), (77, false)] {
         span.store(192, kind).unwrap();
         assert_eq!(ring.read(local, 0).unwrap().short().is_some(), is_short, "{kind}");
     }

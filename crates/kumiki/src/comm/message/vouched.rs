@@ -19,8 +19,8 @@ impl<'w> Messages<'w> {
         vouch: impl FnOnce() -> Result<Vouched>,
     ) -> Result<MessageSending<'w>> {
         let (world, to) = (self.world(), self.to(to, tag));
-        let request = match world.note(world.start_short(to, message))? {
-            Started::Gone => None,
+        let request = match world.note(world.start_short(to, message, false))? {
+            Started::Gone | Started::Full => None,
             Started::Waits(request) => Some(request),
             Started::TooLong => {
                 let memory = vouch()?;

@@ -8,11 +8,14 @@ use crate::contract::{
 };
 use crate::os::socket;
 use crate::tcp::buffers::{fill, Buffers, LEAD_BYTES};
-use crate::tcp::in_place::{self, InPlace};
+use crate::tcp::in_place::{self, InPlace, Memory};
 use crate::wire::{Header, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::Result;
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+
+/// A payload of so many bytes that stays as it is is sent from where it lies, and kept there.
+const LEAST_SHARED_BYTES: u64 = 16 * 1024;
 
 impl Link {
     /// Sends the next frame of the first message. Returns whether to go on with the next one.
@@ -39,6 +42,11 @@ impl Link {
                 // A fault that damages bytes damages a copy of them.
                 if total >= IN_PLACE_BYTES && !self.corrupt_next {
                     if let Some(sent) = self.send_in_place(&message, source, total, buffers, sink)? {
+                        return Ok(sent);
+                    }
+                }
+                if total >= LEAST_SHARED_BYTES && !self.corrupt_next {
+                    if let Some(sent) = self.send_shared(&message, source, total, sink)? {
                         return Ok(sent);
                     }
                 }
@@ -118,17 +126,43 @@ impl Link {
         }
         // A source of no kind is lent by nobody.
         let source = if std::mem::take(&mut buffers.tear_next) { Source::default() } else { source };
-        let mut frame = InPlace::new(sealed, source, offset, piece);
+        self.begin_in_place(InPlace::new(sealed, Memory::Lent(source), offset, piece), sink).map(Some)
+    }
+
+    /// Sends a piece of a payload that stays as it is, and keeps it there; `None` if there is no such memory. Returns whether all went.
+    fn send_shared(
+        &mut self,
+        message: &Message,
+        source: Source,
+        total: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Option<bool>> {
+        let offset = self.progress;
+        let piece = self.next_piece(total - offset, USUAL_PIECE_BYTES, PIECE_BYTES);
+        let Some(bytes) = sink.share(source) else { return Ok(None) };
+        let Some(part) = bytes.get(offset as usize..).and_then(|rest| rest.get(..piece)) else {
+            return Ok(None);
+        };
+        let crc = socket::checksum(part);
+        let sealed = self.seal_piece(message, total, piece, 0, crc)?;
+        if std::mem::take(&mut self.drop_next) {
+            return Ok(Some(true));
+        }
+        self.begin_in_place(InPlace::new(sealed, Memory::Shared(bytes), offset, piece), sink).map(Some)
+    }
+
+    /// Sends a frame in place, and keeps it if it must go on, or may have to go again. Returns whether all went.
+    fn begin_in_place(&mut self, mut frame: InPlace, sink: &mut dyn Sink) -> Result<bool> {
         let sent = self.send_frame(&mut frame, sink);
         if self.stream.is_some() {
             self.keep_in_place(frame);
-            return sent.map(Some);
+            return sent;
         }
         let sent = sent?;
         if !sent {
             self.unsent = Some(Box::new(Unsent::InPlace(frame)));
         }
-        Ok(Some(sent))
+        Ok(sent)
     }
 
     /// Sends a copy of a piece of a payload. Returns whether to go on.

@@ -4,7 +4,7 @@ use super::{Link, Received, LEAST_IN_PLACE_BYTES};
 use crate::contract::{Outbox, Sink, FLAG_MORE};
 use crate::os::socket;
 use crate::tcp::admission::Admission;
-use crate::tcp::buffers::{Buffers, BLOCK_BYTES};
+use crate::tcp::buffers::{Buffers, BLOCK_BYTES, FIRST_RECEIVE_BYTES};
 use crate::wire::{Event, Landed, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::os::fd::AsFd;
@@ -88,7 +88,7 @@ impl Link {
     fn read(&mut self, buffers: &mut Buffers, sink: &mut dyn Sink) -> Result<Read> {
         let left = self.wire.payload_left() as usize;
         // The headers of a bundle are fewer.
-        if left >= LEAST_IN_PLACE_BYTES && self.incoming.flags & FLAG_UNSTEADY != 0 {
+        if left >= LEAST_IN_PLACE_BYTES {
             if let Some(read) = self.read_in_place(left, &mut buffers.scratch, sink)? {
                 return Ok(read);
             }
@@ -99,6 +99,10 @@ impl Link {
         let most = match &self.mending {
             // What comes behind belongs to another link.
             Some(_) => self.wire.missing().min(buffers.scratch.len()),
+            // The next payload may well be as large as the last one, and have a place.
+            None if left == 0 && self.expects_large && self.incoming.kind != self.homeless => {
+                FIRST_RECEIVE_BYTES.min(buffers.scratch.len())
+            }
             None => buffers.scratch.len(),
         };
         let bytes = socket::receive(self.fd.as_fd(), &mut buffers.scratch[..most], false)?;
@@ -113,9 +117,15 @@ impl Link {
         scratch: &mut [u8],
         sink: &mut dyn Sink,
     ) -> Result<Option<Read>> {
-        let at = self.incoming.payload_bytes - left as u32;
-        let place = sink.place(self.peer.unwrap_or_default(), &self.incoming, at, left);
-        let Some(mut place) = place else { return Ok(None) };
+        let (at, from) = (self.incoming.payload_bytes - left as u32, self.peer.unwrap_or_default());
+        let place = match self.incoming.flags & FLAG_UNSTEADY {
+            0 => sink.room(from, &self.incoming, at, left),
+            _ => sink.place(from, &self.incoming, at, left),
+        };
+        let Some(mut place) = place else {
+            self.homeless = self.incoming.kind;
+            return Ok(None);
+        };
         let bytes = socket::receive_into(self.fd.as_fd(), &mut place, &mut scratch[..FRAME_HEADER_BYTES])?;
         let in_place = bytes.min(left);
         let landed = self.wire.payload_summed(in_place, |crc| place.checksum_more(crc, in_place));
@@ -165,6 +175,7 @@ impl Link {
             Event::Frame(header) => {
                 self.expects_frames()?;
                 self.incoming = header;
+                self.expects_large = header.payload_bytes as usize >= LEAST_IN_PLACE_BYTES;
                 // A message may end in the middle, when its memory is gone: what begins anew is not torn by it.
                 self.torn &= header.payload_bytes > 0 && header.d > 0;
                 if header.payload_bytes == 0 {

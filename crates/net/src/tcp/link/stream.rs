@@ -1,7 +1,7 @@
 //! The stream of a link that outlives its connection: what was sent is kept until the peer has acknowledged it.
 //!
-//! Small frames are copied, and large payloads keep the buffer in which they were sent; what was sent in place is kept as where it
-//! lies, and read once more if it must be sent again (it may be torn then, as ever). The link is established only when each side
+//! Small frames are copied, and large payloads keep the buffer in which they were sent, or that the sink shares; what was sent in place is kept as
+//! where it lies, and read once more if it must be sent again (it may be torn then, as ever). The link is established only when each side
 //! knows that the other has the stream, too: until then it carries nothing, and can be given up like a call that failed.
 
 use super::{Link, Unsent};
@@ -55,9 +55,10 @@ pub(in crate::tcp) struct Stream {
     has_told_last: bool,
     /// Where the acknowledgements at the end of the stream begin, and where they end: nobody acknowledges those.
     tail: (u64, u64),
-    /// Buffers of large frames that are kept, and bytes of copies.
+    /// Buffers of large frames that are kept, and payloads that are shared; bytes of copies, and of what is shared.
     frames: u32,
     copied_bytes: usize,
+    shared_bytes: usize,
 }
 
 /// A connection that broke.
@@ -102,6 +103,7 @@ impl Stream {
             tail: (0, 0),
             frames: 0,
             copied_bytes: 0,
+            shared_bytes: 0,
         }
     }
 
@@ -143,7 +145,8 @@ impl Stream {
 
     /// Bytes that are kept here, beside buffers of frames.
     pub(super) fn bytes(&self) -> usize {
-        self.copied_bytes + std::mem::size_of::<Stream>() + self.kept.chunks() * std::mem::size_of::<Unsent>()
+        let copies = self.copied_bytes + self.shared_bytes;
+        copies + std::mem::size_of::<Stream>() + self.kept.chunks() * std::mem::size_of::<Unsent>()
     }
 
     /// Whether the peer has all that was said to it, as far as that is ever acknowledged.
@@ -192,12 +195,17 @@ impl Stream {
     }
 
     fn let_go(&mut self, chunk: Unsent, buffers: &mut Buffers) {
-        let Unsent::Copied { bytes, .. } = chunk else { return };
-        if is_frame(&bytes) {
-            self.frames -= 1;
-            buffers.give(bytes);
-        } else {
-            self.copied_bytes -= bytes.capacity();
+        match chunk {
+            Unsent::Copied { bytes, .. } if is_frame(&bytes) => {
+                self.frames -= 1;
+                buffers.give(bytes);
+            }
+            Unsent::Copied { bytes, .. } => self.copied_bytes -= bytes.capacity(),
+            Unsent::InPlace(frame) if frame.is_shared() => {
+                self.frames -= 1;
+                self.shared_bytes -= frame.bytes();
+            }
+            Unsent::InPlace(_) => {}
         }
     }
 }
@@ -407,6 +415,10 @@ impl Link {
     pub(super) fn keep_in_place(&mut self, frame: InPlace) {
         if let Some(stream) = &mut self.stream {
             let (bytes, sent) = (frame.bytes(), frame.sent());
+            if frame.is_shared() {
+                stream.frames += 1;
+                stream.shared_bytes += bytes;
+            }
             stream.kept.push(Unsent::InPlace(frame), bytes as u64);
             stream.kept.sent(sent as u64);
         }

@@ -66,6 +66,14 @@ impl Lane {
         self.ring.write_at(local, &mut self.mark, (self.tail, self.head))
     }
 
+    /// The other rank, on another node, says that it has read so far.
+    pub(super) fn was_read_to(&mut self, head: u64) {
+        // Anything else is no number that it could have, or an older one.
+        if head.wrapping_sub(self.head) <= self.tail.wrapping_sub(self.head) {
+            self.head = head;
+        }
+    }
+
     /// So far is it on this node.
     #[inline]
     pub(super) fn has_written(&mut self, writing: &Writing<'_>) {
@@ -166,8 +174,7 @@ impl Out {
             return Ok(0);
         }
         let Some(mut lane) = self.lane_to_fill() else { return Ok(0) };
-        let under_way = lane.tail.wrapping_sub(lane.head);
-        let mut room = lane.ring.bytes.saturating_sub(under_way);
+        let mut room = lane.ring.room(lane.tail, lane.head);
         let (mut records, mut items, first, is_end) = (Vec::new(), Vec::new(), lane.tail, self.is_leaving);
         let mut push = |record: Record, room: &mut u64| {
             let bytes = record.ring_bytes();
@@ -220,7 +227,7 @@ impl Out {
         spares: &mut Spares,
         records: impl Iterator<Item = (&'a Record, &'a [u8])>,
     ) -> Result<()> {
-        let room = lane.ring.bytes.saturating_sub(lane.tail.wrapping_sub(lane.head));
+        let room = lane.ring.room(lane.tail, lane.head);
         let hungry = room < HEAD_BYTES + lane.ring.longest_body().min(LONGEST_FAR);
         // Each of them has its length, and few are many.
         let bytes = lane.tail.wrapping_sub(first) as usize;
@@ -249,17 +256,19 @@ impl Out {
         if waits || !self.refused.is_empty() || self.pause.until_ns != 0 {
             return None;
         }
+        let (record, first) = (record(world, note, false), lane.tail);
+        let longest = HEAD_BYTES + lane.ring.longest_body();
+        let has_room = |lane: &Lane| record.ring_bytes() <= lane.ring.room(lane.tail, lane.head).min(longest);
         // What is long gives its memory back soon.
-        if self.posted.len() >= MOST_POSTED / 2 || body.len() >= LEAST_SPARE {
+        if self.posted.len() >= MOST_POSTED / 2 || body.len() >= LEAST_SPARE || !has_room(&lane) {
             match self.reap_lane(world, spares) {
                 Ok(_) if self.posted.len() >= MOST_POSTED || self.pause.until_ns != 0 => return None,
                 Ok(_) => {}
                 Err(error) => return Some(Err(error)),
             }
         }
-        let (record, first) = (record(world, note, false), lane.tail);
-        let room = lane.ring.bytes.saturating_sub(lane.tail.wrapping_sub(lane.head));
-        if record.ring_bytes() > room.min(HEAD_BYTES + lane.ring.longest_body()) {
+        lane.head = self.lane.map_or(lane.head, |lane| lane.head);
+        if !has_room(&lane) {
             return None;
         }
         lane.tail = lane.tail.wrapping_add(record.ring_bytes());
@@ -283,9 +292,12 @@ impl Out {
         while let Some((answer, request)) = self.posted.front().and_then(answer_of) {
             let Some(batch) = self.posted.pop_front() else { break };
             match answer {
-                Ok(_) if self.refused.is_empty() => {
+                Ok(reply) if self.refused.is_empty() => {
                     self.pause = Default::default();
                     spares.keep(world, request);
+                    if let (Some(lane), Some(head)) = (&mut self.lane, reply.first_chunk()) {
+                        lane.was_read_to(u64::from_le_bytes(*head));
+                    }
                     if batch.is_end {
                         self.lane = None;
                     }
