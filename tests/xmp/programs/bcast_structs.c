@@ -57,8 +57,9 @@ int main(void)
     x = me;
 #pragma xmp bcast (x) from line[2]
     CHECK(x == 5);
+    x = 10 * me;
 #pragma xmp bcast (x)
   }
-  CHECK(row == 0 || x == 5);
+  CHECK(row == 0 || x == 30);
   return wrong != 0;
 }

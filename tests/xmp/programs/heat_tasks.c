@@ -92,8 +92,8 @@ int main(void)
   }
   both[0][0] = both[1][0] = change;
   both[0][1] = both[1][1] = sum;
-#pragma xmp bcast (both[0]) from p[1]
-#pragma xmp bcast (both[1]) from p[3] on p
+#pragma xmp bcast (both[0]) from p[0]
+#pragma xmp bcast (both[1]) from p[2] on p
   want = alone(N, &wanted);
   CHECK(fabs(both[0][0] - want) < 1e-12 && fabs(both[0][1] - wanted) < 1e-8);
   want = alone(M, &wanted);

@@ -74,7 +74,6 @@ int main(void)
   n = 0;
 #pragma xmp loop (j) on t(j,4) reduction(+:n)
   for (j = 0; j < M; j++) n += a[4][j];
-#pragma xmp bcast (n) from p(1,1) on p(:,1)
   {
     int seen = 0;
 #pragma xmp task on t(:,4)
