@@ -2,7 +2,7 @@
 
 use super::nodes::{dimensions, text, Nodes};
 use super::references::{KxmpRef, Subscript, Tag};
-use super::{edge, sets};
+use super::{edge, edge_or, sets};
 use crate::api::buffers::list;
 use crate::guard::misuse;
 use kumiki::array::{self, Sub};
@@ -258,10 +258,13 @@ pub unsafe extern "C" fn kxmp_template_make(
 /// `slot` must be readable, and a template in it one of this library, or NULL.
 #[no_mangle]
 pub unsafe extern "C" fn kxmp_template_leave(slot: *const *const Template) {
-    // SAFETY: as the caller promises.
-    if let Some(template) = unsafe { slot.as_ref().and_then(|slot| slot.as_ref()) } {
-        template.in_use.store(false, Ordering::Relaxed);
-    }
+    edge_or("kxmp_template_leave", (), || {
+        // SAFETY: as the caller promises.
+        if let Some(template) = unsafe { slot.as_ref().and_then(|slot| slot.as_ref()) } {
+            template.in_use.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    });
 }
 
 /// Bounds that C gives.

@@ -8,7 +8,7 @@ use crate::array::space::misuse;
 use crate::comm::message::{Came, Lying, Tag, SHORT_BYTES};
 use crate::comm::rows::{copy_between, Rows, Section, Sink, Source, STAGE_BYTES};
 use crate::comm::{MessageReceiving, MessageSending, Messages};
-use crate::{Error, Pending, Rank, Result, World};
+use crate::{Error, Pending, Purpose, Rank, Result, World};
 use kumiki_mem::Booking;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -94,7 +94,10 @@ pub struct Underway<'w> {
     world: &'w World,
     plan: Arc<Plan>,
     sending: Vec<Sent<'w>>,
-    receiving: Vec<MessageReceiving<'w, u8>>,
+    /// What is not received yet.
+    receiving: VecDeque<MessageReceiving<'w, u8>>,
+    /// For all that comes.
+    booked: Option<Booking>,
     /// What stays with this rank, as it was.
     kept: Scratch,
 }
@@ -218,6 +221,9 @@ impl<'p> Leg<'p> {
     fn check(&self, came: usize, due: usize) -> Result<()> {
         match (self.rank, due.min(self.chunk)) {
             (_, wanted) if wanted == came => Ok(()),
+            (rank, _) if came == 0 => Err(Error::Refused(format!(
+                "rank {rank} does not send its part of an array: it was given an error in the same call"
+            ))),
             (rank, wanted) => Err(Error::Misuse(format!(
                 "rank {rank} sends {came} bytes of an array where {wanted} are expected: do all ranks make the same calls?"
             ))),
@@ -228,20 +234,44 @@ impl<'p> Leg<'p> {
 impl Plan {
     /// Sends what others get. When this returns the program may change the source.
     pub fn start<'w>(self: &Arc<Self>, world: &'w World, from: &[u8]) -> Result<Underway<'w>> {
-        let (outs, ins) = self.numbered(world);
-        world.note(self.check("source", from.len(), self.from_bytes))?;
+        let (mut outs, ins) = self.numbered(world);
+        let started = self.start_numbered(world, from, &mut outs, &ins);
+        if started.is_err() {
+            refuse(world, &outs);
+        }
+        started
+    }
+
+    fn start_numbered<'w>(
+        self: &Arc<Self>,
+        world: &'w World,
+        from: &[u8],
+        outs: &mut [Leg<'_>],
+        ins: &[Leg<'_>],
+    ) -> Result<Underway<'w>> {
         let messages = world.messages().context(CONTEXT);
-        let posted = ins.iter().flat_map(|leg| (0..leg.rounds()).map(|_| (leg.rank, leg.number)));
-        let post = |(rank, number)| messages.start_receive::<u8>(rank, number);
-        let kept = Scratch::default();
-        let mut underway =
-            Underway { world, plan: self.clone(), sending: Vec::new(), receiving: Vec::new(), kept };
-        underway.receiving = posted.map(post).collect::<Result<_>>()?;
+        let mut underway = Underway {
+            world,
+            plan: self.clone(),
+            sending: Vec::new(),
+            receiving: VecDeque::new(),
+            booked: None,
+            kept: Scratch::default(),
+        };
+        for leg in ins {
+            for _ in 0..leg.rounds() {
+                underway.receiving.push_back(messages.start_receive::<u8>(leg.rank, leg.number)?);
+            }
+        }
+        world.note(self.check("source", from.len(), self.from_bytes))?;
+        // What comes may lie here until it is finished.
+        let coming: usize = ins.iter().map(|leg| leg.left).sum();
+        underway.booked = Some(world.note(world.book(Purpose::Comm, coming as u64))?);
         let plans = &world.arrays().plans;
         let mut stage = plans.scratch(world, STAGE_BYTES)?;
-        for mut leg in outs {
+        for leg in outs {
             while leg.left > 0 {
-                underway.sending.push(send(world, messages, &mut leg, from, &mut stage.memory)?);
+                underway.sending.push(send(world, messages, leg, from, &mut stage.memory)?);
             }
         }
         plans.use_again(stage);
@@ -271,11 +301,12 @@ impl Plan {
     }
 
     fn exchange(&self, world: &World, mut memory: Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
-        let (outs, ins) = self.numbered(world);
+        let (mut outs, ins) = self.numbered(world);
         let mut ins: Vec<Incoming<'_, '_>> = ins.into_iter().map(Incoming::new).collect();
-        let exchanged = self.exchange_numbered(world, &mut memory, put, outs, &mut ins);
+        let exchanged = self.exchange_numbered(world, &mut memory, put, &mut outs, &mut ins);
         if exchanged.is_err() {
-            // Who sends the rest need not wait for this rank.
+            // Who waits for the rest, or sends it, need not wait for this rank.
+            refuse(world, &outs);
             let messages = world.messages().context(CONTEXT);
             ins.iter().for_each(|incoming| incoming.throw_away(messages));
         }
@@ -287,7 +318,7 @@ impl Plan {
         world: &'w World,
         memory: &mut Memory<'_>,
         put: &mut Put<'_, '_>,
-        outs: Vec<Leg<'_>>,
+        outs: &mut [Leg<'_>],
         ins: &mut [Incoming<'_, 'w>],
     ) -> Result<()> {
         world.note(self.check("source", memory.source().len(), self.from_bytes))?;
@@ -304,7 +335,7 @@ impl Plan {
         world: &'w World,
         memory: &mut Memory<'_>,
         put: &mut Put<'_, '_>,
-        (mut outs, ins): (Vec<Leg<'_>>, &mut [Incoming<'_, 'w>]),
+        (outs, ins): (&mut [Leg<'_>], &mut [Incoming<'_, 'w>]),
         stage: &mut [u8],
     ) -> Result<()> {
         let messages = world.messages().context(CONTEXT);
@@ -384,8 +415,10 @@ impl Plan {
             Came::Whole(whole) => whole.len(),
             Came::Lies(lying) => lying.bytes() as usize,
         };
-        world.note(incoming.leg.check(bytes, incoming.due))?;
-        incoming.due -= bytes;
+        let due = incoming.due;
+        // Behind an empty one nothing comes.
+        incoming.due -= if bytes == 0 { due } else { due.min(incoming.leg.chunk) };
+        world.note(incoming.leg.check(bytes, due))?;
         match came {
             Came::Lies(lying) => match lying.span() {
                 Some(span) => {
@@ -503,6 +536,15 @@ impl Plan {
     }
 }
 
+/// Tells those who wait for what is not sent.
+fn refuse(world: &World, outs: &[Leg<'_>]) {
+    let messages = world.messages().context(CONTEXT);
+    for leg in outs.iter().filter(|leg| leg.left > 0) {
+        // Who cannot be told is gone, or is told so by another error.
+        let _ = messages.start_short(leg.rank, leg.number, &[]).map(drop);
+    }
+}
+
 /// Packs the next message to a peer, and begins to send it.
 fn send<'w>(
     world: &'w World,
@@ -560,10 +602,9 @@ impl Underway<'_> {
     fn end(mut self, to: &mut [u8], put: &mut Put<'_, '_>) -> Result<()> {
         let plan = self.plan.clone();
         self.world.note(plan.check("target", to.len(), plan.to_bytes))?;
-        let mut receiving = std::mem::take(&mut self.receiving).into_iter();
         for mut leg in plan.legs(&plan.takes, |_| 0) {
             while leg.left > 0 {
-                let Some(next) = receiving.next() else { break };
+                let Some(next) = self.receiving.pop_front() else { break };
                 let message = next.wait()?.elements;
                 self.world.note(leg.check(message.len(), leg.left))?;
                 leg.unpack(&message[..], to, put, &mut [])?;
@@ -571,6 +612,7 @@ impl Underway<'_> {
         }
         plan.put_kept(&self.kept.memory, to, put)?;
         self.world.arrays().plans.use_again(std::mem::take(&mut self.kept));
+        self.booked = None;
         std::mem::take(&mut self.sending).into_iter().try_for_each(Sent::wait)?;
         plan.see_notes_off(self.world)
     }

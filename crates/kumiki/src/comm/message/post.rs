@@ -252,11 +252,6 @@ impl Post {
         broken.or(blocked).cloned()
     }
 
-    /// Why nothing more can be read of what has come.
-    pub(super) fn cannot_read(&self) -> Option<Error> {
-        self.broken.as_ref().or(self.blocked.as_ref()).cloned()
-    }
-
     /// Nobody waits for a request any more: what is not on its way is not sent, or received.
     pub(super) fn give_up(&mut self, request: u64, peer: Option<Rank>) {
         let out = peer.and_then(|to| self.outs.get_mut(&to));

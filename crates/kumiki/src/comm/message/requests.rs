@@ -246,7 +246,14 @@ impl World {
                 Glance::Found(read) => return Ok(Begun::Done(Ok(Received::Read(read)))),
                 // Whoever waits looks soon, and what was kept for it need not be looked for.
                 Glance::Nothing => post.want(selector, true),
-                Glance::Unclear if post.has_kept(&selector) => post.want(selector, true),
+                Glance::Unclear if post.has_kept(&selector) => {
+                    let request = post.want(selector, true);
+                    // Who has sent it may wait for credit.
+                    if selector.source.is_none_or(|source| post.keeps_back(source, None)) {
+                        self.advance_post(post);
+                    }
+                    request
+                }
                 Glance::Unclear => self.begin_receiving(post, selector, true, None)?,
             };
             Ok(match post.done.remove(request) {
@@ -471,8 +478,11 @@ impl World {
                 self.ask_before_sleep([peer]);
                 let nap = Nap::now(self);
                 let gone = |post: &mut Post| match post.keeps_back(peer, request) {
-                    // Credit for it may be behind what cannot be read.
-                    true => post.cannot_read().map(Err),
+                    // Credit for it may be behind what cannot be read. What is said about messages needs none.
+                    true => {
+                        let trouble = request.and_then(|request| post.trouble_of(request, Some(peer)));
+                        trouble.or_else(|| post.broken.clone()).map(Err)
+                    }
                     false => Some(Ok(())),
                 };
                 let turn = || match self.comm().poll(self, |post| nap.look(post, gone)) {

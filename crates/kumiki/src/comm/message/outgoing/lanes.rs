@@ -263,6 +263,8 @@ impl Out {
         if self.posted.len() >= MOST_POSTED / 2 || body.len() >= LEAST_SPARE || !has_room(&lane) {
             match self.reap_lane(world, spares) {
                 Ok(_) if self.posted.len() >= MOST_POSTED || self.pause.until_ns != 0 => return None,
+                // What was refused goes first.
+                Ok(_) if !self.queue.is_empty() || !self.refused.is_empty() => return None,
                 Ok(_) => {}
                 Err(error) => return Some(Err(error)),
             }
