@@ -172,9 +172,12 @@ impl Drive {
         loop {
             let seen = self.waiting.service.load(Ordering::SeqCst);
             let turns = self.waiting.inline_turns.load(Ordering::Relaxed);
-            let asleep = self.waiting.poller.load(Ordering::Acquire);
-            // Who sleeps for a message does not ring when it leaves, for it is back soon, or this thread is.
-            let rings = asleep && self.waiting.for_messages.load(Ordering::Relaxed) == 0;
+            let for_messages = || self.waiting.for_messages.load(Ordering::SeqCst) > 0;
+            let is_for_messages = for_messages();
+            let asleep = self.waiting.poller.load(Ordering::SeqCst);
+            // Who sleeps for a message does not ring when it leaves, for it is back soon, or this thread is. It may have come or gone meanwhile.
+            let rings =
+                asleep && !is_for_messages && !for_messages() && self.waiting.poller.load(Ordering::SeqCst);
             let most_us = if asleep { longest_us.max(MESSAGE_NAP_US) } else { longest_us };
             self.waiting.service_naps.store(true, Ordering::SeqCst);
             if !self.closed.load(Ordering::Acquire) && self.waiting.kept.load(Ordering::SeqCst) == 0 {

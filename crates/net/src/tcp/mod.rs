@@ -567,6 +567,8 @@ impl Tcp {
         events.clear();
         self.sleeper.epoll.wait(0, |token, readiness| events.push((token, readiness)))?;
         let mut happened = 0;
+        // It is for somebody who sleeps.
+        events.retain(|&(token, _)| token != WAKE_TOKEN);
         let elsewhere = events.iter().any(|&(token, _)| Some(token) != self.hot.map(u64::from));
         self.polls_per_round =
             if elsewhere { POLLS_PER_ROUND } else { (self.polls_per_round * 2).min(MOST_POLLS_PER_ROUND) };
@@ -576,10 +578,6 @@ impl Tcp {
                 self.let_in(sink, &mut out);
                 self.settle_outbox(&mut out, sink);
                 happened += 1;
-                continue;
-            }
-            if token == WAKE_TOKEN {
-                self.sleeper.wake.clear();
                 continue;
             }
             let index = token as u32;

@@ -1,5 +1,6 @@
 //! How a thread sleeps until something comes on one of the connections, from the agent, or somebody wakes it.
 
+use super::WAKE_TOKEN;
 use crate::contract::Sleeper;
 use crate::os::descriptor::{Epoll, Event};
 use crate::Result;
@@ -15,7 +16,12 @@ pub(super) struct EpollSleeper {
 
 impl Sleeper for EpollSleeper {
     fn sleep(&self, timeout_ms: i32) -> Result<()> {
-        let slept = self.epoll.wait(timeout_ms, |_, _| ()).map(drop);
+        let mut is_woken = false;
+        let slept = self.epoll.wait(timeout_ms, |token, _| is_woken |= token == WAKE_TOKEN).map(drop);
+        // Whoever slept has heard it. Others must not take it away before that.
+        if is_woken {
+            self.wake.clear();
+        }
         self.slept.store(true, Ordering::Relaxed);
         slept
     }

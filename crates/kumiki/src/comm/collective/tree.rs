@@ -87,8 +87,10 @@ impl Talk<'_, '_> {
     ) -> Result<()> {
         let top = if reduction.commutes { root } else { 0 };
         let place = Place::new(web, top);
+        let chunk = self.chunk(data.len(), reduction.element);
+        let _booked = self.scratch(chunk.min(data.len()))?;
         let mut kept = Aligned::default();
-        for range in chunks(data.len(), self.chunk(data.len(), reduction.element)) {
+        for range in chunks(data.len(), chunk) {
             kept.resize(range.len());
             kept.bytes_mut().copy_from_slice(&data[range.clone()]);
             for power in place.children() {
