@@ -145,6 +145,11 @@ fn a_full_shadow_is_everything() {
     everywhere(3, |world| {
         let mut array = Array::<u16, 1>::new(world, &line(3, 10, Format::Cyclic(2), Shadow::Full)?)?;
         array.update(|[i], cell| *cell = i as u16 + 1);
+        // Own elements lie side by side with those of others, which are no row of this rank.
+        let first = 2 * i64::from(world.rank());
+        assert_eq!(array.row([first], 2), [first as u16 + 1, first as u16 + 2]);
+        let row = || array.row([first], 8)[7];
+        assert!(first + 8 > 10 || std::panic::catch_unwind(std::panic::AssertUnwindSafe(row)).is_err());
         let all = array.reflect()?;
         for i in 0..10 {
             assert_eq!(all[[i]], i as u16 + 1);
@@ -346,6 +351,48 @@ fn where_the_budget_has_no_room_for_parcels_private_memory_does() {
         drop(taken);
         (0..3).try_for_each(|_| transpose(&mut large))?;
         drop(large);
+        world.finalize()
+    });
+    let ends = outcome.expect("it runs").values().expect("nobody panicked");
+    assert_eq!(ends, vec![Ok(()); 3]);
+}
+
+#[test]
+fn a_rank_that_has_no_memory_to_send_says_so_and_all_try_again() {
+    const SHORT: u32 = 1;
+    let outcome = Cluster::new(3, Network::torus(&[3])).budget_bytes(3 << 20).run(|attachment| {
+        let world = World::attach(attachment)?;
+        transpose(&mut matrices(&world, 30)?)?;
+        let blocks = || [Format::Block(None), Format::Block(None)];
+        let rows = matrix(&[3, 1], [300; 2], blocks(), [Shadow::NONE; 2])?;
+        let columns = matrix(&[1, 3], [300; 2], blocks(), [Shadow::NONE; 2])?;
+        let mut array = Array::<f64, 2>::new(&world, &rows)?;
+        let mut other = array.beside::<f64, 2>(&columns)?;
+        array.update(|[i, j], cell| *cell = (i * 1000 + j) as f64);
+        let all = [const { Sub::All }; 2];
+        for starts in [false, true] {
+            let Err(Error::OutOfMemory { left, .. }) = world.alloc::<u8>(3 << 20) else {
+                panic!("there is a budget")
+            };
+            let is_short = world.rank() == SHORT;
+            let taken = is_short.then(|| world.alloc::<u8>(left as usize - (8 << 10))).transpose()?;
+            world.sync()?;
+            let copied = match starts {
+                false => other.copy_from(&all, &array, &all),
+                true => other.start_copy_from(&all, &array, &all).and_then(|started| started.finish()),
+            };
+            match copied {
+                Err(Error::OutOfMemory { .. }) if is_short => {}
+                Err(Error::Refused(text)) if !is_short => assert!(text.contains("rank 1"), "{text}"),
+                ended => panic!("rank {}: {ended:?}", world.rank()),
+            }
+            world.sync()?;
+            drop(taken);
+            world.sync()?;
+            other.copy_from(&all, &array, &all)?;
+            other.for_each(|[i, j], value| assert_eq!(value, (i * 1000 + j) as f64));
+        }
+        drop((array, other));
         world.finalize()
     });
     let ends = outcome.expect("it runs").values().expect("nobody panicked");

@@ -74,6 +74,10 @@ int main(int argc, char **argv) {
     }
     xmp_sched_template_index(&i, &value, 0, 15, 1, t, 0);
     CHECK(i == 0 && value == last - first + 1);
+    xmp_sched_template_index(&i, &value, 15, 0, -1, t, 0);
+    CHECK(i == last - first && value == -1);
+    global[2] = 4000;
+    CHECK(xmp_array_owner(&a, 3, global, 3) == -1);
   }
   kxmp_array_drop(&a);
   /* Irregular blocks. */

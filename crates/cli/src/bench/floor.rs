@@ -1,8 +1,7 @@
 //! The floor: bare code on the same machine. Nothing of Kumiki is on the path that is timed.
 
-use super::ours::word;
 use super::worker::{Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
-use kumiki::{GlobalAddress, GlobalPtr, World};
+use kumiki::World;
 use kumiki_run::system::{avoid_pacing, checksum, SharedWords};
 use std::hint::black_box;
 use std::io::{ErrorKind, Read, Write};
@@ -18,8 +17,6 @@ const PIECE_BYTES: usize = 512 << 10;
 const SUM_BYTES: usize = 4;
 /// The word of starter memory behind those of `ours` with the port of rank 0.
 const PORT_WORD: u64 = FIRST_WORD + 8;
-/// And where the table of two processes is.
-const TABLE_WORD: u64 = FIRST_WORD + 9;
 
 /// Measures the bare machine between two processes.
 pub(super) struct Floor<'a> {
@@ -135,19 +132,10 @@ impl<'a> Floor<'a> {
     /// Words of one table that two processes have, read or added to in random order by both.
     fn table(&mut self, adds: bool, words: &str, request: &Request) -> Measured {
         let count: usize = words.parse().map_err(text)?;
-        if self.world.rank() > 1 {
-            return Ok(Vec::new());
-        }
         let (world, me) = (self.world, self.world.rank());
-        let mine = (me == 0).then(|| world.alloc::<u64>(count)).transpose().map_err(text)?;
-        let (address, registration) = (word(world, 0, TABLE_WORD)?, word(world, 0, TABLE_WORD + 1)?);
-        if let Some((at, number)) = mine.as_ref().map(|table| table.ptr().parts()) {
-            world.put(address, at.bits()).and_then(|()| world.put(registration, number)).map_err(text)?;
-        }
-        world.sync().map_err(text)?;
-        let at = world.get(address).map(GlobalAddress::from_bits).map_err(text)?;
-        let table = GlobalPtr::from_parts(at, world.get(registration).map_err(text)?);
-        let view = world.view::<u64>(table, count).map_err(text)?;
+        // That of rank 0 is used; of the others no page is ever touched.
+        let table = world.shared_array::<u64>(count).map_err(text)?;
+        let view = world.view(table.at(0, 0), count).map_err(text)?;
         let words = view.words();
         // Both have seen all of it.
         words.iter().for_each(|word| word.store(1, Ordering::Relaxed));

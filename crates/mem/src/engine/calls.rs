@@ -556,18 +556,20 @@ mod tests {
         }
     }
 
+    /// Answers with what it was asked.
+    const ECHO: &[Service] = &[Service {
+        name: "echo",
+        serve: |_, _, request, reply| {
+            reply.extend_from_slice(request);
+            Ok(())
+        },
+    }];
+
     #[test]
     #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn only_a_good_answer_to_a_call_that_was_posted_may_wait() {
-        const SERVICES: &[Service] = &[Service {
-            name: "echo",
-            serve: |_, _, request, reply| {
-                reply.extend_from_slice(request);
-                Ok(())
-            },
-        }];
         let world = World::init().unwrap();
-        let mut engine = Engine::new(Services { table: SERVICES, may_unwind: false });
+        let mut engine = Engine::new(Services { table: ECHO, may_unwind: false });
         let mut feed = engine.feed(world.core());
         let mut answered = |service, leeway| {
             let few = Few::new(&[9; 3]);
@@ -619,15 +621,8 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn a_request_comes_in_parts_and_straight_to_its_place_and_nothing_of_an_earlier_one_is_left_in_it() {
-        const SERVICES: &[Service] = &[Service {
-            name: "echo",
-            serve: |_, _, request, reply| {
-                reply.extend_from_slice(request);
-                Ok(())
-            },
-        }];
         let world = World::init().unwrap();
-        let mut engine = Engine::new(Services { table: SERVICES, may_unwind: false });
+        let mut engine = Engine::new(Services { table: ECHO, may_unwind: false });
         let mut feed = engine.feed(world.core());
         let header = |d, bytes: usize, flags| {
             let payload_bytes = bytes as u32;
