@@ -57,6 +57,35 @@ fn whoever_sends_to_a_rank_that_has_finalized_gets_an_error_and_nobody_waits() {
 }
 
 #[test]
+fn what_a_rank_has_received_before_it_finalized_is_sent_however_late_its_sender_looks() {
+    // The answer to the send, and that its receiver goes, come while the sender computes.
+    for (length, looks) in [(1usize, true), (1, false), (4000, true)] {
+        run(2, None, |world| {
+            let messages = world.messages();
+            if world.rank() == 1 {
+                assert_eq!(messages.receive::<u64>(0, 2)?.elements, vec![3; length]);
+                return world.finalize();
+            }
+            let never = messages.start_receive::<u64>(1, 1)?;
+            // Often enough for the other rank to be asked to say when it goes.
+            for _ in 0..200 {
+                assert!(!never.is_done());
+                kumiki_sim::compute(kumiki_sim::Time::from_us(10));
+            }
+            let sending = messages.start_send(1, 2, vec![3u64; length])?;
+            kumiki_sim::compute(kumiki_sim::Time::from_us(1_000_000));
+            if looks {
+                // This takes what has come, and does not look at messages.
+                world.get(world.starter::<u64>(1)?)?;
+            }
+            sending.wait()?;
+            assert!(matches!(never.wait(), Err(Error::PeerLost { rank: 1, .. })));
+            world.finalize()
+        });
+    }
+}
+
+#[test]
 fn a_world_that_is_dropped_sends_what_waits_to_be_sent() {
     for way in WAYS {
         run(2, None, |world| {

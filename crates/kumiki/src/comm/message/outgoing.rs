@@ -11,7 +11,7 @@ mod mail;
 use super::record::{Note, Record};
 use super::ring::Ring;
 use super::{Place, Results, CREDIT, EAGER_BYTES, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR};
-use crate::{Error, GlobalAddress, Rank, Result, World};
+use crate::{Error, Fate, GlobalAddress, Rank, Result, World};
 use kumiki_mem::{Booking, Posted};
 pub(super) use lanes::Spares;
 use lanes::{Batch, Lane, Refused};
@@ -31,6 +31,15 @@ pub(super) struct Item {
     /// Its bytes, if it is short.
     pub(super) body: Vec<u8>,
     pub(super) _booked: Option<Booking>,
+}
+
+/// What is known of the rank that things are sent to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Other {
+    IsThere,
+    /// It takes no messages any more, and still answers.
+    Closed,
+    Gone,
 }
 
 /// When a rank that could not take something is asked again.
@@ -91,11 +100,15 @@ impl Out {
         self.pause.until_ns != 0 && self.is_busy()
     }
 
+    /// Whether messages are under way to a mailbox on another node.
+    pub(super) fn is_mailing(&self) -> bool {
+        let mut mail = self.mail.iter().flat_map(|(_, parcels)| parcels);
+        mail.any(|parcel| matches!(parcel, Parcel::Message(_)))
+    }
+
     /// Whether messages are to be sent, or under way.
     pub(super) fn has_messages(&self) -> bool {
-        let mut mail = self.mail.iter().flat_map(|(_, parcels)| parcels);
-        let sends = mail.any(|parcel| matches!(parcel, Parcel::Message(_)));
-        sends || !self.queue.is_empty() || !self.posted.is_empty()
+        self.is_mailing() || !self.queue.is_empty() || !self.posted.is_empty()
     }
 
     /// Whether the other rank would miss something, if this one went.
@@ -299,28 +312,39 @@ impl Out {
         requests
     }
 
-    /// Nothing can be sent any more: every message that waits has failed. What is said about messages of the other rank stays, unless it
-    /// is gone. Whether it is not known what has come, so that nothing can be sent behind it.
-    pub(super) fn fail(&mut self, world: &World, error: &Error, done: &mut Results, is_gone: bool) -> bool {
+    /// Nothing can be sent any more: every message that waits has failed. What is said about messages of the other rank stays while that
+    /// is there. Whether it is not known what has come, so that nothing can be sent behind it.
+    pub(super) fn fail(&mut self, world: &World, error: &Error, done: &mut Results, other: Other) -> bool {
         let is_torn = self.lane.is_some() || self.mail.is_some() || !self.posted.is_empty();
-        let mut fail = |item: Item| {
+        let mut fail = |item: Item, error: Error| {
             if item.request != 0 {
-                done.insert(item.request, Err(error.clone()));
+                done.insert(item.request, Err(error));
             }
         };
-        self.queue.drain(..).for_each(&mut fail);
+        self.queue.drain(..).for_each(|item| fail(item, error.clone()));
         // What is lent in these has failed with the rest that is lent.
         self.posted.drain(..).for_each(|batch| world.memory.forget_call(batch.posted));
-        self.refused.drain(..).flat_map(|batch| batch.items).for_each(&mut fail);
+        let refused = self.refused.drain(..).flat_map(|batch| batch.items);
+        refused.for_each(|item| fail(item, error.clone()));
         (self.lane, self.is_leaving) = (None, false);
-        if is_gone {
+        if other != Other::IsThere {
             self.control.clear();
             self.offered = None;
-            if let Some((posted, parcels)) = self.mail.take() {
-                world.memory.forget_call(posted);
-                for parcel in parcels {
+        }
+        match other {
+            Other::IsThere => {}
+            // It may have taken what is on its way, and says so; what is lent has failed with the rest that is lent.
+            Other::Closed => {
+                let parcels = self.mail.iter_mut().flat_map(|(_, parcels)| parcels);
+                parcels.for_each(Parcel::forget_lent);
+            }
+            Other::Gone => {
+                let (posted, parcels) = self.mail.take().unzip();
+                posted.into_iter().for_each(|posted| world.memory.forget_call(posted));
+                for mut parcel in parcels.into_iter().flatten() {
+                    parcel.forget_lent();
                     if let Parcel::Message(item) = parcel {
-                        fail(item);
+                        fail(item, perhaps_done(error));
                     }
                 }
             }
@@ -378,6 +402,14 @@ impl Out {
             Parcel::Begin(ring) => Some(*ring),
             _ => None,
         })
+    }
+}
+
+/// The error of what may have come before its receiver went.
+fn perhaps_done(error: &Error) -> Error {
+    match error.clone() {
+        Error::PeerLost { rank, why, .. } => Error::PeerLost { rank, fate: Fate::Unknown, why },
+        other => other,
     }
 }
 
@@ -442,10 +474,10 @@ mod tests {
         out.send(short(7, 8));
         assert_eq!(out.refuse(&error, &mut done, &HashSet::new()), [7]);
         assert_eq!((requests(&out), out.control.len()), (vec![0], 2));
-        assert!(!out.fail(&world, &error, &mut done, false), "nothing was on its way");
+        assert!(!out.fail(&world, &error, &mut done, Other::IsThere), "nothing was on its way");
         assert_eq!((requests(&out).len(), out.control.len(), done.len()), (0, 2, 1));
         assert!(out.is_missed() && !out.has_messages());
-        out.fail(&world, &error, &mut done, true);
+        out.fail(&world, &error, &mut done, Other::Gone);
         assert!(out.is_empty());
         world.finalize().unwrap();
     }

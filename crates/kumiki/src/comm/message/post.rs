@@ -6,7 +6,7 @@ use super::by_rank::ByRank;
 use super::bytes::Bytes;
 use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
-use super::outgoing::{Item, Out, Spares};
+use super::outgoing::{Item, Other, Out, Spares};
 use super::record::Note;
 use super::ring::{closed, Ring};
 use super::{MessageOptions, Outcome, Place, Results};
@@ -296,6 +296,11 @@ impl Post {
         self.lent.contains_key(&request)
     }
 
+    /// Whether a rank is going to say what it has taken of what is on its way to it, though it may take no more.
+    pub(super) fn is_answered_by(&self, world: &World, rank: Rank) -> bool {
+        self.outs.get(&rank).is_some_and(|out| out.is_mailing()) && world.local().check_alive(rank).is_ok()
+    }
+
     /// Somebody who is there and has not fetched what was lent to it.
     pub(super) fn lends_to(&self, world: &World) -> Option<Rank> {
         let mut others = self.lent.values().map(|lending| lending.to).filter(|&to| to != world.rank());
@@ -582,17 +587,25 @@ impl Post {
             return;
         }
         let is_closed = matches!(error, Error::PeerLost { .. } | Error::Closed(_));
-        let is_gone = is_closed || world.local().check_alive(to).is_err();
-        if is_gone {
+        let other = match world.local().check_alive(to) {
+            Err(_) => Other::Gone,
+            Ok(()) if is_closed => Other::Closed,
+            Ok(()) => Other::IsThere,
+        };
+        if other != Other::IsThere {
             // What it said before it went.
             self.read_what_came(world);
         }
         if let Some(mut out) = self.outs.remove(&to) {
-            let is_torn = out.fail(world, error, &mut self.done, is_gone);
+            // What it has taken is sent: it may have said so just before it said that it goes.
+            let mut debt = self.debts.get(to);
+            let answered = out.reap_mail(world, &mut debt, &mut self.done);
+            self.debts.set(to, debt);
+            let is_torn = out.fail(world, answered.as_ref().err().unwrap_or(error), &mut self.done, other);
             if !out.is_empty() {
                 self.outs.insert(to, out);
             }
-            if is_torn || is_gone {
+            if is_torn || other != Other::IsThere {
                 self.torn.insert(to, error.clone());
             }
         }

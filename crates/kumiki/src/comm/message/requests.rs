@@ -387,7 +387,7 @@ impl World {
                         post.ask_about(self, whom);
                     }
                     // What it sent before it went comes first.
-                    match post.is_fetching() {
+                    match post.is_fetching() || post.is_answered_by(self, whom) {
                         true => None,
                         false => post.check_there(self, whom).err().map(Err),
                     }
@@ -465,7 +465,7 @@ impl World {
             return true;
         }
         match peer {
-            Some(rank) => post.check_there(self, rank).is_err(),
+            Some(rank) => post.check_there(self, rank).is_err() && !post.is_answered_by(self, rank),
             None => post.somebody(self).is_none(),
         }
     }

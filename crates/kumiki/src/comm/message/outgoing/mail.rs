@@ -34,6 +34,15 @@ impl Parcel {
         }
     }
 
+    /// Somebody else says how it ended, if it is lent.
+    pub(super) fn forget_lent(&mut self) {
+        if let Parcel::Message(item) = self {
+            if matches!(item.note, Note::Lent { .. }) {
+                item.request = 0;
+            }
+        }
+    }
+
     /// Whether its sender can send no more behind it.
     fn is_hungry(&self, debt: u8) -> bool {
         matches!(self, Parcel::Message(_)) && debt == CREDIT
@@ -152,7 +161,12 @@ impl Out {
     }
 
     /// Takes the answer to the request that is under way, if it is there: how much of it was taken.
-    pub(super) fn reap_mail(&mut self, world: &World, debt: &mut u8, done: &mut Results) -> Result<u64> {
+    pub(in super::super) fn reap_mail(
+        &mut self,
+        world: &World,
+        debt: &mut u8,
+        done: &mut Results,
+    ) -> Result<u64> {
         let Some((posted, mut parcels)) = self.mail.take() else { return Ok(0) };
         let Some(answer) = world.memory.answer_of(posted) else {
             self.mail = Some((posted, parcels));
