@@ -369,6 +369,9 @@ impl Sink for Feed<'_> {
     fn room(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
         match header.kind {
             frames::CALL => self.engine.calls.room(&self.node.books, from, header, at, bytes),
+            frames::DATA if !self.is_uncalled_for(from, header) => {
+                self.engine.sections.room(header, at, bytes)
+            }
             _ => None,
         }
     }

@@ -246,8 +246,18 @@ fn bytes_that_answer_a_put_by_recipe_were_written_to_its_source() {
         engine.sections.begin(id, vec![0; 8], near(), wants);
         let header = Header { kind: frames::DATA, op: id, c: 64, ..Header::default() };
         assert_eq!(engine.sections.land(core, &header, 0, &[7; 8]), Some(wants));
+        assert_eq!(engine.sections.room(&header, 0, 64).is_some(), wants);
+        // Nothing is received where the operation has no place for it.
+        for (at, bytes) in [(0, 65), (1, 64), (u32::MAX, 8)] {
+            assert!(engine.sections.room(&header, at, bytes).is_none(), "{bytes} at {at}");
+        }
+        assert!(engine.sections.room(&Header { d: u64::MAX, ..header }, 1, 8).is_none());
         engine.sections.end(id);
     }
+    let rows = Near { shape: Shape::of_rows(8, &[(4, 16)]).unwrap(), bytes: 32, ..near() };
+    engine.sections.begin(FIRST_INTERNAL + 3, vec![0; 8], rows, true);
+    let header = Header { kind: frames::DATA, op: FIRST_INTERNAL + 3, c: 32, ..Header::default() };
+    assert!(engine.sections.room(&header, 0, 8).is_none());
     world.finalize().unwrap();
 }
 

@@ -20,6 +20,7 @@ use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::auth;
 use kumiki_net::contract::{Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::os::socket::Place;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::collections::HashMap;
@@ -334,6 +335,26 @@ impl Sections {
                 Some(filled)
             }
             _ => None,
+        }
+    }
+
+    /// Shows the memory where a part of an answer to an operation of ours belongs, if that is one piece: it is received there.
+    pub(crate) fn room(&self, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
+        let own = self.own.get(&header.op).filter(|own| own.wants && own.near.shape.is_one_piece())?;
+        let offset = header.d.checked_add(u64::from(at))?;
+        let end = offset.checked_add(bytes as u64)?;
+        if end > own.near.bytes || own.near.first.checked_add(end)? > own.near.shape.total() {
+            return None;
+        }
+        let pointer = (own.near.lowest + (own.near.first + offset) as usize) as *mut u8;
+        // SAFETY: the range lies within the shape, whose memory is lent while the operation is in the table, which is changed with the engine held.
+        Some(unsafe { Place::new(pointer, bytes) })
+    }
+
+    /// All bytes that an operation of ours wants are there: whoever waits for one of them is woken.
+    pub(crate) fn came(&self, node: &Node, op: u64) {
+        if let Some(own) = self.own.get(&op).filter(|own| own.wants) {
+            node.wrote(own.near.lowest as *const u8);
         }
     }
 

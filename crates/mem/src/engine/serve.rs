@@ -227,6 +227,7 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
             let whole = if feed.engine.operations.is_spoiled(header.op) {
                 Err(spoiled(feed, header))
             } else {
+                feed.engine.sections.came(feed.node, header.op);
                 Ok(None)
             };
             feed.complete(header.op, whole, out);

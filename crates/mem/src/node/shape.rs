@@ -163,6 +163,14 @@ impl Shape {
         self.total
     }
 
+    /// Whether its units lie side by side, in order.
+    pub(crate) fn is_one_piece(&self) -> bool {
+        match &self.form {
+            Form::Section { count, .. } => *count == 0,
+            Form::Pieces { pieces, .. } => pieces.len() == 1,
+        }
+    }
+
     /// Where its first unit in memory lies, from the address on.
     pub(crate) fn low(&self) -> i64 {
         self.low
