@@ -1,6 +1,6 @@
 //! How sparse exchanges and relays end: by a panic that is survived, early, or while they are made. Each rank has a node of its own here.
 
-use kumiki::comm::{RelayOptions, SparseOptions};
+use kumiki::comm::{RelayOptions, Slots, SparseOptions};
 use kumiki::{Error, Result, World};
 use kumiki_sim::{Cluster, Crash, End, Faults, Network, Time};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -149,4 +149,91 @@ fn a_rank_that_crashes_while_a_relay_is_made_is_missed_by_all() {
             }
         }
     }
+}
+
+/// A rank that is late by a second.
+fn late() {
+    kumiki_sim::compute(Time::from_us(1_000_000));
+}
+
+#[test]
+fn what_a_rank_has_begun_to_send_through_a_channel_comes_though_it_finalizes_before_the_other_makes_its_end()
+{
+    for (messages, length) in [(1u64, 3), (40, 3), (3, 20_000)] {
+        everywhere(2, |world| {
+            if world.rank() == 0 {
+                let sender = world.sender::<u64>(1)?;
+                for number in 0..messages {
+                    drop(sender.start_send(vec![number; length])?);
+                }
+                drop(sender.start_free()?);
+                return Ok(());
+            }
+            late();
+            let receiver = world.receiver::<u64>(0, Slots::default())?;
+            for number in 0..messages {
+                late();
+                assert_eq!(receiver.receive()?, vec![number; length]);
+            }
+            assert!(matches!(receiver.receive(), Err(Error::Closed(_))));
+            receiver.free()
+        });
+    }
+}
+
+#[test]
+fn a_sender_that_waits_for_room_gets_on_when_its_receiver_finalizes() {
+    for is_made in [true, false] {
+        everywhere(2, |world| {
+            if world.rank() == 0 {
+                // What comes here nobody takes; or nobody ever makes an end for it.
+                let receiver = is_made.then(|| world.receiver::<u64>(1, Slots::default())).transpose()?;
+                drop(receiver);
+                return Ok(());
+            }
+            late();
+            let sender = world.sender::<u64>(0)?;
+            let sent = (0..1000).try_for_each(|_| sender.send(&[7; 100]));
+            match is_made {
+                true => assert_eq!(sent, Ok(())),
+                false => assert!(matches!(sent, Err(Error::PeerLost { rank: 0, .. })), "{sent:?}"),
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_channel_of_which_the_other_end_is_never_made_is_told() {
+    for is_early in [true, false] {
+        everywhere(2, |world| {
+            if world.rank() == 0 {
+                if is_early {
+                    late();
+                }
+                return Ok(());
+            }
+            if !is_early {
+                late();
+            }
+            let receiver = world.receiver::<u64>(0, Slots::default())?;
+            let came = receiver.receive();
+            assert!(matches!(came, Err(Error::Closed(_) | Error::PeerLost { rank: 0, .. })), "{came:?}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn whoever_meets_the_end_of_a_segment_buffer_that_was_freed_before_it_made_its_own_is_told() {
+    everywhere(2, |world| {
+        if world.rank() == 0 {
+            return world.segment_source::<u64>(1, 8, 2)?.free().map(drop);
+        }
+        late();
+        let mut destination = world.segment_destination::<u64>(0, 8, 2)?;
+        let waited = destination.wait();
+        assert!(matches!(waited, Err(Error::Closed(_) | Error::PeerLost { rank: 0, .. })), "{waited:?}");
+        Ok(())
+    });
 }

@@ -19,9 +19,13 @@ const KNOCKS: u64 = 32;
 const LOCK_AT: u64 = 0;
 const HEAD_AT: u64 = 8;
 const TAIL_AT: u64 = 16;
+/// Not 0 once nobody opens any more.
+const CLOSED_AT: u64 = 24;
 const KNOCKS_AT: u64 = 64;
 const KNOCK_BYTES: u64 = 48;
 const RING_BYTES: u64 = KNOCKS_AT + KNOCKS * KNOCK_BYTES;
+/// Where the address of a ring stands, if a rank has closed its door without ever having had one.
+const NEVER: u64 = 1;
 
 /// What an end is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -113,14 +117,23 @@ fn ring(local: Local<'_>, rank: u32) -> Result<Option<Span<'_>>> {
     let address = local.span(heap::door(local, rank), 8)?.word(0)?.load(Ordering::Acquire);
     match address {
         0 => Ok(None),
+        NEVER => Err(closed()),
         _ => local.span(GlobalAddress::from_bits(address), RING_BYTES).map(Some),
     }
+}
+
+fn closed() -> Error {
+    Error::Closed("it is finalizing".into())
 }
 
 /// The same, made if there is none.
 fn ring_made(local: Local<'_>, rank: u32) -> Result<Span<'_>> {
     if let Some(ring) = ring(local, rank)? {
         return Ok(ring);
+    }
+    // Whoever finalizes and waits for knocks has made one before.
+    if local.is_finalizing(rank) {
+        return Err(closed());
     }
     let block = heap::allocate(local, rank, RING_BYTES)?;
     let span = local.span(block, RING_BYTES)?;
@@ -130,15 +143,42 @@ fn ring_made(local: Local<'_>, rank: u32) -> Result<Span<'_>> {
         Ok(_) => Ok(span),
         Err(other) => {
             heap::release(local, block)?;
-            local.span(GlobalAddress::from_bits(other), RING_BYTES)
+            match other {
+                NEVER => Err(closed()),
+                _ => local.span(GlobalAddress::from_bits(other), RING_BYTES),
+            }
         }
     }
+}
+
+/// This rank is going to finalize, and opens all the same until it [closes](close) its door.
+pub(crate) fn stay_open(local: Local<'_>) -> Result<()> {
+    ring_made(local, local.rank()).map(drop)
+}
+
+/// Nobody knocks at this rank any more: whoever tries is told so. Whether somebody had knocked, and is to be heard.
+pub(crate) fn close(local: Local<'_>) -> Result<bool> {
+    let rank = local.rank();
+    if local.pool(rank)?.is_empty() {
+        return Ok(false);
+    }
+    let door = local.span(heap::door(local, rank), 8)?.word(0)?;
+    let ring = match door.compare_exchange(0, NEVER, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) | Err(NEVER) => return Ok(false),
+        Err(ring) => local.span(GlobalAddress::from_bits(ring), RING_BYTES)?,
+    };
+    let _held = local.lock(ring.word(LOCK_AT)?)?;
+    ring.store(CLOSED_AT, 1)?;
+    Ok(ring.load(HEAD_AT)? != ring.load(TAIL_AT)?)
 }
 
 /// Leaves a knock at a rank of this node. False if there is no room now.
 pub(crate) fn leave(local: Local<'_>, rank: u32, knock: Knock) -> Result<bool> {
     let ring = ring_made(local, rank)?;
     let _held = local.lock(ring.word(LOCK_AT)?)?;
+    if ring.load(CLOSED_AT)? != 0 {
+        return Err(closed());
+    }
     let (head, tail) = (ring.load(HEAD_AT)?, ring.load(TAIL_AT)?);
     if tail.wrapping_sub(head) >= KNOCKS {
         return Ok(false);
@@ -218,6 +258,32 @@ mod tests {
             assert_eq!(taken, numbers.map(knock).collect::<Vec<_>>());
             assert!(!is_knocked_at(local));
         }
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn a_door_that_is_closed_stays_closed_and_what_was_left_there_is_heard() {
+        let world = World::init().unwrap();
+        let local = world.local();
+        stay_open(local).unwrap();
+        assert!(leave(local, 0, knock(0)).unwrap());
+        assert!(close(local).unwrap());
+        assert!(matches!(leave(local, 0, knock(1)), Err(Error::Closed(_))));
+        let mut taken = 0;
+        let count = |_| {
+            taken += 1;
+            Ok(())
+        };
+        open(local, count).unwrap();
+        assert_eq!((taken, close(local)), (1, Ok(false)));
+        world.finalize().unwrap();
+        // One that never had a ring.
+        let world = World::init().unwrap();
+        let local = world.local();
+        crate::data::heap::allocate(local, 0, 64).unwrap();
+        assert_eq!(close(local), Ok(false));
+        assert!(matches!(leave(local, 0, knock(1)), Err(Error::Closed(_))));
+        assert!(!is_knocked_at(local));
         world.finalize().unwrap();
     }
 

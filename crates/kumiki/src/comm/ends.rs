@@ -263,14 +263,14 @@ impl SendEnd {
     }
 
     fn try_advance(&mut self, world: &World, lobby: &mut Lobby, done: &mut Results) -> Result<()> {
-        reap(world, &mut self.posted)?;
+        // What the receiver has said counts before that it is gone: asked now, it may have said more by the time it is looked at.
+        let (reaped, alive) = (reap(world, &mut self.posted), world.local().check_alive(self.peer));
+        self.settle_fetched(world, done)?;
+        reaped?;
         let lane = match self.lane {
             Some(lane) => lane,
             None => match lobby.answer(What::Sender, self.peer, self.number) {
-                Some(Knock { words: [0, ..], .. }) => {
-                    let never = format!("rank {} ends, and has never made its end of the channel", self.peer);
-                    return Err(Error::Closed(never));
-                }
+                Some(Knock { words: [0, ..], .. }) => return Err(never_made(self.peer)),
                 Some(Knock { words: [address, slots, slot_bytes], .. }) => {
                     let lane = Lane::new(GlobalAddress::from_bits(address), slots, slot_bytes)?;
                     *self.lane.insert(lane)
@@ -281,14 +281,9 @@ impl SendEnd {
                 }
             },
         };
-        let fetched = self.stub.fetched(world.local())?;
-        while self.lendings - self.lent.len() as u64 != fetched {
-            let Some((request, bytes, _)) = self.lent.pop_front() else { break };
-            done.insert(request, Done { whole: bytes, ..Done::empty(Ok(bytes)) });
-        }
         if !self.lent.is_empty() {
             // Whoever is to fetch it may be gone, and nothing else would tell.
-            world.local().check_alive(self.peer)?;
+            alive?;
         }
         while let Some(mut first) = self.queue.pop_front() {
             let sent = self.send_first(world, lane, &mut first);
@@ -313,6 +308,16 @@ impl SendEnd {
                     return Err(error);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Ends the requests for messages that were fetched.
+    fn settle_fetched(&mut self, world: &World, done: &mut Results) -> Result<()> {
+        let fetched = self.stub.fetched(world.local())?;
+        while self.lendings - self.lent.len() as u64 != fetched {
+            let Some((request, bytes, _)) = self.lent.pop_front() else { break };
+            done.insert(request, Done { whole: bytes, ..Done::empty(Ok(bytes)) });
         }
         Ok(())
     }
@@ -383,6 +388,10 @@ impl SendEnd {
         self.sent += part.cell_count(lane.slot_bytes);
         Ok(())
     }
+}
+
+fn never_made(peer: Rank) -> Error {
+    Error::Closed(format!("rank {peer} ends, and has never made its end of the channel"))
 }
 
 /// Takes the answers to requests that are there; fails with the first that says so.
@@ -536,6 +545,11 @@ impl ReceiveEnd {
         self.failed.is_none() && (self.is_fetching || self.stub.is_some() && !self.ended)
     }
 
+    /// Whether its sender may still wait for room.
+    pub(super) fn is_missed(&self) -> bool {
+        self.failed.is_none() && !self.ended
+    }
+
     /// Whether a message has begun to come, or none can.
     pub(super) fn has_mail(&self, world: &World) -> Result<bool> {
         Ok(self.ended || self.failed.is_some() || self.lane.tail(world.local())? != self.head)
@@ -659,15 +673,19 @@ impl ReceiveEnd {
     ) -> Result<Option<Fetch>> {
         let reaped = reap(world, &mut self.posted);
         if self.stub.is_none() {
-            let answer = lobby.answer(What::Receiver, self.peer, self.number);
-            self.stub = answer.map(|knock| Stub(GlobalAddress::from_bits(knock.words[0])));
+            match lobby.answer(What::Receiver, self.peer, self.number) {
+                Some(Knock { words: [0, ..], .. }) => return Err(never_made(self.peer)),
+                answer => self.stub = answer.map(|knock| Stub(GlobalAddress::from_bits(knock.words[0]))),
+            }
         }
+        let local = world.local();
+        // Before the cells are looked at: what it sent before it went is there then.
+        let alive = local.check_alive(self.peer);
         let fetch = self.take_cells(id, world, done)?;
         let told = if self.is_closed { Ok(()) } else { self.tell(world) };
-        let local = world.local();
         if fetch.is_none() && !self.is_fetching && !self.ended && self.lane.tail(local)? == self.head {
             // What the sender sent before it went, or failed, was taken first.
-            local.check_alive(self.peer)?;
+            alive?;
             if self.lane.is_broken(local)? {
                 let failed = format!("rank {} could not send on; its own error says why", self.peer);
                 return Err(Error::Closed(failed));

@@ -29,6 +29,11 @@ pub(super) struct Left {
 }
 
 impl Left {
+    /// Whether the other end, which is there, does not know that this one has left.
+    pub(super) fn is_untold(&self, world: &World) -> bool {
+        self.farewell != Farewell::Said && world.local().check_alive(self.peer).is_ok()
+    }
+
     /// Tells the other end what it does not know, if that is possible by now. Whether something may still be written to the memory.
     pub(super) fn advance(&mut self, world: &World, lobby: &mut Lobby) -> bool {
         let local = world.local();

@@ -1,6 +1,7 @@
 //! Who has knocked at this rank, and at whom this rank has to knock.
 
 use super::door::{self, Knock, What};
+use super::message::closed;
 use super::{COMM, KNOCK};
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::Writer;
@@ -64,15 +65,14 @@ impl Lobby {
         !self.unsent.is_empty()
     }
 
-    /// Tells whoever sends to an end that this rank has never made that it never will.
+    /// Tells whoever has an end of a channel to which this rank has never made the other one that it never will.
     pub(super) fn refuse(&mut self, world: &World) {
         let me = world.rank();
         let (kept, unsent) = (&mut self.kept, &mut self.unsent);
         kept.retain(|&(what, from, number), _| {
-            let refuses = what == What::Sender;
+            let refuses = matches!(what, What::Sender | What::Receiver);
             if refuses {
-                let no = Knock { what: What::Receiver, from: me, number, words: [0; 3] };
-                unsent.push_back((from, no, None));
+                unsent.push_back((from, Knock { what: what.other(), from: me, number, words: [0; 3] }, None));
             }
             !refuses
         });
@@ -148,8 +148,11 @@ fn try_knock(
             let _ = world.memory.wake(at);
             Ok(None)
         }
-        // Whoever waits for it is told that it is gone.
-        Err(Error::PeerLost { .. } | Error::Closed(_)) => Ok(None),
+        // Whoever waits for one that is gone is told so; of one that only finalizes nobody else says it.
+        Err(Error::PeerLost { .. } | Error::Closed(_)) => match local.check_alive(at) {
+            Err(_) => Ok(None),
+            Ok(()) => Err(closed(at)),
+        },
         tried => tried,
     }
 }

@@ -3,6 +3,7 @@
 //! Whoever waits for one request makes all ends go on: a rank that waits until it can send takes meanwhile what it has asked to receive, so
 //! that two ranks that send to each other do not wait for each other.
 
+use super::door;
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
 use super::left::Left;
 use super::lobby::Lobby;
@@ -75,6 +76,10 @@ impl End {
         }
     }
 
+    fn is_receiving(&self) -> bool {
+        matches!(self, End::Receive(_))
+    }
+
     fn is_freed(&self) -> bool {
         match self {
             End::Send(end) => end.is_freed(),
@@ -119,7 +124,6 @@ impl Inner {
         let before = self.done.len();
         self.lobby.advance(world);
         if self.is_closing {
-            self.lobby.refuse(world);
             for end in self.ends.values_mut() {
                 if let End::Send(end) = end {
                     end.close();
@@ -135,6 +139,10 @@ impl Inner {
                 !is_over
             }
         });
+        // Behind the ends, which have taken what is for them.
+        if *is_closing {
+            lobby.refuse(world);
+        }
         if !self.forgotten.is_empty() {
             let Inner { done, forgotten, .. } = self;
             done.retain(|request, _| !forgotten.remove(request));
@@ -147,6 +155,20 @@ impl Inner {
         }
         let Inner { lobby, left, .. } = self;
         left.retain_mut(|memory| memory.advance(world, lobby));
+    }
+
+    /// Whether somebody who is there waits for something that an end of this rank has to do; or may wait for room, if this rank
+    /// `drains` what nobody will receive.
+    fn owes(&self, world: &World, drains: bool) -> bool {
+        let is_there = |rank: Rank| world.local().check_alive(rank).is_ok();
+        // Where somebody is lost all that is left is to say so.
+        let drains = drains && self.ends.values().any(End::is_receiving) && (0..world.ranks()).all(is_there);
+        let mut ends = self.ends.values().filter(|end| is_there(end.peer()));
+        let owes = ends.any(|end| match end {
+            End::Send(end) => end.is_busy(),
+            End::Receive(end) => drains && end.is_missed(),
+        });
+        owes || self.lobby.has_to_knock() || self.left.iter().any(|left| left.is_untold(world))
     }
 
     /// How far all ends have come.
@@ -572,6 +594,25 @@ impl World {
     /// The same, and nothing goes on.
     pub(super) fn keep_memory(&self, memory: Left) {
         self.comm().lock().left.push(memory);
+    }
+
+    /// What a rank that ends does for those who wait for ends of its channels and segment buffers, until all others have come to that,
+    /// too: it sends what waits to be sent, drains what nobody will receive, and then opens its door no more. Whether something is left.
+    pub(crate) fn end_ends(&self, drains: bool) -> bool {
+        self.comm().lock().is_closing = true;
+        self.go_on_with(NOTHING);
+        let mut inner = self.comm().lock();
+        inner.advance(self);
+        let local = self.local();
+        match inner.owes(self, drains) {
+            // Others may have to knock first.
+            true => {
+                let _ = door::stay_open(local);
+                true
+            }
+            // Whoever has knocked meanwhile is refused the next time.
+            false => door::close(local).unwrap_or(false),
+        }
     }
 
     /// Ends all channels of this rank: waits until everything is sent, and until those who send to it have sent everything; what nobody has

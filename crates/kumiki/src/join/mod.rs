@@ -232,7 +232,7 @@ impl Join {
     fn go(&self, limit: Duration) -> (Result<()>, Hosting) {
         if self.world.memory.sleeps_at_once() {
             // On simulated ranks, whose time is not ours, all leave together.
-            let left = self.world.memory.finalize_in_place(|| self.world.end_messages());
+            let left = self.world.memory.finalize_in_place(|| self.world.end_all());
             return (left, Hosting::default());
         }
         let until = Instant::now() + limit;

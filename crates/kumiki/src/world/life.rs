@@ -106,7 +106,7 @@ impl World {
     /// the world.
     pub fn reset(self, new_rank: u32) -> Result<World> {
         // What another rank waits for before it comes here is sent. The rest is gone, as everything is.
-        self.memory.reset_in_place(new_rank, || self.end_messages()).map(World::over)
+        self.memory.reset_in_place(new_rank, || self.end_all()).map(World::over)
     }
 
     /// Completes this rank's operations, waits for all ranks to finalize, and leaves. Dropping a world does the same, but
@@ -124,7 +124,7 @@ impl World {
     pub fn finalize(self) -> Result<()> {
         self.tell_later();
         let saved = self.save_tuning();
-        self.memory.finalize_in_place(|| self.end_messages()).and(saved)
+        self.memory.finalize_in_place(|| self.end_all()).and(saved)
     }
 
     /// Whether this process is in the world, and not a child that it has forked.
@@ -135,7 +135,13 @@ impl World {
     /// Leaves without the others, who go on: what waits to be sent is sent, but nobody is waited for longer than the limit. What this process still does for others.
     pub(crate) fn depart(&self, limit: Duration) -> (Result<()>, Hosting) {
         self.tell_later();
-        self.memory.depart_in_place(limit, || self.wait_for_lent() || self.end_messages())
+        self.memory
+            .depart_in_place(limit, || self.wait_for_lent() || self.end_messages() | self.end_ends(false))
+    }
+
+    /// What a rank that ends does for others until all have come to that, too. Whether something is left to do.
+    pub(crate) fn end_all(&self) -> bool {
+        self.end_messages() | self.end_ends(true)
     }
 
     /// Whether this world, or a structure in it, has returned an error: then dropping it does not finalize it.

@@ -90,7 +90,7 @@ impl Drop for World {
         let is_here = !std::thread::panicking() && self.memory.is_attached() && local.can_touch(me);
         if is_here && !self.memory.has_returned_an_error() {
             self.tell_later();
-            self.memory.let_go(|| self.end_messages());
+            self.memory.let_go(|| self.end_all());
         }
     }
 }

@@ -60,6 +60,7 @@ pub use landing::MessageLanding;
 pub(crate) use lying::{Came, Lying, SHORT_BYTES};
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::Post;
+pub(super) use ring::closed;
 pub(crate) use vouched::Name;
 
 use super::{LANE, MAIL};

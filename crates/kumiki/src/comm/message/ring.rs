@@ -52,7 +52,7 @@ pub(super) struct Ring {
 }
 
 /// A rank reads no messages any more.
-pub(super) fn closed(rank: u32) -> Error {
+pub(in super::super) fn closed(rank: u32) -> Error {
     Error::PeerLost { rank, fate: Fate::NotDone, why: "it is finalizing".into() }
 }
 
