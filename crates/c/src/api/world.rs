@@ -5,7 +5,7 @@ use crate::guard::misuse;
 use crate::place::Place;
 use crate::status;
 use kumiki::raw::channels;
-use kumiki::World;
+use kumiki::{Error, Result, World};
 use std::ffi::{c_char, c_int, CStr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +47,14 @@ pub unsafe extern "C" fn kumiki_init(world: *mut *mut KumikiWorld) -> c_int {
     })
 }
 
+/// What the end of all channels comes to: of those whose other end is late more is heard when all ranks have come to the end.
+fn ended(channels: Result<()>) -> Result<()> {
+    match channels {
+        Err(Error::Timeout { .. }) => Ok(()),
+        channels => channels,
+    }
+}
+
 /// Completes this rank's operations, waits for all ranks, leaves the world and frees it.
 ///
 /// # Safety
@@ -60,7 +68,7 @@ pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
         // SAFETY: as the caller promises.
         let place = unsafe { &*world }.0.clone();
         let ended = place.replace(|world| {
-            let channels = channels::end_all(&world, ENDING);
+            let channels = ended(channels::end_all(&world, ENDING));
             world.finalize().and(channels).map(|()| None)
         });
         if !place.is_taken() {
@@ -80,7 +88,7 @@ pub unsafe extern "C" fn kumiki_reset(world: *mut KumikiWorld, new_rank: u32) ->
     edge(|| {
         // SAFETY: as the caller promises.
         unsafe { place(world) }.replace(|world| {
-            let channels = channels::end_all(&world, ENDING);
+            let channels = ended(channels::end_all(&world, ENDING));
             world.reset(new_rank).and_then(|world| channels.map(|()| Some(world)))
         })?;
         if world.is_null() {

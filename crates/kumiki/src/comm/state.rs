@@ -29,6 +29,9 @@ pub struct Request {
 /// Whoever asks for this has everything go on that can, and everything fetched that is to be.
 const NOTHING: Request = Request { end: ChannelEnd(0), number: 0 };
 
+/// How long a rank that leaves waits for its ends before it looks at everything else.
+const ENDS_A_MOMENT: Duration = Duration::from_millis(5);
+
 /// What became of a request.
 #[derive(Debug)]
 pub struct Received {
@@ -613,6 +616,20 @@ impl World {
             // Whoever has knocked meanwhile is refused the next time.
             false => door::close(local).unwrap_or(false),
         }
+    }
+
+    /// The same for a rank that leaves alone: it waits a moment if something is left.
+    pub(crate) fn wait_for_ends(&self) -> bool {
+        let is_left = self.end_ends(false);
+        if is_left {
+            let look = || {
+                let mut inner = self.comm().lock();
+                inner.advance(self);
+                (inner.has_fetches() || !inner.owes(self, false)).then_some(Ok(()))
+            };
+            let _ = self.memory.wait_for(look, Wait::at_most(ENDS_A_MOMENT).doing(Activity::Channel));
+        }
+        is_left
     }
 
     /// Ends all channels of this rank: waits until everything is sent, and until those who send to it have sent everything; what nobody has

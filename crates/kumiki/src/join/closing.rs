@@ -20,9 +20,10 @@ const ALL: u64 = u64::MAX;
 const PAUSE: Duration = Duration::from_micros(500);
 
 impl Join {
-    /// Closes all groups that have had collectives, as far as the others come to that.
+    /// Closes all groups that have had collectives, of joined programs and of arrays, as far as the others come to that.
     pub(super) fn close(&self, until: Instant) {
-        let met = std::mem::take(&mut *self.met.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut met = std::mem::take(&mut *self.world().met.lock().unwrap_or_else(PoisonError::into_inner));
+        met.sort_by_cached_key(|(name, members)| (*name, members.iter().collect::<Vec<Rank>>()));
         let mail = self.world().messages().context(CONTEXT);
         // Groups of the world, and what was made of them, had all processes for members once.
         let all = self
@@ -30,8 +31,7 @@ impl Join {
             .met_all
             .load(Ordering::Relaxed)
             .then(|| (ALL, Members::from(0..self.world().ranks())));
-        let groups = met.into_iter().map(|(context, members)| (u64::from(context), members)).chain(all);
-        for (tag, members) in groups {
+        for (tag, members) in met.into_iter().chain(all) {
             let Some(me) = members.position(self.world().rank()) else { continue };
             let closing = Closing { world: self.world(), mail, tag, members, me, until };
             // If not, there is nothing to be done about it.

@@ -209,7 +209,6 @@ impl<'j> JoinGroup<'j> {
     fn make(&self) -> Result<(Team, Group<'j>)> {
         let world = self.join.world();
         let team = world.team_among(self.members.clone(), u64::from(self.context))?;
-        self.join.met(self.context, self.members.clone());
         // The same algorithm each time: sums of floating-point numbers are the same from call to call and from run to run.
         let group = team.group_with(world, GroupOptions::default().fixed())?;
         Ok((team, group))

@@ -36,9 +36,8 @@ pub use group::JoinGroup;
 
 use crate::comm::Remains;
 use crate::services::SERVICES;
-use crate::{Error, Members, Rank, Result, Team, World};
+use crate::{Error, Rank, Result, Team, World};
 use kumiki_mem::{Attachment, Hosting, Summons};
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,8 +52,6 @@ pub struct Join {
     firsts: Vec<Rank>,
     ranks: Vec<u32>,
     block: u32,
-    /// Groups that have had collectives, by their contexts.
-    met: Mutex<BTreeMap<u32, Members>>,
     /// What is left of groups that were dropped: this process leaves them when it leaves.
     kept: Mutex<Vec<(Team, Remains)>>,
 }
@@ -161,7 +158,7 @@ impl Join {
             Some(*sum)
         }));
         let block = firsts.partition_point(|&first| first <= world.rank()) as u32 - 1;
-        Join { world, firsts, ranks, block, met: Mutex::default(), kept: Mutex::default() }
+        Join { world, firsts, ranks, block, kept: Mutex::default() }
     }
 
     /// How many processes each block has.
@@ -252,12 +249,8 @@ impl Join {
 
     /// A group has ended for all its members.
     fn forget(&self, context: u32) {
-        self.met.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
-    }
-
-    /// The members of a group have met.
-    fn met(&self, context: u32, members: Members) {
-        self.met.lock().unwrap_or_else(PoisonError::into_inner).insert(context, members);
+        let mut met = self.world.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.retain(|(name, _)| *name != u64::from(context));
     }
 }
 

@@ -136,7 +136,7 @@ impl World {
     pub(crate) fn depart(&self, limit: Duration) -> (Result<()>, Hosting) {
         self.tell_later();
         self.memory
-            .depart_in_place(limit, || self.wait_for_lent() || self.end_messages() | self.end_ends(false))
+            .depart_in_place(limit, || self.wait_for_lent() || self.end_messages() || self.wait_for_ends())
     }
 
     /// What a rank that ends does for others until all have come to that, too. Whether something is left to do.

@@ -31,7 +31,7 @@ mod words;
 pub use life::WorldOptions;
 pub use teams::Team;
 
-use crate::{array, comm, data};
+use crate::{array, comm, data, Members};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Mutex;
 
@@ -74,6 +74,8 @@ pub struct World {
     arrays: array::State,
     /// Whether all ranks have made a team together: they, and parts of them, may be in collectives.
     pub(crate) met_all: AtomicBool,
+    /// Which ranks have made a team without the others, and its name: they may be in collectives.
+    pub(crate) met: Mutex<Vec<(u64, Members)>>,
 }
 
 impl std::fmt::Debug for World {
@@ -106,6 +108,7 @@ impl World {
             groups: comm::Groups::default(),
             arrays: array::State::default(),
             met_all: AtomicBool::new(false),
+            met: Mutex::default(),
         }
     }
 

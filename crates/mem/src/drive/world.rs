@@ -384,6 +384,8 @@ impl World {
             let completed = self.complete_all();
             let until_ms = deadline_after(limit);
             while work() && time::now_ms() < until_ms && self.core.check_usable().is_ok() {}
+            // Whoever waits in one for this rank need not find out by itself.
+            self.core.leave_teams();
             let left_ms = until_ms.saturating_sub(time::now_ms());
             kumiki_net::event!(info, rank = self.core.rank.0, together = false, "leaves the world");
             Ok((completed, self.close_within(left_ms.max(CLOSE_MS))?))

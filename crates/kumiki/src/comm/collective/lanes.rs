@@ -24,6 +24,9 @@ use std::time::Duration;
 const PIECE_HEAD_BYTES: u64 = 24;
 /// How long a member waits before it asks whom it waits for what that does.
 const SLOW: Duration = Duration::from_millis(200);
+/// How often a member that is waited for, of this node or of another, must be found to have finished the call.
+const NEAR_LOOKS: u32 = 2;
+const FAR_LOOKS: u32 = 50;
 const WAIT: Wait = Wait::FOREVER.doing(Activity::Collective);
 const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
 /// Bytes that are taken out of a ring at a time: few, so that they are near when something is done with them.
@@ -501,7 +504,7 @@ impl<'w> Talk<'_, 'w> {
 
     /// Waits until a lane has room, or a piece has come, whichever is asked for.
     pub(super) fn wait(&mut self, needs: Needs) -> Result<()> {
-        let mut overtaken = None;
+        let mut overtaken: Option<(Rank, u32)> = None;
         loop {
             match self.wait_a_while(needs)? {
                 Some(Event::Go) => return Ok(()),
@@ -514,17 +517,23 @@ impl<'w> Talk<'_, 'w> {
             let mut ahead = None;
             for lane in needs.lanes() {
                 if self.inquire(lane)? == Standing::Ahead {
-                    ahead = Some(self.state.lanes[lane].rank);
+                    ahead = Some((self.state.lanes[lane].rank, self.state.lanes[lane].near));
                 }
             }
-            // What it did in this call is there by the next time, if it did something.
-            if let Some(rank) = overtaken.filter(|rank| ahead == Some(*rank)) {
+            let Some((rank, near)) = ahead else {
+                overtaken = None;
+                continue;
+            };
+            // What it did in this call is there by the next time, if it did something; between nodes its answer may come over another
+            // connection, while the one that it sends over is still to be made.
+            let looks = overtaken.filter(|(before, _)| *before == rank).map_or(1, |(_, looks)| looks + 1);
+            if looks >= if near { NEAR_LOOKS } else { FAR_LOOKS } {
                 return match self.is_met(needs)? {
                     true => Ok(()),
                     false => Err(differs(format!("rank {rank} has finished this call"))),
                 };
             }
-            overtaken = ahead;
+            overtaken = Some((rank, looks));
         }
     }
 

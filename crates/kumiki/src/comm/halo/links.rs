@@ -219,11 +219,13 @@ impl<'w> Links<'w> {
             return Ok(());
         }
         let look = |is_quick: bool| {
+            // Before what has come is looked at: a member that goes has sent its cells before that.
+            let broken = broken.load(Acquire);
             match has_come(link) {
                 Ok(false) => {}
                 came => return Some(came.map(drop)),
             }
-            if let Some(broken) = Broken::of(broken.load(Acquire)) {
+            if let Some(broken) = Broken::of(broken) {
                 return Some(Err(broken.error()));
             }
             if is_quick {

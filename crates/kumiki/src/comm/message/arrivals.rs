@@ -3,6 +3,7 @@
 use super::bytes::Bytes;
 use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
+use super::outgoing::perhaps_done;
 use super::post::{Body, Kept, Post, Way};
 use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{self, free_up_to, Reading, Ring, FRAME_BYTES};
@@ -16,6 +17,9 @@ use crate::{Error, Purpose, Rank, Result, World};
 const LOOKS_A_CHECK: usize = 4;
 /// One of another node that a receive waits for is asked to tell when it goes after so many looks.
 const CHECKS_A_QUESTION: usize = 16;
+
+/// Whoever waits for anybody asks so many of other nodes at once.
+const ASKED_AT_ONCE: usize = 16;
 
 /// A wide lane is made where there is memory for so many of them.
 const WIDE_SHARE: u64 = 8;
@@ -420,6 +424,16 @@ impl Post {
         }
     }
 
+    /// The same of several who may send something: all of them, in a few turns.
+    pub(super) fn ask_about_some(&mut self, world: &World) {
+        let local = world.local();
+        let unasked = |rank: &Rank| {
+            !local.is_near(*rank) && !self.asked.contains(rank) && !self.closed.contains_key(rank)
+        };
+        let some: Vec<Rank> = (0..world.ranks()).filter(unasked).take(ASKED_AT_ONCE).collect();
+        some.into_iter().for_each(|rank| self.ask_about(world, rank));
+    }
+
     /// A rank is gone, or nothing can come from it or go to it: whoever waits for that is told.
     pub(super) fn lose(&mut self, world: &World, rank: Rank, error: &Error) {
         // What it left in the mailbox before it went; whoever calls may have looked there before that.
@@ -459,11 +473,13 @@ impl Post {
         }
     }
 
-    pub(super) fn fail_lendings(&mut self, to: Rank, error: &Error) {
+    /// What was lent to a rank is not fetched any more. It may have been, but for what was not even said.
+    pub(super) fn fail_lendings(&mut self, to: Rank, error: &Error, unsaid: &[u64]) {
         let done = &mut self.done;
-        self.lent.retain(|_, lending| {
+        self.lent.retain(|number, lending| {
             if lending.to == to {
-                done.insert(lending.request, Err(error.clone()));
+                let error = if unsaid.contains(number) { error.clone() } else { perhaps_done(error) };
+                done.insert(lending.request, Err(error));
             }
             lending.to != to
         });

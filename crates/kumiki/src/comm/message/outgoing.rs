@@ -33,6 +33,12 @@ pub(super) struct Item {
     pub(super) _booked: Option<Booking>,
 }
 
+impl Item {
+    fn is_lent(&self) -> bool {
+        matches!(self.note, Note::Lent { .. })
+    }
+}
+
 /// What is known of the rank that things are sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Other {
@@ -274,9 +280,10 @@ impl Out {
         done: &mut Results,
     ) -> Result<u64> {
         let local = world.local();
-        local.check_alive(to)?;
         let near = local.is_near(to);
+        // What it has said counts before that it is gone.
         let mut moved = self.reap_lane(world, spares)? + self.reap_mail(world, debt, done)?;
+        local.check_alive(to)?;
         loop {
             let now = match near {
                 true => self.fill_lane(world, to, done)? + self.fill_mailbox(world, to, debt, done)?,
@@ -317,12 +324,12 @@ impl Out {
     pub(super) fn fail(&mut self, world: &World, error: &Error, done: &mut Results, other: Other) -> bool {
         let is_torn = self.lane.is_some() || self.mail.is_some() || !self.posted.is_empty();
         let mut fail = |item: Item, error: Error| {
-            if item.request != 0 {
+            // What is lent fails with the rest that is lent, or was fetched.
+            if item.request != 0 && !item.is_lent() {
                 done.insert(item.request, Err(error));
             }
         };
         self.queue.drain(..).for_each(|item| fail(item, error.clone()));
-        // What is lent in these has failed with the rest that is lent.
         self.posted.drain(..).for_each(|batch| world.memory.forget_call(batch.posted));
         let refused = self.refused.drain(..).flat_map(|batch| batch.items);
         refused.for_each(|item| fail(item, error.clone()));
@@ -331,21 +338,13 @@ impl Out {
             self.control.clear();
             self.offered = None;
         }
-        match other {
-            Other::IsThere => {}
-            // It may have taken what is on its way, and says so; what is lent has failed with the rest that is lent.
-            Other::Closed => {
-                let parcels = self.mail.iter_mut().flat_map(|(_, parcels)| parcels);
-                parcels.for_each(Parcel::forget_lent);
-            }
-            Other::Gone => {
-                let (posted, parcels) = self.mail.take().unzip();
-                posted.into_iter().for_each(|posted| world.memory.forget_call(posted));
-                for mut parcel in parcels.into_iter().flatten() {
-                    parcel.forget_lent();
-                    if let Parcel::Message(item) = parcel {
-                        fail(item, perhaps_done(error));
-                    }
+        // One that is only closed may have taken what is on its way, and says so.
+        if other == Other::Gone {
+            let (posted, parcels) = self.mail.take().unzip();
+            posted.into_iter().for_each(|posted| world.memory.forget_call(posted));
+            for parcel in parcels.into_iter().flatten() {
+                if let Parcel::Message(item) = parcel {
+                    fail(item, perhaps_done(error));
                 }
             }
         }
@@ -406,7 +405,7 @@ impl Out {
 }
 
 /// The error of what may have come before its receiver went.
-fn perhaps_done(error: &Error) -> Error {
+pub(super) fn perhaps_done(error: &Error) -> Error {
     match error.clone() {
         Error::PeerLost { rank, why, .. } => Error::PeerLost { rank, fate: Fate::Unknown, why },
         other => other,
@@ -476,6 +475,12 @@ mod tests {
         assert_eq!((requests(&out), out.control.len()), (vec![0], 2));
         assert!(!out.fail(&world, &error, &mut done, Other::IsThere), "nothing was on its way");
         assert_eq!((requests(&out).len(), out.control.len(), done.len()), (0, 2, 1));
+        // One that was fetched already is not said to have failed.
+        let place = GlobalAddress::from_bits(0);
+        let lent = Note::Lent { context: 0, tag: 0, bytes: 64, place, number: 9 };
+        out.send(Item { request: 9, note: lent, body: vec![0; 8], _booked: None });
+        out.fail(&world, &error, &mut done, Other::IsThere);
+        assert_eq!((requests(&out).len(), done.len()), (0, 1));
         assert!(out.is_missed() && !out.has_messages());
         out.fail(&world, &error, &mut done, Other::Gone);
         assert!(out.is_empty());

@@ -596,6 +596,8 @@ impl Post {
             // What it said before it went.
             self.read_what_came(world);
         }
+        let unsent = |request: &u64| self.outs.get(&to).is_some_and(|out| out.holds(*request));
+        let unsent: Vec<u64> = self.lent.keys().copied().filter(unsent).collect();
         if let Some(mut out) = self.outs.remove(&to) {
             // What it has taken is sent: it may have said so just before it said that it goes.
             let mut debt = self.debts.get(to);
@@ -609,7 +611,7 @@ impl Post {
                 self.torn.insert(to, error.clone());
             }
         }
-        self.fail_lendings(to, error);
+        self.fail_lendings(to, error, &unsent);
     }
 
     pub(super) fn read_what_came(&mut self, world: &World) {

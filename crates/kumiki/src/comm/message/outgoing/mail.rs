@@ -34,15 +34,6 @@ impl Parcel {
         }
     }
 
-    /// Somebody else says how it ended, if it is lent.
-    pub(super) fn forget_lent(&mut self) {
-        if let Parcel::Message(item) = self {
-            if matches!(item.note, Note::Lent { .. }) {
-                item.request = 0;
-            }
-        }
-    }
-
     /// Whether its sender can send no more behind it.
     fn is_hungry(&self, debt: u8) -> bool {
         matches!(self, Parcel::Message(_)) && debt == CREDIT
