@@ -237,3 +237,35 @@ fn whoever_meets_the_end_of_a_segment_buffer_that_was_freed_before_it_made_its_o
         Ok(())
     });
 }
+
+#[test]
+fn whoever_waits_for_a_segment_buffer_of_which_the_other_end_is_never_made_is_told() {
+    for is_early in [true, false] {
+        everywhere(2, |world| {
+            if (world.rank() == 0) == is_early {
+                late();
+            }
+            if world.rank() == 0 {
+                return Ok(());
+            }
+            let mut source = world.segment_source::<u64>(0, 8, 2)?;
+            let waited = source.wait();
+            assert!(matches!(waited, Err(Error::Closed(_) | Error::PeerLost { rank: 0, .. })), "{waited:?}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn ends_that_refuse_each_other_do_so_once() {
+    everywhere(3, |world| {
+        let next = (world.rank() + 1) % 3;
+        // Nobody makes the other end of any of these.
+        world.sender::<u64>(next)?;
+        world.receiver::<u64>(next, Slots::default())?;
+        if world.rank() == 0 {
+            late();
+        }
+        Ok(())
+    });
+}

@@ -42,6 +42,7 @@ impl<'w> Club<'w> {
         });
         match made {
             Ok(made) => {
+                self.world.meet(TEAM, self.nodes.members());
                 // All are here, and so have passed whatever this rank left before.
                 earlier.into_iter().for_each(|(_, team, remains)| {
                     remains.end(self.world);

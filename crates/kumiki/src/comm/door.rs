@@ -12,7 +12,7 @@ use crate::data::heap;
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::codec::{Reader, Writer};
 use kumiki_mem::{Local, Span};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{fence, Ordering};
 
 /// Knocks that there is room for.
 const KNOCKS: u64 = 32;
@@ -96,6 +96,11 @@ impl Knock {
         Some(Knock { what, from, number, words: [one, two, three] })
     }
 
+    /// Whether it says that there is no such end, and never will be.
+    pub(crate) fn is_refusal(self) -> bool {
+        self.words[0] == 0
+    }
+
     pub(crate) fn write(self, request: Writer) -> Writer {
         self.words().into_iter().fold(request, Writer::long)
     }
@@ -126,13 +131,13 @@ fn closed() -> Error {
     Error::Closed("it is finalizing".into())
 }
 
-/// The same, made if there is none.
-fn ring_made(local: Local<'_>, rank: u32) -> Result<Span<'_>> {
+/// The same, made if there is none; for somebody who knocks, if the rank is not going to finalize: one that does, and waits for knocks, has
+/// made its own before.
+fn ring_made(local: Local<'_>, rank: u32, knocks: bool) -> Result<Span<'_>> {
     if let Some(ring) = ring(local, rank)? {
         return Ok(ring);
     }
-    // Whoever finalizes and waits for knocks has made one before.
-    if local.is_finalizing(rank) {
+    if knocks && local.is_finalizing(rank) {
         return Err(closed());
     }
     let block = heap::allocate(local, rank, RING_BYTES)?;
@@ -140,7 +145,15 @@ fn ring_made(local: Local<'_>, rank: u32) -> Result<Span<'_>> {
     span.clear(0, RING_BYTES)?;
     let door = local.span(heap::door(local, rank), 8)?.word(0)?;
     match door.compare_exchange(0, block.bits(), Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => Ok(span),
+        Ok(_) => {
+            // It may have looked for the last time: but then it has begun to finalize before.
+            fence(Ordering::SeqCst);
+            if knocks && local.is_finalizing(rank) {
+                span.store(CLOSED_AT, 1)?;
+                return Err(closed());
+            }
+            Ok(span)
+        }
         Err(other) => {
             heap::release(local, block)?;
             match other {
@@ -153,10 +166,11 @@ fn ring_made(local: Local<'_>, rank: u32) -> Result<Span<'_>> {
 
 /// This rank is going to finalize, and opens all the same until it [closes](close) its door.
 pub(crate) fn stay_open(local: Local<'_>) -> Result<()> {
-    ring_made(local, local.rank()).map(drop)
+    ring_made(local, local.rank(), false).map(drop)
 }
 
-/// Nobody knocks at this rank any more: whoever tries is told so. Whether somebody had knocked, and is to be heard.
+/// Nobody knocks at this rank any more: whoever tries is told so. Whether it must be done again: somebody had knocked, and is to be heard, or
+/// does so at this moment.
 pub(crate) fn close(local: Local<'_>) -> Result<bool> {
     let rank = local.rank();
     if local.pool(rank)?.is_empty() {
@@ -167,14 +181,14 @@ pub(crate) fn close(local: Local<'_>) -> Result<bool> {
         Ok(_) | Err(NEVER) => return Ok(false),
         Err(ring) => local.span(GlobalAddress::from_bits(ring), RING_BYTES)?,
     };
-    let _held = local.lock(ring.word(LOCK_AT)?)?;
+    let Some(_held) = local.lock_briefly(ring.word(LOCK_AT)?)? else { return Ok(true) };
     ring.store(CLOSED_AT, 1)?;
     Ok(ring.load(HEAD_AT)? != ring.load(TAIL_AT)?)
 }
 
 /// Leaves a knock at a rank of this node. False if there is no room now.
 pub(crate) fn leave(local: Local<'_>, rank: u32, knock: Knock) -> Result<bool> {
-    let ring = ring_made(local, rank)?;
+    let ring = ring_made(local, rank, true)?;
     let _held = local.lock(ring.word(LOCK_AT)?)?;
     if ring.load(CLOSED_AT)? != 0 {
         return Err(closed());

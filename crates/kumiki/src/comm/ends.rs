@@ -270,7 +270,7 @@ impl SendEnd {
         let lane = match self.lane {
             Some(lane) => lane,
             None => match lobby.answer(What::Sender, self.peer, self.number) {
-                Some(Knock { words: [0, ..], .. }) => return Err(never_made(self.peer)),
+                Some(knock) if knock.is_refusal() => return Err(never_made(self.peer)),
                 Some(Knock { words: [address, slots, slot_bytes], .. }) => {
                     let lane = Lane::new(GlobalAddress::from_bits(address), slots, slot_bytes)?;
                     *self.lane.insert(lane)
@@ -390,8 +390,9 @@ impl SendEnd {
     }
 }
 
-fn never_made(peer: Rank) -> Error {
-    Error::Closed(format!("rank {peer} ends, and has never made its end of the channel"))
+/// Why an end will not meet the other one.
+pub(super) fn never_made(peer: Rank) -> Error {
+    Error::Closed(format!("rank {peer} ends, and has never made its end"))
 }
 
 /// Takes the answers to requests that are there; fails with the first that says so.
@@ -674,7 +675,7 @@ impl ReceiveEnd {
         let reaped = reap(world, &mut self.posted);
         if self.stub.is_none() {
             match lobby.answer(What::Receiver, self.peer, self.number) {
-                Some(Knock { words: [0, ..], .. }) => return Err(never_made(self.peer)),
+                Some(knock) if knock.is_refusal() => return Err(never_made(self.peer)),
                 answer => self.stub = answer.map(|knock| Stub(GlobalAddress::from_bits(knock.words[0]))),
             }
         }
@@ -691,6 +692,8 @@ impl ReceiveEnd {
                 return Err(Error::Closed(failed));
             }
             reaped.and(told)?;
+            // Its sender has never heard of this end.
+            lobby.check_refused(What::Receiver, self.peer, self.number)?;
             if self.stub.is_none() {
                 lobby.trouble(What::Receiver, self.peer, self.number)?;
             }

@@ -60,22 +60,26 @@ impl Lobby {
         self.kept.contains_key(&(what.other(), peer, number))
     }
 
-    /// Whether a knock of this rank is not at its place yet.
-    pub(super) fn has_to_knock(&self) -> bool {
-        !self.unsent.is_empty()
+    /// A rank at which this one still has to knock.
+    pub(super) fn has_to_knock_at(&self) -> Option<Rank> {
+        self.unsent.front().map(|(at, ..)| *at)
     }
 
-    /// Tells whoever has an end of a channel to which this rank has never made the other one that it never will.
+    /// Fails if a knock of this rank can never be at its place.
+    pub(super) fn check_refused(&self, what: What, peer: Rank, number: u64) -> Result<()> {
+        self.refused.get(&(what, peer, number)).map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Tells whoever has made an end to which this rank has never made the other one that it never will.
     pub(super) fn refuse(&mut self, world: &World) {
         let me = world.rank();
         let (kept, unsent) = (&mut self.kept, &mut self.unsent);
-        kept.retain(|&(what, from, number), _| {
-            let refuses = matches!(what, What::Sender | What::Receiver);
-            if refuses {
+        for ((what, from, number), (knock, _)) in kept.drain() {
+            // Who has refused wants no answer.
+            if !knock.is_refusal() {
                 unsent.push_back((from, Knock { what: what.other(), from: me, number, words: [0; 3] }, None));
             }
-            !refuses
-        });
+        }
     }
 
     /// Knocks, and opens to whoever knocks. Those who are gone are missed by whoever waits for them.

@@ -5,6 +5,7 @@
 //! A segment is at its place before the word says so. Nothing is copied but from buffer to buffer.
 
 use super::door::{Knock, What};
+use super::ends::never_made;
 use super::left::{tell_near, Farewell, Left};
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Handle, Order, Rank, Region, Result, Wait, World};
 use kumiki_mem::Activity;
@@ -162,9 +163,14 @@ impl Segments {
             lobby.trouble(self.what, self.peer, self.number)?;
             Ok(lobby.answer(self.what, self.peer, self.number))
         })?;
-        let Some(Knock { words: [word, buffer, measures], .. }) = answer else {
+        let Some(knock) = answer else {
             return world.local().check_alive(self.peer).map(|()| false);
         };
+        if knock.is_refusal() {
+            self.stage = Stage::Disconnected;
+            return Err(never_made(self.peer));
+        }
+        let [word, buffer, measures] = knock.words;
         if measures != self.bytes | self.count << SEGMENT_BITS {
             let (count, bytes) = (measures >> SEGMENT_BITS, measures & ((1 << SEGMENT_BITS) - 1));
             self.stage = Stage::Disconnected;

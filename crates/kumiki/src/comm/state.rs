@@ -142,10 +142,6 @@ impl Inner {
                 !is_over
             }
         });
-        // Behind the ends, which have taken what is for them.
-        if *is_closing {
-            lobby.refuse(world);
-        }
         if !self.forgotten.is_empty() {
             let Inner { done, forgotten, .. } = self;
             done.retain(|request, _| !forgotten.remove(request));
@@ -156,22 +152,27 @@ impl Inner {
             // Another thread may wait for it.
             world.memory.wake_own();
         }
-        let Inner { lobby, left, .. } = self;
+        let Inner { lobby, left, is_closing, .. } = self;
         left.retain_mut(|memory| memory.advance(world, lobby));
+        // Behind all that have taken what is for them.
+        if *is_closing {
+            lobby.refuse(world);
+        }
     }
 
-    /// Whether somebody who is there waits for something that an end of this rank has to do; or may wait for room, if this rank
-    /// `drains` what nobody will receive.
-    fn owes(&self, world: &World, drains: bool) -> bool {
+    /// Somebody who is there and waits for something that an end of this rank has to do; or may wait for room, if this rank `drains` what
+    /// nobody will receive.
+    fn owes(&self, world: &World, drains: bool) -> Option<Rank> {
         let is_there = |rank: Rank| world.local().check_alive(rank).is_ok();
         // Where somebody is lost all that is left is to say so.
         let drains = drains && self.ends.values().any(End::is_receiving) && (0..world.ranks()).all(is_there);
         let mut ends = self.ends.values().filter(|end| is_there(end.peer()));
-        let owes = ends.any(|end| match end {
+        let owed = ends.find(|end| match end {
             End::Send(end) => end.is_busy(),
             End::Receive(end) => drains && end.is_missed(),
         });
-        owes || self.lobby.has_to_knock() || self.left.iter().any(|left| left.is_untold(world))
+        let untold = || self.left.iter().find(|left| left.is_untold(world)).map(|left| left.peer);
+        owed.map(End::peer).or_else(|| self.lobby.has_to_knock_at()).or_else(untold)
     }
 
     /// How far all ends have come.
@@ -558,7 +559,9 @@ impl World {
     pub(crate) fn look_after_channels(&self) -> bool {
         self.go_on_with(NOTHING);
         let inner = self.comm().lock();
-        inner.lobby.has_to_knock() || inner.ends.values().any(End::is_busy) || inner.post.is_active()
+        inner.lobby.has_to_knock_at().is_some()
+            || inner.ends.values().any(End::is_busy)
+            || inner.post.is_active()
     }
 
     /// Makes messages go on, and all channels with them; whether something is under way that other ranks may wait for.
@@ -608,26 +611,29 @@ impl World {
         inner.advance(self);
         let local = self.local();
         match inner.owes(self, drains) {
-            // Others may have to knock first.
-            true => {
+            // Others may have to knock first; without memory for that they are refused, and told so.
+            Some(_) => {
                 let _ = door::stay_open(local);
                 true
             }
             // Whoever has knocked meanwhile is refused the next time.
-            false => door::close(local).unwrap_or(false),
+            None => door::close(local).unwrap_or(false),
         }
     }
 
     /// The same for a rank that leaves alone: it waits a moment if something is left.
     pub(crate) fn wait_for_ends(&self) -> bool {
         let is_left = self.end_ends(false);
-        if is_left {
+        let owed = self.comm().lock().owes(self, false).filter(|_| is_left);
+        if let Some(peer) = owed {
             let look = || {
                 let mut inner = self.comm().lock();
                 inner.advance(self);
-                (inner.has_fetches() || !inner.owes(self, false)).then_some(Ok(()))
+                (inner.has_fetches() || inner.owes(self, false) != Some(peer)).then_some(Ok(()))
             };
-            let _ = self.memory.wait_for(look, Wait::at_most(ENDS_A_MOMENT).doing(Activity::Channel));
+            // What goes wrong with it is found out by the end itself.
+            let _ =
+                self.memory.look_for(look, Wait::at_most(ENDS_A_MOMENT).from(peer).doing(Activity::Channel));
         }
         is_left
     }

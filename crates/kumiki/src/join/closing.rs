@@ -9,7 +9,6 @@ use crate::world::among::{children, parent};
 use crate::{Members, Rank, World};
 use kumiki_mem::Activity;
 use std::sync::atomic::Ordering;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// The messages of those who leave: no program has this number.
@@ -22,7 +21,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 impl Join {
     /// Closes all groups that have had collectives, of joined programs and of arrays, as far as the others come to that.
     pub(super) fn close(&self, until: Instant) {
-        let mut met = std::mem::take(&mut *self.world().met.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut met = std::mem::take(&mut *self.world().met());
         met.sort_by_cached_key(|(name, members)| (*name, members.iter().collect::<Vec<Rank>>()));
         let mail = self.world().messages().context(CONTEXT);
         // Groups of the world, and what was made of them, had all processes for members once.

@@ -209,6 +209,7 @@ impl<'j> JoinGroup<'j> {
     fn make(&self) -> Result<(Team, Group<'j>)> {
         let world = self.join.world();
         let team = world.team_among(self.members.clone(), u64::from(self.context))?;
+        world.meet(u64::from(self.context), self.members.clone());
         // The same algorithm each time: sums of floating-point numbers are the same from call to call and from run to run.
         let group = team.group_with(world, GroupOptions::default().fixed())?;
         Ok((team, group))
@@ -220,7 +221,7 @@ impl<'j> JoinGroup<'j> {
             Some(Ok((team, group))) => {
                 // What was made of it may be there still.
                 if !group.is_parted() {
-                    self.join.forget(self.context);
+                    self.join.forget(self.context, &self.members);
                 }
                 group.free().and(team.free())
             }

@@ -36,7 +36,7 @@ pub use group::JoinGroup;
 
 use crate::comm::Remains;
 use crate::services::SERVICES;
-use crate::{Error, Rank, Result, Team, World};
+use crate::{Error, Members, Rank, Result, Team, World};
 use kumiki_mem::{Attachment, Hosting, Summons};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -248,9 +248,8 @@ impl Join {
     }
 
     /// A group has ended for all its members.
-    fn forget(&self, context: u32) {
-        let mut met = self.world.met.lock().unwrap_or_else(PoisonError::into_inner);
-        met.retain(|(name, _)| *name != u64::from(context));
+    fn forget(&self, context: u32, members: &Members) {
+        self.world.met().retain(|(name, known)| *name != u64::from(context) || known != members);
     }
 }
 

@@ -4,7 +4,6 @@ use super::{Team, World};
 use crate::comm::Messages;
 use crate::{Error, GlobalAddress, GlobalPtr, Members, Rank, Result};
 use std::sync::atomic::Ordering;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How long to wait before something is tried again.
@@ -35,13 +34,7 @@ impl World {
             return self.note(Err(Error::Misuse("a team of which this rank is no member".into())));
         };
         let mail = self.messages().context(CONTEXT);
-        let team = self.note(Tree { world: self, mail, name, members: &members, me }.make())?;
-        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = (name, members);
-        if !met.contains(&known) {
-            met.push(known);
-        }
-        Ok(team)
+        self.note(Tree { world: self, mail, name, members: &members, me }.make())
     }
 
     /// A number for a team that this rank is the first of.

@@ -33,7 +33,7 @@ pub use teams::Team;
 
 use crate::{array, comm, data, Members};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One rank's view of the world: who is in it, and the memory they share. Many threads may use it at once.
 ///
@@ -74,8 +74,8 @@ pub struct World {
     arrays: array::State,
     /// Whether all ranks have made a team together: they, and parts of them, may be in collectives.
     pub(crate) met_all: AtomicBool,
-    /// Which ranks have made a team without the others, and its name: they may be in collectives.
-    pub(crate) met: Mutex<Vec<(u64, Members)>>,
+    /// Members of groups that were made without the others, and what they call them: they may be in collectives.
+    met: Mutex<Vec<(u64, Members)>>,
 }
 
 impl std::fmt::Debug for World {
@@ -110,6 +110,19 @@ impl World {
             met_all: AtomicBool::new(false),
             met: Mutex::default(),
         }
+    }
+
+    /// The members of a group have met: whoever leaves a join waits for the others.
+    pub(crate) fn meet(&self, name: u64, members: Members) {
+        let (mut met, known) = (self.met(), (name, members));
+        if !met.contains(&known) {
+            met.push(known);
+        }
+    }
+
+    /// Groups whose members have met.
+    pub(crate) fn met(&self) -> MutexGuard<'_, Vec<(u64, Members)>> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What this process knows of hash tables that others made.

@@ -155,6 +155,11 @@ impl World {
         time::now_ns()
     }
 
+    /// How long a peer may say nothing before it counts as lost.
+    pub fn peer_timeout(&self) -> Duration {
+        Duration::from_millis(self.core().arena.config().peer_timeout_ms.into())
+    }
+
     /// Whether other threads of this rank can wait while one computes: not where it is simulated.
     pub fn has_threads(&self) -> bool {
         !self.core().pace.sleeps_at_once()

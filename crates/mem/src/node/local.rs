@@ -75,12 +75,12 @@ impl<'a> Local<'a> {
         place.is_some_and(|place| place.node == self.node.node && place.status == Status::Alive)
     }
 
-    /// Whether a rank of this node has begun to finalize.
+    /// Whether a rank of this node has begun to finalize, or to start over.
     pub fn is_finalizing(self, rank: u32) -> bool {
         let place = self.node.arena.place(Rank(rank)).map(|word| word.load());
         let near = place.filter(|place| place.node == self.node.node);
         let control = near.and_then(|place| self.node.arena.control(place.local));
-        control.is_some_and(|control| control.intent.load(Ordering::SeqCst) == Intent::Finalize as u32)
+        control.is_some_and(|control| control.intent.load(Ordering::SeqCst) != Intent::Sync as u32)
     }
 
     /// The rank that an address belongs to.

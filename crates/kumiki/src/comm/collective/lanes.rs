@@ -24,9 +24,8 @@ use std::time::Duration;
 const PIECE_HEAD_BYTES: u64 = 24;
 /// How long a member waits before it asks whom it waits for what that does.
 const SLOW: Duration = Duration::from_millis(200);
-/// How often a member that is waited for, of this node or of another, must be found to have finished the call.
+/// How often a member of this node that is waited for must be found to have finished the call. One of another node must be for the peer timeout.
 const NEAR_LOOKS: u32 = 2;
-const FAR_LOOKS: u32 = 50;
 const WAIT: Wait = Wait::FOREVER.doing(Activity::Collective);
 const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
 /// Bytes that are taken out of a ring at a time: few, so that they are near when something is done with them.
@@ -527,7 +526,8 @@ impl<'w> Talk<'_, 'w> {
             // What it did in this call is there by the next time, if it did something; between nodes its answer may come over another
             // connection, while the one that it sends over is still to be made.
             let looks = overtaken.filter(|(before, _)| *before == rank).map_or(1, |(_, looks)| looks + 1);
-            if looks >= if near { NEAR_LOOKS } else { FAR_LOOKS } {
+            let far = || self.group.world.memory.peer_timeout().div_duration_f64(SLOW) as u32;
+            if looks >= NEAR_LOOKS && (near || looks > far()) {
                 return match self.is_met(needs)? {
                     true => Ok(()),
                     false => Err(differs(format!("rank {rank} has finished this call"))),

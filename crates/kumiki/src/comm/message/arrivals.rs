@@ -18,9 +18,6 @@ const LOOKS_A_CHECK: usize = 4;
 /// One of another node that a receive waits for is asked to tell when it goes after so many looks.
 const CHECKS_A_QUESTION: usize = 16;
 
-/// Whoever waits for anybody asks so many of other nodes at once.
-const ASKED_AT_ONCE: usize = 16;
-
 /// A wide lane is made where there is memory for so many of them.
 const WIDE_SHARE: u64 = 8;
 
@@ -422,16 +419,6 @@ impl Post {
         if is_far && !self.is_closing && !self.closed.contains_key(&rank) && self.asked.insert(rank) {
             self.say(rank, Note::Awaits);
         }
-    }
-
-    /// The same of several who may send something: all of them, in a few turns.
-    pub(super) fn ask_about_some(&mut self, world: &World) {
-        let local = world.local();
-        let unasked = |rank: &Rank| {
-            !local.is_near(*rank) && !self.asked.contains(rank) && !self.closed.contains_key(rank)
-        };
-        let some: Vec<Rank> = (0..world.ranks()).filter(unasked).take(ASKED_AT_ONCE).collect();
-        some.into_iter().for_each(|rank| self.ask_about(world, rank));
     }
 
     /// A rank is gone, or nothing can come from it or go to it: whoever waits for that is told.

@@ -384,10 +384,7 @@ impl World {
                     post.tell(self);
                     looks.set(looks.get() + 1);
                     if looks.get().is_multiple_of(LOOKS_BEFORE_ASKING) {
-                        match peer {
-                            Some(peer) => post.ask_about(self, peer),
-                            None => post.ask_about_some(self),
-                        }
+                        post.ask_about(self, whom);
                     }
                     // What it sent before it went comes first.
                     match post.is_fetching() || post.is_answered_by(self, whom) {
