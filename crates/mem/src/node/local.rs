@@ -268,6 +268,23 @@ pub(crate) fn fetch_to_write(address: *const u8) {
     let _ = address;
 }
 
+/// The same, to be read before long: it need not come nearer than the second cache.
+#[inline]
+pub(crate) fn fetch_to_read(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prefetcht1 [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    let _ = address;
+}
+
 /// A lock that is held; dropping it frees it. Dropped while its thread unwinds, it is left to whoever comes next, who inherits it.
 #[derive(Debug)]
 pub struct Locked<'a> {

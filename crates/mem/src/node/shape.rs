@@ -4,7 +4,7 @@
 //! have as many elements.
 
 use crate::node::access::Reach;
-use crate::node::local::fetch_to_write;
+use crate::node::local::{fetch_to_read, fetch_to_write};
 use crate::node::{copy, Node};
 use crate::{Error, Result};
 
@@ -424,11 +424,17 @@ pub(crate) fn move_shape(
 unsafe fn move_rows(to: *mut u8, from: *const u8, steps: (isize, isize), bytes: usize, count: u64) {
     let jumps = steps.0 != bytes as isize || steps.1 != bytes as isize;
     let fetches = jumps && FETCHED.contains(&bytes);
+    // Also behind the last of them: a section that is sent comes here in blocks.
+    let reads_ahead = fetches && steps.1 != bytes as isize && count >= READ_AHEAD;
     let (mut target, mut source) = (to, from);
     for row in 0..count {
         if fetches && row + ROWS_AHEAD < count {
             let ahead = target.wrapping_offset(steps.0 * ROWS_AHEAD as isize);
             (0..bytes).step_by(LINE).for_each(|line| fetch_to_write(ahead.wrapping_add(line)));
+        }
+        if reads_ahead {
+            let ahead = source.wrapping_offset(steps.1 * READ_AHEAD as isize);
+            (0..bytes).step_by(LINE).for_each(|line| fetch_to_read(ahead.wrapping_add(line)));
         }
         // SAFETY: as the caller promises.
         unsafe { copy::move_bytes(target, source, bytes) };
@@ -439,6 +445,8 @@ unsafe fn move_rows(to: *mut u8, from: *const u8, steps: (isize, isize), bytes: 
 /// Where a row goes is fetched so many rows before it is written: the processor foresees no jump by itself. In rows that are longer it
 /// finds its way, and shorter ones cost less than the fetch.
 const ROWS_AHEAD: u64 = 2;
+/// …and where one comes from so many rows before it is read, if those do not lie side by side.
+const READ_AHEAD: u64 = 16;
 const LINE: usize = 64;
 const FETCHED: std::ops::RangeInclusive<usize> = LINE..=2048;
 
