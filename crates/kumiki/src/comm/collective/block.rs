@@ -118,7 +118,7 @@ impl Layout {
 
     /// Bytes of each of the four places behind the heads of both halves, which begin with a line of the cache.
     pub(super) fn quarter(&self) -> u64 {
-        (self.half + HALF_HEAD_BYTES).saturating_sub(LINE_BYTES) / 2 & !(LINE_BYTES - 1)
+        ((self.half + HALF_HEAD_BYTES).saturating_sub(LINE_BYTES) / 2) & !(LINE_BYTES - 1)
     }
 
     /// Where the one of a piece begins.
