@@ -8,6 +8,7 @@ use super::report::{PeerColumn, Report, Row};
 use super::statistics::Samples;
 use std::io::{IsTerminal, Write};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The most ranks with which peers are started without being asked to: more take them minutes.
 const PEER_START_UP_RANKS: u32 = 32;
@@ -15,6 +16,10 @@ const PEER_START_UP_RANKS: u32 = 32;
 const MANY_RANKS: u32 = 32;
 const FEW_SAMPLES: u32 = 3;
 const SIGKILL: i32 = 9;
+
+/// Samples of a few milliseconds are taken for so long, but not more than so many times as many: what else the machine does lasts longer than a few of them.
+const ROW_TIME: Duration = Duration::from_millis(400);
+const MOST_TIMES: u32 = 4;
 
 /// From this load on the machine is said to be busy.
 const BUSY_LOAD: f64 = 0.5;
@@ -45,6 +50,8 @@ pub(super) type Ours = fn(Session) -> Result<Command, String>;
 /// What to run.
 pub(super) struct Plan {
     pub(super) samples: u32,
+    /// Whether metrics that are measured fast are given more samples than that.
+    pub(super) fills_time: bool,
     /// The command that starts a job of ours for a session.
     pub(super) ours: Ours,
     pub(super) peers: Vec<Box<dyn Rival>>,
@@ -68,7 +75,7 @@ pub(super) fn run(plan: &Plan, metrics: &[Metric], report: &mut Report) -> Resul
             done += 1;
             progress.show(done, &metric.name);
             let row = match (&metric.how, stage.as_mut()) {
-                (How::Ask { .. }, Some(stage)) => stage.measure(metric, floor.as_mut(), plan.samples),
+                (How::Ask { .. }, Some(stage)) => stage.measure(metric, floor.as_mut(), plan),
                 (How::MemoryGrowth { from }, _) => memory_growth(metric, *from, report),
                 (How::Memory, _) => memory(plan, metric),
                 _ => start_up(plan, metric),
@@ -135,7 +142,7 @@ impl<'p> Stage<'p> {
         Ok(stage)
     }
 
-    fn measure(&mut self, metric: &Metric, mut floor: Option<&mut Contender>, samples: u32) -> Row {
+    fn measure(&mut self, metric: &Metric, mut floor: Option<&mut Contender>, plan: &Plan) -> Row {
         let How::Ask { ours, floors, peers } = &metric.how else { return Row::new(metric) };
         let mut row = Row::new(metric);
         row.floors = floors.iter().map(|(name, _)| (*name, Samples::default())).collect();
@@ -146,8 +153,13 @@ impl<'p> Stage<'p> {
             row.peers.extend(absent.map(|(peer, error)| PeerColumn::failed(*peer, error)));
         }
         // Ten seconds of waiting are one sample.
-        let rounds = if metric.unit == "%" { 1 } else { samples };
-        for _ in 0..rounds {
+        let rounds = if metric.unit == "%" { 1 } else { plan.samples };
+        let most = if plan.fills_time && rounds > 1 { MOST_TIMES * rounds } else { rounds };
+        let began = Instant::now();
+        for round in 0..most {
+            if round >= rounds && began.elapsed() >= ROW_TIME {
+                break;
+            }
             match self.ours.ask(ours) {
                 Ok(answer) => answer.samples.into_iter().for_each(|sample| row.ours.push(sample)),
                 Err(NoAnswer::Refused(error) | NoAnswer::Gone(error)) => row.error = Some(error),

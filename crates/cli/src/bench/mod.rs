@@ -104,7 +104,7 @@ struct Options {
     /// Only metrics whose name contains this; several are separated by commas.
     #[arg(long, value_name = "PATTERN")]
     only: Option<String>,
-    /// Samples of each contender.
+    /// Samples of each contender. Without it those that take a moment are taken more often.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: Option<u32>,
     /// One JSON object a line instead of tables.
@@ -131,7 +131,8 @@ impl Options {
             return report::list(metrics);
         }
         let samples = self.samples.unwrap_or(if self.quick { 3 } else { 9 });
-        let plan = harness::Plan { samples, ours, peers: peers()?, startup_peers };
+        let fills_time = self.samples.is_none();
+        let plan = harness::Plan { samples, fills_time, ours, peers: peers()?, startup_peers };
         let mut report = report::Report::new(self.json);
         harness::run(&plan, metrics, &mut report)?;
         report.finish()?;

@@ -75,25 +75,26 @@ impl Row {
         self.floors.first().and_then(|(_, samples)| samples.median())
     }
 
-    fn best_peer(&self) -> Option<(&str, f64)> {
+    fn best_peer(&self) -> Option<(&PeerColumn, f64)> {
         let better = |a: f64, b: f64| if self.metric.is_rate() { b.total_cmp(&a) } else { a.total_cmp(&b) };
-        let known = self.peers.iter().filter_map(|peer| Some((peer.name.as_str(), peer.value()?)));
+        let known = self.peers.iter().filter_map(|peer| Some((peer, peer.value()?)));
         known.min_by(|(_, a), (_, b)| better(*a, *b))
     }
 
-    /// Ours beside another value; under 1 is better.
-    fn ratio(&self, other: f64) -> Option<f64> {
-        let ours = self.ours.median()?;
-        let (above, below) = if self.metric.is_rate() { (other, ours) } else { (ours, other) };
-        (below != 0.0).then_some(above / below)
+    /// Ours beside another; under 1 is better.
+    fn ratio(&self, other: &Samples) -> Option<f64> {
+        match self.metric.is_rate() {
+            true => other.times(&self.ours),
+            false => self.ours.times(other),
+        }
     }
 
     fn ratio_floor(&self) -> Option<f64> {
-        self.floor().and_then(|floor| self.ratio(floor))
+        self.floors.first().and_then(|(_, floor)| self.ratio(floor))
     }
 
     fn ratio_peer(&self) -> Option<f64> {
-        self.best_peer().and_then(|(_, best)| self.ratio(best))
+        self.best_peer().and_then(|(best, _)| self.ratio(&best.samples))
     }
 
     /// What a bound looks at: a ratio, or the value itself.
@@ -128,7 +129,7 @@ impl Row {
             "kumiki": self.ours.median(),
             "floor": self.floor(),
             "peers": medians(&peers),
-            "best_peer": self.best_peer().map(|(name, _)| name),
+            "best_peer": self.best_peer().map(|(peer, _)| peer.name.as_str()),
             "ratio_peer": self.ratio_peer(),
             "ratio_floor": self.ratio_floor(),
             "spread": self.ours.spread(),
@@ -246,7 +247,7 @@ impl Report {
         let has_values = |group: &Group| group.values.iter().any(Option::is_some);
         Bars {
             title: "Kumiki beside the best peer and the bare machine".into(),
-            subtitle: "ratio of the medians, under 1 is better; metrics that have a bound".into(),
+            subtitle: "median of the ratios, under 1 is better; metrics that have a bound".into(),
             series: vec!["to the best peer".into(), "to the floor".into()],
             groups: self.rows.iter().filter(shown).map(group).filter(has_values).collect(),
             unit: Unit::Number(""),
@@ -416,19 +417,23 @@ mod tests {
         row
     }
 
+    fn best(row: &Row) -> Option<(&str, f64)> {
+        row.best_peer().map(|(peer, value)| (peer.name.as_str(), value))
+    }
+
     #[test]
     fn under_one_is_better_for_times_and_for_rates() {
         let time = row("put8.tcp.typed", 12.0, 10.0, &[("a", 24.0, 0), ("b", 48.0, 0)]);
         assert_eq!((time.ratio_floor(), time.ratio_peer()), (Some(1.2), Some(0.5)));
         let rate = row("putbw.shm.arena.1M", 20.0, 10.0, &[("a", 5.0, 0), ("b", 40.0, 0)]);
         assert_eq!((rate.ratio_floor(), rate.ratio_peer()), (Some(0.5), Some(2.0)));
-        assert_eq!(rate.best_peer(), Some(("b", 40.0)));
+        assert_eq!(best(&rate), Some(("b", 40.0)));
     }
 
     #[test]
     fn a_peer_that_reports_completions_too_early_is_not_the_best() {
         let row = row("put8.tcp.typed", 12.0, 10.0, &[("early", 4.0, 7), ("right", 16.0, 0)]);
-        assert_eq!(row.best_peer(), Some(("right", 16.0)));
+        assert_eq!(best(&row), Some(("right", 16.0)));
         assert_eq!(row.json()["incomplete_peers"], json!(["early"]));
     }
 
@@ -436,7 +441,7 @@ mod tests {
     fn ours_by_another_interface_is_not_the_best_peer() {
         let mut row = row("put8.tcp.typed", 12.0, 10.0, &[("other", 4.0, 0), ("peer", 16.0, 0)]);
         row.peers[0].is_ours = true;
-        assert_eq!((row.best_peer(), &row.json()["peers"]["other"]), (Some(("peer", 16.0)), &json!(4.0)));
+        assert_eq!((best(&row), &row.json()["peers"]["other"]), (Some(("peer", 16.0)), &json!(4.0)));
     }
 
     #[test]

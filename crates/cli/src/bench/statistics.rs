@@ -20,6 +20,18 @@ impl Samples {
         (middle != 0.0).then(|| (high - low) / middle.abs() * 100.0)
     }
 
+    /// How many times as much as others it is, as the median of what it is in each round, in which all had the same machine; of the medians, if some rounds are missing.
+    pub(super) fn times(&self, others: &Samples) -> Option<f64> {
+        let ratio = |above: f64, below: f64| (below != 0.0).then_some(above / below);
+        match self.0.len() == others.0.len() {
+            true => {
+                let rounds = self.0.iter().zip(&others.0);
+                median(rounds.map(|(one, other)| ratio(*one, *other)).collect::<Option<Vec<_>>>()?)
+            }
+            false => ratio(self.median()?, others.median()?),
+        }
+    }
+
     /// The quantile, between two samples if need be.
     fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted = self.0.clone();
@@ -46,5 +58,15 @@ mod tests {
         assert_eq!(median([]), None);
         assert_eq!(Samples(vec![100.0; 4]).spread(), Some(0.0));
         assert_eq!(Samples(vec![90.0, 100.0, 110.0]).spread(), Some(10.0));
+    }
+
+    #[test]
+    fn a_machine_that_becomes_slow_in_the_middle_of_a_round_does_not_make_one_of_two_equals_slower() {
+        let [one, other] = [vec![7.0, 7.0, 12.0, 12.0, 12.0], vec![7.0, 7.0, 7.0, 12.0, 12.0]].map(Samples);
+        assert_eq!((one.times(&other), other.times(&one)), (Some(1.0), Some(1.0)));
+        assert_eq!((one.median(), other.median()), (Some(12.0), Some(7.0)));
+        assert_eq!(one.times(&Samples(vec![6.0])), Some(2.0));
+        assert_eq!((one.times(&Samples::default()), Samples::default().times(&one)), (None, None));
+        assert_eq!(Samples(vec![1.0]).times(&Samples(vec![0.0])), None);
     }
 }

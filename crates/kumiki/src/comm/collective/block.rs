@@ -29,6 +29,8 @@ const RING_AT: u64 = 32;
 const LANES_AT: u64 = 40;
 /// How many members of the node have ever brought something to its first one, whose block this is.
 pub(super) const ARRIVED_AT: u64 = 48;
+/// How many pieces this member has ever piped, and how often it has read all of the others (`piped.rs`).
+pub(super) const PIPED_AT: u64 = 56;
 const LOG_AT: u64 = 64;
 /// Calls that are remembered.
 const LOG_CALLS: u64 = 16;
@@ -46,6 +48,8 @@ pub(super) const OFFERED_AT: u64 = 40;
 /// Bytes before what a member shows: a mark, how much it has in all, and the turn in which it shows it.
 pub(super) const HALF_HEAD_BYTES: u64 = 24;
 pub(super) const TURN_AT: u64 = 16;
+/// Bytes of a line of the cache, with which both halves begin.
+const LINE_BYTES: u64 = 64;
 
 /// Bytes of the request of a piece beside those of the piece.
 const PIECE_REQUEST_BYTES: usize = 1 + 6 * 8;
@@ -110,6 +114,16 @@ impl Layout {
     /// Where a lane begins.
     pub(super) fn lane(&self, index: u64) -> u64 {
         HEAD_BYTES + index * (LANE_HEAD_BYTES + self.ring)
+    }
+
+    /// Bytes of each of the four places behind the heads of both halves, which begin with a line of the cache.
+    pub(super) fn quarter(&self) -> u64 {
+        ((self.half + HALF_HEAD_BYTES).saturating_sub(LINE_BYTES) / 2) & !(LINE_BYTES - 1)
+    }
+
+    /// Where the one of a piece begins.
+    pub(super) fn quarter_of(&self, piece: u64) -> u64 {
+        self.half_of(piece) + LINE_BYTES + piece / 2 % 2 * self.quarter()
     }
 
     /// Where the half of a turn begins.
@@ -324,6 +338,16 @@ mod tests {
                     && layout.table <= layout.bytes
             );
             assert!(layout.half == 0 || layout.half_of(1) + HALF_HEAD_BYTES + layout.half == layout.bytes);
+            // Four places for pieces, none of which touches a head or another.
+            let mut places: Vec<u64> = (0..8).map(|piece| layout.quarter_of(piece)).collect();
+            assert_eq!(places[..4], places[4..]);
+            places.truncate(4);
+            places.sort_unstable();
+            let ends = [layout.half_of(1), layout.bytes];
+            for (place, end) in places.iter().zip([places[1], ends[0], places[3], ends[1]]) {
+                assert!(layout.half == 0 || place + layout.quarter() <= end && place % 64 == 0, "{layout:?}");
+            }
+            assert!(layout.half == 0 || places[2] >= ends[0] + HALF_HEAD_BYTES && layout.quarter() > 0);
         }
         let short = Layout::new(2048, 20, 4, true).expect_err("it does not fit");
         assert!(matches!(&short, Error::Misuse(why) if why.contains("needs 8064")), "{short}");

@@ -86,9 +86,7 @@ impl<'w> Group<'w> {
         self.run("reduce", mark, |talk| {
             self.check_root(root)?;
             match algorithm {
-                Flat => {
-                    talk.show_merged(data, reduction, if self.me == root { 0..self.count() } else { 0..0 })
-                }
+                Flat => talk.show_merged(data, reduction, if self.me == root { self.count() } else { 0 }),
                 Levels => talk.levels_reduce(root, data, reduction),
                 Direct => talk.direct_reduce(talk.circle(), root as usize, data, reduction),
                 _ => talk.tree_reduce(self.all, root, data, reduction),
@@ -131,7 +129,7 @@ impl<'w> Group<'w> {
         let algorithm = choice.algorithm;
         let mark = self.mark_of(reduction.element, algorithm, &[bytes as u64, reduction.mark]);
         let allreduce = |talk: &mut Talk<'_, 'w>| match algorithm {
-            Flat => talk.show_merged(data, reduction, 0..self.count()),
+            Flat => talk.show_merged(data, reduction, self.count()),
             Levels => talk.levels_allreduce(data, reduction),
             Doubling => talk.doubling_allreduce(self.all, data, reduction),
             Halving => talk.halving_allreduce(self.all, data, reduction),
@@ -380,7 +378,7 @@ impl<'w> Group<'w> {
         let algorithm = self.choose(&[Flat, Doubling], reduction.element);
         let mark = self.mark_of(reduction.element, algorithm, &[data.len() as u64, reduction.mark]);
         self.run(if excludes { "exscan" } else { "scan" }, mark, |talk| match algorithm {
-            Flat => talk.show_merged(data, reduction, 0..self.me as usize + usize::from(!excludes)),
+            Flat => talk.show_merged(data, reduction, self.me as usize + usize::from(!excludes)),
             _ => {
                 talk.doubling_scan(self.all, data, reduction)?;
                 if excludes {
@@ -425,7 +423,7 @@ impl<'w> Group<'w> {
             let places = self.places_of(reduction.element, counts, len)?;
             let own = places[self.me as usize].clone();
             match algorithm {
-                Flat => talk.show_merged(data, reduction, 0..self.count())?,
+                Flat => talk.show_merged(data, reduction, self.count())?,
                 Ring => talk.ring_reduce_scatter(self.all, data, &places, reduction)?,
                 Direct => {
                     let part = talk.direct_combined(talk.circle(), data, &places, reduction)?;

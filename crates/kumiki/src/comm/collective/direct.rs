@@ -6,6 +6,7 @@
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::ring::split;
+use super::shown::merge_shown;
 use super::tree::chunks;
 use super::{Talk, Web};
 use crate::{GlobalAddress, GlobalPtr, Order, Purpose, Result};
@@ -13,6 +14,8 @@ use std::ops::Range;
 
 /// Bytes that are read at a time where something is done with them meanwhile.
 const CHUNK_BYTES: usize = 256 << 10;
+/// The same on a node: it stays in the cache.
+const NEAR_CHUNK_BYTES: usize = 128 << 10;
 
 /// Where the memory of a member is, and how many bytes it has or wants.
 pub(super) type Note = [u64; 3];
@@ -220,9 +223,53 @@ impl Talk<'_, '_> {
     ) -> Result<()> {
         let (count, me) = self.size(circle);
         let parts = element_parts(data.len(), count, reduction);
+        if circle == Circle::Near {
+            return self.near_allreduce(data, &parts, reduction);
+        }
         let combined = self.direct_combined(circle, data, &parts, reduction)?;
         data[parts[me].clone()].copy_from_slice(combined.bytes());
         self.direct_allgather(circle, data, &parts)
+    }
+
+    /// The same on a node, where nothing is gained by reading ahead: the memory is lent once, and each part is combined where its member has it.
+    fn near_allreduce(
+        &mut self,
+        data: &mut [u8],
+        parts: &[Range<usize>],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let (count, me) = self.near();
+        let (own, element) = (parts[me].clone(), reduction.element.max(1));
+        let chunk = (NEAR_CHUNK_BYTES / element).max(1) * element;
+        let _notes = self.book_notes(Circle::Near)?;
+        let _booked = self.scratch(3 * chunk.min(own.len()))?;
+        let (world, bytes) = (self.group.world, data.len() as u64);
+        self.lent(data, |talk, note| {
+            let notes = talk.tell_notes(Circle::Near, note)?;
+            if let Some(member) = notes.iter().position(|note| note[2] != bytes) {
+                return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
+            }
+            // Nobody else reads the own part before it is combined.
+            let (mut mine, mut buffers) = (Aligned::default(), Default::default());
+            for range in chunks(own.len(), chunk).filter(|range| !range.is_empty()) {
+                let at = own.start + range.start;
+                mine.resize(range.len());
+                world.get_slice(pointer(note, at), mine.bytes_mut())?;
+                let read =
+                    |member, into: &mut [u8]| world.get_slice(pointer(notes[member as usize], at), into);
+                merge_shown(mine.bytes_mut(), reduction, (me, count), &mut buffers, read)?;
+                world.put_slice(pointer(note, at), mine.bytes())?;
+            }
+            talk.meet_circle(Circle::Near)?;
+            for (member, part) in parts.iter().enumerate() {
+                if member != me && !part.is_empty() {
+                    let [to, from] = [note, notes[member]].map(|note| pointer(note, part.start).parts().0);
+                    // Alone: what else the program has under way is its own business.
+                    world.complete_one(world.copy(to, from, part.len(), Order::None)?)?;
+                }
+            }
+            talk.meet_circle(Circle::Near)
+        })
     }
 
     /// Combines elements of all, on one: each combines a part, and that one reads them. The others keep what they have.

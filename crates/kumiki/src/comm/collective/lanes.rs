@@ -660,10 +660,10 @@ impl<'w> Talk<'_, 'w> {
         (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))
     }
 
-    /// Waits until a member of this node shows what it has in this turn.
-    pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64) -> Result<()> {
+    /// Waits until a member of this node shows what it has in a turn.
+    pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64, turn: u64) -> Result<()> {
         use std::sync::atomic::Ordering::Acquire;
-        let (turn, broken) = (self.state.turn, self.own()?.word(BROKEN_AT)?);
+        let broken = self.own()?.word(BROKEN_AT)?;
         // Whoever has shown what it has may have left since.
         let look = || match (broken.load(Acquire), shown.load(Acquire) >= turn) {
             (_, true) => Some(Ok(0)),

@@ -64,7 +64,7 @@ impl Talk<'_, '_> {
         let _booked = self.scratch(if keeps { data.len() } else { 0 })?;
         let kept = if keeps { data.to_vec() } else { Vec::new() };
         let (near, me) = self.near();
-        self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
+        self.show_merged(data, reduction, if me == 0 { near } else { 0 })?;
         if let Some(web) = self.leaders() {
             self.tree_reduce(web, node, data, reduction)?;
         }
@@ -102,7 +102,7 @@ impl Talk<'_, '_> {
                 None => Ok(()),
             });
         } else {
-            self.show_merged(data, reduction, if me == 0 { 0..near } else { 0..0 })?;
+            self.show_merged(data, reduction, if me == 0 { near } else { 0 })?;
             if let Some(web) = self.leaders() {
                 self.doubling_allreduce(web, data, reduction)?;
             }

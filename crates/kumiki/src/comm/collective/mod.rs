@@ -7,7 +7,7 @@
 //! | `algorithm.rs` | which algorithms there are |
 //! | `tune.rs`, `model.rs`, `kept.rs` | which one does it, by trying; what need not be tried; and from run to run |
 //! | `cartesian.rs` | members in a grid |
-//! | `shown.rs` | flat: the members of a node show each other what they have |
+//! | `shown.rs`, `piped.rs` | flat: the members of a node show each other what they have; and what is long, in pieces |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
 //! | `direct.rs` | straight between the memories of members: what is long |
 //! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
@@ -37,6 +37,7 @@ mod make;
 mod model;
 mod operation;
 mod others;
+mod piped;
 mod plan;
 pub(super) mod retired;
 mod ring;
@@ -206,6 +207,9 @@ struct State {
     /// How often the members of the node have shown each other something, and brought something to the first of them.
     turn: u64,
     led: u64,
+    /// What the own count of pieces is, and whether others may still read some.
+    piped: u64,
+    is_unread: bool,
     heard: Option<Broken>,
     broken: Option<Broken>,
     /// What those on other nodes have not been told.

@@ -49,6 +49,8 @@ pub(super) struct Facts {
     pub(super) nodes: u64,
     pub(super) piece: u64,
     pub(super) half: u64,
+    /// Whether members pipe what is longer than a half: then they do not wait for each half.
+    pub(super) pipes: bool,
     pub(super) speed: Speed,
 }
 
@@ -79,6 +81,9 @@ impl Facts {
             1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
         };
         match algorithm {
+            Algorithm::Flat if collective == "allreduce" && self.pipes => {
+                1_000 + bytes * 300 / 1000 * self.ranks
+            }
             Algorithm::Flat => shown(bytes),
             // Each step has twice as much as the one before, or half of it.
             Algorithm::Doubling if collective == "allgather" => steps * message + stream(bytes),
@@ -155,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_the_fastest_is_not_tried() {
-        let facts = Facts { ranks: 16, nodes: 1, piece: 400, half: 3000, speed: Speed::NODE };
+        let facts = Facts { ranks: 16, nodes: 1, piece: 400, half: 3000, pipes: false, speed: Speed::NODE };
         let all = [Algorithm::Flat, Algorithm::Doubling, Algorithm::Ring, Algorithm::Tree];
         let small = facts.promising("allreduce", &all, 8);
         assert!(small.contains(&Algorithm::Flat) && !small.contains(&Algorithm::Ring), "{small:?}");
@@ -187,6 +192,7 @@ mod tests {
             nodes: 1 << 20,
             piece: 1,
             half: 1,
+            pipes: false,
             speed: Speed::measured(u64::MAX, u64::MAX, u64::MAX),
         };
         wrong.promising("allreduce", &[Algorithm::Ring, Algorithm::Direct, Algorithm::Doubling], 1 << 30);
@@ -197,7 +203,7 @@ mod tests {
         let all = [Algorithm::Direct, Algorithm::Ring, Algorithm::Doubling];
         for ranks in [2, 4, 8] {
             let speed = Speed::measured(50_000, 49_000, 2048);
-            let facts = Facts { ranks, nodes: ranks, piece: 2048, half: 3000, speed };
+            let facts = Facts { ranks, nodes: ranks, piece: 2048, half: 3000, pipes: false, speed };
             assert!(facts.promising("allreduce", &all, 1 << 22).contains(&Algorithm::Direct));
         }
     }

@@ -8,11 +8,12 @@
 
 use super::block::{ARRIVED_AT, HALF_HEAD_BYTES, TURN_AT};
 use super::lanes::differs;
-use super::operation::Reduction;
+use super::operation::{Aligned, Reduction};
 use super::{Talk, MERGED_BYTES};
-use crate::{Error, Result};
+use crate::{Error, Rank, Result};
 use kumiki_mem::Span;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
 /// Looks at a member of this node before one waits for it as one waits for others.
@@ -47,30 +48,43 @@ impl<'w> Talk<'_, 'w> {
         for rank in others.clone().filter_map(rank_of) {
             group.world.wake(rank)?;
         }
+        let turn = self.state.turn;
         for index in others {
             let shown = self.half(index)?.word(TURN_AT)?;
-            let has_shown = || shown.load(Acquire) >= self.state.turn;
-            let mut looks = 0;
-            while !has_shown() {
-                looks += 1;
-                if looks > LOOKS {
-                    self.await_turn(rank_of(index).unwrap_or(u32::MAX), shown)?;
-                    break;
-                }
-                std::hint::spin_loop();
+            self.look_at(|| rank_of(index), shown, turn)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at a word of a member of this node until it has come so far; after a while as one waits for others.
+    #[inline]
+    pub(super) fn look_at(
+        &mut self,
+        rank: impl Fn() -> Option<Rank>,
+        word: &AtomicU64,
+        until: u64,
+    ) -> Result<()> {
+        let mut looks = 0;
+        while word.load(Acquire) < until {
+            looks += 1;
+            if looks > LOOKS {
+                return self.await_turn(rank().unwrap_or(u32::MAX), word, until);
             }
+            std::hint::spin_loop();
         }
         Ok(())
     }
 
     /// Shows bytes, which are a part of so many, and meets the others; gives the most that any of them shows in all.
-    fn show(&mut self, total: usize, bytes: &[u8]) -> Result<usize> {
+    pub(super) fn show(&mut self, total: usize, bytes: &[u8]) -> Result<usize> {
         self.state.turn += 1;
         self.write_half(total, bytes)?;
         match self.group.looks {
             true => self.await_all()?,
             false => self.meet_in(true)?,
         }
+        // Whoever has come here has read all that was piped before.
+        self.state.is_unread = false;
         let mut most = 0;
         for index in 0..self.group.near.count {
             let half = self.half(index)?;
@@ -146,43 +160,38 @@ impl<'w> Talk<'_, 'w> {
         })
     }
 
-    /// Combines elements of the members of the node, in their order: of those that `whose` says, for this member. Whoever wants none
-    /// keeps what it has.
+    /// Combines elements of the members of the node, in their order: of so many of the first of them, for this member. Whoever wants none keeps
+    /// what it has.
     pub(super) fn show_merged(
         &mut self,
         data: &mut [u8],
         reduction: Reduction<'_>,
-        whose: Range<usize>,
+        wanted: usize,
     ) -> Result<()> {
         let element = reduction.element;
-        if self.group.near.count == 1 || element == 0 {
+        let (count, me) = self.near();
+        if count == 1 || element == 0 {
             return Ok(());
+        }
+        if let Some(step) = self.piped_step(data.len(), element) {
+            return self.pipe_merged(data, reduction, wanted, step);
         }
         let step = (self.group.layout.half as usize / element).max(1) * element;
         let _booked = self.scratch(2 * step.min(data.len()))?;
-        let [mut kept, mut other] = std::mem::take(&mut self.state.merged);
+        let mut buffers = std::mem::take(&mut self.state.merged);
         let mut at = 0;
         loop {
             let end = (at + step).min(data.len());
             self.show(data.len(), &data[at..end])?;
-            for index in whose.clone() {
-                let into = if index == whose.start { &mut kept } else { &mut other };
-                into.resize(end - at);
-                self.half(index as u32)?.read(HALF_HEAD_BYTES, into.bytes_mut())?;
-                if index > whose.start {
-                    (reduction.merge)(kept.bytes_mut(), other.bytes(), false);
-                }
-            }
-            if !whose.is_empty() {
-                data[at..end].copy_from_slice(kept.bytes());
-            }
+            let shown = |index, into: &mut [u8]| self.half(index)?.read(HALF_HEAD_BYTES, into);
+            merge_shown(&mut data[at..end], reduction, (me, wanted), &mut buffers, shown)?;
             at = end;
             if at >= data.len() {
                 break;
             }
         }
         if 2 * step.min(data.len()) <= MERGED_BYTES {
-            self.state.merged = [kept, other];
+            self.state.merged = buffers;
         }
         Ok(())
     }
@@ -217,7 +226,7 @@ impl<'w> Talk<'_, 'w> {
             }
             self.state.turn += 1;
             let half = self.half(0)?;
-            self.await_turn(rank_of(&first), half.word(TURN_AT)?)?;
+            self.await_turn(rank_of(&first), half.word(TURN_AT)?, self.state.turn)?;
             self.check_half(0, data.len())?;
             return half.read(HALF_HEAD_BYTES, data);
         }
@@ -241,7 +250,10 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// Writes what this member shows in this turn.
-    fn write_half(&self, total: usize, bytes: &[u8]) -> Result<()> {
+    fn write_half(&mut self, total: usize, bytes: &[u8]) -> Result<()> {
+        if !bytes.is_empty() {
+            self.await_readers()?;
+        }
         let half = self.half(self.group.near.me)?;
         half.write(HALF_HEAD_BYTES, bytes)?;
         half.store(0, self.mark)?;
@@ -262,4 +274,36 @@ impl<'w> Talk<'_, 'w> {
         let rank = self.group.near_block(index).map_or(u32::MAX, |block| self.local().rank_of(block));
         differs(format!("rank {rank} came with another call"))
     }
+}
+
+/// Combines what members show, which `shown` reads, with what this one has where it has it, in their order: of so many of the first of them.
+pub(super) fn merge_shown(
+    own: &mut [u8],
+    reduction: Reduction<'_>,
+    (me, wanted): (usize, usize),
+    [kept, other]: &mut [Aligned; 2],
+    shown: impl Fn(u32, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let bytes = own.len();
+    let read = |index: usize, into: &mut Aligned| {
+        into.resize(bytes);
+        shown(index as u32, into.bytes_mut())
+    };
+    let before = me.min(wanted);
+    for index in 0..before {
+        read(index, if index == 0 { &mut *kept } else { &mut *other })?;
+        if index > 0 {
+            (reduction.merge)(kept.bytes_mut(), other.bytes(), false);
+        }
+    }
+    match (before > 0, me < wanted) {
+        (true, true) => (reduction.merge)(own, kept.bytes(), true),
+        (true, false) => own.copy_from_slice(kept.bytes()),
+        (false, _) => {}
+    }
+    for index in me + 1..wanted {
+        read(index, other)?;
+        (reduction.merge)(own, other.bytes(), false);
+    }
+    Ok(())
 }

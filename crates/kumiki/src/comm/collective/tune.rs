@@ -293,7 +293,9 @@ impl Group<'_> {
 
     fn facts(&self, speed: Speed) -> Facts {
         let (piece, half) = (self.layout.ring / 2, self.layout.half);
-        Facts { ranks: self.count.into(), nodes: self.nodes.into(), piece, half, speed }
+        // On one node it is the same for all members.
+        let pipes = self.nodes == 1 && self.looks;
+        Facts { ranks: self.count.into(), nodes: self.nodes.into(), piece, half, pipes, speed }
     }
 
     /// The largest of what each member has, on all members.
