@@ -244,9 +244,14 @@ impl Combination for Rule {
         48 + u64::from(self.is_first) + 2 * u64::from(self.extremum == Op::Max)
     }
 
-    fn merge(&self, into: &mut [u8], others: &[u8], _others_first: bool) {
+    fn merge(&self, into: &mut [u8], others: &[u8], others_first: bool) {
         for (into, other) in into.chunks_exact_mut(self.bytes).zip(others.chunks_exact(self.bytes)) {
-            if self.prefers(into, other) {
+            // Of two that nothing tells apart all nodes take the same one, from whichever side they look.
+            let takes = match others_first {
+                true => !self.prefers(other, into),
+                false => self.prefers(into, other),
+            };
+            if takes {
                 into.copy_from_slice(other);
             }
         }

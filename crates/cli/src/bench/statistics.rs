@@ -25,8 +25,10 @@ impl Samples {
         let ratio = |above: f64, below: f64| (below != 0.0).then_some(above / below);
         match self.0.len() == others.0.len() {
             true => {
-                let rounds = self.0.iter().zip(&others.0);
-                median(rounds.map(|(one, other)| ratio(*one, *other)).collect::<Option<Vec<_>>>()?)
+                // A round in which both are nothing says nothing; beside nothing, everything is endlessly more.
+                let rounds =
+                    self.0.iter().zip(&others.0).filter(|(one, other)| **one != 0.0 || **other != 0.0);
+                median(rounds.map(|(one, other)| ratio(*one, *other).unwrap_or(f64::INFINITY)))
             }
             false => ratio(self.median()?, others.median()?),
         }

@@ -573,6 +573,12 @@ impl World {
         self.get_otherwise(from.address, from.registration, bytes)
     }
 
+    /// Copies bytes from one place to another, and waits for that alone: whoever completes what the program has under way hears nothing of it.
+    pub fn copy_now(&self, to: GlobalPtr<u8>, from: GlobalPtr<u8>, bytes: usize) -> Result<()> {
+        let [dst, src] = [to, from].map(|place| Side::Global(place.address, place.registration));
+        self.perform(Action::Copy { dst, src, bytes: bytes as u64 }).map(drop)
+    }
+
     /// Reads elements into new memory. A count that cannot be there, from a program that is wrong or from memory that was
     /// overwritten, is an error: nothing is allocated for it.
     ///

@@ -9,7 +9,7 @@ use super::ring::split;
 use super::shown::merge_shown;
 use super::tree::chunks;
 use super::{Talk, Web};
-use crate::{GlobalAddress, GlobalPtr, Order, Purpose, Result};
+use crate::{GlobalAddress, GlobalPtr, Purpose, Result};
 use std::ops::Range;
 
 /// Bytes that are read at a time where something is done with them meanwhile.
@@ -263,9 +263,8 @@ impl Talk<'_, '_> {
             talk.meet_circle(Circle::Near)?;
             for (member, part) in parts.iter().enumerate() {
                 if member != me && !part.is_empty() {
-                    let [to, from] = [note, notes[member]].map(|note| pointer(note, part.start).parts().0);
-                    // Alone: what else the program has under way is its own business.
-                    world.complete_one(world.copy(to, from, part.len(), Order::None)?)?;
+                    let [to, from] = [note, notes[member]].map(|note| pointer(note, part.start));
+                    world.memory.copy_now(to, from, part.len())?;
                 }
             }
             talk.meet_circle(Circle::Near)
@@ -464,9 +463,7 @@ impl Talk<'_, '_> {
             let there = self.take_token(parent, have, bytes)?;
             while have < there {
                 let end = there.min(have + CHUNK_BYTES);
-                let [to, from] = [pointer(own, have), pointer(note, have)].map(|place| place.parts().0);
-                // Alone: what else the program has under way is its own business.
-                world.complete_one(world.copy(to, from, end - have, Order::None)?)?;
+                world.memory.copy_now(pointer(own, have), pointer(note, have), end - have)?;
                 have = end;
                 self.give_tokens(children, have)?;
             }

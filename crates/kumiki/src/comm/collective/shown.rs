@@ -297,7 +297,11 @@ pub(super) fn merge_shown(
         }
     }
     match (before > 0, me < wanted) {
-        (true, true) => (reduction.merge)(own, kept.bytes(), true),
+        // All do the same with the same operands: a sum of what is no number is the same one everywhere.
+        (true, true) => {
+            (reduction.merge)(kept.bytes_mut(), own, false);
+            own.copy_from_slice(kept.bytes());
+        }
         (true, false) => own.copy_from_slice(kept.bytes()),
         (false, _) => {}
     }
