@@ -28,7 +28,8 @@ impl Samples {
                 // A round in which both are nothing says nothing; beside nothing, everything is endlessly more.
                 let rounds =
                     self.0.iter().zip(&others.0).filter(|(one, other)| **one != 0.0 || **other != 0.0);
-                median(rounds.map(|(one, other)| ratio(*one, *other).unwrap_or(f64::INFINITY)))
+                let times = median(rounds.map(|(one, other)| ratio(*one, *other).unwrap_or(f64::INFINITY)));
+                times.filter(|times| times.is_finite())
             }
             false => ratio(self.median()?, others.median()?),
         }
@@ -70,5 +71,8 @@ mod tests {
         assert_eq!(one.times(&Samples(vec![6.0])), Some(2.0));
         assert_eq!((one.times(&Samples::default()), Samples::default().times(&one)), (None, None));
         assert_eq!(Samples(vec![1.0]).times(&Samples(vec![0.0])), None);
+        // One round of nothing hides nothing.
+        let [one, other] = [vec![4.0, 0.0, 6.0, 4.0], vec![2.0, 0.0, 0.0, 2.0]].map(Samples);
+        assert_eq!(one.times(&other), Some(2.0));
     }
 }
