@@ -1,5 +1,6 @@
 //! The floor: bare code on the same machine. Nothing of Kumiki is on the path that is timed.
 
+use super::ours::expect;
 use super::worker::{Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
 use kumiki::World;
 use kumiki_run::system::{avoid_pacing, checksum, SharedWords};
@@ -72,29 +73,37 @@ impl<'a> Floor<'a> {
         }
         let memory = SharedWords::new(512).map_err(text)?;
         let word = &memory.words()[0];
-        let mut count = 0u64;
+        let mut kept = (0u64, 0u64);
         let mut work = |n: u64| -> Done<Duration> {
+            let (mut count, mut wrong) = kept;
             let started = Instant::now();
             match name {
                 "store" => (0..n).for_each(|i| black_box(word).store(i, Ordering::Release)),
                 "load" => (0..n).for_each(|_| {
                     black_box(black_box(word).load(Ordering::Acquire));
                 }),
-                "xadd" => (0..n).for_each(|_| {
-                    black_box(black_box(word).fetch_add(1, Ordering::SeqCst));
-                }),
-                "cmpxchg" => (0..n).for_each(|_| {
-                    let done = black_box(word).compare_exchange(
-                        count,
-                        count + 1,
-                        Ordering::SeqCst,
-                        Ordering::SeqCst,
-                    );
-                    count += black_box(done).is_ok() as u64;
-                }),
+                // Nothing is stored beside these: such an instruction waits for all stores before it.
+                "xadd" => {
+                    let word = black_box(word);
+                    for _ in 0..n {
+                        wrong |= word.fetch_add(1, Ordering::SeqCst) ^ count;
+                        count += 1;
+                    }
+                }
+                "cmpxchg" => {
+                    let word = black_box(word);
+                    for _ in 0..n {
+                        let (old, new) = (count, count + 1);
+                        let done = word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst);
+                        wrong |= done.unwrap_or_else(|held| held) ^ count;
+                        count += 1;
+                    }
+                }
                 _ => return Err(format!("there is no floor {name}")),
             }
-            Ok(started.elapsed())
+            let time = started.elapsed();
+            kept = (count, wrong);
+            expect(wrong, 0).map(|()| time)
         };
         let seconds = self.sampler.sample(&request.metric, request.reps, &mut work)?;
         Ok(seconds.into_iter().map(|s| s * 1e9).collect())

@@ -513,7 +513,7 @@ impl Initiator<'_> {
     fn in_view(&mut self, operation: Operation, n: u64) -> kumiki::Result<()> {
         let view = self.world.view(self.regions.target, LEAST_WORDS)?;
         let words = view.words();
-        let (mut count, mut wrong) = (self.count, self.wrong);
+        let (mut count, mut wrong, at) = (self.count, self.wrong, black_box(0));
         match operation {
             Operation::Put => {
                 for _ in 0..n {
@@ -528,13 +528,13 @@ impl Initiator<'_> {
             }
             Operation::FetchAdd => {
                 for _ in 0..n {
-                    wrong |= words[black_box(0)].fetch_add(1, AcqRel) ^ count;
+                    wrong |= words[at].fetch_add(1, AcqRel) ^ count;
                     count += 1;
                 }
             }
             Operation::CompareSwap => {
                 for _ in 0..n {
-                    let swapped = words[black_box(0)].compare_exchange(count, count + 1, AcqRel, Acquire);
+                    let swapped = words[at].compare_exchange(count, count + 1, AcqRel, Acquire);
                     wrong |= swapped.unwrap_or_else(|held| held) ^ count;
                     count += 1;
                 }
