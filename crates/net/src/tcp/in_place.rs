@@ -11,8 +11,12 @@ use crate::Result;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The most payload of a frame: nothing is held for it, so it may be long.
-pub(super) const MOST_BYTES: usize = MAX_PAYLOAD_BYTES as usize;
+/// The payload of a frame: nothing is held for it, so it may be long; but while one is summed up the one before it travels, and is
+/// received, so it must not be too long.
+pub(super) const USUAL_BYTES: usize = 256 * 1024;
+/// The last frame takes a rest along, up to this.
+pub(super) const MOST_BYTES: usize = 320 * 1024;
+const _: () = assert!(MOST_BYTES <= MAX_PAYLOAD_BYTES as usize);
 
 /// Goes out in the place of memory that is no more: the receiver was promised so many bytes.
 static FILLER: [u8; 4096] = [0; 4096];

@@ -116,7 +116,7 @@ impl Link {
         sink: &mut dyn Sink,
     ) -> Result<Option<bool>> {
         let offset = self.progress;
-        let piece = self.next_piece(total - offset, in_place::MOST_BYTES, in_place::MOST_BYTES);
+        let piece = self.next_piece(total - offset, in_place::USUAL_BYTES, in_place::MOST_BYTES);
         let Some(crc) = sink.lend(source, offset, piece).map(|lent| lent.checksum()) else {
             return Ok(None);
         };
