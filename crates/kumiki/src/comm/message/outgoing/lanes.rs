@@ -11,7 +11,7 @@ use kumiki_mem::codec::{Reader, Writer};
 use kumiki_mem::{Booking, Leeway, Local, Mark, Posted};
 
 /// Requests to a lane on another node that may be under way at once.
-const MOST_POSTED: usize = 16;
+const MOST_POSTED: usize = 32;
 
 /// Buffers of long requests that are kept, and the least bytes that they are kept for.
 const MOST_SPARES: usize = 8;
