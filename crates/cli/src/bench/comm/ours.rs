@@ -219,7 +219,7 @@ impl<'a> Comm<'a> {
     /// Messages from rank 0 to rank 1, so many at a time, and one back for those.
     fn one_way(&mut self, way: &str, bytes: u64, flying: u64, request: &Request) -> Measured {
         let is_first = self.world.rank() == 0;
-        let slot_bytes = bytes.min(32 << 10) as usize;
+        let slot_bytes = bytes.min(64 << 10) as usize;
         let ends = self.ends(way, Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
         let message = vec![1u64; bytes as usize / 8];
         let mut place = vec![0u64; bytes as usize / 8];
