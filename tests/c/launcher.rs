@@ -50,6 +50,7 @@ fn abort_keeps_output(stage: &Stage) {
     let said = fail(std::process::Command::new(&program).arg("abort"), 255, "printed before the end");
     assert!(said.contains("the sky is falling"), "{said}");
     fail(&mut run("1", "held"), 255, "a stream is held");
+    fail(&mut run("2", "finalizing"), 255, "it takes too long");
 }
 
 fn failing_loop(stage: &Stage) {

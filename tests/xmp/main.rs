@@ -146,6 +146,16 @@ fn steps(stage: &Stage) {
     assert!(kept.contains("kxmp_start(") && kept.contains("/* Several units:"), "{kept}");
     succeed(stage.command("xmpcc").current_dir(&folder).args(["units.o", "units_other.o", "-o", "units"]));
     succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "4", "./units"]));
+    // As `make CC=xmpcc` has it.
+    let mut compile = stage.command("xmpcc");
+    compile.current_dir(&folder).env("CC", stage.path("bin/xmpcc")).args(["-o", "units"]);
+    succeed(compile.args([source("units.c"), source("units_other.c")]));
+    let mut twice = stage.command("xmpcc");
+    fail(
+        twice.current_dir(&folder).arg("--save").args([source("units.c"), source("units.c")]),
+        2,
+        "units.xmp.c",
+    );
     let shown = succeed(stage.command("xmpcc").args(["--show", "-DX=1", "a.c", "-o", "a"]));
     let lines: Vec<&str> = shown.lines().collect();
     assert!(
@@ -184,6 +194,9 @@ fn encoding(stage: &Stage) {
     let after = b"  (void)argv;\n  return strlen(name) != 4 || (name[3] & 255) != 0xda || pow(sin(argc), 2.0) > 1.0;\n}\n";
     let program = built(stage, "encoding", &[&before[..], text, after].concat());
     succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program));
+    let printed =
+        stage.command("xmpcc").arg("-E").arg(program.with_extension("c")).output().expect("a compiler");
+    assert!(printed.stdout.windows(6).any(|bytes| bytes == b"\"\xc1\xc8\xcc\xda\""), "{printed:?}");
 }
 
 /// A program that includes `xmp.h` before `mpi.h`, or not at all the latter, compiles as it is.

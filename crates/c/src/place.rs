@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How long ending a world waits for other threads that are inside a call.
 const OTHERS: Duration = Duration::from_secs(10);
+/// How long whoever ends the job waits for another thread that ends the world, or makes one.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// A world, while there is one. Calls share it; joining, leaving and renumbering need it alone.
 pub(crate) struct Place {
@@ -74,6 +76,10 @@ pub(crate) enum Held {
     Allocated(#[allow(dead_code)] Region<u8>),
 }
 
+fn no_world() -> Error {
+    Error::Closed("there is no world: init has not been called, or finalize has".into())
+}
+
 impl Place {
     /// A place without a world.
     pub(crate) const fn new() -> Place {
@@ -85,12 +91,32 @@ impl Place {
         self.with_inside(|inside| body(inside.world()))
     }
 
+    /// The same for whoever cannot wait for another thread that ends the world, or makes one: `None` if there is such a thread.
+    pub(crate) fn with_at_once<T>(&self, body: impl FnOnce(&World) -> Result<T>) -> Option<Result<T>> {
+        let until = Instant::now() + MOMENT;
+        loop {
+            let world = match self.world.try_read() {
+                Ok(world) => world,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => return None,
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(MOMENT / 20);
+                    continue;
+                }
+            };
+            return Some(match world.as_ref() {
+                Some(inside) => body(inside.world()).map_err(|error| inside.explain(error)),
+                None => Err(no_world()),
+            });
+        }
+    }
+
     /// The same for whoever must know whether programs have joined.
     pub(crate) fn with_inside<T>(&self, body: impl FnOnce(&Inside) -> Result<T>) -> Result<T> {
         let world = self.world.read().unwrap_or_else(PoisonError::into_inner);
         match world.as_ref() {
             Some(inside) => body(inside).map_err(|error| inside.explain(error)),
-            None => Err(Error::Closed("there is no world: init has not been called, or finalize has".into())),
+            None => Err(no_world()),
         }
     }
 
@@ -151,7 +177,7 @@ impl Place {
             things::end_all(self);
         }
         let Some(inside) = place.take() else {
-            return Err(Error::Closed("there is no world: init has not been called, or finalize has".into()));
+            return Err(no_world());
         };
         let next = end(*inside);
         // Of a world of one launch the others have come to the end, too, or this rank counts as lost; joined programs go on, but nothing is

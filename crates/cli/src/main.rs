@@ -87,6 +87,13 @@ fn told(error: &clap::Error) -> commands::Outcome {
     }
 }
 
+/// Whether this program is called by one of its other names, which have a command line of their own.
+pub(crate) fn is_foreign(called: &std::ffi::OsStr) -> bool {
+    let name = std::path::Path::new(called).file_name().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    matches!(name, "acprun" | "macprun" | "waitio-serv" | "xmpcc" | "xmprun")
+        || cc::Wrapper::named(name).is_some()
+}
+
 /// What has a command line that is not ours to parse: `acprun`, `acpcc` and the like, which are names of this program, and
 /// the commands of the same kind.
 fn foreign() -> Option<commands::Outcome> {
@@ -116,15 +123,45 @@ fn foreign() -> Option<commands::Outcome> {
     }
 }
 
-/// `xmprun -np 4 ./a.out` is `kumiki run -n 4 ./a.out`.
+/// `xmprun -np 4 ./a.out` is `kumiki run -n 4 ./a.out`. What stands behind the program is the program's.
 fn xmprun(words: &[std::ffi::OsString]) -> commands::Outcome {
-    let same = |word: &std::ffi::OsString| if word == "-np" { "-n".into() } else { word.clone() };
-    let line = ["kumiki".into(), "run".into()].into_iter().chain(words.iter().map(same));
-    let matches = help::command().try_get_matches_from(line);
+    let matches = help::command().try_get_matches_from(xmprun_line(words));
     match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => dispatch(arguments.command),
         Err(error) => told(&help::explained(error, help::command())),
     }
+}
+
+fn xmprun_line(words: &[std::ffi::OsString]) -> Vec<std::ffi::OsString> {
+    let command = help::command();
+    let run = command.find_subcommand("run");
+    let has_value = |word: &str| {
+        let is_it = |arg: &clap::Arg| {
+            let long = word.strip_prefix("--").is_some_and(|name| arg.get_long() == Some(name));
+            let short = word
+                .strip_prefix('-')
+                .is_some_and(|name| arg.get_short().map(String::from).as_deref() == Some(name));
+            (long || short) && arg.get_action().takes_values()
+        };
+        run.is_some_and(|run| run.get_arguments().any(is_it))
+    };
+    let mut line: Vec<std::ffi::OsString> = vec!["kumiki".into(), "run".into()];
+    let (mut is_ours, mut is_value) = (true, false);
+    for word in words {
+        let text = word.to_str().unwrap_or_default();
+        match (is_ours && !is_value, text) {
+            (true, "-np") => {
+                line.push("-n".into());
+                is_value = true;
+                continue;
+            }
+            (true, _) if text.starts_with('-') && text != "--" => is_value = has_value(text),
+            (true, _) => is_ours = false,
+            (false, _) => is_value = false,
+        }
+        line.push(word.clone());
+    }
+    line
 }
 
 fn dispatch(command: Command) -> commands::Outcome {
@@ -152,5 +189,34 @@ fn dispatch(command: Command) -> commands::Outcome {
         Command::Cxx(arguments) => cc::run(cc::Wrapper::new(cc::Language::Cxx), &arguments.words),
         Command::Xmpcc(arguments) => xmpcc::run(&arguments.words),
         Command::Agent(arguments) => agent::run(&arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_behind_the_program_is_the_programs() {
+        let line = |text: &str| {
+            let words: Vec<_> = text.split(' ').map(std::ffi::OsString::from).collect();
+            let line = xmprun_line(&words);
+            line.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(line("-np 4 ./a.out -np 3"), "kumiki run -n 4 ./a.out -np 3");
+        assert_eq!(line("-n 4 ./a.out -np"), "kumiki run -n 4 ./a.out -np");
+        assert_eq!(
+            line("--virtual-nodes 2 -np 4 -- ./a -np"),
+            "kumiki run --virtual-nodes 2 -n 4 -- ./a -np"
+        );
+        assert_eq!(line("--virtual-nodes=2 -np 4 a -np"), "kumiki run --virtual-nodes=2 -n 4 a -np");
+    }
+
+    #[test]
+    fn other_names_of_this_program_have_their_own_words() {
+        for name in ["acprun", "/usr/bin/xmprun", "acpcc", "macpcc"] {
+            assert!(is_foreign(name.as_ref()), "{name}");
+        }
+        assert!(!is_foreign("kumiki".as_ref()) && !is_foreign("/opt/kumiki".as_ref()));
     }
 }

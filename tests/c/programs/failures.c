@@ -16,6 +16,14 @@ static void *hold(void *stream)
     return NULL;
 }
 
+/* Ends the job while the first thread is in acp_finalize, where it waits for a rank that does not come. */
+static void *give_up(void *nothing)
+{
+    usleep(300000);
+    acp_abort("it takes too long");
+    return nothing;
+}
+
 /* Copies from memory of the last rank that is registered and not there; prints its address. */
 static void check_unmapped(void)
 {
@@ -47,6 +55,13 @@ int main(int argc, char **argv)
         while (*my_word(0) == 0)
             usleep(1000);
         acp_abort("a stream is held");
+    }
+    if (strcmp(what, "finalizing") == 0) {
+        pthread_t thread;
+        if (acp_rank() == 0)
+            CHECK(pthread_create(&thread, NULL, give_up, NULL) == 0);
+        else
+            sleep(100);
     }
     if (strcmp(what, "reset") == 0) {
         if (acp_rank() == 0)

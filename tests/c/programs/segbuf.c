@@ -1,5 +1,6 @@
 /* Segment buffers: a stream of segments from each rank to the next one, read in place. */
 #include "check.h"
+#include <pthread.h>
 
 static void stream(int segsize, int segnum, int count)
 {
@@ -54,9 +55,39 @@ static void stream(int segsize, int segnum, int count)
     free(in);
 }
 
+static acp_segbuf_t shared;
+
+/* Asks for a segment buffer that another thread asks for, too. */
+static void *ask(void *wrong)
+{
+    int i;
+    for (i = 0; i < 2000; i++)
+        if (acp_query_segbuf_head(shared) != 0 || acp_isconnected_segbuf(shared) != 0)
+            ++*(int *)wrong;
+    return NULL;
+}
+
+static void two_threads(void)
+{
+    static unsigned char out[64], in[64];
+    int me = acp_rank(), procs = acp_procs(), there = 0, here = 0;
+    acp_segbuf_t source = acp_create_src_segbuf((me + 1) % procs, out, 16, 4);
+    pthread_t thread;
+    shared = acp_create_dst_segbuf((me + procs - 1) % procs, in, 16, 4);
+    CHECK(source != NULL && shared != NULL);
+    CHECK(acp_connect_segbuf(source) == 0 && acp_connect_segbuf(shared) == 0);
+    CHECK(pthread_create(&thread, NULL, ask, &there) == 0);
+    ask(&here);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(there == 0 && here == 0);
+    CHECK(acp_free_segbuf(source) == 0 && acp_free_segbuf(shared) == 0);
+    CHECK(acp_free_segbuf(shared) == -1);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(acp_init(&argc, &argv) == 0);
+    two_threads();
     stream(8, 4, 50);
     stream(1000, 3, 40);
     stream(70000, 2, 9);

@@ -5,7 +5,7 @@
 //! stack is taken back first. Every other end, by a signal,
 //! `_exit` or another code, is a loss, as it always is.
 
-use super::{begin_again, channels, complain, edge, WORLD};
+use super::{begin_again, channels, complain, edge, infrastructure, WORLD};
 use kumiki::Error;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -54,7 +54,7 @@ extern "C" fn finalize_at_exit(code: c_int, process: *mut c_void) {
             Ok(()) => begin_again(None),
             // It has been finalized.
             Err(Error::Closed(_)) => {}
-            Err(error) => return Err(error),
+            Err(error) => return infrastructure::ended(Err(error)),
         }
         Ok(())
     });

@@ -120,13 +120,21 @@ unsafe fn take_options(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Options
 #[no_mangle]
 pub extern "C" fn acp_finalize() -> c_int {
     edge("acp_finalize", -1, || {
-        WORLD.replace(|world| {
+        ended(WORLD.replace(|world| {
             channels::finish(&world);
             world.finalize().map(|()| None)
-        })?;
+        }))?;
         begin_again(None);
         Ok(0)
     })
+}
+
+/// How a world has ended. If it is gone, what it knew goes with it, also after an error: another world must not find it.
+pub(super) fn ended(end: Result<()>) -> Result<()> {
+    if end.is_err() && !WORLD.is_taken() {
+        begin_again(None);
+    }
+    end
 }
 
 /// Frees everything, and goes on as another rank. All processes call it, with different numbers. A number that no rank can
@@ -138,10 +146,10 @@ pub extern "C" fn acp_reset(rank: c_int) -> c_int {
         let wanted = u32::try_from(rank).ok().filter(|&wanted| wanted < ranks);
         let wanted = wanted
             .ok_or_else(|| misuse(format!("there is no rank {rank}: ranks go from 0 to {}", ranks - 1)))?;
-        WORLD.replace(|world| {
+        ended(WORLD.replace(|world| {
             channels::finish(&world);
             world.reset(wanted).map(Some)
-        })?;
+        }))?;
         begin_again(Some(wanted));
         Ok(0)
     })
@@ -159,8 +167,8 @@ pub unsafe extern "C" fn acp_abort(str: *const c_char) {
     edge("acp_abort", (), || {
         complaints::tell_rest();
         streams::flush_before_abort(ABORTED.into());
-        // Where there is a world, this tells the launcher, and does not return.
-        WORLD.with(|world| world.abort_with_code(ABORTED, &message))
+        // Where there is a world, this tells the launcher, and does not return. Another thread may be at its end, and stay there.
+        WORLD.with_at_once(|world| world.abort_with_code(ABORTED, &message)).unwrap_or(Ok(()))
     });
     complain(&message);
     std::process::exit(ABORTED.into());

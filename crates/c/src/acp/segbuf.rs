@@ -7,7 +7,7 @@ use kumiki::comm::Segments;
 use kumiki::{GlobalAddress, Result, World};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `struct segbufitem`: what an `acp_segbuf_t` points to, as far as programs know.
 #[repr(C)]
@@ -17,13 +17,14 @@ pub struct SegmentBuffer {
 }
 
 struct Held {
-    segments: Segments,
+    /// Gone once it is freed.
+    segments: Option<Segments>,
     /// The buffer of the program, registered.
     buffer: GlobalAddress,
 }
 
 struct Table {
-    held: BTreeMap<usize, Held>,
+    held: BTreeMap<usize, Arc<Mutex<Held>>>,
     last: usize,
 }
 
@@ -59,7 +60,7 @@ fn create(
     if made.is_err() {
         let _ = WORLD.unregister(buffer.bits());
     }
-    let held = Held { segments: made?, buffer };
+    let held = Arc::new(Mutex::new(Held { segments: Some(made?), buffer }));
     let mut table = table();
     table.last += 16;
     let number = table.last;
@@ -97,14 +98,13 @@ fn gone() -> kumiki::Error {
     misuse("there is no such segment buffer: it has been freed, or was never given")
 }
 
-/// Does something with a segment buffer that a program names. (While it waits, others of its threads wait for theirs: ACP has one.)
+/// Does something with a segment buffer that a program names. While one thread does, others wait that name the same one.
 fn with<T>(segbuf: *mut SegmentBuffer, work: impl FnOnce(&World, &mut Segments) -> Result<T>) -> Result<T> {
-    let number = segbuf as usize;
-    // Taken out meanwhile: a wait must not keep other segment buffers from being used.
-    let mut held = table().held.remove(&number).ok_or_else(gone)?;
-    let done = WORLD.with(|world| work(world, &mut held.segments));
-    table().held.insert(number, held);
-    done
+    let held = table().held.get(&(segbuf as usize)).cloned().ok_or_else(gone)?;
+    WORLD.with(|world| {
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        work(world, held.segments.as_mut().ok_or_else(gone)?)
+    })
 }
 
 /// Waits until both ends know each other: 0, or -1.
@@ -220,8 +220,11 @@ pub extern "C" fn acp_disconnect_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
 pub extern "C" fn acp_free_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
     edge("acp_free_segbuf", WRONG, || {
         let held = table().held.remove(&(segbuf as usize)).ok_or_else(gone)?;
-        let freed = WORLD.with(|world| held.segments.free(world));
-        WORLD.unregister(held.buffer.bits())?;
+        let (freed, buffer) = WORLD.with(|world| {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok((held.segments.take().ok_or_else(gone)?.free(world), held.buffer))
+        })?;
+        WORLD.unregister(buffer.bits())?;
         freed.map(|()| 0)
     })
 }

@@ -48,6 +48,9 @@ struct Space {
     sizes: Vec<c_int>,
 }
 
+/// Chunks of a workspace at most: every process has a list of them for the program.
+const MOST_CHUNKS: usize = 1 << 22;
+
 /// `ACP_WSD_NULL`.
 const NULL: *mut Item = usize::MAX as *mut Item;
 
@@ -134,6 +137,12 @@ pub extern "C" fn acp_create_ws(size: usize) -> *mut Item {
             let workspace = match parameters {
                 Some((start, chunk)) => {
                     length(chunk.min(size))?;
+                    let chunks = size.div_ceil(chunk);
+                    if chunks > MOST_CHUNKS {
+                        return Err(misuse(format!(
+                            "{chunks} chunks are more than the {MOST_CHUNKS} of a workspace"
+                        )));
+                    }
                     Workspace::shared_with(world, size, Chunks::of(chunk).from_rank(start % world.ranks()))?
                 }
                 None => {

@@ -1,6 +1,7 @@
 //! Init, finalize, who is who, barrier, versions and messages.
 
 use super::{edge, edge_or, give, limit, place, KumikiWorld};
+use crate::complaints;
 use crate::guard::misuse;
 use crate::place::Place;
 use crate::status;
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn kumiki_reset(world: *mut KumikiWorld, new_rank: u32) ->
     })
 }
 
-/// Ends the whole job with a message. Returns only if there is no world.
+/// Ends the whole job with a message, also while another thread ends the world. Returns only if there is no world.
 ///
 /// # Safety
 /// `world` must be a world, or NULL for that of `acp_init`; `message` must be a text, or NULL.
@@ -108,7 +109,12 @@ pub unsafe extern "C" fn kumiki_abort(world: *const KumikiWorld, message: *const
         // SAFETY: not NULL, so it is a text.
         let text = if message.is_null() { c"" } else { unsafe { CStr::from_ptr(message) } };
         // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| world.abort(&text.to_string_lossy()))
+        let ended = unsafe { place(world) }.with_at_once(|world| world.abort(&text.to_string_lossy()));
+        ended.unwrap_or_else(|| {
+            // Another thread ends the world, or makes it, and may never come back: the launcher sees that this process ends.
+            complaints::complain(&format!("kumiki_abort: {}", text.to_string_lossy()));
+            std::process::exit(1)
+        })
     })
 }
 

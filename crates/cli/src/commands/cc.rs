@@ -6,6 +6,7 @@ use super::Outcome;
 use kumiki_run::{say, system};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,6 +60,13 @@ pub(crate) struct Wrapper {
     gnu: bool,
 }
 
+/// Whether a word starts the program that runs, under any of its names.
+fn is_this_program(word: &OsStr) -> bool {
+    let file = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
+    let own = file(Path::new("/proc/self/exe"));
+    own.is_some() && system::find_program(word).and_then(|path| file(&path)) == own
+}
+
 impl Wrapper {
     pub(crate) fn new(language: Language) -> Wrapper {
         Wrapper { language, mpi: false, gnu: false }
@@ -104,13 +112,16 @@ impl Wrapper {
         let (variable, usual) = self.usual();
         let ignores = self.gnu && !self.mpi;
         let said = std::env::var(variable).ok().filter(|name| !ignores && !name.trim().is_empty());
-        said.unwrap_or_else(|| usual.into()).split_whitespace().map(OsString::from).collect()
+        let words = |line: &str| line.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        // Whoever builds with `make CC=xmpcc` has that variable name this very program.
+        let said = said.map(|line| words(&line)).filter(|line| !is_this_program(&line[0]));
+        said.unwrap_or_else(|| words(usual))
     }
 
     /// What starts the compiler with its words.
     pub(super) fn command(self, line: &[OsString]) -> std::io::Result<Command> {
         let mut command = system::command(&line[0]).ok_or(ErrorKind::NotFound)?;
-        // Whoever builds with `make CC=acpcc` has that variable name this very program: it must not start itself for ever.
+        // It may name this program in a way that is not seen, which must not start itself for ever.
         command.args(&line[1..]).env_remove(self.usual().0).envs(self.environment().iter().copied());
         Ok(command)
     }

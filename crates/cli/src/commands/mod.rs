@@ -53,8 +53,13 @@ pub(crate) fn forget_empty_variables() {
 
 /// Prints a text. Where it cannot be printed there is no point in going on.
 pub(crate) fn print(text: &str) -> Outcome {
+    print_bytes(text.as_bytes())
+}
+
+/// The same for text in any encoding.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Outcome {
     let mut output = std::io::stdout();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    match output.write_all(bytes).and_then(|()| output.flush()) {
         Ok(()) => Ok(0),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(READER_GONE.into()),
         Err(error) => Err(format!("cannot print: {error}")),

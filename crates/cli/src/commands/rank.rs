@@ -10,8 +10,10 @@ use std::ffi::OsString;
 
 /// Does the work of a rank, if this process was started for that.
 pub(crate) fn early() -> Option<Outcome> {
-    let mut words = std::env::args_os().skip(1);
-    if words.next()? != "rank" {
+    let mut words = std::env::args_os();
+    let called = words.next()?;
+    // `acprun rank` starts a program of that name.
+    if words.next()? != "rank" || crate::is_foreign(&called) {
         return None;
     }
     let work = words.next().unwrap_or_default();

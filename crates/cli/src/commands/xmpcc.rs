@@ -3,9 +3,11 @@
 
 use super::cc::{self, Language, Wrapper};
 use super::Outcome;
-use kumiki_run::report;
+use kumiki_run::{report, watch};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -151,13 +153,19 @@ pub(crate) fn run(line: &[OsString]) -> Outcome {
         return compile(wrapper, &prefix, &asked, &[], asked.output.as_deref());
     }
     let folder = Folder::new()?;
-    let mut outputs = Vec::new();
+    let mut outputs: Vec<PathBuf> = Vec::new();
     for index in &asked.inputs {
         let input = Path::new(&asked.words[*index]);
         let output = match asked.save || asked.show {
             true => PathBuf::from(with_ending(input, "xmp.c")),
             false => folder.path.join(format!("{}-{}", outputs.len(), with_ending(input, "xmp.c"))),
         };
+        if asked.save && outputs.contains(&output) {
+            return Err(format!(
+                "two files would be saved as {}: translate them one by one",
+                output.display()
+            ));
+        }
         if !translate(wrapper, &prefix, &asked, &folder, input, &output)? {
             return Ok(1);
         }
@@ -200,9 +208,30 @@ impl Folder {
     fn new() -> Result<Folder, String> {
         let path =
             std::env::temp_dir().join(format!("kumiki-xmpcc-{}-{:x}", std::process::id(), fastrand::u64(..)));
-        std::fs::create_dir(&path)
-            .map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
-        Ok(Folder { path })
+        // What a user writes is not for others to read.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| format!("cannot make the folder {}: {error}", path.display()))?;
+        let folder = Folder { path };
+        folder.outlive_nothing()?;
+        Ok(folder)
+    }
+
+    /// Sees to it that the folder is gone also when a signal ends this process. Compilers that it starts have signals of their own.
+    fn outlive_nothing(&self) -> Result<(), String> {
+        let path = self.path.clone();
+        let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+        let signals = watch::Signals::new(&signals).map_err(|error| error.to_string())?;
+        let wait = move || loop {
+            let _ = watch::poll(&[(signals.as_fd(), false)], -1);
+            if let Some(signal) = signals.next() {
+                let _ = std::fs::remove_dir_all(&path);
+                std::process::exit(128 + signal);
+            }
+        };
+        std::thread::Builder::new()
+            .spawn(wait)
+            .map(drop)
+            .map_err(|error| format!("cannot start a thread: {error}"))
     }
 }
 
@@ -259,7 +288,7 @@ fn translate(
     match kumiki_xmp::translate(&preprocessed, &files.originals, &options) {
         Ok(text) => {
             if asked.stage == Stage::Text && asked.output.is_none() {
-                super::print(&text)?;
+                super::print_bytes(&bytes_of(&text))?;
             }
             let output = match (asked.stage, &asked.output) {
                 (Stage::Text, Some(name)) => name,

@@ -15,6 +15,7 @@ mod common;
 mod starter;
 mod tagged;
 
+use crate::plan::MAX_RANKS;
 use crate::{Result, RunError};
 use common::Common;
 use kumiki_net::agent::meeting::{Meeting, Settings};
@@ -65,7 +66,9 @@ pub struct Parts {
 pub fn run(job: &Parts) -> Result<i32> {
     environment::check()?;
     let ranks = job.parts.iter().try_fold(0u32, |sum, part| sum.checked_add(part.ranks));
-    let ranks = ranks.ok_or_else(|| RunError::Options("there are too many ranks".into()))?;
+    let ranks = ranks.filter(|&ranks| ranks <= MAX_RANKS).ok_or_else(|| {
+        RunError::Options(format!("there are more ranks than the {MAX_RANKS} that a job can have"))
+    })?;
     let meeting =
         Meeting::new(Settings { ranks, starter_bytes: job.starter_bytes, pool_bytes: job.pool_bytes })?;
     let file = Held::new(job.portfile.as_deref(), &meeting.portfile().text())?;

@@ -37,7 +37,8 @@ pub(super) fn find(launch: &Launch) -> Result<PathBuf, Trouble> {
     if name.as_bytes().contains(&b'/') {
         let path = if launch.directory.is_empty() { PathBuf::from(name) } else { directory.join(name) };
         return match check(&path) {
-            Found::Yes => Ok(path),
+            // It is started in that directory, from where a relative path would lead elsewhere.
+            Found::Yes => Ok(std::path::absolute(&path).unwrap_or(path)),
             Found::NotExecutable => Err(Trouble::NotExecutable(format!(
                 "{shown} is not a program that can be run: check its permissions"
             ))),
