@@ -125,6 +125,7 @@ impl Translator<'_, '_> {
 
     /// A directive that could be read; what is wrong with one that could not is told once.
     pub(super) fn directive(&mut self, index: usize) -> Option<Rc<Directive>> {
+        self.seen.insert(index);
         match self.directives.get(index)?.clone() {
             Ok(directive) => Some(directive),
             Err(problem) => {
