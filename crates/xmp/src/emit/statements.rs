@@ -248,11 +248,11 @@ impl Translator<'_, '_> {
                 Ok(self.splice(stmt.span, &[(directive_span, String::new()), (inner.span, text)]))
             }
             Directive::Gmove { mode, id } => {
-                let text = self.gmove(at, *mode, id.as_ref(), inner)?;
+                let text = self.gmove(at, *mode, id.as_ref(), only(inner))?;
                 Ok(self.in_place(stmt.span, text))
             }
             Directive::Array(on) => {
-                let text = self.array_directive(at, on, inner)?;
+                let text = self.array_directive(at, on, only(inner))?;
                 Ok(self.in_place(stmt.span, text))
             }
             _ => {
@@ -364,6 +364,14 @@ impl Translator<'_, '_> {
             )),
             None => Ok(()),
         }
+    }
+}
+
+/// The one statement between braces, or the statement itself.
+fn only(stmt: &Stmt) -> &Stmt {
+    match &stmt.kind {
+        StmtKind::Compound(list) if list.len() == 1 => only(&list[0]),
+        _ => stmt,
     }
 }
 
