@@ -92,17 +92,19 @@ impl Flattener<'_, '_> {
     }
 
     fn run(&mut self) -> Result<()> {
-        let (mut at, mut depth, mut begin) = (0, 0, 0);
+        let (mut at, mut depth, mut begin) = (0, 0_usize, 0);
         while at < self.tokens.len() {
             match self.word(at) {
                 "{" => depth += 1,
                 "}" => {
-                    depth -= 1;
+                    depth = depth.saturating_sub(1);
                     self.variables.retain(|_, variable| variable.depth <= depth);
                 }
                 _ => {}
             }
-            if matches!(self.word(at), "{" | "}" | ";" | "") {
+            if let Kind::Directive(index) = self.tokens[at].kind {
+                begin = at + 1 + self.source.directives[index].tokens.len();
+            } else if matches!(self.word(at), "{" | "}" | ";") {
                 begin = at + 1;
             }
             let known = match self.word(at) {

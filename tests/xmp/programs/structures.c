@@ -17,6 +17,7 @@ struct field {
   char name[8];
 };
 struct field f, g;
+#pragma xmp nodes q[*]
 typedef struct { float v[N]; int k;
 #pragma xmp align [i] with t[i] :: v
 } vec;
