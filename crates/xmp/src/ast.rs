@@ -10,7 +10,7 @@ pub(crate) struct Expr {
 pub(crate) enum ExprKind {
     Name,
     Number,
-    /// Strings, and what is not looked into: types as arguments, `_Generic`.
+    /// Strings, and what is not looked into: types as arguments.
     Opaque,
     Paren(Box<Expr>),
     Index(Box<Expr>, Box<Sub>),
@@ -29,7 +29,7 @@ pub(crate) enum ExprKind {
     Cond(Box<Expr>, Option<Box<Expr>>, Box<Expr>),
     Cast(Box<Expr>),
     SizeofType,
-    /// `(type){..}` and braces of initialisers.
+    /// `(type){..}`, braces of initialisers, and what is chosen from in `_Generic`.
     Braces(Vec<Expr>),
     Statement(Box<Stmt>),
     Comma(Box<Expr>, Box<Expr>),

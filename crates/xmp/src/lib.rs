@@ -24,6 +24,7 @@ mod parse;
 #[cfg(test)]
 mod robust;
 mod source;
+mod structures;
 
 use std::collections::HashMap;
 
@@ -44,6 +45,13 @@ pub fn translate(
     options: &Options,
 ) -> Result<String, Vec<Diagnostic>> {
     let source = source::Source::new(text, files);
-    emit::translate(&source, options.omni_local_subscripts)
-        .map_err(|problems| problems.iter().map(|problem| source.diagnostic(problem)).collect())
+    let told = |source: &source::Source<'_>, problems: Vec<source::Problem>| {
+        problems.iter().map(|problem| source.diagnostic(problem)).collect::<Vec<_>>()
+    };
+    let flattened = structures::flattened(&source).map_err(|problem| told(&source, vec![problem]))?;
+    let source = match &flattened {
+        Some(text) => source::Source::new(text, files),
+        None => source,
+    };
+    emit::translate(&source, options.omni_local_subscripts).map_err(|problems| told(&source, problems))
 }

@@ -17,6 +17,11 @@ double a[N][N], b[N][N], v[N], w[N];
 #pragma xmp align b[i][j] with t(j,i)
 #pragma xmp align v[i] with u(i)
 #pragma xmp align w[i] with c[i]
+#pragma xmp template d[N+5]
+#pragma xmp distribute d[block] onto l
+double x[N], y[5];
+#pragma xmp align x[i] with d[i]
+#pragma xmp align y[i] with d[i]
 int main(void)
 {
   int i, j;
@@ -37,5 +42,16 @@ int main(void)
   w[3:10] += w[3:10];
 #pragma xmp loop on c[i]
   for (i = 0; i < N; i++) CHECK(w[i] == (i >= 3 && i < 13 ? 3 : 0));
+  /* A template may go on behind the arrays. */
+#pragma xmp array on d
+  x[:] = 1;
+#pragma xmp array on d[:]
+  { x[0:N-3] = x[0:N-3] + 1; }
+#pragma xmp array on d[0:N]
+  y[:] = 7;
+#pragma xmp loop on d[i]
+  for (i = 0; i < N; i++) CHECK(x[i] == (i < N - 3 ? 2 : 1));
+#pragma xmp loop on d[i]
+  for (i = 0; i < 5; i++) CHECK(y[i] == 7);
   return wrong != 0;
 }

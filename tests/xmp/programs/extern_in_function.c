@@ -6,6 +6,8 @@
 #pragma xmp nodes p(*)
 #pragma xmp template t(N)
 #pragma xmp distribute (cyclic) onto p :: t
+#pragma xmp template t2(0:2*N-1)
+#pragma xmp distribute t2(block) onto p
 int box[N], one;
 #pragma xmp coarray box, one : [*]
 double spec[2];
@@ -19,6 +21,25 @@ static void scale(double v[N][4], int n, double f)
   int j;
 #pragma xmp loop (i) on t(i+1)
   for (i = 0; i < n; i++) for (j = 0; j < 4; j++) v[i][j] *= f;
+}
+double wide[2 * N];
+#pragma xmp align wide[i] with t2(i)
+#pragma xmp shadow wide[1]
+static double filled(int i)
+{
+  extern double wide[2 * N];
+#pragma xmp loop on t2(i)
+  for (i = 0; i < 2 * N; i++) wide[i] = i;
+  {
+    extern double wide[2 * N];
+#pragma xmp align wide[i] with t2(i)
+#pragma xmp shadow wide[1]
+    double one;
+#pragma xmp reflect (wide)
+#pragma xmp gmove
+    one = wide[7];
+    return one;
+  }
 }
 int main(void)
 {
@@ -36,5 +57,8 @@ int main(void)
   for (i = N; i > 0; i--) CHECK(i > 5 || m[i - 1][3] == 3 || 1);
 #pragma xmp loop (i) on t(i+1)
   for (i = 0; i < N; i++) CHECK(m[i][3] == 3);
+  CHECK(filled(0) == 7);
+#pragma xmp loop on t2(i)
+  for (i = 1; i < 2 * N - 1; i++) CHECK(wide[i - 1] + wide[i + 1] == 2 * i);
   return wrong != 0;
 }

@@ -19,6 +19,12 @@ int main(void)
 #pragma xmp loop on t[i] reduction(+:s)
   for (i = 0; i < N; i++) *q += i;
   CHECK(s == 67);
+#pragma xmp loop on t[i] reduction(+:*q)
+  for (i = 0; i < N; i++) *q += i;
+  CHECK(s == 133);
+#pragma xmp reduction (+:*q, (z))
+  CHECK(s == 133 * 4 && z == 4);
+  z = 1;
   kept = &z;
 #pragma xmp loop on t[i] reduction(+:z)
   for (i = 0; i < N; i++) add(i);

@@ -6,7 +6,7 @@ use super::sets::{self, Set};
 use super::templates::Template;
 use super::{session, MOST_DIMENSIONS};
 use crate::guard::misuse;
-use kumiki::array::Sub;
+use kumiki::array::{self, Sub};
 use kumiki::{Members, Rank, Result, World};
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::Arc;
@@ -170,12 +170,29 @@ pub(super) fn members(world: &World, reference: &KxmpRef) -> Result<Option<Membe
         Of::Nodes(nodes) => nodes.members_of(world, reference),
         Of::Template(template) => {
             let space = template.space()?;
-            Ok(Some(match template.subscripts(&space, reference)? {
-                Some(subscripts) => space.owners(&subscripts)?.members(),
-                None => space.nodes().members(),
-            }))
+            match template.subscripts(&space, reference)? {
+                Some(subscripts) => owners(&space, &subscripts),
+                None => Ok(Some(space.nodes().members())),
+            }
         }
     }
+}
+
+/// Who has some of a template: `*` means the indices that this node has, so that it is with those of its own coordinate there.
+fn owners(space: &array::Template, subscripts: &[Sub]) -> Result<Option<Members>> {
+    let members = space.owners(subscripts)?.members();
+    let own: Vec<usize> = (subscripts.iter().enumerate())
+        .filter(|(_, subscript)| **subscript == Sub::Own)
+        .filter_map(|(dimension, _)| space.node_dimension(dimension))
+        .collect();
+    if own.is_empty() {
+        return Ok(Some(members));
+    }
+    let Some(here) = space.nodes().coordinates(sets::rank()) else { return Ok(None) };
+    let is_beside = |rank: &Rank| {
+        (space.nodes().coordinates(*rank)).is_some_and(|there| own.iter().all(|&at| there[at] == here[at]))
+    };
+    Ok(Some(Members::from(members.iter().filter(is_beside).collect::<Vec<Rank>>())))
 }
 
 /// The set that a reference names; none if this node is not in it.

@@ -94,6 +94,8 @@ fn asked(line: &[OsString]) -> Result<Asked, String> {
             "--save" | "-save" | "--tmp" => asked.save = true,
             "--show" | "--showme" | "-showme" | "--dry" => asked.show = true,
             "--mpi" => asked.mpi = true,
+            // As the Omni compiler has it.
+            "-omp" | "--openmp" => asked.words.push("-fopenmp".into()),
             "--omni-local-subscripts" => asked.omni_local = true,
             "-c" => asked.stage = Stage::Object,
             "-S" => asked.stage = Stage::Assembly,
@@ -541,6 +543,12 @@ mod tests {
         assert_eq!(joined(&preprocessing(&asked)), "-O2 -DN=4 -I inc -fopenmp");
         assert_eq!(joined(&compiling(&asked, &["a.xmp.c".into()])), "-O2 -I inc -fopenmp a.xmp.c b.o -lm");
         assert_eq!(asked.folders, [PathBuf::from("inc")]);
+    }
+
+    #[test]
+    fn openmp_is_asked_for_as_omni_does() {
+        let asked = asked(&words("-omp --openmp a.c")).unwrap();
+        assert_eq!((joined(&preprocessing(&asked)), asked.output), ("-fopenmp -fopenmp".to_owned(), None));
     }
 
     #[test]

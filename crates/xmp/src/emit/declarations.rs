@@ -134,7 +134,9 @@ impl Translator<'_, '_> {
     fn distributed(&self, declaration: &Declaration, array: &Array) -> String {
         let name = array.descriptor();
         match array.storage {
-            Owner::File | Owner::Extern if declaration.spec.storage == crate::ast::Storage::Extern => {
+            Owner::File | Owner::FileStatic | Owner::Extern
+                if declaration.spec.storage == crate::ast::Storage::Extern =>
+            {
                 format!("extern kxmp_array {name}; ")
             }
             // A header may have it in several units: what C calls a tentative definition.

@@ -83,6 +83,8 @@ pub(crate) struct Translator<'s, 'a> {
     reduced_names: Vec<String>,
     /// The function whose body this is.
     function: String,
+    /// Directives that were looked at.
+    seen: std::collections::HashSet<usize>,
 }
 
 /// Pointers to distributed arrays that are computed once for a statement.

@@ -61,14 +61,22 @@ impl Translator<'_, '_> {
             (Owner::Block, Storage::Static) => Owner::BlockStatic,
             (owner, _) => owner,
         };
+        let depth = self.scopes.depth();
         // `extern` in a header and the definition behind it are one variable.
         let known = self.scopes.list.last().and_then(|scope| scope.vars.get(&name)).cloned();
         let owner = match known.as_ref().map(|var| var.owner) {
             Some(before @ (Owner::File | Owner::FileStatic)) if owner == Owner::Extern => before,
             _ => owner,
         };
+        // `extern` in a block is the variable outside, with the mapping that it has there.
+        let outside = self.scopes.list.first().and_then(|scope| scope.vars.get(&name)).cloned();
+        if let Some(var) = outside.filter(|var| owner == Owner::Extern && depth > 1 && !var.is_plain()) {
+            if let Some(scope) = self.scopes.list.last_mut() {
+                scope.vars.insert(name, var);
+            }
+            return Ok(());
+        }
         let (array, coarray) = known.map_or((None, None), |var| (var.distributed(), var.coarray()));
-        let depth = self.scopes.depth();
         let var = Var {
             name,
             spec: words,
@@ -84,6 +92,12 @@ impl Translator<'_, '_> {
         }
         self.scopes.add_var(var);
         Ok(())
+    }
+
+    /// Whether a block has declared a variable of file scope once more: then so are its directives.
+    fn is_repeated(&self, name: &str) -> bool {
+        let here = self.scopes.list.last().and_then(|scope| scope.vars.get(name));
+        here.is_some_and(|var| var.depth < self.scopes.depth() && var.distributed().is_some())
     }
 
     /// The type before the name.
@@ -125,6 +139,7 @@ impl Translator<'_, '_> {
 
     /// A directive that could be read; what is wrong with one that could not is told once.
     pub(super) fn directive(&mut self, index: usize) -> Option<Rc<Directive>> {
+        self.seen.insert(index);
         match self.directives.get(index)?.clone() {
             Ok(directive) => Some(directive),
             Err(problem) => {
@@ -304,6 +319,9 @@ impl Translator<'_, '_> {
                 format!("array `{text}` is not declared before this directive"),
             ));
         };
+        if self.is_repeated(&text) {
+            return Ok(());
+        }
         if var.distributed().is_some()
             && var.depth == self.scopes.depth()
             && !matches!(var.owner, Owner::Extern | Owner::File)
@@ -495,6 +513,9 @@ impl Translator<'_, '_> {
                         widths.len()
                     ),
                 ));
+            }
+            if self.is_repeated(text) {
+                continue;
             }
             let shadow = widths.iter().map(|width| self.shadow_of(width)).collect();
             *array.shadow.borrow_mut() = shadow;

@@ -251,7 +251,7 @@ impl Translator<'_, '_> {
         let StmtKind::Expr(Some(expr)) = &stmt.kind else { return Err(wrong()) };
         let ExprKind::Assign(sign, left, right) = &bare(expr).kind else { return Err(wrong()) };
         let set = self.set_of(on)?;
-        let ranges = self.template_ranges(on, &set)?;
+        let mut ranges = self.template_ranges(on, &set)?;
         let ranks = super::expressions::sections_in_chain(bare(left));
         if ranks == 0 {
             return Err(wrong());
@@ -266,6 +266,11 @@ impl Translator<'_, '_> {
             ));
         }
         self.check_ranks(right, ranks, &[])?;
+        // A pointer does not say how long it is.
+        let lengths = self.lengths(bare(left)).unwrap_or_default();
+        for ((_, lo, hi, step), length) in ranges.iter_mut().zip(&lengths) {
+            *hi = ended(on.span.start, lo, hi, step, length)?;
+        }
         let id = self.fresh();
         let names: Vec<String> = (0..ranks).map(|at| format!("kx_j{id}_{at}")).collect();
         let (to, from) = self.elementwise(left, right, names.clone())?;
@@ -352,7 +357,11 @@ impl Translator<'_, '_> {
             let hi = match (second, subs.notation) {
                 (Some(second), Notation::Round) => long(&self.value(second)?),
                 (Some(second), Notation::Square) => {
-                    format!("{lo} + ({} - 1) * ({step})", long(&self.value(second)?))
+                    let count = long(&self.value(second)?);
+                    match (super::number(&lo), super::number(&count), super::number(&step)) {
+                        (Some(lo), Some(count), Some(step)) => last_of(lo, count, step).to_string(),
+                        _ => format!("{lo} + ({count} - 1) * ({step})"),
+                    }
                 }
                 (None, _) => end(&upper, &lower),
             };
@@ -360,4 +369,32 @@ impl Translator<'_, '_> {
         }
         Ok(ranges)
     }
+}
+
+/// The last index of the template that an element of a section goes with: the section may be the shorter one, but not the longer.
+fn ended(at: usize, lo: &str, hi: &str, step: &str, length: &str) -> Result<String> {
+    let last = format!("{lo} + ({length} - 1) * ({step})");
+    if last == hi {
+        return Ok(last);
+    }
+    let numbers = (super::number(lo), super::number(hi), super::number(step), super::number(length));
+    if let (Some(lo), Some(hi), Some(step @ (1.. | ..=-1)), Some(length)) = numbers {
+        let count = hi.saturating_sub(lo).wrapping_div(step).saturating_add(1);
+        if count < length {
+            return Err(Problem::new(
+                at,
+                format!("this range of the template has {count} elements, the section {length}: give both the same lengths"),
+            ));
+        }
+        return Ok(last_of(lo, length, step).to_string());
+    }
+    Ok(match direction(step) {
+        Direction::Up => format!("({hi} < {last} ? {hi} : {last})"),
+        Direction::Down => format!("({hi} > {last} ? {hi} : {last})"),
+        Direction::Either => hi.to_owned(),
+    })
+}
+
+fn last_of(first: i64, count: i64, step: i64) -> i64 {
+    first.saturating_add(count.saturating_sub(1).saturating_mul(step))
 }

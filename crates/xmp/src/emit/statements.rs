@@ -104,6 +104,10 @@ impl Translator<'_, '_> {
                 parts.push((cond.span, self.expr(cond)?));
             }
             StmtKind::Return(Some(value)) => parts.push((value.span, self.expr(value)?)),
+            // What `void main` returns would be anything.
+            StmtKind::Return(None) if self.function == "main" => {
+                parts.push((stmt.span, "return 0;".to_owned()));
+            }
             StmtKind::Label(inner) => parts.push((inner.span, self.branch(inner)?)),
             _ => {}
         }
@@ -227,13 +231,14 @@ impl Translator<'_, '_> {
                 }
             }
             Directive::Task { on, nocomm } => {
-                self.refuse_jumps(inner, "task", &[])?;
+                // Who leaves in another way has ended the task as well: C sees to that.
+                self.refuse_jumps(inner, "task", &["return", "break", "continue"])?;
                 let reference = self.reference(on)?;
                 let name = format!("kx_k{}", self.fresh());
                 let between = self.verbatim(Span::new(directive_span.end, inner.span.start));
                 let text = self.branch(inner)?;
                 Ok(format!(
-                    "{{ kxmp_task {name}; if (kxmp_task_begin(&{name}, {}, {reference}, {})){between}{text} kxmp_task_end(&{name}); }}",
+                    "{{ kxmp_task {name} __attribute__((cleanup(kxmp_task_end))); if (kxmp_task_begin(&{name}, {}, {reference}, {})){between}{text} }}",
                     self.at(at),
                     i32::from(*nocomm)
                 ))
@@ -243,11 +248,11 @@ impl Translator<'_, '_> {
                 Ok(self.splice(stmt.span, &[(directive_span, String::new()), (inner.span, text)]))
             }
             Directive::Gmove { mode, id } => {
-                let text = self.gmove(at, *mode, id.as_ref(), inner)?;
+                let text = self.gmove(at, *mode, id.as_ref(), only(inner))?;
                 Ok(self.in_place(stmt.span, text))
             }
             Directive::Array(on) => {
-                let text = self.array_directive(at, on, inner)?;
+                let text = self.array_directive(at, on, only(inner))?;
                 Ok(self.in_place(stmt.span, text))
             }
             _ => {
@@ -359,6 +364,14 @@ impl Translator<'_, '_> {
             )),
             None => Ok(()),
         }
+    }
+}
+
+/// The one statement between braces, or the statement itself.
+fn only(stmt: &Stmt) -> &Stmt {
+    match &stmt.kind {
+        StmtKind::Compound(list) if list.len() == 1 => only(&list[0]),
+        _ => stmt,
     }
 }
 

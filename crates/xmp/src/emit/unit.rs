@@ -38,8 +38,10 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         pointed: Default::default(),
         reduced_names: Vec::new(),
         function: String::new(),
+        seen: Default::default(),
     };
     let parts = translator.file(&items);
+    translator.refuse_unseen();
     if !translator.problems.is_empty() {
         translator.problems.sort_by_key(|problem| problem.at);
         return Err(translator.problems);
@@ -49,6 +51,18 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
 }
 
 impl Translator<'_, '_> {
+    /// Directives where none is looked for: in structures, initialisers and the like. The compiler of C would not know what to do with them.
+    fn refuse_unseen(&mut self) {
+        if !self.problems.is_empty() {
+            return;
+        }
+        for (index, raw) in self.source.directives.iter().enumerate() {
+            if !self.seen.contains(&index) {
+                self.problem(Problem::new(raw.span.start, "a directive cannot stand here: only in a function, outside of functions, and in structures `align` and `shadow` of their members"));
+            }
+        }
+    }
+
     fn file(&mut self, items: &[Item]) -> Vec<(Span, String)> {
         for item in items {
             if let Item::Decl(declaration) = item {
@@ -114,6 +128,14 @@ impl Translator<'_, '_> {
             _ => String::new(),
         };
         let open = Span::new(function.body.start, function.body.start + 1);
+        if let ("main", [word]) = (name.as_str(), &function.spec.words[..]) {
+            if self.slice(*word) == "void" {
+                // The exit code of the node is 0, not whatever was computed last.
+                parts.push((*word, "int".to_owned()));
+                let close = Span::new(function.body.end - 1, function.body.end);
+                parts.push((close, "return 0; }".to_owned()));
+            }
+        }
         let body = match &function.parsed {
             Ok(body) => body,
             Err(problem) => {

@@ -606,6 +606,9 @@ impl Parser<'_, '_> {
 
     /// Something that can be named: no sign binds here, since `/` means something else.
     fn variable(&mut self) -> Result<Expr> {
+        if self.is("*") || self.is("(") {
+            return self.unary();
+        }
         if !self.is_word(0) {
             return Err(self.unexpected("a variable"));
         }

@@ -79,7 +79,7 @@ impl Parser<'_, '_> {
         Ok(left)
     }
 
-    fn unary(&mut self) -> Result<Expr> {
+    pub(super) fn unary(&mut self) -> Result<Expr> {
         self.deeper(|parser| {
             let start = parser.offset();
             match parser.text(0) {
@@ -231,6 +231,25 @@ impl Parser<'_, '_> {
         Ok(Expr { span: Span::new(start, self.behind()), kind: ExprKind::Opaque })
     }
 
+    /// `_Generic(x, type: y, default: z)`: types stay as they are, and what stands beside them is looked into.
+    fn generic(&mut self) -> Result<ExprKind> {
+        self.next();
+        self.expect("(")?;
+        let mut values = vec![self.assignment()?];
+        while self.take(",") {
+            while !self.is(":") && !self.is(")") && !self.at_end() {
+                match self.text(0) {
+                    "(" | "[" | "{" => drop(self.skip_brackets()?),
+                    _ => drop(self.next()),
+                }
+            }
+            self.expect(":")?;
+            values.push(self.assignment()?);
+        }
+        self.expect(")")?;
+        Ok(ExprKind::Braces(values))
+    }
+
     fn primary(&mut self) -> Result<Expr> {
         let start = self.offset();
         let Some(token) = self.peek() else { return Err(self.unexpected("an expression")) };
@@ -247,11 +266,7 @@ impl Parser<'_, '_> {
                 }
                 ExprKind::Opaque
             }
-            Kind::Word if self.is("_Generic") => {
-                self.next();
-                self.skip_brackets()?;
-                ExprKind::Opaque
-            }
+            Kind::Word if self.is("_Generic") => self.generic()?,
             Kind::Word if !is_keyword(self.text(0)) => {
                 self.next();
                 ExprKind::Name

@@ -1,4 +1,4 @@
-/* says: 21: `return` leaves a task */
+/* says: 21: `goto` leaves a task */
 #include <xmp.h>
 #define N 10
 #pragma xmp nodes p[4]
@@ -18,7 +18,8 @@ int main(void)
   int i, j, n = 3, q[5];
 #pragma xmp task on p[0]
   {
-    return 1;
+    goto end;
   }
+end:
   return i + j + n + q[0];
 }
