@@ -24,6 +24,7 @@ const BEHAVIOURS: &[(&str, &str)] = &[
     ("behaviour_5_a_killed_peer_is_an_error", "kill"),
     ("behaviour_5_a_peer_that_exits_with_a_code_is_an_error", "exit"),
     ("behaviour_8_thousands_of_requests", "many"),
+    ("behaviour_8_messages_are_received_in_any_order", "backwards"),
     ("beyond_probe_and_cancel", "beyond"),
     ("misuse_is_an_error_and_nothing_else", "misuse"),
 ];

@@ -271,6 +271,34 @@ static void many(void)
     CHECK(waitio_waitall(MANY, sends) == 0);
 }
 
+/* Behaviour 8: what nobody has asked for yet, and more of it than an eager buffer holds, stands in nobody's way. */
+static void backwards(void)
+{
+    enum { SENT = 600, BYTES = 20000 };
+    waitio_group_t all = everybody(1);
+    static waitio_req_t sends[SENT], receive;
+    static char in[BYTES];
+    char *out = (char *)malloc((size_t)SENT * BYTES);
+    int me, size, turn, peer;
+    CHECK(out != NULL && waitio_group_size(all, &size) == 0 && waitio_group_rank(all, &me) == 0);
+    if (me != 0) {
+        for (turn = 0; turn < SENT; turn++) {
+            memset(out + turn * BYTES, turn + me, BYTES);
+            CHECK(waitio_isend(all, 0, out + turn * BYTES, BYTES, (unsigned long)turn, &sends[turn]) == 0);
+        }
+    }
+    /* The first collective, too, comes behind all that. */
+    CHECK(waitio_mpi_barrier(all) == 0);
+    for (turn = SENT - 1; me == 0 && turn >= 0; turn--)
+        for (peer = size - 1; peer > 0; peer--) {
+            CHECK(waitio_irecv(all, peer, in, BYTES, (unsigned long)turn, &receive) == 0);
+            CHECK(waitio_wait(&receive) == 0 && in[0] == (char)(turn + peer) && in[BYTES - 1] == in[0]);
+        }
+    if (me != 0)
+        CHECK(waitio_waitall(SENT, sends) == 0);
+    free(out);
+}
+
 /* Beyond: looking at messages, giving receives up. */
 static void beyond(void)
 {
@@ -373,6 +401,8 @@ int main(int argc, char **argv)
         loss(what);
     else if (strcmp(what, "many") == 0)
         many();
+    else if (strcmp(what, "backwards") == 0)
+        backwards();
     else if (strcmp(what, "beyond") == 0)
         beyond();
     else if (strcmp(what, "misuse") == 0)

@@ -23,11 +23,11 @@ fn check(memory: *const c_void, bytes: usize) -> Result<()> {
 /// A member that this process talks to.
 pub(super) fn peer_of(group: &JoinGroup<'_>, peer: c_int) -> Result<Rank> {
     if group.rank().is_none() {
-        return Err(misuse(format!("this process is no member of the group {}", group.id())));
+        return Err(misuse(format!("this process is no member of the group {}", group.name())));
     }
     let rank = u32::try_from(peer).ok().filter(|&rank| rank < group.size());
     rank.ok_or_else(|| {
-        misuse(format!("there is no member {peer} in the group {}, which has {}", group.id(), group.size()))
+        misuse(format!("there is no member {peer} in the group {}, which has {}", group.name(), group.size()))
     })
 }
 

@@ -5,6 +5,7 @@
 
 use super::{ending, groups, requests};
 use crate::guard::misuse;
+use kumiki::comm::MessageOptions;
 use kumiki::join::Join;
 use kumiki::raw::Hosting;
 use kumiki::{Error, Result};
@@ -92,7 +93,7 @@ fn join_unless(is_done: impl Fn(&Stage) -> bool, limit: Option<Duration>) -> Res
     if let Some(limit) = limit {
         options = options.timeout(limit);
     }
-    match options.init() {
+    match options.init().and_then(keeps_all) {
         Ok(join) => {
             let _ = NAME.set(format!("block {} rank {}: ", join.block(), join.rank()));
             *stage = Stage::Joined(Box::new(join));
@@ -105,6 +106,14 @@ fn join_unless(is_done: impl Fn(&Stage) -> bool, limit: Option<Duration>) -> Res
             Err(error)
         }
     }
+}
+
+/// Programs of WaitIO receive in any order, as with an MPI: what stands before a message that is waited for is kept, however much it is. (A budget bounds it,
+/// where there is one.)
+fn keeps_all(join: Join) -> Result<Join> {
+    let options = MessageOptions { kept_bytes: usize::MAX, ..MessageOptions::default() };
+    join.world().messages().set_options(options)?;
+    Ok(join)
 }
 
 /// Starts a thread that makes messages go on while the program computes, if it wants one (`WAITIO_PROGRESS=thread`).

@@ -97,6 +97,16 @@ impl<'j> JoinGroup<'j> {
         self.context as i32
     }
 
+    /// What messages about it say: the program knows no id of a group that the library has made.
+    pub fn name(&self) -> String {
+        match self.context {
+            UNIVERSE => "of all processes".into(),
+            HEADS => "of the first process of each block".into(),
+            block if OWN_CONTEXTS.contains(&block) => format!("of block {}", block.wrapping_sub(BLOCK)),
+            _ => self.id().to_string(),
+        }
+    }
+
     /// How many members it has.
     pub fn size(&self) -> u32 {
         self.members.len()
@@ -135,12 +145,12 @@ impl<'j> JoinGroup<'j> {
     /// The rank in the world of a member that this one talks to.
     pub(crate) fn peer(&self, member: Rank) -> Result<Rank> {
         if self.me.is_none() {
-            return Err(Error::Misuse(format!("this process is no member of the group {}", self.id())));
+            return Err(Error::Misuse(format!("this process is no member of the group {}", self.name())));
         }
         self.members.get(member).ok_or_else(|| {
             Error::Misuse(format!(
                 "member {member}: the group {} has {}, numbered from 0",
-                self.id(),
+                self.name(),
                 self.size()
             ))
         })
@@ -191,7 +201,7 @@ impl<'j> JoinGroup<'j> {
     /// The collectives of the group. The first call is one of all members, each of which waits for the others.
     pub fn collectives(&self) -> Result<&Group<'j>> {
         if self.me.is_none() {
-            return Err(Error::Misuse(format!("this process is no member of the group {}", self.id())));
+            return Err(Error::Misuse(format!("this process is no member of the group {}", self.name())));
         }
         if self.made.get().is_none() {
             let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);

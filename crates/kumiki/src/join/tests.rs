@@ -88,6 +88,15 @@ fn wrong_groups_are_named() {
         assert!(join.of_block(2).is_err());
         let empty = join.group(-1, vec![])?;
         assert_eq!((empty.size(), empty.rank()), (0, None));
+        // No number that the program has never seen.
+        let other = join.of_block(1 - join.block())?;
+        let named = format!("this process is no member of the group of block {}", 1 - join.block());
+        assert_eq!(other.collectives().map(drop), Err(crate::Error::Misuse(named)));
+        assert_eq!(join.universe()?.name(), "of all processes");
+        assert_eq!(
+            (join.heads()?.name().as_str(), empty.name().as_str()),
+            ("of the first process of each block", "-1")
+        );
         Ok(())
     });
 }

@@ -76,11 +76,11 @@ impl Tree<'_> {
         let prepared = prepared.and_then(|team| team.ok_or_else(not_all));
         let all = self.agree(prepared.is_ok());
         let memory = match (prepared, all) {
-            (Ok(memory), Ok(true)) => memory,
-            (Ok(memory), Ok(false)) => {
+            (Ok(memory), Ok(None)) => memory,
+            (Ok(memory), Ok(Some(why))) => {
                 // Nobody joins it.
                 memory.abandon();
-                return Err(not_all());
+                return Err(why);
             }
             // Others may join it.
             (Ok(_), Err(error)) => return Err(error),
@@ -89,25 +89,34 @@ impl Tree<'_> {
         let joined = memory.join();
         let all = self.agree(joined.is_ok());
         joined?;
-        if !all? {
-            return Err(not_all());
+        if let Some(why) = all? {
+            return Err(why);
         }
         memory.joined();
         let place = GlobalPtr::from_parts(GlobalAddress::from_bits(address), registration);
         Ok(Team::of_parts(memory, place, record))
     }
 
-    /// Whether all say yes.
-    fn agree(&self, yes: bool) -> Result<bool> {
-        let mut all = yes;
+    /// What keeps a member from saying yes, as far as this rank knows; nothing if all do.
+    fn agree(&self, yes: bool) -> Result<Option<Error>> {
+        let mut why = (!yes).then(not_all);
         for child in self.children() {
-            all &= matches!(self.receive(child), Ok([1, ..]));
+            match self.receive(child) {
+                Ok([1, ..]) => {}
+                Ok(_) => {
+                    why.get_or_insert_with(not_all);
+                }
+                // Nobody else can say that.
+                Err(error) => why = Some(error),
+            }
         }
+        let words = [u64::from(why.is_none()), 0, 0, 0];
         if self.me != 0 {
             // Whoever does not hear it is gone, and nothing is heard of it either.
-            self.tell(self.parent(), [u64::from(all), 0, 0, 0]);
+            self.tell(self.parent(), words);
         }
-        self.spread([u64::from(all), 0, 0, 0]).map(|words| words[0] == 1)
+        let [well, ..] = self.spread(words)?;
+        Ok(if well == 1 { None } else { why.or_else(|| Some(not_all())) })
     }
 
     /// What the first member says; all others pass it on. Whoever does not hear it says that not all is well.
@@ -172,6 +181,7 @@ fn not_all() -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::MessageOptions;
     use kumiki_sim::{Cluster, Network};
 
     #[test]
@@ -210,5 +220,28 @@ mod tests {
             world.finalize()
         });
         assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), vec![Ok(()); 11]);
+    }
+
+    #[test]
+    fn whoever_has_no_room_to_hear_a_member_says_so() {
+        let outcome = Cluster::new(2, Network::torus(&[2])).run(|attachment| {
+            let world = World::attach(attachment)?;
+            let (me, messages) = (world.rank(), world.messages());
+            messages.set_options(MessageOptions { kept_bytes: 20_000, ..MessageOptions::default() })?;
+            // More than the first may keep stands before what the second says.
+            let sends = (0..200u64 * u64::from(me)).map(|at| messages.start_send(0, 1, vec![at; 100]));
+            let sends = sends.collect::<Result<Vec<_>>>()?;
+            let refused = world.team_among(0..2, 1).map(drop);
+            match me {
+                0 => assert!(matches!(refused, Err(Error::OutOfMemory { .. })), "{refused:?}"),
+                _ => assert_eq!(refused, Err(not_all())),
+            }
+            for at in 0..200 * u64::from(1 - me) {
+                assert_eq!(messages.receive::<u64>(1, 1)?.elements, vec![at; 100]);
+            }
+            messages.wait_all(sends)?;
+            world.finalize()
+        });
+        assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), vec![Ok(()); 2]);
     }
 }
