@@ -201,6 +201,10 @@ fn with_ending(input: &Path, ending: &str) -> String {
     format!("{stem}.{ending}")
 }
 
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
 /// A folder that is gone when this is.
 struct Folder {
     path: PathBuf,
@@ -221,8 +225,7 @@ impl Folder {
     /// Sees to it that the folder is gone also when a signal ends this process. Compilers that it starts have signals of their own.
     fn outlive_nothing(&self) -> Result<(), String> {
         let path = self.path.clone();
-        let signals = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-        let signals = watch::Signals::new(&signals).map_err(|error| error.to_string())?;
+        let signals = watch::Signals::new(&[SIGHUP, SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
         let wait = move || loop {
             let _ = watch::poll(&[(signals.as_fd(), false)], -1);
             if let Some(signal) = signals.next() {
