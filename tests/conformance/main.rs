@@ -136,6 +136,7 @@ const TOPICS: &[Topic] = &[
     topic("messages_and_a_slow_receiver", &[NODES], messages::slow_receiver),
     topic("messages_unexpected", &[NODES], messages::unexpected),
     topic("messages_left_alone", &[NODES], messages::left_alone),
+    topic("messages_and_collectives", &[NODES], messages::beside_collectives),
     topic("messages_of_ranks_that_went", &[NODES], messages::went),
     topic("messages_of_threads", &[NODES], messages::threads),
     topic("streams", &[NODES, PRIVATE], batches::streams),

@@ -228,6 +228,43 @@ pub(crate) fn left_alone(stage: &Stage) {
     }
 }
 
+/// Who is in a collective takes what others send, and sends on what they wait for: they come only then.
+pub(crate) fn beside_collectives(stage: &Stage) {
+    let (me, messages) = (stage.me(), stage.world.messages());
+    let group = stage.world.group().expect("group");
+    let (is_first, other) = (me % 2 == 0, if me % 2 == 0 { me + 1 } else { me - 1 });
+    if other >= stage.world.ranks() {
+        (0..5).for_each(|_| group.barrier().expect("barrier"));
+        return;
+    }
+    group.barrier().expect("barrier");
+    for round in 0..2 {
+        // Long: it stays where it is until the receiver fetches it.
+        if is_first {
+            let receiving = messages.start_receive::<u64>(other, 1).expect("start_receive");
+            group.barrier().expect("barrier");
+            assert_eq!(receiving.wait().expect("wait").elements, message(other, round, 40_000));
+        } else {
+            messages.send(other, 1, &message(me, round, 40_000)).expect("send");
+            group.barrier().expect("barrier");
+        }
+        // Short, and more of it than goes at once.
+        if is_first {
+            let sending: Vec<_> = (0..300)
+                .map(|number| messages.start_send(other, 2, message(me, number, 20)).expect("start_send"))
+                .collect();
+            group.barrier().expect("barrier");
+            sending.into_iter().for_each(|one| one.wait().expect("wait"));
+        } else {
+            for number in 0..300 {
+                let came = messages.receive::<u64>(other, 2).expect("receive");
+                assert_eq!(came.elements, message(other, number, 20));
+            }
+            group.barrier().expect("barrier");
+        }
+    }
+}
+
 /// Whoever waits for a message of a rank that has finalized, or sends it more than it takes, is told; what it sent before is there.
 pub(crate) fn went(stage: &Stage) {
     let (me, messages) = (stage.me(), stage.world.messages());

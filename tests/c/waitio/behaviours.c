@@ -145,6 +145,29 @@ static void progress(void)
     CHECK(waitio_isend(all, (me + 1) % size, (char *)&me, 4, 7, &send) == 0 && waitio_wait(&send) == 0);
     CHECK(waitio_wait(&late) == 0 && word == (me + size - 1) % size);
     CHECK(waitio_wait(&receive) == 0 && in[most - 1] == 50 + word);
+    /* So does a collective, also one that is not the first: who is in it already takes, and sends on, what others wait for. */
+    for (bytes = 3; bytes > 0; bytes--) {
+        static waitio_req_t few[200];
+        static int words[200];
+        int turn;
+        CHECK(waitio_mpi_barrier(all) == 0);
+        memset(out, 60 + me, most);
+        CHECK(waitio_irecv(all, (me + size - 1) % size, in, most, 8, &receive) == 0);
+        CHECK(waitio_isend(all, (me + 1) % size, out, most, 8, &send) == 0);
+        for (turn = 0; me == 0 && turn < 200; turn++)
+            CHECK(waitio_isend(all, 1, (char *)&turn, 4, 9, &few[turn]) == 0);
+        for (turn = 0; me == 1 && turn < 200; turn++)
+            CHECK(waitio_irecv(all, 0, (char *)&words[turn], 4, 9, &few[turn]) == 0 &&
+                  waitio_wait(&few[turn]) == 0 && words[turn] == turn);
+        if (me % 2 == 1)
+            CHECK(waitio_wait(&send) == 0);
+        CHECK(waitio_mpi_barrier(all) == 0);
+        if (me % 2 == 0)
+            CHECK(waitio_wait(&send) == 0);
+        CHECK(waitio_wait(&receive) == 0 && in[most - 1] == 60 + word);
+        if (me == 0)
+            CHECK(waitio_waitall(200, few) == 0);
+    }
     free(out);
     free(in);
 }

@@ -32,6 +32,9 @@ const NOTHING: Request = Request { end: ChannelEnd(0), number: 0 };
 /// How long a rank that leaves waits for its ends before it looks at everything else.
 const ENDS_A_MOMENT: Duration = Duration::from_millis(5);
 
+/// So long a rank waits in a collective before it looks after messages, and between two looks.
+const SLICE: Duration = Duration::from_millis(1);
+
 /// What became of a request.
 #[derive(Debug)]
 pub struct Received {
@@ -571,6 +574,28 @@ impl World {
         }
         self.go_on_with(NOTHING);
         self.comm().lock().post.is_active()
+    }
+
+    /// Waits for at most so long, in slices if there are messages that other ranks may wait for: they go on meanwhile. Most waits are
+    /// over before that matters.
+    pub(crate) fn wait_with_messages<T>(
+        &self,
+        limit: Duration,
+        wait: impl Fn(Duration) -> Result<T>,
+    ) -> Result<T> {
+        let mut left = limit;
+        if left > SLICE && self.comm().has_messages.load(Ordering::Relaxed) {
+            loop {
+                match wait(SLICE) {
+                    Err(Error::Timeout { .. }) => left = left.saturating_sub(SLICE),
+                    waited => return waited,
+                }
+                if !self.look_after_messages() || left <= SLICE {
+                    break;
+                }
+            }
+        }
+        wait(left)
     }
 
     /// No message is written to memory of the program any more: what it has asked to receive is dropped.

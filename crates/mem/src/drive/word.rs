@@ -100,6 +100,11 @@ impl Wait {
         Wait { from: Some(rank), ..self }
     }
 
+    /// As it is, but for at most so long.
+    pub const fn for_at_most(self, limit: Duration) -> Wait {
+        Wait { limit: Some(limit), ..self }
+    }
+
     /// What this is a part of, for reports and for whoever looks from outside.
     #[doc(hidden)]
     pub const fn doing(self, activity: Activity) -> Wait {

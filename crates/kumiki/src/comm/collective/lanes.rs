@@ -23,11 +23,11 @@ use std::time::Duration;
 /// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
 const PIECE_HEAD_BYTES: u64 = 24;
 /// How long a member waits before it asks whom it waits for what that does.
-const SLOW: Duration = Duration::from_millis(200);
+pub(super) const SLOW: Duration = Duration::from_millis(200);
 /// How often a member of this node that is waited for must be found to have finished the call. One of another node must be for the peer timeout.
 const NEAR_LOOKS: u32 = 2;
 const WAIT: Wait = Wait::FOREVER.doing(Activity::Collective);
-const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
+pub(super) const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
 /// Bytes that are taken out of a ring at a time: few, so that they are near when something is done with them.
 const TAKEN_BYTES: usize = 4096;
 /// A request of so many bytes is answered soon, for it is kept until then.
@@ -586,10 +586,11 @@ impl<'w> Talk<'_, 'w> {
             (Some(one), other) => WAIT_A_WHILE.from(other.unwrap_or(one)),
             (None, _) => return Ok(Some(Event::Go)),
         };
-        let waited = match needs.lanes().any(|lane| lanes[lane].near) {
-            true => self.group.world.look_for(look, wait),
-            false => self.group.world.memory.look_for_message(look, wait),
-        };
+        let (world, near) = (self.group.world, needs.lanes().any(|lane| lanes[lane].near));
+        let waited = world.wait_with_messages(SLOW, |limit| match near {
+            true => world.look_for(&look, wait.for_at_most(limit)),
+            false => world.memory.look_for_message(&look, wait.for_at_most(limit)),
+        });
         match waited {
             Err(Error::Timeout { .. }) => Ok(None),
             // It is none of ours, and no reason to ask anybody.
@@ -641,7 +642,8 @@ impl<'w> Talk<'_, 'w> {
         loop {
             let node = self.state.node_team.as_ref().filter(|_| is_near);
             let team = node.or(self.state.team.as_ref());
-            match team.ok_or_else(|| Error::Closed("the group is broken".into()))?.meet_for(SLOW) {
+            let team = team.ok_or_else(|| Error::Closed("the group is broken".into()))?;
+            match self.group.world.wait_with_messages(SLOW, |limit| team.meet_for(limit)) {
                 Err(Error::Timeout { .. }) => self.look_out()?,
                 met => return met,
             }
@@ -649,7 +651,7 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// Fails if the others will not come to where this member waits for them.
-    fn look_out(&mut self) -> Result<()> {
+    pub(super) fn look_out(&mut self) -> Result<()> {
         self.check()?;
         self.reap()?;
         self.look_around()?;
@@ -658,67 +660,6 @@ impl<'w> Talk<'_, 'w> {
         }
         // One that is ahead has perhaps met this member, who does not know it yet.
         (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))
-    }
-
-    /// Waits until a member of this node shows what it has in a turn.
-    pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64, turn: u64) -> Result<()> {
-        use std::sync::atomic::Ordering::Acquire;
-        let broken = self.own()?.word(BROKEN_AT)?;
-        // Whoever has shown what it has may have left since.
-        let look = || match (broken.load(Acquire), shown.load(Acquire) >= turn) {
-            (_, true) => Some(Ok(0)),
-            (0, false) => None,
-            (word, false) => Some(Ok(word)),
-        };
-        loop {
-            match self.group.world.look_for(look, WAIT_A_WHILE.from(rank)) {
-                Ok(0) => return Ok(()),
-                Ok(word) => return Err(self.heard(word)),
-                late => {
-                    let trouble = match late {
-                        Err(Error::Timeout { .. }) => self.look_out(),
-                        late => late.map(drop),
-                    };
-                    if shown.load(Acquire) < turn {
-                        trouble?;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits until members of this node have brought a word of the first of them, which this is, so far.
-    pub(super) fn await_word(&mut self, word: &AtomicU64, until: u64) -> Result<()> {
-        use std::sync::atomic::Ordering::Acquire;
-        let broken = self.own()?.word(BROKEN_AT)?;
-        let look = || match (broken.load(Acquire), word.load(Acquire) >= until) {
-            (_, true) => Some(Ok(0)),
-            (0, false) => None,
-            (word, false) => Some(Ok(word)),
-        };
-        loop {
-            let wait = match self.state.has_lost_strangers {
-                // Who of the members is lost is looked at now and then.
-                true => WAIT_A_WHILE.from(self.group.world.rank()),
-                false => WAIT_A_WHILE,
-            };
-            match self.group.world.look_for(look, wait) {
-                Ok(0) => return Ok(()),
-                Ok(word) => return Err(self.heard(word)),
-                Err(Error::PeerLost { rank, .. }) if !self.group.has(rank) => {
-                    self.state.has_lost_strangers = true;
-                }
-                late => {
-                    let trouble = match late {
-                        Err(Error::Timeout { .. }) => self.look_out(),
-                        late => late.map(drop),
-                    };
-                    if word.load(Acquire) < until {
-                        trouble?;
-                    }
-                }
-            }
-        }
     }
 
     /// Takes note of what a partner has said.

@@ -12,7 +12,7 @@
 //! | `direct.rs` | straight between the memories of members: what is long |
 //! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
 //! | `started.rs`, `plan.rs` | what is started, and goes on bit by bit |
-//! | `lanes.rs` | streams of bytes between members |
+//! | `lanes.rs`, `waits.rs` | streams of bytes between members; and waits for members of the node |
 //! | `wide.rs` | longer rings for them, between nodes |
 //! | `traffic.rs` | what goes out and comes in on them |
 //! | `block.rs` | the memory of a member |
@@ -47,6 +47,7 @@ mod traffic;
 mod tree;
 mod tune;
 mod untold;
+mod waits;
 mod wide;
 
 pub use algorithm::Algorithm;

@@ -59,6 +59,7 @@ impl<T: Pod> Started<'_, '_, T> {
         if !self.has_ended() {
             if let Ok(_turn) = self.group.enter() {
                 let _ = self.group.world.progress();
+                self.group.world.look_after_messages();
                 let mut state = self.group.state.lock().unwrap_or_else(PoisonError::into_inner);
                 let _ = self.group.carry_on(&mut state, |_| false);
             }
@@ -194,6 +195,7 @@ impl<'w> Group<'w> {
     pub(crate) fn look_after(&self) -> bool {
         let Some(_turn) = self.enter_if_free() else { return true };
         let _ = self.world.progress();
+        self.world.look_after_messages();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.carry_on(&mut state, |_| false);
         !state.jobs.is_empty()
