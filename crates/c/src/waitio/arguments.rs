@@ -213,9 +213,10 @@ impl Argument for Statuses {
 
 impl Statuses {
     /// # Safety
-    /// There must be so many, or NULL.
+    /// There must be so many, or NULL, or 1.
     pub(super) unsafe fn give(self, index: usize, has_failed: bool) {
-        if self.at.is_null() {
+        // A program that was an MPI's says that it wants none by NULL, or by 1.
+        if self.at.addr() <= 1 {
             return;
         }
         let at = self.at.wrapping_add(index * self.each);

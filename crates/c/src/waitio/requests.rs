@@ -213,9 +213,11 @@ impl Requests {
         }
         // SAFETY: as the caller promises. Whoever waits for it all the same learns that nothing was started.
         unsafe { self.write(FAILED, 0) };
-        // The table is free meanwhile: to begin may take long.
-        let asked = begin()?;
-        let number = table().keep(asked);
+        // The table is free meanwhile: to begin may take long. Whoever leaves waits until it is there, and ends it with the others.
+        let number = session::with(|_| {
+            let asked = begin()?;
+            Ok(table().keep(asked))
+        })?;
         // SAFETY: as the caller promises.
         unsafe { self.write(STARTED, number) };
         Ok(())

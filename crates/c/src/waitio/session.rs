@@ -4,12 +4,15 @@
 //! left.
 
 use super::{ending, groups, requests};
+use crate::complaints::complain;
 use crate::guard::misuse;
 use kumiki::comm::MessageOptions;
 use kumiki::join::Join;
 use kumiki::raw::Hosting;
 use kumiki::{Error, Result};
-use std::sync::{mpsc, Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+use std::sync::{
+    mpsc, Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockWriteGuard, TryLockError,
+};
 use std::time::{Duration, Instant};
 
 /// How often the thread that makes progress looks, if something is under way, and if nothing is.
@@ -99,7 +102,11 @@ fn join_unless(is_done: impl Fn(&Stage) -> bool, limit: Option<Duration>) -> Res
             *stage = Stage::Joined(Box::new(join));
             ending::watch();
             drop(stage);
-            make_progress()
+            // It has joined all the same.
+            if let Err(error) = make_progress() {
+                complain(&format!("waitio: {}{error}", name()));
+            }
+            Ok(())
         }
         Err(error) => {
             *stage = Stage::Failed(error.to_string());
@@ -137,13 +144,14 @@ fn make_progress() -> Result<()> {
 /// Leaves: what was sent arrives. Others are waited for, who may be in a collective with this process, for `limit` at most; what takes longer
 /// goes on behind the program's back. Whoever has left is there.
 pub(super) fn leave(limit: Duration) -> Result<()> {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = turn()?;
     let mut stage = exclusive()?;
     match std::mem::replace(&mut *stage, Stage::Left) {
         Stage::Joined(join) => {
             // Those that were made of others first.
             requests::end_all(&join, Instant::now() + limit);
             groups::end_all();
+            kumiki::raw::channels::abandon_receives(join.world());
             drop(stage);
             depart(join);
         }
@@ -219,6 +227,25 @@ pub(super) fn explain(error: &Error) -> String {
 /// Which block and rank this is, if that is known.
 pub(super) fn name() -> &'static str {
     NAME.get().map_or("", String::as_str)
+}
+
+/// The turn to leave. A handler of a signal that calls `exit` may have interrupted the very thread that has it.
+fn turn() -> Result<MutexGuard<'static, ()>> {
+    let until = Instant::now() + OTHERS;
+    loop {
+        match TURN.try_lock() {
+            Ok(turn) => return Ok(turn),
+            Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(misuse(
+                    "another thread begins or ends WaitIO, or this one does; let it return first",
+                ))
+            }
+        }
+    }
 }
 
 /// The join alone. Other threads of the program may be inside a call, but not for ever.

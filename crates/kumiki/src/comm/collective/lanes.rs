@@ -17,7 +17,6 @@ use crate::data::message::Reader;
 use crate::{Error, Fate, GlobalAddress, Rank, Result, Wait};
 use kumiki_mem::{Activity, Leeway, Local, Posted, Span};
 use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Bytes before each piece: the mark of the call, how many bytes there are in all, how many in the piece.
@@ -588,8 +587,8 @@ impl<'w> Talk<'_, 'w> {
         };
         let (world, near) = (self.group.world, needs.lanes().any(|lane| lanes[lane].near));
         let waited = world.wait_with_messages(SLOW, |limit| match near {
-            true => world.look_for(&look, wait.for_at_most(limit)),
-            false => world.memory.look_for_message(&look, wait.for_at_most(limit)),
+            true => world.look_for(look, wait.for_at_most(limit)),
+            false => world.memory.look_for_message(look, wait.for_at_most(limit)),
         });
         match waited {
             Err(Error::Timeout { .. }) => Ok(None),

@@ -160,9 +160,16 @@ impl Summons {
         match (self.links, &self.relay, &self.secret) {
             (Links::Sockets, Some(relay), Some(secret)) => Route::through(relay, secret),
             (Links::Sockets, _, _) => Ok(Route::Direct),
-            (links, _, secret) => {
-                Ok(Route::by_files(Files::from_environment()?, links == Links::Both && secret.is_some()))
-            }
+            (links, _, secret) => match Files::from_environment() {
+                Ok(files) => Ok(Route::by_files(files, links == Links::Both && secret.is_some())),
+                Err(error) => {
+                    report::print(&format!(
+                        "WAITIO_COMM_TYPE={} cannot be: {error}; sockets it is",
+                        asked_links()
+                    ));
+                    Ok(Route::Direct)
+                }
+            },
         }
     }
 
