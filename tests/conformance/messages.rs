@@ -233,9 +233,10 @@ pub(crate) fn beside_collectives(stage: &Stage) {
     let (me, messages) = (stage.me(), stage.world.messages());
     let group = stage.world.group().expect("group");
     let (is_first, other) = (me % 2 == 0, if me % 2 == 0 { me + 1 } else { me - 1 });
+    let split = || drop(group.split(0, 0).expect("split"));
     if other >= stage.world.ranks() {
         (0..5).for_each(|_| group.barrier().expect("barrier"));
-        return;
+        return split();
     }
     group.barrier().expect("barrier");
     for round in 0..2 {
@@ -262,6 +263,15 @@ pub(crate) fn beside_collectives(stage: &Stage) {
             }
             group.barrier().expect("barrier");
         }
+    }
+    // To make groups is one, too.
+    if is_first {
+        let receiving = messages.start_receive::<u64>(other, 3).expect("start_receive");
+        split();
+        assert_eq!(receiving.wait().expect("wait").elements, message(other, 9, 40_000));
+    } else {
+        messages.send(other, 3, &message(me, 9, 40_000)).expect("send");
+        split();
     }
 }
 

@@ -38,7 +38,7 @@ struct Flattener<'s, 'a> {
     /// By `struct tag`, or the name that a typedef gives.
     tags: HashMap<String, usize>,
     types: HashMap<String, usize>,
-    variables: HashMap<String, Variable>,
+    variables: HashMap<String, Vec<Variable>>,
     edits: Vec<(Span, String)>,
 }
 
@@ -98,7 +98,9 @@ impl Flattener<'_, '_> {
                 "{" => depth += 1,
                 "}" => {
                     depth = depth.saturating_sub(1);
-                    self.variables.retain(|_, variable| variable.depth <= depth);
+                    self.variables
+                        .values_mut()
+                        .for_each(|all| all.retain(|variable| variable.depth <= depth));
                 }
                 _ => {}
             }
@@ -124,26 +126,27 @@ impl Flattener<'_, '_> {
 
     /// `v.member` of a variable.
     fn used(&mut self, at: usize) -> Result<()> {
-        let Some(variable) = self.variables.get(self.word(at)) else { return Ok(()) };
+        let Some(variable) = self.variables.get(self.word(at)).and_then(|all| all.last()) else {
+            return Ok(());
+        };
         if at > 0 && matches!(self.word(at - 1), "." | "->") {
             return Ok(());
         }
-        if self.word(at + 1) == "="
-            && self.variables.contains_key(self.word(at + 2))
-            && self.word(at + 3) == ";"
-        {
+        // Macros write `(v).member`.
+        let is_around =
+            |many: &usize| at > *many && self.word(at - many - 1) == "(" && self.word(at + many + 1) == ")";
+        let around = (0..).take_while(is_around).count();
+        if self.word(at + around + 1) != "." {
             return Err(Problem::new(
                 self.tokens[at].span.start,
-                "this structure has distributed members: assign one member after the other, those by gmove",
+                "this structure has distributed members: assign one member after the other, those by gmove; as a whole it cannot be used, and nothing else may have its name",
             ));
         }
-        if self.word(at + 1) != "." {
-            return Ok(());
-        }
-        let member = self.word(at + 2);
+        let (first, last) = (at - around, at + around + 2);
+        let member = self.word(last);
         if self.structures[variable.of].members.iter().any(|one| one.name == member) {
             let name = joined(self.word(at), member);
-            self.edits.push((self.tokens[at].span.to(self.tokens[at + 2].span), name));
+            self.edits.push((self.tokens[first].span.to(self.tokens[last].span), name));
         }
         Ok(())
     }
@@ -158,6 +161,8 @@ impl Flattener<'_, '_> {
         let Some(close) = self.closed(open) else { return Ok(None) };
         let names = self.aligned(open, close);
         if names.is_empty() {
+            // Another structure has the name from here on.
+            tag.and_then(|tag| self.tags.remove(&tag));
             return Ok(None);
         }
         let of = self.structures.len();
@@ -293,14 +298,12 @@ impl Flattener<'_, '_> {
     fn declared(&mut self, of: usize, begin: usize, mut at: usize, depth: usize) -> Result<usize> {
         let storage = match self.word(begin) {
             "typedef" => {
-                while !matches!(self.word(at), ";" | "") {
-                    if self.is_name(at) {
-                        let name = self.word(at).to_owned();
-                        self.types.insert(name, of);
-                    }
-                    at += 1;
+                while self.is_name(at) && matches!(self.word(at + 1), "," | ";") {
+                    let name = self.word(at).to_owned();
+                    self.types.insert(name, of);
+                    at += 1 + usize::from(self.word(at + 1) == ",");
                 }
-                return Ok(at);
+                return self.ends_there(at).map(|()| at);
             }
             "static" => "static ",
             "extern" => "extern ",
@@ -310,18 +313,24 @@ impl Flattener<'_, '_> {
         while self.is_name(at) && matches!(self.word(at + 1), "," | ";") {
             let name = self.word(at).to_owned();
             made.push_str(&self.structures[of].declared(storage, &name));
-            self.variables.insert(name, Variable { of, depth });
+            self.variables.entry(name).or_default().push(Variable { of, depth });
             at += 1 + usize::from(self.word(at + 1) == ",");
         }
-        if self.word(at) != ";" {
-            return Err(Problem::new(
-                self.tokens.get(at).map_or(0, |token| token.span.start),
-                "a structure with distributed members can only be a variable without an initialiser, no pointer, array or parameter",
-            ));
-        }
+        self.ends_there(at)?;
         let end = self.tokens[at].span.end;
         self.edits.push((Span::new(end, end), made));
         Ok(at)
+    }
+
+    /// Fails if a declaration has more than names.
+    fn ends_there(&self, at: usize) -> Result<()> {
+        match self.word(at) {
+            ";" => Ok(()),
+            _ => Err(Problem::new(
+                self.tokens.get(at).map_or(0, |token| token.span.start),
+                "a structure with distributed members can only be a variable without an initialiser, no pointer, array or parameter",
+            )),
+        }
     }
 
     fn text(mut self) -> String {

@@ -25,6 +25,13 @@ static void scale(double v[N][4], int n, double f)
 double wide[2 * N];
 #pragma xmp align wide[i] with t2(i)
 #pragma xmp shadow wide[1]
+static int boxed(void)
+{
+  extern int box[N]:[*];
+  box[0] = 40 + xmpc_node_num();
+#pragma xmp sync_all
+  return box[0]:[1];
+}
 static double filled(int i)
 {
   extern double wide[2 * N];
@@ -57,7 +64,7 @@ int main(void)
   for (i = N; i > 0; i--) CHECK(i > 5 || m[i - 1][3] == 3 || 1);
 #pragma xmp loop (i) on t(i+1)
   for (i = 0; i < N; i++) CHECK(m[i][3] == 3);
-  CHECK(filled(0) == 7);
+  CHECK(filled(0) == 7 && boxed() == 41);
 #pragma xmp loop on t2(i)
   for (i = 1; i < 2 * N - 1; i++) CHECK(wide[i - 1] + wide[i + 1] == 2 * i);
   return wrong != 0;

@@ -27,7 +27,7 @@ static double total(void)
   double s = 0;
 #pragma xmp loop on t[i] reduction(+:s)
   for (int i = 0; i < N; i++)
-    for (int j = 0; j < M; j++) s += f.b[i][j] * f.scale;
+    for (int j = 0; j < M; j++) s += (f).b[i][j] * f.scale;
   return s;
 }
 int main(void)

@@ -145,6 +145,8 @@ fn take(world: &World, lock: GlobalPtr<u64>, waits: bool) -> Result<(bool, c_int
             _ if !waits => return Ok((false, 0)),
             _ => {
                 world.progress()?;
+                // Who has it may wait for a part of a shadow of this node first.
+                kumiki::raw::channels::look_after(world);
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(LONGEST);
             }

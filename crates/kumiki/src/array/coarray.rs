@@ -279,6 +279,7 @@ impl Coarray<'_, u64> {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(1));
             self.world().progress()?;
+            self.world().look_after_messages();
         }
         Ok(())
     }

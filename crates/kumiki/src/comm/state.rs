@@ -32,6 +32,9 @@ const NOTHING: Request = Request { end: ChannelEnd(0), number: 0 };
 /// How long a rank that leaves waits for its ends before it looks at everything else.
 const ENDS_A_MOMENT: Duration = Duration::from_millis(5);
 
+/// So often in a row what has come is looked at by a rank that waits for something else.
+const MOST_ROUNDS: usize = 16;
+
 /// So long a rank waits in a collective before it looks after messages, and between two looks.
 const SLICE: Duration = Duration::from_millis(1);
 
@@ -475,12 +478,17 @@ impl World {
 
     /// Makes all ends go on, and fetches what is to be fetched. Whether the request is done.
     fn go_on_with(&self, request: Request) -> bool {
-        loop {
+        self.go_on_for(request, usize::MAX).unwrap_or(false)
+    }
+
+    /// The same for so many rounds at most; `None` if there was more to do.
+    fn go_on_for(&self, request: Request, rounds: usize) -> Option<bool> {
+        for _ in 0..rounds {
             let mut inner = self.comm().lock();
             let before = inner.moves();
             inner.advance(self);
             if inner.done.contains_key(&request.number) {
-                return true;
+                return Some(true);
             }
             if let Some(mut fetch) = inner.post.next_fetch() {
                 drop(inner);
@@ -492,7 +500,7 @@ impl World {
             }
             let Some(mut fetch) = inner.fetches.pop() else {
                 match inner.moves() == before {
-                    true => return false,
+                    true => return Some(false),
                     // What one end has sent another one of this process may take.
                     false => continue,
                 }
@@ -508,6 +516,7 @@ impl World {
             // Another thread may wait for it.
             self.memory.wake_own();
         }
+        None
     }
 
     /// Makes everything go on that can, and fetches everything that is to be.
@@ -569,11 +578,14 @@ impl World {
 
     /// Makes messages go on, and all channels with them; whether something is under way that other ranks may wait for.
     pub(crate) fn look_after_messages(&self) -> bool {
-        if !self.comm().has_messages.load(Ordering::Relaxed) {
-            return false;
-        }
-        self.go_on_with(NOTHING);
-        self.comm().lock().post.is_active()
+        // Whoever looks waits for something else, which must not wait for a sender that never stops.
+        self.has_messages()
+            && (self.go_on_for(NOTHING, MOST_ROUNDS).is_none() || self.comm().lock().post.is_active())
+    }
+
+    /// Whether this rank has ever had to do with messages.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.comm().has_messages.load(Ordering::Relaxed)
     }
 
     /// Waits for at most so long, in slices if there are messages that other ranks may wait for: they go on meanwhile. Most waits are
@@ -584,7 +596,7 @@ impl World {
         wait: impl Fn(Duration) -> Result<T>,
     ) -> Result<T> {
         let mut left = limit;
-        if left > SLICE && self.comm().has_messages.load(Ordering::Relaxed) {
+        if left > SLICE && self.has_messages() {
             loop {
                 match wait(SLICE) {
                     Err(Error::Timeout { .. }) => left = left.saturating_sub(SLICE),

@@ -13,12 +13,16 @@ use super::heap;
 use crate::{Error, Fate, GlobalPtr, Rank, Result, Team, World};
 use std::hash::{Hash, Hasher};
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// What is told to all ranks: mark, outcome, three words of the handle, and what all ranks count: who agrees, and on how many
 /// of them two things hold.
 pub(crate) type Record = [u64; 8];
 /// Where the counts are.
 const COUNTS: usize = 5;
+
+/// So often whoever waits for the members of a team looks after messages, though nothing of its own is under way.
+const LOOK: Duration = Duration::from_millis(100);
 
 const MADE: u64 = 1;
 const NO_MEMORY: u64 = 2;
@@ -94,7 +98,13 @@ impl<'w> Circle<'w> {
     }
 
     pub(crate) fn sync(&self) -> Result<()> {
-        self.team.map_or_else(|| self.world.sync(), Team::sync)
+        let Some(team) = self.team else { return self.world.sync() };
+        loop {
+            match self.world.wait_with_messages(LOOK, |limit| team.meet_for(limit)) {
+                Err(Error::Timeout { .. }) => {}
+                met => return self.world.note(met),
+            }
+        }
     }
 
     /// How many times they have agreed. Threads of this rank come one after the other, as ranks do: whoever has this keeps it

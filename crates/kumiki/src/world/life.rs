@@ -6,8 +6,8 @@ use crate::{Error, Part, Result};
 use kumiki_mem::{Attachment, Hosting};
 use std::time::Duration;
 
-/// How long a rank that waits for the others does nothing else, while it has messages under way.
-const SLICE: Duration = Duration::from_millis(1);
+/// So often a rank that waits for all others looks after messages, though nothing of its own is under way.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How a world is joined: from [`World::options`]. What a launcher or the environment says goes before it.
 ///
@@ -89,8 +89,9 @@ impl World {
             self.memory.now_ns().saturating_add(limit_ns)
         });
         let left = || until_ns.map(|until| Duration::from_nanos(until.saturating_sub(self.memory.now_ns())));
-        while self.look_after_messages() && left().is_none_or(|left| left > SLICE) {
-            match self.memory.meet_for(SLICE) {
+        // Also where nothing of this rank is under way: others may have something to tell it before they come.
+        while self.has_messages() && left().is_none_or(|left| left > LOOK) {
+            match self.wait_with_messages(LOOK, |limit| self.memory.meet_for(limit)) {
                 Err(Error::Timeout { .. }) => {}
                 met => return self.note(met),
             }

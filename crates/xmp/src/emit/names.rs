@@ -70,7 +70,8 @@ impl Translator<'_, '_> {
         };
         // `extern` in a block is the variable outside, with the mapping that it has there.
         let outside = self.scopes.list.first().and_then(|scope| scope.vars.get(&name)).cloned();
-        if let Some(var) = outside.filter(|var| owner == Owner::Extern && depth > 1 && !var.is_plain()) {
+        let is_outside = owner == Owner::Extern && depth > 1;
+        if let Some(var) = outside.filter(|var| is_outside && var.distributed().is_some()) {
             if let Some(scope) = self.scopes.list.last_mut() {
                 scope.vars.insert(name, var);
             }

@@ -128,14 +128,6 @@ impl Translator<'_, '_> {
             _ => String::new(),
         };
         let open = Span::new(function.body.start, function.body.start + 1);
-        if let ("main", [word]) = (name.as_str(), &function.spec.words[..]) {
-            if self.slice(*word) == "void" {
-                // The exit code of the node is 0, not whatever was computed last.
-                parts.push((*word, "int".to_owned()));
-                let close = Span::new(function.body.end - 1, function.body.end);
-                parts.push((close, "return 0; }".to_owned()));
-            }
-        }
         let body = match &function.parsed {
             Ok(body) => body,
             Err(problem) => {
@@ -148,6 +140,18 @@ impl Translator<'_, '_> {
                 return;
             }
         };
+        if let ("main", [word]) = (name.as_str(), &function.spec.words[..]) {
+            // Where a declaration says so before, it stays.
+            let before = self.slice(Span::new(0, function.spec.span.start));
+            let is_declared =
+                before.match_indices("main").any(|(at, _)| before[at + 4..].trim_start().starts_with('('));
+            if self.slice(*word) == "void" && !is_declared {
+                // The exit code of the node is 0, not whatever was computed last.
+                parts.push((*word, "int".to_owned()));
+                let close = Span::new(function.body.end - 1, function.body.end);
+                parts.push((close, "return 0; }".to_owned()));
+            }
+        }
         self.function = name;
         self.before_function.clear();
         self.find_addressed(body);

@@ -638,7 +638,8 @@ impl Post {
 
     /// Whether something is under way that other ranks may wait for.
     pub(crate) fn is_active(&self) -> bool {
-        self.has_fetches() || self.matching.posted_count() > 0 || self.outs.values().any(|out| out.is_busy())
+        let is_busy = || self.outs.values().any(|out| out.is_busy());
+        self.has_fetches() || self.matching.posted_count() > 0 || !self.lent.is_empty() || is_busy()
     }
 
     /// Whether there ever were messages.

@@ -163,11 +163,14 @@ impl Summons {
             (links, _, secret) => match Files::from_environment() {
                 Ok(files) => Ok(Route::by_files(files, links == Links::Both && secret.is_some())),
                 Err(error) => {
-                    report::print(&format!(
-                        "WAITIO_COMM_TYPE={} cannot be: {error}; sockets it is",
-                        asked_links()
-                    ));
-                    Ok(Route::Direct)
+                    if self.rank.0 == 0 {
+                        let links = asked_links();
+                        report::print(&format!("WAITIO_COMM_TYPE={links} cannot be: {error}; sockets it is"));
+                    }
+                    match (&self.relay, secret) {
+                        (Some(relay), Some(secret)) => Route::through(relay, secret),
+                        _ => Ok(Route::Direct),
+                    }
                 }
             },
         }
