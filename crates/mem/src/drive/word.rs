@@ -381,15 +381,18 @@ impl Drive {
             self.waiting.busy()
         });
         let mut patience = Patience::new(self);
-        let mut turn = 0u32;
+        let (mut turn, mut has_come) = (0u32, false);
         loop {
             turn = turn.wrapping_add(1);
             let found = look(!turn.is_multiple_of(TURNS_PER_WHOLE_LOOK));
-            if found.is_some() || patience.exhausted() || patience.must_look_up(TRAFFIC_TURNS) {
+            // Behind what has come there may be more: nobody gives the core away before it has looked.
+            let tired = !has_come && patience.exhausted();
+            if found.is_some() || tired || patience.must_look_up(TRAFFIC_TURNS) {
                 self.leave_kept();
                 return found;
             }
-            if polls && self.poll_for_others() {
+            has_come = polls && self.poll_for_others();
+            if has_come {
                 patience.renew();
             }
         }

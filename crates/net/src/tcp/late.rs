@@ -8,8 +8,8 @@ use crate::Rank;
 /// So many go together: fewer than would let [messages wait for answers](super::sending::FEW_UNANSWERED).
 const MOST: usize = 6;
 const _: () = assert!(MOST < super::sending::FEW_UNANSWERED as usize);
-/// They wait for so many polls at most…
-const MOST_POLLS: u32 = 64;
+/// They wait for so many polls at most; who yields to others between them polls often…
+const MOST_POLLS: u32 = 512;
 /// …or, where nobody polls all the time, so long; it is looked at the clock when somebody has slept, and at some of the other polls.
 const MOST_MS: u64 = 2;
 const POLLS_A_LOOK: u32 = 8;

@@ -8,7 +8,7 @@
 //! Whoever cannot go on says so to its partners, who say it to theirs: nobody waits for a member that has failed.
 
 use super::block::{self, Place, Request, BROKEN_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
-use super::traffic::Traffic;
+use super::traffic::{Bytes, Traffic};
 use super::tree::chunks;
 use super::wide::{Wide, WIDE_BYTES, WIDE_PIECE};
 use super::Talk;
@@ -29,8 +29,6 @@ const WAIT: Wait = Wait::FOREVER.doing(Activity::Collective);
 pub(super) const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collective);
 /// Bytes that are taken out of a ring at a time: few, so that they are near when something is done with them.
 const TAKEN_BYTES: usize = 4096;
-/// A request of so many bytes is answered soon, for it is kept until then.
-const LONG_REQUEST: usize = 8 << 10;
 /// Calls to other nodes that may be under way.
 const MOST_CALLS: usize = 32;
 
@@ -275,7 +273,7 @@ impl<'w> Talk<'_, 'w> {
             if exchange.keeps_pace && received + next.bytes as usize > exchange.sent {
                 return Ok((None, moved));
             }
-            self.take_piece(lane, next, |at, bytes| traffic.take(received + at, bytes))?;
+            self.take_piece(lane, next, received, traffic)?;
             exchange.received += next.bytes as usize;
             moved = true;
             exchange.from = exchange.from.filter(|_| exchange.received < total);
@@ -303,8 +301,8 @@ impl<'w> Talk<'_, 'w> {
         let mut passed = 0;
         loop {
             let piece = self.next_piece(from)?;
-            let mut kept = Vec::new();
-            self.take_piece(from, piece, |_, bytes| kept.extend_from_slice(bytes))?;
+            let mut kept = vec![0; piece.bytes as usize];
+            self.take_piece(from, piece, 0, &mut Bytes { out: &[], into: &mut kept })?;
             // What is one piece here may be some there.
             for part in chunks(kept.len(), self.piece_bytes()) {
                 let bytes = footprint(part.len() as u64);
@@ -396,13 +394,14 @@ impl<'w> Talk<'_, 'w> {
         Ok(Some(Piece { mark, total, bytes }))
     }
 
-    /// Takes a piece out of a ring, part by part: each is given with where in the piece it is. Tells the sender now and then that there is
-    /// room.
+    /// Takes a piece out of a ring, which is for a place of what comes: there as it is, or part by part. Tells the sender now and then that
+    /// there is room.
     pub(super) fn take_piece(
         &mut self,
         lane: usize,
         piece: Piece,
-        mut take: impl FnMut(usize, &[u8]),
+        place: usize,
+        traffic: &mut dyn Traffic,
     ) -> Result<()> {
         debug_assert_eq!(piece.mark, self.mark);
         let mut part = std::mem::take(&mut self.state.scratch);
@@ -412,11 +411,15 @@ impl<'w> Talk<'_, 'w> {
             None => self.own()?.part(at.here + LANE_HEAD_BYTES, self.group.layout.ring)?,
         };
         let ring_bytes = ring.len();
-        for range in chunks(piece.bytes as usize, TAKEN_BYTES) {
-            part.resize(range.len());
-            let position = at.received + PIECE_HEAD_BYTES + range.start as u64;
-            block::read_ring(ring, position, part.bytes_mut())?;
-            take(range.start, part.bytes());
+        let start = at.received + PIECE_HEAD_BYTES;
+        if let Some(into) = traffic.place(place, piece.bytes as usize) {
+            block::read_ring(ring, start, into)?;
+        } else {
+            for range in chunks(piece.bytes as usize, TAKEN_BYTES) {
+                part.resize(range.len());
+                block::read_ring(ring, start + range.start as u64, part.bytes_mut())?;
+                traffic.take(place + range.start, part.bytes());
+            }
         }
         self.state.scratch = part;
         let at = &mut self.state.lanes[lane];
@@ -447,8 +450,8 @@ impl<'w> Talk<'_, 'w> {
                 self.answer(rank, oldest)?;
             }
         }
-        // Nobody waits for the answer, unless there are many.
-        let is_early = self.state.calls.len() < MOST_CALLS / 2 && request.len() < LONG_REQUEST;
+        // Nobody waits for the answer, unless there are many. What is long is kept until then, but there are few of these in a lane.
+        let is_early = self.state.calls.len() < MOST_CALLS / 2;
         let leeway = if is_early { Leeway::Long } else { Leeway::Short };
         let memory = &self.group.world.memory;
         let posted = self.group.world.note(memory.try_to_post_call(rank, COLLECTIVE, request, leeway))?;

@@ -20,6 +20,11 @@ pub(super) trait Traffic {
     /// Takes bytes that came for a place.
     fn take(&mut self, at: usize, bytes: &[u8]);
 
+    /// Where bytes that come for a place go as they are, if that is one piece of memory.
+    fn place(&mut self, _at: usize, _bytes: usize) -> Option<&mut [u8]> {
+        None
+    }
+
     /// Whether what comes goes where something must have gone out from.
     fn keeps_pace(&self) -> bool {
         false
@@ -47,6 +52,10 @@ impl Traffic for Bytes<'_> {
 
     fn take(&mut self, at: usize, bytes: &[u8]) {
         self.into[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn place(&mut self, at: usize, bytes: usize) -> Option<&mut [u8]> {
+        self.into.get_mut(at..at + bytes)
     }
 }
 
@@ -113,6 +122,11 @@ impl Traffic for Pieces<'_> {
                 break;
             }
         }
+    }
+
+    fn place(&mut self, at: usize, bytes: usize) -> Option<&mut [u8]> {
+        let run = behind(self.into, at).next().filter(|run| run.len() >= bytes)?;
+        self.memory.get_mut(run.start..run.start + bytes)
     }
 
     fn keeps_pace(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Choosing an algorithm at run time: what cannot be the fastest is dropped by a rough model, the others are tried in the first calls of
-//! a kind and size, some calls each, and all members keep the one whose slowest member was the fastest.
+//! a kind and size, some calls each; those that were not much slower than the best are tried once more, and all members keep the one whose
+//! slowest member was the fastest.
 //!
 //! All members count the same calls, so they try the same algorithm in the same call, and know in which call they decide. There each
 //! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
@@ -11,8 +12,9 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// How often it is the turn of each algorithm: what disturbs one of them, as what is new to all caches does the first, does not count.
-const ROUNDS: u32 = 2;
+/// One that took so many times as long as the best (in hundredths) has no second turn: what may have disturbed it, as what is new to all
+/// caches does the first, does not take that long.
+const SLOW_PERCENT: u64 = 150;
 
 /// How often an algorithm is tried when it is its turn, in calls that follow each other: what members gain by running ahead counts, and what
 /// they lose by waiting. What takes less than the rest of a call is tried more often.
@@ -47,9 +49,10 @@ const COLLECTIVES: [&str; 4] = ["broadcast", "allreduce", "allgather", "alltoall
 
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// These are tried in turn, and took so long.
+    /// These are tried in turn, for the first or the second time, and took so long.
     Trying {
         calls: u32,
+        is_second: bool,
         tried: [bool; ALGORITHMS],
         times: Times,
     },
@@ -263,7 +266,7 @@ impl Group<'_> {
                 return Ok(Choice::of(algorithm));
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
-            tuner.table.insert(class, Entry::Trying { calls: 0, tried, times: Times::NONE });
+            tuner.table.insert(class, Entry::Trying { calls: 0, is_second: false, tried, times: Times::NONE });
         }
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
@@ -271,21 +274,20 @@ impl Group<'_> {
                 tuner.last = Some((key, algorithm));
                 Ok(Choice::of(algorithm))
             }
-            Some(Entry::Trying { calls, tried, times }) => {
+            Some(Entry::Trying { calls, is_second, tried, times }) => {
                 let turns: Vec<_> =
                     can.iter().copied().filter(|algorithm| tried[*algorithm as usize]).collect();
                 let (call, tries) = (*calls, tries(class));
-                *calls += 1;
                 let turn = (call / tries) as usize;
-                if turns.is_empty() || turn < ROUNDS as usize * turns.len() {
-                    let algorithm = turns.get(turn % turns.len().max(1)).copied().unwrap_or(usual);
+                if turns.is_empty() || turn < turns.len() {
+                    *calls += 1;
+                    let algorithm = turns.get(turn).copied().unwrap_or(usual);
                     let ends_turn = (call + 1).is_multiple_of(tries);
                     return Ok(Choice { algorithm, trial: Some(class), ends_turn });
                 }
-                let own = times.means_ns(tries);
+                let (own, is_last) = (times.means_ns(tries), *is_second);
                 drop(tuner);
-                let algorithm = self.decide(class, &turns, own)?;
-                Ok(Choice::of(algorithm))
+                self.decide(class, &turns, own, is_last)
             }
             _ => Ok(Choice::of(usual)),
         }
@@ -308,14 +310,32 @@ impl Group<'_> {
         Ok(times)
     }
 
-    /// Keeps the one whose slowest member was the fastest.
-    fn decide(&self, class: Class, turns: &[Algorithm], own_ns: [u64; ALGORITHMS]) -> Result<Algorithm> {
+    /// Keeps the one whose slowest member was the fastest; or, unless it is the last time, those that may be.
+    fn decide(
+        &self,
+        class: Class,
+        turns: &[Algorithm],
+        own_ns: [u64; ALGORITHMS],
+        is_last: bool,
+    ) -> Result<Choice> {
         let slowest = self.slowest(own_ns)?;
-        let fastest = turns.iter().copied().min_by_key(|algorithm| slowest[*algorithm as usize]);
+        let of = |algorithm: Algorithm| slowest[algorithm as usize];
+        let fastest = turns.iter().copied().min_by_key(|algorithm| of(*algorithm));
         let algorithm = fastest.unwrap_or(Algorithm::Tree);
-        let slowest_ns = slowest[algorithm as usize];
-        self.tuner().table.insert(class, Entry::Decided { algorithm, slowest_ns });
-        Ok(algorithm)
+        let slowest_ns = of(algorithm);
+        let most_ns = slowest_ns.saturating_mul(SLOW_PERCENT) / 100;
+        let again = |algorithm: &Algorithm| turns.contains(algorithm) && of(*algorithm) <= most_ns;
+        let tried = Algorithm::ALL.map(|algorithm| again(&algorithm));
+        let mut tuner = self.tuner();
+        if is_last || tried.iter().filter(|is_tried| **is_tried).count() < 2 {
+            tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns });
+            return Ok(Choice::of(algorithm));
+        }
+        if let Some(Entry::Trying { calls, is_second, tried: before, .. }) = tuner.table.get_mut(&class) {
+            (*calls, *is_second, *before) = (1, true, tried);
+        }
+        let first = turns.iter().copied().find(again).unwrap_or(algorithm);
+        Ok(Choice { algorithm: first, trial: Some(class), ends_turn: tries(class) == 1 })
     }
 
     /// Does a call, and takes its time if it is a trial.

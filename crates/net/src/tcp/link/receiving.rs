@@ -9,6 +9,9 @@ use crate::wire::{Event, Landed, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::os::fd::AsFd;
 
+/// So often what is there of a payload is read at a time: who waits for it would only look again.
+const MOST_READS: u32 = 8;
+
 /// What was read from a socket.
 struct Read {
     /// How far the present payload is, if some of it went to its place.
@@ -20,8 +23,29 @@ struct Read {
 }
 
 impl Link {
-    /// Reads what has come and hands it to the sink.
+    /// Reads what has come and hands it to the sink: up to the end of a payload, if that is there.
     pub(in crate::tcp) fn receive(
+        &mut self,
+        admission: &Admission<'_>,
+        buffers: &mut Buffers,
+        sink: &mut dyn Sink,
+        out: &mut Outbox,
+    ) -> Result<Received> {
+        let mut bytes = 0;
+        for _ in 0..MOST_READS {
+            match self.receive_once(admission, buffers, sink, out)? {
+                Received::Bytes(0) => break,
+                Received::Bytes(more) => bytes += more,
+                Received::Finished => return Ok(Received::Finished),
+            }
+            if self.wire.payload_left() == 0 {
+                break;
+            }
+        }
+        Ok(Received::Bytes(bytes))
+    }
+
+    fn receive_once(
         &mut self,
         admission: &Admission<'_>,
         buffers: &mut Buffers,
@@ -175,7 +199,9 @@ impl Link {
             Event::Frame(header) => {
                 self.expects_frames()?;
                 self.incoming = header;
-                self.expects_large = header.payload_bytes as usize >= LEAST_IN_PLACE_BYTES;
+                // What comes with its header is not read again.
+                let least = LEAST_IN_PLACE_BYTES + FIRST_RECEIVE_BYTES;
+                self.expects_large = header.payload_bytes as usize >= least;
                 // A message may end in the middle, when its memory is gone: what begins anew is not torn by it.
                 self.torn &= header.payload_bytes > 0 && header.d > 0;
                 if header.payload_bytes == 0 {
