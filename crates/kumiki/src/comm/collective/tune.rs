@@ -14,14 +14,14 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// One that took so many times as long as the best (in hundredths) has no second turn: what may have disturbed it, as what is new to all
 /// caches does the first, does not take that long.
-const SLOW_PERCENT: u64 = 150;
+const SLOW_PERCENT: u64 = 300;
 
 /// How often an algorithm is tried when it is its turn, in calls that follow each other: what members gain by running ahead counts, and what
 /// they lose by waiting. What takes less than the rest of a call is tried more often.
 fn tries(class: Class) -> u32 {
     match class.power {
         0..=12 => 8,
-        13..=16 => 4,
+        13..=18 => 5,
         _ => 3,
     }
 }
