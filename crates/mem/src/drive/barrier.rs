@@ -209,7 +209,10 @@ impl Drive {
             self.break_up(self.who_differs(epoch as u32));
         } else if ticket.last {
             barrier.gather(ticket);
-            futex::wake_all(barrier.gathered_word());
+            // Only who leads waits for that.
+            if !is_leader {
+                futex::wake_all(barrier.gathered_word());
+            }
         }
         if is_leader {
             self.hear_of_discord(epoch);

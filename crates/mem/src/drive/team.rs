@@ -265,11 +265,14 @@ impl Team {
             open(barrier, ticket);
             return Ok(None);
         }
+        let leads = state.roster.leads();
         if ticket.last {
             barrier.gather(ticket);
-            futex::wake_all(barrier.gathered_word());
+            // Only who leads waits for that.
+            if !leads {
+                futex::wake_all(barrier.gathered_word());
+            }
         }
-        let leads = state.roster.leads();
         if leads {
             // Another node may have said before that somebody left.
             let mut machine = self.core.machine();
