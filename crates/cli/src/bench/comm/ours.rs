@@ -106,8 +106,9 @@ pub(in crate::bench) fn together(
     Ok(seconds?.into_iter().map(|seconds| seconds * 1e9).collect())
 }
 
-/// After so many calls a group has decided how to do the next ones, if there is something to decide.
-const MOST_TRIALS: u64 = 80;
+/// After so many calls a group has decided how to do the next ones, if there is something to decide; and after so many of those that are long.
+const MOST_TRIALS: u64 = 200;
+const MOST_LONG_TRIALS: u64 = 40;
 
 /// Measures the patterns of a world.
 pub(in crate::bench) struct Comm<'a> {
@@ -298,7 +299,8 @@ impl<'a> Comm<'a> {
         };
         // What is measured is what comes after the first calls, in which a group tries how to do it; MPI was told when it was made.
         let decided = group.decisions().len();
-        for number in (0..MOST_TRIALS).take_while(|_| group.decisions().len() == decided) {
+        let most = if bytes > 256 << 10 { MOST_LONG_TRIALS } else { MOST_TRIALS };
+        for number in (0..most).take_while(|_| group.decisions().len() == decided) {
             call(number, &mut from, &mut into).map_err(text)?;
         }
         let times = self.together(request, |count| {

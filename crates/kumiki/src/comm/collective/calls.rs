@@ -1,5 +1,6 @@
 //! The collectives, as programs call them.
 
+use super::direct::Circle;
 use super::lanes::differs;
 use super::operation::{merge, Operation, Reduction};
 use super::Algorithm::{self, Direct, Doubling, Flat, Halving, Levels, Ring, Tree};
@@ -246,8 +247,14 @@ impl<'w> Group<'w> {
             let places = self.places::<T>(&counts, into.len())?;
             let own = places[self.me as usize].clone();
             let into = bytemuck::cast_slice_mut(into);
-            if let Some(data) = data.map(bytemuck::cast_slice::<T, u8>) {
+            let given = data.map(bytemuck::cast_slice::<T, u8>);
+            if let Some(data) = given {
                 fits("data", data.len(), own.len())?;
+            }
+            if algorithm == Direct && talk.circle() == Circle::Near {
+                return talk.near_allgather(given, into, &places);
+            }
+            if let Some(data) = given {
                 into[own.clone()].copy_from_slice(data);
             }
             match algorithm {

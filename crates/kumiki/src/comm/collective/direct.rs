@@ -163,6 +163,35 @@ impl Talk<'_, '_> {
         })
     }
 
+    /// The same on a node, where each writes its part to all: what it has just written is in its cache, and would have to be fetched from there. A
+    /// part that is not given is in its place.
+    pub(super) fn near_allgather(
+        &mut self,
+        data: Option<&[u8]>,
+        into: &mut [u8],
+        places: &[Range<usize>],
+    ) -> Result<()> {
+        let (count, me) = self.near();
+        let _booked = self.book_notes(Circle::Near)?;
+        let (world, own) = (self.group.world, places[me].clone());
+        self.lent(into, |talk, note| {
+            let notes = talk.tell_notes(Circle::Near, note)?;
+            if let Some(member) = (0..count).find(|member| notes[*member][2] != note[2]) {
+                return Err(differs(format!("member {member} has room for {} bytes", notes[member][2])));
+            }
+            // Each begins with another one.
+            for member in (1..=count).map(|step| (me + step) % count).filter(|_| !own.is_empty()) {
+                let there = pointer(notes[member], own.start);
+                match data {
+                    Some(data) => world.put_slice(there, data)?,
+                    None if member == me => {}
+                    None => world.memory.copy_now(there, pointer(note, own.start), own.len())?,
+                }
+            }
+            talk.meet_circle(Circle::Near)
+        })
+    }
+
     /// Combines elements of all, in the order of the members; each gets those of its part, which it reads from all others.
     pub(super) fn direct_combined(
         &mut self,

@@ -77,7 +77,9 @@ impl Facts {
             false => moved(bytes) + bytes.div_ceil(self.piece_of(bytes)).saturating_sub(1) * piece_ns,
         };
         let shown = |bytes: u64| {
-            let again = bytes.div_ceil(self.half.max(1)).saturating_sub(1);
+            // Of what comes together each shows a part.
+            let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };
+            let again = (bytes / parts).div_ceil(self.half.max(1)).saturating_sub(1);
             1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
         };
         match algorithm {

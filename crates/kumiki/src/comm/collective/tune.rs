@@ -1,6 +1,5 @@
 //! Choosing an algorithm at run time: what cannot be the fastest is dropped by a rough model, the others are tried in the first calls of
-//! a kind and size, some calls each; those that were not much slower than the best are tried once more, and all members keep the one whose
-//! slowest member was the fastest.
+//! a kind and size, some calls each and some times; and all members keep the one whose slowest member was the fastest.
 //!
 //! All members count the same calls, so they try the same algorithm in the same call, and know in which call they decide. There each
 //! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
@@ -12,9 +11,24 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-/// One that took so many times as long as the best (in hundredths) has no second turn: what may have disturbed it, as what is new to all
-/// caches does the first, does not take that long.
+/// One that took so many times as long as the best (in hundredths) has no second turn, if calls are long: what may have disturbed it, as what
+/// is new to all caches does the first, does not take that long.
 const SLOW_PERCENT: u64 = 300;
+/// What is usually the best is kept where another was faster by less than this (in hundredths).
+const BETTER_PERCENT: u64 = 8;
+
+/// How often it is the turn of each algorithm. What disturbs one of them for a moment does not count, and is longer than many short calls.
+fn rounds(class: Class) -> u32 {
+    if is_long(class) {
+        2
+    } else {
+        3
+    }
+}
+
+fn is_long(class: Class) -> bool {
+    class.power > 18
+}
 
 /// How often an algorithm is tried when it is its turn, in calls that follow each other: what members gain by running ahead counts, and what
 /// they lose by waiting. What takes less than the rest of a call is tried more often.
@@ -49,10 +63,10 @@ const COLLECTIVES: [&str; 4] = ["broadcast", "allreduce", "allgather", "alltoall
 
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// These are tried in turn, for the first or the second time, and took so long.
+    /// These are tried in turn, after so many rounds, and took so long.
     Trying {
         calls: u32,
-        is_second: bool,
+        rounds: u32,
         tried: [bool; ALGORITHMS],
         times: Times,
     },
@@ -266,7 +280,7 @@ impl Group<'_> {
                 return Ok(Choice::of(algorithm));
             }
             let tried = Algorithm::ALL.map(|algorithm| promising.contains(&algorithm));
-            tuner.table.insert(class, Entry::Trying { calls: 0, is_second: false, tried, times: Times::NONE });
+            tuner.table.insert(class, Entry::Trying { calls: 0, rounds: 0, tried, times: Times::NONE });
         }
         match tuner.table.get_mut(&class) {
             Some(Entry::Decided { algorithm, .. }) if can.contains(algorithm) => {
@@ -274,7 +288,7 @@ impl Group<'_> {
                 tuner.last = Some((key, algorithm));
                 Ok(Choice::of(algorithm))
             }
-            Some(Entry::Trying { calls, is_second, tried, times }) => {
+            Some(Entry::Trying { calls, rounds: done, tried, times }) => {
                 let turns: Vec<_> =
                     can.iter().copied().filter(|algorithm| tried[*algorithm as usize]).collect();
                 let (call, tries) = (*calls, tries(class));
@@ -285,7 +299,12 @@ impl Group<'_> {
                     let ends_turn = (call + 1).is_multiple_of(tries);
                     return Ok(Choice { algorithm, trial: Some(class), ends_turn });
                 }
-                let (own, is_last) = (times.means_ns(tries), *is_second);
+                *done += 1;
+                if *done < rounds(class) && !is_long(class) {
+                    *calls = 1;
+                    return Ok(Choice { algorithm: turns[0], trial: Some(class), ends_turn: tries == 1 });
+                }
+                let (own, is_last) = (times.means_ns(tries), *done >= rounds(class));
                 drop(tuner);
                 self.decide(class, &turns, own, is_last)
             }
@@ -320,10 +339,13 @@ impl Group<'_> {
     ) -> Result<Choice> {
         let slowest = self.slowest(own_ns)?;
         let of = |algorithm: Algorithm| slowest[algorithm as usize];
-        let fastest = turns.iter().copied().min_by_key(|algorithm| of(*algorithm));
-        let algorithm = fastest.unwrap_or(Algorithm::Tree);
+        let least_ns = turns.iter().map(|algorithm| of(*algorithm)).min().unwrap_or(0);
+        let within = |percent: u64| least_ns.saturating_add(least_ns.saturating_mul(percent) / 100);
+        // What usually is better stands before the others.
+        let good = turns.iter().copied().find(|algorithm| of(*algorithm) <= within(BETTER_PERCENT));
+        let algorithm = good.unwrap_or(Algorithm::Tree);
         let slowest_ns = of(algorithm);
-        let most_ns = slowest_ns.saturating_mul(SLOW_PERCENT) / 100;
+        let most_ns = within(SLOW_PERCENT - 100);
         let again = |algorithm: &Algorithm| turns.contains(algorithm) && of(*algorithm) <= most_ns;
         let tried = Algorithm::ALL.map(|algorithm| again(&algorithm));
         let mut tuner = self.tuner();
@@ -331,8 +353,8 @@ impl Group<'_> {
             tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns });
             return Ok(Choice::of(algorithm));
         }
-        if let Some(Entry::Trying { calls, is_second, tried: before, .. }) = tuner.table.get_mut(&class) {
-            (*calls, *is_second, *before) = (1, true, tried);
+        if let Some(Entry::Trying { calls, tried: before, .. }) = tuner.table.get_mut(&class) {
+            (*calls, *before) = (1, tried);
         }
         let first = turns.iter().copied().find(again).unwrap_or(algorithm);
         Ok(Choice { algorithm: first, trial: Some(class), ends_turn: tries(class) == 1 })
