@@ -17,7 +17,7 @@ pub(super) const WIDE_PIECE: usize = 32 << 10;
 /// Bytes of a wide ring: some pieces.
 pub(super) const WIDE_BYTES: u64 = 4 * (WIDE_PIECE as u64 + 64);
 /// What is no longer than this goes through the rings of blocks.
-pub(super) const SHORT_BYTES: usize = 4 << 10;
+pub(super) const SHORT_BYTES: usize = 1 << 10;
 /// What is as long as this is not sent through rings between nodes, either.
 pub(super) const FAR_LONG_BYTES: usize = 256 << 10;
 /// How many a member has at most in a group.
@@ -144,7 +144,7 @@ mod tests {
                 let before = heap();
                 let group = world.group()?;
                 group.force(Algorithm::Doubling);
-                group.allreduce(&mut [1u64; 500], Sum)?;
+                group.allreduce(&mut [1u64; 100], Sum)?;
                 assert_eq!(wide_rings(&group), 0, "short things need none");
                 sums(&group)?;
                 assert!((1..=MOST_WIDE).contains(&wide_rings(&group)));
