@@ -88,7 +88,7 @@ fn groups_that_overlap_go_on_at_once_and_give_back_all_they_took() {
 fn all_members_keep_the_same_algorithm_and_others_learn_it() {
     everywhere(6, |world| {
         let group = world.group()?;
-        for round in 0..120u64 {
+        for round in 0..130u64 {
             let mut sum = [round; 8];
             group.allreduce(&mut sum, Sum)?;
             assert_eq!(sum, [6 * round; 8]);

@@ -15,8 +15,6 @@ const MESSAGE_NAP_US: u64 = 8_000;
 /// The first nap is longer each time that it comes so soon after the last one, up to this.
 const SOON_NS: u64 = 1_000_000;
 const LONGEST_FIRST_NAP_US: u64 = 120;
-/// The first nap where ranks share cores: each time that this thread is up, it is in the way of somebody who works.
-const CROWDED_NAP_US: u64 = 500;
 /// How long messages that are kept to go out together wait for whoever issued them to send them…
 const KEPT_US: u64 = 50;
 /// …and in the midst of many, which whoever issues them sends: each look from here costs that thread a few microseconds.
@@ -25,7 +23,6 @@ const MOST_KEPT_US: u64 = 100;
 const LATE_LOOK_MS: u64 = 2;
 /// So many short waits between two looks of the service thread do not keep it from serving.
 const FEW_TURNS: u64 = 4;
-const FEW_TURNS_CROWDED: u64 = 0;
 
 impl Drive {
     /// The loop of the service thread; ends when the world is closed.
@@ -51,14 +48,11 @@ impl Drive {
                 self.serve_while_busy();
             }
             // A thread that polls inline, now or again and again, is in no need of us.
-            if self.waiting.inline.load(Ordering::SeqCst) > 0 || self.turns_since(turns) > self.few_turns() {
+            if self.waiting.inline.load(Ordering::SeqCst) > 0 || self.turns_since(turns) > FEW_TURNS {
                 // A program that waits again and again has us up after each nap that is shorter than its waits are apart.
                 let was_soon = time::now_ns().saturating_sub(unparked_ns) < SOON_NS;
-                first_nap_us = match was_soon {
-                    true if self.is_crowded() => CROWDED_NAP_US,
-                    true => (2 * first_nap_us).min(LONGEST_FIRST_NAP_US),
-                    false => SHORTEST_NAP_US,
-                };
+                first_nap_us =
+                    if was_soon { (2 * first_nap_us).min(LONGEST_FIRST_NAP_US) } else { SHORTEST_NAP_US };
                 self.park_service(first_nap_us);
                 unparked_ns = time::now_ns();
             }
@@ -142,20 +136,6 @@ impl Drive {
         !self.closed.load(Ordering::Acquire)
     }
 
-    /// Whether ranks share cores.
-    fn is_crowded(&self) -> bool {
-        self.waiting.spin_ns.load(Ordering::Relaxed) == 0
-    }
-
-    /// So many waits are few. One that gives its core away to others waits for long, and seldom.
-    fn few_turns(&self) -> u64 {
-        if self.is_crowded() {
-            FEW_TURNS_CROWDED
-        } else {
-            FEW_TURNS
-        }
-    }
-
     /// How often threads began to poll inline since there were `turns`.
     fn turns_since(&self, turns: u64) -> u64 {
         self.waiting.inline_turns.load(Ordering::Relaxed).wrapping_sub(turns)
@@ -210,7 +190,7 @@ impl Drive {
             }
             nap_us = (nap_us * 2).min(most_us);
             let rung = self.waiting.service.load(Ordering::SeqCst) != seen;
-            let quiet = rung || self.turns_since(turns) <= self.few_turns();
+            let quiet = rung || self.turns_since(turns) <= FEW_TURNS;
             let idle = || quiet && self.waiting.inline.load(Ordering::SeqCst) == 0;
             if !idle() && !self.closed.load(Ordering::Acquire) {
                 continue;

@@ -376,10 +376,7 @@ impl Drive {
     /// Looks again and again for a moment, and takes what comes meanwhile.
     fn spin_for<T>(&self, look: &impl Fn(bool) -> Option<T>) -> Option<T> {
         let polls = self.has_transport.load(Ordering::Relaxed);
-        let _busy = polls.then(|| {
-            self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
-            self.waiting.busy()
-        });
+        let _busy = polls.then(|| self.waiting.busy());
         let mut patience = Patience::new(self);
         let (mut turn, mut has_come) = (0u32, false);
         loop {
@@ -390,6 +387,10 @@ impl Drive {
             if found.is_some() || tired || patience.must_look_up(TRAFFIC_TURNS) {
                 self.leave_kept();
                 return found;
+            }
+            if turn == 1 && polls {
+                // Who finds at once what it looks for has polled for nobody.
+                self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
             }
             has_come = polls && self.poll_for_others();
             if has_come {

@@ -108,7 +108,7 @@ pub(in crate::bench) fn together(
 
 /// After so many calls a group has decided how to do the next ones, if there is something to decide; and after so many of those that are long.
 const MOST_TRIALS: u64 = 200;
-const MOST_LONG_TRIALS: u64 = 40;
+const MOST_LONG_TRIALS: u64 = 44;
 
 /// Measures the patterns of a world.
 pub(in crate::bench) struct Comm<'a> {
@@ -299,7 +299,7 @@ impl<'a> Comm<'a> {
         };
         // What is measured is what comes after the first calls, in which a group tries how to do it; MPI was told when it was made.
         let decided = group.decisions().len();
-        let most = if bytes > 256 << 10 { MOST_LONG_TRIALS } else { MOST_TRIALS };
+        let most = if 8 * whole >= 256 << 10 { MOST_LONG_TRIALS } else { MOST_TRIALS };
         for number in (0..most).take_while(|_| group.decisions().len() == decided) {
             call(number, &mut from, &mut into).map_err(text)?;
         }

@@ -180,13 +180,15 @@ impl Talk<'_, '_> {
                 return Err(differs(format!("member {member} has room for {} bytes", notes[member][2])));
             }
             // Each begins with another one.
-            for member in (1..=count).map(|step| (me + step) % count).filter(|_| !own.is_empty()) {
-                let there = pointer(notes[member], own.start);
-                match data {
-                    Some(data) => world.put_slice(there, data)?,
-                    None if member == me => {}
-                    None => world.memory.copy_now(there, pointer(note, own.start), own.len())?,
-                }
+            let members = (1..=count).map(|step| (me + step) % count).filter(|_| !own.is_empty());
+            let there = |member: usize| pointer(notes[member], own.start);
+            match data {
+                Some(data) => world.scope(|scope| {
+                    members.into_iter().try_for_each(|member| scope.put(there(member), data))
+                })?,
+                None => members
+                    .filter(|member| *member != me)
+                    .try_for_each(|member| world.memory.copy_now(there(member), there(me), own.len()))?,
             }
             talk.meet_circle(Circle::Near)
         })

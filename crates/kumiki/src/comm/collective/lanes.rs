@@ -31,6 +31,9 @@ pub(super) const WAIT_A_WHILE: Wait = Wait::at_most(SLOW).doing(Activity::Collec
 const TAKEN_BYTES: usize = 4096;
 /// Calls to other nodes that may be under way.
 const MOST_CALLS: usize = 32;
+/// A request of so many bytes is a long one, and so many of these are many.
+const LONG_REQUEST: usize = 8 << 10;
+const MOST_LONG_CALLS: usize = 8;
 
 /// Why a group can do nothing any more, and because of whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -452,8 +455,9 @@ impl<'w> Talk<'_, 'w> {
                 self.answer(rank, oldest)?;
             }
         }
-        // Nobody waits for the answer, unless there are many. What is long is kept until then, but there are few of these in a lane.
-        let is_early = self.state.calls.len() < MOST_CALLS / 2;
+        // Nobody waits for the answer, unless there are many: what was asked is kept until then.
+        let many = if request.len() < LONG_REQUEST { MOST_CALLS / 2 } else { MOST_LONG_CALLS };
+        let is_early = self.state.calls.len() < many;
         let leeway = if is_early { Leeway::Long } else { Leeway::Short };
         let memory = &self.group.world.memory;
         let posted = self.group.world.note(memory.try_to_post_call(rank, COLLECTIVE, request, leeway))?;

@@ -387,8 +387,8 @@ fn connect(
         let member = |index: u32| if is_leaders { placing.leaders[index as usize] } else { index };
         for power in 0..web.rounds() {
             let step = (1u32 << power) % web.count;
-            add(member((web.me + web.count - step) % web.count), web.up(power) as u64)?;
-            add(member((web.me + step) % web.count), web.down(power) as u64)?;
+            add(member((web.me + web.count - step) % web.count), web.lane(power, true) as u64)?;
+            add(member((web.me + step) % web.count), web.lane(power, false) as u64)?;
         }
     }
     let first = if placing.near_first == me { own } else { table.block_of(placing.near_first)? };

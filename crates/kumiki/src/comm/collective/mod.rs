@@ -165,12 +165,26 @@ impl Web {
 
     /// The lane to the member so many before this one: a power of two of them.
     fn down(self, power: u32) -> usize {
-        self.first + 2 * power as usize
+        self.lane(power, self.is_opposite(power) && !self.is_behind_the_middle())
     }
 
     /// The lane to the member so many behind this one.
     fn up(self, power: u32) -> usize {
-        self.first + 2 * power as usize + 1
+        self.lane(power, !self.is_opposite(power) || !self.is_behind_the_middle())
+    }
+
+    fn lane(self, power: u32, is_up: bool) -> usize {
+        self.first + 2 * power as usize + usize::from(is_up)
+    }
+
+    /// Whether the members so many before and behind this one are the same. Then one lane does for both, and what goes back on it says what has
+    /// been received.
+    fn is_opposite(self, power: u32) -> bool {
+        self.count == 2 << power
+    }
+
+    fn is_behind_the_middle(self) -> bool {
+        self.me >= self.count / 2
     }
 }
 

@@ -1,5 +1,6 @@
 //! Choosing an algorithm at run time: what cannot be the fastest is dropped by a rough model, the others are tried in the first calls of
-//! a kind and size, some calls each and some times; and all members keep the one whose slowest member was the fastest.
+//! a kind and size, some calls each and some times; and all members keep the one whose slowest member was the fastest, or what usually is if
+//! that was hardly slower.
 //!
 //! All members count the same calls, so they try the same algorithm in the same call, and know in which call they decide. There each
 //! tells the others its times, by a collective whose algorithm is fixed; from the same numbers all come to the same choice.
@@ -173,7 +174,7 @@ impl Group<'_> {
     /// # fn main() -> kumiki::Result<()> {
     /// # let world = World::init()?;
     /// let group = world.group()?;
-    /// for _ in 0..20 {
+    /// for _ in 0..200 {
     ///     group.allreduce(&mut [1.5], kumiki::comm::Sum)?;
     /// }
     /// group.decisions().iter().for_each(|decision| println!("{decision}"));
@@ -291,6 +292,10 @@ impl Group<'_> {
             Some(Entry::Trying { calls, rounds: done, tried, times }) => {
                 let turns: Vec<_> =
                     can.iter().copied().filter(|algorithm| tried[*algorithm as usize]).collect();
+                if turns.len() != tried.iter().filter(|is_tried| **is_tried).count() {
+                    // With elements that are longer not all of them will do: such a call is no trial.
+                    return Ok(Choice::of(usual));
+                }
                 let (call, tries) = (*calls, tries(class));
                 let turn = (call / tries) as usize;
                 if turns.is_empty() || turn < turns.len() {
@@ -329,7 +334,7 @@ impl Group<'_> {
         Ok(times)
     }
 
-    /// Keeps the one whose slowest member was the fastest; or, unless it is the last time, those that may be.
+    /// Keeps the one whose slowest member was the fastest, or the first that was hardly slower; unless it is the last time, those that may be.
     fn decide(
         &self,
         class: Class,

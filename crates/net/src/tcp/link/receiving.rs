@@ -9,8 +9,10 @@ use crate::wire::{Event, Landed, FLAG_UNSTEADY, FRAME_HEADER_BYTES};
 use crate::{Error, Rank, Result};
 use std::os::fd::AsFd;
 
-/// So often what is there of a payload is read at a time: who waits for it would only look again.
+/// So often is read at a time what there is of a payload: who waits for it would only look again.
 const MOST_READS: u32 = 8;
+/// And no more when so much has been read: others wait meanwhile.
+const ENOUGH_BYTES: usize = 256 * 1024;
 
 /// What was read from a socket.
 struct Read {
@@ -31,14 +33,18 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<Received> {
-        let mut bytes = 0;
-        for _ in 0..MOST_READS {
+        // What makes it a connection is seen to before anything else.
+        let reads = if self.established { MOST_READS } else { 1 };
+        let (mut bytes, mut left) = (0, u32::MAX);
+        for _ in 0..reads {
             match self.receive_once(admission, buffers, sink, out)? {
                 Received::Bytes(0) => break,
                 Received::Bytes(more) => bytes += more,
                 Received::Finished => return Ok(Received::Finished),
             }
-            if self.wire.payload_left() == 0 {
+            // With the end of a payload the header of the next one may have come.
+            let before = std::mem::replace(&mut left, self.wire.payload_left());
+            if left == 0 || left >= before || bytes >= ENOUGH_BYTES {
                 break;
             }
         }
