@@ -197,7 +197,7 @@ mod tests {
                     let is_up = lane % 2 == 1;
                     let distance = (1 << power) % count;
                     let to = if is_up { me as u32 + distance } else { me as u32 + count - distance } % count;
-                    let there = if is_up { webs[0].down(power) } else { webs[0].up(power) };
+                    let there = webs[0].lane(power, !is_up);
                     let bytes = words(&step.out).into_iter().map(|word| data[me][word]).collect();
                     under_way.entry((to, there)).or_default().push_back(bytes);
                     moved = true;
