@@ -223,6 +223,7 @@ pub(crate) fn error_bytes(error: &Error) -> Vec<u8> {
         Error::PeerLost { rank, fate: Fate::Unknown, .. } => (LOST_UNKNOWN, *rank as u64, 0, String::new()),
         Error::OutOfMemory { asked, left, .. } => (OUT_OF_MEMORY, *asked, *left, String::new()),
         Error::Closed(text) => (CLOSED, 0, 0, text.clone()),
+        Error::Refused(text) => (OTHER, 0, 0, text.clone()),
         other => (OTHER, 0, 0, other.to_string()),
     };
     let mut bytes = vec![status];

@@ -46,7 +46,7 @@ impl<'w> Group<'w> {
         // Between nodes all would read from the one that the root is on.
         let candidates: &[Algorithm] = match (bytes >= LONG_BYTES, self.nodes == 1) {
             (true, true) => &[Direct, Flat, Ring, Tree],
-            (true, false) => &[Levels, Ring, Tree, Direct],
+            (true, false) => &[Levels, Tree, Ring, Direct],
             (false, _) => &[Flat, Levels, Tree, Ring, Direct],
         };
         let choice = self.pick(("broadcast", true, Some(bytes)), candidates, 1)?;

@@ -8,8 +8,8 @@ use crate::Result;
 
 /// One that is expected to take so many times as long as the best is not tried.
 const HOPELESS: u64 = 4;
-/// Bytes whose exchange is measured.
-const MEASURED_BYTES: usize = 2048;
+/// Bytes whose exchange is measured: as many as need no wide rings, of which there are few.
+const MEASURED_BYTES: usize = SHORT_BYTES;
 /// How often, of which the fastest counts; before that it is done once, for connections may be made.
 const MEASURED: u32 = 2;
 
@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn a_speed_is_what_was_measured_and_never_nothing() {
         let fast = Speed::measured(1_000, 1_400, 500);
-        assert_eq!(fast, Speed { message_ns: 1_000, byte_ps: 195, piece_ns: 500 });
+        assert_eq!(fast, Speed { message_ns: 1_000, byte_ps: 390, piece_ns: 500 });
         let slow = Speed::measured(50_000, 850_000, 512);
-        assert_eq!(slow, Speed { message_ns: 50_000, byte_ps: 1_000, piece_ns: 199_488 });
+        assert_eq!(slow, Speed { message_ns: 50_000, byte_ps: 1_000, piece_ns: 399_488 });
         assert_eq!(Speed::measured(0, 0, 0), Speed { message_ns: 1, byte_ps: 1, piece_ns: 0 });
         assert_eq!(Speed::measured(900, 100, 8).byte_ps, 1);
         // What no clock of anybody's can have shown.

@@ -16,7 +16,7 @@ use std::sync::{MutexGuard, PoisonError};
 /// is new to all caches does the first, does not take that long.
 const SLOW_PERCENT: u64 = 300;
 /// What is usually the best is kept where another was faster by less than this (in hundredths).
-const BETTER_PERCENT: u64 = 8;
+const BETTER_PERCENT: u64 = 2;
 
 /// How often it is the turn of each algorithm. What disturbs one of them for a moment does not count, and is longer than many short calls.
 fn rounds(class: Class) -> u32 {
