@@ -34,7 +34,8 @@ Examples:
 Channels and messages are compared with MPI_Send and MPI_Recv, a sparse exchange with MPI_Reduce_scatter_block, MPI_Isend, MPI_Probe and
 MPI_Recv, random updates with MPI_Accumulate, random reads with MPI_Get, both on a node also with batches of Lamellar, a halo with MPI_Isend
 and MPI_Irecv of subarrays. On a node words are updated and read through views, with bare words as the floor; between nodes by a stream and
-by lists, with a bare socket that carries 64 requests a write as the floor. Memory of messages has a bound, and the command fails (1) if it
+by lists, with a bare socket that carries 64 requests a write as the floor. Collectives are measured behind the calls in which a group
+tries its algorithms. Memory of messages has a bound, and the command fails (1) if it
 is missed.";
 
 /// Patterns of communication: channels, messages, batches of words, collectives, halos, sparse exchanges.

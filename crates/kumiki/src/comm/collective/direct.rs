@@ -180,12 +180,12 @@ impl Talk<'_, '_> {
                 return Err(differs(format!("member {member} has room for {} bytes", notes[member][2])));
             }
             // Each begins with another one.
-            let members = (1..=count).map(|step| (me + step) % count).filter(|_| !own.is_empty());
+            let mut members = (1..=count).map(|step| (me + step) % count).filter(|_| !own.is_empty());
             let there = |member: usize| pointer(notes[member], own.start);
             match data {
-                Some(data) => world.scope(|scope| {
-                    members.into_iter().try_for_each(|member| scope.put(there(member), data))
-                })?,
+                Some(data) => {
+                    world.scope(|scope| members.try_for_each(|member| scope.put(there(member), data)))?
+                }
                 None => members
                     .filter(|member| *member != me)
                     .try_for_each(|member| world.memory.copy_now(there(member), there(me), own.len()))?,
