@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "each suite uses a part of it")]
 mod sweep;
 
-use kumiki::comm::{Combine, GroupOptions, Max, Sum};
+use kumiki::comm::{Algorithm, Combine, GroupOptions, Max, Sum};
 use kumiki::{Error, Members, Purpose, Result, World};
 use kumiki_sim::{Cluster, Crash, End, Faults, Network, Time};
 
@@ -215,14 +215,33 @@ fn groups_that_go_out_of_scope_leave_the_world_as_it_was() {
         for _ in 0..3 {
             let group = world.group()?;
             group.allreduce(&mut [1.0], Sum)?;
-            // Whoever left before would break the call of the others.
-            world.sync()?;
-            drop(group);
         }
         world.sync()?;
         assert!(!world.has_returned_an_error());
         Ok(())
     });
+}
+
+/// Others may still be in it: what they need of it they get.
+#[test]
+fn whoever_is_done_with_the_last_call_may_drop_the_group() {
+    let algorithms = [None, Some(Algorithm::Tree), Some(Algorithm::Doubling), Some(Algorithm::Ring)];
+    for (ranks, algorithm) in [4, 5, 8].into_iter().flat_map(|ranks| algorithms.map(|by| (ranks, by))) {
+        everywhere(ranks, |world| {
+            // Each is ahead of others in one of them.
+            for delay in 0..ranks {
+                let group = world.group()?;
+                group.force(algorithm);
+                if delay == world.rank() {
+                    kumiki_sim::compute(Time::from_us(20));
+                }
+                let mut sum = vec![u64::from(world.rank()); 700];
+                group.allreduce(&mut sum, Sum)?;
+                assert!(sum.iter().all(|sum| *sum == u64::from(ranks * (ranks - 1) / 2)));
+            }
+            Ok(())
+        });
+    }
 }
 
 #[test]

@@ -222,15 +222,18 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         true => local.span(address, bytes),
         false => Err(gone()),
     };
+    // Whoever has left needs not know what it could do now.
+    let is_news = matches!(request, Request::Credit { .. } | Request::Offer { .. } | Request::Break(_));
+    let absent = || if is_news { Ok(()) } else { Err(gone()) };
     let own = |bytes: u64| own_at(block, bytes);
-    let head = own(HEAD_BYTES).map_err(|_| gone())?;
+    let Ok(head) = own(HEAD_BYTES) else { return absent() };
     if head.load(NUMBER_AT)? != number {
-        return Err(gone());
+        return absent();
     }
     // Whoever gives the block back has the lock, too.
     let _held = local.lock(head.word(LOCK_AT)?)?;
     if head.load(NUMBER_AT)? != number {
-        return Err(gone());
+        return absent();
     }
     // What the head says may have been written by anybody on this node.
     let ring = head.load(RING_AT)?;
@@ -252,7 +255,7 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
             };
             if bytes.len() as u64 > ring.len() || place.load(0)? != position {
                 // One before it has not come: what lies there is of a lap before.
-                break_block(head, Broken { cause: Cause::Failed, rank: from })?;
+                break_block(head, Broken::new(Cause::Failed, from))?;
                 return Err(Error::Refused("a piece that does not follow the one before it".into()));
             }
             if is_wide && place.load(WIDE_FROM_AT)? == 0 {
@@ -305,10 +308,11 @@ pub(super) fn post(head: Span<'_>, call: u64, board: u64) -> Result<()> {
     head.store(CALL_AT, board)
 }
 
-/// Says in a block that the group is broken, unless somebody has.
+/// Says in a block that the group is broken, unless somebody has said as much.
 pub(super) fn break_block(head: Span<'_>, broken: Broken) -> Result<()> {
     let word = head.word(BROKEN_AT)?;
-    let _ = word.compare_exchange(0, broken.word(), AcqRel, Acquire);
+    let is_more = |said| said == 0 || Broken::of(said).is_some_and(|said| broken.outweighs(said));
+    let _ = word.fetch_update(AcqRel, Acquire, |said| is_more(said).then(|| broken.word()));
     Ok(())
 }
 
@@ -378,9 +382,10 @@ mod tests {
             assert!(ask(3, Request::Credit { lane: 9, value: 1 }).is_err());
             assert_eq!(broken()?, 0);
             assert!(ask(3, piece(1, 192)).is_err(), "one is missing");
-            assert_eq!(Broken::of(broken()?), Some(Broken { cause: Cause::Failed, rank: 3 }));
+            assert_eq!(Broken::of(broken()?), Some(Broken::new(Cause::Failed, 3)));
             close(local, block)?;
             assert!(ask(3, piece(0, 0)).is_err(), "it is closed");
+            assert_eq!(ask(3, Request::Credit { lane: 0, value: 1 }), Ok(()), "nobody needs it any more");
             drop(memory);
             world.finalize()
         });

@@ -40,6 +40,8 @@ const MOST_LONG_CALLS: usize = 8;
 pub(in crate::comm) struct Broken {
     pub(in crate::comm) cause: Cause,
     pub(in crate::comm) rank: Rank,
+    /// The last call that a member has finished which has left, without its upper bits: others may still be in it.
+    after: u16,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,14 +57,38 @@ pub(in crate::comm) enum Cause {
 }
 
 impl Broken {
+    pub(in crate::comm) fn new(cause: Cause, rank: Rank) -> Broken {
+        Broken { cause, rank, after: 0 }
+    }
+
+    /// A member has left after a call.
+    pub(in crate::comm) fn left(rank: Rank, call: u64) -> Broken {
+        Broken { cause: Cause::Left, rank, after: call as u16 }
+    }
+
     pub(in crate::comm) fn word(self) -> u64 {
-        self.cause as u64 | u64::from(self.rank) << 8
+        self.cause as u64 | u64::from(self.rank) << 8 | u64::from(self.after) << 40
+    }
+
+    /// Whether a call cannot go on: whoever has left has done all that the others need for the calls before.
+    fn ends(self, call: u64) -> bool {
+        self.cause != Cause::Left || self.is_before(call as u16)
+    }
+
+    fn is_before(self, call: u16) -> bool {
+        // Numbers wrap around.
+        call.wrapping_sub(self.after) as i16 > 0
+    }
+
+    /// Whether it says more than another that was said before.
+    pub(super) fn outweighs(self, other: Broken) -> bool {
+        other.cause == Cause::Left && (self.cause != Cause::Left || self.is_before(other.after))
     }
 
     pub(in crate::comm) fn of(word: u64) -> Option<Broken> {
         let causes = [Cause::Failed, Cause::Lost, Cause::Differs, Cause::Left];
         let cause = causes.into_iter().find(|cause| *cause as u64 == word & 0xff)?;
-        Some(Broken { cause, rank: (word >> 8) as u32 })
+        Some(Broken { cause, rank: (word >> 8) as u32, after: (word >> 40) as u16 })
     }
 
     /// What others than the one who found it are told.
@@ -82,10 +108,15 @@ impl Broken {
     /// What an error of this rank is for the others.
     pub(in crate::comm) fn by(error: &Error, me: Rank) -> Broken {
         match error {
-            Error::PeerLost { rank, .. } => Broken { cause: Cause::Lost, rank: *rank },
-            _ => Broken { cause: Cause::Failed, rank: me },
+            Error::PeerLost { rank, .. } => Broken::new(Cause::Lost, *rank),
+            _ => Broken::new(Cause::Failed, me),
         }
     }
+}
+
+/// Whether a word in which members say that the group is broken means that a call cannot go on.
+pub(super) fn ends(word: u64, call: u64) -> bool {
+    word != 0 && Broken::of(word).is_none_or(|broken| broken.ends(call))
 }
 
 /// Members do not do the same.
@@ -574,7 +605,7 @@ impl<'w> Talk<'_, 'w> {
             Some(lane) => Some((own.word(lanes[lane].here)?, lanes[lane].received)),
             None => None,
         };
-        let broken = own.word(BROKEN_AT)?;
+        let (broken, call) = (own.word(BROKEN_AT)?, self.call);
         let look = || {
             // Whoever has sent something may have left since.
             let broken = broken.load(Acquire);
@@ -583,10 +614,7 @@ impl<'w> Talk<'_, 'w> {
             if has_room || head.is_some_and(|(word, received)| word.load(Acquire) != received) {
                 return Some(Ok(Event::Go));
             }
-            match broken {
-                0 => None,
-                word => Some(Ok(Event::Broken(word))),
-            }
+            ends(broken, call).then_some(Ok(Event::Broken(broken)))
         };
         let mut ranks = needs.lanes().map(|lane| lanes[lane].rank);
         let wait = match (ranks.next(), ranks.next()) {
@@ -623,7 +651,7 @@ impl<'w> Talk<'_, 'w> {
             let mut reply = Reader::new(&reply);
             [reply.long()?, reply.long()?, reply.long()?]
         };
-        if broken != 0 {
+        if ends(broken, self.call) {
             return Err(self.heard(broken));
         }
         match standing(self.state.board, board, past) {
@@ -667,12 +695,16 @@ impl<'w> Talk<'_, 'w> {
             self.local().check_alive(self.local().rank_of(block.address()))?;
         }
         // One that is ahead has perhaps met this member, who does not know it yet.
-        (0..self.state.lanes.len()).try_for_each(|lane| self.inquire(lane).map(drop))
+        (0..self.state.lanes.len()).try_for_each(|lane| match self.inquire(lane) {
+            // One that has left has done so behind this call.
+            Err(Error::Refused(_)) if self.own()?.load(BROKEN_AT)? != 0 => self.check(),
+            asked => asked.map(drop),
+        })
     }
 
     /// Takes note of what a partner has said.
     pub(super) fn heard(&mut self, word: u64) -> Error {
-        let broken = Broken::of(word).unwrap_or(Broken { cause: Cause::Failed, rank: u32::MAX });
+        let broken = Broken::of(word).unwrap_or(Broken::new(Cause::Failed, u32::MAX));
         self.state.heard = Some(broken);
         broken.error()
     }
@@ -736,13 +768,24 @@ mod tests {
     #[test]
     fn why_a_group_is_broken_goes_into_a_word_and_comes_out_as_an_error() {
         for cause in [Cause::Failed, Cause::Lost, Cause::Differs, Cause::Left] {
-            let broken = Broken { cause, rank: 70_000 };
+            let broken = Broken { cause, rank: 70_000, after: 65_535 };
             assert_eq!(Broken::of(broken.word()), Some(broken));
             assert!(broken.error().to_string().contains("70000"), "{}", broken.error());
         }
         assert_eq!((Broken::of(0), Broken::of(99)), (None, None));
-        let lost = Broken { cause: Cause::Lost, rank: 3 };
+        let lost = Broken::new(Cause::Lost, 3);
         assert_eq!(Broken::by(&lost.error(), 1), lost);
-        assert_eq!(Broken::by(&Error::Misuse("a test".into()), 1), Broken { cause: Cause::Failed, rank: 1 });
+        assert_eq!(Broken::by(&Error::Misuse("a test".into()), 1), Broken::new(Cause::Failed, 1));
+    }
+
+    #[test]
+    fn who_has_left_ends_the_calls_behind_its_last_one() {
+        let left = Broken::left(3, 65_535);
+        assert_eq!([65_534, 65_535, 65_536].map(|call| ends(left.word(), call)), [false, false, true]);
+        let lost = Broken::new(Cause::Lost, 3);
+        assert!(ends(lost.word(), 1) && ends(99, 1) && !ends(0, 1));
+        // The first one that has left counts, and what is worse.
+        assert!(left.outweighs(Broken::left(2, 65_536)) && !Broken::left(2, 65_536).outweighs(left));
+        assert!(lost.outweighs(left) && !left.outweighs(lost) && !lost.outweighs(lost));
     }
 }

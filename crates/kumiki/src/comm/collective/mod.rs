@@ -97,7 +97,7 @@ const MOST_KNOWN: u32 = 16;
 /// the group is broken: the call fails on all members that have not finished it, and every later one fails at once. Nobody waits for
 /// a member that has failed.
 ///
-/// Dropping a group is leaving it: the others cannot go on. Members that are done together [`free`](Self::free) it. Threads of a rank
+/// Dropping a group is leaving it: the others finish the calls that it has finished, and cannot go on then. Members that are done together [`free`](Self::free) it. Threads of a rank
 /// that call at the same time come one after the other.
 ///
 /// ```
@@ -487,8 +487,8 @@ impl Talk<'_, '_> {
     /// Fails if the group is broken.
     fn check(&mut self) -> Result<()> {
         match self.own()?.load(block::BROKEN_AT)? {
-            0 => Ok(()),
-            word => Err(self.heard(word)),
+            word if lanes::ends(word, self.call) => Err(self.heard(word)),
+            _ => Ok(()),
         }
     }
 
@@ -497,7 +497,7 @@ impl Talk<'_, '_> {
         let me = self.group.world.rank();
         let told = self.state.heard.or_else(|| {
             let word = self.own().and_then(|own| own.load(block::BROKEN_AT)).unwrap_or(0);
-            Broken::of(word)
+            Broken::of(word).filter(|_| lanes::ends(word, self.call))
         });
         // Whoever meets one that has left finds nothing where it was.
         let is_absence = matches!(
@@ -509,7 +509,7 @@ impl Talk<'_, '_> {
             _ => {
                 let differs = matches!(&error, Error::Misuse(why) if why.contains("do different things"));
                 let broken = match differs {
-                    true => Broken { cause: Cause::Differs, rank: me },
+                    true => Broken::new(Cause::Differs, me),
                     false => Broken::by(&error, me),
                 };
                 (broken, error)
@@ -587,7 +587,9 @@ impl Drop for Group<'_> {
         let state = &mut *state;
         let mut talk = Talk { group: self, state, mark: 0, call: 0 };
         if talk.state.team.is_some() {
-            talk.leave(Broken { cause: Cause::Left, rank: self.world.rank() });
+            let unfinished = talk.state.jobs.front().map(|job| job.call()[0] - 1);
+            let last = unfinished.unwrap_or(talk.state.call);
+            talk.leave(Broken::left(self.world.rank(), last));
         }
         if !std::thread::panicking() {
             talk.tell();

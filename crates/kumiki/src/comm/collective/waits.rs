@@ -1,7 +1,7 @@
 //! Waits for members of this node. Messages of the program go on meanwhile: whoever waits for one may come to this call only then.
 
 use super::block::BROKEN_AT;
-use super::lanes::{SLOW, WAIT_A_WHILE};
+use super::lanes::{ends, SLOW, WAIT_A_WHILE};
 use super::Talk;
 use crate::{Error, Rank, Result, Wait};
 use std::sync::atomic::AtomicU64;
@@ -16,11 +16,11 @@ impl Talk<'_, '_> {
     pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64, turn: u64) -> Result<()> {
         use std::sync::atomic::Ordering::Acquire;
         let broken = self.own()?.word(BROKEN_AT)?;
+        let call = self.call;
         // Whoever has shown what it has may have left since.
         let look = || match (broken.load(Acquire), shown.load(Acquire) >= turn) {
             (_, true) => Some(Ok(0)),
-            (0, false) => None,
-            (word, false) => Some(Ok(word)),
+            (word, false) => ends(word, call).then_some(Ok(word)),
         };
         loop {
             match self.look_in_slices(&look, WAIT_A_WHILE.from(rank)) {
@@ -43,10 +43,10 @@ impl Talk<'_, '_> {
     pub(super) fn await_word(&mut self, word: &AtomicU64, until: u64) -> Result<()> {
         use std::sync::atomic::Ordering::Acquire;
         let broken = self.own()?.word(BROKEN_AT)?;
+        let call = self.call;
         let look = || match (broken.load(Acquire), word.load(Acquire) >= until) {
             (_, true) => Some(Ok(0)),
-            (0, false) => None,
-            (word, false) => Some(Ok(word)),
+            (word, false) => ends(word, call).then_some(Ok(word)),
         };
         loop {
             let wait = match self.state.has_lost_strangers {

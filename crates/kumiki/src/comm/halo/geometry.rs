@@ -19,6 +19,8 @@ pub(super) const SCRATCH_AT: u64 = 8;
 /// In the head of a link.
 pub(super) const ARRIVED_AT: u64 = 0;
 pub(super) const PARTED_AT: u64 = 8;
+/// That this neighbour has left.
+pub(super) const LEFT_AT: u64 = 16;
 /// Of both: a line of the cache, so that those who write to one do not disturb the others.
 const HEAD_BYTES: u64 = 64;
 /// The least bytes of a strip: where there is nothing to be sent, a word goes all the same.

@@ -10,7 +10,7 @@
 //!
 //! Whoever cannot go on says so to its neighbours, who say it to theirs.
 
-use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, PARTED_AT, SCRATCH_AT};
+use super::geometry::{LinkPlan, ARRIVED_AT, BROKEN_AT, LEFT_AT, PARTED_AT, SCRATCH_AT};
 use crate::comm::collective::{part, Broken, Cause, Untold};
 use crate::comm::rows::copy_inside;
 use crate::{AtomicOp, Error, GlobalAddress, GlobalPtr, Pending, Rank, Result, Wait, World};
@@ -111,7 +111,7 @@ impl<'w> Link<'w> {
     /// What it means that something could not be sent there: one whose block is gone has left, and could not say so yet.
     fn why(&self, error: Error) -> Error {
         match error {
-            Error::Bounds { rank, .. } if rank == self.rank => Broken { cause: Cause::Left, rank }.error(),
+            Error::Bounds { rank, .. } if rank == self.rank => Broken::left(rank, 0).error(),
             error => error,
         }
     }
@@ -208,7 +208,7 @@ impl<'w> Links<'w> {
         let (own, local, turn) = (self.own()?, self.local(), self.turn);
         let later = &self.links[index..];
         let link = &later[0];
-        let broken = own.word(BROKEN_AT)?;
+        let (broken, left) = (own.word(BROKEN_AT)?, own.word(link.plan.head + LEFT_AT)?);
         let has_come = |link: &Link<'_>| match own.word(link.plan.head + ARRIVED_AT)?.load(Acquire) {
             _ if link.kind == Kind::Own => Ok(true),
             came if came == turn || came == turn + 1 => Ok(true),
@@ -220,12 +220,12 @@ impl<'w> Links<'w> {
         }
         let look = |is_quick: bool| {
             // Before what has come is looked at: a member that goes has sent its cells before that.
-            let broken = broken.load(Acquire);
+            let broken = Broken::of(broken.load(Acquire)).or_else(|| Broken::of(left.load(Acquire)));
             match has_come(link) {
                 Ok(false) => {}
                 came => return Some(came.map(drop)),
             }
-            if let Some(broken) = Broken::of(broken) {
+            if let Some(broken) = broken {
                 return Some(Err(broken.error()));
             }
             if is_quick {
@@ -297,7 +297,7 @@ impl<'w> Links<'w> {
 
     /// Breaks the halo. What a neighbour has said goes before what this member has found.
     pub(super) fn give_up(&mut self, error: Error) -> Error {
-        let told = self.own().and_then(|own| own.load(BROKEN_AT)).ok().and_then(Broken::of);
+        let told = self.told();
         // Whoever meets one that has left finds nothing where it was.
         let is_absence = matches!(
             error,
@@ -312,15 +312,36 @@ impl<'w> Links<'w> {
         failed.err().unwrap_or(error)
     }
 
+    /// What a neighbour has said, or one that has left before it has sent its cells.
+    fn told(&self) -> Option<Broken> {
+        let own = self.own().ok()?;
+        let word = |at| own.load(at).ok().and_then(Broken::of);
+        let is_behind =
+            |link: &&Link<'_>| own.load(link.plan.head + ARRIVED_AT).is_ok_and(|came| came < self.turn);
+        let mut behind = self.links.iter().filter(|link| link.kind != Kind::Own).filter(is_behind);
+        word(BROKEN_AT).or_else(|| behind.find_map(|link| word(link.plan.head + LEFT_AT)))
+    }
+
     /// Tells the neighbours that this member goes on no more.
-    pub(super) fn spread(&mut self, broken: Broken) {
+    fn spread(&mut self, broken: Broken) {
+        self.tell(broken, |_| BROKEN_AT);
+    }
+
+    /// Tells them that it has left. They may still wait for cells of others: what each says of itself ends nothing else.
+    pub(super) fn leave(&mut self) {
+        self.tell(Broken::left(self.world.rank(), self.turn), |link| link.head + LEFT_AT);
+    }
+
+    /// Tells the neighbours something, each in a word of its block.
+    fn tell(&mut self, broken: Broken, place: impl Fn(&Link<'_>) -> u64) {
         if self.broken.replace(broken).is_some() {
             return;
         }
         let (local, world) = (self.local(), self.world);
         for link in self.links.iter().filter(|link| link.kind == Kind::Near) {
-            if let Ok(head) = local.span(link.block.address(), BROKEN_AT + 8) {
-                let word = head.word(BROKEN_AT);
+            let place = place(link);
+            if let Ok(head) = local.span(link.block.address(), place + 8) {
+                let word = head.word(place);
                 let _ = word.map(|word| word.compare_exchange(0, broken.word(), AcqRel, Acquire));
             }
             let _ = world.wake(link.rank);
@@ -328,7 +349,7 @@ impl<'w> Links<'w> {
         let far = self.links.iter().filter(|link| link.kind == Kind::Far);
         let untold = far.map(|link| Untold {
             rank: link.rank,
-            word: link.block + BROKEN_AT as usize / 8,
+            word: link.block + place(link) as usize / 8,
             scratch: link.block + SCRATCH_AT as usize / 8,
             broken,
         });

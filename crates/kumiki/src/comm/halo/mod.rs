@@ -13,7 +13,7 @@ mod geometry;
 mod links;
 mod make;
 
-use crate::comm::collective::{Broken, Cause, Retired};
+use crate::comm::collective::Retired;
 use crate::{Error, Pod, Purpose, Region, Result, Team};
 use kumiki_mem::Booking;
 use links::Links;
@@ -90,7 +90,7 @@ impl HaloOptions {
 /// number of times. One may be an exchange ahead of its neighbours: then it waits.
 ///
 /// When an exchange fails on a member, because a rank is lost or because it got an error of its own, the halo is broken: its neighbours get an
-/// error, and theirs. Dropping a halo is leaving it: the others cannot go on. Members that are done together [`free`](Self::free) it.
+/// error, and theirs. Dropping a halo is leaving it: the others finish the exchanges that it has sent its cells for, and cannot go on then. Members that are done together [`free`](Self::free) it.
 /// A wrong argument is refused, and the exchange is not begun: the halo is whole, and the others wait until this member does exchange, or leaves.
 ///
 /// ```
@@ -370,7 +370,7 @@ impl<T: Pod> Drop for Halo<'_, T> {
         }
         if self.team.take().is_some() {
             self.links.finish_sending();
-            self.links.spread(Broken { cause: Cause::Left, rank: world.rank() });
+            self.links.leave();
         }
         self.links.part();
         let guests = self.links.guests();
