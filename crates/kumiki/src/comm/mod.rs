@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `door.rs`, `lobby.rs` | how two ends of something find each other, whoever made his first |
 //! | `lane.rs` | a ring of cells from one rank to another, in shared memory |
-//! | `ends.rs` | the ends of a channel: what is to be sent, what is waited for |
+//! | `ends.rs`, `ends/` | the ends of a channel: what is to be sent, what is waited for |
 //! | `state.rs` | all ends of a process, and waiting for any of their requests |
 //! | `channel.rs` | channels as programs have them |
 //! | `message/` | messages between any two ranks |
