@@ -228,16 +228,24 @@ fn whoever_is_done_with_the_last_call_may_drop_the_group() {
     let algorithms = [None, Some(Algorithm::Tree), Some(Algorithm::Doubling), Some(Algorithm::Ring)];
     for (ranks, algorithm) in [4, 5, 8].into_iter().flat_map(|ranks| algorithms.map(|by| (ranks, by))) {
         everywhere(ranks, |world| {
-            // Each is ahead of others in one of them.
-            for delay in 0..ranks {
-                let group = world.group()?;
-                group.force(algorithm);
-                if delay == world.rank() {
-                    kumiki_sim::compute(Time::from_us(20));
+            // Each is behind the others in some of them: a little, or for so long that they ask what it does.
+            for (late, delay) in (0..ranks).flat_map(|late| [20, 300_000].map(|delay| (late, delay))) {
+                for last in 0..4 {
+                    let group = world.group()?;
+                    group.force(algorithm);
+                    if late == world.rank() {
+                        kumiki_sim::compute(Time::from_us(delay));
+                    }
+                    let mut sum = vec![u64::from(world.rank()); 700];
+                    match last {
+                        0 => group.allreduce(&mut sum, Sum)?,
+                        1 => sum = group.start_allreduce(sum, Sum)?.wait()?,
+                        2 => group.broadcast(late, &mut sum)?,
+                        _ => group.barrier()?,
+                    }
+                    let expected = [ranks * (ranks - 1) / 2, ranks * (ranks - 1) / 2, late, world.rank()];
+                    assert!(sum.iter().all(|sum| *sum == u64::from(expected[last])));
                 }
-                let mut sum = vec![u64::from(world.rank()); 700];
-                group.allreduce(&mut sum, Sum)?;
-                assert!(sum.iter().all(|sum| *sum == u64::from(ranks * (ranks - 1) / 2)));
             }
             Ok(())
         });

@@ -152,6 +152,27 @@ fn a_member_that_leaves_breaks_the_halo_for_all() {
 }
 
 /// Whenever a member crashes, every other one learns who, and nobody waits for ever: a run in which everybody does would be an error.
+/// Others may still be in it: they wait for cells of those who are late.
+#[test]
+fn whoever_is_done_with_the_last_exchange_may_drop_the_halo() {
+    everywhere(5, |world| {
+        let group = world.group()?;
+        for (late, delay) in (0..5).flat_map(|late| [20, 300_000].map(|delay| (late, delay))) {
+            let grid = group.cartesian(&[5], &[true])?;
+            let mut halo = grid.halo::<u32>(&[3], HaloOptions::width(1))?;
+            let mut field = vec![world.rank(); halo.len()];
+            if late == world.rank() {
+                kumiki_sim::compute(Time::from_us(delay));
+            }
+            halo.exchange(&mut field)?;
+            let me = world.rank();
+            assert_eq!(field, [(me + 4) % 5, me, me, me, (me + 1) % 5]);
+            drop(halo);
+        }
+        group.free()
+    });
+}
+
 #[test]
 fn a_member_that_crashes_at_any_message_is_named_to_all() {
     const VICTIM: u32 = 2;

@@ -551,13 +551,11 @@ impl<'w> Talk<'_, 'w> {
             }
             // One that is late may be in something else; and what was sent to it may have failed.
             self.reap()?;
-            self.look_around()?;
-            let mut ahead = None;
-            for lane in needs.lanes() {
-                if self.inquire(lane)? == Standing::Ahead {
-                    ahead = Some((self.state.lanes[lane].rank, self.state.lanes[lane].near));
-                }
-            }
+            let ahead = match self.look_around().and_then(|()| self.who_is_ahead(needs)) {
+                // One that has gone meanwhile has sent everything before.
+                Err(_) if self.is_met(needs)? => return Ok(()),
+                ahead => ahead?,
+            };
             let Some((rank, near)) = ahead else {
                 overtaken = None;
                 continue;
@@ -574,6 +572,17 @@ impl<'w> Talk<'_, 'w> {
             }
             overtaken = Some((rank, looks));
         }
+    }
+
+    /// A partner that is waited for and has finished this call, and whether it is of this node.
+    fn who_is_ahead(&mut self, needs: Needs) -> Result<Option<(Rank, bool)>> {
+        let mut ahead = None;
+        for lane in needs.lanes() {
+            if self.inquire(lane)? == Standing::Ahead {
+                ahead = Some((self.state.lanes[lane].rank, self.state.lanes[lane].near));
+            }
+        }
+        Ok(ahead)
     }
 
     /// Whether what is waited for is there.

@@ -322,6 +322,11 @@ impl<'w> Group<'w> {
         self.is_quiet.store(true, Ordering::Relaxed);
         let (memory, block) = (self.memory.take(), self.block);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nobody carries on with what was started: others may wait for it.
+        if let Some(job) = state.jobs.front() {
+            let left = Broken::left(self.world.rank(), job.call()[0] - 1);
+            Talk { group: &self, state: &mut state, mark: 0, call: 0 }.leave(left);
+        }
         let teams = [state.node_team.take(), state.team.take()].into_iter().flatten().collect();
         let guests = Talk { group: &self, state: &mut state, mark: 0, call: 0 }.guests();
         let wide = std::mem::take(&mut state.wide);
@@ -507,10 +512,15 @@ impl Talk<'_, '_> {
         let (broken, error) = match told {
             Some(broken) if broken.cause != Cause::Left || is_absence => (broken, broken.error()),
             _ => {
-                let differs = matches!(&error, Error::Misuse(why) if why.contains("do different things"));
-                let broken = match differs {
-                    true => Broken::new(Cause::Differs, me),
-                    false => Broken::by(&error, me),
+                let broken = match &error {
+                    Error::Misuse(why) if why.contains("do different things") => {
+                        Broken::new(Cause::Differs, me)
+                    }
+                    // One that is there has only left, behind the call before at the earliest.
+                    Error::PeerLost { rank, .. } if self.local().check_alive(*rank).is_ok() => {
+                        Broken::left(*rank, self.call.saturating_sub(1))
+                    }
+                    error => Broken::by(error, me),
                 };
                 (broken, error)
             }

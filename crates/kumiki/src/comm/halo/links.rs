@@ -231,14 +231,17 @@ impl<'w> Links<'w> {
             if is_quick {
                 return None;
             }
-            // One that is stopped must not hide that another is lost.
+            let is_missing = |link: &Link<'_>| has_come(link).is_ok_and(|came| !came);
+            // One that is stopped must not hide that another is lost, or has left.
             let lost = later[1..].iter().find_map(|other| {
-                let gone = local.check_alive(other.rank).err()?;
+                let left = own.load(other.plan.head + LEFT_AT).ok().and_then(Broken::of);
+                let gone = left.map(Broken::error).or_else(|| local.check_alive(other.rank).err())?;
                 // It may have sent before it went.
-                has_come(other).is_ok_and(|came| !came).then_some(Err(gone))
+                is_missing(other).then_some(Err(gone))
             });
             // Whoever has not got the cells of this member does not send its next ones, either.
-            lost.or_else(|| self.links.iter().find_map(|link| link.failure().map(Err)))
+            let failed = || self.links.iter().filter(|link| is_missing(link)).find_map(Link::failure);
+            lost.or_else(|| failed().map(Err))
         };
         self.world.memory.wait_for_quick_or_whole(look, Wait::FOREVER.from(link.rank).doing(Activity::Halo))
     }
@@ -305,9 +308,22 @@ impl<'w> Links<'w> {
         );
         let (broken, error) = match told {
             Some(broken) if broken.cause != Cause::Left || is_absence => (broken, broken.error()),
-            _ => (Broken::by(&error, self.world.rank()), error),
+            // One that is there has only left.
+            _ => match &error {
+                Error::PeerLost { rank, .. } if self.local().check_alive(*rank).is_ok() => {
+                    (Broken::left(*rank, self.turn - 1), error)
+                }
+                _ => (Broken::by(&error, self.world.rank()), error),
+            },
         };
-        self.spread(broken);
+        match broken.cause {
+            // Others finish what this member has sent its cells for.
+            Cause::Left => {
+                self.finish_sending();
+                self.tell(broken, |link| link.head + LEFT_AT);
+            }
+            _ => self.tell(broken, |_| BROKEN_AT),
+        }
         let failed: Result<()> = self.world.note(Err(error.clone()));
         failed.err().unwrap_or(error)
     }
@@ -322,12 +338,7 @@ impl<'w> Links<'w> {
         word(BROKEN_AT).or_else(|| behind.find_map(|link| word(link.plan.head + LEFT_AT)))
     }
 
-    /// Tells the neighbours that this member goes on no more.
-    fn spread(&mut self, broken: Broken) {
-        self.tell(broken, |_| BROKEN_AT);
-    }
-
-    /// Tells them that it has left. They may still wait for cells of others: what each says of itself ends nothing else.
+    /// Tells the neighbours that this member has left. They may still wait for cells of others: what each says of itself ends nothing else.
     pub(super) fn leave(&mut self) {
         self.tell(Broken::left(self.world.rank(), self.turn), |link| link.head + LEFT_AT);
     }
