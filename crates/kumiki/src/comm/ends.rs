@@ -88,11 +88,11 @@ fn settle(
     lay_out: impl FnOnce(GlobalAddress) -> Result<()>,
     number: impl FnOnce() -> Result<u64>,
 ) -> Result<(GlobalAddress, u64)> {
-    let block = world.malloc(bytes as usize, world.rank())?;
+    let block = world.note(heap::allocate_lines(world.local(), bytes))?;
     match lay_out(block).and_then(|()| number()) {
         Ok(number) => Ok((block, number)),
         Err(error) => {
-            let _ = heap::release(world.local(), block);
+            let _ = heap::release_lines(world.local(), block);
             Err(error)
         }
     }

@@ -1,23 +1,24 @@
 //! A lane: a ring of cells from one rank to another, in the memory of the one that receives.
 //!
-//! The sender writes cells and then the tail, the receiver reads cells and then moves the head: neither needs a lock. On a node both do it
-//! with loads and stores, and wake each other; from another node cells come in a request, and the owner's side writes them. The sender
+//! The sender writes cells, the receiver reads cells and then moves the head: neither needs a lock. The header of a cell, which is written last,
+//! says in which lap it was, so that whoever waits for one looks at it alone. On a node both do it
+//! with loads and stores, and wake each other; from another node cells come in a request, and the owner's side writes them, in their order. The sender
 //! has a few words of its own, a [`Stub`], where the receiver tells a sender of another node how far it has come, and any sender which of
 //! the messages that lie in memory of the sender it has fetched. The last that it tells is that it writes there no more.
 //!
 //! What is read of a lane or a stub may have been written by anybody who is in the job: every number is checked before it is used. A SIGKILL
-//! leaves cells behind the tail that nobody reads.
+//! leaves a cell without its header, which nobody reads.
 
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::codec::{Reader, Writer};
-use kumiki_mem::{Local, Span};
+use kumiki_mem::{Local, Mark, Span};
 use std::sync::atomic::Ordering;
 
 const MAGIC_AT: u64 = 0;
 const FROM_AT: u64 = 8;
 const SLOTS_AT: u64 = 16;
 const SLOT_BYTES_AT: u64 = 24;
-/// Written by the sender…
+/// Written for the sender, on this side if it is of another node: how many cells have come from there, and whether it waits…
 const TAIL_AT: u64 = 64;
 const HUNGRY_AT: u64 = 72;
 const BROKEN_AT: u64 = 80;
@@ -40,7 +41,7 @@ pub(crate) const LARGEST_SLOT: u64 = 1 << 20;
 /// The most bytes of a lane: from another node all cells may come in one request.
 const LARGEST_LANE: u64 = 8 << 20;
 
-/// What a cell holds: the upper byte of its header; the rest is a number of bytes.
+/// What a cell holds: the upper bits of its header; the lower ones are a number of bytes, and between both is the lap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cell {
     /// The beginning of a message of so many bytes.
@@ -53,8 +54,10 @@ pub(crate) enum Cell {
     End,
 }
 
-const LENGTH_BITS: u32 = 56;
-const LENGTH: u64 = (1 << LENGTH_BITS) - 1;
+const KIND_AT: u32 = 60;
+const LAP_AT: u32 = 46;
+const LENGTH: u64 = (1 << LAP_AT) - 1;
+const LAP: u64 = (1 << KIND_AT) - 1 - LENGTH;
 
 impl Cell {
     fn word(self) -> u64 {
@@ -64,18 +67,35 @@ impl Cell {
             Cell::Fetch(bytes) => (3, bytes),
             Cell::End => (4, 0),
         };
-        kind << LENGTH_BITS | length & LENGTH
+        kind << KIND_AT | length & LENGTH
     }
 
+    /// Whether it holds all of a message.
+    #[inline]
+    pub(crate) fn is_whole(self, slot_bytes: u64) -> bool {
+        matches!(self, Cell::First(whole) if whole <= slot_bytes)
+    }
+
+    #[inline]
     fn from_word(word: u64) -> Option<Cell> {
         let bytes = word & LENGTH;
-        match word >> LENGTH_BITS {
+        match word >> KIND_AT {
             1 => Some(Cell::First(bytes)),
             2 => Some(Cell::More(bytes)),
             3 => Some(Cell::Fetch(bytes)),
             4 => Some(Cell::End),
             _ => None,
         }
+    }
+}
+
+/// The cell of a header, if it was written in this lap.
+#[inline]
+fn come(header: u64, lap: u64) -> Result<Option<Cell>> {
+    match header {
+        // None has ever been written there, or one of the lap before.
+        header if header == 0 || header & LAP != lap => Ok(None),
+        header => Cell::from_word(header).map(Some).ok_or_else(broken),
     }
 }
 
@@ -119,13 +139,31 @@ impl Lane {
     }
 
     fn cell_at(self, index: u64) -> u64 {
-        CELLS_AT + index % self.slots * self.stride()
+        self.cell_and_lap(index).0
+    }
+
+    /// Where a cell is, and the lap as it stands in its header.
+    #[inline]
+    fn cell_and_lap(self, index: u64) -> (u64, u64) {
+        // A division takes longer than all the rest.
+        let (lap, slot) = match self.slots.is_power_of_two() {
+            true => (index >> self.slots.trailing_zeros(), index & (self.slots - 1)),
+            false => (index / self.slots, index % self.slots),
+        };
+        (CELLS_AT + slot * self.stride(), lap << LAP_AT & LAP)
+    }
+
+    /// A mark for an end, which uses it again and again.
+    pub(crate) fn mark(self) -> Mark {
+        Mark::new(self.address, self.bytes())
     }
 
     /// Lays out a block of this rank for a sender.
     pub(crate) fn lay_out(self, local: Local<'_>, from: u32) -> Result<()> {
         let span = self.span(local)?;
         span.clear(0, CELLS_AT)?;
+        // What lay there before may look like a cell.
+        (0..self.slots).try_for_each(|index| span.store(self.cell_at(index), 0))?;
         span.store(FROM_AT, from.into())?;
         span.store(SLOTS_AT, self.slots)?;
         span.store(SLOT_BYTES_AT, self.slot_bytes)?;
@@ -146,22 +184,26 @@ impl Lane {
     }
 
     /// Writes the cells of a part of a message, from the cell `first` on, for which there is room.
-    pub(crate) fn write(self, local: Local<'_>, first: u64, part: Part<'_>) -> Result<()> {
-        let span = self.span(local)?;
+    pub(crate) fn write(self, span: Span<'_>, first: u64, part: Part<'_>) -> Result<()> {
         if span.load(MAGIC_AT)? != MAGIC {
             return Err(Error::Closed("the other end of the channel is gone".into()));
+        }
+        if let Part::Bytes { whole: Some(whole), bytes } = part {
+            if whole <= self.slot_bytes && whole == bytes.len() as u64 {
+                return self.write_cell(span, first, Cell::First(whole).word(), bytes);
+            }
         }
         for (index, (cell, bytes)) in (first..).zip(part.cells(self.slot_bytes)) {
             self.write_cell(span, index, cell.word(), bytes)?;
         }
-        span.word(TAIL_AT)?.store(first + part.cell_count(self.slot_bytes), Ordering::Release);
         Ok(())
     }
 
+    #[inline]
     fn write_cell(self, span: Span<'_>, index: u64, header: u64, bytes: &[u8]) -> Result<()> {
-        let at = self.cell_at(index);
-        span.store(at, header)?;
-        span.write(at + 8, bytes)
+        let (at, lap) = self.cell_and_lap(index);
+        span.write(at + 8, bytes)?;
+        span.store(at, header & !LAP | lap)
     }
 
     // ---- the receiver ----
@@ -199,25 +241,22 @@ impl Lane {
         Lane::new(address, head.load(SLOTS_AT)?, head.load(SLOT_BYTES_AT)?)
     }
 
-    /// How many cells have come.
-    pub(crate) fn tail(self, local: Local<'_>) -> Result<u64> {
-        Ok(self.span(local)?.word(TAIL_AT)?.load(Ordering::Acquire))
-    }
-
     /// What the cell behind so many that were taken holds, if it has come.
     pub(crate) fn next_cell(self, local: Local<'_>, taken: u64) -> Result<Option<Cell>> {
-        let span = self.span(local)?;
-        match span.word(TAIL_AT)?.load(Ordering::Acquire).wrapping_sub(taken) {
-            0 => return Ok(None),
-            come if come > self.slots => return Err(broken()),
-            _ => {}
-        }
-        Cell::from_word(span.load(self.cell_at(taken))?).map(Some).ok_or_else(broken)
+        let (at, lap) = self.cell_and_lap(taken);
+        come(self.span(local)?.load(at)?, lap)
     }
 
-    /// What a cell that has come holds.
-    pub(crate) fn cell(self, local: Local<'_>, index: u64) -> Result<Cell> {
-        Cell::from_word(self.span(local)?.load(self.cell_at(index))?).ok_or_else(broken)
+    /// The same; and if it holds a whole message, as much of that is read as there is room for.
+    #[inline]
+    pub(crate) fn take(self, span: Span<'_>, taken: u64, into: &mut [u8]) -> Result<Option<Cell>> {
+        let (at, lap) = self.cell_and_lap(taken);
+        let cell = come(span.load(at)?, lap)?;
+        if let Some(Cell::First(whole)) = cell.filter(|cell| cell.is_whole(self.slot_bytes)) {
+            let length = into.len().min(whole as usize);
+            span.read(at + 8, &mut into[..length])?;
+        }
+        Ok(cell)
     }
 
     /// Reads bytes of a cell.
@@ -233,11 +272,14 @@ impl Lane {
         Ok(GlobalAddress::from_bits(self.span(local)?.load(self.cell_at(index) + 8)?))
     }
 
-    /// Gives cells back, up to this one. Whether the sender, of another node, waits for them.
-    pub(crate) fn take_up_to(self, local: Local<'_>, head: u64) -> Result<bool> {
-        let span = self.span(local)?;
-        span.word(HEAD_AT)?.store(head, Ordering::Release);
-        Ok(span.word(HUNGRY_AT)?.load(Ordering::Relaxed) != 0)
+    /// Gives cells back, up to this one.
+    pub(crate) fn take_up_to(self, span: Span<'_>, head: u64) -> Result<()> {
+        span.store(HEAD_AT, head)
+    }
+
+    /// Whether the sender, of another node, waits for them.
+    pub(crate) fn is_sender_hungry(self, local: Local<'_>) -> Result<bool> {
+        Ok(self.span(local)?.word(HUNGRY_AT)?.load(Ordering::Relaxed) != 0)
     }
 
     // ---- the sender, from another node ----
@@ -257,19 +299,23 @@ impl Lane {
         let lane = Lane::of_sender(local, from, address)?;
         let (span, taken) = (lane.span(local)?, lane.head(local)?);
         let room = lane.slots.checked_sub(first.wrapping_sub(taken)).ok_or_else(broken)?;
-        if lane.tail(local)? != first || u64::from(count) > room {
+        if span.load(TAIL_AT)? != first || u64::from(count) > room {
             return Err(Error::Misuse("cells for a channel that cannot be of its sender".into()));
         }
-        for index in (first..).take(count as usize) {
-            let header = request.long()?;
-            let bytes = request.bytes()?;
-            if bytes.len() as u64 > lane.slot_bytes {
+        // All of them are looked at before one is written, which counts at once.
+        let mut ahead = request.clone();
+        for _ in 0..count {
+            ahead.long()?;
+            if ahead.bytes()?.len() as u64 > lane.slot_bytes {
                 return Err(Error::Misuse("a cell that is longer than its slot".into()));
             }
-            lane.write_cell(span, index, header, bytes)?;
         }
-        // Before the tail: whoever sees that sees this.
+        // Before the cells: whoever sees them sees this.
         span.word(HUNGRY_AT)?.store(hungry.into(), Ordering::Relaxed);
+        for index in (first..).take(count as usize) {
+            let header = request.long()?;
+            lane.write_cell(span, index, header, request.bytes()?)?;
+        }
         span.word(TAIL_AT)?.store(first.wrapping_add(count.into()), Ordering::Release);
         Ok(())
     }
@@ -403,11 +449,17 @@ mod tests {
             let part = Part::Bytes { whole: Some(length as u64), bytes: &message };
             let count = part.cell_count(16);
             assert_eq!(count, (length.div_ceil(16)).max(1) as u64);
-            lane.write(local, at, part).unwrap();
-            assert_eq!(lane.tail(local).unwrap(), at + count);
+            assert_eq!(lane.next_cell(local, at).unwrap(), None);
+            lane.write(lane.span(local).unwrap(), at, part).unwrap();
+            assert_eq!(lane.next_cell(local, at).unwrap(), Some(Cell::First(length as u64)));
+            assert_eq!(
+                lane.next_cell(local, at + count).unwrap(),
+                None,
+                "what lies there is of the lap before"
+            );
             let mut read = Vec::new();
             for index in at..at + count {
-                let bytes = match lane.cell(local, index).unwrap() {
+                let bytes = match lane.next_cell(local, index).unwrap().expect("it has come") {
                     Cell::First(whole) => {
                         assert_eq!((whole, index), (length as u64, at));
                         whole.min(16)
@@ -421,7 +473,7 @@ mod tests {
             }
             assert_eq!(read, message);
             at += count;
-            lane.take_up_to(local, at).unwrap();
+            lane.take_up_to(lane.span(local).unwrap(), at).unwrap();
             assert_eq!(lane.head(local).unwrap(), at);
         }
         world.finalize().unwrap();
@@ -441,14 +493,16 @@ mod tests {
         for cut in 1..request.len() {
             assert!(serve(&request[..cut], 0).is_err(), "cut after {cut}");
         }
-        assert_eq!(lane.tail(local).unwrap(), 0, "none of these counts");
+        assert_eq!(lane.next_cell(local, 0).unwrap(), None, "none of these counts");
         serve(&request, 0).unwrap();
-        assert_eq!(lane.tail(local).unwrap(), 3);
+        assert_eq!([2, 3].map(|cell| lane.next_cell(local, cell).unwrap()), [Some(Cell::More(6)), None]);
         assert!(serve(&request, 0).is_err(), "once more");
         assert!(serve(&lane.request(9, 3, part, true), 0).is_err(), "there is room for one");
-        assert!(lane.take_up_to(local, 3).unwrap(), "the sender waits");
+        let span = lane.span(local).unwrap();
+        lane.take_up_to(span, 3).unwrap();
+        assert!(lane.is_sender_hungry(local).unwrap(), "the sender waits");
         lane.raze(local).unwrap();
-        assert!(matches!(lane.write(local, 3, Part::End), Err(Error::Closed(_))), "a neighbour wrote there");
+        assert!(matches!(lane.write(span, 3, Part::End), Err(Error::Closed(_))), "a neighbour wrote there");
         let last = lane.request(9, 3, Part::End, false);
         assert!(matches!(serve(&last, 0), Err(Error::Closed(_))));
         world.finalize().unwrap();

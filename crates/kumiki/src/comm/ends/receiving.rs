@@ -7,7 +7,7 @@ use crate::comm::lobby::Lobby;
 use crate::comm::{COMM, TELL};
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
-use kumiki_mem::{Booking, Posted};
+use kumiki_mem::{Booking, Mark, Posted};
 use std::collections::VecDeque;
 
 struct Wanted {
@@ -58,6 +58,7 @@ pub(crate) struct ReceiveEnd {
     pub(in crate::comm) peer: Rank,
     number: u64,
     lane: Lane,
+    mark: Mark,
     stub: Option<Stub>,
     /// Whether the sender was told that this was the last.
     is_closed: bool,
@@ -102,6 +103,7 @@ impl ReceiveEnd {
             peer: from,
             number,
             lane,
+            mark: lane.mark(),
             stub: None,
             is_closed: false,
             head: 0,
@@ -154,7 +156,7 @@ impl ReceiveEnd {
 
     /// Whether a message has begun to come, or none can.
     pub(in crate::comm) fn has_mail(&self, world: &World) -> Result<bool> {
-        Ok(self.ended || self.failed.is_some() || self.lane.tail(world.local())? != self.head)
+        Ok(self.ended || self.failed.is_some() || self.lane.next_cell(world.local(), self.head)?.is_some())
     }
 
     /// Takes a message that has come in one cell into memory of the program, where nobody has asked for one before; or says where it is
@@ -165,14 +167,12 @@ impl ReceiveEnd {
         if !is_idle || self.failed.is_some() || self.freeing.is_some() {
             return Ok(Now::Otherwise);
         }
-        let local = world.local();
-        let Some(cell) = self.lane.next_cell(local, self.head)? else { return Ok(Now::Nothing) };
+        let span = world.local().span_at(&mut self.mark)?;
+        let Some(cell) = self.lane.take(span, self.head, into)? else { return Ok(Now::Nothing) };
         match cell {
             // The sender must be told that it was taken.
             _ if self.stub.is_none() => Ok(Now::Otherwise),
-            Cell::First(whole) if whole <= self.lane.slot_bytes => {
-                let length = into.len().min(whole as usize);
-                self.lane.read(local, self.head, &mut into[..length])?;
+            Cell::First(whole) if cell.is_whole(self.lane.slot_bytes) => {
                 self.head += 1;
                 // What goes wrong with that is met when nothing is left to be taken.
                 let _ = reap(world, &mut self.posted).and_then(|()| self.tell(world));
@@ -232,7 +232,7 @@ impl ReceiveEnd {
         if is_over {
             let local = world.local();
             self.posted.drain(..).for_each(|posted| world.memory.forget_call(posted));
-            let _ = self.lane.raze(local).and_then(|()| heap::release(local, self.lane.address));
+            let _ = self.lane.raze(local).and_then(|()| heap::release_lines(local, self.lane.address));
             done.insert(request, Done::empty(Ok(0)));
         }
         (fetch, is_over)
@@ -282,13 +282,17 @@ impl ReceiveEnd {
         }
         let local = world.local();
         // Before the cells are looked at: what it sent before it went is there then.
-        let alive = local.check_alive(self.peer);
+        let (alive, is_broken) = (local.check_alive(self.peer), self.lane.is_broken(local)?);
         let fetch = self.take_cells(id, world, done)?;
         let told = if self.is_closed { Ok(()) } else { self.tell(world) };
-        if fetch.is_none() && !self.is_fetching && !self.ended && self.lane.tail(local)? == self.head {
+        if fetch.is_none()
+            && !self.is_fetching
+            && !self.ended
+            && self.lane.next_cell(local, self.head)?.is_none()
+        {
             // What the sender sent before it went, or failed, was taken first.
             alive?;
-            if self.lane.is_broken(local)? {
+            if is_broken {
                 let failed = format!("rank {} could not send on; its own error says why", self.peer);
                 return Err(Error::Closed(failed));
             }
@@ -304,18 +308,15 @@ impl ReceiveEnd {
 
     fn take_cells(&mut self, id: u64, world: &World, done: &mut Results) -> Result<Option<Fetch>> {
         let local = world.local();
-        let tail = self.lane.tail(local)?;
-        if tail.wrapping_sub(self.head) > self.lane.slots {
-            return Err(broken(self.peer));
-        }
-        while self.head != tail && !self.is_fetching {
+        while !self.is_fetching {
+            let Some(cell) = self.lane.next_cell(local, self.head)? else { break };
             if self.wanted.is_empty() && !self.drops {
                 // An end is news to whoever asks whether something comes.
-                self.ended |= self.lane.cell(local, self.head)? == Cell::End;
+                self.ended |= cell == Cell::End;
                 break;
             }
             let slot = self.lane.slot_bytes;
-            match (self.lane.cell(local, self.head)?, self.current) {
+            match (cell, self.current) {
                 (Cell::First(whole), None) => {
                     self.current = Some((whole, 0));
                     self.take_piece(world, whole.min(slot), done)?;
@@ -385,15 +386,18 @@ impl ReceiveEnd {
         if self.head == self.told && self.fetched == self.fetched_told {
             return Ok(());
         }
-        let hungry = self.lane.take_up_to(local, self.head)?;
+        self.lane.take_up_to(local.span_at(&mut self.mark)?, self.head)?;
         let Some(stub) = self.stub else {
             // A neighbour looks here by itself.
             return if near { world.wake(self.peer) } else { Ok(()) };
         };
         if near {
-            stub.tell(local, self.head, self.fetched, false)?;
+            if self.fetched != self.fetched_told {
+                stub.tell(local, self.head, self.fetched, false)?;
+            }
             world.wake(self.peer)?;
         } else {
+            let hungry = self.lane.is_sender_hungry(local)?;
             let much = self.head - self.told >= (self.lane.slots / 2).max(1);
             let worth_it = much || hungry && self.head != self.told || self.fetched != self.fetched_told;
             // The last of them says it all: who waits for it is told however many are under way.

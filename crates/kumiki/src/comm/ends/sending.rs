@@ -7,7 +7,7 @@ use crate::comm::lobby::Lobby;
 use crate::comm::{BREAK, COMM, PUSH};
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
-use kumiki_mem::{Booking, Posted};
+use kumiki_mem::{Booking, Mark, Posted};
 use std::any::Any;
 use std::collections::VecDeque;
 
@@ -38,9 +38,10 @@ pub(crate) struct SendEnd {
     pub(in crate::comm) peer: Rank,
     number: u64,
     stub: Stub,
-    lane: Option<Lane>,
-    /// Cells that were sent.
+    lane: Option<(Lane, Mark)>,
+    /// Cells that were sent, and how many of them a neighbour had taken when that was looked at.
     sent: u64,
+    taken: u64,
     queue: VecDeque<Outgoing>,
     /// Messages that are to be fetched: the request, its length, and its memory.
     lent: VecDeque<(u64, u64, Keeper)>,
@@ -69,6 +70,7 @@ impl SendEnd {
             stub,
             lane: None,
             sent: 0,
+            taken: 0,
             queue: VecDeque::new(),
             lent: VecDeque::new(),
             lendings: 0,
@@ -116,12 +118,14 @@ impl SendEnd {
 
     /// Sends a message that there is room for, where none waits; whether it did.
     pub(in crate::comm) fn send_now(&mut self, world: &World, bytes: &[u8]) -> Result<bool> {
-        let Some(lane) = self.lane.filter(|_| self.queue.is_empty() && self.failed.is_none()) else {
+        let lane = self.lane.map(|(lane, _)| lane);
+        let Some(lane) = lane.filter(|_| self.queue.is_empty() && self.failed.is_none()) else {
             return Ok(false);
         };
         let part = Part::Bytes { whole: Some(bytes.len() as u64), bytes };
-        let room = self.room(world, lane)?;
-        if part.cell_count(lane.slot_bytes) > room {
+        let count = part.cell_count(lane.slot_bytes);
+        let room = self.room(world, lane, count)?;
+        if count > room {
             return Ok(false);
         }
         self.put(world, lane, part, room)?;
@@ -155,7 +159,7 @@ impl SendEnd {
         let is_alone = local.check_alive(self.peer).is_err();
         let is_over = is_alone || self.stub.is_closed(local).unwrap_or(true);
         if is_over {
-            let _ = heap::release(local, self.stub.0);
+            let _ = heap::release_lines(local, self.stub.0);
             self.posted.drain(..).for_each(|posted| world.memory.forget_call(posted));
         }
         is_over
@@ -183,12 +187,13 @@ impl SendEnd {
         self.settle_fetched(world, done)?;
         reaped?;
         let lane = match self.lane {
-            Some(lane) => lane,
+            Some((lane, _)) => lane,
             None => match lobby.answer(What::Sender, self.peer, self.number) {
                 Some(knock) if knock.is_refusal() => return Err(never_made(self.peer)),
                 Some(Knock { words: [address, slots, slot_bytes], .. }) => {
                     let lane = Lane::new(GlobalAddress::from_bits(address), slots, slot_bytes)?;
-                    *self.lane.insert(lane)
+                    self.lane = Some((lane, lane.mark()));
+                    lane
                 }
                 None => {
                     lobby.trouble(What::Sender, self.peer, self.number)?;
@@ -239,7 +244,7 @@ impl SendEnd {
 
     /// Sends what there is room for of a message: whether that is all.
     fn send_first(&mut self, world: &World, lane: Lane, first: &mut Outgoing) -> Result<bool> {
-        let room = self.room(world, lane)?;
+        let room = self.room(world, lane, lane.slots)?;
         if room == 0 {
             return Ok(false);
         }
@@ -263,23 +268,29 @@ impl SendEnd {
         }
     }
 
-    /// Cells that the receiver has room for.
-    fn room(&self, world: &World, lane: Lane) -> Result<u64> {
+    /// Cells that the receiver has room for: enough of them, or all that there are.
+    fn room(&mut self, world: &World, lane: Lane, enough: u64) -> Result<u64> {
         let local = world.local();
         let near = local.is_near(self.peer);
+        // What a neighbour writes with each cell is only looked at when it must be.
+        if near && self.sent - self.taken + enough <= lane.slots {
+            return Ok(lane.slots - (self.sent - self.taken));
+        }
         let taken = if near { lane.head(local)? } else { self.stub.credit(local)? };
         if !near && self.posted.len() >= MOST_POSTED {
             return Ok(0);
         }
         let under_way = self.sent.checked_sub(taken).filter(|cells| *cells <= lane.slots);
-        under_way.map(|cells| lane.slots - cells).ok_or_else(|| {
+        let under_way = under_way.ok_or_else(|| {
             Error::Refused(format!("rank {} has taken cells of a channel that were never sent", self.peer))
-        })
+        })?;
+        self.taken = taken;
+        Ok(lane.slots - under_way)
     }
 
     /// Tells a receiver that lives that nothing comes any more.
     fn break_off(&mut self, world: &World) {
-        let (local, Some(lane)) = (world.local(), self.lane) else { return };
+        let (local, Some((lane, _))) = (world.local(), self.lane) else { return };
         if local.is_near(self.peer) {
             let _ = lane.break_off(local);
             let _ = world.memory.wake(self.peer);
@@ -294,7 +305,11 @@ impl SendEnd {
         // With the last of them: the receiver says when it has taken some.
         let hungry = part.cell_count(lane.slot_bytes) == room;
         if local.is_near(self.peer) {
-            lane.write(local, self.sent, part)?;
+            let span = match &mut self.lane {
+                Some((_, mark)) => local.span_at(mark)?,
+                None => return Err(never_made(self.peer)),
+            };
+            lane.write(span, self.sent, part)?;
             world.wake(self.peer)?;
         } else {
             let request = lane.request(PUSH, self.sent, part, hungry);

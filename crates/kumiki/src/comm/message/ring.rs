@@ -81,14 +81,14 @@ impl Ring {
 
     /// Makes a lane of this rank for a writer.
     pub(super) fn lane(local: Local<'_>, from: u32, bytes: u64) -> Result<Ring> {
-        let address = heap::allocate(local, local.rank(), FRAME_BYTES + bytes)?;
+        let address = heap::allocate_lines(local, FRAME_BYTES + bytes)?;
         Ring::make(local, address, bytes, Some(from))
     }
 
     /// Gives the memory of a lane back: nobody writes to it any more.
     pub(super) fn raze(self, local: Local<'_>) {
         let razed = local.span(self.address, FRAME_BYTES).and_then(|span| span.store(MAGIC_AT, 0));
-        let _ = razed.and_then(|()| heap::release(local, self.address));
+        let _ = razed.and_then(|()| heap::release_lines(local, self.address));
     }
 
     /// The mailbox of a rank of this node, if it has one.

@@ -192,6 +192,29 @@ fn release_slowly(local: Local<'_>, address: GlobalAddress) -> Result<()> {
     Heap::open(local, local.rank_of(address))?.release(local.pool_offset(address))
 }
 
+/// Bytes of a line of the cache.
+const LINE_BYTES: u64 = 64;
+
+/// Allocates memory in the pool of this rank that begins with a line of the cache: for what ranks write to each other again and again.
+pub(crate) fn allocate_lines(local: Local<'_>, bytes: u64) -> Result<GlobalAddress> {
+    let block = allocate(local, local.rank(), bytes.saturating_add(LINE_BYTES))?;
+    // The word before it says how far it is from where the block begins.
+    let before = LINE_BYTES - local.pool_offset(block) % LINE_BYTES;
+    local.span(block, before)?.store(before - WORD, before)?;
+    Ok(block.add(before))
+}
+
+/// Frees it.
+pub(crate) fn release_lines(local: Local<'_>, address: GlobalAddress) -> Result<()> {
+    let wrong = || Error::Misuse(format!("free of {address:#x}, which does not begin with a line"));
+    let word = address.bits().checked_sub(WORD).map(GlobalAddress::from_bits).ok_or_else(wrong)?;
+    let before = local.span(word, WORD)?.load(0)?;
+    match (WORD..=LINE_BYTES).contains(&before) {
+        true => release(local, GlobalAddress::from_bits(address.bits() - before)),
+        false => Err(wrong()),
+    }
+}
+
 /// Does it for a rank of another node.
 pub(crate) fn serve(local: Local<'_>, _from: u32, request: &[u8], reply: &mut Vec<u8>) -> Result<()> {
     let mut request = Reader::new(request);

@@ -58,6 +58,27 @@ fn verify(world: &World) {
 }
 
 #[test]
+fn lines_begin_where_lines_of_the_cache_do_and_are_given_back() {
+    let world = World::init().unwrap();
+    let local = world.local();
+    for bytes in [1, 8, 24, 40, 100, 3072, 70_000] {
+        let first = super::allocate_lines(local, bytes).unwrap();
+        let others = [8, 16, 24].map(|bytes| world.malloc(bytes, 0).unwrap());
+        let second = super::allocate_lines(local, bytes).unwrap();
+        for lines in [first, second] {
+            let word = local.span(lines, 8).unwrap().word(0).unwrap();
+            assert_eq!(std::ptr::from_ref(word).addr() % 64, 0);
+        }
+        super::release_lines(local, first).unwrap();
+        assert!(super::release_lines(local, first).is_err());
+        super::release_lines(local, second).unwrap();
+        others.into_iter().for_each(|block| world.free(block).unwrap());
+    }
+    verify(&world);
+    world.finalize().unwrap();
+}
+
+#[test]
 fn lists_hold_what_they_say() {
     for length in (SHORTEST..100_000).step_by(8).chain([1 << 30, 1 << 43]) {
         let (power, list) = list_for(length);
