@@ -10,6 +10,7 @@ pub(super) use receiving::Now;
 pub(crate) use receiving::{Fetch, ReceiveEnd};
 pub(crate) use sending::{Load, SendEnd};
 
+use super::spares::Spares;
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Rank, Result, World};
 use kumiki_mem::Posted;
@@ -19,6 +20,8 @@ use std::collections::{HashMap, VecDeque};
 const END_BYTES: u64 = 512;
 /// Requests to another node that may be under way at once for an end.
 const MOST_POSTED: usize = 16;
+/// Buffers of long ones that an end keeps.
+const MOST_SPARES: usize = 4;
 
 /// The request of an end that is closed because all are.
 const NOBODY: u64 = 0;
@@ -104,15 +107,13 @@ pub(super) fn never_made(peer: Rank) -> Error {
 }
 
 /// Takes the answers to requests that are there; fails with the first that says so.
-fn reap(world: &World, posted: &mut VecDeque<Posted>) -> Result<()> {
-    while let Some(first) = posted.front() {
-        match world.memory.answer_of(*first) {
-            None => break,
-            Some(answer) => {
-                posted.pop_front();
-                answer?;
-            }
-        }
+fn reap(world: &World, posted: &mut VecDeque<Posted>, spares: &mut Spares) -> Result<()> {
+    while let Some((answer, request)) =
+        posted.front().and_then(|first| world.memory.answer_and_request_of(*first))
+    {
+        posted.pop_front();
+        answer?;
+        spares.keep(world, request, MOST_SPARES);
     }
     Ok(())
 }

@@ -35,6 +35,9 @@ const STUB_MAGIC: u64 = u64::from_le_bytes(*b"stub\0\0\0\x01");
 /// Bytes of a stub.
 pub(crate) const STUB_BYTES: u64 = 40;
 
+/// Bytes of a request that has cells written, before them.
+const REQUEST_BYTES: usize = 1 + 8 + 8 + 1 + 4;
+
 /// The most cells of a lane, and bytes of a cell.
 pub(crate) const MOST_SLOTS: u64 = 1 << 16;
 pub(crate) const LARGEST_SLOT: u64 = 1 << 20;
@@ -285,8 +288,17 @@ impl Lane {
     // ---- the sender, from another node ----
 
     /// The request that has cells written.
-    pub(crate) fn request(self, code: u8, first: u64, part: Part<'_>, hungry: bool) -> Vec<u8> {
-        let start = Writer::new(code).long(self.address.bits()).long(first).flag(hungry);
+    pub(crate) fn request(
+        self,
+        code: u8,
+        buffer: Vec<u8>,
+        first: u64,
+        part: Part<'_>,
+        hungry: bool,
+    ) -> Vec<u8> {
+        let bytes = part.bytes() + 16 * part.cell_count(self.slot_bytes) as usize;
+        let start = Writer::in_buffer(code, buffer, REQUEST_BYTES + bytes);
+        let start = start.long(self.address.bits()).long(first).flag(hungry);
         let start = start.word(part.cell_count(self.slot_bytes) as u32);
         let cells = part.cells(self.slot_bytes);
         cells.fold(start, |request, (cell, bytes)| request.long(cell.word()).bytes(bytes)).finish()
@@ -337,6 +349,15 @@ pub(crate) enum Part<'a> {
 }
 
 impl<'a> Part<'a> {
+    /// Bytes of the message in it.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Part::Bytes { bytes, .. } => bytes.len(),
+            Part::Fetch { place, .. } => place.len(),
+            Part::End => 0,
+        }
+    }
+
     pub(crate) fn cell_count(self, slot_bytes: u64) -> u64 {
         match self {
             Part::Bytes { bytes, .. } => (bytes.len() as u64).div_ceil(slot_bytes).max(1),
@@ -486,10 +507,10 @@ mod tests {
         let lane = lane(&world, 4, 32);
         let message = [7; 70];
         let part = Part::Bytes { whole: Some(70), bytes: &message };
-        let request = lane.request(9, 0, part, true);
+        let request = lane.request(9, Vec::new(), 0, part, true);
         let serve = |bytes: &[u8], from| Lane::serve(local, from, &mut Reader::new(&bytes[1..]));
         assert!(serve(&request, 3).is_err(), "it is of another sender");
-        assert!(serve(&lane.request(9, 1, part, true), 0).is_err(), "a cell is left out");
+        assert!(serve(&lane.request(9, Vec::new(), 1, part, true), 0).is_err(), "a cell is left out");
         for cut in 1..request.len() {
             assert!(serve(&request[..cut], 0).is_err(), "cut after {cut}");
         }
@@ -497,13 +518,13 @@ mod tests {
         serve(&request, 0).unwrap();
         assert_eq!([2, 3].map(|cell| lane.next_cell(local, cell).unwrap()), [Some(Cell::More(6)), None]);
         assert!(serve(&request, 0).is_err(), "once more");
-        assert!(serve(&lane.request(9, 3, part, true), 0).is_err(), "there is room for one");
+        assert!(serve(&lane.request(9, Vec::new(), 3, part, true), 0).is_err(), "there is room for one");
         let span = lane.span(local).unwrap();
         lane.take_up_to(span, 3).unwrap();
         assert!(lane.is_sender_hungry(local).unwrap(), "the sender waits");
         lane.raze(local).unwrap();
         assert!(matches!(lane.write(span, 3, Part::End), Err(Error::Closed(_))), "a neighbour wrote there");
-        let last = lane.request(9, 3, Part::End, false);
+        let last = lane.request(9, Vec::new(), 3, Part::End, false);
         assert!(matches!(serve(&last, 0), Err(Error::Closed(_))));
         world.finalize().unwrap();
     }

@@ -21,6 +21,7 @@
 //! | `door.rs`, `lobby.rs` | how two ends of something find each other, whoever made his first |
 //! | `lane.rs` | a ring of cells from one rank to another, in shared memory |
 //! | `ends.rs`, `ends/` | the ends of a channel: what is to be sent, what is waited for |
+//! | `spares.rs` | buffers of long requests, kept for the next ones |
 //! | `state.rs` | all ends of a process, and waiting for any of their requests |
 //! | `channel.rs` | channels as programs have them |
 //! | `message/` | messages between any two ranks |
@@ -46,6 +47,7 @@ mod relay;
 pub(crate) mod rows;
 mod segment_ends;
 mod segments;
+mod spares;
 mod sparse;
 pub(crate) mod state;
 

@@ -4,6 +4,7 @@ use super::{never_made, reap, settle, Basket, Done, Results, END_BYTES, MOST_POS
 use crate::comm::door::{Knock, What};
 use crate::comm::lane::{Cell, Lane, Stub};
 use crate::comm::lobby::Lobby;
+use crate::comm::spares::Spares;
 use crate::comm::{COMM, TELL};
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
@@ -175,7 +176,7 @@ impl ReceiveEnd {
             Cell::First(whole) if cell.is_whole(self.lane.slot_bytes) => {
                 self.head += 1;
                 // What goes wrong with that is met when nothing is left to be taken.
-                let _ = reap(world, &mut self.posted).and_then(|()| self.tell(world));
+                let _ = reap(world, &mut self.posted, &mut Spares::default()).and_then(|()| self.tell(world));
                 Ok(Now::Taken(whole))
             }
             Cell::Fetch(whole) => {
@@ -273,7 +274,7 @@ impl ReceiveEnd {
         lobby: &mut Lobby,
         done: &mut Results,
     ) -> Result<Option<Fetch>> {
-        let reaped = reap(world, &mut self.posted);
+        let reaped = reap(world, &mut self.posted, &mut Spares::default());
         if self.stub.is_none() {
             match lobby.answer(What::Receiver, self.peer, self.number) {
                 Some(knock) if knock.is_refusal() => return Err(never_made(self.peer)),

@@ -4,6 +4,7 @@ use super::{never_made, reap, settle, Done, Results, END_BYTES, MOST_POSTED, NOB
 use crate::comm::door::{Knock, What};
 use crate::comm::lane::{Lane, Part, Stub, STUB_BYTES};
 use crate::comm::lobby::Lobby;
+use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::{BREAK, COMM, PUSH};
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
@@ -48,6 +49,9 @@ pub(crate) struct SendEnd {
     /// How many messages were to be fetched in all.
     lendings: u64,
     posted: VecDeque<Posted>,
+    spares: Spares,
+    /// Why the receiver has refused something, until that is looked at.
+    refused: Option<Error>,
     /// The request that frees it, when its last cell is sent, until that is done.
     freeing: Option<u64>,
     /// Nothing is sent any more.
@@ -75,6 +79,8 @@ impl SendEnd {
             lent: VecDeque::new(),
             lendings: 0,
             posted: VecDeque::new(),
+            spares: Spares::default(),
+            refused: None,
             freeing: None,
             is_ended: false,
             failed: None,
@@ -183,9 +189,10 @@ impl SendEnd {
 
     fn try_advance(&mut self, world: &World, lobby: &mut Lobby, done: &mut Results) -> Result<()> {
         // What the receiver has said counts before that it is gone: asked now, it may have said more by the time it is looked at.
-        let (reaped, alive) = (reap(world, &mut self.posted), world.local().check_alive(self.peer));
+        let (reaped, alive) =
+            (reap(world, &mut self.posted, &mut self.spares), world.local().check_alive(self.peer));
         self.settle_fetched(world, done)?;
-        reaped?;
+        self.refused.take().map_or(reaped, Err)?;
         let lane = match self.lane {
             Some((lane, _)) => lane,
             None => match lobby.answer(What::Sender, self.peer, self.number) {
@@ -312,7 +319,12 @@ impl SendEnd {
             lane.write(span, self.sent, part)?;
             world.wake(self.peer)?;
         } else {
-            let request = lane.request(PUSH, self.sent, part, hungry);
+            // What is long gives its memory back soon.
+            if part.bytes() >= LEAST_SPARE && self.refused.is_none() {
+                self.refused = reap(world, &mut self.posted, &mut self.spares).err();
+            }
+            let buffer = self.spares.take(part.bytes());
+            let request = lane.request(PUSH, buffer, self.sent, part, hungry);
             self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
         }
         self.sent += part.cell_count(lane.slot_bytes);

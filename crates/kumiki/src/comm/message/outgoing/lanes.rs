@@ -5,43 +5,17 @@ use super::super::record::{Note, Record, HEAD_BYTES};
 use super::super::ring::{Ring, Writing};
 use super::super::{Results, LANE, LONGEST_FAR, LONGEST_MAILED};
 use super::{record, settle, Item, Out, BATCH_BYTES};
+use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::COMM;
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::{Reader, Writer};
-use kumiki_mem::{Booking, Leeway, Local, Mark, Posted};
+use kumiki_mem::{Leeway, Local, Mark, Posted};
 
 /// Requests to a lane on another node that may be under way at once.
 const MOST_POSTED: usize = 32;
 
-/// Buffers of long requests that are kept, and the least bytes that they are kept for.
+/// Buffers of long requests that are kept.
 const MOST_SPARES: usize = 8;
-const LEAST_SPARE: usize = 16 << 10;
-
-/// Buffers of long requests that were answered, for the next ones: fresh memory of that length takes the system as long as the message.
-#[derive(Default)]
-pub(in super::super) struct Spares(Vec<(Vec<u8>, Booking)>);
-
-impl Spares {
-    /// A buffer for so many bytes.
-    fn take(&mut self, bytes: usize) -> Vec<u8> {
-        let spare = if bytes >= LEAST_SPARE { self.0.pop() } else { None };
-        spare.map(|(buffer, _)| buffer).unwrap_or_default()
-    }
-
-    fn keep(&mut self, world: &World, buffer: Vec<u8>) {
-        if buffer.capacity() < LEAST_SPARE || self.0.len() >= MOST_SPARES {
-            return;
-        }
-        if let Ok(booked) = world.memory.book(Purpose::Comm, buffer.capacity() as u64) {
-            self.0.push((buffer, booked));
-        }
-    }
-
-    /// Memory is short, or nothing long is sent any more.
-    pub(in super::super) fn clear(&mut self) {
-        self.0 = Vec::new();
-    }
-}
 
 /// A lane at the other rank.
 #[derive(Clone, Copy, Debug)]
@@ -296,7 +270,7 @@ impl Out {
             match answer {
                 Ok(reply) if self.refused.is_empty() => {
                     self.pause = Default::default();
-                    spares.keep(world, request);
+                    spares.keep(world, request, MOST_SPARES);
                     if let (Some(lane), Some(head)) = (&mut self.lane, reply.first_chunk()) {
                         lane.was_read_to(u64::from_le_bytes(*head));
                     }

@@ -1,0 +1,34 @@
+//! Buffers of long requests that were answered, for the next ones: fresh memory of that length takes the system as long as what is sent.
+
+use crate::{Purpose, World};
+use kumiki_mem::Booking;
+
+/// The least bytes that a buffer is kept for.
+pub(super) const LEAST_SPARE: usize = 16 << 10;
+
+/// Some of them, each booked.
+#[derive(Default)]
+pub(super) struct Spares(Vec<(Vec<u8>, Booking)>);
+
+impl Spares {
+    /// A buffer for so many bytes.
+    pub(super) fn take(&mut self, bytes: usize) -> Vec<u8> {
+        let spare = if bytes >= LEAST_SPARE { self.0.pop() } else { None };
+        spare.map(|(buffer, _)| buffer).unwrap_or_default()
+    }
+
+    /// Keeps a buffer, if it is long, there are not so many, and there is memory for it.
+    pub(super) fn keep(&mut self, world: &World, buffer: Vec<u8>, most: usize) {
+        if buffer.capacity() < LEAST_SPARE || self.0.len() >= most {
+            return;
+        }
+        if let Ok(booked) = world.memory.book(Purpose::Comm, buffer.capacity() as u64) {
+            self.0.push((buffer, booked));
+        }
+    }
+
+    /// Memory is short, or nothing long is sent any more.
+    pub(super) fn clear(&mut self) {
+        self.0 = Vec::new();
+    }
+}
