@@ -315,7 +315,7 @@ impl Lane {
             return Err(Error::Misuse("cells for a channel that cannot be of its sender".into()));
         }
         // All of them are looked at before one is written, which counts at once.
-        let mut ahead = request.clone();
+        let mut ahead = *request;
         for _ in 0..count {
             ahead.long()?;
             if ahead.bytes()?.len() as u64 > lane.slot_bytes {
