@@ -151,7 +151,6 @@ fn a_member_that_leaves_breaks_the_halo_for_all() {
     });
 }
 
-/// Whenever a member crashes, every other one learns who, and nobody waits for ever: a run in which everybody does would be an error.
 /// Others may still be in it: they wait for cells of those who are late.
 #[test]
 fn whoever_is_done_with_the_last_exchange_may_drop_the_halo() {
@@ -173,6 +172,7 @@ fn whoever_is_done_with_the_last_exchange_may_drop_the_halo() {
     });
 }
 
+/// Whenever a member crashes, every other one learns who, and nobody waits for ever: a run in which everybody does would be an error.
 #[test]
 fn a_member_that_crashes_at_any_message_is_named_to_all() {
     const VICTIM: u32 = 2;

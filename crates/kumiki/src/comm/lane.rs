@@ -25,7 +25,7 @@ const BROKEN_AT: u64 = 80;
 /// …and by the receiver: in lines of their own.
 const HEAD_AT: u64 = 128;
 const CELLS_AT: u64 = 192;
-const MAGIC: u64 = u64::from_le_bytes(*b"lane\0\0\0\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"lane\0\0\0\x02");
 
 const PEER_AT: u64 = 8;
 const CREDIT_AT: u64 = 16;
@@ -218,8 +218,12 @@ impl Lane {
 
     /// Says that the sender has failed.
     pub(crate) fn break_off(self, local: Local<'_>) -> Result<()> {
-        self.span(local)?.word(BROKEN_AT)?.store(1, Ordering::Release);
-        Ok(())
+        let span = self.span(local)?;
+        match span.load(MAGIC_AT)? == MAGIC {
+            true => span.store(BROKEN_AT, 1),
+            // The memory may be somebody else's.
+            false => Ok(()),
+        }
     }
 
     /// The request that says it.
@@ -317,18 +321,20 @@ impl Lane {
         // All of them are looked at before one is written, which counts at once.
         let mut ahead = *request;
         for _ in 0..count {
-            ahead.long()?;
+            if Cell::from_word(ahead.long()?).is_none() {
+                return Err(Error::Misuse("a cell of no kind".into()));
+            }
             if ahead.bytes()?.len() as u64 > lane.slot_bytes {
                 return Err(Error::Misuse("a cell that is longer than its slot".into()));
             }
         }
-        // Before the cells: whoever sees them sees this.
+        // Before the cells: whoever sees them sees this, and may give the memory back behind the last of them.
         span.word(HUNGRY_AT)?.store(hungry.into(), Ordering::Relaxed);
+        span.store(TAIL_AT, first.wrapping_add(count.into()))?;
         for index in (first..).take(count as usize) {
             let header = request.long()?;
             lane.write_cell(span, index, header, request.bytes()?)?;
         }
-        span.word(TAIL_AT)?.store(first.wrapping_add(count.into()), Ordering::Release);
         Ok(())
     }
 }

@@ -3,8 +3,9 @@
 use crate::{Purpose, World};
 use kumiki_mem::Booking;
 
-/// The least bytes that a buffer is kept for.
+/// The least bytes that a buffer is kept for, and the most that one has which is kept.
 pub(super) const LEAST_SPARE: usize = 16 << 10;
+const MOST_BYTES: usize = 160 << 10;
 
 /// Some of them, each booked.
 #[derive(Default)]
@@ -19,7 +20,7 @@ impl Spares {
 
     /// Keeps a buffer, if it is long, there are not so many, and there is memory for it.
     pub(super) fn keep(&mut self, world: &World, buffer: Vec<u8>, most: usize) {
-        if buffer.capacity() < LEAST_SPARE || self.0.len() >= most {
+        if !(LEAST_SPARE..=MOST_BYTES).contains(&buffer.capacity()) || self.0.len() >= most {
             return;
         }
         if let Ok(booked) = world.memory.book(Purpose::Comm, buffer.capacity() as u64) {

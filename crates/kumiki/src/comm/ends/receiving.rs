@@ -309,8 +309,11 @@ impl ReceiveEnd {
 
     fn take_cells(&mut self, id: u64, world: &World, done: &mut Results) -> Result<Option<Fetch>> {
         let local = world.local();
-        while !self.is_fetching {
-            let Some(cell) = self.lane.next_cell(local, self.head)? else { break };
+        // There are no more, before it is said that these were taken.
+        for _ in 0..self.lane.slots {
+            let Some(cell) = self.lane.next_cell(local, self.head)?.filter(|_| !self.is_fetching) else {
+                break;
+            };
             if self.wanted.is_empty() && !self.drops {
                 // An end is news to whoever asks whether something comes.
                 self.ended |= cell == Cell::End;

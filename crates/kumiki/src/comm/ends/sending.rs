@@ -125,7 +125,8 @@ impl SendEnd {
     /// Sends a message that there is room for, where none waits; whether it did.
     pub(in crate::comm) fn send_now(&mut self, world: &World, bytes: &[u8]) -> Result<bool> {
         let lane = self.lane.map(|(lane, _)| lane);
-        let Some(lane) = lane.filter(|_| self.queue.is_empty() && self.failed.is_none()) else {
+        let is_idle = self.queue.is_empty() && self.failed.is_none() && self.refused.is_none();
+        let Some(lane) = lane.filter(|_| is_idle) else {
             return Ok(false);
         };
         let part = Part::Bytes { whole: Some(bytes.len() as u64), bytes };
@@ -152,6 +153,10 @@ impl SendEnd {
             }
         } else if let Some(error) = self.failed.clone() {
             self.fail(error, done);
+        }
+        // What is kept for the next messages is for those that come soon.
+        if self.failed.is_some() || self.posted.is_empty() {
+            self.spares.clear();
         }
         let local = world.local();
         let is_through = self.failed.is_some() || self.posted.is_empty() && self.lent.is_empty();

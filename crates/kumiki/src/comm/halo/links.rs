@@ -289,10 +289,7 @@ impl<'w> Links<'w> {
     }
 
     /// The same of a member that leaves: how it went is no matter.
-    pub(super) fn finish_sending(&mut self) {
-        if self.broken.is_some() || std::thread::panicking() {
-            return;
-        }
+    fn finish_sending(&mut self) {
         for link in &mut self.links {
             (0..2).for_each(|turn| drop(link.parcel(turn)));
         }
@@ -318,10 +315,7 @@ impl<'w> Links<'w> {
         };
         match broken.cause {
             // Others finish what this member has sent its cells for.
-            Cause::Left => {
-                self.finish_sending();
-                self.tell(broken, |link| link.head + LEFT_AT);
-            }
+            Cause::Left => self.tell(broken, |link| link.head + LEFT_AT),
             _ => self.tell(broken, |_| BROKEN_AT),
         }
         let failed: Result<()> = self.world.note(Err(error.clone()));
@@ -356,6 +350,9 @@ impl<'w> Links<'w> {
                 let _ = word.map(|word| word.compare_exchange(0, broken.word(), AcqRel, Acquire));
             }
             let _ = world.wake(link.rank);
+        }
+        if broken.cause == Cause::Left && !std::thread::panicking() {
+            self.finish_sending();
         }
         let far = self.links.iter().filter(|link| link.kind == Kind::Far);
         let untold = far.map(|link| Untold {

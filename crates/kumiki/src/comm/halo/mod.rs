@@ -369,7 +369,6 @@ impl<T: Pod> Drop for Halo<'_, T> {
             return;
         }
         if self.team.take().is_some() {
-            self.links.finish_sending();
             self.links.leave();
         }
         self.links.part();
