@@ -11,8 +11,8 @@ const RANKS: u32 = 8;
 /// More than all trials of a kind and size.
 const TRIALS: u32 = 130;
 /// So many times as long as the best may take what was chosen. A trial is some calls that follow each other; here it is sixteen of what is
-/// short. What gains by running ahead, a ring above all, gains more in these: of two that are near each other a trial may prefer the other
-/// (by 18 %, in one of these 36 cases; the others are within 3 %).
+/// short. What gains by running ahead, a ring above all, gains more in these: of two that are near each other a trial may prefer the other.
+/// All 36 cases are within 1 % when this is written.
 const MOST: f64 = 1.25;
 
 /// A collective, the algorithms that there are for it where each member has a node of its own, and the bytes that a member has of it.
