@@ -382,9 +382,11 @@ impl Drive {
         loop {
             turn = turn.wrapping_add(1);
             let found = look(!turn.is_multiple_of(TURNS_PER_WHOLE_LOOK));
-            // Behind what has come there may be more: nobody gives the core away before it has looked.
-            let tired = !has_come && patience.exhausted();
-            if found.is_some() || tired || patience.must_look_up(TRAFFIC_TURNS) {
+            // Who has found it goes on. Behind what has come there may be more: nobody gives the core away before it has looked.
+            let ends = found.is_some()
+                || (!has_come && patience.exhausted())
+                || patience.must_look_up(TRAFFIC_TURNS);
+            if ends {
                 self.leave_kept();
                 return found;
             }
