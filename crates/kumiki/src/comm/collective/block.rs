@@ -1,7 +1,7 @@
 //! The block of a member: where things are in it, and what a rank of another node may have done to it.
 //!
 //! ```text
-//! head      number of the group, lock, broken, call, bytes of a ring, lanes; the last calls
+//! head      number of the group, lock, broken, call, bytes of a ring, lanes; what it spreads; the last calls
 //! lanes     for each partner: words (head, credit, who it is, where its wide ring is), a ring of bytes
 //! guests    for each member of the node: whether it will never touch this block again
 //! table     on the first member of a node: where the blocks of the members of the node are, and which of them spin
@@ -31,7 +31,12 @@ const LANES_AT: u64 = 40;
 pub(super) const ARRIVED_AT: u64 = 48;
 /// How many pieces this member has ever piped, and how often it has read all of the others (`piped.rs`).
 pub(super) const PIPED_AT: u64 = 56;
-const LOG_AT: u64 = 64;
+/// What this member tells the others of its node (`spread.rs`): the last time that it did, how many have used it, of which call it is, and three words.
+pub(super) const SPREAD_AT: u64 = 64;
+pub(super) const USED_AT: u64 = 72;
+pub(super) const SPREAD_MARK_AT: u64 = 80;
+pub(super) const SPREAD_NOTE_AT: u64 = 88;
+const LOG_AT: u64 = 128;
 /// Calls that are remembered.
 const LOG_CALLS: u64 = 16;
 
@@ -354,7 +359,7 @@ mod tests {
             assert!(layout.half == 0 || places[2] >= ends[0] + HALF_HEAD_BYTES && layout.quarter() > 0);
         }
         let short = Layout::new(2048, 20, 4, true).expect_err("it does not fit");
-        assert!(matches!(&short, Error::Misuse(why) if why.contains("needs 8064")), "{short}");
+        assert!(matches!(&short, Error::Misuse(why) if why.contains("needs 8192")), "{short}");
     }
 
     /// A piece that was refused would be missed by nobody: what lies in the ring is of a lap before.

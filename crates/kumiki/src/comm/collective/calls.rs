@@ -316,6 +316,7 @@ impl<'w> Group<'w> {
                     let own = self.me as usize * part;
                     talk.stream(data, into, &|index, _| Ok((own..own + part, index * part)))
                 }
+                Direct if talk.circle() == Circle::Near => talk.near_alltoall(data, into, part),
                 Direct => {
                     let parts: Vec<_> =
                         (0..self.count()).map(|index| index * part..(index + 1) * part).collect();

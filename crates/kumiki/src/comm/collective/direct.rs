@@ -7,6 +7,7 @@ use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::ring::split;
 use super::shown::merge_shown;
+use super::spread::Gift;
 use super::tree::chunks;
 use super::{Talk, Web};
 use crate::{GlobalAddress, GlobalPtr, Purpose, Result};
@@ -31,7 +32,7 @@ pub(super) enum Circle {
     Near,
 }
 
-fn pointer(note: Note, at: usize) -> GlobalPtr<u8> {
+pub(super) fn pointer(note: Note, at: usize) -> GlobalPtr<u8> {
     GlobalPtr::from_parts(GlobalAddress::from_bits(note[0]), note[1]) + at
 }
 
@@ -102,28 +103,29 @@ impl Talk<'_, '_> {
         if count == 1 {
             return Ok(());
         }
-        if me == root {
-            return self.lent(data, |talk, mut note| {
-                talk.spread_note(circle, root, &mut note)?;
-                talk.meet_circle(circle)
-            });
-        }
-        let mut note = NOTHING;
-        self.spread_note(circle, root, &mut note)?;
-        if note[2] != data.len() as u64 {
-            return Err(differs(format!("the root has {} bytes instead of {}", note[2], data.len())));
-        }
-        if !data.is_empty() {
-            self.group.world.get_slice(pointer(note, 0), data)?;
-        }
-        self.meet_circle(circle)
-    }
-
-    fn spread_note(&mut self, circle: Circle, root: usize, note: &mut Note) -> Result<()> {
-        let bytes = bytemuck::cast_slice_mut(note);
-        match circle {
-            Circle::Lanes(web) => self.tree_broadcast(web, root as u32, bytes),
-            Circle::Near => self.show_all(root, bytes),
+        let world = self.group.world;
+        let read = |note: Note, data: &mut [u8]| {
+            if note[2] != data.len() as u64 {
+                return Err(differs(format!("the root has {} bytes instead of {}", note[2], data.len())));
+            }
+            if !data.is_empty() {
+                world.get_slice(pointer(note, 0), data)?;
+            }
+            Ok(())
+        };
+        match (circle, me == root) {
+            (Circle::Near, true) => self.lent(data, |talk, note| talk.spread(note)),
+            (Circle::Near, false) => self.use_spread(root as u32, |note| read(note, data)),
+            (Circle::Lanes(web), true) => self.lent(data, |talk, mut note| {
+                talk.tree_broadcast(web, root as u32, bytemuck::cast_slice_mut(&mut note))?;
+                talk.doubling_barrier(web)
+            }),
+            (Circle::Lanes(web), false) => {
+                let mut note = NOTHING;
+                self.tree_broadcast(web, root as u32, bytemuck::cast_slice_mut(&mut note))?;
+                read(note, data)?;
+                self.doubling_barrier(web)
+            }
         }
     }
 
@@ -171,27 +173,10 @@ impl Talk<'_, '_> {
         into: &mut [u8],
         places: &[Range<usize>],
     ) -> Result<()> {
-        let (count, me) = self.near();
-        let _booked = self.book_notes(Circle::Near)?;
-        let (world, own) = (self.group.world, places[me].clone());
-        self.lent(into, |talk, note| {
-            let notes = talk.tell_notes(Circle::Near, note)?;
-            if let Some(member) = (0..count).find(|member| notes[*member][2] != note[2]) {
-                return Err(differs(format!("member {member} has room for {} bytes", notes[member][2])));
-            }
-            // Each begins with another one.
-            let mut members = (1..=count).map(|step| (me + step) % count).filter(|_| !own.is_empty());
-            let there = |member: usize| pointer(notes[member], own.start);
-            match data {
-                Some(data) => {
-                    world.scope(|scope| members.try_for_each(|member| scope.put(there(member), data)))?
-                }
-                None => members
-                    .filter(|member| *member != me)
-                    .try_for_each(|member| world.memory.copy_now(there(member), there(me), own.len()))?,
-            }
-            talk.meet_circle(Circle::Near)
-        })
+        let (_, me) = self.near();
+        let own = places[me].clone();
+        let gift = |_| Gift { bytes: data.ok_or(own.len()), at: own.start };
+        self.lent(into, |talk, note| talk.give_near(note, gift))
     }
 
     /// Combines elements of all, in the order of the members; each gets those of its part, which it reads from all others.
@@ -404,6 +389,14 @@ impl Talk<'_, '_> {
             Ok(())
         })?;
         self.meet_circle(circle)
+    }
+
+    /// Parts of each for each, all of the same length, on a node.
+    pub(super) fn near_alltoall(&mut self, data: &[u8], into: &mut [u8], part: usize) -> Result<()> {
+        let (_, me) = self.near();
+        let gift =
+            |member: usize| Gift { bytes: Ok(&data[member * part..(member + 1) * part]), at: me * part };
+        self.lent(into, |talk, note| talk.give_near(note, gift))
     }
 
     /// Parts of each for each, of any lengths. Takes memory for two notes a member for a while.

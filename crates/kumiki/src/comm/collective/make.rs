@@ -240,6 +240,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         board: 0,
         turn: 0,
         led: 0,
+        spreads: 0,
         piped: 0,
         is_unread: false,
         heard: None,

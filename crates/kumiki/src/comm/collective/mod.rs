@@ -8,6 +8,7 @@
 //! | `tune.rs`, `model.rs`, `kept.rs` | which one does it, by trying; what need not be tried; and from run to run |
 //! | `cartesian.rs` | members in a grid |
 //! | `shown.rs`, `piped.rs` | flat: the members of a node show each other what they have; and what is long, in pieces |
+//! | `spread.rs` | they tell each other where memory is that they lend, and when they are done with it |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
 //! | `direct.rs` | straight between the memories of members: what is long |
 //! | `levels.rs` | on each node by itself, and then among the first members of the nodes |
@@ -42,6 +43,7 @@ mod plan;
 pub(super) mod retired;
 mod ring;
 mod shown;
+mod spread;
 mod started;
 mod traffic;
 mod tree;
@@ -222,6 +224,8 @@ struct State {
     /// How often the members of the node have shown each other something, and brought something to the first of them.
     turn: u64,
     led: u64,
+    /// How often one of them has told the others where something is.
+    spreads: u64,
     /// What the own count of pieces is, and whether others may still read some.
     piped: u64,
     is_unread: bool,

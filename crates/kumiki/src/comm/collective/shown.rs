@@ -99,12 +99,7 @@ impl<'w> Talk<'_, 'w> {
     fn half(&self, index: u32) -> Result<Span<'w>> {
         let layout = &self.group.layout;
         let at = layout.half_of(self.state.turn);
-        let block = match self.group.known(index) {
-            Some(block) => block,
-            None if index == self.group.near.me => self.own()?,
-            None => self.local().span(self.group.near_block(index)?, layout.bytes)?,
-        };
-        block.part(at, HALF_HEAD_BYTES + layout.half)
+        self.block_near(index)?.part(at, HALF_HEAD_BYTES + layout.half)
     }
 
     /// Every member shows bytes, and takes what it wants of those of the others.
@@ -270,7 +265,7 @@ impl<'w> Talk<'_, 'w> {
         }
     }
 
-    fn another_call(&self, index: u32) -> Error {
+    pub(super) fn another_call(&self, index: u32) -> Error {
         let rank = self.group.near_block(index).map_or(u32::MAX, |block| self.local().rank_of(block));
         differs(format!("rank {rank} came with another call"))
     }

@@ -1,0 +1,117 @@
+//! Members of a node tell each other where memory is that they lend, and say when they are done with it. Nobody meets: whoever uses what one lends waits for that one
+//! alone, and one who lends waits until all have used it.
+
+use super::block::{SPREAD_AT, SPREAD_MARK_AT, SPREAD_NOTE_AT, USED_AT};
+use super::direct::{pointer, Note};
+use super::lanes::differs;
+use super::Talk;
+use crate::{Rank, Result};
+use kumiki_mem::Span;
+use std::sync::atomic::Ordering::AcqRel;
+
+/// What goes to a member.
+pub(super) struct Gift<'d> {
+    /// The bytes, or how many of them, if they are in what this member lends, at the same place.
+    pub(super) bytes: std::result::Result<&'d [u8], usize>,
+    /// Where they go in what the other lends.
+    pub(super) at: usize,
+}
+
+impl<'w> Talk<'_, 'w> {
+    /// Tells the others of the node a note, and waits until each has [used](Self::use_spread) what it speaks of.
+    pub(super) fn spread(&mut self, note: Note) -> Result<()> {
+        self.state.spreads += 1;
+        self.tell_near(note)?;
+        self.await_used()
+    }
+
+    /// Waits for what a member of the node [spreads](Self::spread), and uses it.
+    pub(super) fn use_spread(&mut self, root: u32, use_it: impl FnOnce(Note) -> Result<()>) -> Result<()> {
+        self.state.spreads += 1;
+        use_it(self.told_near(root)?)?;
+        self.has_used(root)
+    }
+
+    /// Gives something to each member of the node, in memory that it lends, and waits until all others have given something to this one. All lend as
+    /// much.
+    pub(super) fn give_near<'d>(&mut self, lent: Note, gift: impl Fn(usize) -> Gift<'d>) -> Result<()> {
+        let ((count, me), world) = (self.near(), self.group.world);
+        self.state.spreads += 1;
+        self.tell_near(lent)?;
+        world.scope(|scope| {
+            // Each begins with another one.
+            for member in (1..=count).map(|step| (me + step) % count) {
+                let note = if member == me { lent } else { self.told_near(member as u32)? };
+                if note[2] != lent[2] {
+                    return Err(differs(format!("member {member} has room for {} bytes", note[2])));
+                }
+                let Gift { bytes, at } = gift(member);
+                match bytes {
+                    Ok([]) | Err(0) => {}
+                    Ok(bytes) => scope.put(pointer(note, at), bytes)?,
+                    Err(_) if member == me => {}
+                    Err(bytes) => world.memory.copy_now(pointer(note, at), pointer(lent, at), bytes)?,
+                }
+            }
+            Ok(())
+        })?;
+        (1..count).try_for_each(|step| self.has_used(((me + step) % count) as u32))?;
+        self.await_used()
+    }
+
+    /// Tells all others of the node a note.
+    fn tell_near(&mut self, note: Note) -> Result<()> {
+        let (group, own) = (self.group, self.own()?);
+        // What was told before has been used by all.
+        own.store(USED_AT, 0)?;
+        own.store(SPREAD_MARK_AT, self.mark)?;
+        for (at, word) in (SPREAD_NOTE_AT..).step_by(8).zip(note) {
+            own.store(at, word)?;
+        }
+        own.store(SPREAD_AT, self.state.spreads)?;
+        let others = (0..group.near.count).filter(|index| *index != group.near.me);
+        others.map(|index| self.rank_near(index)).try_for_each(|rank| group.world.wake(rank?))
+    }
+
+    /// What a member of the node tells, when it does.
+    fn told_near(&mut self, index: u32) -> Result<Note> {
+        let (rank, block) = (self.rank_near(index)?, self.block_near(index)?);
+        self.look_at(|| Some(rank), block.word(SPREAD_AT)?, self.state.spreads)?;
+        if block.load(SPREAD_MARK_AT)? != self.mark {
+            return Err(self.another_call(index));
+        }
+        let mut note = Note::default();
+        for (at, word) in (SPREAD_NOTE_AT..).step_by(8).zip(&mut note) {
+            *word = block.load(at)?;
+        }
+        Ok(note)
+    }
+
+    /// This member is done with what another one has told. The last one wakes that.
+    fn has_used(&self, index: u32) -> Result<()> {
+        let (group, block) = (self.group, self.block_near(index)?);
+        if block.word(USED_AT)?.fetch_add(1, AcqRel) + 2 == u64::from(group.near.count) {
+            group.world.wake(self.rank_near(index)?)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all others are done with what this member has told.
+    fn await_used(&mut self) -> Result<()> {
+        let others = u64::from(self.group.near.count) - 1;
+        self.await_word(self.own()?.word(USED_AT)?, others)
+    }
+
+    fn rank_near(&self, index: u32) -> Result<Rank> {
+        Ok(self.local().rank_of(self.group.near_block(index)?))
+    }
+
+    /// The block of a member of this node.
+    pub(super) fn block_near(&self, index: u32) -> Result<Span<'w>> {
+        match self.group.known(index) {
+            Some(block) => Ok(block),
+            None if index == self.group.near.me => self.own(),
+            None => self.local().span(self.group.near_block(index)?, self.group.layout.bytes),
+        }
+    }
+}
