@@ -247,7 +247,8 @@ impl Talk<'_, '_> {
         self.direct_allgather(circle, data, &parts)
     }
 
-    /// The same on a node, where nothing is gained by reading ahead: the memory is lent once, and each part is combined where its member has it.
+    /// The same on a node, where nothing is gained by reading ahead: the memory is lent once, and each gives the part that it has combined to all. Nobody
+    /// else reads that part of theirs.
     fn near_allreduce(
         &mut self,
         data: &mut [u8],
@@ -259,31 +260,21 @@ impl Talk<'_, '_> {
         let chunk = (NEAR_CHUNK_BYTES / element).max(1) * element;
         let _notes = self.book_notes(Circle::Near)?;
         let _booked = self.scratch(3 * chunk.min(own.len()))?;
-        let (world, bytes) = (self.group.world, data.len() as u64);
+        let world = self.group.world;
         self.lent(data, |talk, note| {
-            let notes = talk.tell_notes(Circle::Near, note)?;
-            if let Some(member) = notes.iter().position(|note| note[2] != bytes) {
-                return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
-            }
-            // Nobody else reads the own part before it is combined.
+            let notes = talk.swap_notes(note)?;
             let (mut mine, mut buffers) = (Aligned::default(), Default::default());
             for range in chunks(own.len(), chunk).filter(|range| !range.is_empty()) {
-                let at = own.start + range.start;
+                let place = |member: usize| pointer(notes[member], own.start + range.start);
                 mine.resize(range.len());
-                world.get_slice(pointer(note, at), mine.bytes_mut())?;
-                let read =
-                    |member, into: &mut [u8]| world.get_slice(pointer(notes[member as usize], at), into);
+                world.get_slice(place(me), mine.bytes_mut())?;
+                let read = |member: u32, into: &mut [u8]| world.get_slice(place(member as usize), into);
                 merge_shown(mine.bytes_mut(), reduction, (me, count), &mut buffers, read)?;
-                world.put_slice(pointer(note, at), mine.bytes())?;
+                // Each begins with another one.
+                let mut members = (1..=count).map(|step| (me + step) % count);
+                world.scope(|scope| members.try_for_each(|member| scope.put(place(member), mine.bytes())))?;
             }
-            talk.meet_circle(Circle::Near)?;
-            for (member, part) in parts.iter().enumerate() {
-                if member != me && !part.is_empty() {
-                    let [to, from] = [note, notes[member]].map(|note| pointer(note, part.start));
-                    world.memory.copy_now(to, from, part.len())?;
-                }
-            }
-            talk.meet_circle(Circle::Near)
+            talk.part_near()
         })
     }
 

@@ -55,6 +55,28 @@ impl<'w> Talk<'_, 'w> {
             }
             Ok(())
         })?;
+        self.part_near()
+    }
+
+    /// Tells all others of the node a note, and gives theirs. All lend as much; they do so until all have [parted](Self::part_near).
+    pub(super) fn swap_notes(&mut self, lent: Note) -> Result<Vec<Note>> {
+        let (count, me) = self.near();
+        self.state.spreads += 1;
+        self.tell_near(lent)?;
+        let notes = (0..count).map(|member| match member == me {
+            true => Ok(lent),
+            false => self.told_near(member as u32),
+        });
+        let notes = notes.collect::<Result<Vec<Note>>>()?;
+        match notes.iter().position(|note| note[2] != lent[2]) {
+            Some(member) => Err(differs(format!("member {member} has {} bytes", notes[member][2]))),
+            None => Ok(notes),
+        }
+    }
+
+    /// This member is done with what all others lend; waits until they are with what this one does.
+    pub(super) fn part_near(&mut self) -> Result<()> {
+        let (count, me) = self.near();
         (1..count).try_for_each(|step| self.has_used(((me + step) % count) as u32))?;
         self.await_used()
     }
