@@ -79,6 +79,8 @@ const WAKE_TOKEN: u64 = u64::MAX - 1;
 /// others, up to the second figure: a rank that is asked by one and asks another has two links that are hot.
 const POLLS_PER_ROUND: u32 = 1;
 const MOST_POLLS_PER_ROUND: u32 = 64;
+/// Without any connection, one poll of so many looks whether somebody calls.
+const LONE_POLLS: u32 = 16;
 /// A hushed link is looked at so often in one poll: whoever waits for it alone need not come through all layers each time.
 const LOOKS_PER_POLL: u32 = 8;
 /// A hushed link is announced to sleepers only when so many bytes wait on it. Most frames are shorter.
@@ -561,6 +563,11 @@ impl Tcp {
     }
 
     /// Looks at everything.
+    /// Whether there is no connection, and nobody waits for one.
+    fn is_alone(&self) -> bool {
+        self.open == 0 && self.waiting.is_empty() && self.retries.is_empty() && self.unsettled.is_empty()
+    }
+
     fn poll_all(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         let mut out = std::mem::take(&mut self.outbox);
         let mut events = std::mem::take(&mut self.events);
@@ -660,6 +667,10 @@ impl Transport for Tcp {
             Some(hot) if !slept && self.polls < self.polls_per_round => {
                 self.polls += 1;
                 Ok(self.poll_one(hot, sink))
+            }
+            None if !slept && self.is_alone() && self.polls < LONE_POLLS => {
+                self.polls += 1;
+                Ok(0)
             }
             _ => {
                 self.polls = 0;

@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire};
 
-/// Looks at a member of this node before one waits for it as one waits for others.
+/// Looks at a member of this node before one waits for it as one waits for others, where each has a core.
 const LOOKS: u32 = 200;
 
 /// What a member wants of another, of which it knows how many bytes that shows in all: a range of them, and where it goes.
@@ -64,10 +64,10 @@ impl<'w> Talk<'_, 'w> {
         word: &AtomicU64,
         until: u64,
     ) -> Result<()> {
-        let mut looks = 0;
+        let (mut looks, most) = (0, if self.group.looks { LOOKS } else { 0 });
         while word.load(Acquire) < until {
             looks += 1;
-            if looks > LOOKS {
+            if looks > most {
                 return self.await_turn(rank().unwrap_or(u32::MAX), word, until);
             }
             std::hint::spin_loop();
