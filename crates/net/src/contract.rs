@@ -45,6 +45,9 @@ pub const PIECE_BYTES: usize = 144 * 1024;
 /// Lazy payloads of so many bytes and more may be sent in place.
 pub const IN_PLACE_BYTES: u64 = 256 * 1024;
 
+/// The most bytes of a [letter](Transport::letter).
+pub const LETTER_BYTES: usize = 1024;
+
 /// Where the bytes of a lazy payload come from: two words that only the [`Sink`] understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Source {
@@ -346,6 +349,11 @@ pub trait Transport: Send {
     /// [`flush`](Self::flush), and whoever posts sees to it that one of them comes soon. Returns whether anything is kept.
     fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
         self.send(to, message, sink).map(|()| false)
+    }
+    /// Sends a header and a few bytes, at most [`LETTER_BYTES`], that nobody answers, if they can go at once, nothing goes before them, and it is not one of
+    /// many: whether they have gone. Their order among messages is that in which they were sent.
+    fn letter(&mut self, _to: Rank, _header: Header, _payload: &[u8], _sink: &mut dyn Sink) -> Result<bool> {
+        Ok(false)
     }
     /// Sends what is kept.
     fn flush(&mut self, _sink: &mut dyn Sink) {}

@@ -90,6 +90,8 @@ const TELL: u8 = 3;
 const BREAK: u8 = 4;
 const MAIL: u8 = 5;
 const LANE: u8 = 6;
+/// The same by a letter.
+const LANE_LETTER: u8 = 7;
 /// Does many single words.
 const BATCH: u8 = 32;
 /// Leaves elements of a sparse exchange.
@@ -113,7 +115,8 @@ pub(crate) fn serve(local: Local<'_>, from: u32, request: &[u8], reply: &mut Vec
         TELL => Stub::serve(local, from, &mut request)?,
         BREAK => Lane::serve_break(local, from, &mut request)?,
         MAIL => message::serve_mail(local, from, &mut request, reply)?,
-        LANE => message::serve_lane(local, from, &mut request, reply)?,
+        LANE => message::serve_lane(local, from, &mut request, Some(reply))?,
+        LANE_LETTER => message::serve_lane(local, from, &mut request, None)?,
         code => return Err(unknown(code)),
     }
     Ok(())

@@ -7,9 +7,9 @@ use kumiki_mem::Booking;
 pub(super) const LEAST_SPARE: usize = 16 << 10;
 const MOST_BYTES: usize = 160 << 10;
 
-/// Some of them, each booked.
+/// Some of them, each booked; and one for letters.
 #[derive(Default)]
-pub(super) struct Spares(Vec<(Vec<u8>, Booking)>);
+pub(super) struct Spares(Vec<(Vec<u8>, Booking)>, Vec<u8>);
 
 impl Spares {
     /// A buffer for so many bytes.
@@ -28,8 +28,17 @@ impl Spares {
         }
     }
 
+    /// The buffer for a letter: it is no longer than one.
+    pub(super) fn take_letter(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.1)
+    }
+
+    pub(super) fn give_letter(&mut self, letter: Vec<u8>) {
+        self.1 = letter;
+    }
+
     /// Memory is short, or nothing long is sent any more.
     pub(super) fn clear(&mut self) {
-        self.0 = Vec::new();
+        (self.0, self.1) = (Vec::new(), Vec::new());
     }
 }

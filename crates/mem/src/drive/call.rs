@@ -5,13 +5,15 @@ use crate::drive::world::World;
 use crate::drive::Drive;
 use crate::engine::calls::{self, MAX_CALL_BYTES};
 use crate::engine::frames::Few;
+use crate::engine::letters;
 use crate::engine::operations::Action;
 use crate::node::local::Local;
 use crate::{Error, Result};
-use kumiki_net::contract::Leeway;
+use kumiki_net::contract::{Leeway, LETTER_BYTES};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::Rank;
+use std::sync::atomic::Ordering;
 
 /// A call that is under way. Dropping it forgets it; the work may be done all the same.
 pub struct Call<'w> {
@@ -127,6 +129,31 @@ impl World {
         }
         let id = std::mem::take(&mut call.id);
         Ok(Posted(id))
+    }
+
+    /// Has a rank run a service on a short request that nobody waits for, if that can go at once: whether it has. What a rank is asked in this and in other ways
+    /// is done in the order asked. If it cannot be done, [`refused_letter`](Self::refused_letter) says so by this name.
+    pub fn send_letter(&self, rank: u32, service: u8, name: u64, request: &[u8]) -> Result<bool> {
+        let core: &Drive = self.core();
+        if request.len() > LETTER_BYTES || !core.has_transport.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        core.check_usable()?;
+        self.local().check_alive(rank)?;
+        core.machine().letter(core, Rank(rank), letters::header(service, name, request.len()), request)
+    }
+
+    /// Why a letter of this name, to this rank or to any, could not be done, if that is known and was not told yet.
+    #[inline]
+    pub fn refused_letter(&self, rank: Option<u32>, name: u64) -> Option<Error> {
+        let core: &Drive = self.core();
+        if !core.has_refusals.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut machine = core.machine();
+        let refused = machine.engine.letters.take_refused(rank.map(Rank), name);
+        core.has_refusals.store(machine.engine.letters.has_refused(), Ordering::Release);
+        refused
     }
 
     /// The reply to a call that was posted, if it is there; it can be taken once. It is not looked for: whoever waits, or makes

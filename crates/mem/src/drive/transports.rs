@@ -237,6 +237,12 @@ impl Machine {
         transports.to(to)?.send(to, message, &mut ear).map_err(Error::from)
     }
 
+    /// Sends a letter, if it can go at once: whether it has.
+    pub(crate) fn letter(&mut self, node: &Node, to: Rank, header: Header, bytes: &[u8]) -> Result<bool> {
+        let (transports, mut ear) = self.ear(node);
+        transports.to(to)?.letter(to, header, bytes, &mut ear).map_err(Error::from)
+    }
+
     /// Sends a message of an operation, at once or together with others that follow.
     #[inline]
     pub(crate) fn post(&mut self, drive: &Drive, to: Rank, message: Message) -> Result<()> {

@@ -132,14 +132,17 @@ impl Own {
     }
 }
 
+/// Work that another rank asks for.
 #[derive(Debug)]
-struct Request {
-    from: Rank,
-    path: u32,
-    op: u64,
-    service: u64,
-    leeway: Leeway,
-    bytes: Vec<u8>,
+pub(crate) struct Request {
+    pub(crate) from: Rank,
+    pub(crate) path: u32,
+    pub(crate) op: u64,
+    pub(crate) service: u64,
+    pub(crate) leeway: Leeway,
+    /// Nobody waits for its answer: there is one only if it cannot be done.
+    pub(crate) is_letter: bool,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Calls {
@@ -225,6 +228,13 @@ impl Calls {
             books.set(Purpose::Operation, books.of(Purpose::Operation) + bytes);
         }
         self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Keeps a letter that met a lock, if there is room for it.
+    pub(crate) fn stall(&mut self, books: &Books, letter: Request) -> Result<()> {
+        self.book(books, letter.bytes.len() as u64 + REQUEST_BYTES)?;
+        self.stalled.push_back(letter);
         Ok(())
     }
 
@@ -398,7 +408,8 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
                 (false, true) => Leeway::Short,
                 (false, false) => Leeway::None,
             };
-            let request = Request { from, path, op: header.op, service: header.a, leeway, bytes };
+            let (op, service) = (header.op, header.a);
+            let request = Request { from, path, op, service, leeway, is_letter: false, bytes };
             // Requests of one rank are done in the order they came.
             let waits = feed.engine.calls.stalled.iter().any(|other| other.from == from);
             let stalled = if waits { Some(request) } else { attempt(feed, request, out) };
@@ -433,6 +444,12 @@ fn attempt(feed: &mut Feed<'_>, request: Request, out: &mut Outbox) -> Option<Re
     if busy.get() {
         return Some(request);
     }
+    if request.is_letter {
+        feed.engine.calls.served(request.bytes);
+        let refused = served.err().map(|error| frames::refusal(request.op, error, request.path));
+        out.messages.extend(refused.map(|refusal| (request.from, refusal)));
+        return None;
+    }
     let flags = if served.is_err() { FAILED } else { 0 };
     if let Err(error) = served {
         reply = frames::error_bytes(&error);
@@ -456,6 +473,18 @@ fn attempt(feed: &mut Feed<'_>, request: Request, out: &mut Outbox) -> Option<Re
     let leeway = if may_wait { request.leeway } else { Leeway::None };
     out.messages.push((request.from, Message { leeway, ..answer(header, payload, request.path) }));
     None
+}
+
+/// Runs the service of a letter once. Nothing if it has to wait for a lock, or for what the same rank has asked for before.
+pub(crate) fn attempt_letter(feed: &mut Feed<'_>, letter: &Request) -> Option<Result<()>> {
+    if feed.engine.calls.stalled.iter().any(|other| other.from == letter.from) {
+        return None;
+    }
+    let busy = Cell::new(false);
+    let local = Local { node: feed.node, busy: Some(&busy) };
+    let mut reply = Vec::new();
+    let served = run(feed.engine.services, local, letter.service, letter.from, &letter.bytes, &mut reply);
+    (!busy.get()).then_some(served)
 }
 
 /// Runs a service on this node.

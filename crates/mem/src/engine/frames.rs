@@ -16,6 +16,8 @@
 //! | Return | answer to Call | `c` length, `flags` status, the reply, or the error in words, as in Call |
 //! | Scatter | initiator → owner of the destination | `a` digest and `b` bytes of the recipe, `c` bytes of data, payload: both |
 //! | Gather | initiator → owner of the source | the same, without data; answered by Data |
+//! | Letter | as Call, but nobody waits for it and `op` is the sender's name for it; in one frame | `a` service, `c` length, payload |
+//! | Refusal | answer to a Letter that could not be done; there is none to others | `op` of the letter, `flags` status, `b`, `c` details |
 //! | Nudge, Nudged | whoever waits long → whoever owes an answer, and back | a lost frame shows in the numbering |
 //!
 //! `op` is the initiator's number and comes back in the answer; `generation` is that of the registration of `a`, 0 for any.
@@ -45,6 +47,8 @@ pub(crate) const PUT_FEW: u8 = FIRST_USER_KIND + 12;
 pub(crate) const DATA_FEW: u8 = FIRST_USER_KIND + 13;
 pub(crate) const SCATTER: u8 = FIRST_USER_KIND + 14;
 pub(crate) const GATHER: u8 = FIRST_USER_KIND + 15;
+pub(crate) const LETTER: u8 = FIRST_USER_KIND + 16;
+pub(crate) const REFUSAL: u8 = FIRST_USER_KIND + 17;
 
 /// What a kind of frame is called in a trace.
 pub(crate) fn name(kind: u8) -> &'static str {
@@ -62,6 +66,8 @@ pub(crate) fn name(kind: u8) -> &'static str {
         NUDGE | NUDGED => "nudge",
         CALL => "call",
         RETURN => "return",
+        LETTER => "letter",
+        REFUSAL => "refusal",
         _ => "frame",
     }
 }
@@ -176,6 +182,12 @@ pub(crate) fn done(op: u64, result: &Result<()>, path: u32) -> Message {
     };
     (header.flags, header.b, header.c) = (status, b, c);
     answer(header, Payload::None, path)
+}
+
+/// What the sender of a letter is told that could not be done.
+pub(crate) fn refusal(op: u64, error: Error, path: u32) -> Message {
+    let done = done(op, &Err(error), path);
+    Message { header: Header { kind: REFUSAL, ..done.header }, ..done }
 }
 
 /// The answer to a put that came torn: it must be sent again.

@@ -26,6 +26,7 @@ mod errands;
 pub(crate) mod frames;
 #[cfg(test)]
 pub(crate) mod hostile;
+pub(crate) mod letters;
 pub(crate) mod operations;
 pub(crate) mod order;
 #[cfg(test)]
@@ -56,6 +57,7 @@ use kumiki_net::shm::barrier::Discord;
 use kumiki_net::shm::world::{Cause, Status};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
+use letters::Letters;
 use operations::{Action, Client, Operation, Operations, FIRST_INTERNAL};
 use sections::Sections;
 use std::collections::VecDeque;
@@ -70,6 +72,7 @@ pub(crate) struct Engine {
     pub(crate) operations: Operations,
     /// Requests and replies of calls.
     pub(crate) calls: Calls,
+    pub(crate) letters: Letters,
     /// Recipes of copies of shapes.
     pub(crate) sections: Sections,
     pub(crate) barriers: Barriers,
@@ -108,6 +111,7 @@ impl Engine {
         Engine {
             operations: Operations::default(),
             calls: Calls::default(),
+            letters: Letters::default(),
             sections: Sections::default(),
             barriers: Barriers::default(),
             suspects: Suspects::default(),
@@ -291,7 +295,8 @@ impl Feed<'_> {
 
     /// Books what operations and calls take now.
     pub(crate) fn settle(&self) {
-        let bytes = self.engine.operations.bytes() + self.engine.calls.bytes() + self.engine.sections.bytes();
+        let calls = self.engine.calls.bytes() + self.engine.letters.bytes();
+        let bytes = self.engine.operations.bytes() + calls + self.engine.sections.bytes();
         if self.node.books.of(Purpose::Operation) != bytes {
             self.node.books.set(Purpose::Operation, bytes);
         }
@@ -344,6 +349,9 @@ impl Sink for Feed<'_> {
         }
         if matches!(header.kind, frames::CALL | frames::RETURN) {
             return self.engine.calls.part(&self.node.books, from, header, at, bytes);
+        }
+        if header.kind == frames::LETTER {
+            return self.engine.letters.part(from, header, at, bytes);
         }
         if matches!(header.kind, frames::SCATTER | frames::GATHER) {
             return self.engine.sections.part(self.node, from, header, at, bytes);
@@ -423,6 +431,7 @@ impl Sink for Feed<'_> {
     fn lost(&mut self, peer: Rank, error: kumiki_net::Error, out: &mut Outbox) {
         let error = Error::from(error);
         self.engine.calls.forget_peer(peer);
+        self.engine.letters.forget_peer(peer);
         self.engine.sections.forget_peer(peer);
         self.settle();
         let place = self.node.arena.place(peer).map(|word| word.load());

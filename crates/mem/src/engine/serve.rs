@@ -8,7 +8,7 @@ use crate::engine::order::Condition;
 use crate::engine::start::{
     self, global_source, reach_side, Started, SOURCE_GLOBAL, SOURCE_IN_PLACE, SOURCE_KINDS, SOURCE_LENT,
 };
-use crate::engine::{calls, sections, Feed, COPIED_AFTER_TORN};
+use crate::engine::{calls, letters, sections, Feed, COPIED_AFTER_TORN};
 use crate::node::access::{Access, Reach};
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::atomic::{self, AtomicCall};
@@ -216,6 +216,8 @@ pub(crate) fn frame(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
         frames::NUDGE => out.messages.push((from, nudged(path))),
         frames::NUDGED => return true,
         frames::CALL if header.flags & FLAG_MORE == 0 => calls::serve(feed, from, path, header, out),
+        frames::LETTER if header.flags & FLAG_MORE == 0 => letters::serve(feed, from, path, header, out),
+        frames::REFUSAL => letters::take_refusal(feed, from, header),
         frames::RETURN if header.flags & FLAG_MORE != 0 => {}
         frames::RETURN => {
             let result = calls::take_reply(feed, from, header);

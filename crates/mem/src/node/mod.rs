@@ -80,6 +80,8 @@ pub(crate) struct Node {
     pub(crate) closed: AtomicBool,
     /// Whether the program was ever given an error: dropping the world then does not finalize it.
     pub(crate) faulted: AtomicBool,
+    /// Whether letters of this rank may have come back that nobody has asked for.
+    pub(crate) has_refusals: AtomicBool,
     /// Bytes taken from the machine since it was last asked what it can still give.
     taken_unasked: AtomicU64,
     pub(crate) books: Books,
@@ -120,6 +122,7 @@ impl Node {
             neighbours: Neighbours::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
+            has_refusals: AtomicBool::new(false),
             taken_unasked: AtomicU64::new(0),
             books,
             registry: Mutex::new(Registry::new(arena.heap(place.local))),

@@ -70,6 +70,8 @@ pub(super) struct Link {
     pub(super) mending: Option<Box<Mending>>,
     /// When this link was last used, in ticks of its transport.
     pub(super) used: u64,
+    /// Letters since something came.
+    pub(super) letters: u8,
     /// Until when it plays dead, for fault injection.
     pub(super) stalled_until_ms: u64,
     /// Since when something is not acknowledged, of a connection over several networks.
@@ -147,6 +149,7 @@ impl Link {
             stream: None,
             mending: None,
             used: 0,
+            letters: 0,
             stalled_until_ms: 0,
             owed_since_ms: None,
             attempt,
@@ -189,16 +192,16 @@ impl Link {
         if message.payload != Payload::None {
             return Ok(None);
         }
-        let is_next = self.established && self.queue.is_empty() && !self.has_unsent();
-        if !is_next
-            || self.is_broken()
-            || self.stream_is_full()
-            || self.stalled_until_ms != 0
-            || !self.may_go_on(message)
-        {
+        if !self.may_send_now() || !self.may_go_on(message) {
             return Ok(None);
         }
         self.send_bare(message).map(Some)
+    }
+
+    /// Whether nothing goes before what is sent now.
+    pub(super) fn may_send_now(&self) -> bool {
+        let is_next = self.established && self.queue.is_empty() && !self.has_unsent();
+        is_next && !self.is_broken() && !self.stream_is_full() && self.stalled_until_ms == 0
     }
 
     /// The messages that were never sent, for another attempt.

@@ -51,6 +51,7 @@ use crate::os::descriptor::{Epoll, Event, Readiness};
 use crate::os::{self, socket, time};
 use crate::route::Route;
 use crate::shm::arena::Arena;
+use crate::wire::Header;
 use crate::{Rank, Result};
 use admission::{admit, not_lost, Admission};
 use buffers::Buffers;
@@ -80,7 +81,7 @@ const WAKE_TOKEN: u64 = u64::MAX - 1;
 const POLLS_PER_ROUND: u32 = 1;
 const MOST_POLLS_PER_ROUND: u32 = 64;
 /// Without any connection, one poll of so many looks whether somebody calls.
-const LONE_POLLS: u32 = 16;
+const LONE_POLLS: u32 = 4;
 /// A hushed link is looked at so often in one poll: whoever waits for it alone need not come through all layers each time.
 const LOOKS_PER_POLL: u32 = 8;
 /// A hushed link is announced to sleepers only when so many bytes wait on it. Most frames are shorter.
@@ -402,8 +403,11 @@ impl Tcp {
             }
             Some(Received::Bytes(_)) if self.take_over(index, sink, out) => 1,
             Some(Received::Bytes(got)) => {
-                let link = self.links[index as usize].as_ref();
-                if got > 0 && link.is_some_and(|link| link.takes_large_payload()) {
+                let link = self.links[index as usize].as_mut().filter(|_| got > 0);
+                if link.is_some_and(|link| {
+                    link.letters = 0;
+                    link.takes_large_payload()
+                }) {
                     self.note_came(index, got);
                 }
                 self.settle(index, was_established, sink, out);
@@ -562,12 +566,12 @@ impl Tcp {
         0
     }
 
-    /// Looks at everything.
     /// Whether there is no connection, and nobody waits for one.
     fn is_alone(&self) -> bool {
         self.open == 0 && self.waiting.is_empty() && self.retries.is_empty() && self.unsettled.is_empty()
     }
 
+    /// Looks at everything.
     fn poll_all(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         let mut out = std::mem::take(&mut self.outbox);
         let mut events = std::mem::take(&mut self.events);
@@ -639,6 +643,10 @@ impl Transport for Tcp {
         Ok(!self.fed.is_empty())
     }
 
+    fn letter(&mut self, to: Rank, header: Header, payload: &[u8], sink: &mut dyn Sink) -> Result<bool> {
+        Ok(self.send_letter(to, header, payload, sink))
+    }
+
     fn flush(&mut self, sink: &mut dyn Sink) {
         let mut out = std::mem::take(&mut self.outbox);
         self.feed_late(sink, &mut out);
@@ -668,7 +676,7 @@ impl Transport for Tcp {
                 self.polls += 1;
                 Ok(self.poll_one(hot, sink))
             }
-            None if !slept && self.is_alone() && self.polls < LONE_POLLS => {
+            None if !slept && self.is_alone() && self.polls + 1 < LONE_POLLS => {
                 self.polls += 1;
                 Ok(0)
             }

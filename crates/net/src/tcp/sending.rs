@@ -5,6 +5,7 @@ use super::reach::Attempt;
 use super::Tcp;
 use crate::contract::{Leeway, Message, Outbox, Path, Sink};
 use crate::os::time;
+use crate::wire::Header;
 use crate::{Rank, Result};
 
 /// While so many answers of a rank are on their way, messages to it go out together: the first of those answers comes soon, and
@@ -12,6 +13,9 @@ use crate::{Rank, Result};
 pub(super) const FEW_UNANSWERED: u32 = 8;
 /// So many of them at most.
 const MOST_FED: usize = 64;
+
+/// So many letters go one after the other on a connection, while nothing comes: who sends more has them go together, as messages.
+const MOST_LETTERS: u8 = 2;
 
 /// Whether another message follows at once, with which this one may go out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,6 +103,54 @@ impl Tcp {
             }
         }
         Ok(())
+    }
+
+    /// Sends a header and a few bytes at once, if there is a connection and nothing goes before them. Whether they have gone.
+    pub(super) fn send_letter(
+        &mut self,
+        to: Rank,
+        header: Header,
+        payload: &[u8],
+        sink: &mut dyn Sink,
+    ) -> bool {
+        // What waits goes first; answers that wait for long go with a message, when they are enough.
+        if !self.waiting.is_empty() || !self.retries.is_empty() || self.late.is_full() {
+            return false;
+        }
+        if !self.fed.is_empty() {
+            let mut out = std::mem::take(&mut self.outbox);
+            self.flush_fed(sink, &mut out);
+            self.settle_outbox(&mut out, sink);
+            self.outbox = out;
+        }
+        let index = self.routes.get(&to.0).copied();
+        let link = index.and_then(|index| Some((index, self.links[index as usize].as_mut()?)));
+        let may_go = |link: &Link| link.may_send_now() && link.may_request() && link.letters < MOST_LETTERS;
+        let Some((index, link)) = link.filter(|(_, link)| may_go(link)) else {
+            return false;
+        };
+        self.tick += 1;
+        link.used = self.tick;
+        link.letters += 1;
+        match link.send_letter(header, payload) {
+            Ok(sent) => {
+                if link.stream.is_some() {
+                    link.balance(&*self.setup.accounts);
+                }
+                self.heat(index);
+                if !sent {
+                    self.watch_writes(index, true);
+                }
+                self.expect_life(index);
+            }
+            Err(error) => {
+                let mut out = std::mem::take(&mut self.outbox);
+                self.fail(index, error, sink, &mut out);
+                self.settle_outbox(&mut out, sink);
+                self.outbox = out;
+            }
+        }
+        true
     }
 
     /// The link for what must be asked for others: beyond the cap if need be, and beside a link on which we have said goodbye,

@@ -1,7 +1,7 @@
 //! Straight: members lend memory to each other, and bytes go there in one movement, without the blocks. For what is long.
 //!
 //! Each tells all others where its memory is (a note); then everybody reads what it needs, or writes what the others need, and all meet
-//! before the memory is its owner's alone again. An error on the way ends the loan, and whoever still wants to read gets an error, too.
+//! before the memory is its owner's alone again; on a node most do so without a meeting (`spread.rs`). An error on the way ends the loan, and whoever still wants to read gets an error, too.
 
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
@@ -230,7 +230,7 @@ impl Talk<'_, '_> {
         Ok(combined)
     }
 
-    /// Combines elements of all, on all: each combines a part, and reads the parts of the others.
+    /// Combines elements of all, on all: each combines a part, and reads the parts of the others, or gives it to them.
     pub(super) fn direct_allreduce(
         &mut self,
         circle: Circle,

@@ -187,7 +187,7 @@ impl Exchange {
 
 /// Where another member is, by its board, as one sees it who is in a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+pub(super) enum Standing {
     Behind,
     Level,
     /// It is in a call of the same number that is another one.
@@ -204,7 +204,7 @@ pub(super) fn board(call: u64, mark: u64, is_over: bool) -> u64 {
 const MARK_BITS: u64 = (1 << 47) - 1;
 
 /// By the call that the other is in, and what it did in the one that this member is in, if it remembers.
-fn standing(own: u64, other: u64, past: u64) -> Standing {
+pub(super) fn standing(own: u64, other: u64, past: u64) -> Standing {
     // Numbers wrap around.
     let ahead = ((other >> 48) as u16).wrapping_sub((own >> 48) as u16) as i16;
     let is_same = |board: u64| board & MARK_BITS == own & MARK_BITS;
@@ -478,6 +478,10 @@ impl<'w> Talk<'_, 'w> {
     /// before has failed: pieces that do not come would be waited for.
     pub(super) fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
         self.reap()?;
+        let (memory, number) = (&self.group.world.memory, self.group.number);
+        if self.group.world.note(memory.send_letter(rank, COLLECTIVE, number, &request))? {
+            return Ok(());
+        }
         if self.state.calls.len() >= MOST_CALLS {
             self.reap_any()?;
         }
@@ -528,6 +532,8 @@ impl<'w> Talk<'_, 'w> {
 
     /// Takes the answers that are there; fails with the first that says so.
     pub(super) fn reap(&mut self) -> Result<()> {
+        let refused = self.group.world.memory.refused_letter(None, self.group.number);
+        refused.map_or(Ok(()), Err)?;
         while let Some((_, first)) = self.state.calls.front() {
             match self.group.world.memory.answer_of(*first) {
                 None => break,
@@ -669,19 +675,6 @@ impl<'w> Talk<'_, 'w> {
         }
     }
 
-    /// Looks whether a member of this node is in another call.
-    fn look_around(&self) -> Result<()> {
-        for block in self.group.near_blocks() {
-            let rank = self.local().rank_of(block);
-            let looked = self.local().span(block, HEAD_BYTES).and_then(|head| block::look(head, self.call));
-            let Ok([board, past, _]) = looked else { continue };
-            if standing(self.state.board, board, past) == Standing::Elsewhere {
-                return Err(differs(format!("rank {rank} came with another call")));
-            }
-        }
-        Ok(())
-    }
-
     /// Meets the other members in a team: all of them, or those of this node. Now and then it is looked whether they are in the same call.
     pub(super) fn meet_in(&mut self, is_near: bool) -> Result<()> {
         loop {
@@ -700,9 +693,7 @@ impl<'w> Talk<'_, 'w> {
         self.check()?;
         self.reap()?;
         self.look_around()?;
-        for block in &self.group.known {
-            self.local().check_alive(self.local().rank_of(block.address()))?;
-        }
+        self.check_near()?;
         // One that is ahead has perhaps met this member, who does not know it yet.
         (0..self.state.lanes.len()).try_for_each(|lane| match self.inquire(lane) {
             // One that has left has done so behind this call.

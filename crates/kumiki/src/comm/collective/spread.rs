@@ -111,9 +111,10 @@ impl<'w> Talk<'_, 'w> {
 
     /// This member is done with what another one has told. The last one wakes that.
     fn has_used(&self, index: u32) -> Result<()> {
-        let (group, block) = (self.group, self.block_near(index)?);
+        let (group, block, rank) = (self.group, self.block_near(index)?, self.rank_near(index)?);
+        // Behind this it may be gone.
         if block.word(USED_AT)?.fetch_add(1, AcqRel) + 2 == u64::from(group.near.count) {
-            group.world.wake(self.rank_near(index)?)?;
+            group.world.wake(rank)?;
         }
         Ok(())
     }

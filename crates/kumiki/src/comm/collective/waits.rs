@@ -1,9 +1,9 @@
 //! Waits for members of this node. Messages of the program go on meanwhile: whoever waits for one may come to this call only then.
 
-use super::block::BROKEN_AT;
-use super::lanes::{ends, SLOW, WAIT_A_WHILE};
+use super::block::{self, BROKEN_AT, HEAD_BYTES};
+use super::lanes::{differs, ends, standing, Standing, SLOW, WAIT_A_WHILE};
 use super::Talk;
-use crate::{Error, Rank, Result, Wait};
+use crate::{Error, GlobalAddress, Rank, Result, Wait};
 use std::sync::atomic::AtomicU64;
 
 impl Talk<'_, '_> {
@@ -12,7 +12,7 @@ impl Talk<'_, '_> {
         world.wait_with_messages(SLOW, |limit| world.look_for(look, wait.for_at_most(limit)))
     }
 
-    /// Waits until a member of this node shows what it has in a turn.
+    /// Waits until a word of a member of this node has come so far.
     pub(super) fn await_turn(&mut self, rank: Rank, shown: &AtomicU64, turn: u64) -> Result<()> {
         use std::sync::atomic::Ordering::Acquire;
         let broken = self.own()?.word(BROKEN_AT)?;
@@ -39,7 +39,7 @@ impl Talk<'_, '_> {
         }
     }
 
-    /// Waits until members of this node have brought a word of the first of them, which this is, so far.
+    /// Waits until the other members of this node have brought a word of this one so far.
     pub(super) fn await_word(&mut self, word: &AtomicU64, until: u64) -> Result<()> {
         use std::sync::atomic::Ordering::Acquire;
         let broken = self.own()?.word(BROKEN_AT)?;
@@ -71,5 +71,35 @@ impl Talk<'_, '_> {
                 }
             }
         }
+    }
+
+    /// Looks whether a member of this node is in another call.
+    pub(super) fn look_around(&self) -> Result<()> {
+        for block in self.group.near_blocks() {
+            if self.standing_of(block) == Some(Standing::Elsewhere) {
+                let rank = self.local().rank_of(block);
+                return Err(differs(format!("rank {rank} came with another call")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails if a member of this node is gone that is not known to have finished this call.
+    pub(super) fn check_near(&self) -> Result<()> {
+        let local = self.local();
+        if self.group.layout.half > 0 {
+            // It has the table of the others.
+            local.check_alive(local.rank_of(self.group.near.first))?;
+        }
+        let mut open =
+            self.group.near_blocks().filter(|block| self.standing_of(*block) != Some(Standing::Ahead));
+        open.try_for_each(|block| local.check_alive(local.rank_of(block)))
+    }
+
+    /// Where a member of this node is, if that can be seen.
+    fn standing_of(&self, block: GlobalAddress) -> Option<Standing> {
+        let head = self.local().span(block, HEAD_BYTES);
+        let [board, past, _] = head.and_then(|head| block::look(head, self.call)).ok()?;
+        Some(standing(self.state.board, board, past))
     }
 }

@@ -8,7 +8,7 @@ use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::{BREAK, COMM, PUSH};
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
-use kumiki_mem::{Booking, Mark, Posted};
+use kumiki_mem::{Booking, Mark, Posted, LETTER_BYTES};
 use std::any::Any;
 use std::collections::VecDeque;
 
@@ -199,7 +199,10 @@ impl SendEnd {
         self.settle_fetched(world, done)?;
         self.refused.take().map_or(reaped, Err)?;
         let lane = match self.lane {
-            Some((lane, _)) => lane,
+            Some((lane, _)) => {
+                let refused = world.memory.refused_letter(Some(self.peer), lane.address.bits());
+                refused.map_or(Ok(lane), Err)?
+            }
             None => match lobby.answer(What::Sender, self.peer, self.number) {
                 Some(knock) if knock.is_refusal() => return Err(never_made(self.peer)),
                 Some(Knock { words: [address, slots, slot_bytes], .. }) => {
@@ -328,9 +331,17 @@ impl SendEnd {
             if part.bytes() >= LEAST_SPARE && self.refused.is_none() {
                 self.refused = reap(world, &mut self.posted, &mut self.spares).err();
             }
-            let buffer = self.spares.take(part.bytes());
+            // The answer to the end says that all before it has come.
+            let is_letter = matches!(part, Part::Bytes { .. })
+                && self.posted.is_empty()
+                && part.bytes() < LETTER_BYTES / 2;
+            let buffer = if is_letter { self.spares.take_letter() } else { self.spares.take(part.bytes()) };
             let request = lane.request(PUSH, buffer, self.sent, part, hungry);
-            self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
+            let name = lane.address.bits();
+            match is_letter && world.note(world.memory.send_letter(self.peer, COMM, name, &request))? {
+                true => self.spares.give_letter(request),
+                false => self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?),
+            }
         }
         self.sent += part.cell_count(lane.slot_bytes);
         Ok(())

@@ -63,7 +63,7 @@ pub(crate) use post::Post;
 pub(super) use ring::closed;
 pub(crate) use vouched::Name;
 
-use super::{LANE, MAIL};
+use super::{LANE, LANE_LETTER, MAIL};
 use crate::{Error, GlobalAddress, GlobalPtr, Pod, Result};
 use bytes::Bytes;
 use kumiki_mem::codec::Reader;
@@ -163,15 +163,20 @@ fn told(error: Error) -> Error {
     }
 }
 
-/// Puts records into a lane of this rank for one of another node, which knows that there is room. It is told how far the lane was read.
+/// Puts records into a lane of this rank for one of another node, which knows that there is room. It is told how far the lane was read, if it waits for
+/// an answer.
 pub(super) fn serve_lane(
     local: Local<'_>,
     from: u32,
     request: &mut Reader<'_>,
-    reply: &mut Vec<u8>,
+    reply: Option<&mut Vec<u8>>,
 ) -> Result<()> {
     let address = GlobalAddress::from_bits(request.long()?);
     let (first, hungry) = (request.long()?, request.flag()?);
+    let other = match reply.is_none() {
+        true => Some((request.long()?, request.long()?)).filter(|(other, _)| *other != 0),
+        false => None,
+    };
     let ring = Ring::lane_of(local, from, address)?;
     // Its sender writes alone: but this rank may close it at this moment.
     let mut writing = ring.write_locked(local).map_err(told)?;
@@ -187,7 +192,11 @@ pub(super) fn serve_lane(
     if hungry {
         writing.say_hungry()?;
     }
-    reply.extend_from_slice(&writing.tell_head()?.to_le_bytes());
+    match (reply, other) {
+        (Some(reply), _) => reply.extend_from_slice(&writing.tell_head()?.to_le_bytes()),
+        (None, Some((other, head))) => writing.say_other_head(other, head)?,
+        (None, None) => {}
+    }
     writing.publish()?;
     Ok(())
 }

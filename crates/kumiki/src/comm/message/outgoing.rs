@@ -8,6 +8,7 @@
 mod lanes;
 mod mail;
 
+use super::incoming::Incoming;
 use super::record::{Note, Record};
 use super::ring::Ring;
 use super::{Place, Results, CREDIT, EAGER_BYTES, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR};
@@ -207,11 +208,11 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        (debt, spares): (&mut u8, &mut Spares),
+        (debt, spares, incoming): (&mut u8, &mut Spares, &mut Incoming),
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
-        if let Some(sent) = self.send_in_lane(world, to, spares, (note, body)) {
+        if let Some(sent) = self.send_in_lane(world, to, (spares, incoming), (note, body)) {
             return sent;
         }
         let local = world.local();
@@ -246,12 +247,12 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        spares: &mut Spares,
+        (spares, incoming): (&mut Spares, &mut Incoming),
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let local = world.local();
         if !local.can_touch(to) {
-            return self.post_now(world, to, spares, (note, body));
+            return self.post_now(world, to, (spares, incoming), (note, body));
         }
         if self.is_busy() {
             return None;
@@ -282,7 +283,7 @@ impl Out {
         let local = world.local();
         let near = local.is_near(to);
         // What it has said counts before that it is gone.
-        let mut moved = self.reap_lane(world, spares)? + self.reap_mail(world, debt, done)?;
+        let mut moved = self.reap_lane(world, to, spares)? + self.reap_mail(world, debt, done)?;
         local.check_alive(to)?;
         loop {
             let now = match near {
@@ -453,7 +454,7 @@ mod tests {
         out.refused.push_back(batch(100, vec![short(1, 8), short(2, 8)], false));
         out.refused.push_back(batch(300, vec![short(3, 8), short(4, 8)], false));
         out.refused.push_back(batch(550, vec![], true));
-        assert_eq!(out.reap_lane(&world, &mut Spares::default()).unwrap(), 1);
+        assert_eq!(out.reap_lane(&world, 1, &mut Spares::default()).unwrap(), 1);
         let lane = out.lane.unwrap();
         assert_eq!((lane.tail, lane.has_ended, out.is_leaving), (100, false, true));
         assert_eq!(requests(&out), [1, 2, 3, 4, 5]);

@@ -4,7 +4,8 @@ use super::{
     is_small, payload_bytes, Link, Unsent, GATHERED_BYTES, LITTLE_BYTES, SMALL_BYTES, USUAL_PIECE_BYTES,
 };
 use crate::contract::{
-    Filled, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, PIECE_BYTES,
+    Filled, Message, Outbox, Path, Payload, Sink, Source, FLAG_MORE, IN_PLACE_BYTES, LETTER_BYTES,
+    PIECE_BYTES,
 };
 use crate::os::socket;
 use crate::tcp::buffers::{fill, Buffers, LEAD_BYTES};
@@ -269,6 +270,16 @@ impl Link {
     pub(super) fn send_bare(&mut self, message: &Message) -> Result<bool> {
         let sealed = self.seal_bare(message)?;
         self.send_bytes(&sealed)
+    }
+
+    /// Sends a header and a few bytes that nobody answers. Returns whether all went.
+    pub(in crate::tcp) fn send_letter(&mut self, header: Header, payload: &[u8]) -> Result<bool> {
+        let mut frame = [0; FRAME_HEADER_BYTES + LETTER_BYTES];
+        let end = FRAME_HEADER_BYTES + payload.len();
+        let sealed = self.wire.seal(header.with_payload(payload)).map_err(|error| self.broken(&error))?;
+        frame[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
+        frame[FRAME_HEADER_BYTES..end].copy_from_slice(payload);
+        self.send_bytes(&frame[..end])
     }
 
     pub(super) fn seal_bare(&mut self, message: &Message) -> Result<[u8; FRAME_HEADER_BYTES]> {

@@ -1,15 +1,16 @@
 //! Writing into a lane of another rank.
 
+use super::super::incoming::Incoming;
 use super::super::post::KEPT_BYTES;
 use super::super::record::{Note, Record, HEAD_BYTES};
-use super::super::ring::{Ring, Writing};
-use super::super::{Results, LANE, LONGEST_FAR, LONGEST_MAILED};
+use super::super::ring::{self, Ring, Writing};
+use super::super::{Results, LANE, LANE_LETTER, LONGEST_FAR, LONGEST_MAILED};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::COMM;
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::{Reader, Writer};
-use kumiki_mem::{Leeway, Local, Mark, Posted};
+use kumiki_mem::{Leeway, Local, Mark, Posted, LETTER_BYTES};
 
 /// Requests to a lane on another node that may be under way at once.
 const MOST_POSTED: usize = 32;
@@ -209,8 +210,8 @@ impl Out {
         let start = start.long(lane.ring.address.bits()).long(first).flag(hungry);
         let request = records.fold(start, |request, (record, body)| record.write(request, body));
         let is_end = lane.has_ended;
-        // Nobody waits for the answer, but to the end of a lane.
-        let leeway = if is_end { Leeway::Short } else { Leeway::Long };
+        // Nobody waits for the answer, but to the end of a lane. Where there is only one, letters may follow when it is there.
+        let leeway = if is_end || self.posted.is_empty() { Leeway::Short } else { Leeway::Long };
         let posted = world.memory.try_to_post_call(to, COMM, request.finish(), leeway)?;
         self.posted.push_back(Batch { posted, first, is_end });
         self.lane = Some(lane);
@@ -222,7 +223,7 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        spares: &mut Spares,
+        (spares, incoming): (&mut Spares, &mut Incoming),
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let waits = !self.control.is_empty() || !self.queue.is_empty() || self.offered.is_some();
@@ -233,9 +234,13 @@ impl Out {
         let (record, first) = (record(world, note, false), lane.tail);
         let longest = HEAD_BYTES + lane.ring.longest_body();
         let has_room = |lane: &Lane| record.ring_bytes() <= lane.ring.room(lane.tail, lane.head).min(longest);
+        match self.write_letter(world, to, (spares, incoming), (&record, body)) {
+            Ok(false) => {}
+            sent => return Some(sent),
+        }
         // What is long gives its memory back soon.
         if self.posted.len() >= MOST_POSTED / 2 || body.len() >= LEAST_SPARE || !has_room(&lane) {
-            match self.reap_lane(world, spares) {
+            match self.reap_lane(world, to, spares) {
                 Ok(_) if self.posted.len() >= MOST_POSTED || self.pause.until_ns != 0 => return None,
                 // What was refused goes first.
                 Ok(_) if !self.queue.is_empty() || !self.refused.is_empty() => return None,
@@ -260,9 +265,63 @@ impl Out {
         }
     }
 
+    /// Has a message written into a lane on another node by a letter, if that can go at once: whether it has. Nobody answers: the other rank says how far it has
+    /// read with its letters, or by itself.
+    fn write_letter(
+        &mut self,
+        world: &World,
+        to: Rank,
+        (spares, incoming): (&mut Spares, &mut Incoming),
+        (record, body): (&Record, &[u8]),
+    ) -> Result<bool> {
+        let bytes = LANE_HEAD_BYTES + 16 + record.ring_bytes() as usize + 8;
+        if bytes > LETTER_BYTES {
+            return Ok(false);
+        }
+        // What is under way to the lane may have to go again, and before this.
+        self.reap_lane(world, to, spares)?;
+        let Some(lane) = self.lane.as_mut().filter(|_| self.posted.is_empty() && self.queue.is_empty())
+        else {
+            return Ok(false);
+        };
+        let (local, mut read) = (world.local(), None);
+        if let Some(back) = incoming.lane_of(to).map(|at| &mut incoming.lanes[at]) {
+            let span = back.span(local)?;
+            ring::other_head(span, lane.ring.address)?.into_iter().for_each(|head| lane.was_read_to(head));
+            read = Some((span, back.ring.address.bits(), back.head));
+        }
+        let (first, longest) = (lane.tail, HEAD_BYTES + lane.ring.longest_body());
+        let room = lane.ring.room(first, lane.head);
+        let Some(left) = room.checked_sub(record.ring_bytes()).filter(|_| record.ring_bytes() <= longest)
+        else {
+            return Ok(false);
+        };
+        let name = lane.ring.address.bits();
+        let hungry = left < HEAD_BYTES + lane.ring.longest_body().min(LONGEST_FAR);
+        let start = Writer::in_buffer(LANE_LETTER, spares.take_letter(), bytes);
+        let start = start.long(name).long(first).flag(hungry);
+        let (back, head) = read.map_or((0, 0), |(_, back, head)| (back, head));
+        let start = start.long(back).long(head);
+        let letter = record.write(start, body).finish();
+        let sent = world.memory.send_letter(to, COMM, name, &letter);
+        spares.give_letter(letter);
+        if sent == Ok(true) {
+            lane.tail = first.wrapping_add(record.ring_bytes());
+            read.map_or(Ok(()), |(span, _, head)| ring::tell(span, head))?;
+        }
+        sent
+    }
+
+    /// Fails if a letter to the lane came back.
+    fn check_letters(&self, world: &World, to: Rank) -> Result<()> {
+        let lane = self.lane.map(|lane| lane.ring.address.bits());
+        lane.and_then(|lane| world.memory.refused_letter(Some(to), lane)).map_or(Ok(()), Err)
+    }
+
     /// Takes answers of a lane on another node that are there. What there was no memory for goes again, in its order, when all answers are
     /// there: what came behind it was not taken either, because it was not for that place.
-    pub(super) fn reap_lane(&mut self, world: &World, spares: &mut Spares) -> Result<u64> {
+    pub(super) fn reap_lane(&mut self, world: &World, to: Rank, spares: &mut Spares) -> Result<u64> {
+        self.check_letters(world, to)?;
         let mut moved = 0;
         let answer_of = |batch: &Batch| world.memory.answer_and_request_of(batch.posted);
         while let Some((answer, request)) = self.posted.front().and_then(answer_of) {

@@ -1,0 +1,157 @@
+//! Letters: short work for another rank that nobody waits for. There is no operation, no table and no answer: only one that could not be done comes
+//! back, by the name that its sender has given it.
+//!
+//! A letter goes only where nothing is before it, in one frame. Whoever gets it runs the service that it names, as for a [call](super::calls), in the
+//! order in which both came.
+
+use crate::engine::calls::{self, Request};
+use crate::engine::frames;
+use crate::engine::Feed;
+use crate::Error;
+use kumiki_net::contract::{Leeway, Outbox, LETTER_BYTES};
+use kumiki_net::wire::Header;
+use kumiki_net::Rank;
+use std::sync::atomic::Ordering;
+
+/// So many that came back are remembered, and so many of a rank.
+const MOST_REFUSED: usize = 64;
+const MOST_OF_A_RANK: usize = 8;
+
+/// Those that are coming in, and those that came back.
+#[derive(Debug, Default)]
+pub(crate) struct Letters {
+    /// Of which a part has come: one of a sender at most.
+    arriving: Vec<(Rank, Vec<u8>)>,
+    /// Memory for the next one.
+    spare: Vec<u8>,
+    refused: Vec<Refused>,
+}
+
+/// One that came back.
+#[derive(Debug)]
+struct Refused {
+    from: Rank,
+    name: u64,
+    error: Error,
+}
+
+impl Letters {
+    /// Bytes for the ledger.
+    pub(crate) fn bytes(&self) -> u64 {
+        let arriving = self.arriving.iter().map(|(_, bytes)| bytes.capacity());
+        (arriving.sum::<usize>() + self.spare.capacity()) as u64
+    }
+
+    /// A part of one has come.
+    pub(crate) fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+        let at = at as usize;
+        if header.c > LETTER_BYTES as u64 || at + bytes.len() > header.c as usize {
+            return;
+        }
+        let index = match self.arriving.iter().position(|(other, _)| *other == from) {
+            Some(index) => index,
+            None => {
+                let mut memory = std::mem::take(&mut self.spare);
+                memory.reserve_exact(LETTER_BYTES);
+                self.arriving.push((from, memory));
+                self.arriving.len() - 1
+            }
+        };
+        let (_, letter) = &mut self.arriving[index];
+        // Parts come in order; of one before it that never became whole nothing is left.
+        if at == 0 {
+            letter.clear();
+        }
+        if letter.len() == at {
+            letter.extend_from_slice(bytes);
+        }
+    }
+
+    /// Takes the one of a sender, if it is whole.
+    fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
+        let index = self.arriving.iter().position(|(other, _)| *other == from)?;
+        let (_, letter) = self.arriving.swap_remove(index);
+        if letter.len() as u64 == header.c {
+            return Some(letter);
+        }
+        self.recycle(letter);
+        None
+    }
+
+    fn recycle(&mut self, mut letter: Vec<u8>) {
+        if self.spare.capacity() == 0 && letter.capacity() <= LETTER_BYTES {
+            letter.clear();
+            self.spare = letter;
+        }
+    }
+
+    /// A peer is gone.
+    pub(crate) fn forget_peer(&mut self, peer: Rank) {
+        self.arriving.retain(|(from, _)| *from != peer);
+        self.refused.retain(|refused| refused.from != peer);
+    }
+
+    /// A rank could not do what was in a letter. What nobody asks for makes room.
+    fn came_back(&mut self, from: Rank, name: u64, error: Error) {
+        if self.refused.iter().any(|refused| (refused.from, refused.name) == (from, name)) {
+            return;
+        }
+        let of_it = self.refused.iter().filter(|refused| refused.from == from).count();
+        let is_old = |refused: &Refused| of_it < MOST_OF_A_RANK || refused.from == from;
+        if of_it >= MOST_OF_A_RANK || self.refused.len() >= MOST_REFUSED {
+            let oldest = self.refused.iter().position(is_old);
+            oldest.into_iter().for_each(|oldest| drop(self.refused.remove(oldest)));
+        }
+        self.refused.push(Refused { from, name, error });
+    }
+
+    /// Why a letter of this name came back from a rank, or from any, if one did; told once.
+    pub(crate) fn take_refused(&mut self, from: Option<Rank>, name: u64) -> Option<Error> {
+        let is_it = |refused: &Refused| refused.name == name && from.is_none_or(|from| from == refused.from);
+        let index = self.refused.iter().position(is_it)?;
+        Some(self.refused.remove(index).error)
+    }
+
+    pub(crate) fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+}
+
+/// The header of a letter.
+pub(crate) fn header(service: u8, name: u64, bytes: usize) -> Header {
+    Header { kind: frames::LETTER, op: name, a: service.into(), c: bytes as u64, ..Header::default() }
+}
+
+/// A letter is complete: does what it asks.
+pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
+    let Some(bytes) = feed.engine.letters.arrived(from, header) else {
+        let wrong = Error::misuse("a letter is not as long as its header says");
+        return out.messages.push((from, frames::refusal(header.op, wrong, path)));
+    };
+    let (op, service) = (header.op, header.a);
+    let request = Request { from, path, op, service, leeway: Leeway::None, is_letter: true, bytes };
+    match calls::attempt_letter(feed, &request) {
+        Some(done) => {
+            feed.engine.letters.recycle(request.bytes);
+            if let Err(error) = done {
+                out.messages.push((from, frames::refusal(op, error, path)));
+            }
+        }
+        None => {
+            let stalled = feed.engine.calls.stall(&feed.node.books, request);
+            feed.settle();
+            if let Err(error) = stalled {
+                out.messages.push((from, frames::refusal(op, error, path)));
+            }
+        }
+    }
+}
+
+/// A letter came back.
+pub(crate) fn take_refusal(feed: &mut Feed<'_>, from: Rank, header: &Header) {
+    let unnamed = || Error::Refused(format!("{from} could not do what was in a letter"));
+    let why = frames::result_of(from, header).err().unwrap_or_else(unnamed);
+    feed.engine.letters.came_back(from, header.op, why);
+    feed.engine.stirred = true;
+    feed.node.has_refusals.store(true, Ordering::Release);
+}
