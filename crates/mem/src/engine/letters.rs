@@ -155,3 +155,96 @@ pub(crate) fn take_refusal(feed: &mut Feed<'_>, from: Rank, header: &Header) {
     feed.engine.stirred = true;
     feed.node.has_refusals.store(true, Ordering::Release);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::calls::{Service, Services};
+    use crate::engine::Engine;
+    use crate::World;
+    use kumiki_net::contract::Sink;
+    use std::sync::Mutex;
+
+    const FROM: Rank = Rank(1);
+
+    /// The requests that were served, in their order: one that begins with 9 cannot be.
+    static SERVED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+    const NOTES: &[Service] = &[Service {
+        name: "notes",
+        serve: |_, _, request, reply| {
+            reply.push(1);
+            if request.first() == Some(&9) {
+                return Err(Error::Closed("it is over".into()));
+            }
+            SERVED.lock().unwrap().push(request.to_vec());
+            Ok(())
+        },
+    }];
+
+    /// Gives a rank a letter, in two parts; what it says to that.
+    fn give(feed: &mut Feed<'_>, header: &Header, bytes: &[u8]) -> Vec<Header> {
+        let mut out = Outbox::default();
+        let (first, second) = bytes.split_at(bytes.len() / 2);
+        feed.part(FROM, header, 0, first);
+        feed.part(FROM, header, first.len() as u32, second);
+        assert!(!feed.frame(FROM, 0, header, &mut out), "it is no answer");
+        out.messages.into_iter().map(|(_, message)| message.header).collect()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_letter_is_done_without_an_answer_and_one_that_cannot_be_comes_back() {
+        let world = World::init().unwrap();
+        let mut engine = Engine::new(Services { table: NOTES, may_unwind: false });
+        let mut feed = engine.feed(world.core());
+        assert_eq!(give(&mut feed, &header(0, 5, 4), &[1, 2, 3, 4]), []);
+        // A call that met a lock goes before a letter that comes behind it.
+        let leeway = Leeway::None;
+        let stalled =
+            Request { from: FROM, path: 0, op: 6, service: 0, leeway, is_letter: true, bytes: vec![5] };
+        feed.engine.calls.stall(&feed.node.books, stalled).unwrap();
+        assert_eq!(give(&mut feed, &header(0, 5, 2), &[6, 6]), []);
+        assert_eq!(give(&mut feed, &header(0, 7, 2), &[9, 9]), []);
+        assert_eq!(SERVED.lock().unwrap().len(), 1);
+        let mut out = Outbox::default();
+        calls::serve_stalled(&mut feed, &mut out);
+        assert_eq!(*SERVED.lock().unwrap(), [vec![1, 2, 3, 4], vec![5], vec![6, 6]]);
+        let back: Vec<_> =
+            out.messages.iter().map(|(to, told)| (*to, told.header.kind, told.header.op)).collect();
+        assert_eq!(back, [(FROM, frames::REFUSAL, 7)]);
+        assert_eq!((feed.engine.calls.has_stalled(), feed.engine.calls.bytes()), (false, 0));
+        // One that is not as long as it says, one that is too long, one for a service that is none, and one that cannot be done.
+        let long = vec![1; LETTER_BYTES + 1];
+        for (header, bytes) in [
+            (header(0, 8, 5), &[1, 2, 3][..]),
+            (header(0, 8, long.len()), &long),
+            (header(3, 8, 1), &[1]),
+            (header(0, 8, 1), &[9]),
+        ] {
+            let told = give(&mut feed, &header, bytes);
+            assert!(matches!(told[..], [told] if told.kind == frames::REFUSAL && told.op == 8), "{told:?}");
+        }
+        assert_eq!(SERVED.lock().unwrap().len(), 3);
+        feed.settle();
+        assert!(feed.engine.letters.bytes() <= LETTER_BYTES as u64);
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    fn what_came_back_is_told_once_to_whoever_asks_and_is_not_kept_without_bound() {
+        let mut letters = Letters::default();
+        let wrong = |name: u64| Error::Refused(name.to_string());
+        for name in 0..100 {
+            letters.came_back(FROM, name, wrong(name));
+        }
+        assert_eq!(letters.refused.len(), MOST_OF_A_RANK);
+        (0..100).for_each(|rank| letters.came_back(Rank(rank), 7, wrong(7)));
+        assert_eq!(letters.refused.len(), MOST_REFUSED);
+        assert_eq!(letters.take_refused(Some(Rank(99)), 8), None);
+        assert_eq!(letters.take_refused(Some(Rank(99)), 7), Some(wrong(7)));
+        assert_eq!(letters.take_refused(Some(Rank(99)), 7), None);
+        assert_eq!(letters.take_refused(None, 7), Some(wrong(7)));
+        (0..100).for_each(|rank| letters.forget_peer(Rank(rank)));
+        assert!(!letters.has_refused());
+    }
+}

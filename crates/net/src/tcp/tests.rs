@@ -13,6 +13,8 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicU64;
 
+mod letters;
+
 const JOB: JobId = JobId(5);
 /// The peer timeout of these worlds.
 const PATIENCE_MS: u64 = 100;

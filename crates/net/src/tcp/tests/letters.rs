@@ -1,0 +1,63 @@
+//! Letters between two ranks.
+
+use super::*;
+use crate::contract::LETTER_BYTES;
+
+/// A letter of so many bytes, with a number.
+fn send(tcp: &mut Tcp, to: u32, op: u64, bytes: usize, sink: &mut Heard) -> bool {
+    let header = Header { op, ..note().header };
+    tcp.letter(Rank(to), header, &vec![7; bytes], sink).unwrap()
+}
+
+#[test]
+fn letters_go_while_something_comes_and_keep_their_order_among_messages() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let numbered = |op| Message { header: Header { op, ..note().header }, ..note() };
+    assert!(send(&mut caller, 1, 1, 0, &mut heard));
+    assert!(send(&mut caller, 1, 2, LETTER_BYTES, &mut heard));
+    assert!(!send(&mut caller, 1, 9, 8, &mut heard), "one of many goes with the others");
+    caller.send(Rank(1), numbered(3), &mut heard).unwrap();
+    while reached.frames.len() < 3 {
+        callee.poll(&mut reached).unwrap();
+    }
+    // What is kept goes first.
+    let index = callee.links.iter().flatten().next().unwrap().index;
+    let kept = Message { path: Path::Answer(index), leeway: Leeway::Short, ..numbered(1) };
+    callee.settle_outbox(&mut Outbox { messages: vec![(Rank(0), kept)] }, &mut reached);
+    assert!(callee.keeps().is_some());
+    assert!(send(&mut callee, 0, 2, 8, &mut reached));
+    assert!(callee.keeps().is_none());
+    while heard.frames.len() < 2 {
+        caller.poll(&mut heard).unwrap();
+    }
+    assert!(heard.frames.iter().map(|header| header.op).eq(1..=2));
+    assert!(send(&mut caller, 1, 4, 8, &mut heard), "something has come since");
+    while reached.frames.len() < 4 {
+        callee.poll(&mut reached).unwrap();
+    }
+    assert!(reached.frames.iter().map(|header| (header.op, header.payload_bytes)).eq([
+        (1, 0),
+        (2, LETTER_BYTES as u32),
+        (3, 0),
+        (4, 8)
+    ]));
+}
+
+#[test]
+fn a_letter_opens_no_connection_and_goes_on_none_that_has_parted() {
+    let arena = world(2, "127.0.0.1:9".parse().unwrap());
+    let (mut lone, mut heard) = (transport(&arena, 0, 8, 8), Heard::default());
+    assert!(!send(&mut lone, 1, 1, 8, &mut heard));
+    assert_eq!((lone.open, heard.lost.len()), (0, 0));
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    assert!(send(&mut caller, 1, 1, 8, &mut heard));
+    caller.close(&mut heard);
+    assert!(!send(&mut caller, 1, 2, 8, &mut heard), "it has said goodbye");
+    while callee.open > 0 {
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+        callee.close(&mut reached);
+    }
+    assert!(reached.frames.iter().map(|header| header.op).eq([1]), "what was sent before has come");
+    assert!(heard.lost.is_empty() && reached.lost.is_empty());
+}
