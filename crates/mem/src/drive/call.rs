@@ -143,15 +143,15 @@ impl World {
         core.machine().letter(core, Rank(rank), letters::header(service, name, request.len()), request)
     }
 
-    /// Why a letter of this name, to this rank or to any, could not be done, if that is known and was not told yet.
+    /// Why a letter of this name, to one of the ranks that it may have gone to, could not be done, if that is known and was not told yet.
     #[inline]
-    pub fn refused_letter(&self, rank: Option<u32>, name: u64) -> Option<Error> {
+    pub fn refused_letter(&self, name: u64, may_be_of: impl Fn(u32) -> bool) -> Option<Error> {
         let core: &Drive = self.core();
-        if !core.has_refusals.load(Ordering::Acquire) {
+        if !core.has_refusals.load(Ordering::Acquire) || core.check_usable().is_err() {
             return None;
         }
         let mut machine = core.machine();
-        let refused = machine.engine.letters.take_refused(rank.map(Rank), name);
+        let refused = machine.engine.letters.take_refused(name, |from| may_be_of(from.0));
         core.has_refusals.store(machine.engine.letters.has_refused(), Ordering::Release);
         refused
     }

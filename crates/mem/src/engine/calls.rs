@@ -108,6 +108,8 @@ impl Arriving {
 
 /// Bytes of the tables for a request that has come, for the ledger.
 const REQUEST_BYTES: u64 = 64;
+/// So many letters of a rank wait for a lock.
+const MOST_STALLED: usize = 1024;
 /// So much is taken for requests even if the budget is spent: by requests others give memory back.
 const RESERVE_BYTES: u64 = 64 << 10;
 const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
@@ -231,9 +233,17 @@ impl Calls {
         Ok(())
     }
 
-    /// Keeps a letter that met a lock, if there is room for it.
+    /// Keeps a letter that met a lock, whether or not the budget is spent: its sender does not send it again. A rank has as many as it has credit for.
     pub(crate) fn stall(&mut self, books: &Books, letter: Request) -> Result<()> {
-        self.book(books, letter.bytes.len() as u64 + REQUEST_BYTES)?;
+        let of_it = self.stalled.iter().filter(|other| other.is_letter && other.from == letter.from).count();
+        if of_it >= MOST_STALLED {
+            return Err(Error::Refused("too many letters that nobody could take".into()));
+        }
+        let bytes = letter.bytes.len() as u64 + REQUEST_BYTES;
+        if self.book(books, bytes).is_err() {
+            books.set(Purpose::Operation, books.of(Purpose::Operation) + bytes);
+            self.bytes += bytes;
+        }
         self.stalled.push_back(letter);
         Ok(())
     }

@@ -14,8 +14,8 @@ use kumiki_net::Rank;
 use std::sync::atomic::Ordering;
 
 /// So many that came back are remembered, and so many of a rank.
-const MOST_REFUSED: usize = 64;
-const MOST_OF_A_RANK: usize = 8;
+const MOST_REFUSED: usize = 256;
+const MOST_OF_A_RANK: usize = 64;
 
 /// Those that are coming in, and those that came back.
 #[derive(Debug, Default)]
@@ -105,10 +105,9 @@ impl Letters {
         self.refused.push(Refused { from, name, error });
     }
 
-    /// Why a letter of this name came back from a rank, or from any, if one did; told once.
-    pub(crate) fn take_refused(&mut self, from: Option<Rank>, name: u64) -> Option<Error> {
-        let is_it = |refused: &Refused| refused.name == name && from.is_none_or(|from| from == refused.from);
-        let index = self.refused.iter().position(is_it)?;
+    /// Why a letter of this name came back from one of these ranks, if one did; told once.
+    pub(crate) fn take_refused(&mut self, name: u64, is_of: impl Fn(Rank) -> bool) -> Option<Error> {
+        let index = self.refused.iter().position(|refused| refused.name == name && is_of(refused.from))?;
         Some(self.refused.remove(index).error)
     }
 
@@ -238,13 +237,14 @@ mod tests {
             letters.came_back(FROM, name, wrong(name));
         }
         assert_eq!(letters.refused.len(), MOST_OF_A_RANK);
-        (0..100).for_each(|rank| letters.came_back(Rank(rank), 7, wrong(7)));
+        (0..300).for_each(|rank| letters.came_back(Rank(rank), 7, wrong(7)));
         assert_eq!(letters.refused.len(), MOST_REFUSED);
-        assert_eq!(letters.take_refused(Some(Rank(99)), 8), None);
-        assert_eq!(letters.take_refused(Some(Rank(99)), 7), Some(wrong(7)));
-        assert_eq!(letters.take_refused(Some(Rank(99)), 7), None);
-        assert_eq!(letters.take_refused(None, 7), Some(wrong(7)));
-        (0..100).for_each(|rank| letters.forget_peer(Rank(rank)));
+        let of = |rank| move |from| from == Rank(rank);
+        assert_eq!(letters.take_refused(8, of(299)), None);
+        assert_eq!(letters.take_refused(7, of(299)), Some(wrong(7)));
+        assert_eq!(letters.take_refused(7, of(299)), None);
+        assert_eq!(letters.take_refused(7, |_| true), Some(wrong(7)));
+        (0..300).for_each(|rank| letters.forget_peer(Rank(rank)));
         assert!(!letters.has_refused());
     }
 }

@@ -3,7 +3,7 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Leeway, Message, Outbox, Path, Sink};
+use crate::contract::{Leeway, Message, Outbox, Path, Sink, LETTER_BYTES};
 use crate::os::time;
 use crate::wire::Header;
 use crate::{Rank, Result};
@@ -90,10 +90,7 @@ impl Tcp {
                 link.push(message);
                 link.balance(&*self.setup.accounts);
                 if link.established {
-                    if std::mem::take(&mut link.fed) {
-                        self.fed.retain(|&fed| fed != index);
-                    }
-                    self.flush_link(index, sink, out);
+                    self.flush_one(index, sink, out);
                 }
             }
             Err(error) => {
@@ -114,18 +111,24 @@ impl Tcp {
         sink: &mut dyn Sink,
     ) -> bool {
         // What waits goes first; answers that wait for long go with a message, when they are enough.
-        if !self.waiting.is_empty() || !self.retries.is_empty() || self.late.is_full() {
+        let waits = !self.waiting.is_empty() || !self.retries.is_empty() || self.late.is_full();
+        if waits || payload.len() > LETTER_BYTES {
             return false;
         }
-        if !self.fed.is_empty() {
+        let index = self.routes.get(&to.0).copied();
+        let is_fed = |index: &u32| {
+            self.links[*index as usize].as_ref().is_some_and(|link| link.fed && link.established)
+        };
+        if let Some(index) = index.filter(is_fed) {
             let mut out = std::mem::take(&mut self.outbox);
-            self.flush_fed(sink, &mut out);
+            self.flush_one(index, sink, &mut out);
             self.settle_outbox(&mut out, sink);
             self.outbox = out;
         }
-        let index = self.routes.get(&to.0).copied();
         let link = index.and_then(|index| Some((index, self.links[index as usize].as_mut()?)));
-        let may_go = |link: &Link| link.may_send_now() && link.may_request() && link.letters < MOST_LETTERS;
+        let may_go = |link: &Link| {
+            link.may_send_now() && link.may_request() && link.letters < MOST_LETTERS && !link.surplus
+        };
         let Some((index, link)) = link.filter(|(_, link)| may_go(link)) else {
             return false;
         };
@@ -151,6 +154,14 @@ impl Tcp {
             }
         }
         true
+    }
+
+    /// Sends what waits on a link, which may have been fed.
+    fn flush_one(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+        if self.links[index as usize].as_mut().is_some_and(|link| std::mem::take(&mut link.fed)) {
+            self.fed.retain(|&fed| fed != index);
+        }
+        self.flush_link(index, sink, out);
     }
 
     /// The link for what must be asked for others: beyond the cap if need be, and beside a link on which we have said goodbye,

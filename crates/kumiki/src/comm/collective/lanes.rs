@@ -532,7 +532,8 @@ impl<'w> Talk<'_, 'w> {
 
     /// Takes the answers that are there; fails with the first that says so.
     pub(super) fn reap(&mut self) -> Result<()> {
-        let refused = self.group.world.memory.refused_letter(None, self.group.number);
+        let group = self.group;
+        let refused = group.world.memory.refused_letter(group.number, |from| group.has(from));
         refused.map_or(Ok(()), Err)?;
         while let Some((_, first)) = self.state.calls.front() {
             match self.group.world.memory.answer_of(*first) {

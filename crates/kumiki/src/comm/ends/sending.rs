@@ -200,7 +200,7 @@ impl SendEnd {
         self.refused.take().map_or(reaped, Err)?;
         let lane = match self.lane {
             Some((lane, _)) => {
-                let refused = world.memory.refused_letter(Some(self.peer), lane.address.bits());
+                let refused = world.memory.refused_letter(lane.address.bits(), |from| from == self.peer);
                 refused.map_or(Ok(lane), Err)?
             }
             None => match lobby.answer(What::Sender, self.peer, self.number) {

@@ -173,10 +173,6 @@ pub(super) fn serve_lane(
 ) -> Result<()> {
     let address = GlobalAddress::from_bits(request.long()?);
     let (first, hungry) = (request.long()?, request.flag()?);
-    let other = match reply.is_none() {
-        true => Some((request.long()?, request.long()?)).filter(|(other, _)| *other != 0),
-        false => None,
-    };
     let ring = Ring::lane_of(local, from, address)?;
     // Its sender writes alone: but this rank may close it at this moment.
     let mut writing = ring.write_locked(local).map_err(told)?;
@@ -192,10 +188,8 @@ pub(super) fn serve_lane(
     if hungry {
         writing.say_hungry()?;
     }
-    match (reply, other) {
-        (Some(reply), _) => reply.extend_from_slice(&writing.tell_head()?.to_le_bytes()),
-        (None, Some((other, head))) => writing.say_other_head(other, head)?,
-        (None, None) => {}
+    if let Some(reply) = reply {
+        reply.extend_from_slice(&writing.tell_head()?.to_le_bytes());
     }
     writing.publish()?;
     Ok(())

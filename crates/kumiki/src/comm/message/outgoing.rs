@@ -2,13 +2,13 @@
 //!
 //! Messages go into the mailbox of the other rank, a few of them at a time until it says that they were received; or into a lane that it
 //! has given for them, while there is room. What does not go waits here. To another node both are requests: one to a mailbox at a time,
-//! because it may say that there is no room; several to a lane, because the room there is known. A request that the other rank has no
+//! because it may say that there is no room; several to a lane, because the room there is known. While both ranks talk, a short message goes as a letter,
+//! which nobody answers: how far a lane was read its reader says by itself, whenever that is half of it. A request that the other rank has no
 //! memory for goes again later.
 
 mod lanes;
 mod mail;
 
-use super::incoming::Incoming;
 use super::record::{Note, Record};
 use super::ring::Ring;
 use super::{Place, Results, CREDIT, EAGER_BYTES, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR};
@@ -208,11 +208,11 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        (debt, spares, incoming): (&mut u8, &mut Spares, &mut Incoming),
+        (debt, spares): (&mut u8, &mut Spares),
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
-        if let Some(sent) = self.send_in_lane(world, to, (spares, incoming), (note, body)) {
+        if let Some(sent) = self.send_in_lane(world, to, spares, (note, body)) {
             return sent;
         }
         let local = world.local();
@@ -247,12 +247,12 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        (spares, incoming): (&mut Spares, &mut Incoming),
+        spares: &mut Spares,
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let local = world.local();
         if !local.can_touch(to) {
-            return self.post_now(world, to, (spares, incoming), (note, body));
+            return self.post_now(world, to, spares, (note, body));
         }
         if self.is_busy() {
             return None;

@@ -402,7 +402,7 @@ impl Post {
         if bytes > out.longest_short(world.local().is_near(to)) {
             return None;
         }
-        let sent = out.send_in_lane(world, to, (&mut self.spares, &mut self.incoming), (note, body))?;
+        let sent = out.send_in_lane(world, to, &mut self.spares, (note, body))?;
         match &sent {
             Ok(true) => {
                 self.moves += 1;
@@ -419,7 +419,7 @@ impl Post {
         self.check_torn(to)?;
         self.book_tables(world)?;
         let mut debt = self.debts.get(to);
-        let own = (&mut debt, &mut self.spares, &mut self.incoming);
+        let own = (&mut debt, &mut self.spares);
         let sent = match self.outs.get_mut(&to) {
             Some(out) => out.send_now(world, to, own, note, body),
             None => Out::default().send_now(world, to, own, note, body),

@@ -25,9 +25,6 @@ const CLOSED_AT: u64 = 24;
 const TAIL_AT: u64 = 64;
 const LOCK_AT: u64 = 72;
 const HUNGRY_AT: u64 = 80;
-/// Where the other lane of both ranks is, of which a sender of another node says with a letter how far it has read it; and how far.
-const OTHER_AT: u64 = 88;
-const OTHER_HEAD_AT: u64 = 96;
 /// …and by the reader: in lines of their own. How far it has read, and how far it has told a sender of another node that it has.
 const HEAD_AT: u64 = 128;
 const TOLD_AT: u64 = 136;
@@ -323,15 +320,6 @@ pub(super) fn told(span: Span<'_>) -> Result<u64> {
     span.load(TOLD_AT)
 }
 
-/// How far the sender of a lane has read another one, which goes the other way, as far as it has said so.
-pub(super) fn other_head(span: Span<'_>, other: GlobalAddress) -> Result<Option<u64>> {
-    let is_it = || Ok::<_, Error>(span.load(OTHER_AT)? == other.bits());
-    // Whoever writes the number takes the address away meanwhile.
-    let head = if is_it()? { Some(span.load(OTHER_HEAD_AT)?) } else { None };
-    fence(Ordering::Acquire);
-    Ok(head.filter(|_| is_it() == Ok(true)))
-}
-
 /// It tells it now.
 pub(super) fn tell(span: Span<'_>, head: u64) -> Result<()> {
     span.store(TOLD_AT, head)
@@ -458,14 +446,6 @@ impl<'a> Writing<'a> {
         let head = self.span.load(HEAD_AT)?;
         self.span.store(TOLD_AT, head)?;
         Ok(head)
-    }
-
-    /// Its sender says how far it has read the lane that goes the other way.
-    pub(super) fn say_other_head(&self, other: u64, head: u64) -> Result<()> {
-        self.span.store(OTHER_AT, 0)?;
-        fence(Ordering::Release);
-        self.span.store(OTHER_HEAD_AT, head)?;
-        self.span.store(OTHER_AT, other)
     }
 
     /// Says that somebody waits for room. Whoever sees what was written sees that.

@@ -1,9 +1,8 @@
 //! Writing into a lane of another rank.
 
-use super::super::incoming::Incoming;
 use super::super::post::KEPT_BYTES;
 use super::super::record::{Note, Record, HEAD_BYTES};
-use super::super::ring::{self, Ring, Writing};
+use super::super::ring::{Ring, Writing};
 use super::super::{Results, LANE, LANE_LETTER, LONGEST_FAR, LONGEST_MAILED};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::spares::{Spares, LEAST_SPARE};
@@ -223,21 +222,27 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        (spares, incoming): (&mut Spares, &mut Incoming),
+        spares: &mut Spares,
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let waits = !self.control.is_empty() || !self.queue.is_empty() || self.offered.is_some();
-        let mut lane = self.lane.filter(|lane| !lane.has_ended && !self.is_leaving)?;
+        self.lane.filter(|lane| !lane.has_ended && !self.is_leaving)?;
         if waits || !self.refused.is_empty() || self.pause.until_ns != 0 {
             return None;
         }
-        let (record, first) = (record(world, note, false), lane.tail);
-        let longest = HEAD_BYTES + lane.ring.longest_body();
-        let has_room = |lane: &Lane| record.ring_bytes() <= lane.ring.room(lane.tail, lane.head).min(longest);
-        match self.write_letter(world, to, (spares, incoming), (&record, body)) {
+        let record = record(world, note, false);
+        match self.write_letter(world, to, spares, (&record, body)) {
             Ok(false) => {}
             sent => return Some(sent),
         }
+        // Answers that were taken may have changed everything.
+        if !self.queue.is_empty() || !self.refused.is_empty() || self.pause.until_ns != 0 {
+            return None;
+        }
+        let mut lane = self.lane.filter(|lane| !lane.has_ended && !self.is_leaving)?;
+        let first = lane.tail;
+        let longest = HEAD_BYTES + lane.ring.longest_body();
+        let has_room = |lane: &Lane| record.ring_bytes() <= lane.ring.room(lane.tail, lane.head).min(longest);
         // What is long gives its memory back soon.
         if self.posted.len() >= MOST_POSTED / 2 || body.len() >= LEAST_SPARE || !has_room(&lane) {
             match self.reap_lane(world, to, spares) {
@@ -265,49 +270,38 @@ impl Out {
         }
     }
 
-    /// Has a message written into a lane on another node by a letter, if that can go at once: whether it has. Nobody answers: the other rank says how far it has
-    /// read with its letters, or by itself.
+    /// Has a message written into a lane on another node by a letter, if that can go at once: whether it has. Nobody answers: the other rank says by itself how
+    /// far it has read, whenever that is half of the lane, and nothing is longer than that.
     fn write_letter(
         &mut self,
         world: &World,
         to: Rank,
-        (spares, incoming): (&mut Spares, &mut Incoming),
+        spares: &mut Spares,
         (record, body): (&Record, &[u8]),
     ) -> Result<bool> {
-        let bytes = LANE_HEAD_BYTES + 16 + record.ring_bytes() as usize + 8;
+        let bytes = LANE_HEAD_BYTES + record.ring_bytes() as usize + 8;
         if bytes > LETTER_BYTES {
             return Ok(false);
         }
-        // What is under way to the lane may have to go again, and before this.
-        self.reap_lane(world, to, spares)?;
-        let Some(lane) = self.lane.as_mut().filter(|_| self.posted.is_empty() && self.queue.is_empty())
-        else {
-            return Ok(false);
-        };
-        let (local, mut read) = (world.local(), None);
-        if let Some(back) = incoming.lane_of(to).map(|at| &mut incoming.lanes[at]) {
-            let span = back.span(local)?;
-            ring::other_head(span, lane.ring.address)?.into_iter().for_each(|head| lane.was_read_to(head));
-            read = Some((span, back.ring.address.bits(), back.head));
+        self.check_letters(world, to)?;
+        // What is under way to the lane may have to go again, and before this. Of much of it some is.
+        if self.posted.len() == 1 {
+            self.reap_lane(world, to, spares)?;
         }
+        let is_next = self.posted.is_empty() && self.queue.is_empty() && !self.is_leaving;
+        let open = self.lane.as_mut().filter(|lane| is_next && !lane.has_ended);
+        let Some(lane) = open else { return Ok(false) };
         let (first, longest) = (lane.tail, HEAD_BYTES + lane.ring.longest_body());
-        let room = lane.ring.room(first, lane.head);
-        let Some(left) = room.checked_sub(record.ring_bytes()).filter(|_| record.ring_bytes() <= longest)
-        else {
+        if record.ring_bytes() > lane.ring.room(first, lane.head).min(longest) {
             return Ok(false);
-        };
+        }
         let name = lane.ring.address.bits();
-        let hungry = left < HEAD_BYTES + lane.ring.longest_body().min(LONGEST_FAR);
         let start = Writer::in_buffer(LANE_LETTER, spares.take_letter(), bytes);
-        let start = start.long(name).long(first).flag(hungry);
-        let (back, head) = read.map_or((0, 0), |(_, back, head)| (back, head));
-        let start = start.long(back).long(head);
-        let letter = record.write(start, body).finish();
+        let letter = record.write(start.long(name).long(first).flag(false), body).finish();
         let sent = world.memory.send_letter(to, COMM, name, &letter);
         spares.give_letter(letter);
         if sent == Ok(true) {
             lane.tail = first.wrapping_add(record.ring_bytes());
-            read.map_or(Ok(()), |(span, _, head)| ring::tell(span, head))?;
         }
         sent
     }
@@ -315,7 +309,7 @@ impl Out {
     /// Fails if a letter to the lane came back.
     fn check_letters(&self, world: &World, to: Rank) -> Result<()> {
         let lane = self.lane.map(|lane| lane.ring.address.bits());
-        lane.and_then(|lane| world.memory.refused_letter(Some(to), lane)).map_or(Ok(()), Err)
+        lane.and_then(|lane| world.memory.refused_letter(lane, |from| from == to)).map_or(Ok(()), Err)
     }
 
     /// Takes answers of a lane on another node that are there. What there was no memory for goes again, in its order, when all answers are

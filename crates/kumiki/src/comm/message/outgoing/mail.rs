@@ -168,7 +168,12 @@ impl Out {
             Err(_) => 0,
         };
         let taken = taken.min(parcels.len());
+        let had_lane = self.lane.is_some();
         parcels.drain(..taken).for_each(|parcel| self.settle(parcel, done));
+        if let Some(lane) = self.lane.filter(|_| !had_lane) {
+            // What came back from an earlier lane at the same place is not about this one.
+            while world.memory.refused_letter(lane.ring.address.bits(), |_| true).is_some() {}
+        }
         match &answer {
             Ok(_) if parcels.is_empty() => self.pause = Default::default(),
             // There was no room in the mailbox, or no memory for the request.
