@@ -162,12 +162,12 @@ mod tests {
     use crate::engine::Engine;
     use crate::World;
     use kumiki_net::contract::Sink;
-    use std::sync::Mutex;
+    use std::cell::RefCell;
 
     const FROM: Rank = Rank(1);
 
-    /// The requests that were served, in their order: one that begins with 9 cannot be.
-    static SERVED: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+    // The requests that were served, in their order: one that begins with 9 cannot be.
+    thread_local!(static SERVED: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) });
     const NOTES: &[Service] = &[Service {
         name: "notes",
         serve: |_, _, request, reply| {
@@ -175,7 +175,7 @@ mod tests {
             if request.first() == Some(&9) {
                 return Err(Error::Closed("it is over".into()));
             }
-            SERVED.lock().unwrap().push(request.to_vec());
+            SERVED.with_borrow_mut(|served| served.push(request.to_vec()));
             Ok(())
         },
     }];
@@ -204,10 +204,10 @@ mod tests {
         feed.engine.calls.stall(&feed.node.books, stalled).unwrap();
         assert_eq!(give(&mut feed, &header(0, 5, 2), &[6, 6]), []);
         assert_eq!(give(&mut feed, &header(0, 7, 2), &[9, 9]), []);
-        assert_eq!(SERVED.lock().unwrap().len(), 1);
+        assert_eq!(SERVED.with_borrow(Vec::len), 1);
         let mut out = Outbox::default();
         calls::serve_stalled(&mut feed, &mut out);
-        assert_eq!(*SERVED.lock().unwrap(), [vec![1, 2, 3, 4], vec![5], vec![6, 6]]);
+        assert_eq!(SERVED.take(), [vec![1, 2, 3, 4], vec![5], vec![6, 6]]);
         let back: Vec<_> =
             out.messages.iter().map(|(to, told)| (*to, told.header.kind, told.header.op)).collect();
         assert_eq!(back, [(FROM, frames::REFUSAL, 7)]);
@@ -223,7 +223,7 @@ mod tests {
             let told = give(&mut feed, &header, bytes);
             assert!(matches!(told[..], [told] if told.kind == frames::REFUSAL && told.op == 8), "{told:?}");
         }
-        assert_eq!(SERVED.lock().unwrap().len(), 3);
+        assert_eq!(SERVED.with_borrow(Vec::len), 0);
         feed.settle();
         assert!(feed.engine.letters.bytes() <= LETTER_BYTES as u64);
         world.finalize().unwrap();
