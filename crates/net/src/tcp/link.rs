@@ -209,7 +209,7 @@ impl Link {
         std::mem::take(&mut self.queue)
     }
 
-    /// Whether closing it now would lose nothing.
+    /// Whether saying goodbye now would lose nothing: letters that were sent are taken before it.
     pub(super) fn is_idle(&self) -> bool {
         let settled = self.established && self.unanswered == 0 && !self.has_output();
         settled && !self.is_broken() && self.wire.is_between_frames()
