@@ -404,7 +404,12 @@ impl<'w> Talk<'_, 'w> {
         let place = Place { lane: at.there.into(), position, credit: at.received, is_wide: at.sends_wide };
         let request = Request::Piece { place, head: bytemuck::cast_slice(&head), bytes };
         let (rank, request) = (at.rank, request.encode(at.block, number));
-        self.call(rank, request)
+        self.reap()?;
+        let world = self.group.world;
+        match world.note(world.memory.send_letter(rank, COLLECTIVE, number, &request))? {
+            true => Ok(()),
+            false => self.call(rank, request),
+        }
     }
 
     /// What the next piece of a lane says, if there is one.
@@ -478,10 +483,6 @@ impl<'w> Talk<'_, 'w> {
     /// before has failed: pieces that do not come would be waited for.
     pub(super) fn call(&mut self, rank: Rank, request: Vec<u8>) -> Result<()> {
         self.reap()?;
-        let (memory, number) = (&self.group.world.memory, self.group.number);
-        if self.group.world.note(memory.send_letter(rank, COLLECTIVE, number, &request))? {
-            return Ok(());
-        }
         if self.state.calls.len() >= MOST_CALLS {
             self.reap_any()?;
         }

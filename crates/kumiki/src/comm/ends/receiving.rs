@@ -275,9 +275,6 @@ impl ReceiveEnd {
         done: &mut Results,
     ) -> Result<Option<Fetch>> {
         let reaped = reap(world, &mut self.posted, &mut Spares::default());
-        let refused =
-            self.stub.and_then(|stub| world.memory.refused_letter(stub.0.bits(), |from| from == self.peer));
-        let reaped = refused.map_or(reaped, Err);
         if self.stub.is_none() {
             match lobby.answer(What::Receiver, self.peer, self.number) {
                 Some(knock) if knock.is_refusal() => return Err(never_made(self.peer)),
@@ -413,9 +410,7 @@ impl ReceiveEnd {
                 return Ok(());
             }
             let request = stub.request(TELL, self.head, self.fetched, false);
-            if !world.note(world.memory.send_letter(self.peer, COMM, stub.0.bits(), &request))? {
-                self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
-            }
+            self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
         }
         (self.told, self.fetched_told) = (self.head, self.fetched);
         Ok(())
