@@ -108,8 +108,8 @@ impl Arriving {
 
 /// Bytes of the tables for a request that has come, for the ledger.
 const REQUEST_BYTES: u64 = 64;
-/// So many letters of a rank wait for a lock.
-const MOST_STALLED: usize = 1024;
+/// So many letters of a rank wait for a lock: it sends two while it hears nothing.
+const MOST_STALLED: usize = 64;
 /// So much is taken for requests even if the budget is spent: by requests others give memory back.
 const RESERVE_BYTES: u64 = 64 << 10;
 const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
@@ -233,7 +233,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Keeps a letter that met a lock, whether or not the budget is spent: its sender does not send it again. A rank has as many as it has credit for.
+    /// Keeps a letter that met a lock, whether or not the budget is spent: its sender does not send it again.
     pub(crate) fn stall(&mut self, books: &Books, letter: Request) -> Result<()> {
         let of_it = self.stalled.iter().filter(|other| other.is_letter && other.from == letter.from).count();
         if of_it >= MOST_STALLED {

@@ -335,12 +335,11 @@ impl SendEnd {
             let is_letter = matches!(part, Part::Bytes { .. })
                 && self.posted.is_empty()
                 && part.bytes() < LETTER_BYTES / 2;
-            let buffer = if is_letter { self.spares.take_letter() } else { self.spares.take(part.bytes()) };
+            let buffer = self.spares.take(part.bytes());
             let request = lane.request(PUSH, buffer, self.sent, part, hungry);
             let name = lane.address.bits();
-            match is_letter && world.note(world.memory.send_letter(self.peer, COMM, name, &request))? {
-                true => self.spares.give_letter(request),
-                false => self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?),
+            if !is_letter || !world.note(world.memory.send_letter(self.peer, COMM, name, &request))? {
+                self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
             }
         }
         self.sent += part.cell_count(lane.slot_bytes);

@@ -299,7 +299,7 @@ impl Out {
         let start = Writer::in_buffer(LANE_LETTER, spares.take_letter(), bytes);
         let letter = record.write(start.long(name).long(first).flag(false), body).finish();
         let sent = world.memory.send_letter(to, COMM, name, &letter);
-        spares.give_letter(letter);
+        spares.give_letter(world, letter);
         if sent == Ok(true) {
             lane.tail = first.wrapping_add(record.ring_bytes());
         }
