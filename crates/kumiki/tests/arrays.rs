@@ -185,6 +185,34 @@ fn reductions_are_of_all_elements_once_also_where_some_have_none() {
 }
 
 #[test]
+fn all_get_all_by_messages_and_by_their_group() {
+    // Blocks; irregular ones, of which one is empty; and parts that do not follow each other.
+    for format in [Format::Block(None), Format::Irregular(vec![4, 0, 1, 4].into()), Format::Cyclic(1)] {
+        everywhere(4, |world| {
+            let template = Template::new(&[(0, 8)], std::slice::from_ref(&format), &Nodes::line(4))?;
+            let aligns = [Align::with(0, 0), Align::COLLAPSED];
+            let mut parts =
+                Array::<u32, 2>::new(world, &Mapping::new(&template, &[9, 3], &aligns, &[Shadow::NONE; 2])?)?;
+            let whole = Mapping::everywhere(&Nodes::line(4), &[9, 3])?;
+            let mut all = parts.beside::<u32, 2>(&whole)?;
+            let subs = [const { Sub::All }; 2];
+            for round in 0..6 {
+                // From here on there is a group.
+                if round == 3 {
+                    parts.sync()?;
+                }
+                parts.update(|[i, j], cell| *cell = (100 * round + 10 * i + j) as u32);
+                all.copy_from(&subs, &parts, &subs)?;
+                for (i, j) in (0..9).flat_map(|i| (0..3).map(move |j| (i, j))) {
+                    assert_eq!(all[[i, j]], (100 * round + 10 * i + j) as u32);
+                }
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn any_element_is_read_and_written_in_a_shared_phase() {
     everywhere(4, |world| {
         let mapping = matrix(

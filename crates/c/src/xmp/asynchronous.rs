@@ -2,7 +2,7 @@
 
 use super::arrays::KxmpArray;
 use super::references::{self, KxmpRef};
-use super::{edge, edge_or, session, tasks};
+use super::{edge, edge_or, session, sets, tasks};
 use crate::api::buffers::list;
 use crate::api::elements::How;
 use crate::guard::misuse;
@@ -87,8 +87,9 @@ pub(super) unsafe fn run(
     tasks::check_present(plan.peers())?;
     session::with(|world| {
         if id == AT_ONCE && how.is_none() && from.is_apart(to) {
+            let group = sets::executing()?.known_group();
             // SAFETY: as the caller promises; they do not overlap.
-            return unsafe { plan.run(world, from.slice(), to.slice()) };
+            return unsafe { plan.run_with(world, group.as_deref(), from.slice(), to.slice()) };
         }
         if id == AT_ONCE && from == to {
             // SAFETY: as the caller promises.

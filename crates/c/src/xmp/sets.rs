@@ -158,6 +158,11 @@ impl Set {
         })
     }
 
+    /// Its group, if there is one: on all members, or on none.
+    pub(super) fn known_group(&self) -> Option<Arc<Group<'static>>> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Its group. Made in a world that is given up only when all sets are gone.
     pub(super) fn group(&self, world: &'static World) -> Result<Arc<Group<'static>>> {
         let mut kept = self.group.lock().unwrap_or_else(PoisonError::into_inner);

@@ -29,6 +29,11 @@ impl<'w> Club<'w> {
         Arc::new(Club { world, nodes: nodes.clone(), group: OnceLock::new() })
     }
 
+    /// The group, if there is one: on all nodes, or on none.
+    pub(super) fn known_group(&self) -> Option<&Group<'w>> {
+        self.group.get().map(|(group, _)| group)
+    }
+
     /// Collective among the nodes when it is called first.
     pub(super) fn group(&self) -> Result<&Group<'w>> {
         if let Some((group, _)) = self.group.get() {

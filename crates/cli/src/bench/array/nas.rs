@@ -20,7 +20,8 @@ struct Random(u64);
 impl Random {
     fn next_number(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(FACTOR) & MASK;
-        self.0 as f64 / (1u64 << 46) as f64
+        // Below 2^46: as a signed number it becomes a double in one instruction.
+        self.0 as i64 as f64 / (1u64 << 46) as f64
     }
 
     fn jump(mut self, mut steps: u64) -> Random {
@@ -234,6 +235,7 @@ impl Arrays<'_> {
 fn pairs(batch: u64, numbers: &mut [f64], sums: &mut [f64; 12]) {
     let mut random = Random(271_828_183).jump(batch * (2 << BATCH));
     numbers.iter_mut().for_each(|number| *number = random.next_number());
+    let (mut sum, mut rings) = ([0.0; 2], [0u32; 10]);
     for pair in numbers.chunks_exact(2) {
         let (x, y) = (2.0 * pair[0] - 1.0, 2.0 * pair[1] - 1.0);
         let t = x * x + y * y;
@@ -242,8 +244,12 @@ fn pairs(batch: u64, numbers: &mut [f64], sums: &mut [f64; 12]) {
         }
         let factor = (-2.0 * t.ln() / t).sqrt();
         let (x, y) = (x * factor, y * factor);
-        sums[0] += x;
-        sums[1] += y;
-        sums[2 + (x.abs().max(y.abs()) as usize).min(9)] += 1.0;
+        sum[0] += x;
+        sum[1] += y;
+        // Neither is not a number: a comparison will do.
+        let far = if x.abs() > y.abs() { x.abs() } else { y.abs() };
+        rings[(far as i32 as usize).min(9)] += 1;
     }
+    sums[..2].iter_mut().zip(sum).for_each(|(all, own)| *all += own);
+    sums[2..].iter_mut().zip(rings).for_each(|(all, own)| *all += f64::from(own));
 }

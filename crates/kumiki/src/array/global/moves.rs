@@ -92,7 +92,8 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     ) -> Result<()> {
         let world = self.world();
         let plan = world.note(self.plan_of(left, from, right))?;
-        plan.run(world, from.bytes(), self.bytes_mut())
+        let club = self.club.clone();
+        plan.run_with(world, club.known_group(), from.bytes(), self.bytes_mut())
     }
 
     #[track_caller]

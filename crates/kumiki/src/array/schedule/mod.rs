@@ -7,6 +7,7 @@
 //! | `plan.rs` | copies, reflects and their reverse as plans; what they cost; plans that are kept |
 //! | `reach.rs` | pieces that one rank gets or puts without the others |
 //! | `parcels.rs` | memory that messages are packed into |
+//! | `gather.rs` | copies by which every node gets all |
 //! | `run.rs` | packing, sending, receiving, unpacking |
 //! | `growth.rs` | tests of what plans grow with, which print the figures |
 //!
@@ -14,6 +15,7 @@
 //! with the number of nodes in a dimension, not with elements or pairs of ranks.
 
 mod exchange;
+mod gather;
 #[cfg(test)]
 mod growth;
 mod lines;

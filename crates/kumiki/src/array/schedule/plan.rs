@@ -1,6 +1,7 @@
 //! Plans: what a rank sends, gets and keeps in a copy or a reflect, ready to run any number of times.
 
 use super::exchange::{Copies, Exchange, Found};
+use super::gather;
 use super::lines::{End, Line};
 use super::parcels::Parcels;
 use super::reach::Layout;
@@ -93,6 +94,8 @@ pub struct Plan {
     pub(super) element: usize,
     /// Whether nothing that it writes in one memory is anything that it reads there: own cells and shadow.
     pub(super) is_apart: bool,
+    /// Bytes of the part of each node, if every one gets all of them.
+    pub(super) parts: Option<Vec<usize>>,
 }
 
 /// What a plan is known by.
@@ -172,14 +175,15 @@ impl Plan {
             }
         });
         let (sends, takes) = (sends.sorted(me), takes.sorted(me));
-        Ok(Plan { sends, takes, own, from_bytes, to_bytes, element, is_apart: false })
+        Ok(Plan { sends, takes, own, from_bytes, to_bytes, element, is_apart: false, parts: None })
     }
 
     /// About how many bytes of memory it takes.
     pub(super) fn size(&self) -> usize {
         let pieces = self.sends.iter().chain(&self.takes).map(|peer| peer.pieces.len()).sum::<usize>();
         let peers = self.sends.len() + self.takes.len();
-        (pieces + 2 * self.own.len()) * PIECE_BYTES + peers * size_of::<Peer>()
+        let parts = self.parts.as_ref().map_or(0, Vec::len) * size_of::<usize>();
+        (pieces + 2 * self.own.len()) * PIECE_BYTES + peers * size_of::<Peer>() + parts
     }
 
     /// The ranks that this one exchanges something with; some may come twice.
@@ -245,7 +249,11 @@ impl Plan {
         };
         let make = || {
             let exchange = Exchange::copy((to, left), (from, right), order, Some(among))?;
-            Plan::of(&exchange, world.rank(), element)
+            let parts = match order.is_empty() {
+                true => gather::parts(among, element, (to, left), (from, right)),
+                false => None,
+            };
+            Ok(Plan { parts, ..Plan::of(&exchange, world.rank(), element)? })
         };
         world.arrays().plans.find(wish, Some(among), element, [Some(to), Some(from)], make)
     }
