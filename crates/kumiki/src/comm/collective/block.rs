@@ -31,11 +31,12 @@ const LANES_AT: u64 = 40;
 pub(super) const ARRIVED_AT: u64 = 48;
 /// How many pieces this member has ever piped, and how often it has read all of the others (`piped.rs`).
 pub(super) const PIPED_AT: u64 = 56;
-/// What this member tells the others of its node (`spread.rs`): the last time that it did, how many have used it, of which call it is, and three words.
+/// What this member tells the others of its node (`spread.rs`): the last time that it did, how many have used it, of which call it is, and up to five words.
 pub(super) const SPREAD_AT: u64 = 64;
 pub(super) const USED_AT: u64 = 72;
 pub(super) const SPREAD_MARK_AT: u64 = 80;
 pub(super) const SPREAD_NOTE_AT: u64 = 88;
+pub(super) const SPREAD_END: u64 = LOG_AT;
 const LOG_AT: u64 = 128;
 /// Calls that are remembered.
 const LOG_CALLS: u64 = 16;

@@ -6,7 +6,6 @@
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::ring::split;
-use super::shown::merge_shown;
 use super::spread::Gift;
 use super::tree::chunks;
 use super::{Talk, Web};
@@ -31,6 +30,9 @@ pub(super) enum Circle {
     Lanes(Web),
     Near,
 }
+
+/// Where the two pieces of memory are that a member lends, those before and behind its own part, and how many bytes there are with that.
+pub(super) type Pieces = [u64; 5];
 
 pub(super) fn pointer(note: Note, at: usize) -> GlobalPtr<u8> {
     GlobalPtr::from_parts(GlobalAddress::from_bits(note[0]), note[1]) + at
@@ -247,8 +249,8 @@ impl Talk<'_, '_> {
         self.direct_allgather(circle, data, &parts)
     }
 
-    /// The same on a node, where nothing is gained by reading ahead: the memory is lent once, and each gives the part that it has combined to all. Nobody
-    /// else reads that part of theirs.
+    /// The same on a node, where nothing is gained by reading ahead. Each lends what is around its own part, combines that part where it lies, and gives it to
+    /// all. Nobody else reads that part of theirs.
     fn near_allreduce(
         &mut self,
         data: &mut [u8],
@@ -256,25 +258,36 @@ impl Talk<'_, '_> {
         reduction: Reduction<'_>,
     ) -> Result<()> {
         let (count, me) = self.near();
-        let (own, element) = (parts[me].clone(), reduction.element.max(1));
+        let (own, element, bytes) = (parts[me].clone(), reduction.element.max(1), data.len() as u64);
         let chunk = (NEAR_CHUNK_BYTES / element).max(1) * element;
         let _notes = self.book_notes(Circle::Near)?;
-        let _booked = self.scratch(3 * chunk.min(own.len()))?;
+        let _booked = self.scratch(2 * chunk.min(own.len()))?;
         let world = self.group.world;
-        self.lent(data, |talk, note| {
-            let notes = talk.swap_notes(note)?;
-            let (mut mine, mut buffers) = (Aligned::default(), Default::default());
-            for range in chunks(own.len(), chunk).filter(|range| !range.is_empty()) {
-                let place = |member: usize| pointer(notes[member], own.start + range.start);
-                mine.resize(range.len());
-                world.get_slice(place(me), mine.bytes_mut())?;
-                let read = |member: u32, into: &mut [u8]| world.get_slice(place(member as usize), into);
-                merge_shown(mine.bytes_mut(), reduction, (me, count), &mut buffers, read)?;
-                // Each begins with another one.
-                let mut members = (1..=count).map(|step| (me + step) % count);
-                world.scope(|scope| members.try_for_each(|member| scope.put(place(member), mine.bytes())))?;
-            }
-            talk.part_near()
+        let (before, rest) = data.split_at_mut(own.start);
+        let (mine, behind) = rest.split_at_mut(own.len());
+        self.lent(before, |talk, before| {
+            talk.lent(behind, |talk, behind| {
+                let pieces = talk.swap_pieces([bytes, before[0], before[1], behind[0], behind[1]])?;
+                // Where some bytes of this member's part are in the memory of another.
+                let place = |member: usize, at: usize| match pieces[member] {
+                    [_, address, key, _, _] if me < member => pointer([address, key, 0], own.start + at),
+                    [_, _, _, address, key] => pointer([address, key, 0], own.start - parts[member].end + at),
+                };
+                let mut buffers = Default::default();
+                for range in chunks(own.len(), chunk).filter(|range| !range.is_empty()) {
+                    let mine = &mut mine[range.clone()];
+                    let read =
+                        |member: usize, into: &mut [u8]| world.get_slice(place(member, range.start), into);
+                    merge_alone(mine, reduction, (me, count), &mut buffers, read)?;
+                    // Each begins with another one.
+                    let mut members = (1..count).map(|step| (me + step) % count);
+                    let mine = &*mine;
+                    world.scope(|scope| {
+                        members.try_for_each(|member| scope.put(place(member, range.start), mine))
+                    })?;
+                }
+                talk.part_near()
+            })
         })
     }
 
@@ -515,4 +528,32 @@ impl Talk<'_, '_> {
 fn element_parts(bytes: usize, count: usize, reduction: Reduction<'_>) -> Vec<Range<usize>> {
     let size = reduction.element.max(1);
     split(bytes / size, count as u32).map(|part| part.start * size..part.end * size).collect()
+}
+
+/// Combines what all have of a part, in their order, where one of them has it. As only that one does it, it need not be done in the same way everywhere.
+fn merge_alone(
+    own: &mut [u8],
+    reduction: Reduction<'_>,
+    (me, count): (usize, usize),
+    [kept, other]: &mut [Aligned; 2],
+    read: impl Fn(usize, &mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let bytes = own.len();
+    let fetch = |member: usize, into: &mut Aligned| {
+        into.resize(bytes);
+        read(member, into.bytes_mut())
+    };
+    if me > 0 {
+        fetch(0, kept)?;
+        for member in 1..me {
+            fetch(member, other)?;
+            (reduction.merge)(kept.bytes_mut(), other.bytes(), false);
+        }
+        (reduction.merge)(own, kept.bytes(), true);
+    }
+    for member in me + 1..count {
+        fetch(member, other)?;
+        (reduction.merge)(own, other.bytes(), false);
+    }
+    Ok(())
 }

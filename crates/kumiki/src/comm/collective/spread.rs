@@ -1,8 +1,8 @@
 //! Members of a node tell each other where memory is that they lend, and say when they are done with it. Nobody meets: whoever uses what one lends waits for that one
 //! alone, and one who lends waits until all have used it.
 
-use super::block::{SPREAD_AT, SPREAD_MARK_AT, SPREAD_NOTE_AT, USED_AT};
-use super::direct::{pointer, Note};
+use super::block::{SPREAD_AT, SPREAD_END, SPREAD_MARK_AT, SPREAD_NOTE_AT, USED_AT};
+use super::direct::{pointer, Note, Pieces};
 use super::lanes::differs;
 use super::Talk;
 use crate::{Rank, Result};
@@ -21,7 +21,7 @@ impl<'w> Talk<'_, 'w> {
     /// Tells the others of the node a note, and waits until each has [used](Self::use_spread) what it speaks of.
     pub(super) fn spread(&mut self, note: Note) -> Result<()> {
         self.state.spreads += 1;
-        self.tell_near(note)?;
+        self.tell_near(&note)?;
         self.await_used()
     }
 
@@ -37,11 +37,11 @@ impl<'w> Talk<'_, 'w> {
     pub(super) fn give_near<'d>(&mut self, lent: Note, gift: impl Fn(usize) -> Gift<'d>) -> Result<()> {
         let ((count, me), world) = (self.near(), self.group.world);
         self.state.spreads += 1;
-        self.tell_near(lent)?;
+        self.tell_near(&lent)?;
         world.scope(|scope| {
             // Each begins with another one.
             for member in (1..=count).map(|step| (me + step) % count) {
-                let note = if member == me { lent } else { self.told_near(member as u32)? };
+                let note: Note = if member == me { lent } else { self.told_near(member as u32)? };
                 if note[2] != lent[2] {
                     return Err(differs(format!("member {member} has room for {} bytes", note[2])));
                 }
@@ -58,19 +58,20 @@ impl<'w> Talk<'_, 'w> {
         self.part_near()
     }
 
-    /// Tells all others of the node a note, and gives theirs. All lend as much; they do so until all have [parted](Self::part_near).
-    pub(super) fn swap_notes(&mut self, lent: Note) -> Result<Vec<Note>> {
+    /// Tells all others of the node where the two pieces of memory are that it lends, and gives theirs. All lend as much, with their own parts; they do so until all
+    /// have [parted](Self::part_near).
+    pub(super) fn swap_pieces(&mut self, lent: Pieces) -> Result<Vec<Pieces>> {
         let (count, me) = self.near();
         self.state.spreads += 1;
-        self.tell_near(lent)?;
-        let notes = (0..count).map(|member| match member == me {
+        self.tell_near(&lent)?;
+        let pieces = (0..count).map(|member| match member == me {
             true => Ok(lent),
             false => self.told_near(member as u32),
         });
-        let notes = notes.collect::<Result<Vec<Note>>>()?;
-        match notes.iter().position(|note| note[2] != lent[2]) {
-            Some(member) => Err(differs(format!("member {member} has {} bytes", notes[member][2]))),
-            None => Ok(notes),
+        let pieces = pieces.collect::<Result<Vec<Pieces>>>()?;
+        match pieces.iter().position(|one| one[0] != lent[0]) {
+            Some(member) => Err(differs(format!("member {member} has {} bytes", pieces[member][0]))),
+            None => Ok(pieces),
         }
     }
 
@@ -82,13 +83,13 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// Tells all others of the node a note.
-    fn tell_near(&mut self, note: Note) -> Result<()> {
+    fn tell_near(&mut self, note: &[u64]) -> Result<()> {
         let (group, own) = (self.group, self.own()?);
         // What was told before has been used by all.
         own.store(USED_AT, 0)?;
         own.store(SPREAD_MARK_AT, self.mark)?;
         for (at, word) in (SPREAD_NOTE_AT..).step_by(8).zip(note) {
-            own.store(at, word)?;
+            own.store(at, *word)?;
         }
         own.store(SPREAD_AT, self.state.spreads)?;
         let others = (0..group.near.count).filter(|index| *index != group.near.me);
@@ -96,13 +97,14 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// What a member of the node tells, when it does.
-    fn told_near(&mut self, index: u32) -> Result<Note> {
+    fn told_near<const WORDS: usize>(&mut self, index: u32) -> Result<[u64; WORDS]> {
+        const { assert!(SPREAD_NOTE_AT + 8 * WORDS as u64 <= SPREAD_END) };
         let (rank, block) = (self.rank_near(index)?, self.block_near(index)?);
         self.look_at(|| Some(rank), block.word(SPREAD_AT)?, self.state.spreads)?;
         if block.load(SPREAD_MARK_AT)? != self.mark {
             return Err(self.another_call(index));
         }
-        let mut note = Note::default();
+        let mut note = [0; WORDS];
         for (at, word) in (SPREAD_NOTE_AT..).step_by(8).zip(&mut note) {
             *word = block.load(at)?;
         }
