@@ -101,6 +101,39 @@ fn long_messages_and_several_copies_at_a_time_arrive() {
 }
 
 #[test]
+fn sixty_four_ranks_move_seven_dimensions_and_deal_out_in_turn() {
+    everywhere(64, |world| {
+        let array = |grid: &[u32], sizes: &[u64], formats: &[Format]| {
+            let bounds: Vec<(i64, i64)> = sizes.iter().map(|size| (0, *size as i64 - 1)).collect();
+            let template = Template::new(&bounds, formats, &Nodes::grid(grid)?)?;
+            let aligns: Vec<Align> = (0..sizes.len()).map(|at| Align::with(at, 0)).collect();
+            Mapping::new(&template, sizes, &aligns, &vec![Shadow::NONE; sizes.len()])
+        };
+        // Six of seven dimensions are cut: first all but the last, then all but the first.
+        let (mut before, mut after) = (vec![Format::Block(None); 7], vec![Format::Block(None); 7]);
+        (before[6], after[0]) = (Format::None, Format::None);
+        let number = |index: [i64; 7]| index.iter().fold(0, |number, at| 4 * number + at) as u32;
+        let mut from = Array::<u32, 7>::new(world, &array(&[2; 6], &[4; 7], &before)?)?;
+        let mut to = from.beside::<u32, 7>(&array(&[2; 6], &[4; 7], &after)?)?;
+        from.update(|index, cell| *cell = number(index));
+        let all = [const { Sub::All }; 7];
+        let cost = to.copy_cost(&all, &from, &all)?;
+        assert!(cost.pieces <= 64 && cost.receivers <= 32, "{cost:?}");
+        to.copy_from(&all, &from, &all)?;
+        to.for_each(|index, value| assert_eq!(value, number(index), "{index:?}"));
+        // Everybody sends to everybody: a piece for each.
+        let mut blocks = Array::<u32, 1>::new(world, &array(&[64], &[6400], &[Format::Block(None)])?)?;
+        let mut turns = blocks.beside::<u32, 1>(&array(&[64], &[6400], &[Format::Cyclic(1)])?)?;
+        blocks.update(|[i], cell| *cell = i as u32);
+        let cost = turns.copy_cost(&[Sub::All], &blocks, &[Sub::All])?;
+        assert!(cost.pieces <= 128 && cost.receivers == 63, "{cost:?}");
+        turns.copy_from(&[Sub::All], &blocks, &[Sub::All])?;
+        turns.for_each(|[i], value| assert_eq!(value, i as u32));
+        Ok(())
+    });
+}
+
+#[test]
 fn shadows_are_filled_and_added_back() {
     everywhere(6, |world| {
         let mapping = matrix(
